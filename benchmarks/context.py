@@ -139,7 +139,7 @@ def _timed(work: Callable[[], BuiltPrompt]) -> float:
     start = perf_counter()
     prompt = work()
     took = perf_counter() - start
-    assert "## The talk so far" in prompt.text
+    assert "## Discussion so far" in prompt.text
     return took * 1000
 
 

@@ -13,13 +13,14 @@ from uuid import uuid4
 
 import msgspec
 
-from fleetlore import Event, connect
+from fleetlore import connect
 from fleetlore.events.driver_types import BudgetGuards, Failure, Goal, ShellCommand, Verdict
 from fleetlore.events.goal_plan import KEY, Plan
 from fleetlore.goal.driver import Driver
 from fleetlore.goal.resources import GoalResources
+from fleetlore.log.async_recorder import Recorder
+from fleetlore.log.base import Record
 from fleetlore.log.coordination import Coordination, open_shared
-from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.models.base import Model
 from fleetlore.programs.harness import Ended, Heard, Order, Watch
 
@@ -97,19 +98,15 @@ def failures(left: int) -> tuple[Failure, ...]:
 class Counted:
     """A log that counts how often something is stored."""
 
-    def __init__(self, log: BlockingRecorder) -> None:
+    def __init__(self, log: Recorder) -> None:
         self._log, self.commits = log, 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._log, name)
 
-    def append(self, events: Sequence[Event], **more: Any) -> list[str]:
+    async def append_records(self, records: Sequence[Record], **more: Any) -> list[str]:
         self.commits += 1
-        return self._log.append(events, **more)
-
-    def append_all(self, events: Sequence[Event]) -> list[str]:
-        self.commits += 1
-        return self._log.append_all(events)
+        return await self._log.append_records(records, **more)
 
 
 class Ours:
@@ -117,9 +114,9 @@ class Ours:
 
     def __init__(self, path: Path) -> None:
         url = f"sqlite:{path}"
-        self._log: BlockingRecorder = connect(url).blocking().__enter__()
         self._shared: Coordination = open_shared(url).__enter__()
         self._runner = asyncio.Runner()
+        self._log: Recorder = self._runner.run(connect(url).__aenter__())
 
     def pursue(self, turns: int) -> None:
         """One goal of so many turns, from its first event to its last."""
@@ -128,10 +125,10 @@ class Ours:
     def commits_of(self, turns: int) -> float:
         """Durable commits a turn, counted in a run that is not timed."""
         counted = Counted(self._log)
-        self._runner.run(self._pursue(turns, cast(BlockingRecorder, counted)))
+        self._runner.run(self._pursue(turns, cast(Recorder, counted)))
         return counted.commits / turns
 
-    async def _pursue(self, turns: int, log: BlockingRecorder) -> None:
+    async def _pursue(self, turns: int, log: Recorder) -> None:
         goal = goal_of(turns)
         crew = GoalResources(harness=Agent(), workspace=Nowhere(), verifiers=Checks(turns))
         driver = Driver(log, goal.id, crew, shared=self._shared)
@@ -141,9 +138,9 @@ class Ours:
 
     def close(self) -> None:
         """Let go of the files."""
+        self._runner.run(self._log.close())
         self._runner.close()
         self._shared.__exit__(None, None, None)
-        self._log.close()
 
 
 def goal_of(turns: int) -> Goal:

@@ -54,7 +54,7 @@ def events() -> tuple[Event, ...]:
 @cache
 def payloads() -> tuple[bytes, ...]:
     """The canonical JSON of the same events, as the log would store them."""
-    return tuple(codec.encode(replace(event, id=clock.uuid7(), at=clock.now())) for event in events())
+    return tuple(codec.encode_event(replace(event, id=clock.uuid7(), at=clock.now())) for event in events())
 
 
 def agent(n: int) -> str:
@@ -74,9 +74,9 @@ def _event(chance: Random, n: int) -> Event:
 def _grown(chance: Random, event: Event) -> Event:
     """The event with a text as long as it takes to come near the size."""
     stamped = 36 + 27 + len('"id":"","at":"",')
-    while len(codec.encode(event)) + stamped < SIZE - 20:
+    while len(codec.encode_event(event)) + stamped < SIZE - 20:
         event = replace(event, text=f"{event.text}; {_line(chance)}")
-    excess = max(0, len(codec.encode(event)) + stamped - SIZE)
+    excess = max(0, len(codec.encode_event(event)) + stamped - SIZE)
     return replace(event, text=(event.text or "")[: len(event.text or "") - excess])
 
 

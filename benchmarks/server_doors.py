@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from http.client import HTTPConnection
 from itertools import count
 from pathlib import Path
-from time import time_ns
+from time import monotonic, time_ns
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -38,6 +38,9 @@ class Plan:
 THOROUGH = Plan()
 QUICK = Plan(rounds=5, seconds=10.0, events=4_000)
 
+IDLE_SECONDS = 2.0
+"""A connection that was idle for longer is opened again."""
+
 
 class Door:
     """One connection to a server, kept open."""
@@ -46,9 +49,10 @@ class Door:
         self._served, self._clients = served, clients
         self._line = HTTPConnection("127.0.0.1", served.port)
         self._number = count(1)
+        self._used = 0.0
 
     def lines(self, size: int) -> Sequence[bytes]:
-        return [codec.encode(event) for event in self._served.take(size)]
+        return [codec.encode_event(event) for event in self._served.take(size)]
 
     def post_lines(self, lines: Sequence[bytes]) -> None:
         answer = self._post("/api/events", "application/x-ndjson", b"\n".join(lines))
@@ -66,9 +70,12 @@ class Door:
 
     def _post(self, path: str, kind: str, body: bytes) -> bytes:
         headers = {"Content-Type": kind, "Authorization": f"Bearer {self._served.token}"}
+        if monotonic() - self._used > IDLE_SECONDS:  # the server has closed it, or will while we write
+            self._line.close()
         self._line.request("POST", path, body, headers)
         answer = self._line.getresponse()
         said = answer.read()
+        self._used = monotonic()
         assert answer.status == 200, said[:500]
         return said
 

@@ -33,7 +33,7 @@ from fleetlore.server.serve import HOST, bind_socket, serve_in_thread
 
 @contextmanager
 def ours(url: str) -> Iterator[tuple[int, str]]:
-    settings = config.load(log=url, environ={})
+    settings = config.load_settings(log=url, environ={})
     with connect(url).blocking() as log, open_context(log, settings, host=HOST) as rooms, bind_socket(HOST, 0) as opened:
         port: int = opened.getsockname()[1]
         with serve_in_thread(rooms.context, opened):

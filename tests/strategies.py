@@ -61,7 +61,7 @@ def free_kinds() -> st.SearchStrategy[str]:
     """Kinds whose data is free: unknown ones, and those of foreign writers."""
     lenient = [kind for kind, payload in catalog.known_kinds().items() if payload.lenient]
     unknown = st.from_regex(r"[a-z][a-z0-9_]{0,9}(\.[a-z][a-z0-9_]{0,9}){1,3}", fullmatch=True).filter(
-        lambda kind: catalog.find(kind) is None
+        lambda kind: catalog.find_payload(kind) is None
     )
     return st.sampled_from(lenient) | unknown
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import timeit
+from collections.abc import Callable, Iterable
+from random import Random
 from time import thread_time
 from typing import Any
 
@@ -12,7 +15,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fleetlore.redact import MASK, Redactor
+from fleetlore.redact import MASK, RULES, Redactor, SecretRule
+from tests.secret_kinds import SecretText, fill_shape, in_the_wild, of_rules
 from tests.strategies import json_values
 
 # Put together here, so that no scanner takes this file for a leak.
@@ -78,6 +82,10 @@ INNOCENT = (
     "next_token = lexer.next()",
     "fleetlore_" + "settings" * 6,
     "hash 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+    "token = Keyword.Reserved; password=password, client_secret=client_secret",
+    "GL_STENCIL_PASS: 0x0B96, tests_passed=12, bypass: no",
+    "cookie: chocolate chip, and the curl of a leaf",
+    "commit 3bd38d9c0ffee00112233445566778899aabbccd and skbuff, sketch-12",
 )
 
 
@@ -125,6 +133,42 @@ def test_a_string_under_a_telling_key_is_hidden_whatever_it_looks_like(key: str)
 )
 def test_secrets_are_found_beneath_telling_keys_behind_flags_and_within_quotes(value: Any, cleaned: Any) -> None:
     assert clean(value)[0] == cleaned
+
+
+def places_of(text: str) -> dict[str, Any]:
+    """A text in the places where events have text."""
+    nested = json.dumps({"output": text})
+    return {"text": text, "input": {"command": text}, "key": {text: 1}, "list": ["x", text], "JSON in JSON": {"stdout": nested}}
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("find_all", [of_rules, in_the_wild])
+def test_every_kind_of_secret_is_masked_in_every_place(find_all: Callable[[Random], Iterable[SecretText]], seed: int) -> None:
+    leaks = []
+    for name, text, secrets in find_all(Random(seed)):
+        for place, value in places_of(text).items():
+            left = json.dumps(clean({"kind": "tool.called", "data": value})[0], ensure_ascii=False)
+            lines = [line for secret in secrets for line in secret.split("\n") if len(line) >= 8]
+            assert lines, name
+            leaks += [(name, place) for line in lines if line in left]
+    assert leaks == []
+
+
+def test_there_are_more_than_a_hundred_kinds() -> None:
+    assert len([*of_rules(Random(1)), *in_the_wild(Random(1))]) > 150
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_no_rule_takes_more_than_linear_time(rule: SecretRule) -> None:
+    """Beginnings of a match, again and again, and the same character in the places of a value."""
+    shape = fill_shape(re.sub("[«»]", "", rule.examples[0]), Random(1))
+    for piece in (shape[: max(1, len(shape) // 2)], shape[:-3], rule.needles[0], f"{rule.needles[0]}{rule.also} ", f"{shape[:12]}="):
+
+        def seconds(size: int, piece: str = piece) -> float:
+            value = {"text": rule.needles[0] + rule.also + piece * (size // len(piece))}
+            return min(timeit.repeat(lambda: Redactor().redact_value(value), timer=thread_time, number=1, repeat=3))
+
+        assert seconds(64_000) < 30 * seconds(8_000) + 0.02, piece  # eight times as long; its square would be 64 times
 
 
 @pytest.mark.parametrize("text", INNOCENT)

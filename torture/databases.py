@@ -28,7 +28,7 @@ from tests.servers import free_port
 from fleetlore.errors import QueryFailed, QueryRefused
 from fleetlore.graph.tools import mysql_reader, postgres_reader
 from fleetlore.graph.tools.database import Database, QueryLimits, Table
-from fleetlore.graph.tools.query_db import outline, query
+from fleetlore.graph.tools.query_db import read_outline, run_query
 from fleetlore.graph.tools.sql_names import SqlDialect
 
 WIDE = "a row is over 262,144 bytes; ask for fewer columns, or for parts of them, as in left(text, 200)"
@@ -354,11 +354,11 @@ async def _torment(server: Server, seed: int, statements: int) -> str:
 
 
 async def _look_around(server: Server) -> None:
-    rows = (await outline(server.database)).rows
+    rows = (await read_outline(server.database)).rows
     assert ("lamps", "name") in {row[:2] for row in rows}, rows
-    found = await query(server.database, "SELECT id, name, price FROM lamps ORDER BY id")
+    found = await run_query(server.database, "SELECT id, name, price FROM lamps ORDER BY id")
     assert (found.columns, found.rows, found.cut) == (("id", "name", "price"), ((1, "lit", 1.5), (2, "out", None)), None), found
-    assert (await query(server.database, "SELECT * FROM lamps", limits=QueryLimits(rows=1))).cut == "after 1 rows"
+    assert (await run_query(server.database, "SELECT * FROM lamps", limits=QueryLimits(rows=1))).cut == "after 1 rows"
     assert "nope" in await _failure(server, "SELECT nope FROM lamps")
     assert await _failure(server, server.wide, seconds=60) in ("", WIDE)
 
@@ -366,7 +366,7 @@ async def _look_around(server: Server) -> None:
 async def _failure(server: Server, sql: str, seconds: float = 10.0) -> str:
     """What a query fails with, or nothing; a table that is too large is no answer."""
     try:
-        found = await query(server.database, sql, limits=QueryLimits(seconds=seconds))
+        found = await run_query(server.database, sql, limits=QueryLimits(seconds=seconds))
     except QueryFailed as failed:
         return str(failed)
     assert len(str(found.rows)) < 3_000
@@ -377,7 +377,7 @@ async def _attack(server: Server) -> int:
     secret = str(server.secret)
     for attack in ATTACKS[server.dialect]:
         try:
-            found = await query(server.database, attack.replace("/etc/passwd", secret), limits=QueryLimits(seconds=2))
+            found = await run_query(server.database, attack.replace("/etc/passwd", secret), limits=QueryLimits(seconds=2))
         except QueryRefused:
             continue
         raise AssertionError(f"{attack[:200]} was answered: {found}")
@@ -420,7 +420,7 @@ async def _literals(server: Server) -> None:
         written = text.replace("'", "''")
         if server.dialect == "mysql":
             written = written.replace("\\", "\\\\")
-        assert (await query(server.database, f"SELECT '{written}' AS said")).rows == ((text,),), text
+        assert (await run_query(server.database, f"SELECT '{written}' AS said")).rows == ((text,),), text
 
 
 async def _values(server: Server) -> None:
@@ -428,7 +428,7 @@ async def _values(server: Server) -> None:
     told = []
     for value in server.values:
         try:
-            told.append(json.dumps((await query(server.database, f"SELECT {value} AS found")).as_dict(), allow_nan=False))
+            told.append(json.dumps((await run_query(server.database, f"SELECT {value} AS found")).as_dict(), allow_nan=False))
         except QueryFailed as failed:
             told.append(str(failed))
     assert sum("columns" in each for each in told) >= len(told) - 3, told
@@ -440,7 +440,7 @@ async def _endless(server: Server) -> tuple[float, float]:
     lasted = perf_counter() - start
     assert lasted < 4, lasted
     assert await server.busy() == 0
-    task = asyncio.create_task(query(server.database, server.endless, limits=QueryLimits(seconds=60)))
+    task = asyncio.create_task(run_query(server.database, server.endless, limits=QueryLimits(seconds=60)))
     while not await server.busy():  # noqa: ASYNC110 - the server sets no event
         await asyncio.sleep(0.02)
     start = perf_counter()
@@ -459,7 +459,7 @@ async def _by_chance(server: Server, seed: int, statements: int) -> dict[str, in
     for _ in range(statements):
         sql = statement(chance)
         try:
-            await query(server.database, sql, limits=QueryLimits(seconds=2))
+            await run_query(server.database, sql, limits=QueryLimits(seconds=2))
             outcomes["answered"] += 1
         except QueryFailed:
             outcomes["failed"] += 1

@@ -1,4 +1,4 @@
-"""Fleetlore: every deed of an agent fleet, recorded once and given back.
+"""Fleetlore records what AI agents do in one ordered log, and answers questions from it. docs/python.md shows how programs use it.
 
 Names are loaded when they are first used, so that `import fleetlore` costs almost nothing.
 """
@@ -9,30 +9,98 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fleetlore.events.driver_types import Goal
     from fleetlore.events.envelope import Event, Origin
+    from fleetlore.goal.files import load_goal
     from fleetlore.log.base import Expect
     from fleetlore.log.connect import connect
-    from fleetlore.projections.outcomes import list_sessions
+    from fleetlore.operations.context import OperationContext, open_context
+    from fleetlore.operations.goal_jobs import GoalTemplate, load_template
+    from fleetlore.operations.goal_runs import GoalResult, run_goal
+    from fleetlore.operations.prompts import AgentPrompt
+    from fleetlore.operations.public import (
+        CostSummary,
+        CostSummaryRow,
+        build_prompt,
+        list_sessions,
+        read_brief,
+        read_costs,
+        read_story,
+        render_brief,
+        render_story,
+    )
+    from fleetlore.operations.workers import run_worker
+    from fleetlore.story.brief import Brief
+    from fleetlore.story.story import Story
     from fleetlore.views.outcomes.record import Outcome
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Event": "fleetlore.events.envelope",
-    "Origin": "fleetlore.events.envelope",
-    "Expect": "fleetlore.log.base",
-    "Outcome": "fleetlore.views.outcomes.record",
-    "connect": "fleetlore.log.connect",
-    "list_sessions": "fleetlore.projections.outcomes",
+    "AgentPrompt": "operations.prompts",
+    "Brief": "story.brief",
+    "CostSummary": "operations.public",
+    "CostSummaryRow": "operations.public",
+    "Event": "events.envelope",
+    "Expect": "log.base",
+    "Goal": "events.driver_types",
+    "GoalResult": "operations.goal_runs",
+    "GoalTemplate": "operations.goal_jobs",
+    "OperationContext": "operations.context",
+    "Origin": "events.envelope",
+    "Outcome": "views.outcomes.record",
+    "Story": "story.story",
+    "build_prompt": "operations.public",
+    "connect": "log.connect",
+    "list_sessions": "operations.public",
+    "load_goal": "goal.files",
+    "load_template": "operations.goal_jobs",
+    "open_context": "operations.context",
+    "read_brief": "operations.public",
+    "read_costs": "operations.public",
+    "read_story": "operations.public",
+    "render_brief": "operations.public",
+    "render_story": "operations.public",
+    "run_goal": "operations.goal_runs",
+    "run_worker": "operations.workers",
 }
+"""Name → its module."""
 
-__all__ = ["Event", "Expect", "Origin", "Outcome", "__version__", "connect", "list_sessions"]
+__all__ = [
+    "AgentPrompt",
+    "Brief",
+    "CostSummary",
+    "CostSummaryRow",
+    "Event",
+    "Expect",
+    "Goal",
+    "GoalResult",
+    "GoalTemplate",
+    "OperationContext",
+    "Origin",
+    "Outcome",
+    "Story",
+    "__version__",
+    "build_prompt",
+    "connect",
+    "list_sessions",
+    "load_goal",
+    "load_template",
+    "open_context",
+    "read_brief",
+    "read_costs",
+    "read_story",
+    "render_brief",
+    "render_story",
+    "run_goal",
+    "run_worker",
+]
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'fleetlore' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(f"fleetlore.{_HOMES[name]}"), name)
 
 
 def __dir__() -> list[str]:

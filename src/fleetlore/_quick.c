@@ -67,13 +67,14 @@ static PyObject *start_afresh(PyObject *self, PyObject *unused)
 
 /* --- words: whether one of some literals stands in a text, whatever its capitals */
 
-enum { MOST_WORDS = 64, HEAD = 3 };
+enum { BUCKETS = 64, MOST_WORDS = 1024, HEAD = 3 };
 
 typedef struct {
     PyObject_HEAD
-    PyObject *words;        /* a tuple of bytes, in lower case */
-    uint64_t openers;       /* those that count only where a word of the text begins */
-    uint64_t at[HEAD][256]; /* those that have this byte at their first, second, third place */
+    PyObject *words;           /* a tuple of bytes, in lower case */
+    Py_ssize_t openers;        /* from this one on they count only where a word of the text begins */
+    uint16_t first[BUCKETS + 1]; /* of each bucket; neighbours share one, so they should be sorted */
+    uint64_t at[HEAD][256];    /* the buckets with a word that has this byte at its first, second, third place */
 } Words;
 
 static inline unsigned char small(unsigned char c)
@@ -93,13 +94,13 @@ static int is_opening(const unsigned char *text, const unsigned char *start)
     return before == 0 || !is_alphanumeric(text[-1]) || (before >= 2 && text[-2] == '\\') || (before >= 6 && text[-6] == '\\' && text[-5] == 'u');
 }
 
-static int goes_on_as(const unsigned char *text, const unsigned char *end, PyObject *word)
+static int stands_at(const unsigned char *text, const unsigned char *end, PyObject *word)
 {
     const unsigned char *wanted = (const unsigned char *)PyBytes_AS_STRING(word);
     Py_ssize_t length = PyBytes_GET_SIZE(word);
     if (end - text < length)
         return 0;
-    for (Py_ssize_t n = HEAD; n < length; n++)
+    for (Py_ssize_t n = 0; n < length; n++)
         if (small(text[n]) != wanted[n])
             return 0;
     return 1;
@@ -110,11 +111,12 @@ static int words_found(Words *self, const unsigned char *text, Py_ssize_t length
     const unsigned char *start = text, *end = text + length;
     for (; end - text >= HEAD; text++) {
         uint64_t left = self->at[0][text[0]] & self->at[1][text[1]] & self->at[2][text[2]];
-        if (left & self->openers && !is_opening(text, start))
-            left &= ~self->openers;
-        for (; left; left &= left - 1)
-            if (goes_on_as(text, end, PyTuple_GET_ITEM(self->words, __builtin_ctzll(left))))
-                return 1;
+        for (; left; left &= left - 1) {
+            int bucket = __builtin_ctzll(left);
+            for (Py_ssize_t n = self->first[bucket]; n < self->first[bucket + 1]; n++)
+                if (stands_at(text, end, PyTuple_GET_ITEM(self->words, n)) && (n < self->openers || is_opening(text, start)))
+                    return 1;
+        }
     }
     return 0;
 }
@@ -124,6 +126,34 @@ static PyObject *words_in(PyObject *self, PyObject *raw)
     if (!PyBytes_Check(raw))
         return PyErr_Format(PyExc_TypeError, "bytes are needed, not %s", Py_TYPE(raw)->tp_name);
     return PyBool_FromLong(words_found((Words *)self, (const unsigned char *)PyBytes_AS_STRING(raw), PyBytes_GET_SIZE(raw)));
+}
+
+/* The numbers of all words that are in a text, each at most once for every place. */
+static PyObject *words_all_in(PyObject *object, PyObject *raw)
+{
+    if (!PyBytes_Check(raw))
+        return PyErr_Format(PyExc_TypeError, "bytes are needed, not %s", Py_TYPE(raw)->tp_name);
+    Words *self = (Words *)object;
+    const unsigned char *start = (const unsigned char *)PyBytes_AS_STRING(raw), *text = start, *end = text + PyBytes_GET_SIZE(raw);
+    PyObject *found = PySet_New(NULL);
+    for (; found != NULL && end - text >= HEAD; text++) {
+        uint64_t left = self->at[0][text[0]] & self->at[1][text[1]] & self->at[2][text[2]];
+        for (; left; left &= left - 1) {
+            int bucket = __builtin_ctzll(left);
+            for (Py_ssize_t n = self->first[bucket]; n < self->first[bucket + 1]; n++) {
+                if (!stands_at(text, end, PyTuple_GET_ITEM(self->words, n)) || (n >= self->openers && !is_opening(text, start)))
+                    continue;
+                PyObject *number = PyLong_FromSsize_t(n);
+                if (number == NULL || PySet_Add(found, number) < 0) {
+                    Py_XDECREF(number);
+                    Py_DECREF(found);
+                    return NULL;
+                }
+                Py_DECREF(number);
+            }
+        }
+    }
+    return found;
 }
 
 static PyObject *words_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
@@ -139,17 +169,21 @@ static PyObject *words_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         Py_DECREF(self);
         return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "at most %d words", MOST_WORDS);
     }
-    for (Py_ssize_t n = 0; n < PyTuple_GET_SIZE(self->words); n++) {
+    Py_ssize_t count = PyTuple_GET_SIZE(self->words);
+    self->openers = PyTuple_GET_SIZE(anywhere);
+    for (int bucket = 0; bucket <= BUCKETS; bucket++)
+        self->first[bucket] = (uint16_t)((bucket * count + BUCKETS - 1) / BUCKETS);
+    for (Py_ssize_t n = 0; n < count; n++) {
         PyObject *word = PyTuple_GET_ITEM(self->words, n);
         if (!PyBytes_CheckExact(word) || PyBytes_GET_SIZE(word) < HEAD) {
             Py_DECREF(self);
             return PyErr_Format(PyExc_ValueError, "a word is bytes, %d or more", HEAD);
         }
-        self->openers |= n >= PyTuple_GET_SIZE(anywhere) ? UINT64_C(1) << n : 0;
+        int bucket = (int)(n * BUCKETS / count);
         for (int place = 0; place < HEAD; place++)
             for (int c = 0; c < 256; c++)
                 if (small((unsigned char)c) == (unsigned char)PyBytes_AS_STRING(word)[place])
-                    self->at[place][c] |= UINT64_C(1) << n;
+                    self->at[place][c] |= UINT64_C(1) << bucket;
     }
     return (PyObject *)self;
 }
@@ -162,6 +196,7 @@ static void words_dealloc(PyObject *self)
 
 static PyMethodDef words_methods[] = {
     {"found_in", words_in, METH_O, "Whether one of the words stands in these bytes."},
+    {"numbers_in", words_all_in, METH_O, "The numbers of all words in these bytes."},
     {NULL},
 };
 
@@ -626,7 +661,7 @@ PyMODINIT_FUNC PyInit__quick(void)
     if (PyDateTimeAPI == NULL)
         return NULL;
     PyObject *made = PyModule_Create(&module);
-    if (made == NULL || PyModule_AddType(made, &WordsType) < 0 || PyModule_AddType(made, &AdmitterType) < 0 || PyModule_AddIntConstant(made, "INTERFACE", 2) < 0) {
+    if (made == NULL || PyModule_AddType(made, &WordsType) < 0 || PyModule_AddType(made, &AdmitterType) < 0 || PyModule_AddIntConstant(made, "INTERFACE", 3) < 0) {
         Py_XDECREF(made);
         return NULL;
     }

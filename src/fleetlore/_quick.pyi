@@ -19,6 +19,8 @@ class Words:
     def __init__(self, anywhere: tuple[bytes, ...], openers: tuple[bytes, ...], /) -> None: ...
     def found_in(self, raw: bytes, /) -> bool:
         """Whether one of the words stands in these bytes."""
+    def numbers_in(self, raw: bytes, /) -> set[int]:
+        """The numbers of all words in these bytes; openers are counted behind the others."""
 
 class Admitter:
     """The short way of admission."""

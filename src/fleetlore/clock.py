@@ -1,4 +1,4 @@
-"""Wall clock and event ids. The only module that reads the time; everything else takes `now` and `new_id` as parameters."""
+"""Clocks, sleep and event ids. The only module that reads the time; everything else takes these functions as parameters."""
 
 from __future__ import annotations
 
@@ -9,11 +9,22 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 Clock = Callable[[], datetime]
+_TICKING_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def now() -> datetime:
     """Return the current time in UTC."""
     return datetime.now(UTC)
+
+
+def ticks() -> float:
+    """Return seconds of a clock that is never set and runs during suspend, if available, because leases expire during suspend too."""
+    return time.clock_gettime(_TICKING_CLOCK)
+
+
+def sleep(seconds: float) -> None:
+    """Block the thread."""
+    time.sleep(seconds)
 
 
 class _Uuid7Generator:

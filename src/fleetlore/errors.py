@@ -4,7 +4,8 @@
     ├── Invalid            the caller's input is not acceptable; nothing was stored
     │   ├── InvalidEvent   an event breaks the envelope's or its payload's rules (.path says where)
     │   ├── InvalidScope   not `town`, `agent:X`, `mission:X`, …
-    │   ├── UnknownName    no agent, task, run … has that name (.kind, .name, .suggestions)
+    │   ├── NotFound       what is named is not there
+    │   │   └── UnknownName  no agent, task, run … has that name (.kind, .name, .suggestions)
     │   ├── AmbiguousName  several have that name (.kind, .name, .candidates)
     │   ├── InvalidUrl     a log address that no backend understands
     │   ├── InvalidMind    a model address that cannot be used
@@ -70,7 +71,11 @@ class InvalidScope(Invalid):
     """A scope that is neither `town` nor one of the named kinds."""
 
 
-class UnknownName(Invalid):
+class NotFound(Invalid):
+    """What is named is not on the log, or not in the town."""
+
+
+class UnknownName(NotFound):
     """No agent, task, mission, goal, run or source has that name; `suggestions` are scopes with similar names."""
 
     def __init__(self, kind: str, name: str, suggestions: Sequence[str], hint: str) -> None:

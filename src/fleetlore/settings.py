@@ -1,8 +1,8 @@
 """Settings: one struct, `Settings`, in which each field says its key, default, merge rule, who may set it, and its help.
 
-`load` reads them from flags, the environment, the project's file and the user's file, the strongest first. `lore config` and the table in
-docs/configuration.md are made from the struct. To add a setting, add a field and its reader. Standard library only, because `lore hook`
-loads this module.
+`load_settings` reads them from flags, the environment, the project's file and the user's file, the strongest first. `lore config` and
+the table in docs/configuration.md are made from the struct. To add a setting, add a field and its reader. Standard library only,
+because `lore hook` loads this module.
 """
 
 # No `from __future__ import annotations`: `SPECS` is taken from the annotations of `Settings`.
@@ -33,8 +33,8 @@ __all__ = [
     "Settings",
     "days_in",
     "is_project_log",
-    "load",
-    "masked",
+    "load_settings",
+    "mask_url",
     "project_file",
     "redact_levels",
     "resolve_relative_url",
@@ -181,6 +181,12 @@ def take_for_own_log(name: str, layers: Sequence[SettingsLayer], chosen: Setting
     return take_strongest(name, [layer for layer in layers if layer.applies_to_log(chosen)], chosen)
 
 
+def take_false(name: str, layers: Sequence[SettingsLayer], chosen: SettingsLayer | None) -> Setting[Any] | None:
+    """`false` in any place wins"""
+    found = [layer.values[name] for layer in layers if name in layer.values]
+    return next((each for each in found if each.value is False), next(iter(found), None))
+
+
 def add_up(name: str, layers: Sequence[SettingsLayer], chosen: SettingsLayer | None) -> Setting[Any] | None:
     """all places add up"""
     found = [layer.values[name] for layer in layers if name in layer.values]
@@ -274,11 +280,20 @@ def _read_retention(path: str, content: Content) -> int | None:
     table = _read_table(path, content, "retention")
     if not table:
         return None
-    keep = table["keep"]
+    keep = table.get("keep")
+    if keep is None:
+        return None
     days = days_in(keep) if isinstance(keep, str) else None
     if days is None:
         raise ConfigError(f'{path}: retention.keep: an age of at least a day is needed, as in keep = "90d", "12w" or "1y"')
     return days
+
+
+def _read_whole_texts(path: str, content: Content) -> bool | None:
+    value = _read_table(path, content, "retention").get("whole_texts")
+    if value is not None and not isinstance(value, bool):
+        raise ConfigError(f"{path}: retention.whole_texts: true or false is needed")
+    return value
 
 
 def days_in(text: str) -> int | None:
@@ -312,6 +327,16 @@ def _read_ship_full(path: str, content: Content) -> bool | None:
 
 def _read_prices(path: str, content: Content) -> Prices | None:
     return {model: _read_price(path, model, table) for model, table in _read_table(path, content, "prices").items()} or None
+
+
+def _read_flag_rules(path: str, content: Content) -> tuple[str, ...] | None:
+    table = _read_table(path, content, "flags")
+    _reject_unknown_keys(path, table, ("rules",), under="flags.")
+    written = table.get("rules", [])
+    files = [written] if isinstance(written, str) else written
+    if not isinstance(files, list) or not all(isinstance(file, str) and file for file in files):
+        raise ConfigError(f'{path}: flags.rules: a file or a list of files is needed, as in rules = "my-flags.toml"')
+    return tuple(os.path.join(os.path.dirname(path), os.path.expanduser(file)) for file in files) or None
 
 
 def _read_price(path: str, model: str, table: Any) -> Mapping[str, float]:
@@ -490,7 +515,9 @@ def _show_graph(value: Mapping[str, Any]) -> str:
 
 def _mask_graph(value: Mapping[str, Any]) -> dict[str, Any]:
     """Addresses of databases may hold a password."""
-    return {key: {name: masked(address) for name, address in part.items()} if key in GRAPH_TABLES else part for key, part in value.items()}
+    return {
+        key: {name: mask_url(address) for name, address in part.items()} if key in GRAPH_TABLES else part for key, part in value.items()
+    }
 
 
 def _show_age(days: int | None) -> str:
@@ -553,8 +580,8 @@ class Settings(NamedTuple):
             flag="--log",
             environment="FLEETLORE_LOG",
             project=ProjectRule("only a [file inside the project](#project-files)"),  # see `_keep_allowed_log`
-            show=lambda value: masked(value),
-            to_json=lambda value: masked(value),
+            show=lambda value: mask_url(value),
+            to_json=lambda value: mask_url(value),
         ),
     ] = Setting(DEFAULT_LOG, DEFAULT)
     town: Annotated[
@@ -607,6 +634,17 @@ class Settings(NamedTuple):
             to_json=lambda value: value and f"{value}d",
         ),
     ] = Setting(None, DEFAULT)
+    whole_texts: Annotated[
+        Setting[bool],
+        SettingSpec(
+            "retention.whole_texts",
+            "whether texts over 16 KiB, which are cut in the event, are kept whole beside it ([events.md](events.md#long-texts))",
+            read=_read_whole_texts,
+            default="`true`",
+            merge=take_false,
+            show=lambda value: str(value).lower(),
+        ),
+    ] = Setting(True, DEFAULT)
     ship_to: Annotated[
         Setting[str | None],
         SettingSpec(
@@ -618,8 +656,8 @@ class Settings(NamedTuple):
             flag="--to",
             environment="FLEETLORE_SHIP_TO",
             project=ProjectRule("only for a log inside the project", check=_check_project_ship_to),
-            show=lambda value: masked(value or "nowhere"),
-            to_json=lambda value: value and masked(value),
+            show=lambda value: mask_url(value or "nowhere"),
+            to_json=lambda value: value and mask_url(value),
         ),
     ] = Setting(None, DEFAULT)
     ship_full: Annotated[
@@ -647,6 +685,19 @@ class Settings(NamedTuple):
             parts={'"MODEL"': ("[prices](#prices) of a model, for [`lore costs`](costs.md)", "the table that comes with Fleetlore")},
         ),
     ] = Setting({}, DEFAULT)
+    flag_rules: Annotated[
+        Setting[tuple[str, ...]],
+        SettingSpec(
+            "flags.rules",
+            "files with [your own rules for risk flags](outcomes.md#your-own-rules). A relative path is relative to the file",
+            read=_read_flag_rules,
+            default="none",
+            merge=add_up,
+            # A stranger's patterns could take for ever.
+            project=ProjectRule("no", refusal="[flags]: a project cannot say what is a risk; write it into {user_file}"),
+            show=lambda value: ", ".join(value) or "none",
+        ),
+    ] = Setting((), DEFAULT)
     notify: Annotated[
         Setting[tuple[Notice, ...]],
         SettingSpec(
@@ -745,7 +796,7 @@ _TOP_LEVEL_KEYS = tuple(dict.fromkeys(spec.table for spec in SPECS.values()))
 # --- Loading
 
 
-def load(
+def load_settings(
     *, log: str | None = None, town: str | None = None, environ: Mapping[str, str] = os.environ, folder: str | None = None
 ) -> Settings:
     """The settings as seen from a folder (the current one), with the values of the flags. `ConfigError` names the file and the setting."""
@@ -831,7 +882,7 @@ def _log_warnings(layers: Sequence[SettingsLayer], chosen: SettingsLayer | None,
             return
         if layer.refused_log is not None and layer.refused_log != log:
             yield (
-                f"{layer.source}: log = {masked(layer.refused_log)!r} is ignored: a project may only name a SQLite file inside its own"
+                f"{layer.source}: log = {mask_url(layer.refused_log)!r} is ignored: a project may only name a SQLite file inside its own"
                 f" folder. To use it, put it into {own}, or use --log or FLEETLORE_LOG"
             )
 
@@ -902,7 +953,7 @@ def resolve_relative_url(url: str, folder: str) -> str:
     return f"sqlite:{os.path.join(safe, path)}{mark}{options}"
 
 
-def masked(url: str) -> str:
+def mask_url(url: str) -> str:
     """An address that may be shown: no user names, passwords or tokens."""
     import re
 

@@ -47,7 +47,7 @@ class ControlRoom:
         return self._house
 
     def start(self) -> ControlRoom:
-        settings = config.load(log=self.address, environ={}, folder=str(self.folder))
+        settings = config.load_settings(log=self.address, environ={}, folder=str(self.folder))
         with ExitStack() as stack:
             log = stack.enter_context(connect(self.address).blocking())
             listening = stack.enter_context(bind_socket(self.host, self.port))

@@ -76,8 +76,8 @@ def test_the_newest_day_opens_and_a_line_shows_its_command_and_output(week: Cont
     expect(line).to_contain_text("Speed up the import")
     expect(page.locator(".bill")).to_contain_text("1 session")
     line.click()
-    expect(evidence(page).locator(".cite-command")).to_contain_text("git commit -am 'Speed up the import'")
-    expect(evidence(page).locator(".cite-output")).to_contain_text("1 file changed")
+    expect(evidence(page).locator(".cite-command").first).to_contain_text("git commit -am 'Speed up the import'")
+    expect(evidence(page).locator(".cite-output").first).to_contain_text("1 file changed")
     expect(evidence(page)).to_contain_text("exit code 0")
     page.keyboard.press("Escape")
     expect(evidence(page)).to_have_count(0)
@@ -86,7 +86,7 @@ def test_the_newest_day_opens_and_a_line_shows_its_command_and_output(week: Cont
 
 def test_days_with_sessions_are_next_to_each_other(week: ControlRoom, visit: Visits) -> None:
     page = visit(week, "/brief", timezone_id="UTC")
-    title = page.locator(".brief h2")
+    title = page.locator(".brief-head h2")
     expect(title).to_have_text("Thursday, 12 November 2026")
     expect(page.get_by_role("button", name="Next day with sessions")).to_be_disabled()
     page.get_by_role("button", name="Previous day with sessions").click()
@@ -168,7 +168,7 @@ def test_hostile_text_stays_text_and_nothing_scrolls_sideways(room: ControlRoom,
     expect(line).to_contain_text("<script>")
     assert not scrolls_sideways(page)
     line.click()
-    expect(evidence(page).locator(".cite-command")).to_contain_text(SCRIPT)
+    expect(evidence(page).locator(".cite-command").first).to_contain_text(SCRIPT)
     expect(evidence(page).locator(".unseen").first).to_have_text("202E")
     assert not scrolls_sideways(page)
     assert page.evaluate("document.querySelectorAll('main script, main img, .drawer script, .drawer img').length") == 0

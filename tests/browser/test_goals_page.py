@@ -224,7 +224,7 @@ def test_a_budget_is_raised_and_what_is_no_more_is_refused(goals: ControlRoom, v
     limit.fill("9")
     raising.click()
     expect(page.locator(".budget").first).to_have_text("Turns3 of 9")
-    page.get_by_label("Which budget").select_option("seconds")
+    page.get_by_label("Which budget").select_option("wall_time")
     limit.fill("6h")
     raising.click()
     expect(page.locator(".budget").nth(1)).to_contain_text("of 6 h")

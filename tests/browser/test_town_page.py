@@ -354,7 +354,7 @@ def test_a_thousand_agents_and_ten_thousand_tasks_stay_light(room: ControlRoom, 
     room.log.append_all(events.task_created(f"t{n}", title=f"Task {n} of many", by="ines") for n in range(10_000))
     items = "".join(f"[[items]]\nid = 'i{n}'\ndepends_on = {[f'i{n // 2}'] if n else []}\n" for n in range(400))
     plan = f"title = 'Many'\n{items}"
-    for wish in mission_commands.start_mission(view.initial(), load.read(plan, "plan.toml"), by="ines"):
+    for wish in mission_commands.start_mission(view.initial(), load.parse_plan(plan, "plan.toml"), by="ines"):
         room.log.append(wish.events)
     page = visit(room, "/town?mission=many")
     expect(page.locator(".town-node")).to_have_count(150)

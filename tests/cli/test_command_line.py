@@ -77,10 +77,10 @@ from fleetlore.cli import main, terminal
 from fleetlore.errors import LogError
 
 def run(args):
-    terminal.out("the first half")
+    terminal.print_line("the first half")
     raise LogError("the disk is gone")
 
-sys.modules["halves"] = types.SimpleNamespace(SUMMARY="fail", configure=lambda parser: None, run=run)
+sys.modules["halves"] = types.SimpleNamespace(configure=lambda parser: None, run=run)
 main.COMMANDS["halves"] = "halves"
 sys.argv = ["lore", "halves"]
 main.entry()

@@ -105,7 +105,7 @@ def test_a_wrong_file_is_named_with_the_wrong_key(lore: Lore, content: str, reas
 def test_a_file_of_other_bytes_is_an_error_of_the_settings(tmp_path: Path) -> None:
     (tmp_path / "fleetlore.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(ConfigError, match=r"fleetlore\.toml: not TOML"):
-        config.load(folder=str(tmp_path), environ={})
+        config.load_settings(folder=str(tmp_path), environ={})
 
 
 def test_the_table_for_people_names_every_setting_and_its_source(lore: Lore) -> None:
@@ -119,9 +119,9 @@ def test_the_table_for_people_names_every_setting_and_its_source(lore: Lore) -> 
     "url", ["redis://ada:hunter2@host:6379/0", "redis://:hunter2@host", "nats://hunter2@host", "x://h?password=hunter2"]
 )
 def test_secrets_in_addresses_are_masked(url: str) -> None:
-    assert "hunter2" not in config.masked(url)
-    assert "host" in config.masked(url) or "h?" in config.masked(url)
-    assert config.masked("sqlite:fleet.db?town=x") == "sqlite:fleet.db?town=x"
+    assert "hunter2" not in config.mask_url(url)
+    assert "host" in config.mask_url(url) or "h?" in config.mask_url(url)
+    assert config.mask_url("sqlite:fleet.db?town=x") == "sqlite:fleet.db?town=x"
 
 
 def test_the_struct_says_everything_about_a_setting() -> None:
@@ -142,6 +142,13 @@ def test_the_keys_of_a_table_are_those_that_are_known() -> None:
 @pytest.mark.parametrize("name", [name for name, spec in config.SPECS.items() if spec.project.refusal])
 def test_what_a_project_may_not_set_is_refused_with_the_place_to_set_it(tmp_path: Path, name: str) -> None:
     path = tmp_path / "fleetlore.toml"
-    path.write_text({"notify": "[[notify]]\nname = 'x'", "hooks": "[hooks]\ngithub_secret = 'x'", "graph": "[graph]\ndefault = 'x'"}[name])
+    path.write_text(
+        {
+            "flag_rules": "[flags]\nrules = 'x'",
+            "notify": "[[notify]]\nname = 'x'",
+            "hooks": "[hooks]\ngithub_secret = 'x'",
+            "graph": "[graph]\ndefault = 'x'",
+        }[name]
+    )
     with pytest.raises(ConfigError, match=rf"(?s)^{path}: \[.*write .* into .*fleetlore\.toml$"):
-        config.load(folder=str(tmp_path), environ={})
+        config.load_settings(folder=str(tmp_path), environ={})

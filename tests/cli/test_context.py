@@ -35,7 +35,7 @@ def test_it_explains_each_block(bakery: Lore) -> None:
     assert "of 180 tokens, counted by `estimate`" in account
     assert "The run is bakery, at turn 6." in account
     assert "memory         left out: there was no room" in account
-    assert "why: a worker hears the last 8 things" in account
+    assert "why: a worker sees the last 8 lines" in account
 
 
 def test_programs_get_the_whole_account(bakery: Lore) -> None:
@@ -116,8 +116,8 @@ def test_the_work_of_a_coding_session_is_described_in_sentences(lore: Lore) -> N
     with connect("sqlite:fleet.db").blocking() as log:
         plays.session(log)
     out = lore("context", "--log", "sqlite:fleet.db", "--agent", "claude-code/7f", code=0).out
-    assert "## What you were asked to do\nThe tide tables are an hour off in summer." in out
-    stands = out.split("## Where your work stands\n")[1].split("\n\n")[0]
+    assert "## Your task\nThe tide tables are an hour off in summer." in out
+    stands = out.split("## Your work so far\n")[1].split("\n\n")[0]
     assert "local time is taken from the port" in stands
     assert "fleet.commit" not in stands
 

@@ -133,7 +133,7 @@ def test_a_demo_in_a_hook_of_git_commits_nothing_to_that_repository(tmp_path: Pa
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "mine" / ".git"))
     (tmp_path / "ground").mkdir()
     ground = DemoEnvironment(
-        tmp_path / "ground", settings.load(log="sqlite:demo.db", environ={}), speed=1.0, reporter=SceneReporter(json=False)
+        tmp_path / "ground", settings.load_settings(log="sqlite:demo.db", environ={}), speed=1.0, reporter=SceneReporter(json=False)
     )
     ground.workspace("tide")
     assert (tmp_path / "ground" / "tide" / ".git").is_dir()
@@ -161,8 +161,8 @@ async def test_the_herald_asks_before_it_acts_and_takes_no_for_an_answer() -> No
                 (await mind.reply(ModelRequest(prompt="\n".join(("[[x task, turn 1]]", *told)), schema={"type": "object"}))).data or {}
             )
 
-    read, asked = await says(), await says("[[x what read told]]", "High water")
+    read, asked = await says(), await says("[[x result of read]]", "High water")
     assert (read["tool"], asked["tool"], asked["args"]) == ("read", "shell", {"command": "cp table.txt board.txt"})
-    denied = await says("[[x what read told]]", "[[x what shell told]]", "You may not do that: not today")
+    denied = await says("[[x result of read]]", "[[x result of shell]]", "You may not do that: not today")
     assert denied["done"]
     assert "not allowed" in denied["say"]

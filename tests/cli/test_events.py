@@ -100,3 +100,27 @@ def test_a_follower_may_come_before_the_log(lore: Lore) -> None:
     process.send_signal(signal.SIGINT)
     process.communicate()
     assert process.returncode == 0
+
+
+LONG = "All work and no play. " * 2000
+
+
+def emit_long(lore: Lore) -> None:
+    lore(
+        "emit", "-", stdin=json.dumps({"kind": "tool.returned", "actor": "ada", "data": {"tool": "Bash", "output": LONG}}).encode(), code=0
+    )
+
+
+def test_whole_prints_what_was_cut(lore: Lore) -> None:
+    emit_long(lore)
+    [cut], [whole] = lore("events", "--json", code=0).ndjson, lore("events", "--json", "--whole", code=0).ndjson
+    assert (len(cut["data"]["output"]), whole["data"]["output"]) == (16 * 1024, LONG)
+    assert whole["position"] == cut["position"]
+    assert "needs --json" in lore("events", "--whole", code=2).err
+
+
+def test_whole_texts_can_be_turned_off(lore: Lore) -> None:
+    lore.write("fleetlore.toml", "[retention]\nwhole_texts = false\n")
+    emit_long(lore)
+    [event] = lore("events", "--json", "--whole", code=0).ndjson
+    assert len(event["data"]["output"]) == 16 * 1024

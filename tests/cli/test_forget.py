@@ -135,8 +135,8 @@ def test_no_word_stays_on_the_disk(told: Lore) -> None:
 def test_what_waits_in_the_spool_for_this_log_goes_too(told: Lore) -> None:
     for session, log in (("aaaaaaaa-1", "sqlite:fleet.db"), ("aaaaaaaa-1", "sqlite:other.db"), ("bbbbbbbb-2", "sqlite:fleet.db")):
         line = {"at": "2026-11-15T20:00:00Z", "program": "claude-code", "log": log, "cwd": os.getcwd()}
-        spool.append(json.dumps({**line, "record": {"session_id": session, "prompt": "zebra"}}).encode())
-    settings = config.load()
+        spool.append_line(json.dumps({**line, "record": {"session_id": session, "prompt": "zebra"}}).encode())
+    settings = config.load_settings()
     assert ingest_forget.purge_spool(ForgetFilter(runs=frozenset({"aaaaaaaa-1"}), kinds=("tool.*",)), settings) == 0
     assert ingest_forget.purge_spool(ForgetFilter(runs=frozenset({"aaaaaaaa-1"})), settings) == 1
     assert ingest_forget.purge_spool(ForgetFilter(agent="claude-code/bbbbbbbb"), settings) == 1
@@ -148,8 +148,8 @@ def test_threads_of_codex_are_known_in_the_spool_by_the_names_that_they_have_in_
     thread, helper = "01936a7e-7d1c-7b3a-8c3e-2f1d5a6b7c8d", "01936a7e-7d1c-7b3a-8c3e-2f1daaaabbbb"
     line = {"at": "2026-11-15T20:00:00Z", "program": "codex", "log": "sqlite:fleet.db", "cwd": os.getcwd()}
     for record in ({"session_id": thread}, {"session_id": thread, "agent_id": helper}, {"prompt": "no session"}):
-        spool.append(json.dumps({**line, "record": record}).encode())
-    settings = config.load()
+        spool.append_line(json.dumps({**line, "record": record}).encode())
+    settings = config.load_settings()
     assert ingest_forget.purge_spool(ForgetFilter(agent="codex/01936a7e"), settings) == 0
     assert ingest_forget.purge_spool(ForgetFilter(runs=frozenset({helper})), settings) == 1
     assert ingest_forget.purge_spool(ForgetFilter(agent="codex/5a6b7c8d"), settings) == 1

@@ -35,7 +35,7 @@ def flags(*argv: str) -> Namespace:
 
 def test_the_file_says_what_agents_talk_with_and_paths_are_relative_to_it(lore: Lore) -> None:
     folder = Path(lore.write(OWN, SAID)).resolve().parent
-    told = merge_graph_settings(settings.load(folder=str(lore.folder)), flags())
+    told = merge_graph_settings(settings.load_settings(folder=str(lore.folder)), flags())
     assert (told.default, told.folder, told.proxy_header) == ("reflex", str(folder / "graphs"), "X-Remote-User")
     assert told.minds == {"default": "openai:small", "strong": "anthropic:large"}
     assert told.databases == {"shop": f"sqlite:{folder}/shop.db", "crm": "postgresql://reader:hunter2@db.house/crm"}
@@ -44,13 +44,13 @@ def test_the_file_says_what_agents_talk_with_and_paths_are_relative_to_it(lore: 
 def test_flags_win_over_the_file_one_by_one(lore: Lore) -> None:
     lore.write(OWN, SAID)
     args = flags("--graph", "seven", "--mind", "openai:m?base_url=http://127.0.0.1:1/v1", "--mind", "quick=scripted:")
-    told = merge_graph_settings(settings.load(folder=str(lore.folder)), args)
+    told = merge_graph_settings(settings.load_settings(folder=str(lore.folder)), args)
     assert told.default == "seven"
     assert told.minds == {"default": "openai:m?base_url=http://127.0.0.1:1/v1", "strong": "anthropic:large", "quick": "scripted:"}
 
 
 def test_without_either_the_script_answers(lore: Lore) -> None:
-    told = merge_graph_settings(settings.load(folder=str(lore.folder)), flags())
+    told = merge_graph_settings(settings.load_settings(folder=str(lore.folder)), flags())
     assert (told.default, dict(told.minds), dict(told.databases)) == ("seven", {}, {})
 
 
@@ -58,7 +58,7 @@ def test_without_either_the_script_answers(lore: Lore) -> None:
 def test_a_mind_that_cannot_be_is_refused_before_anything_is_served(lore: Lore, given: list[str]) -> None:
     argv = [word for mind in given for word in ("--mind", mind)]
     with pytest.raises(Invalid):
-        merge_graph_settings(settings.load(folder=str(lore.folder)), flags(*argv))
+        merge_graph_settings(settings.load_settings(folder=str(lore.folder)), flags(*argv))
     assert "lore: " in lore("up", "--port", "0", *argv, code=2).err
 
 

@@ -19,7 +19,7 @@ from fleetlore.events.envelope import Event
 from fleetlore.ingest import trim
 from fleetlore.log.coordination import open_shared
 from fleetlore.log.seal import OperatorKey, Seal, make_seal, unlock_seal
-from fleetlore.log.sqlite.maintenance import backup
+from fleetlore.log.sqlite.maintenance import backup_log
 from fleetlore.log.tokens import create_token
 from tests.cli.person import alone, at_terminal, seated
 from tests.cli.running import Lore
@@ -152,7 +152,7 @@ GUARDED: dict[str, Callable[[Sequence[str]], Sequence[str]]] = {
 @pytest.mark.parametrize("command", GUARDED)
 def test_without_the_passphrase_nothing_happens(lore: Lore, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     known = filled(lore)
-    backup(f"{lore.folder}/fleet.db", f"{lore.folder}/copy.db")
+    backup_log(f"{lore.folder}/fleet.db", f"{lore.folder}/copy.db")
     lore("emit", "fleet.idle", "--agent", "ada", "--log", LOG, code=0)
     sealed(lore)
     before, everything = seal_of(lore), ids(lore)
@@ -169,7 +169,7 @@ def test_without_the_passphrase_nothing_happens(lore: Lore, command: str, monkey
 
 def test_with_the_passphrase_it_is_done(lore: Lore) -> None:
     first, second, third = filled(lore)
-    backup(f"{lore.folder}/fleet.db", f"{lore.folder}/copy.db")
+    backup_log(f"{lore.folder}/fleet.db", f"{lore.folder}/copy.db")
     key = sealed(lore)
     trimmed = at_terminal(lore, "trim", "--log", LOG, "--before", "30d", "--yes", answers=[WORDS])
     assert trimmed.code == 0, trimmed
@@ -219,7 +219,7 @@ def test_an_unsealed_log_is_called_so(lore: Lore) -> None:
 
 def test_a_file_with_several_towns_is_guarded_for_each(lore: Lore) -> None:
     filled(lore)
-    backup(f"{lore.folder}/fleet.db", f"{lore.folder}/copy.db")
+    backup_log(f"{lore.folder}/fleet.db", f"{lore.folder}/copy.db")
     sealed(lore, town="east")
     sealed(lore, town="west")
     done = at_terminal(lore, "restore", "--log", LOG, "--force", "copy.db", answers=[WORDS, WORDS])

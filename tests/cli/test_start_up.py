@@ -54,3 +54,26 @@ def test_emit_loads_no_other_command(on_the_fast_path: set[str]) -> None:
 def test_reading_events_back_needs_no_asyncio(lore: Lore) -> None:
     lore("emit", "fleet.idle")
     assert "asyncio" not in modules_of(lore, "events")
+
+
+OURS_IN_0_1 = {"emit": 34, "town --help": 11, "goal --help": 7 + 2}
+"""Modules of ours that a command loaded in 0.1; the table of operations is two more for the verbs of goals."""
+
+
+def ours(modules: set[str]) -> set[str]:
+    return {name for name in modules if name.partition(".")[0] == "fleetlore"}
+
+
+def test_the_list_of_commands_loads_no_command(lore: Lore) -> None:
+    assert ours(modules_of(lore, "--help")) == {"fleetlore", "fleetlore.cli", "fleetlore.cli.main", "fleetlore.cli.terminal"}
+
+
+def test_emit_loads_no_more_than_in_0_1(on_the_fast_path: set[str]) -> None:
+    assert len(ours(on_the_fast_path)) <= OURS_IN_0_1["emit"]
+
+
+@pytest.mark.parametrize("group", ["town", "goal"])
+def test_the_list_of_verbs_loads_no_operation(lore: Lore, group: str) -> None:
+    loaded = ours(modules_of(lore, group, "--help"))
+    assert len(loaded) <= OURS_IN_0_1[f"{group} --help"]
+    assert {name for name in loaded if name.startswith("fleetlore.operations")} == {"fleetlore.operations", "fleetlore.operations.table"}

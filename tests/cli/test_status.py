@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from fleetlore import Event, clock, connect
-from fleetlore.cli.status_table import Seen, ago, plain
+from fleetlore.cli.status_table import Seen, format_ago, render_plain
 from fleetlore.testing import START as MOMENT
 from fleetlore.testing import given
 from fleetlore.views import fleet
@@ -137,7 +137,7 @@ def test_a_log_that_was_named_and_is_missing_is_an_error(lore: Lore) -> None:
 
 def test_a_mission_that_asks_for_help_is_shown_though_it_names_no_agent() -> None:
     told = given(fleet, Event(kind="town.mission_help_needed", mission="m1", text="nobody\x1b[31m is free"))
-    page = plain(Seen(told.state, {}, "default", MOMENT + timedelta(minutes=2), fleet.SILENT_AFTER))
+    page = render_plain(Seen(told.state, {}, "default", MOMENT + timedelta(minutes=2), fleet.SILENT_AFTER))
     assert "mission m1 asks for help (2 min ago): nobody is free" in page.splitlines()
 
 
@@ -155,7 +155,7 @@ def test_a_mission_that_asks_for_help_is_shown_though_it_names_no_agent() -> Non
     ],
 )
 def test_how_long_ago(seconds: float, said: str) -> None:
-    assert ago(timedelta(seconds=seconds)) == said
+    assert format_ago(timedelta(seconds=seconds)) == said
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetlore.cli.event_lines import display_width, pad_columns, truncate_columns
-from fleetlore.cli.terminal import escape_json, sanitise
+from fleetlore.cli.terminal import escape_json, sanitise_text
 from tests.cli.running import Lore
 
 NASTY = (
@@ -28,25 +28,25 @@ def is_harmless(text: str) -> bool:
 
 @given(st.text())
 def test_any_text_becomes_one_harmless_line(text: str) -> None:
-    clean = sanitise(text)
+    clean = sanitise_text(text)
     assert is_harmless(clean)
     assert len(f"{clean}|".splitlines()) == 1
-    assert sanitise(clean) == clean
+    assert sanitise_text(clean) == clean
 
 
 @given(st.lists(st.sampled_from([*"\x1b\x9b\x9d[]0;m\x07\\ac", "\u202e", "\n"])).map("".join))
 def test_no_sequence_is_left_when_another_is_taken_out_of_its_midst(text: str) -> None:
-    assert is_harmless(sanitise(text))
+    assert is_harmless(sanitise_text(text))
 
 
 @given(st.text(st.characters(exclude_categories=["Cc", "Cf", "Cs", "Zl", "Zp", "Cn", "Co"])))
 def test_ordinary_text_of_any_script_stays_as_it_is(text: str) -> None:
-    assert sanitise(text) == text
+    assert sanitise_text(text) == text
 
 
 def test_colours_vanish_and_line_ends_become_blanks() -> None:
-    assert sanitise("\x1b[1;31mfailed\x1b[0m\n\tin parser.py") == "failed in parser.py"
-    assert sanitise("👩‍🚀 می‌خواهم") == "👩‍🚀 می‌خواهم"
+    assert sanitise_text("\x1b[1;31mfailed\x1b[0m\n\tin parser.py") == "failed in parser.py"
+    assert sanitise_text("👩‍🚀 می‌خواهم") == "👩‍🚀 می‌خواهم"
 
 
 @given(st.recursive(st.text(), lambda inner: st.dictionaries(st.text(), inner, max_size=3)))
@@ -58,7 +58,7 @@ def test_json_for_a_terminal_is_harmless_and_means_the_same(value: object) -> No
 
 @given(st.text(), st.integers(0, 40))
 def test_a_cut_text_fits(text: str, width: int) -> None:
-    short = truncate_columns(sanitise(text), width)
+    short = truncate_columns(sanitise_text(text), width)
     assert display_width(short) <= width
     assert display_width(pad_columns(short, width)) == width
 

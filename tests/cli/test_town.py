@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from fleetlore.cli.town import commands, verbs
+from fleetlore.cli import operations
 from fleetlore.cli.town import help as town_help
+from fleetlore.cli.town import verbs
+from fleetlore.operations.table import find_operation
 from fleetlore.town import commands as town_commands
 from fleetlore.town import events
 from fleetlore.town.commands import TownCommand
@@ -259,8 +261,8 @@ def test_a_wish_is_looked_at_again_when_somebody_was_quicker(town: Lore) -> None
         seen.append(state.tasks[task].position or "")
         return [wish]
 
-    with commands.open_town(Namespace(log=None, town=None, speaker=None)) as hall:
-        hall.store_commands(wishes)
+    with operations.open_context(Namespace(log=None, town=None, speaker=None), find_operation("town control task")) as context:
+        context.decide_town(wishes)
     assert len(set(seen)) == 2
     assert towns.folded(town).tasks[task].state == "cancelled"
 

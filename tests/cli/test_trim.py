@@ -339,18 +339,18 @@ def test_a_target_that_does_not_answer_is_waited_for(own: BlockingRecorder) -> N
 @pytest.mark.parametrize(("keep", "days"), [("90d", 90), ("12w", 84), ("1y", 365)])
 def test_the_users_file_speaks_for_the_users_log(lore: Lore, keep: str, days: int) -> None:
     lore.write("../home/.config/fleetlore/fleetlore.toml", f'[retention]\nkeep = "{keep}"\n')
-    assert config.load().keep_days.value == days
-    assert config.load(log="sqlite:other.db").keep_days.value is None
+    assert config.load_settings().keep_days.value == days
+    assert config.load_settings(log="sqlite:other.db").keep_days.value is None
 
 
 def test_a_project_speaks_for_its_own_log_alone(lore: Lore) -> None:
     lore.write("fleetlore.toml", 'log = "sqlite:fleet.db"\n[retention]\nkeep = "30d"\n')
-    assert config.load().keep_days.value == 30
-    assert config.load(log="sqlite:").keep_days.value is None
+    assert config.load_settings().keep_days.value == 30
+    assert config.load_settings(log="sqlite:").keep_days.value is None
     for log in ("", 'log = "sqlite:/var/all.db"\n', 'log = "redis://team"\n'):
         lore.write("fleetlore.toml", f'{log}[retention]\nkeep = "30d"\n')
         with pytest.raises(ConfigError, match="a log inside the project"):
-            config.load()
+            config.load_settings()
 
 
 @pytest.mark.parametrize("keep", ['"3 months"', '"0d"', "90", '""', '"-1d"'])
@@ -362,7 +362,7 @@ def test_an_age_that_is_none_is_refused(lore: Lore, keep: str) -> None:
 def test_levels_of_project_and_user_add_up(lore: Lore) -> None:
     lore.write("../home/.config/fleetlore/fleetlore.toml", '[redact]\nlevel = ["paths", "secrets"]\n')
     lore.write("fleetlore.toml", '[redact]\nlevel = "prompts"\n')
-    assert config.load().redact_levels.value == ("prompts", "paths")
+    assert config.load_settings().redact_levels.value == ("prompts", "paths")
     assert lore("config", "--json", code=0).json["redact.level"]["value"] == ["secrets", "prompts", "paths"]
     lore("emit", "prompt.submitted", "--agent", "ada", "--text", "zebra", code=0)
     assert lore("events", "--json").json["text"] == "[withheld: 5 bytes]"

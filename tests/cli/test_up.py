@@ -223,7 +223,7 @@ def test_the_same_seed_gives_the_same_shift_and_another_other_ids() -> None:
 def test_every_event_of_the_shift_fits_its_kind_and_is_about_somebody_known() -> None:
     for pause, event in SHIFT:
         assert 0 < pause < 5
-        assert catalog.find(event.kind) is not None, event.kind
+        assert catalog.find_payload(event.kind) is not None, event.kind
         catalog.check_payload(event.kind, event.data)
         assert event.agent in CAST
         assert event.mission == MISSION

@@ -22,7 +22,7 @@ def served(tmp_path: Path) -> AbstractContextManager[Served]:
 
 def settings(folder: Path, said: str) -> Settings:
     (folder / "fleetlore.toml").write_text(f'log = "sqlite:fleet.db"\n{said}')
-    return config.load(environ={}, folder=str(folder))
+    return config.load_settings(environ={}, folder=str(folder))
 
 
 def test_a_log_is_shipped_as_long_as_it_is_served(tmp_path: Path, served: AbstractContextManager[Served]) -> None:

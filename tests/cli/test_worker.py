@@ -8,22 +8,20 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from time import monotonic
-from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
 from msgspec.structs import replace
 
-from fleetlore.cli.worker import instructions
-from fleetlore.cli.worker.template import load_template
 from fleetlore.errors import Invalid
 from fleetlore.events.driver_types import ShellCommand
 from fleetlore.events.envelope import Event
 from fleetlore.events.goal_plan import KEY, plan_of
 from fleetlore.log.admission import MAX_STRING_BYTES
 from fleetlore.log.connect import connect
-from fleetlore.town import commands, mission_commands
+from fleetlore.operations.goal_jobs import load_template
+from fleetlore.town import commands, instructions, mission_commands
 from fleetlore.town.jobs import QuestionJob, TaskJob
 from fleetlore.town.plans.model import MissionPlan, PlannedItem
 from fleetlore.views import town as view
@@ -287,15 +285,7 @@ def test_whatever_there_is_to_say_the_log_keeps_what_an_agent_is_told_whole() ->
 
 
 def read(lore: Lore, text: str, **flags: Any) -> Any:
-    given: dict[str, Any] = {
-        "file": lore.write("w.toml", text),
-        "harness": None,
-        "mind": None,
-        "command": None,
-        "workspace": None,
-        "allow": [],
-    }
-    return load_template(SimpleNamespace(**(given | flags)), None)  # type: ignore[arg-type]  # as argparse gives it
+    return load_template(lore.write("w.toml", text), **flags)
 
 
 def test_the_same_task_is_the_same_goal_until_it_has_failed(lore: Lore) -> None:

@@ -41,7 +41,7 @@ def test_an_event_is_the_data_of_its_cloudevent() -> None:
         == (
             '{"specversion":"1.0","id":"01890000-0000-7000-8000-000000000000","source":"fleetlore:west","type":"fleetlore.work.updated",'
             f'"time":"2026-11-15T20:23:12.000000Z","datacontenttype":"application/json","subject":"goal:g","traceparent":"{TRACE}",'
-            f'"data":{codec.encode(EVENT).decode()}}}'
+            f'"data":{codec.encode_event(EVENT).decode()}}}'
         ).encode()
     )
 

@@ -19,7 +19,7 @@ from tests.dialects import golden
 
 def stored(event: Event) -> Event:
     """The event as a log gives it back."""
-    return codec.decode(codec.encode(event))
+    return codec.decode_event(codec.encode_event(event))
 
 
 def values_of(line: bytes) -> dict[str, Any]:
@@ -96,8 +96,8 @@ def test_every_kind_of_every_family_has_a_golden_line() -> None:
 
 def test_every_foreign_kind_is_known_to_the_catalog() -> None:
     for name in ("nexus", "tinytown", "nexo"):
-        assert all(catalog.find(kind) for kind in kinds_in(name))
-    assert all(catalog.find(kind) for kind in stage.KINDS)
+        assert all(catalog.find_payload(kind) for kind in kinds_in(name))
+    assert all(catalog.find_payload(kind) for kind in stage.KINDS)
 
 
 @pytest.mark.parametrize("name", dialects.NAMES)

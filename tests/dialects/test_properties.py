@@ -96,7 +96,7 @@ def test_whatever_is_read_is_written_again_byte_for_byte(dialect: Dialect, data:
     event = decode_or_refuse(dialect, raw)
     if event is not None:
         assert dialect.encode(event) == raw
-        assert dialect.encode(codec.decode(codec.encode(event))) == raw
+        assert dialect.encode(codec.decode_event(codec.encode_event(event))) == raw
 
 
 @every_dialect
@@ -146,7 +146,7 @@ def test_any_event_comes_back_from_its_cloudevent_as_it_was(event: Event, town: 
     assert raw is not None
     again = dialects.find("cloudevents").decode(raw)
     assert again == event
-    assert codec.encode(again) == codec.encode(event)
+    assert codec.encode_event(again) == codec.encode_event(event)
 
 
 @given(st.text(min_size=1))

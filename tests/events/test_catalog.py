@@ -62,7 +62,7 @@ def test_the_catalog_holds_exactly_the_kinds_of_the_design() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_known_kind_has_a_fitting_name_a_beat_and_one_sentence(kind: str) -> None:
-    payload = catalog.find(kind)
+    payload = catalog.find_payload(kind)
     assert payload is not None
     assert payload.kind == kind
     assert catalog.KIND_PATTERN.fullmatch(kind)
@@ -79,7 +79,7 @@ def test_every_beat_stands_for_something() -> None:
 
 def test_an_unknown_kind_passes_with_any_data() -> None:
     for kind in ("clue.found", "fleet.parade", "log.lost", "nonsense"):
-        assert catalog.find(kind) is None
+        assert catalog.find_payload(kind) is None
         assert catalog.beat_of(Event(kind=kind)) is None
         catalog.check_payload(kind, {"anything": [1, None]})
 
@@ -95,7 +95,7 @@ def test_foreign_writers_may_put_what_they_like_into_their_data(payload: type[Pa
 @pytest.mark.parametrize("kind", ["fleet.dispatch", "tool.called", "log.rejected"])
 def test_finding_a_kind_loads_its_own_family_alone(kind: str) -> None:
     """Fast commands would otherwise pay for families that they never use."""
-    program = f"import sys; from fleetlore.events import catalog; assert catalog.find({kind!r}); print(*sys.modules)"
+    program = f"import sys; from fleetlore.events import catalog; assert catalog.find_payload({kind!r}); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.split()
     families = {f"fleetlore.events.{module}" for module in catalog.FAMILIES.values()}
     assert families.intersection(loaded) == {f"fleetlore.events.{catalog.FAMILIES[kind.partition('.')[0]]}"}

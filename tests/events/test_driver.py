@@ -68,7 +68,7 @@ SAMPLES = {
 
 def rewrite(kind: str, raw: str | dict[str, Any]) -> str:
     """The data read into its class and written again."""
-    payload = catalog.find(kind)
+    payload = catalog.find_payload(kind)
     assert payload is not None
     data = json.loads(raw) if isinstance(raw, str) else raw
     return msgspec.json.encode(msgspec.convert(data, payload)).decode()

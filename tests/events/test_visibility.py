@@ -19,7 +19,7 @@ from fleetlore.errors import Invalid, InvalidEvent, UnknownName
 from fleetlore.events import catalog, codec
 from fleetlore.events.envelope import Event, Visibility
 from fleetlore.events.visibility import OWNER, PUBLIC, READER, Viewer, can_see
-from fleetlore.ingest.ship_filter import withhold
+from fleetlore.ingest.ship_filter import withhold_private
 from fleetlore.prompts.agent_context import load_context
 from fleetlore.prompts.build import build_prompt
 from fleetlore.prompts.roles import BLOCKS_BY_ROLE
@@ -139,7 +139,7 @@ def test_no_prompt_of_another_agent_quotes_a_private_event(history: list[Event],
 @settings(max_examples=80)
 @given(private_events())
 def test_a_shipped_private_event_has_none_of_its_words(event: Event) -> None:
-    assert SECRET.encode() not in codec.encode(withhold(event))
+    assert SECRET.encode() not in codec.encode_event(withhold_private(event))
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)

@@ -16,7 +16,7 @@ from fleetlore.dialects.wire import COMPACT, Record
 from fleetlore.errors import DialectError, Invalid
 from fleetlore.events.envelope import Event
 from fleetlore.events.goal_plan import Plan
-from fleetlore.events.installed_kinds import check_kinds, marked
+from fleetlore.events.installed_kinds import check_kinds, combine_version
 from fleetlore.goal import harnesses
 from fleetlore.graph.registry import REGISTRY
 from fleetlore.programs.harness import Ended, Order, Watch
@@ -131,9 +131,9 @@ def test_a_vocabulary_that_could_break_a_telling_is_refused(words: Any, complain
 
 def test_what_packages_add_to_a_view_is_in_its_version() -> None:
     one, other = {"kanban.moved": "progress"}, {"kanban.moved": "claim"}
-    assert marked(7, {}) == 7
-    assert len({7, marked(7, one), marked(7, other), marked(8, one)}) == 4
-    assert marked(7, one) == marked(7, dict(one))
+    assert combine_version(7, {}) == 7
+    assert len({7, combine_version(7, one), combine_version(7, other), combine_version(8, one)}) == 4
+    assert combine_version(7, one) == combine_version(7, dict(one))
 
 
 # --- nodes and harnesses

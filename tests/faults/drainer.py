@@ -28,7 +28,7 @@ def main(mode: str, name: str = "", count: str = "0") -> None:
             "tool_input": {"command": f"{name} {n}"},
         }
         raw = json.dumps(payload).encode()
-        spool.append(line_of("claude-code", raw, len(raw)))
+        spool.append_line(line_of("claude-code", raw, len(raw)))
     say("done")
 
 

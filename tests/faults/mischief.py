@@ -50,7 +50,7 @@ lines, stop, until = open(sys.argv[2], "rb").read().splitlines(), sys.argv[3], t
 with connect(sys.argv[1]).blocking() as log:
     while time.monotonic() < until and not os.path.exists(stop):
         for line in lines:
-            event = codec.decode(line)
+            event = codec.decode_event(line)
             event.id = None
             log.append([event])
 """
@@ -199,7 +199,7 @@ def _ended(pid: int, seconds: float) -> int:
 
 
 def lines_of(events: Sequence[Event]) -> bytes:
-    return b"".join(codec.encode(event) + b"\n" for event in events)
+    return b"".join(codec.encode_event(event) + b"\n" for event in events)
 
 
 def by_python(site: Site, events: Sequence[Event]) -> None:

@@ -49,7 +49,7 @@ def look(folder: Path, kills: int) -> None:
     assert len(deeds) - TURNS <= len(cut_short) <= kills, "a turn was taken again, and the log does not say so"
     assert len(started) == len(results), "an attempt was begun and never settled"
     assert completed.data["outcome"]["usage"]["tokens"] >= 100 * TURNS
-    assert maintenance.check(str(folder / "goal.db")).problems == []
+    assert maintenance.check_log(str(folder / "goal.db")).problems == []
 
 
 def torment(folder: Path) -> tuple[int, int]:

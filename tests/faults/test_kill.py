@@ -83,7 +83,7 @@ def torment(folder: Path, mode: str, seed: int, kills: int, *, per_file: int = 3
         with connect(f"sqlite:{path}").blocking() as log:
             look(log, mode, name, acknowledged)
             retry(log, mode, name, acknowledged)
-        assert maintenance.check(str(path)).problems == []
+        assert maintenance.check_log(str(path)).problems == []
     return total
 
 

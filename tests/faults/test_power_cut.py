@@ -126,12 +126,12 @@ def look(story: Story, moment: int, path: Path, *, may_lose: bool = False) -> No
         ]
         there = [(event.id if id else None, event.text, event.position) for event, (id, _, _) in zip(stored, expected, strict=True)]
         assert there == expected, "what is there is not what was written"
-        assert maintenance.check(str(path)).problems == []
+        assert maintenance.check_log(str(path)).problems == []
         [position] = log.append([Event(kind="fleet.recovery", actor="ada", text="power is back")])
         given = [position for append in story.appends[:acknowledged] for position in append.positions]
         assert may_lose or position > max(given, default=""), "a position was given twice"
         assert [event.position for event in log.read(newest_first=True, limit=1)] == [position]
-        assert maintenance.check(str(path)).problems == []
+        assert maintenance.check_log(str(path)).problems == []
 
 
 def _whole_appends(story: Story, events: int) -> int | None:

@@ -102,7 +102,7 @@ def test_a_full_disk_loses_nothing_and_appends_go_on_once_there_is_room(room: in
             assert [event.text for event in log.read()] == [*acknowledged, "there is room again"]
     finally:
         disk.unregister()
-    assert maintenance.check(str(path)).problems == []
+    assert maintenance.check_log(str(path)).problems == []
 
 
 @contextmanager
@@ -128,7 +128,7 @@ def test_a_really_full_disk_loses_nothing_either(tmp_path: Path) -> None:
             acknowledged = fill(log)
             assert [event.text for event in log.read()] == acknowledged
             with pytest.raises(DiskFull, match="make room"):
-                maintenance.backup(str(path), str(place / "backup.db"))
+                maintenance.backup_log(str(path), str(place / "backup.db"))
             ballast.unlink()
             log.append([deed("there is room again")])
         assert texts(path) == [*acknowledged, "there is room again"]
@@ -196,13 +196,13 @@ def test_a_file_that_cannot_be_written_is_said_and_unchanged(open_folder: Path) 
 def test_a_backup_is_checked_and_restored_from_where_nothing_can_be_written(path: Path, open_folder: Path, tmp_path: Path) -> None:
     """It is not in WAL mode, which would need a second file next to it."""
     kept = open_folder / "kept.db"
-    maintenance.backup(str(path), str(kept))
+    maintenance.backup_log(str(path), str(kept))
     kept.chmod(0o444)
     open_folder.chmod(0o555)
     with without_rights():
-        report = maintenance.check(str(kept))
+        report = maintenance.check_log(str(kept))
     assert (report.events, report.problems) == (3, [])
-    assert maintenance.restore(str(kept), str(tmp_path / "new.db")) == 3
+    assert maintenance.restore_log(str(kept), str(tmp_path / "new.db")) == 3
     assert os.listdir(open_folder) == ["kept.db"]
 
 
@@ -245,7 +245,7 @@ def test_a_log_that_another_process_makes_at_the_same_moment_is_not_taken_for_a_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other one is through between the first question that is asked of the new file and the second."""
-    path, ask = tmp_path / "fleet.db", sqlite_file.ask
+    path, ask = tmp_path / "fleet.db", sqlite_file.fetch_rows
 
     def ask_slowly(connection: apsw.Connection, sql: str, values: Sequence[Any] = ()) -> list[Any]:
         monkeypatch.undo()
@@ -253,7 +253,7 @@ def test_a_log_that_another_process_makes_at_the_same_moment_is_not_taken_for_a_
         SqliteLog(str(path), town="default").close()
         return answer
 
-    monkeypatch.setattr(sqlite_file, "ask", ask_slowly)
+    monkeypatch.setattr(sqlite_file, "fetch_rows", ask_slowly)
     with connect(f"sqlite:{path}").blocking() as log:
         log.append([deed()])
     assert texts(path) == ["a deed"]
@@ -266,7 +266,7 @@ def test_a_log_of_a_newer_fleetlore_is_refused_and_unchanged(path: Path) -> None
     with pytest.raises(Damaged, match=r"newer Fleetlore .* upgrade fleetlore"):
         connect(f"sqlite:{path}").blocking().__enter__()
     with pytest.raises(Damaged, match="upgrade fleetlore"):
-        maintenance.check(str(path))
+        maintenance.check_log(str(path))
 
 
 # --- held by others
@@ -309,7 +309,7 @@ def test_a_damaged_record_is_told_where_it_stands_and_hides_no_other(garbage: st
     assert events[1].kind == "log.rejected"
     assert [event.position for event in events] == [f"{seq:016d}" for seq in (1, 2, 3)]
     assert [event.kind for event in followed] == [event.kind for event in of_scope] == [event.kind for event in events]
-    report = maintenance.check(str(path))
+    report = maintenance.check_log(str(path))
     assert len(report.problems) == 1
     assert "0000000000000002: the record cannot be read" in report.problems[0]
 
@@ -318,7 +318,7 @@ def test_a_record_of_bytes_that_are_not_text_is_told_too(path: Path) -> None:
     _tamper(path, "UPDATE events_1 SET raw = CAST(? AS TEXT) WHERE seq = 2", b'{"kind":"\xff\xfe"}')
     with connect(f"sqlite:{path}").blocking() as log:
         assert [event.kind for event in log.read()] == ["fleet.commit", "log.rejected", "fleet.commit"]
-    assert any("0000000000000002: the record cannot be read" in problem for problem in maintenance.check(str(path)).problems)
+    assert any("0000000000000002: the record cannot be read" in problem for problem in maintenance.check_log(str(path)).problems)
 
 
 def _tamper(path: Path, sql: str, value: str | bytes) -> None:
@@ -351,6 +351,6 @@ def _check_damaged(path: Path, right: dict[str | None, str | None]) -> bool:
     except Damaged:
         pass
     try:
-        return bool(maintenance.check(str(path)).problems)
+        return bool(maintenance.check_log(str(path)).problems)
     except Damaged:
         return True

@@ -1,6 +1,6 @@
 """A program that appends until it is killed, and says on its standard output what was acknowledged.
 
-`python -m tests.faults.writer single|batch|tasks URL NAME`: the events follow from the name, so that
+`python -m tests.faults.writer single|batch|tasks|whole URL NAME`: the events follow from the name, so that
 whoever killed it knows what it was about to append.
 """
 
@@ -28,9 +28,15 @@ def events_of(mode: str, name: str, number: int) -> list[Event]:
             agent=name,
             task=f"{name}/{number}",
             text=f"{number}/{nth}".ljust(200, "."),
+            data={"output": long_text(name, number)} if mode == "whole" else {},
         )
         for nth in range(size)
     ]
+
+
+def long_text(name: str, number: int) -> str:
+    """A text that is cut, and does not compress to nothing."""
+    return Random(f"{name}/{number}").randbytes(40_000).hex()
 
 
 def _say(line: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from argparse import Namespace
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -17,8 +16,6 @@ from starlette.requests import HTTPConnection
 from fleetlore import clock, connect, dialects
 from fleetlore import settings as config
 from fleetlore.cli import hook, times
-from fleetlore.cli.worker import template
-from fleetlore.cli.worker.instructions import parse_verdict
 from fleetlore.dialects import recording
 from fleetlore.dialects.forge.webhooks import read_delivery
 from fleetlore.dialects.otlp import reader as otlp_reader
@@ -46,6 +43,8 @@ from fleetlore.log.redis import entry
 from fleetlore.log.redis import log as redis_log
 from fleetlore.models import open as minds
 from fleetlore.models import parse_json
+from fleetlore.operations.goal_jobs import load_template
+from fleetlore.operations.reading import parse_time_zone
 from fleetlore.process.pipes import OutputLine
 from fleetlore.process.table import parse_ps_line
 from fleetlore.programs import failure_patterns, failures, registry
@@ -65,6 +64,7 @@ from fleetlore.server.notifications import rules as notices
 from fleetlore.server.problems import Problem
 from fleetlore.server.security import hosts
 from fleetlore.stage import files as stage_files
+from fleetlore.town.instructions import parse_verdict
 from fleetlore.town.plans import load as plans_load
 from tests.dialects import golden, rollouts
 from tests.graph.tools.attacks import ATTACKS
@@ -149,7 +149,7 @@ def _hooked(read: Callable[..., list[Event]]) -> Callable[[bytes], object]:
     return lambda raw: [_stored(event) for event in read(recording.parse_record(raw), id=clock.uuid7(), at=NOW)]
 
 
-EVENT = codec.encode(
+EVENT = codec.encode_event(
     Event(kind="tool.called", id=clock.uuid7(), at=NOW, actor="ada", agent="ada", task="t1", data={"tool": "Bash", "input": {"a": [1]}})
 )
 SPAN = {
@@ -185,7 +185,7 @@ DELIVERY = json.dumps(
 
 for _name in dialects.NAMES:
     of_bytes(f"dialect {_name}", golden.lines(_name), _told(dialects.find(_name).decode))
-of_bytes("event", [EVENT], _told(codec.decode))
+of_bytes("event", [EVENT], _told(codec.decode_event))
 of_bytes("transcript of Claude Code", [b"\n".join(a_day().lines())], _recorded(CLAUDE_CODE))
 of_bytes(
     "rollout of Codex",
@@ -234,17 +234,16 @@ def _settings(path: str) -> None:
     """As a project's file, and as the user's own, with the rules that it has."""
     folder = os.path.dirname(path)
     with suppress(FleetloreError):
-        config.load(folder=folder, environ={"HOME": folder})
+        config.load_settings(folder=folder, environ={"HOME": folder})
     own = os.path.join(folder, "fleetlore", "fleetlore.toml")
     os.makedirs(os.path.dirname(own))
     os.rename(path, own)
-    settings = config.load(folder="/", environ={"XDG_CONFIG_HOME": folder, "HOME": folder})
+    settings = config.load_settings(folder="/", environ={"XDG_CONFIG_HOME": folder, "HOME": folder})
     notices.rules_of(settings)
 
 
 def _worker(path: str) -> object:
-    flags = Namespace(file=path, harness=None, mind=None, command=None, workspace=None, allow=None)
-    return template.load_template(flags, None)
+    return load_template(path)
 
 
 def _graph(text: str, suffix: str) -> object:
@@ -299,9 +298,9 @@ of_bytes("settings", [SETTINGS, *blocks("configuration.md", "toml")], _from_file
 of_bytes("goal in TOML", [TOML_GOAL], _from_file("g.toml", files.load_goal))
 of_bytes("goal in YAML", [YAML_GOAL], _from_file("g.yaml", files.load_goal))
 of_bytes("worker", [TOML_GOAL.replace('description = "make it pass"\n', ""), "[checks.a]\ncommand='x'\n"], _from_file("w.toml", _worker))
-of_bytes("plan", blocks("town-plans.md", "toml"), _from_file("p.toml", plans_load.load))
-of_bytes("issues", [ISSUES], _from_file("i.json", plans_load.load))
-of_bytes("issues, one a line", [ISSUES[1:-1] + "\n" + ISSUES[1:-1]], _from_file("i.jsonl", plans_load.load))
+of_bytes("plan", blocks("town-plans.md", "toml"), _from_file("p.toml", plans_load.load_plan))
+of_bytes("issues", [ISSUES], _from_file("i.json", plans_load.load_plan))
+of_bytes("issues, one a line", [ISSUES[1:-1] + "\n" + ISSUES[1:-1]], _from_file("i.jsonl", plans_load.load_plan))
 of_text("graph in TOML", shown("src/fleetlore/graph/graphs", "*.toml"), lambda text: _graph(text, ".toml"))
 of_text(
     "graph in YAML",
@@ -328,7 +327,7 @@ of_argument("duration", ["1h 30m", "12s 345ms", "2 weeks", "0"], durations.parse
 of_argument("retention", ["90d", "2w", "1y"], config.days_in)
 of_text("moment of a tool", ["today", "2h", "2026-06-01T12:00:00Z"], lambda text: mcp_times.parse_since(text, now=NOW))
 of_text("as_of", ["2026-06-01T12:00:00Z", "2026-06-01T12:00:00.5+02:00"], lambda text: view_cache.parse_time(text, "as_of"))
-of_text("time zone", ["Europe/Berlin", "UTC"], queries.parse_time_zone)
+of_text("time zone", ["Europe/Berlin", "UTC"], parse_time_zone)
 of_argument("scope", ["town", "agent:ada", "mission:m1", "source:x"], check_scope)
 of_argument("place in a log", ["00000000000000000007", "7"], lambda text: make_query("town", text, text, [], NOW, False))
 of_argument("kind", ["fleet.commit", "fleet.*", "x.y"], lambda text: make_query("town", None, None, [text], NOW, False))
@@ -336,7 +335,7 @@ of_argument("kind", ["fleet.commit", "fleet.*", "x.y"], lambda text: make_query(
 
 def _address(text: str) -> None:
     """What `connect` makes of an address, without going there."""
-    config.masked(text)
+    config.mask_url(text)
     connect(text)
 
 
@@ -375,7 +374,7 @@ def _asked(kind: type[queries.Query]) -> Callable[[bytes], object]:
 
 
 _QUERY = b"scope=town&kind=fleet.*&id=x&limit=7&after=0007&since=2026-06-01T12:00:00Z&as_of=7&q=a%20b&tz=UTC&width=100&by=day"
-for _kind in (queries.EventsQuery, queries.CostsQuery, queries.TimelineQuery, queries.SearchQuery, queries.TownQuery, FeedQuery):
+for _kind in (queries.EventsQuery, queries.TimelineQuery, queries.SearchQuery, queries.TownQuery, FeedQuery):
     _known = {field.encode() for field in _kind.__struct_fields__}
     _said = b"&".join(part for part in _QUERY.split(b"&") if part.partition(b"=")[0] in _known)
     of_bytes(f"query {_kind.__name__}", [_said or b"as_of=7"], _asked(_kind), Problem)

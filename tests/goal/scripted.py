@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import msgspec
 
+from fleetlore.events import codec
 from fleetlore.events.driver_types import BudgetGuards, Failure, Goal, ShellCommand, Verdict
+from fleetlore.events.envelope import Event
 from fleetlore.events.goal_plan import KEY, Plan
 from fleetlore.goal.driver import Driver
 from fleetlore.goal.resources import GoalResources
+from fleetlore.log.admission import Admission
+from fleetlore.log.async_recorder import Recorder
+from fleetlore.log.base import Expect, Position, Record
 from fleetlore.log.coordination import open_shared
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.models.base import Model
@@ -129,6 +134,28 @@ def done(words: str = "Done.", *, tokens: int = 100, usd: float | None = 0.01, *
     return Ended(how="finished", words=words, tokens=tokens, usd=usd, **more)
 
 
+class AsyncLog:
+    """The asyncio front of a log that a test may have wrapped: calls its methods in threads, as the test sees them."""
+
+    def __init__(self, log: BlockingRecorder) -> None:
+        self._log = log
+        self.admission: Admission = log.backend_and_admission()[1]
+
+    async def append_records(self, records: Sequence[Record], *, expect: Expect | None = None) -> list[Position]:
+        events = [codec.decode_event(record.raw) for record in records]
+        return await asyncio.to_thread(self._log.append, events, expect=expect)
+
+    async def read(self, scope: str, **options: Any) -> AsyncGenerator[Event, None]:
+        for event in await asyncio.to_thread(lambda: list(self._log.read(scope, **options))):
+            yield event
+
+    async def head(self, scope: str) -> Position | None:
+        return await asyncio.to_thread(self._log.head, scope)
+
+    async def get(self, ids: Sequence[str]) -> list[Event]:
+        return await asyncio.to_thread(self._log.get, ids)
+
+
 class DriverSetup(NamedTuple):
     """A driver, and the fakes that it works with."""
 
@@ -153,7 +180,7 @@ def make_driver(
     resource_options = {name: more.pop(name) for name in ("memory", "thinker") if name in more}
     resources = GoalResources(harness=harness, workspace=workspace, verifiers=checker, **resource_options)
     shared = more.pop("shared", None) or open_shared("memory:").__enter__()
-    driver = Driver(log, id, resources, shared=shared, now=clock or Clock(), **more)
+    driver = Driver(cast(Recorder, AsyncLog(log)), id, resources, shared=shared, now=clock or Clock(), **more)
     return DriverSetup(driver, harness, workspace, checker, resources)
 
 

@@ -92,8 +92,8 @@ def test_the_question_tells_the_turn_as_a_record_and_what_is_known_already(folde
     assert asked.count("\n## What to do\n") == 1
     for line in ("> a.py | 2 +-", "> Not met: make test: exit code 2", "> port.md: Port. It is 8000."):
         assert f"\n{line}\n" in asked
-    assert "notebook is full" not in asked
-    assert "notebook is full" in build_extraction_prompt(words="", diff="", turn=1, notes=[], is_full=True)
+    assert "notes are full" not in asked
+    assert "notes are full" in build_extraction_prompt(words="", diff="", turn=1, notes=[], is_full=True)
 
 
 async def test_no_more_is_kept_than_was_asked_for(folder: MemoryFolder) -> None:

@@ -23,7 +23,7 @@ from fleetlore.goal.gate.client import (
     VERSIONS,
     GateLineBuffer,
     GateMcpServer,
-    serve,
+    serve_gate,
 )
 
 CALL = {"name": TOOL, "arguments": {"tool_name": "Bash", "input": {"command": "ls"}, "tool_use_id": "toolu_1"}}
@@ -267,7 +267,7 @@ def test_it_serves_until_its_input_is_closed() -> None:
     with program, ours:
         program.sendall(b'{"id": 1, "method": "ping"}\n')
         program.shutdown(socket.SHUT_WR)
-        assert serve({}, input=ours.fileno(), output=ours.fileno()) == 0
+        assert serve_gate({}, input=ours.fileno(), output=ours.fileno()) == 0
         assert json.loads(program.recv(4096)) == {"jsonrpc": "2.0", "id": 1, "result": {}}
 
 
@@ -276,4 +276,4 @@ def test_a_program_that_is_gone_ends_it_without_a_word() -> None:
     with ours:
         program.sendall(b'{"id": 1, "method": "ping"}\n')
         program.close()
-        assert serve({}, input=ours.fileno(), output=ours.fileno()) == 0
+        assert serve_gate({}, input=ours.fileno(), output=ours.fileno()) == 0

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from fleetlore import connect
+from fleetlore.clock import ticks
 from fleetlore.errors import Held, Invalid, LeaseLost, LogError
 from fleetlore.events.envelope import Event
 from fleetlore.events.goal_plan import Permissions
@@ -244,7 +245,7 @@ async def test_a_driver_that_slept_through_its_lease_writes_nothing_that_the_nex
     late = make_driver(log, [sleeper], shared=shared)
     pursuit = await begun(late)
     await until(lambda: bool(late.harness.orders))
-    late.driver.journal.poll_log = asyncio.Event().wait  # type: ignore[assignment,method-assign] # it does not know yet
+    late.driver.journal.poll = asyncio.Event().wait  # type: ignore[assignment,method-assign] # it does not know yet
     epoch = stolen(shared)
     teller = late.driver.journal.event_factory
     state = late.driver.state
@@ -256,26 +257,24 @@ async def test_a_driver_that_slept_through_its_lease_writes_nothing_that_the_nex
     assert log.head() == head
 
 
-async def test_a_lease_that_may_be_over_is_renewed_before_anything_is_written(
-    log: BlockingRecorder, shared: Coordination, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_lease_that_may_be_over_is_renewed_before_anything_is_written(log: BlockingRecorder, shared: Coordination) -> None:
     """As after a sleep of the whole machine."""
-    setup = make_driver(log, [forever], shared=shared)
+    asleep = 0.0
+    setup = make_driver(log, [forever], shared=shared, ticks=lambda: ticks() + asleep)
     pursuit = await begun(setup)
     await until(lambda: bool(setup.harness.orders))
-    held, now = shared.find_lease(f"goal:{GOAL}"), kernel_lease.ticks()
-    assert held is not None
-    monkeypatch.setattr(kernel_lease, "ticks", lambda: now + 3600)
-    setup.driver.journal.enqueue_events(
+    assert shared.find_lease(f"goal:{GOAL}") is not None
+    asleep = 3600
+    setup.driver.journal.record(
         [Event(kind="tool.called", agent="ada", goal=GOAL, id=setup.driver.journal.new_id(), data={"tool": "Bash"})]
     )
     await setup.driver.journal.flush()
     assert kinds(log)[-1] == "tool.called"  # nobody had taken it
     stolen(shared)
-    setup.driver.journal.enqueue_events(
+    setup.driver.journal.record(
         [Event(kind="tool.called", agent="ada", goal=GOAL, id=setup.driver.journal.new_id(), data={"tool": "Bash"})]
     )
-    monkeypatch.setattr(kernel_lease, "ticks", lambda: now + 7200)
+    asleep = 7200
     with pytest.raises(LeaseLost):
         await setup.driver.journal.flush()
     pursuit.cancel()
@@ -290,11 +289,11 @@ async def test_a_renewal_that_fails_in_an_unknown_way_gives_the_goal_up_in_time(
 
     monkeypatch.setattr(kernel_lease, "RENEW_SECONDS", 0.01)
     monkeypatch.setattr(kernel_lease, "AGAIN_SECONDS", 0.01)
-    hold = kernel_lease.LeaseHolder(shared, f"goal:{GOAL}")
+    asleep = 0.0
+    hold = kernel_lease.LeaseHolder(shared, f"goal:{GOAL}", ticks=lambda: ticks() + asleep)
     async with hold:
         monkeypatch.setattr(shared, "renew", broken)
-        now = kernel_lease.ticks()
-        monkeypatch.setattr(kernel_lease, "ticks", lambda: now + 60)
+        asleep = 60
         async with asyncio.timeout(PATIENCE):
             await hold.lost.wait()
         assert "nobody foresaw this" in str(hold.make_loss_error())
@@ -417,8 +416,8 @@ async def test_watchers_see_events_in_the_order_of_the_log_however_slow_they_are
             book = setup.driver.journal
             await asyncio.gather(
                 book.append([book.event_factory.make_event("agent.spoke", {"turn": number})]),
-                book.read_new_events(),
-                book.read_new_events(),
+                book.catch_up(),
+                book.catch_up(),
             )
         return done()
 
@@ -459,7 +458,7 @@ async def test_a_sink_that_hangs_or_breaks_holds_up_nothing_and_the_others_are_t
             await asyncio.sleep(0)
             self.kinds.append(event.kind)
 
-    monkeypatch.setattr("fleetlore.goal.sinks.CLOSE_TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr("fleetlore.goal.journal.CLOSE_TIMEOUT_SECONDS", 0.05)
     keeps = Keeps()
     setup = make_driver(log, [done()], sinks=[Hangs(), Breaks(), keeps])
     async with asyncio.timeout(PATIENCE):

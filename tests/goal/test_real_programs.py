@@ -51,12 +51,13 @@ def goal(workspace: Path, **plan: Any) -> Goal:
 
 async def pursued(folder: Path, wanted: Goal, environ: dict[str, str]) -> tuple[GoalState, list[Event]]:
     given = {"PATH": os.environ["PATH"], "HOME": str(folder / "home")} | OFFLINE | environ
-    with connect(f"sqlite:{folder}/fleet.db").blocking() as log, open_shared(f"sqlite:{folder}/fleet.db") as shared:
-        async with open_resources(wanted, home=str(folder / "data"), environ=given) as resources:
+    url = f"sqlite:{folder}/fleet.db"
+    with open_shared(url) as shared:
+        async with connect(url) as log, open_resources(wanted, home=str(folder / "data"), environ=given) as resources:
             driver = Driver(log, wanted.id, resources, shared=shared)
             await driver.start(wanted)
             state = await driver.run_goal()
-        return state, list(log.read(f"goal:{GOAL}"))
+            return state, [event async for event in log.read(f"goal:{GOAL}")]
 
 
 def of(events: list[Event], kind: str) -> list[Event]:

@@ -14,9 +14,8 @@ import pytest
 from fleetlore import connect
 from fleetlore.errors import LeaseLost
 from fleetlore.events.envelope import Event
-from fleetlore.goal import journal
-from fleetlore.goal.sinks import LogSink
-from fleetlore.kernel import lease
+from fleetlore.goal.journal import LogSink
+from fleetlore.kernel import journal, lease
 from fleetlore.log.coordination import Coordination, open_shared
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.programs.harness import Ended, Heard, Order, Watch
@@ -90,7 +89,7 @@ async def test_one_that_was_followed_by_another_process_writes_nothing_more(
         return done("too late")
 
     frozen = make_driver(log, [late], shared=shared)
-    frozen.driver.journal.poll_log = asyncio.Event().wait  # type: ignore[assignment,method-assign]
+    frozen.driver.journal.poll = asyncio.Event().wait  # type: ignore[assignment,method-assign]
     await frozen.driver.start(goal())
     pursuit = asyncio.create_task(frozen.driver.run_goal())
     await asyncio.wait_for(is_at_work.wait(), PATIENCE)
@@ -138,13 +137,14 @@ async def test_a_sink_on_nats_publishes_on_the_subjects_of_nexo(nats_server: Nat
 
     await client.subscribe("agent.driver.>", cb=hear)
     await arrived(client)
-    with connect("memory:").blocking() as log, connect(nats_server.url).blocking() as other:
-        setup = make_driver(log, [done()], sinks=[LogSink(other)], clock=Clock())
-        await setup.driver.start(goal())
-        await setup.driver.run_goal()
-        assert setup.driver.journal.forwarder.last_failure is None
-        wanted = [kind for kind in kinds(log) if kind.startswith("driver.")]
-        assert [event.kind for event in other.read(f"goal:{GOAL}")] == wanted
+    with connect("memory:").blocking() as log:
+        async with connect(nats_server.url) as other:
+            setup = make_driver(log, [done()], sinks=[LogSink(other)], clock=Clock())
+            await setup.driver.start(goal())
+            await setup.driver.run_goal()
+            assert setup.driver.journal.forwarder.last_failure is None
+            wanted = [kind for kind in kinds(log) if kind.startswith("driver.")]
+            assert [event.kind async for event in other.read(f"goal:{GOAL}")] == wanted
     async with asyncio.timeout(PATIENCE):
         while len(heard) < len(wanted):  # noqa: ASYNC110 - the client tells nobody
             await asyncio.sleep(0.01)

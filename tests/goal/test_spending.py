@@ -248,4 +248,4 @@ async def test_what_a_person_did_in_the_workspace_meanwhile_is_not_rolled_back(l
     again = make_driver(log, [done()])
     assert (await again.driver.run_goal()).outcome == "done"
     assert again.workspace.rolled_back == []
-    assert "cut short" in again.harness.orders[0].prompt
+    assert "Your last turn was interrupted" in again.harness.orders[0].prompt

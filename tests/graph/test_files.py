@@ -43,34 +43,34 @@ edges:
 PYTHON = "GRAPH = {'name': 'mine', 'nodes': {'input': 'input_v1', 'output': 'output_v1'}, 'edges': [{'from': 'user', 'to': 'input'}]}"
 
 
-@pytest.mark.parametrize("name", files.shipped())
+@pytest.mark.parametrize("name", files.list_shipped_graphs())
 def test_every_graph_that_comes_along_can_be_run(name: str) -> None:
-    Engine(files.load(name), REGISTRY)
+    Engine(files.load_graph(name), REGISTRY)
 
 
 def test_three_graphs_come_along() -> None:
-    assert files.shipped() == ("eight", "reflex", "seven")
-    assert len(files.load("seven").nodes) == 7
-    assert "thinker" not in files.load("reflex").nodes
+    assert files.list_shipped_graphs() == ("eight", "reflex", "seven")
+    assert len(files.load_graph("seven").nodes) == 7
+    assert "thinker" not in files.load_graph("reflex").nodes
 
 
 @pytest.mark.parametrize(("file", "text"), [("mine.toml", TOML), ("mine.yaml", YAML), ("mine.py", PYTHON)])
 def test_toml_yaml_and_python_say_the_same(tmp_path: Path, file: str, text: str) -> None:
     (tmp_path / file).write_text(text if file != "mine.toml" else f'name = "mine"\n{text}')
-    graph = files.load(str(tmp_path / file))
+    graph = files.load_graph(str(tmp_path / file))
     assert (graph.name, dict(graph.nodes)) == ("mine", {"input": "input_v1", "output": "output_v1"})
     Engine(graph, REGISTRY)
-    assert files.names(str(tmp_path))[-1] == "mine"
-    assert files.find("mine", folder=str(tmp_path)) is not None
+    assert files.list_graphs(str(tmp_path))[-1] == "mine"
+    assert files.find_graph("mine", folder=str(tmp_path)) is not None
 
 
 def test_a_browser_can_name_graphs_but_no_files(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(f'name = "mine"\n{TOML}')
-    assert files.find(str(tmp_path / "mine.toml")) is None
+    assert files.find_graph(str(tmp_path / "mine.toml")) is None
     (tmp_path / "graphs").mkdir()
-    assert files.find("../mine", folder=str(tmp_path / "graphs")) is None
+    assert files.find_graph("../mine", folder=str(tmp_path / "graphs")) is None
     with pytest.raises(Invalid, match="the folder of your graphs cannot be read"):
-        files.find("mine", folder=str(tmp_path / "none"))
+        files.find_graph("mine", folder=str(tmp_path / "none"))
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_everything_that_is_wrong_is_said_at_once() -> None:
 def test_a_cycle_may_go_through_what_comes_after_and_through_context() -> None:
     registry, _ = make_tracing_nodes("input", "output", "memorizer")
     Engine(build_graph("user > input", "input > output", "output > memorizer after", "memorizer > input after"), registry)
-    Engine(files.load("seven"), REGISTRY)  # where the memorizer's words go to the input
+    Engine(files.load_graph("seven"), REGISTRY)  # where the memorizer's words go to the input
 
 
 def test_files_that_cannot_be_read_say_why(tmp_path: Path) -> None:
@@ -146,16 +146,16 @@ def test_files_that_cannot_be_read_say_why(tmp_path: Path) -> None:
     ):
         (tmp_path / name).write_text(text)
         with pytest.raises(Invalid, match=reason):
-            files.load(str(tmp_path / name))
+            files.load_graph(str(tmp_path / name))
     with pytest.raises(Invalid, match="cannot be read"):
-        files.load(str(tmp_path / "none.toml"))
+        files.load_graph(str(tmp_path / "none.toml"))
     with pytest.raises(Invalid, match="no graph is called 'svn'; known are eight, reflex, seven"):
-        files.load("svn")
+        files.load_graph("svn")
 
 
 @pytest.mark.parametrize("form", drawing.FORMATS)
 def test_a_drawing_has_every_node_and_every_edge(form: str) -> None:
-    graph = files.load("seven")
+    graph = files.load_graph("seven")
     lines = list(drawing.FORMATS[form](graph))
     assert all(any(f"{role}" in line and name in line for line in lines) for role, name in graph.nodes.items())
     arrows = {"text": ("──▶", "┄┄▷", "══▷"), "mermaid": ("-->", "-.->", "==>"), "dot": (" -> ",)}[form]
@@ -201,4 +201,4 @@ def test_an_installed_package_offers_nodes_by_its_entry_point(tmp_path: Path) ->
 def test_a_file_of_code_that_fails_is_told_like_any_other_that_is_wrong(tmp_path: Path, code: str) -> None:
     (tmp_path / "broken.py").write_text(code)
     with pytest.raises(Invalid, match="fails when it is run"):
-        files.load("broken", folder=str(tmp_path))
+        files.load_graph("broken", folder=str(tmp_path))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fleetlore.graph.conditions import InvalidCondition, parse_condition
-from fleetlore.graph.files import load
+from fleetlore.graph.files import load_graph
 from fleetlore.graph.turn import Analysis, UserCommand
 from fleetlore.graph.word_match import WordList
 from tests.graph.talking import make_turn
@@ -56,7 +56,7 @@ def test_a_condition_that_says_nothing_is_refused(said: dict[str, Any]) -> None:
 
 
 def test_feedback_is_no_question_about_data() -> None:
-    plan = parse_condition(load("seven").conditions["plan"], load("seven").words)
+    plan = parse_condition(load_graph("seven").conditions["plan"], load_graph("seven").words)
     command = UserCommand(analysis=Analysis(intent="request"), text="")
     assert not plan(command, make_turn("thank you very much indeed for all of the feedback, my dear friend"))
     assert plan(command, make_turn("show me all of the parcels of yesterday out of the db"))

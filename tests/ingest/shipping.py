@@ -19,7 +19,7 @@ def largest_event(id: str) -> Event:
     event = Event(id=id, at=datetime(2026, 11, 15, tzinfo=UTC), kind="fleet.commit", actor="ada", agent="ada")
     data = {f"{n:03}": "y" * (MAX_STRING_BYTES - 200) for n in range(MAX_EVENT_BYTES // MAX_STRING_BYTES)}
     event = replace(event, data=data | {"last": ""})
-    return replace(event, data=data | {"last": "z" * (MAX_EVENT_BYTES - len(codec.encode(event)))})
+    return replace(event, data=data | {"last": "z" * (MAX_EVENT_BYTES - len(codec.encode_event(event)))})
 
 
 def _say(standing: ShipStatus) -> None:

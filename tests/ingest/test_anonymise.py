@@ -15,7 +15,7 @@ from fleetlore.events import catalog, codec
 from fleetlore.events.envelope import Cut, Origin
 from fleetlore.ingest import ship_filter_rules as rules
 from fleetlore.ingest.anonymise import anonymise_event, make_anonymiser
-from fleetlore.ingest.ship_filter import withhold
+from fleetlore.ingest.ship_filter import withhold_private
 from fleetlore.settings import REDACT_LEVELS
 from tests.strategies import events
 
@@ -68,7 +68,7 @@ def planted(kind: str, secret: str, is_wanted: Any, **more: Any) -> Event:
 
 
 def written(event: Event) -> str:
-    return codec.encode(event).decode()
+    return codec.encode_event(event).decode()
 
 
 def held(kind: str, level: str) -> set[str]:
@@ -120,7 +120,7 @@ def test_who_when_and_what_stay_and_a_second_veil_changes_nothing(event: Event, 
     same = ("id", "at", "kind", "cause", "trace", "visibility", "v")
     assert [getattr(once, name) for name in same] == [getattr(event, name) for name in same]
     catalog.check_payload(once.kind, once.data)
-    assert codec.decode(codec.encode(once)) == once
+    assert codec.decode_event(codec.encode_event(once)) == once
     if not levels & {"paths", "names"}:
         assert (once.actor, once.agent, once.run) == (event.actor, event.agent, event.run)
 
@@ -269,7 +269,7 @@ def test_where_something_was_cut_is_told_without_paths() -> None:
 
 def test_what_is_shipped_keeps_its_titles() -> None:
     event = Event(kind="work.task_created", text=SAID, data={"title": SAID, "description": SAID}, origin=FORGE)
-    assert withhold(event) == event
+    assert withhold_private(event) == event
 
 
 @pytest.mark.parametrize(
@@ -349,7 +349,7 @@ def test_a_door_with_a_veil_stores_nothing_unveiled() -> None:
 def test_shipping_holds_back_the_line_that_is_made_of_a_tools_input() -> None:
     def left(text: str, dialect: str) -> str | None:
         data = {"tool": text.partition(":")[0]}
-        return withhold(Event(kind="tool.returned", agent="ada", text=text, data=data, origin=Origin(dialect=dialect))).text
+        return withhold_private(Event(kind="tool.returned", agent="ada", text=text, data=data, origin=Origin(dialect=dialect))).text
 
     assert left("Bash: curl -H 'x: zebra' example.org", "claude_code") is None
     assert left("Edit: parser.py", "claude_code") == "Edit: parser.py"
@@ -359,4 +359,4 @@ def test_shipping_holds_back_the_line_that_is_made_of_a_tools_input() -> None:
 
 
 def test_shipping_holds_back_what_a_model_said() -> None:
-    assert withhold(Event(kind="model.replied", agent="ada", data={"said": "zebra"})).data == {"said": "[withheld: 5 bytes]"}
+    assert withhold_private(Event(kind="model.replied", agent="ada", data={"said": "zebra"})).data == {"said": "[withheld: 5 bytes]"}

@@ -41,7 +41,7 @@ def hook(folder: Path, session: str = SESSION, **more: Any) -> None:
     usual = {"session_id": session, "cwd": str(folder), "hook_event_name": "Notification", "message": "may I?"}
     record = usual | given if isinstance(given := more.pop("record", {}), dict) else given
     told = {"at": "2026-11-15T20:00:00.000001Z", "id": clock.uuid7(), "program": "claude-code", "cwd": str(folder), "record": record}
-    spool.append(json.dumps(told | more).encode())
+    spool.append_line(json.dumps(told | more).encode())
 
 
 def events(url: str = "sqlite:", town: str | None = None) -> list[Event]:
@@ -135,8 +135,8 @@ def test_a_log_with_a_password_waits_for_whoever_knows_it(home: Path, troubles: 
 
 
 def test_what_is_no_line_of_ours_is_kept_as_rejected(home: Path) -> None:
-    spool.append(b"what is this? token=abcdef0123456789")
-    spool.append(b'{"at": "2026-11-15T20:00:00Z"}')
+    spool.append_line(b"what is this? token=abcdef0123456789")
+    spool.append_line(b'{"at": "2026-11-15T20:00:00Z"}')
     hook(home, record="hello")
     hook(home, program="emacs")
     drain_spool()
@@ -175,7 +175,7 @@ def test_a_torn_last_line_waits_and_the_lines_before_it_do_not(home: Path) -> No
 def test_draining_the_same_lines_again_changes_nothing(home: Path) -> None:
     for n in range(5):
         hook(home, record={"message": f"{n}"})
-    spool.append(b"not ours")
+    spool.append_line(b"not ours")
     shutil.copytree(spool.spool_folder(), home / "copy")
     drain_spool()
     before = events()

@@ -743,3 +743,33 @@ def _wait_until_shipped(shipper: Running, more: int) -> None:
     goal = standing.shipped + more
     while standing.shipped < goal and standing.state != "caught up":
         shipper.stop.wait(0.002)
+
+
+# --- long texts
+
+LONG = "All work and no play. " * 2000
+
+
+def test_a_long_text_arrives_whole(source: BlockingRecorder, target: BlockingRecorder, source_url: str) -> None:
+    source.append([Event(kind="tool.returned", actor="ada", data={"tool": "Bash", "output": LONG})])
+    ship_once(source_url, target, full=True)
+    [event] = [event for event in target.read() if event.kind == "tool.returned"]
+    assert len(event.data["output"]) < len(LONG)
+    assert target.restore_whole(event).data["output"] == LONG
+
+
+def test_a_long_text_that_is_withheld_does_not_arrive_by_its_blob(
+    source: BlockingRecorder, target: BlockingRecorder, source_url: str
+) -> None:
+    source.append(
+        [
+            Event(kind="prompt.submitted", actor="ada", text="fix it", data={"prompt": LONG}),
+            Event(kind="agent.thought", actor="ada", text=LONG, visibility="private"),
+        ]
+    )
+    ship_once(source_url, target)
+    backend = target.backend_and_admission()[0]
+    for event in target.read():
+        assert event.id is not None
+        assert "no play" not in str(target.restore_whole(event))
+        assert backend.get_blobs(event.id) is None

@@ -14,7 +14,7 @@ from msgspec import inspect
 from fleetlore import Event
 from fleetlore.events import catalog
 from fleetlore.events.envelope import Cut, Origin
-from fleetlore.ingest.ship_filter import LONGEST, withhold
+from fleetlore.ingest.ship_filter import LONGEST, withhold_private
 from tests.strategies import events, json_objects, json_values, texts
 
 SECRET = "the quick brown fox\nprint('it is code')"
@@ -95,17 +95,17 @@ def event_of(kind: str) -> st.SearchStrategy[Event]:
 def test_what_is_left_fits_its_kind_and_withholding_again_changes_nothing(kind: str, data: st.DataObject) -> None:
     event = data.draw(event_of(kind))
     catalog.check_payload(kind, event.data)
-    once = withhold(event)
+    once = withhold_private(event)
     catalog.check_payload(kind, once.data)
-    assert withhold(once) == once
+    assert withhold_private(once) == once
     assert SECRET not in str(once.data)
     assert "x" * (LONGEST + 1) not in str(once.data)
 
 
 @given(event=events())
 def test_everything_but_words_stays_as_it_was(event: Event) -> None:
-    once = withhold(event)
-    assert withhold(once) == once
+    once = withhold_private(event)
+    assert withhold_private(once) == once
     wordy = {"text", "data", "origin", "old_state", "new_state"}
     same = [name for name in Event.__struct_fields__ if name not in wordy]
     assert [getattr(once, name) for name in same] == [getattr(event, name) for name in same]
@@ -203,19 +203,19 @@ DECISION = {
     ],
 )  # fmt: skip
 def test_prompts_and_code_stay_and_the_deed_goes(kind: str, data: dict[str, Any], left: dict[str, Any]) -> None:
-    assert withhold(Event(kind=kind, actor="ada", data=data)).data == left
+    assert withhold_private(Event(kind=kind, actor="ada", data=data)).data == left
 
 
 @pytest.mark.parametrize(
     "kind", ["prompt.submitted", "agent.thought", "agent.reflected", "user.injected", "model.replied", "session.turn_ended", "log.rejected"]
 )
 def test_a_text_that_is_itself_the_prompt_or_the_thought_stays(kind: str) -> None:
-    assert withhold(Event(kind=kind, actor="ada", text="fix the parser")).text == "[withheld: 14 bytes]"
+    assert withhold_private(Event(kind=kind, actor="ada", text="fix the parser")).text == "[withheld: 14 bytes]"
 
 
 def test_why_a_tool_was_denied_stays() -> None:
     denied = DECISION | {"choice": {"kind": "deny", "message": "not rm"}}
-    left = withhold(Event(kind="driver.decision", actor="ada", data={"decision": denied}))
+    left = withhold_private(Event(kind="driver.decision", actor="ada", data={"decision": denied}))
     assert left.data["decision"]["choice"] == {"kind": "deny", "message": "[withheld: 6 bytes]"}
 
 
@@ -228,9 +228,9 @@ def test_why_a_tool_was_denied_stays() -> None:
     ],
 )  # fmt: skip
 def test_a_name_tells_by_any_of_its_words_that_it_holds_words(name: str) -> None:
-    left = withhold(Event(kind="acme.rocket", actor="ada", data={"deep": [{name: "x"}], name: {"y": 1}}))
+    left = withhold_private(Event(kind="acme.rocket", actor="ada", data={"deep": [{name: "x"}], name: {"y": 1}}))
     assert left.data == {"deep": [{name: "[withheld: 1 byte]"}], name: "[withheld: 7 bytes]"}
-    assert withhold(Event(kind="acme.rocket", actor="ada", data={name: 7})).data == {name: 7}
+    assert withhold_private(Event(kind="acme.rocket", actor="ada", data={name: 7})).data == {name: 7}
 
 
 @pytest.mark.parametrize(
@@ -242,7 +242,7 @@ def test_a_name_tells_by_any_of_its_words_that_it_holds_words(name: str) -> None
 )  # fmt: skip
 def test_in_data_that_nobody_has_described_names_go(value: str) -> None:
     event = Event(kind="acme.rocket", actor="ada", data={"a": value, "b": [value], value: True})
-    assert withhold(event) is event
+    assert withhold_private(event) is event
 
 
 @pytest.mark.parametrize(
@@ -254,20 +254,20 @@ def test_in_data_that_nobody_has_described_names_go(value: str) -> None:
     ],
 )  # fmt: skip
 def test_in_data_that_nobody_has_described_words_stay(value: str) -> None:
-    left = withhold(Event(kind="acme.rocket", actor="ada", data={"a": value, "b": [value], value: True}))
+    left = withhold_private(Event(kind="acme.rocket", actor="ada", data={"a": value, "b": [value], value: True}))
     assert value not in str(left.data)
     assert set(left.data) - {"a", "b"} == {left.data["a"]}
-    nested = withhold(Event(kind="session.started", actor="ada", data={"beside": {"deep": value}}))
+    nested = withhold_private(Event(kind="session.started", actor="ada", data={"beside": {"deep": value}}))
     assert nested.data == {"beside": {"deep": left.data["a"]}}
 
 
 def test_a_private_event_keeps_its_words_to_itself() -> None:
-    left = withhold(Event(kind="acme.dreamt", actor="ada", text="of sheep", visibility="private", data={"of": "sheep", "n": 3}))
+    left = withhold_private(Event(kind="acme.dreamt", actor="ada", text="of sheep", visibility="private", data={"of": "sheep", "n": 3}))
     assert (left.text, left.data) == ("[withheld: 8 bytes]", {"withheld": "[withheld: 20 bytes]"})
 
 
 def test_a_private_event_of_a_known_kind_keeps_names_states_and_reasons_too() -> None:
-    left = withhold(
+    left = withhold_private(
         Event(
             kind="tool.called", actor="ada", visibility="private", old_state="calm", new_state="sly",
             data={"tool": "Bash", "input": {"path": "a.py"}, "turn": 3, "mood": "sly"},
@@ -298,32 +298,32 @@ def test_a_private_event_of_a_known_kind_keeps_names_states_and_reasons_too() ->
 )
 def test_a_line_that_repeats_what_stays_is_left_out(text: str) -> None:
     data = {"tool": "Bash", "input": {"command": "make test\nmake lint"}}
-    assert withhold(Event(kind="tool.called", actor="ada", text=text, data=data)).text is None
+    assert withhold_private(Event(kind="tool.called", actor="ada", text=text, data=data)).text is None
 
 
 def test_the_line_for_people_goes_unless_it_quotes_what_stays() -> None:
     data = {"tool": "Bash", "input": {"command": "make test\nmake lint"}}
-    assert withhold(Event(kind="tool.called", actor="ada", text="runs the tests", data=data)).text == "runs the tests"
+    assert withhold_private(Event(kind="tool.called", actor="ada", text="runs the tests", data=data)).text == "runs the tests"
     described = Event(kind="fleet.commit", actor="ada", text="the parser reads", data={"detail": "the parser reads"})
-    assert withhold(described).text == "the parser reads"
+    assert withhold_private(described).text == "the parser reads"
 
 
 def test_the_foreign_rest_goes_with_the_words_and_all_is_counted() -> None:
     event = Event(
         kind="prompt.submitted", actor="ada", text="fix", data={"prompt": "fix"}, origin=Origin(dialect="x", rest={"p": "fix"}, redacted=1)
     )
-    assert withhold(event).origin == Origin(dialect="x", redacted=4)
+    assert withhold_private(event).origin == Origin(dialect="x", redacted=4)
     harmless = Event(kind="fleet.idle", actor="ada", origin=Origin(dialect="x", rest={"cycle": 3}))
-    assert withhold(harmless).origin == Origin(dialect="x", redacted=1)
+    assert withhold_private(harmless).origin == Origin(dialect="x", redacted=1)
 
 
 def test_an_origin_keeps_where_it_was_found_and_no_words() -> None:
     cuts = (Cut(path="$.data.a[0].b", bytes=1, sha256="0"), Cut(path="$.data.fix it", bytes=1, sha256="0"))
     named = Origin(dialect="x", source="/var/log/x.jsonl", n=3, id="7", at="2026-11-15 20:00:00", cut=cuts[:1])
     event = Event(kind="fleet.idle", actor="ada", origin=named)
-    assert withhold(event) is event
+    assert withhold_private(event) is event
     worded = Origin(dialect="x", source="fix it", n=3, id="fix it", at="one fine day", cut=cuts)
-    left = withhold(Event(kind="fleet.idle", actor="ada", origin=worded)).origin
+    left = withhold_private(Event(kind="fleet.idle", actor="ada", origin=worded)).origin
     assert left is not None
     assert (left.source, left.id, left.at, left.n) == ("[withheld: 6 bytes]", "[withheld: 6 bytes]", "[withheld: 12 bytes]", 3)
     assert [cut.path for cut in left.cut] == ["$.data.a[0].b", "[withheld: 13 bytes]"]

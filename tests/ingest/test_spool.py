@@ -19,7 +19,7 @@ WRITER = """
 import sys
 from fleetlore.ingest import spool
 for n in range(int(sys.argv[3])):
-    spool.append(f'{{"writer": {sys.argv[2]}, "n": {n}, "filling": "{"x" * 5000}"}}'.encode(), folder=sys.argv[1])
+    spool.append_line(f'{{"writer": {sys.argv[2]}, "n": {n}, "filling": "{"x" * 5000}"}}'.encode(), folder=sys.argv[1])
 """
 
 
@@ -35,7 +35,7 @@ def test_only_its_owner_can_read_it(tmp_path: Path) -> None:
     folder = tmp_path / "state" / "spool"
     before = os.umask(0o022)
     try:
-        spool.append(b"{}", folder=str(folder))
+        spool.append_line(b"{}", folder=str(folder))
     finally:
         os.umask(before)
     assert (mode(folder), mode(folder / spool.CURRENT_FILE)) == (0o700, 0o600)
@@ -52,7 +52,7 @@ def test_it_is_where_the_platform_keeps_states(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_line_that_a_killed_hook_left_unfinished_does_not_spoil_the_next(tmp_path: Path) -> None:
     (tmp_path / spool.CURRENT_FILE).write_bytes(b'{"n": 1}\n{"n": ')
-    spool.append(b'{"n": 3}', folder=str(tmp_path))
+    spool.append_line(b'{"n": 3}', folder=str(tmp_path))
     assert (tmp_path / spool.CURRENT_FILE).read_bytes().splitlines() == [b'{"n": 1}', b'{"n": ', b'{"n": 3}']
 
 
@@ -67,19 +67,19 @@ def test_lines_of_many_processes_are_all_there_and_whole(tmp_path: Path) -> None
 
 def test_a_hook_that_waits_in_vain_for_the_lock_writes_a_file_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spool, "LONGEST_WAIT", 0.02)
-    spool.append(b'{"n": 1}', folder=str(tmp_path))
+    spool.append_line(b'{"n": 1}', folder=str(tmp_path))
     with (tmp_path / spool.CURRENT_FILE).open("rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        spool.append(b'{"n": 2}', folder=str(tmp_path))
+        spool.append_line(b'{"n": 2}', folder=str(tmp_path))
     assert len(list(tmp_path.glob("*.jsonl"))) == 2
     assert sorted(line["n"] for line in lines(tmp_path)) == [1, 2]
 
 
 def test_whoever_takes_lines_leaves_a_fresh_file_to_the_hooks(tmp_path: Path) -> None:
     folder = str(tmp_path)
-    spool.append(b'{"n": 1}', folder=folder)
+    spool.append_line(b'{"n": 1}', folder=folder)
     spool.rotate_current(folder)
-    spool.append(b'{"n": 2}', folder=folder)
+    spool.append_line(b'{"n": 2}', folder=folder)
     [taken] = spool.iterate_rotated(folder)
     assert json.loads(Path(taken).read_bytes()) == {"n": 1}
     assert json.loads((tmp_path / spool.CURRENT_FILE).read_bytes()) == {"n": 2}
@@ -87,7 +87,7 @@ def test_whoever_takes_lines_leaves_a_fresh_file_to_the_hooks(tmp_path: Path) ->
 
 def test_what_is_to_wait_is_left_alone_for_a_while(tmp_path: Path) -> None:
     folder = str(tmp_path)
-    spool.append(b'{"n": 1}', folder=folder)
+    spool.append_line(b'{"n": 1}', folder=folder)
     spool.rotate_current(folder)
     [taken] = spool.iterate_rotated(folder)
     assert spool.rewrite_file(taken, [b'{"n": 1}\n'], defer=60.0) == 1
@@ -98,9 +98,9 @@ def test_what_is_to_wait_is_left_alone_for_a_while(tmp_path: Path) -> None:
 def test_purging_takes_out_what_matches_and_nothing_else(tmp_path: Path) -> None:
     folder = str(tmp_path)
     for line in (b'{"run": "a"}', b'{"run": "b"}', b"no json", b'["a"]'):
-        spool.append(line, folder=folder)
+        spool.append_line(line, folder=folder)
     spool.rotate_current(folder)
-    spool.append(b'{"run": "a"}', folder=folder)
+    spool.append_line(b'{"run": "a"}', folder=folder)
     assert spool.purge_lines(lambda told: told["run"] == "a", folder=folder) == 2
     left = [line for path in tmp_path.glob("*.jsonl") for line in path.read_bytes().splitlines()]
     assert left == [b'{"run": "b"}', b"no json", b'["a"]']

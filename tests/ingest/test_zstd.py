@@ -26,18 +26,18 @@ def cut(raw: bytes, size: int) -> list[bytes]:
 
 @pytest.mark.parametrize("size", [1, 7, 128, 4096, len(PACKED)])
 def test_pieces_of_any_size_give_the_whole(size: int) -> None:
-    assert b"".join(zstd.decompress(cut(PACKED, size))) == PLAIN
+    assert b"".join(zstd.decompress_zstd(cut(PACKED, size))) == PLAIN
 
 
 @pytest.mark.parametrize("size", [1, 128, 10**9])
 def test_several_frames_and_skippable_ones_are_one_file(size: int) -> None:
     raw = SKIPPABLE + zstandard.compress(b"one\n") + zstandard.compress(b"two\n") + SKIPPABLE + zstandard.compress(b"")
-    assert b"".join(zstd.decompress(cut(raw, size))) == b"one\ntwo\n"
+    assert b"".join(zstd.decompress_zstd(cut(raw, size))) == b"one\ntwo\n"
 
 
 @pytest.mark.parametrize("end", [0, 1, 4, 9, 1000, len(PACKED) // 2, len(PACKED) - 1])
 def test_what_was_decompressed_before_a_cut_is_given_and_then_the_cut_is_an_error(end: int) -> None:
-    pieces, found = zstd.decompress([PACKED[:end]]), bytearray()
+    pieces, found = zstd.decompress_zstd([PACKED[:end]]), bytearray()
     with pytest.raises(zstd.DamagedZstd, match="before it is complete"):
         deque(map(found.extend, pieces))
     assert PLAIN.startswith(found)
@@ -47,7 +47,7 @@ def test_what_was_decompressed_before_a_cut_is_given_and_then_the_cut_is_an_erro
 @pytest.mark.parametrize("raw", [b"no zstd at all", PACKED + b"more", zstd.MAGIC + b"\xff" * 100])
 def test_other_bytes_are_an_error(raw: bytes) -> None:
     with pytest.raises(zstd.DamagedZstd):
-        list(zstd.decompress([raw]))
+        list(zstd.decompress_zstd([raw]))
 
 
 def bomb(content: bytes, size: int) -> bytes:
@@ -71,5 +71,5 @@ def test_a_bomb_takes_no_more_memory_than_a_long_line(tmp_path: Path) -> None:
 
 def test_a_bomb_of_line_ends_comes_in_small_pieces() -> None:
     """A piece is cut into lines at once, so its size bounds how many there are in memory."""
-    sizes = [len(piece) for piece in zstd.decompress([bomb(b"\n", 2**26)])]
+    sizes = [len(piece) for piece in zstd.decompress_zstd([bomb(b"\n", 2**26)])]
     assert (sum(sizes), max(sizes)) == (2**26, zstd.PIECE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from fleetlore import connect
 from fleetlore.errors import Busy, Conflict, Invalid, Unanswered
 from fleetlore.events.envelope import Event
-from fleetlore.kernel.journal import BlockingJournal, Decision, Journal, KnownState
+from fleetlore.kernel.journal import BlockingJournal, Journal, JournalDecision, KnownState
 from fleetlore.log.async_recorder import Recorder
-from fleetlore.log.base import Expect, Position
+from fleetlore.log.base import Expect, Position, Record
 from tests.contract.conftest import BACKENDS, address
 
 
@@ -37,10 +37,18 @@ class UnreliableLog:
         self._log, self.failures = log, list(failures)
 
     async def append(self, events: Sequence[Event], *, expect: Expect | None = None) -> list[Position]:
+        return await self._fail_or_store(events, lambda: self._log.append(events, expect=expect))
+
+    async def append_records(self, records: Sequence[Record], *, expect: Expect | None = None) -> list[Position]:
+        return await self._fail_or_store(records, lambda: self._log.append_records(records, expect=expect))
+
+    async def _fail_or_store(
+        self, events: Sequence[Event | Record], store: Callable[[], Coroutine[Any, Any, list[Position]]]
+    ) -> list[Position]:
         failure = self.failures.pop(0) if self.failures else ""
         if failure == "before":
             raise Busy("another process writes")
-        positions = await self._log.append(events, expect=expect)
+        positions = await store()
         if failure == "after":
             raise Unanswered("the connection broke", [event.id or "" for event in events])
         return positions
@@ -60,13 +68,13 @@ async def log(url: str) -> AsyncIterator[Recorder]:
         yield opened
 
 
-async def wait_never(seconds: float) -> None:
+async def sleep_never(seconds: float) -> None:
     """Retries at once."""
 
 
 def open_journal(log: Recorder, *, failures: Sequence[str] = (), **options: Any) -> Journal[list[str]]:
     used = cast(Recorder, UnreliableLog(log, failures)) if failures else log
-    settings: dict[str, Any] = {"scopes": ("task:t1",), "wait": wait_never, "retry_seconds": 60.0}
+    settings: dict[str, Any] = {"scopes": ("task:t1",), "sleep": sleep_never, "retry_seconds": 60.0}
     return Journal(used, CountFold(), **settings | options)
 
 
@@ -82,8 +90,8 @@ async def read_texts(log: Recorder, scope: str = "task:t1") -> list[str | None]:
 
 
 async def test_of_two_that_decide_at_once_each_sees_the_others_event(log: Recorder) -> None:
-    def count_up(state: list[str]) -> Decision[int]:
-        return Decision([note(str(len(state)))], guard="task:t1", answer=len(state))
+    def count_up(state: list[str]) -> JournalDecision[int]:
+        return JournalDecision([note(str(len(state)))], guard="task:t1", answer=len(state))
 
     journals = [open_journal(log) for _ in range(8)]
     stored = await asyncio.gather(*(journal.decide(count_up) for journal in journals))
@@ -95,15 +103,15 @@ async def test_a_guard_may_be_a_scope_that_is_a_part_of_what_is_read(log: Record
     journal, other = open_journal(log, scopes=("town",)), open_journal(log, scopes=("town",))
     await other.append([note("first", task="t2")])
 
-    def decide(state: list[str]) -> Decision[None]:
-        return Decision([note(f"after {state[-1]}")], guard="task:t1")
+    def decide(state: list[str]) -> JournalDecision[None]:
+        return JournalDecision([note(f"after {state[-1]}")], guard="task:t1")
 
     await journal.decide(decide)
     assert await read_texts(log) == ["after first"]
 
 
 async def test_a_decision_without_events_stores_nothing_and_still_answers(log: Recorder) -> None:
-    stored = await open_journal(log).decide(lambda state: Decision([], answer="nothing to do"))
+    stored = await open_journal(log).decide(lambda state: JournalDecision([], answer="nothing to do"))
     assert (stored.events, stored.answer, await log.head()) == ([], "nothing to do", None)
 
 
@@ -111,9 +119,9 @@ async def test_a_known_state_saves_the_first_read_but_is_never_the_last_word(log
     [event] = await open_journal(log).append([note("new")])
     seen: list[list[str]] = []
 
-    def decide(state: list[str]) -> Decision[None]:
+    def decide(state: list[str]) -> JournalDecision[None]:
         seen.append(state)
-        return Decision([note("more")] if state == ["new"] else [], guard="task:t1")
+        return JournalDecision([note("more")] if state == ["new"] else [], guard="task:t1")
 
     await open_journal(log, known=KnownState(["stale"], event.position)).decide(decide, is_current=True)
     assert seen == [["stale"], ["new"]]
@@ -126,7 +134,7 @@ async def test_a_scope_whose_newest_event_was_erased_can_still_be_decided_on(log
     [erased] = await journal.append([note("secret")])
     await journal.catch_up()
     await log.erase([erased.id or ""], "not for the log")
-    await journal.decide(lambda state: Decision([note("next")], guard="task:t1"))
+    await journal.decide(lambda state: JournalDecision([note("next")], guard="task:t1"))
     assert (await read_texts(log))[-1] == "next"
 
 
@@ -135,8 +143,8 @@ async def test_a_scope_that_always_changes_is_busy_unless_the_last_try_needs_no_
     journal = open_journal(log)
     await journal.append([note("first")])
     with pytest.raises(Busy):
-        await journal.decide(lambda state: Decision([note("late")], guard=stale))
-    await journal.decide(lambda state: Decision([note("late")], guard=stale), unguarded=True)
+        await journal.decide(lambda state: JournalDecision([note("late")], guard=stale))
+    await journal.decide(lambda state: JournalDecision([note("late")], guard=stale), unguarded=True)
     assert await read_texts(log) == ["first", "late"]
 
 
@@ -147,8 +155,8 @@ async def test_a_scope_that_always_changes_is_busy_unless_the_last_try_needs_no_
 async def test_an_append_whose_answer_was_lost_is_stored_once(log: Recorder, failures: list[str]) -> None:
     journal = open_journal(log, failures=failures)
 
-    def decide(state: list[str]) -> Decision[None]:
-        return Decision([note("a"), note("b")], guard="task:t1")
+    def decide(state: list[str]) -> JournalDecision[None]:
+        return JournalDecision([note("a"), note("b")], guard="task:t1")
 
     stored = await journal.decide(decide)
     assert await read_texts(log) == ["a", "b"]
@@ -191,7 +199,7 @@ async def test_recorded_events_count_at_once_and_are_stored_in_order_once(log: R
     await journal.flush()
     await journal.catch_up()
     assert journal.state == await read_texts(log) == ["a", "b", "c"]
-    assert not journal.has_recorded
+    assert journal.recorded_count == 0
 
 
 async def test_an_event_that_the_log_refuses_does_not_keep_the_others_out(log: Recorder) -> None:
@@ -230,7 +238,7 @@ def test_the_blocking_journal_follows_the_same_rules(tmp_path: Path) -> None:
         first = BlockingJournal(log, CountFold(), scopes=("task:t1",))
         second = BlockingJournal(log, CountFold(), scopes=("task:t1",))
         first.append([note("a")])
-        stored = second.decide(lambda state: Decision([note("b")], guard="task:t1", answer=list(state)))
+        stored = second.decide(lambda state: JournalDecision([note("b")], guard="task:t1", answer=list(state)))
         assert stored.answer == ["a"]
         first.record([note("c")])
         first.flush()
@@ -246,9 +254,9 @@ def test_whatever_is_lost_each_decision_is_stored_once_and_in_one_order(turns: l
             for number, (who, failure) in enumerate(turns):
                 journals[who].log = cast(Recorder, UnreliableLog(log, [failure]))
 
-                def decide(state: list[str], number: int = number) -> Decision[None]:
+                def decide(state: list[str], number: int = number) -> JournalDecision[None]:
                     assert str(number) not in state
-                    return Decision([note(str(number))], guard="task:t1")
+                    return JournalDecision([note(str(number))], guard="task:t1")
 
                 await journals[who].decide(decide)
             assert await read_texts(log) == [str(number) for number in range(len(turns))]

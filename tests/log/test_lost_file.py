@@ -17,7 +17,7 @@ from fleetlore import Event, connect
 from fleetlore.errors import LogError
 from fleetlore.log.coordination import open_shared
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.log.sqlite.maintenance import backup, check, restore
+from fleetlore.log.sqlite.maintenance import backup_log, check_log, restore_log
 from tests.contract.helpers import deed
 from tests.patience import PATIENCE
 
@@ -48,7 +48,7 @@ def replace_by_another_log(path: Path) -> None:
 
 def replace_by_its_backup(path: Path) -> None:
     copy = path.with_name("backup.db")
-    backup(str(path), str(copy))
+    backup_log(str(path), str(copy))
     copy.replace(path)
 
 
@@ -293,23 +293,23 @@ def test_a_file_that_was_moved_back_is_used_again(path: Path) -> None:
         away.rename(path)
         log.append([deed("back")])
         assert [event.text for event in log.read()] == ["0", "back"]
-    assert check(str(path)).problems == []
+    assert check_log(str(path)).problems == []
 
 
 def test_a_restore_into_a_log_in_use_is_not_taken_for_a_loss(path: Path) -> None:
     copy = path.with_name("backup.db")
     with opened(path) as log, open_shared(f"sqlite:{path}") as shared:
         log.append([deed("kept")])
-        backup(str(path), str(copy))
+        backup_log(str(path), str(copy))
         [last] = log.append([deed("lost by the restore")])
         following = log.follow(after=last)
-        restore(str(copy), str(path), overwrite=True)
+        restore_log(str(copy), str(path), overwrite=True)
         shared.commit_cursor("shipper", last)
         [position] = log.append([deed("after")])
         assert next(following).text == "after"
         assert position > last
         assert [event.text for event in log.read()] == ["kept", "after"]
-    assert check(str(path)).problems == []
+    assert check_log(str(path)).problems == []
 
 
 def test_a_restore_in_place_of_a_damaged_log_ends_those_who_use_it(path: Path) -> None:
@@ -317,11 +317,11 @@ def test_a_restore_in_place_of_a_damaged_log_ends_those_who_use_it(path: Path) -
     copy = path.with_name("backup.db")
     with opened(path) as log:
         log.append([deed("kept")])
-        backup(str(path), str(copy))
+        backup_log(str(path), str(copy))
     with opened(path) as log:
         log.append(some(1))
         path.write_bytes(b"not a log " * 1000)
-        restore(str(copy), str(path), overwrite=True)
+        restore_log(str(copy), str(path), overwrite=True)
         with pytest.raises(LogError, match=REPLACED):
             log.append(some(1))
 
@@ -335,7 +335,7 @@ def test_a_log_that_was_put_in_place_is_not_harmed_when_the_old_one_is_closed(pa
             old.close()
             new.append([deed("one more")])
             assert [event.text for event in new.read()] == ["of the new log", "one more"]
-    assert check(str(path)).events == 2
+    assert check_log(str(path)).events == 2
 
 
 def test_each_town_in_a_file_is_told(path: Path) -> None:

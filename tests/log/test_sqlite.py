@@ -19,7 +19,7 @@ from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.log.sqlite import file as sqlite_file
 from fleetlore.log.sqlite import log as sqlite_log
 from fleetlore.log.sqlite.log import LAG, SqliteLog
-from fleetlore.log.sqlite.maintenance import backup, check, restore
+from fleetlore.log.sqlite.maintenance import backup_log, check_log, restore_log
 from fleetlore.testing import counting_ids
 from tests.contract.helpers import deed
 from tests.patience import PATIENCE
@@ -152,11 +152,11 @@ def test_a_migration_and_its_record_are_one_step(path: Path) -> None:
     broken = (*sqlite_file.MIGRATIONS, ("CREATE TABLE extra (n INTEGER)", "this is no SQL"))
     with pytest.raises(Exception, match="syntax error"):
         sqlite_file.migrate_schema(connection, str(path), broken)
-    assert not sqlite_file.ask(connection, "SELECT 1 FROM sqlite_schema WHERE name = 'extra'")
+    assert not sqlite_file.fetch_rows(connection, "SELECT 1 FROM sqlite_schema WHERE name = 'extra'")
     good = (*sqlite_file.MIGRATIONS, ("CREATE TABLE extra (n INTEGER)",))
     sqlite_file.migrate_schema(connection, str(path), good)
     sqlite_file.migrate_schema(connection, str(path), good)
-    assert sqlite_file.ask(connection, "SELECT n FROM migrations") == [(n,) for n in range(1, len(good) + 1)]
+    assert sqlite_file.fetch_rows(connection, "SELECT n FROM migrations") == [(n,) for n in range(1, len(good) + 1)]
     connection.close()
     with pytest.raises(Damaged, match="newer Fleetlore"):
         SqliteLog(str(path), town="default")
@@ -249,9 +249,9 @@ def test_the_first_append_after_a_restore_goes_in(path: Path, tmp_path: Path) ->
     with opened(path) as log:
         log.append([deed("1")])
         log.append([deed("2")])
-        backup(str(path), str(tmp_path / "kept.db"))
+        backup_log(str(path), str(tmp_path / "kept.db"))
         log.append([deed("3")])
-        restore(str(tmp_path / "kept.db"), str(path), overwrite=True)
+        restore_log(str(tmp_path / "kept.db"), str(path), overwrite=True)
         log.append([deed("4")])
         assert [event.text for event in log.read()] == ["1", "2", "4"]
 
@@ -307,7 +307,7 @@ def test_a_trigger_that_somebody_hid_in_the_file_is_not_run(path: Path) -> None:
     with opened(path) as log:
         log.append([deed("2")])
         assert [event.text for event in log.read()] == ["1", "2"]
-    assert any("eat" in problem for problem in check(str(path)).problems)
+    assert any("eat" in problem for problem in check_log(str(path)).problems)
 
 
 def test_an_id_in_capitals_is_found(path: Path) -> None:

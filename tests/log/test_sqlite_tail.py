@@ -15,7 +15,7 @@ import pytest
 from fleetlore import connect
 from fleetlore.log.base import TailPage
 from fleetlore.log.sqlite import tail as sqlite_tail
-from fleetlore.log.sqlite.file import ask
+from fleetlore.log.sqlite.file import fetch_rows
 from fleetlore.log.sqlite.log import SqliteLog
 from fleetlore.log.sqlite.tail import SqliteTail
 from tests.contract.helpers import deed
@@ -71,9 +71,9 @@ def test_one_of_those_who_wait_asks_the_file_for_all(
     def counting(connection: Any, sql: str, *rest: Any) -> Any:
         if "data_version" in sql:
             asked.append(get_ident())
-        return ask(connection, sql, *rest)
+        return fetch_rows(connection, sql, *rest)
 
-    monkeypatch.setattr(sqlite_tail, "ask", counting)
+    monkeypatch.setattr(sqlite_tail, "fetch_rows", counting)
     for future in [pool.submit(tail.next_page, 0.3) for tail in crowd]:
         assert future.result(PATIENCE).rows == []
     by_turns = sum(before != after for before, after in pairwise(asked))

@@ -19,7 +19,7 @@ from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.log.sqlite import maintenance
 from fleetlore.log.sqlite.check import MAX_PROBLEMS
 from fleetlore.log.sqlite.log import LAG
-from fleetlore.log.sqlite.maintenance import SEQUENCE_SKIP, backup, check, restore
+from fleetlore.log.sqlite.maintenance import SEQUENCE_SKIP, backup_log, check_log, restore_log
 from tests.faults.processes import running
 
 MANY = 5000
@@ -92,14 +92,14 @@ class Told:
 
 def test_a_sound_log_has_no_problems(path: Path) -> None:
     told = Told()
-    report = check(str(path), progress=told)
+    report = check_log(str(path), progress=told)
     assert (report.events, report.towns, report.problems) == (MANY + 3, 2, [])
     assert told.is_good()
 
 
 def test_a_check_changes_nothing(path: Path) -> None:
     before = path.read_bytes()
-    check(str(path))
+    check_log(str(path))
     assert path.read_bytes() == before
     assert sorted(os.listdir(path.parent)) == ["fleet.db"]
 
@@ -135,7 +135,7 @@ TAMPERINGS = [
 @pytest.mark.parametrize(("sql", "problem"), TAMPERINGS)
 def test_a_check_finds_what_does_not_agree(sql: str, problem: str, path: Path) -> None:
     tamper(path, sql)
-    assert any(problem in told for told in check(str(path)).problems), check(str(path)).problems[:5]
+    assert any(problem in told for told in check_log(str(path)).problems), check_log(str(path)).problems[:5]
 
 
 def test_a_check_finds_an_event_that_was_forgotten(small: Path) -> None:
@@ -144,12 +144,12 @@ def test_a_check_finds_an_event_that_was_forgotten(small: Path) -> None:
     with open_log(small, "other") as log:
         log.erase([one], "so that its hash is known")
     tamper(small, "INSERT INTO forgotten_1 SELECT hash FROM forgotten_2")
-    assert check(str(small)).problems == ["town default, 0000000000000001: the event was erased for good, and is here"]
+    assert check_log(str(small)).problems == ["town default, 0000000000000001: the event was erased for good, and is here"]
 
 
 def test_a_check_tells_many_problems_in_few_words(path: Path) -> None:
     tamper(path, "UPDATE events_1 SET at = 0")
-    problems = check(str(path)).problems
+    problems = check_log(str(path)).problems
     assert len(problems) == MAX_PROBLEMS + 1
     assert problems[-1].startswith("and 4")
 
@@ -161,7 +161,7 @@ def test_a_log_can_be_checked_while_another_process_writes(tmp_path: Path) -> No
         for _ in range(5):
             for _ in range(30):
                 writer.line()
-            report = check(str(path))
+            report = check_log(str(path))
             assert report.problems == []
             counts.append(report.events)
     assert counts == sorted(counts)
@@ -170,13 +170,13 @@ def test_a_log_can_be_checked_while_another_process_writes(tmp_path: Path) -> No
 
 def test_what_is_not_a_log_is_not_checked_and_not_made(tmp_path: Path) -> None:
     with pytest.raises(LogError, match="no such file; check the path"):
-        check(str(tmp_path / "nowhere.db"))
+        check_log(str(tmp_path / "nowhere.db"))
     (tmp_path / "empty.db").touch()
     with pytest.raises(Damaged, match="not a log of Fleetlore; give another path"):
-        check(str(tmp_path / "empty.db"))
+        check_log(str(tmp_path / "empty.db"))
     (tmp_path / "notes.txt").write_text("dear diary " * 100)
     with pytest.raises(Damaged, match="not a SQLite file"):
-        check(str(tmp_path / "notes.txt"))
+        check_log(str(tmp_path / "notes.txt"))
     assert sorted(os.listdir(tmp_path)) == ["empty.db", "notes.txt"]
 
 
@@ -186,10 +186,10 @@ def test_what_is_not_a_log_is_not_checked_and_not_made(tmp_path: Path) -> None:
 def test_a_backup_is_one_private_file_that_opens_as_the_log(path: Path, tmp_path: Path) -> None:
     target, told = tmp_path / "backup.db", Told()
     with open_log(path) as log:
-        assert backup(str(path), str(target), progress=told) == MANY + 3
+        assert backup_log(str(path), str(target), progress=told) == MANY + 3
         assert [event.id for event in log.read()] == [event.id for event in _events(target)]
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
-    assert check(str(target)).problems == []
+    assert check_log(str(target)).problems == []
     assert sorted(os.listdir(tmp_path)) == ["backup.db", "fleet.db"]
     assert told.is_good()
 
@@ -204,8 +204,8 @@ def test_a_backup_is_made_while_another_process_never_stops_writing(tmp_path: Pa
     with running("tests.faults.writer", "batch", f"sqlite:{path}", "w") as writer:
         assert writer.line() == "ready"
         acknowledged = [position for _ in range(100) for position in writer.line().split()[1:]]
-        count = backup(str(path), str(target))
-    report = check(str(target))
+        count = backup_log(str(path), str(target))
+    report = check_log(str(target))
     assert (report.events, report.problems) == (count, [])
     positions = [str(event.position) for event in _events(target)]
     assert positions[: len(acknowledged)] == acknowledged
@@ -216,9 +216,9 @@ def test_a_backup_replaces_another_file_only_if_it_may(small: Path, tmp_path: Pa
     target = tmp_path / "backup.db"
     target.write_text("precious")
     with pytest.raises(Unwritable, match="is there already; name another file"):
-        backup(str(small), str(target))
+        backup_log(str(small), str(target))
     assert target.read_text() == "precious"
-    assert backup(str(small), str(target), overwrite=True) == 3
+    assert backup_log(str(small), str(target), overwrite=True) == 3
     assert texts(target) == ["one", "two", "three"]
 
 
@@ -227,19 +227,19 @@ def test_a_backup_never_replaces_a_log_in_use(small: Path, tmp_path: Path) -> No
     with open_log(other) as log:
         log.append([deed("mine")])
         with pytest.raises(Unwritable, match="a log in use"):
-            backup(str(small), str(other), overwrite=True)
+            backup_log(str(small), str(other), overwrite=True)
     with pytest.raises(Unwritable, match="is the log itself"):
-        backup(str(small), str(small), overwrite=True)
+        backup_log(str(small), str(small), overwrite=True)
     assert texts(other) == ["mine"]
 
 
 def test_a_backup_that_cannot_be_made_says_why_and_leaves_nothing(small: Path, tmp_path: Path) -> None:
     with pytest.raises(Unwritable, match="check that the directory exists"):
-        backup(str(small), str(tmp_path / "nowhere" / "backup.db"))
+        backup_log(str(small), str(tmp_path / "nowhere" / "backup.db"))
     with pytest.raises(Unwritable, match="is not a plain file"):
-        backup(str(small), str(tmp_path), overwrite=True)
+        backup_log(str(small), str(tmp_path), overwrite=True)
     with pytest.raises(LogError, match="no such file"):
-        backup(str(tmp_path / "nothing.db"), str(tmp_path / "backup.db"))
+        backup_log(str(tmp_path / "nothing.db"), str(tmp_path / "backup.db"))
     assert os.listdir(tmp_path) == ["small.db"]
 
 
@@ -249,15 +249,15 @@ def test_a_backup_that_cannot_be_made_says_why_and_leaves_nothing(small: Path, t
 @pytest.fixture
 def kept(small: Path, tmp_path: Path) -> Path:
     """A backup of the small log."""
-    backup(str(small), str(tmp_path / "kept.db"))
+    backup_log(str(small), str(tmp_path / "kept.db"))
     return tmp_path / "kept.db"
 
 
 def test_a_backup_is_restored_where_no_log_is(path: Path, tmp_path: Path) -> None:
     kept, new, told = tmp_path / "kept.db", tmp_path / "new.db", Told()
-    backup(str(path), str(kept))
-    assert restore(str(kept), str(new), progress=told) == MANY + 3
-    assert check(str(new)).problems == []
+    backup_log(str(path), str(kept))
+    assert restore_log(str(kept), str(new), progress=told) == MANY + 3
+    assert check_log(str(new)).problems == []
     assert list(_events(new)) == list(_events(path))
     assert stat.S_IMODE(new.stat().st_mode) == 0o600
     assert sorted(os.listdir(tmp_path)) == ["fleet.db", "kept.db", "new.db"]
@@ -267,21 +267,21 @@ def test_a_backup_is_restored_where_no_log_is(path: Path, tmp_path: Path) -> Non
 def test_a_log_with_events_is_replaced_only_if_it_may_be(small: Path, kept: Path) -> None:
     fill(small, "four")
     with pytest.raises(Unwritable, match="has events already"):
-        restore(str(kept), str(small))
+        restore_log(str(kept), str(small))
     assert texts(small) == ["one", "two", "three", "four"]
-    assert restore(str(kept), str(small), overwrite=True) == 3
+    assert restore_log(str(kept), str(small), overwrite=True) == 3
     assert texts(small) == ["one", "two", "three"]
 
 
 def test_numbers_of_the_replaced_log_are_never_given_again(small: Path, kept: Path) -> None:
     [four, five] = fill(small, "four", "five")
     [elsewhere] = fill(small, "elsewhere", town="founded after the backup")
-    restore(str(kept), str(small), overwrite=True)
+    restore_log(str(kept), str(small), overwrite=True)
     assert fill(small, "six") > [five]
     assert fill(small, "back again", town="founded after the backup") > [elsewhere]
-    restore(str(kept), str(small), overwrite=True)
+    restore_log(str(kept), str(small), overwrite=True)
     assert fill(small, "seven") > [f"{int(five) + 1:016d}"]
-    assert check(str(small)).problems == []
+    assert check_log(str(small)).problems == []
     assert four < five
 
 
@@ -296,7 +296,7 @@ def test_nobody_is_given_a_number_between_the_reading_of_the_old_ones_and_the_re
         carry_over(*arguments)
 
     monkeypatch.setattr(maintenance, "_carry_over", try_to_append)
-    restore(str(kept), str(small), overwrite=True)
+    restore_log(str(kept), str(small), overwrite=True)
     assert texts(small) == ["one", "two", "three"]
 
 
@@ -305,11 +305,11 @@ def test_what_was_forgotten_after_the_backup_stays_forgotten(small: Path, kept: 
         two = next(event for event in log.read() if event.text == "two")
         assert two.id is not None
         log.erase([two.id], "a name was in it")
-    restore(str(kept), str(small), overwrite=True)
+    restore_log(str(kept), str(small), overwrite=True)
     assert texts(small) == texts(small, scope="agent:ada") == ["one", "three"]
     with open_log(small) as log, pytest.raises(Forgotten):
         log.append([deed("two", id=two.id)])
-    assert check(str(small)).problems == []
+    assert check_log(str(small)).problems == []
     assert b"two" not in small.read_bytes(), "its bytes are still in the file"
 
 
@@ -320,7 +320,7 @@ def test_handles_that_are_open_go_on_after_a_restore(small: Path, kept: Path) ->
         assert [next(follower).text for _ in range(3)] == ["one", "two", "three"]
         writer.append([deed("four", kind="x.learnt", agent="bea")])
         assert next(follower).text == "four"
-        restore(str(kept), str(small), overwrite=True)
+        restore_log(str(kept), str(small), overwrite=True)
         other.append([deed("five", kind="x.another", agent="cid")])
         assert [event.text for event in writer.read(newest_first=True, limit=1)] == ["five"], "a reader notices first"
         writer.append([deed("six", kind="x.learnt", agent="bea")])
@@ -329,19 +329,19 @@ def test_handles_that_are_open_go_on_after_a_restore(small: Path, kept: Path) ->
         assert [event.text for event in other.read(kinds=["x.another"])] == ["five"]
         assert reader.trim(str(next(reader.read("agent:cid")).position)) == 3
     assert texts(small) == ["five", "six"]
-    assert check(str(small)).problems == []
+    assert check_log(str(small)).problems == []
 
 
 def test_a_handle_that_erases_after_a_restore_uses_no_old_numbers(small: Path, kept: Path) -> None:
     with open_log(small) as log, open_log(small) as other:
         [one, two, three] = [str(event.id) for event in log.read()]
         log.erase([one], "learns the number of log.forgotten")
-        restore(str(kept), str(small), overwrite=True)
+        restore_log(str(kept), str(small), overwrite=True)
         other.append([deed("four", kind="x.another")])
         assert log.erase([three], "must learn it again") == 1
         assert [event.kind for event in log.read()] == ["fleet.commit", "x.another", "log.forgotten"]
         assert [event.id for event in log.get([one, two, three])] == [two]
-    assert check(str(small)).problems == []
+    assert check_log(str(small)).problems == []
 
 
 def test_another_process_goes_on_writing_through_a_restore(tmp_path: Path) -> None:
@@ -350,10 +350,10 @@ def test_another_process_goes_on_writing_through_a_restore(tmp_path: Path) -> No
         assert writer.line() == "ready"
         for _ in range(20):
             writer.line()
-        backup(str(path), str(kept))
+        backup_log(str(path), str(kept))
         for _ in range(20):
             writer.line()
-        restore(str(kept), str(path), overwrite=True)
+        restore_log(str(kept), str(path), overwrite=True)
         highest = _highest(path)
         positions: list[str] = []
         while not positions or positions[-100:][0] <= highest:
@@ -364,7 +364,7 @@ def test_another_process_goes_on_writing_through_a_restore(tmp_path: Path) -> No
     assert [position for position in positions if position > highest] == [
         position for position in stored if highest < str(position) <= positions[-1]
     ]
-    assert check(str(path)).problems == []
+    assert check_log(str(path)).problems == []
 
 
 def _highest(path: Path) -> str:
@@ -382,7 +382,7 @@ class _Enough(Exception):
 def test_what_is_broken_off_changes_nothing(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(maintenance, "PAGES_PER_STEP", 50)
     kept = tmp_path / "kept.db"
-    backup(str(path), str(kept))
+    backup_log(str(path), str(kept))
     fill(path, "newest")
 
     def lose_patience(done: int, total: int) -> None:
@@ -390,12 +390,12 @@ def test_what_is_broken_off_changes_nothing(path: Path, tmp_path: Path, monkeypa
             raise _Enough
 
     with pytest.raises(_Enough):
-        restore(str(kept), str(path), overwrite=True, progress=lose_patience)
+        restore_log(str(kept), str(path), overwrite=True, progress=lose_patience)
     with pytest.raises(_Enough):
-        backup(str(path), str(kept), overwrite=True, progress=lose_patience)
+        backup_log(str(path), str(kept), overwrite=True, progress=lose_patience)
     assert texts(path)[-1] == "newest"
-    assert check(str(path)).problems == []
-    assert check(str(kept)).events == MANY + 3
+    assert check_log(str(path)).problems == []
+    assert check_log(str(kept)).events == MANY + 3
     assert sorted(os.listdir(tmp_path)) == ["fleet.db", "kept.db"]
 
 
@@ -403,8 +403,8 @@ def test_a_restore_waits_its_turn_and_says_when_it_took_too_long(small: Path, ke
     with running("tests.faults.holder", str(small), "BEGIN IMMEDIATE") as holder:
         assert holder.line() == "held"
         with pytest.raises(Busy, match="try again"):
-            restore(str(kept), str(small), overwrite=True, timeout=0.2)
-        restoring = Thread(target=restore, args=(str(kept), str(small)), kwargs={"overwrite": True})
+            restore_log(str(kept), str(small), overwrite=True, timeout=0.2)
+        restoring = Thread(target=restore_log, args=(str(kept), str(small)), kwargs={"overwrite": True})
         restoring.start()
         holder.say("let go")
         restoring.join()
@@ -414,12 +414,12 @@ def test_a_restore_waits_its_turn_and_says_when_it_took_too_long(small: Path, ke
 @pytest.mark.parametrize("sql", ["UPDATE events_1 SET raw = 'x' WHERE seq = 2", "DELETE FROM ids_1", "UPDATE events_1 SET kind = 9"])
 def test_a_damaged_backup_is_not_restored(sql: str, small: Path, kept: Path, tmp_path: Path) -> None:
     fill(small, *(f"{n}" for n in range(LAG)))
-    backup(str(small), str(kept), overwrite=True)
+    backup_log(str(small), str(kept), overwrite=True)
     tamper(kept, sql)
     with pytest.raises(Damaged, match=r"is damaged and was not restored.* take another backup"):
-        restore(str(kept), str(tmp_path / "new.db"))
+        restore_log(str(kept), str(tmp_path / "new.db"))
     with pytest.raises(Damaged, match="not restored"):
-        restore(str(kept), str(small), overwrite=True)
+        restore_log(str(kept), str(small), overwrite=True)
     assert len(texts(small)) == LAG + 3
     assert sorted(os.listdir(tmp_path)) == ["kept.db", "small.db"]
 
@@ -429,19 +429,19 @@ def test_foreign_files_are_neither_restored_nor_replaced(small: Path, kept: Path
     tamper(recipes, "CREATE TABLE recipes (name TEXT)")
     before = recipes.read_bytes()
     with pytest.raises(Damaged, match="not a log of Fleetlore"):
-        restore(str(recipes), str(small), overwrite=True)
+        restore_log(str(recipes), str(small), overwrite=True)
     with pytest.raises(Damaged, match="another program"):
-        restore(str(kept), str(recipes), overwrite=True)
+        restore_log(str(kept), str(recipes), overwrite=True)
     with pytest.raises(Unwritable, match="is the backup itself"):
-        restore(str(kept), str(kept), overwrite=True)
+        restore_log(str(kept), str(kept), overwrite=True)
     assert recipes.read_bytes() == before
     assert texts(small) == ["one", "two", "three"]
 
 
 def test_a_backup_with_another_page_size_is_restored(small: Path, kept: Path) -> None:
     tamper(kept, "PRAGMA page_size=8192", "VACUUM")
-    assert restore(str(kept), str(small), overwrite=True) == 3
-    assert check(str(small)).problems == []
+    assert restore_log(str(kept), str(small), overwrite=True) == 3
+    assert check_log(str(small)).problems == []
 
 
 def test_a_log_that_cannot_be_read_any_more_is_moved_aside(small: Path, kept: Path, tmp_path: Path) -> None:
@@ -449,9 +449,9 @@ def test_a_log_that_cannot_be_read_any_more_is_moved_aside(small: Path, kept: Pa
     wreck = b"wreck" + small.read_bytes()[5:]
     small.write_bytes(wreck)
     with pytest.raises(Damaged, match="is not a SQLite file"):
-        restore(str(kept), str(small))
+        restore_log(str(kept), str(small))
     assert small.read_bytes() == wreck
-    assert restore(str(kept), str(small), overwrite=True) == 3
+    assert restore_log(str(kept), str(small), overwrite=True) == 3
     assert texts(small) == ["one", "two", "three"]
     assert (tmp_path / "small.db.damaged").read_bytes() == wreck
     assert fill(small, "five") > [f"{int(three) + SEQUENCE_SKIP // 2:016d}"], "how far the numbers went could not be read"
@@ -464,8 +464,8 @@ def test_a_log_whose_events_cannot_be_read_is_restored_all_the_same(small: Path,
     for start in range(4096 * 12, len(raw), 4096):
         raw[start : start + 100] = bytes(100)
     small.write_bytes(raw)
-    assert check(str(small)).problems
-    assert restore(str(kept), str(small), overwrite=True) == 3
+    assert check_log(str(small)).problems
+    assert restore_log(str(kept), str(small), overwrite=True) == 3
     assert texts(small) == ["one", "two", "three"]
     assert fill(small, "four") > ["0000000000002003"]
-    assert check(str(small)).problems == []
+    assert check_log(str(small)).problems == []

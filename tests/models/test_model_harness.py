@@ -178,7 +178,7 @@ async def test_nobody_is_asked_about_a_call_that_makes_no_sense(house: House) ->
 async def test_a_useless_answer_is_corrected_once(house: House) -> None:
     ended, mind = await house.turn(["I would rather not.", DONE])
     assert ended.how == "finished"
-    assert "could not be used: there is no JSON object in it" in mind.asked[1].prompt
+    assert "was invalid: there is no JSON object in it" in mind.asked[1].prompt
     assert house.kinds[:3] == ["model.called", "model.replied", "model.failed"]
 
 
@@ -192,7 +192,7 @@ async def test_a_second_useless_answer_ends_the_turn(house: House) -> None:
 async def test_an_answer_that_does_nothing_is_asked_about_then_taken_for_the_end(house: House) -> None:
     ended, mind = await house.turn([{"say": "Hm."}, {"say": "Well."}])
     assert (ended.how, ended.words, len(mind.asked)) == ("finished", "Well.", 2)
-    assert "neither uses a tool" in mind.asked[1].prompt
+    assert "neither calls a tool" in mind.asked[1].prompt
 
 
 async def test_it_may_ask_to_be_woken(house: House) -> None:
@@ -243,7 +243,7 @@ async def test_a_turn_that_was_broken_off_is_told_of(house: House) -> None:
     await house.turn([WRITE])
     house.stops_at = lambda heard: None
     _, mind = await house.turn([DONE], order=house.order("Go on.", session=FIRST))
-    assert "what came of this is not known" in mind.asked[0].prompt
+    assert "the result of this call is unknown" in mind.asked[0].prompt
 
 
 async def test_a_summary_uses_no_tool(house: House) -> None:
@@ -274,7 +274,7 @@ async def test_a_long_session_keeps_its_task_and_its_end(house: House) -> None:
     assert "Write hello.txt." in last
     assert "Look 11." in last
     assert "Look 0." not in last
-    assert "earlier entries are left out" in last
+    assert "earlier entries are omitted" in last
     assert (house.sessions / f"{FIRST}.jsonl").stat().st_size < 200_000
 
 

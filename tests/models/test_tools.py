@@ -121,7 +121,7 @@ async def test_a_file_is_written_with_its_folders_and_keeps_its_mode(place: Plac
 
 async def test_an_edit_wants_its_piece_exactly_once(place: Place) -> None:
     (place.root / "aaa.txt").write_text("aaa bbb")
-    for old, why in (("c", "not in it"), ("aa", "more than once"), ("b", "more than once"), ("a b", "")):
+    for old, why in (("c", "not in the file"), ("aa", "more than once"), ("b", "more than once"), ("a b", "")):
         told = await use(place, "edit", path="aaa.txt", old=old, new="-")
         assert told.failed == bool(why)
         assert why in told.text

@@ -15,7 +15,7 @@ from fleetlore import Event, connect
 from fleetlore.errors import Closed, LeaseLost, Unsuitable
 from fleetlore.log.coordination import open_shared
 from fleetlore.log.sqlite import file as sqlite_file
-from fleetlore.log.sqlite.maintenance import backup, check, restore
+from fleetlore.log.sqlite.maintenance import backup_log, check_log, restore_log
 from fleetlore.testing import FrozenClock
 from tests.projections.conftest import wait_for
 from tests.servers import Nats, Valkey
@@ -150,12 +150,12 @@ def test_a_backup_carries_cursors_and_epochs(path: Path, tmp_path: Path) -> None
         shared.commit_cursor("ship", HERE)
         lease = shared.take("work", "ada", LONG)
         assert lease is not None
-        backup(str(path), str(copy))
+        backup_log(str(path), str(copy))
     with open_shared(url(copy)) as shared:
         assert shared.list_cursors() == {"ship": HERE}
         assert shared.take("work", "bob", LONG) is None
         assert shared.renew(lease).epoch == lease.epoch
-    assert check(str(copy)).problems == []
+    assert check_log(str(copy)).problems == []
 
 
 def test_a_restore_brings_back_each_towns_own_under_an_open_handle(path: Path, tmp_path: Path) -> None:
@@ -166,24 +166,24 @@ def test_a_restore_brings_back_each_towns_own_under_an_open_handle(path: Path, t
             log.append([Event(kind="fleet.idle", agent="ada")])
         with open_shared(url(path), town=town) as shared:
             shared.commit_cursor("ship", position)
-    backup(str(path), str(copy))
+    backup_log(str(path), str(copy))
     with open_shared(url(path), town="here") as here, open_shared(url(path), town="there") as there:
         here.commit_cursor("ship", THERE)
         there.delete_cursor("ship")
-        restore(str(copy), str(path), overwrite=True)
+        restore_log(str(copy), str(path), overwrite=True)
         assert here.load_cursor("ship") == HERE
         assert there.load_cursor("ship") == THERE
-    assert check(str(path)).problems == []
+    assert check_log(str(path)).problems == []
 
 
 def test_epochs_grow_over_the_restore_of_an_older_backup(path: Path, tmp_path: Path) -> None:
     copy, clock = tmp_path / "copy.db", FrozenClock()
     with open_shared(url(path), now=clock) as shared:
         old = shared.take("work", "ada", 10)
-        backup(str(path), str(copy))
+        backup_log(str(path), str(copy))
         clock.advance(60)
         newest = shared.take("work", "bob", LONG)
-        restore(str(copy), str(path), overwrite=True)
+        restore_log(str(copy), str(path), overwrite=True)
         assert old is not None
         assert newest is not None
         for lost in (old, newest):
@@ -199,7 +199,7 @@ def test_a_log_of_the_first_schema_gets_the_tables(path: Path) -> None:
     connection = sqlite_file.open_file(str(path))
     sqlite_file.migrate_schema(connection, str(path), sqlite_file.MIGRATIONS[:1])
     connection.close()
-    assert check(str(path)).problems == []
+    assert check_log(str(path)).problems == []
     with open_shared(url(path)) as shared:
         shared.commit_cursor("ship", HERE)
     with open_shared(url(path)) as shared:

@@ -19,12 +19,12 @@ from fleetlore import Event, connect
 from fleetlore.errors import Busy, LogError
 from fleetlore.log import recorder
 from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.operations.sources import build_views
 from fleetlore.projections import live_views as module
 from fleetlore.projections.live_views import LiveViews
 from fleetlore.projections.runner import LogView
 from fleetlore.projections.signed_goals import SignedGoalsFold
 from fleetlore.projections.store import ProjectionStore, open_store
-from fleetlore.server.view_cache import build_views
 from fleetlore.testing import START
 from fleetlore.views.costs import Costs
 from fleetlore.views.patterns import book as pattern_book

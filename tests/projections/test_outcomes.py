@@ -12,15 +12,17 @@ import pytest
 from fleetlore.events.envelope import Event
 from fleetlore.log.connect import connect
 from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.operations.public import list_sessions
 from fleetlore.projections import outcomes
-from fleetlore.projections.outcomes import OutcomeQuery, list_outcomes, list_sessions
+from fleetlore.projections.outcomes import OutcomeQuery, list_outcomes
 from fleetlore.projections.store import ProjectionStore
 from fleetlore.views.costs import Costs
+from fleetlore.views.outcomes.rules import OutcomeRules, default_rules
 from fleetlore.views.prices import Prices
 
 START = datetime(2026, 11, 17, 9, 0, tzinfo=UTC)
 NOW = START + timedelta(days=2)
-COSTS = Costs()
+RULES = default_rules()
 
 
 @pytest.fixture
@@ -45,8 +47,10 @@ def a_turn(number: int, minute: int, text: str, *, ends: bool = True) -> list[Ev
     return [*events, Event(kind="session.turn_ended", at=at + timedelta(seconds=6), text="x", **who)] if ends else events
 
 
-def listed(log: BlockingRecorder, store: ProjectionStore | None, wanted: OutcomeQuery = outcomes.ALL, costs: Costs = COSTS) -> list[bytes]:
-    return list(list_outcomes(log, now=NOW, costs=costs, wanted=wanted, store=store))
+def listed(
+    log: BlockingRecorder, store: ProjectionStore | None, wanted: OutcomeQuery = outcomes.ALL, rules: OutcomeRules = RULES
+) -> list[bytes]:
+    return list(list_outcomes(log, now=NOW, rules=rules, wanted=wanted, store=store))
 
 
 def test_rows_are_the_same_as_a_fold(log: BlockingRecorder, store: ProjectionStore) -> None:
@@ -94,9 +98,9 @@ def test_erased_words_are_in_no_row(log: BlockingRecorder, store: ProjectionStor
 def test_other_prices_make_other_rows(log: BlockingRecorder, store: ProjectionStore) -> None:
     log.append(a_turn(1, 0, "A task"))
     listed(log, store)
-    dear = Costs(Prices({"m": {"input": 1.0, "output": 1_000_000.0}}))
-    assert listed(log, store, costs=dear) == listed(log, None, costs=dear)
-    assert b'"usd":3.0' in listed(log, store, costs=dear)[0]
+    dear = default_rules(Costs(Prices({"m": {"input": 1.0, "output": 1_000_000.0}})))
+    assert listed(log, store, rules=dear) == listed(log, None, rules=dear)
+    assert b'"usd":3.0' in listed(log, store, rules=dear)[0]
 
 
 def test_a_damaged_row_is_made_again(log: BlockingRecorder, store: ProjectionStore) -> None:
@@ -128,16 +132,16 @@ def test_a_period_is_the_same_with_and_without_rows(log: BlockingRecorder, store
     for number in range(4):
         log.append([*a_turn(number, number, f"Task {number}"), *a_task(f"t{number}", number, "fleet.dispatch", "town.task_completed")])
         log.append([*a_turn(0, 10 + number, f"More {number}"), *a_task("t1", 10 + number, "work.reopened")])
-        kept = outcomes.read_period(log, now=NOW, costs=COSTS, wanted=wanted, store=store)
-        assert kept == outcomes.read_period(log, now=NOW, costs=COSTS, wanted=wanted)
+        kept = outcomes.read_period(log, now=NOW, rules=RULES, wanted=wanted, store=store)
+        assert kept == outcomes.read_period(log, now=NOW, rules=RULES, wanted=wanted)
         assert kept.sessions
         assert kept.tasks
 
 
 def test_the_newest_time_is_found_in_sessions_and_tasks(log: BlockingRecorder, store: ProjectionStore) -> None:
     def newest(wanted: OutcomeQuery = outcomes.ALL) -> datetime | None:
-        kept = outcomes.find_newest_time(log, now=NOW, costs=COSTS, wanted=wanted, store=store)
-        assert kept == outcomes.find_newest_time(log, now=NOW, costs=COSTS, wanted=wanted)
+        kept = outcomes.find_newest_time(log, now=NOW, rules=RULES, wanted=wanted, store=store)
+        assert kept == outcomes.find_newest_time(log, now=NOW, rules=RULES, wanted=wanted)
         return kept
 
     assert newest() is None

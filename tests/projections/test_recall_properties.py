@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from fleetlore.cli.context import summarize_work
 from fleetlore.errors import FleetloreError
 from fleetlore.events.envelope import Event, Visibility
 from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.operations.prompts import summarize_work
 from fleetlore.prompts import work_context
 from fleetlore.prompts.agent_context import Recall
 from fleetlore.prompts.build import build_prompt

@@ -214,7 +214,7 @@ def test_a_record_that_cannot_be_read_is_folded_like_any_other(tmp_path: Path, s
             assert Runner(log, FLEET, store).catch_up() == naive(log, FLEET)
             assert Runner(log, LINES, store).catch_up().state.words[2] == "a stored record could not be read"
         assert position_at(log, datetime.now(UTC), store=store) == log.head()
-        assert len(search.find(log, "broken", store=store)) == len(search.find(log, "broken")) == 2
+        assert len(search.find_events(log, "broken", store=store)) == len(search.find_events(log, "broken")) == 2
 
 
 # --- checkpoints that do not hold
@@ -248,18 +248,18 @@ def test_an_older_backup_that_was_restored_is_noticed(tmp_path: Path, store: Pro
     path, backup = tmp_path / "fleet.db", tmp_path / "backup.db"
     with connect(f"sqlite:{path}").blocking() as log:
         say(log, "a", "b", "c")
-        maintenance.backup(str(path), str(backup))
+        maintenance.backup_log(str(path), str(backup))
         say(log, "lost")
         assert Runner(log, LINES, store).catch_up().state.words == ["a", "b", "c", "lost"]
-        assert len(search.find(log, "lost", store=store)) == 1
-    maintenance.restore(str(backup), str(path), overwrite=True)
+        assert len(search.find_events(log, "lost", store=store)) == 1
+    maintenance.restore_log(str(backup), str(path), overwrite=True)
     with connect(f"sqlite:{path}").blocking() as log:
         if goes_on:
             say(log, "d", "e")
         if erases:
             log.erase([next(log.read()).id or ""], "a slip")
         assert Runner(log, LINES, store).catch_up() == naive(log, LINES)
-        assert search.find(log, "lost", store=store) == []
+        assert search.find_events(log, "lost", store=store) == []
         assert position_at(log, datetime.now(UTC), store=store) == log.head()
 
 
@@ -271,13 +271,13 @@ def test_a_store_that_cannot_be_brought_into_agreement_is_not_used(
     with ProjectionStore(str(tmp_path / "cache" / "store.db")) as store:
         runner = Runner(log, LINES, store)
         runner.catch_up()
-        search.find(log, "needle", store=store)
+        search.find_events(log, "needle", store=store)
         log.erase([told[1].id or ""], "a slip")
         other = apsw.Connection(store.path)
         other.execute("BEGIN IMMEDIATE")
         assert runner.as_of(told[2].position or "").state.words == ["a", "c"]
         assert runner.catch_up() == naive(log, LINES)
-        assert search.find(log, "needle", store=store) == []
+        assert search.find_events(log, "needle", store=store) == []
         other.execute("ROLLBACK")
         other.close()
         assert runner.as_of(told[2].position or "").state.words == ["a", "c"]
@@ -314,13 +314,13 @@ def test_erased_words_leave_every_fold_and_the_file(log: BlockingRecorder, store
     other = LogView(name="other", version=1, state=Lines, initial=Lines, apply=_add_line)
     for view in (LINES, other):
         Runner(log, view, store).catch_up()
-    search.find(log, "xyzzysecret", store=store)
+    search.find_events(log, "xyzzysecret", store=store)
     assert b"xyzzysecret" in words_on_disk(store)
     log.erase([told[1].id or ""], "a slip")
     assert Runner(log, LINES, store).as_of(told[2].position or "").state.words == ["a", "c"]
     assert store.newest_checkpoint("other", 1) is None
     assert Runner(log, other, store).catch_up() == naive(log, other)
-    assert search.find(log, "xyzzysecret", store=store) == []
+    assert search.find_events(log, "xyzzysecret", store=store) == []
     assert b"xyzzysecret" not in words_on_disk(store)
 
 
@@ -344,12 +344,12 @@ def test_to_erase_the_event_that_a_checkpoint_stands_on_is_no_new_history(
 ) -> None:
     told = say(log, *"abcdef")
     Runner(log, LINES, store).catch_up()
-    search.find(log, "a", store=store)
+    search.find_events(log, "a", store=store)
     log.erase([told[which].id or ""], "a slip")
     counted = counting(log)
     assert Runner(counted, LINES, store).catch_up() == naive(log, LINES)
     before = counted.read_events
-    assert len(search.find(counted, "fleet.commit", store=store)) == 5
+    assert len(search.find_events(counted, "fleet.commit", store=store)) == 5
     assert counted.read_events - before < 5 + 3  # five found, one new, and two to agree: the index was kept
 
 
@@ -418,7 +418,7 @@ def test_whatever_is_said_and_erased_in_between_every_answer_is_the_logs_own(ste
             elif step == "as of":
                 assert runner.as_of(one.position or "") == naive(log, LINES, one.position)
             elif step == "find":
-                assert search.find(log, "needle", limit=999, store=store) == search.find(log, "needle", limit=999)
+                assert search.find_events(log, "needle", limit=999, store=store) == search.find_events(log, "needle", limit=999)
             else:
                 assert runner.catch_up() == naive(log, LINES)
         assert runner.catch_up() == naive(log, LINES)
@@ -433,11 +433,11 @@ def test_a_backup_that_is_restored_under_a_follower_leaves_neither_its_state_nor
     path, backup = tmp_path / "fleet.db", tmp_path / "backup.db"
     with connect(f"sqlite:{path}").blocking() as log:
         say(log, "a", "b", "c")
-        maintenance.backup(str(path), str(backup))
+        maintenance.backup_log(str(path), str(backup))
         say(log, "lost")
         steps = Runner(log, LINES, store).follow()
         next(steps)
-        maintenance.restore(str(backup), str(path), overwrite=True)
+        maintenance.restore_log(str(backup), str(path), overwrite=True)
         say(log, *"defgh")
         for _ in range(5):
             state, _event = next(steps)

@@ -25,7 +25,7 @@ from fleetlore.log.coordination import Coordination, open_shared
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.log.seal import OperatorKey, Seal, SigningKey, decode_seal, encode_seal, is_trusted_event, make_seal, unlock_seal
 from fleetlore.log.sqlite import file as sqlite_file
-from fleetlore.log.sqlite.maintenance import backup, check, restore
+from fleetlore.log.sqlite.maintenance import backup_log, check_log, restore_log
 from fleetlore.log.tokens import create_token
 from fleetlore.redact import Redactor
 from tests.projections.conftest import Opening
@@ -174,7 +174,7 @@ def test_a_published_signature_is_the_key_of_no_goal() -> None:
     """Were goals' keys made as signatures are, whoever names a goal like a signed fact would know its key."""
     signed = OPERATOR.sign_event(raised(None))
     assert signed.mac is not None
-    named = codec.encode(replace(signed, mac=None)).decode()
+    named = codec.encode_event(replace(signed, mac=None)).decode()
     forger = SigningKey(bytes.fromhex(signed.mac.hex), id=OPERATOR.id, goal=named)
     assert not OPERATOR.goal_key(named).has_signed(
         replace(signed, goal=named, mac=Mac(key=OPERATOR.id, hex=forger._compute_mac(replace(signed, goal=named))))
@@ -305,7 +305,7 @@ def test_any_event_that_can_be_signed_holds_wherever_it_was(kept: tuple[Blocking
     except InvalidEvent:
         reject()
     assert OPERATOR.has_signed(signed)
-    assert OPERATOR.has_signed(codec.decode(codec.encode_with_position(replace(signed, position="1"))))
+    assert OPERATOR.has_signed(codec.decode_event(codec.encode_with_position(replace(signed, position="1"))))
     if signed.origin is None or signed.origin.dialect != cloudevents.NAME:  # what came by that dialect goes out as it came, without ours
         carried = cloudevents.DIALECT.encode(signed)
         assert carried is not None
@@ -440,7 +440,7 @@ def test_a_log_from_before_there_were_seals_gets_their_table(tmp_path: Path) -> 
     with open_shared(f"sqlite:{path}") as shared:
         assert shared.load_seal() is None
         shared.set_seal(sealed()[0], None)
-    assert check(str(path)).problems == []
+    assert check_log(str(path)).problems == []
 
 
 def test_a_restored_log_keeps_its_own_seal_whatever_the_backup_had(tmp_path: Path) -> None:
@@ -448,14 +448,14 @@ def test_a_restored_log_keeps_its_own_seal_whatever_the_backup_had(tmp_path: Pat
     seal, other = sealed()[0], sealed()[0]
     with connect(f"sqlite:{log}").blocking() as recorder:
         recorder.append([raised()])
-    backup(log, open_copy)
-    backup(log, copy_of_other)
+    backup_log(log, open_copy)
+    backup_log(log, copy_of_other)
     with open_shared(f"sqlite:{copy_of_other}") as shared:
         shared.set_seal(other, None)
     with open_shared(f"sqlite:{log}") as shared:
         shared.set_seal(seal, None)
         for source in (open_copy, copy_of_other):
-            restore(source, log, overwrite=True)
+            restore_log(source, log, overwrite=True)
             assert shared.load_seal() == seal
 
 
@@ -464,8 +464,8 @@ def test_a_backup_carries_the_seal_to_a_place_where_there_is_none(tmp_path: Path
     seal, _ = sealed()
     with open_shared(f"sqlite:{log}") as shared:
         shared.set_seal(seal, None)
-    backup(log, copied)
-    restore(copied, elsewhere)
+    backup_log(log, copied)
+    restore_log(copied, elsewhere)
     with open_shared(f"sqlite:{elsewhere}") as shared:
         assert shared.load_seal() == seal
 

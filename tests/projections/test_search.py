@@ -42,8 +42,8 @@ def say(log: BlockingRecorder, *lines: str, **fields: Any) -> None:
 
 def found(log: BlockingRecorder, store: ProjectionStore, text: str, **options: Any) -> list[str | None]:
     """The texts that are found, which are the same with a store and without."""
-    with_store = search.find(log, text, store=store, **options)
-    assert with_store == search.find(log, text, **options)
+    with_store = search.find_events(log, text, store=store, **options)
+    assert with_store == search.find_events(log, text, **options)
     return [event.text for event in with_store]
 
 
@@ -131,7 +131,7 @@ def test_scope_kind_and_time_choose(log: BlockingRecorder, store: ProjectionStor
     assert found(log, store, "needle", wanted=SearchFilter(kinds=("fleet.push", "town.task_assigned"))) == ["needle 3", "needle 2"]
     assert found(log, store, "needle", wanted=SearchFilter(since=start + timedelta(hours=1))) == ["needle 3", "needle 2"]
     with pytest.raises(InvalidScope):
-        search.find(log, "needle", wanted=SearchFilter("nonsense"), store=store)
+        search.find_events(log, "needle", wanted=SearchFilter("nonsense"), store=store)
 
 
 def test_thoughts_are_found(log: BlockingRecorder, store: ProjectionStore) -> None:
@@ -232,10 +232,10 @@ def test_an_excerpt_shows_what_the_line_does_not() -> None:
 def test_only_what_is_new_is_read(log: BlockingRecorder, store: ProjectionStore) -> None:
     say(log, *(f"line {n}" for n in range(300)))
     counted = counting(log)
-    assert search.find(counted, "nothing", store=store) == []
+    assert search.find_events(counted, "nothing", store=store) == []
     assert counted.read_events == 300
     say(log, "one more needle")
-    assert len(search.find(counted, "needle", store=store)) == 1
+    assert len(search.find_events(counted, "needle", store=store)) == 1
     assert counted.read_events == 300 + 1 + 1 + 1  # to know the log again, the new one, and the one that was found
 
 
@@ -244,7 +244,7 @@ def test_progress_is_told(log: BlockingRecorder, store: ProjectionStore, monkeyp
     say(log, *(f"line {n}" for n in range(10)))
     for kept in (store, None):
         told: list[tuple[int, int]] = []
-        search.find(log, "nothing", store=kept, progress=lambda done, total, told=told: told.append((done, total)))  # type: ignore[misc]
+        search.find_events(log, "nothing", store=kept, progress=lambda done, total, told=told: told.append((done, total)))  # type: ignore[misc]
         assert told == [(4, 10), (8, 10), (10, 10)]
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from fleetlore import Event, connect
-from fleetlore.events.installed_kinds import marked
+from fleetlore.events.installed_kinds import combine_version
 from fleetlore.log.base import LogInfo
 from fleetlore.projections import store as module
 from fleetlore.projections.store import (
@@ -253,7 +253,7 @@ def test_a_newer_version_of_a_view_clears_the_older_away(tmp_path: Path) -> None
 
 
 def test_what_other_packages_made_of_a_view_is_cleared_away_with_the_older(tmp_path: Path) -> None:
-    ones, others, gone = (marked(1, {"kanban.moved": beat}) for beat in ("claim", "rest", "progress"))
+    ones, others, gone = (combine_version(1, {"kanban.moved": beat}) for beat in ("claim", "rest", "progress"))
     with opened(tmp_path) as store:
         for n, version in enumerate((gone, ones, others, 1), 10):
             store.save_checkpoint(checkpoint(n, version=version), heeded=None)
@@ -301,7 +301,7 @@ with connect(url).blocking() as log:
             log.append([Event(kind="fleet.commit", agent="ada", text="needle") for _ in range(40)])
             folded = Runner(log, view_of(fleet, "fleet"), store).catch_up()
             assert folded.events == folded.state.events >= (turn + 1) * 40
-            found = search.find(log, "needle", limit=100_000, store=store)
+            found = search.find_events(log, "needle", limit=100_000, store=store)
             assert len(found) == len({event.position for event in found}) >= (turn + 1) * 40
 """
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fleetlore import Event, connect
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.projections.chronology import Chronology
-from fleetlore.projections.thread_events import ThreadEvents, read_selection, select
+from fleetlore.projections.thread_events import ThreadEvents, read_selection, select_thread
 from fleetlore.views import threads as view
 from fleetlore.views.thread_state import ThreadsState
 
@@ -32,7 +32,7 @@ def stored(log: BlockingRecorder, *events: dict[str, Any]) -> ThreadsState:
 
 
 def numbers(log: BlockingRecorder, key: str, known: ThreadsState, **options: Any) -> list[int]:
-    return [int((event.id or "")[-12:]) for event in read_selection(log, select(key, known), **options)]
+    return [int((event.id or "")[-12:]) for event in read_selection(log, select_thread(key, known), **options)]
 
 
 SESSION = ({"run": "r1"}, {"run": "r1", "task": "t1"}, {"run": "r1"}, {"run": "r2"}, {"task": "t1"}, {"run": "r1"})
@@ -65,8 +65,8 @@ def test_a_session_that_goes_from_task_to_task_is_divided_among_them() -> None:
 def test_a_task_without_goals_and_runs_is_its_scope() -> None:
     with connect("memory:").blocking() as log:
         known = stored(log, {"task": "t1"}, {"run": "r1"})
-        assert select("task:t1", known) == "task:t1"
-        assert select("town", known) == "town"
+        assert select_thread("task:t1", known) == "task:t1"
+        assert select_thread("town", known) == "town"
 
 
 def test_a_thread_is_read_in_the_order_of_time_as_a_scope_is() -> None:
@@ -74,14 +74,14 @@ def test_a_thread_is_read_in_the_order_of_time_as_a_scope_is() -> None:
         known = stored(log, *SESSION)
         late = Event(id="00000000-0000-8000-8000-000000000099", at=NOON - timedelta(hours=1), kind="fleet.commit", actor="ada", run="r1")
         log.append([late])
-        with Chronology(log, select("task:t1", known)) as chronology:
+        with Chronology(log, select_thread("task:t1", known)) as chronology:
             chronology.scan_batches(lambda events: None)
             assert [int((event.id or "")[-12:]) for event in chronology.iterate_in_order()] == [99, 0, 1, 2, 4, 5]
 
 
 def test_a_live_thread_learns_which_runs_are_its_own() -> None:
     with connect("memory:").blocking() as log:
-        thread = select("task:t1", stored(log), live=True)
+        thread = select_thread("task:t1", stored(log), live=True)
         assert isinstance(thread, ThreadEvents)
         stored(log, *SESSION, {"run": "r1", "task": "t2"}, {"run": "r1"})
         assert [int((event.id or "")[-12:]) for event in log.read() if thread.holds(event)] == [1, 2, 4, 5]

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from fleetlore.errors import Closed, Invalid
 from fleetlore.log.coordination import Coordination, open_shared
 from fleetlore.log.sqlite import file as sqlite_file
-from fleetlore.log.sqlite.maintenance import backup, check
+from fleetlore.log.sqlite.maintenance import backup_log, check_log
 from fleetlore.log.tokens import TOKEN_SCOPES, Token, create_token, hash_secret, included_scopes, is_secret
 from tests.projections.conftest import Opening
 from tests.servers import Nats, Valkey
@@ -191,14 +191,14 @@ def test_a_log_from_before_there_were_tokens_gets_their_table_and_keeps_the_rest
         assert shared.load_cursor("ship") == "7"
         shared.save_token(token)
         assert shared.list_tokens() == [token]
-    assert check(str(path)).problems == []
+    assert check_log(str(path)).problems == []
 
 
 def test_a_backup_carries_tokens(tmp_path: Path) -> None:
     path, copy, token = tmp_path / "fleet.db", tmp_path / "copy.db", minted()
     with open_shared(f"sqlite:{path}") as shared:
         shared.save_token(token)
-        backup(str(path), str(copy))
+        backup_log(str(path), str(copy))
     with open_shared(f"sqlite:{copy}") as shared:
         assert shared.list_tokens() == [token]
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from fleetlore.cli.context import summarize_work
 from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.operations.prompts import summarize_work
 from fleetlore.prompts import blocks
 from fleetlore.prompts.agent_context import Recall
 from fleetlore.prompts.build import build_prompt

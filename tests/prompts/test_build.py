@@ -17,7 +17,7 @@ from fleetlore.prompts.build import build_prompt
 from fleetlore.prompts.memory import collect_memories, kind_importance, score_salience
 from fleetlore.prompts.parts import PromptItem, PromptPart
 from fleetlore.prompts.roles import BLOCKS_BY_ROLE
-from fleetlore.prompts.tokens import estimate, tokenizer
+from fleetlore.prompts.tokens import estimate_tokens, find_tokenizer
 from fleetlore.prompts.turn import MemoryPolicy, MemoryWeights, PromptScene, PromptTurn
 from fleetlore.views.stage import PrivateThought, PublicLine
 
@@ -58,7 +58,7 @@ def test_blocks_stand_in_the_order_that_is_promised() -> None:
 
 def test_a_worker_hears_the_last_eight_of_others_and_its_own_lines_between_them_do_not_count() -> None:
     lines = tuple(line(n, speaker="ada" if n % 2 else "brin") for n in range(1, 31))
-    told = shown(PromptTurn(agent="ada", said=lines, said_in_all=30), "worker", "The talk so far")
+    told = shown(PromptTurn(agent="ada", said=lines, said_in_all=30), "worker", "Discussion so far")
     assert told[0] == "(15 earlier lines are not shown.)"
     assert [entry for entry in told if entry.startswith("> brin")] == [f"> brin: line {n}" for n in range(16, 31, 2)]
     assert [entry for entry in told if entry.startswith("> you")] == [f"> you: line {n}" for n in range(17, 30, 2)]
@@ -81,7 +81,7 @@ def test_what_the_transcript_leaves_out_can_still_be_remembered() -> None:
 
 def test_like_words_of_two_events_are_both_told() -> None:
     lines = (line(1, "yes"), line(2, "the baker never said yes"), line(3, "yes"))
-    assert shown(PromptTurn(agent="ada", said=lines, said_in_all=3), "worker", "The talk so far")[:3] == [
+    assert shown(PromptTurn(agent="ada", said=lines, said_in_all=3), "worker", "Discussion so far")[:3] == [
         "> brin: yes",
         "> brin: the baker never said yes",
         "> brin: yes",
@@ -104,8 +104,8 @@ def test_a_thought_in_the_hands_of_another_is_not_told() -> None:
 
 
 def test_a_goal_stands_there_only_if_there_is_one() -> None:
-    assert "What you all work towards" not in build_prompt(PromptTurn(agent="ada")).text
-    assert "What you all work towards\nget home" in build_prompt(PromptTurn(agent="ada", goal="get home")).text
+    assert "Shared goal" not in build_prompt(PromptTurn(agent="ada")).text
+    assert "Shared goal\nget home" in build_prompt(PromptTurn(agent="ada", goal="get home")).text
 
 
 def test_a_role_of_ones_own_is_a_tuple_and_an_event_that_two_blocks_tell_stands_once() -> None:
@@ -190,9 +190,9 @@ def test_a_memory_that_was_put_together_elsewhere_stands_in_place_of_ours() -> N
 
 
 def test_the_estimate_is_the_stated_one_and_an_unknown_tokenizer_is_named() -> None:
-    assert [estimate(text) for text in ("", "a", "abcd", "abcde", "öö")] == [0, 1, 1, 2, 1]
+    assert [estimate_tokens(text) for text in ("", "a", "abcd", "abcde", "öö")] == [0, 1, 1, 2, 1]
     with pytest.raises(ConfigError, match="no such tokenizer: 'abacus'; known are estimate"):
-        tokenizer("abacus")
+        find_tokenizer("abacus")
 
 
 ENCODING = """
@@ -203,11 +203,11 @@ def bytes_of_text():
 ENCODING_CONSTRUCTORS = {"bytes_of_text": bytes_of_text}
 """
 COUNT = """
-from fleetlore.prompts.tokens import tokenizer
-count = tokenizer("tiktoken:bytes_of_text")
+from fleetlore.prompts.tokens import find_tokenizer
+count = find_tokenizer("tiktoken:bytes_of_text")
 print([count(text) for text in ("", "ab", "öö", "<|end|>", "x" * 100_000)])
 try:
-    tokenizer("tiktoken:no_such")
+    find_tokenizer("tiktoken:no_such")
 except Exception as error:
     print(type(error).__name__, error)
 """
@@ -223,10 +223,10 @@ def test_tiktoken_counts_where_it_is_installed_with_encodings_of_ones_own(tmp_pa
 
 
 def test_a_tokenizer_that_is_not_installed_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    tokenizer.cache_clear()
+    find_tokenizer.cache_clear()
     monkeypatch.setitem(sys.modules, "tiktoken", None)
     with pytest.raises(ConfigError, match="pip install tiktoken, or take the tokenizer `estimate`"):
-        tokenizer("tiktoken:o200k_base")
+        find_tokenizer("tiktoken:o200k_base")
 
 
 def test_a_prompt_can_be_recorded() -> None:

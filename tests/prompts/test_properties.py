@@ -17,7 +17,7 @@ from fleetlore.prompts.agent_context import ContextRequest, build_stage_context
 from fleetlore.prompts.build import build_prompt
 from fleetlore.prompts.parts import BuiltPrompt
 from fleetlore.prompts.roles import BLOCKS_BY_ROLE
-from fleetlore.prompts.tokens import characters, tokenizer
+from fleetlore.prompts.tokens import count_characters, find_tokenizer
 from fleetlore.prompts.turn import MemoryPolicy, PromptTool, PromptTurn
 from fleetlore.views import stage
 from tests.prompts.hostile import ATTACKS, CAST, SECRET, histories, placed
@@ -74,7 +74,7 @@ def test_nobody_forges_a_heading_or_leaves_a_block(history: list[Event], agent: 
 def test_the_budget_holds_and_identity_is_whole(history: list[Event], agent: str, role: str, budget: int, by_estimate: bool) -> None:
     turn = turn_of(history, agent)
     turn = replace(turn, persona=PERSONA, output_format="Answer in one line.")
-    count = tokenizer("estimate") if by_estimate else characters
+    count = find_tokenizer("estimate") if by_estimate else count_characters
     least = build_prompt(turn, (blocks.identity_block, blocks.output_format_block), budget=100_000, tokenizer=count).tokens
     if least > budget:
         with pytest.raises(PromptTooLarge):

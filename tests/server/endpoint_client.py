@@ -88,7 +88,7 @@ def open_doors(
 ) -> Iterator[Doors]:
     """All doors of a new log; `environ` is what the settings see."""
     now = clock or FrozenClock()
-    settings = config.load(log=url, environ=environ or {}, folder="/")
+    settings = config.load_settings(log=url, environ=environ or {}, folder="/")
     with (
         connect(url, now=now).blocking() as log,
         asyncio.Runner() as runner,

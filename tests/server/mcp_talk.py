@@ -14,14 +14,13 @@ from fleetlore import clock
 from fleetlore.log.coordination import open_shared
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.log.tokens import TokenScope, create_token
+from fleetlore.operations.sources import OnDemandSource, ViewSource, build_views
 from fleetlore.projections.signed_goals import SignedGoalsFold
 from fleetlore.projections.store import ProjectionStore
 from fleetlore.server.mcp.protocol import make_server
-from fleetlore.server.mcp.sources import Caller, OnDemandSource, ToolSource
+from fleetlore.server.mcp.sources import Caller
 from fleetlore.server.mcp.stdio import StdioTransport
-from fleetlore.server.view_cache import build_views
-from fleetlore.views.costs import Costs
-from fleetlore.views.prices import Prices
+from fleetlore.views.outcomes.rules import default_rules
 from tests.server.serving import Served
 
 T = TypeVar("T")
@@ -42,7 +41,7 @@ def over_http(served: Served, talk: Talk[T], *, token: str | None = None, mode: 
     return asyncio.run(go())
 
 
-def directly(source: ToolSource, caller: Caller, talk: Talk[T]) -> T:
+def directly(source: ViewSource, caller: Caller, talk: Talk[T]) -> T:
     """The same as over standard input and output, without the pipes."""
 
     async def go() -> T:
@@ -76,5 +75,5 @@ def token_for(served: Served, label: str, scope: TokenScope = "write") -> str:
 
 def on_demand(log: BlockingRecorder, store: ProjectionStore | None = None) -> OnDemandSource:
     """A log as `lore mcp` reads it."""
-    costs = Costs(Prices())
-    return OnDemandSource(log, build_views(costs, SignedGoalsFold()), lambda: store, town="default", costs=costs)
+    rules = default_rules()
+    return OnDemandSource(log, build_views(rules.costs, SignedGoalsFold()), lambda: store, town="default", rules=rules)

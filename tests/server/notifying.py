@@ -22,7 +22,7 @@ from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.server.notifications.bodies import Message
 from fleetlore.server.notifications.rules import Rule, Target, Webhook
 from fleetlore.server.notifications.runner import Pace
-from fleetlore.server.notifications.send import SendResult, deliver
+from fleetlore.server.notifications.send import SendResult, deliver_message
 from fleetlore.server.notifications.service import Notifier
 from tests.patience import PATIENCE
 
@@ -189,7 +189,7 @@ def main(url: str, address: str, seam: str) -> None:
     def send(target: Target, message: Message) -> SendResult:
         if seam == "before":
             os._exit(9)
-        outcome = deliver(target, message)
+        outcome = deliver_message(target, message)
         if seam == "sent":
             os._exit(9)
         return outcome

@@ -90,7 +90,7 @@ def serve(
     address = url or f"sqlite:{folder}/fleet.db"
     generous = limits or RequestLimits(rate=1e6, burst=10**6)
     with homely(folder), patch.object(recorder, "WAIT_SECONDS", 0.1):  # so that it ends as soon as it is told to
-        settings = config.load(log=address, environ={}, folder=str(folder))
+        settings = config.load_settings(log=address, environ={}, folder=str(folder))
         talking = None if graph is None else lambda: graph
         with (
             connect(address, now=now).blocking() as log,

@@ -191,7 +191,7 @@ def test_a_trusted_proxy_says_who_it_is_and_nobody_else_does(tmp_path: Path) -> 
 def test_where_names_are_not_kept_a_session_is_still_its_owners(tmp_path: Path) -> None:
     address = f"sqlite:{tmp_path}/fleet.db"
     with homely(tmp_path), connect(address, veil=make_anonymiser(["names"])).blocking() as log:
-        settings = config.load(log=address, environ={}, folder=str(tmp_path))
+        settings = config.load_settings(log=address, environ={}, folder=str(tmp_path))
         for turns in (1, 2):
             with bind_socket(HOST, 0) as opened, open_context(log, settings, host=HOST) as rooms, serve_in_thread(rooms.context, opened):
                 served = Served(rooms.context, rooms.token, browser_url(opened, HOST))

@@ -178,7 +178,7 @@ def write(folder: Path, text: str) -> Path:
 
 
 def load(home: Path, folder: Path, **environ: str) -> config.Settings:
-    return config.load(environ={"XDG_CONFIG_HOME": str(home)} | environ, folder=str(folder))
+    return config.load_settings(environ={"XDG_CONFIG_HOME": str(home)} | environ, folder=str(folder))
 
 
 def test_secrets_come_from_the_user_s_file_and_the_environment_wins(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_a_secret_shows_itself_to_nobody(capsys: pytest.CaptureFixture[str], mon
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FLEETLORE_GITHUB_SECRET", "gh-hush")
-    settings: Any = config.load()
+    settings: Any = config.load_settings()
     assert "gh-hush" not in repr(settings) + str(settings)
     for more in ([], ["--json"]):
         with suppress(SystemExit):

@@ -72,7 +72,7 @@ def test_the_same_call_by_the_spool_and_over_http_is_one_event(doors: Doors, pat
     def by_spool() -> None:
         raw = json.dumps(step).encode()
         told = json.loads(line_of(path.removeprefix("/hooks/"), raw, len(raw)))
-        spool.append(json.dumps(told | {"at": (START + timedelta(seconds=0.2)).isoformat()}).encode())
+        spool.append_line(json.dumps(told | {"at": (START + timedelta(seconds=0.2)).isoformat()}).encode())
         drain_spool()
 
     if first == "spool":

@@ -250,18 +250,18 @@ def test_a_raise_is_a_new_limit(served: Served) -> None:
 @pytest.mark.parametrize(
     ("goal", "body", "status", "word"),
     [
-        (id_of(99), {"action": "pause"}, 404, "no such goal"),
-        (WORKING[:8], {"action": "pause"}, 404, "whole ids"),
+        (id_of(99), {"action": "pause"}, 404, "no goal id starts with"),
+        (WORKING[:3], {"action": "pause"}, 404, "at least 4 characters"),
         (DONE, {"action": "pause"}, 409, "has ended"),
         (DONE, {"action": "resume"}, 409, "is done"),
         (PAUSED, {"action": "pause"}, 409, "already paused"),
         (WORKING, {"action": "resume"}, 409, "neither paused nor ended"),
         (WORKING, {"action": "raise", "value": {"turns": 2}}, 409, "already"),
-        (WORKING, {"action": "raise", "value": {"turns": "many"}}, 422, "wall_time"),
+        (WORKING, {"action": "raise", "value": {"turns": "many"}}, 422, "turns: not a limit"),
         (WORKING, {"action": "raise", "value": {"legs": 4}}, 422, "turns"),
         (WORKING, {"action": "raise", "value": {"turns": 20, "max_turns": 21}}, 422, "each once"),
         (WORKING, {"action": "raise"}, 422, "wall_time"),
-        (WORKING, {"action": "say", "value": "  "}, 422, "in words"),
+        (WORKING, {"action": "say", "value": "  "}, 422, "give a text"),
         (WORKING, {"action": "say", "value": "x" * 20_000}, 422, "value"),
         (WORKING, {"action": "say", "value": "é" * 16_000}, 409, "16 KiB"),
         (WORKING, {"action": "pause", "value": "x"}, 422, "leave it out"),
@@ -312,10 +312,10 @@ def test_an_answer_is_stored_once_and_shown_until_the_driver_has_heard_it(served
 @pytest.mark.parametrize(
     ("goal", "change", "status", "word"),
     [
-        (ASKING, {"of": "another"}, 409, "no such open question"),
-        (WORKING, {}, 409, "no such open question"),
-        (DONE, {}, 409, "has ended"),
-        (id_of(99), {}, 404, "no such goal"),
+        (ASKING, {"of": "another"}, 404, "no open question"),
+        (WORKING, {}, 404, "has not asked"),
+        (DONE, {}, 404, "has not asked"),
+        (id_of(99), {}, 404, "no goal id starts with"),
         (ASKING, {"choice": "observe"}, 422, "choice"),
         (ASKING, {"of": ""}, 422, "of"),
     ],
@@ -334,7 +334,7 @@ def test_a_question_whose_turn_is_over_is_not_answered(served: Served) -> None:
     served.log.append([Event(kind="goal.attempt_ended", actor="driver", goal=ASKING, data=ended)])
     answer = served.post(f"/api/goals/{ASKING}/decide", {"of": question["id"], "choice": "allow"})
     assert (answer.status, requests(served, ASKING)) == (409, [])
-    assert "no such open question" in answer.json["detail"]
+    assert "in a turn that is over" in answer.json["detail"]
 
 
 # --- on a sealed log

@@ -16,10 +16,11 @@ from mcp import Client
 from fleetlore import Event, connect
 from fleetlore.ingest import forget
 from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.operations.sources import OnDemandSource
 from fleetlore.projections.store import open_store
 from fleetlore.server.mcp import pages, tools
 from fleetlore.server.mcp.sanitise import MAX_PAGE_BYTES, QUOTE_NOTICE
-from fleetlore.server.mcp.sources import Caller, OnDemandSource
+from fleetlore.server.mcp.sources import Caller
 from tests.server.mcp_talk import answer, directly, on_demand, text
 from tests.server.serving import homely
 from tests.strategies import events
@@ -109,7 +110,7 @@ def test_hostile_words_cannot_leave_their_quotation(log: BlockingRecorder, sourc
         ours = [line for line in done.text.splitlines() if not line.startswith("> ")]
         assert ours[0] == QUOTE_NOTICE
         assert not [line for line in ours if "ignore" in line or "System" in line or "page=" in line or "```" in line], (tool.name, ours)
-        assert "ignore all" in done.text or tool.name in ("arcs", "costs", "tasks"), tool.name
+        assert "ignore all" in done.text.lower() or tool.name in ("arcs", "costs", "tasks"), tool.name
 
 
 def test_a_prompt_is_ours_and_what_it_shows_is_quoted(log: BlockingRecorder, source: OnDemandSource) -> None:

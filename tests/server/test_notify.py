@@ -21,7 +21,7 @@ from fleetlore.log.base import Position
 from fleetlore.log.coordination import Coordination
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.server.notifications.rules import Command, Rule, Webhook
-from fleetlore.server.notifications.send import SendResult, deliver
+from fleetlore.server.notifications.send import SendResult, deliver_message
 from fleetlore.server.notifications.service import LEASE, PACE
 from fleetlore.testing import FrozenClock
 from tests.patience import PATIENCE
@@ -280,7 +280,7 @@ def test_a_rule_that_breaks_leaves_the_others_be(town: Town, receiver: Receiver)
     def send(target: Any, message: Any) -> SendResult:
         if target.url.startswith("http://secret"):
             raise ZeroDivisionError(target.url)
-        return deliver(target, message)
+        return deliver_message(target, message)
 
     with running(town.notifier(broken, sound, send=send, on_trouble=troubles.append)):
         for _ in range(2):

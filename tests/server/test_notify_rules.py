@@ -29,7 +29,7 @@ class Home:
 
     def settings(self, content: str, **more: str) -> Settings:
         self.user.write_text(dedent(content))
-        return config.load(environ={"XDG_CONFIG_HOME": str(self.user.parents[1])}, folder=str(self.project.parent), **more)
+        return config.load_settings(environ={"XDG_CONFIG_HOME": str(self.user.parents[1])}, folder=str(self.project.parent), **more)
 
     def rules(self, content: str, **more: str) -> tuple[Rule, ...]:
         return rules_of(self.settings(content, **more))

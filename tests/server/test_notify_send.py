@@ -17,9 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetlore import Event
-from fleetlore.server.notifications.bodies import FORMS, LONGEST_CONTENT, Message, arguments_of, call_of, harmless
+from fleetlore.server.notifications.bodies import FORMS, LONGEST_CONTENT, Message, arguments_of, call_of, make_harmless
 from fleetlore.server.notifications.rules import FORMATS, Command, Webhook
-from fleetlore.server.notifications.send import SendResult, deliver
+from fleetlore.server.notifications.send import SendResult, deliver_message
 from tests.server.notifying import Receiver
 
 TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -37,7 +37,7 @@ def receiver() -> Iterator[Receiver]:
 
 
 def test_a_webhook_gets_the_notice_as_json(receiver: Receiver) -> None:
-    assert deliver(Webhook(receiver.address("200")), message(url="http://h/fleet")) == SendResult()
+    assert deliver_message(Webhook(receiver.address("200")), message(url="http://h/fleet")) == SendResult()
     request = receiver.next()
     assert request.headers["content-type"] == "application/json"
     assert request.headers["x-fleetlore-notice"] == "n1"
@@ -55,16 +55,16 @@ def test_a_webhook_gets_the_notice_as_json(receiver: Receiver) -> None:
 
 
 def test_a_body_is_signed_and_a_token_is_sent(receiver: Receiver) -> None:
-    deliver(Webhook(receiver.address("200"), secret="hush", token="abc"), message())
+    deliver_message(Webhook(receiver.address("200"), secret="hush", token="abc"), message())
     request = receiver.next()
     assert request.headers["x-fleetlore-signature"] == f"sha256={hmac.digest(b'hush', request.body, 'sha256').hex()}"
     assert request.headers["authorization"] == "Bearer abc"
 
 
 def test_the_trace_of_an_event_goes_on(receiver: Receiver) -> None:
-    deliver(Webhook(receiver.address("200")), message(event=Event(kind="x.y", trace=TRACE)))
+    deliver_message(Webhook(receiver.address("200")), message(event=Event(kind="x.y", trace=TRACE)))
     assert receiver.next().headers["traceparent"] == TRACE
-    deliver(Webhook(receiver.address("200")), message(event=Event(kind="x.y", trace="00-x\r\nX-Evil: 1")))
+    deliver_message(Webhook(receiver.address("200")), message(event=Event(kind="x.y", trace="00-x\r\nX-Evil: 1")))
     assert "traceparent" not in receiver.next().headers
 
 
@@ -81,13 +81,13 @@ def test_the_trace_of_an_event_goes_on(receiver: Receiver) -> None:
     ],
 )
 def test_trouble_is_told_in_our_own_words_with_whether_to_try_again(receiver: Receiver, path: str, error: str, is_final: bool) -> None:
-    outcome = deliver(Webhook(f"{receiver.address(path)}"), message())
+    outcome = deliver_message(Webhook(f"{receiver.address(path)}"), message())
     assert outcome == SendResult(error, is_final, 7.0 if path == "429" else None)
 
 
 def test_a_redirect_is_told_and_not_followed(receiver: Receiver) -> None:
     receiver.redirected_to = f"{receiver.address('200')}?key=T0PSECRET"
-    outcome = deliver(Webhook(receiver.address("redirect")), message())
+    outcome = deliver_message(Webhook(receiver.address("redirect")), message())
     assert outcome.error == "redirected to 127.0.0.1 (302), which is not followed; name the final address in the rule"
     assert outcome.is_final
     assert [request.path for request in receiver.all()] == ["/redirect"]
@@ -96,33 +96,33 @@ def test_a_redirect_is_told_and_not_followed(receiver: Receiver) -> None:
 @pytest.mark.parametrize("location", ["", "http://[", "//", "http://ev\til/", "javascript:alert(1)"])
 def test_a_redirect_to_nonsense_does_no_harm(receiver: Receiver, location: str) -> None:
     receiver.redirected_to = location
-    assert "redirected to " in str(deliver(Webhook(receiver.address("redirect")), message()).error)
+    assert "redirected to " in str(deliver_message(Webhook(receiver.address("redirect")), message()).error)
 
 
 def test_who_does_not_answer_is_waited_for_so_long_and_no_longer(receiver: Receiver) -> None:
     start = monotonic()
-    outcome = deliver(Webhook(receiver.address("hang")), message(), timeout=0.05)
+    outcome = deliver_message(Webhook(receiver.address("hang")), message(), timeout=0.05)
     assert outcome == SendResult("no answer within 0.05 s")
     assert monotonic() - start < 5
 
 
 def test_no_proxy_stands_between_this_machine_and_itself(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9/")
-    assert deliver(Webhook(receiver.address("200")), message()) == SendResult()
-    assert "cannot be reached" in str(deliver(Webhook("http://hooks.example/"), message()).error)
+    assert deliver_message(Webhook(receiver.address("200")), message()) == SendResult()
+    assert "cannot be reached" in str(deliver_message(Webhook("http://hooks.example/"), message()).error)
 
 
 def test_nobody_at_the_address_is_an_outcome_too() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    assert deliver(Webhook(f"http://127.0.0.1:{port}/T0PSECRET"), message()) == SendResult("cannot be reached: Connection refused")
+    assert deliver_message(Webhook(f"http://127.0.0.1:{port}/T0PSECRET"), message()) == SendResult("cannot be reached: Connection refused")
 
 
 def test_what_does_not_speak_http_is_an_outcome_too() -> None:
     from tests.stubs import announcing
 
     with announcing(b"220 mail.example ESMTP\r\n\r\n", first=True) as port:
-        outcome = deliver(Webhook(f"http://127.0.0.1:{port}/T0PSECRET"), message())
+        outcome = deliver_message(Webhook(f"http://127.0.0.1:{port}/T0PSECRET"), message())
     assert outcome.error is not None
     assert "T0PSECRET" not in outcome.error
 
@@ -178,7 +178,7 @@ def test_a_command_gets_its_arguments_and_the_notice_on_standard_input(tmp_path:
     out = tmp_path / "out"
     code = "import json, sys; json.dump([sys.argv[2:], json.load(sys.stdin)], open(sys.argv[1], 'w'))"
     command = python(code, str(out), "{text}", "{rule}", "{kind}", "{agent}", "{id}", "{url}", "{other}", "$HOME; ls")
-    assert deliver(command, message()) == SendResult()
+    assert deliver_message(command, message()) == SendResult()
     arguments, told = json.loads(out.read_text())
     assert arguments == ["ada met an error.", "errors", "fleet.error", "ada", EVENT.id, "", "{other}", "$HOME; ls"]
     assert told["event"]["id"] == EVENT.id
@@ -192,7 +192,7 @@ def test_hostile_words_become_neither_option_nor_file(text: str) -> None:
 
 @given(st.text())
 def test_an_argument_is_always_one_that_can_be_handed_over(text: str) -> None:
-    argument = harmless(text)
+    argument = make_harmless(text)
     assert "\0" not in argument
     assert argument == "" or argument[0] == " " or argument[0].isalnum()
 
@@ -203,17 +203,17 @@ def test_words_in_a_placeholders_form_are_not_filled_in_again() -> None:
 
 def test_a_command_that_fails_says_with_what() -> None:
     name = os.path.basename(sys.executable)
-    assert deliver(python("raise SystemExit(3)"), message()) == SendResult(f"{name} ended with 3")
-    assert deliver(python("import os; os.kill(os.getpid(), 15)"), message()) == SendResult(f"{name} was ended by signal 15")
+    assert deliver_message(python("raise SystemExit(3)"), message()) == SendResult(f"{name} ended with 3")
+    assert deliver_message(python("import os; os.kill(os.getpid(), 15)"), message()) == SendResult(f"{name} was ended by signal 15")
 
 
 def test_a_command_that_is_not_there_is_not_tried_again(tmp_path: Path) -> None:
-    outcome = deliver(Command((str(tmp_path / "nothing"), "{text}")), message())
+    outcome = deliver_message(Command((str(tmp_path / "nothing"), "{text}")), message())
     assert outcome == SendResult("nothing cannot be run: No such file or directory", is_final=True)
 
 
 def test_a_command_that_reads_nothing_does_no_harm() -> None:
-    assert deliver(python("pass"), message(event=Event(kind="x.y", text="x" * 500_000))) == SendResult()
+    assert deliver_message(python("pass"), message(event=Event(kind="x.y", text="x" * 500_000))) == SendResult()
 
 
 def test_a_command_that_does_not_end_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ def test_a_command_that_does_not_end_is_ended_with_all_that_it_started(tmp_path:
     reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
     try:
         script = '(exec 3>"$0"; echo begun >&3; exec tail -f /dev/null) & wait'
-        outcome = deliver(Command(("sh", "-c", script, str(fifo))), message(), timeout=0.5)
+        outcome = deliver_message(Command(("sh", "-c", script, str(fifo))), message(), timeout=0.5)
         assert outcome == SendResult("sh did not end within 0.5 s")
         os.set_blocking(reader, True)
         assert os.read(reader, 100) == b"begun\n"

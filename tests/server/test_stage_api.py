@@ -17,10 +17,10 @@ from fleetlore.log.tokens import create_token
 from fleetlore.server.types import stage
 from fleetlore.stage import files
 from fleetlore.stage.actors import open_stage_models
-from fleetlore.stage.conductor import Conductor
 from fleetlore.stage.run_state import create_run_state
 from fleetlore.views.stage import MAX_RUNS
 from tests.server.serving import Served, serve
+from tests.stage.staging import run_to_end
 
 CALL = "01981f00-0000-7000-8000-000000000001"
 
@@ -28,7 +28,7 @@ CALL = "01981f00-0000-7000-8000-000000000001"
 async def perform(log: BlockingRecorder, name: str, run: str, seed: str = "fog") -> Event:
     scenario = files.load_scenario(name)
     async with open_stage_models(scenario, None) as troupe:
-        return await Conductor(log, create_run_state(scenario, run, seed), troupe).run_to_end()
+        return await run_to_end(log, create_run_state(scenario, run, seed), troupe)
 
 
 @pytest.fixture(scope="module")
@@ -202,7 +202,7 @@ def test_whoever_plays_the_run_takes_the_visitor_up(empty: Served) -> None:
                 assert answer.status == 200
 
         async with open_stage_models(scenario, None) as troupe:
-            await Conductor(empty.log, create_run_state(scenario, "tin", "fog"), troupe, on_event=watch).run_to_end()
+            await run_to_end(empty.log, create_run_state(scenario, "tin", "fog"), troupe, on_event=watch)
 
     asyncio.run(play())
     spoken = [event.text or "" for event in empty.log.read("run:tin", kinds=["agent.spoke"])]

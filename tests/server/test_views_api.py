@@ -15,7 +15,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from fleetlore import Event
 from fleetlore.cli.demo.command import record_story
 from fleetlore.cli.demo.fleet import CAST, write_story
-from fleetlore.log.sqlite.maintenance import backup
+from fleetlore.log.sqlite.maintenance import backup_log
+from fleetlore.operations import costs, periods, sessions
 from fleetlore.projections.live_views import LiveViews
 from fleetlore.server import view_cache
 from fleetlore.server.answers import fleet
@@ -56,11 +57,11 @@ VIEWS = {
     "fleet": (common.Fleet, {"now", "counts", "agents", "asking"}),
     "threads": (common.Threads, {"threads", "total"}),
     "arcs": (common.ArcsPage, {"arcs", "counts"}),
-    "sessions": (common.SessionsPage, {"sessions", "more"}),
-    "brief": (common.PeriodBrief, {"brief"}),
-    "costs": (common.CostsPage, {"total", "by", "unpriced", "prices", "older"}),
+    "sessions": (sessions.SessionsPage, {"sessions", "more"}),
+    "brief": (periods.PeriodBrief, {"brief"}),
+    "costs": (costs.CostsPage, {"total", "by", "unpriced", "prices", "older"}),
     "stage": (stage.Stage, {"play", "runs", "let_go"}),
-    "story": (common.PeriodStory, {"story"}),
+    "story": (periods.PeriodStory, {"story"}),
     "timeline": (
         common.TimelinePage,
         {"from", "to", "first_at", "last_at", "exact", "bucket_seconds", "families", "lanes", "marks", "links", "arcs", "more_lanes"},
@@ -328,7 +329,7 @@ def test_an_event_is_its_canonical_json_and_its_position(served: Served) -> None
     [first] = served.view("events", order="oldest", limit=1)["events"]
     event = stored(served)[0]
     assert first.pop("position") == event.position
-    assert first == msgspec.json.decode(codec.encode(event))
+    assert first == msgspec.json.decode(codec.encode_event(event))
 
 
 # --- visible at once
@@ -516,7 +517,7 @@ def test_when_the_log_file_is_gone_nothing_is_acknowledged_and_it_is_not_ready(i
     event = {"kind": "fleet.commit", "agent": "ada", "text": "two"}
     with serve(tmp_path) as running:
         running.log.append([deed("one")])
-        backup(str(path), str(copy))
+        backup_log(str(path), str(copy))
         assert running.post("/api/events", event).status == 200
         running.view("fleet")
         if is_replaced:

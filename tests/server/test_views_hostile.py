@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 
 from fleetlore import Event, connect
 from fleetlore import settings as config
+from fleetlore.operations import table
+from fleetlore.operations.request import load_operation
 from fleetlore.server.app import make_app
 from fleetlore.server.open_context import open_context
 from fleetlore.server.types import common
@@ -27,8 +29,10 @@ from tests.server.serving import homely, serve
 from tests.strategies import events, texts
 
 ENDS_OF_TIME = ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59.999999Z", "9999-12-31T23:59:59-14:00")
+OPERATIONS = [each for each in table.OPERATIONS if each.method == "GET" and "{" not in each.path]
+PATHS = [*(view.path for view in VIEWS), *(each.path for each in OPERATIONS)]
 QUESTIONS: list[tuple[str, dict[str, Any]]] = [
-    *((shown.path, {}) for shown in VIEWS),
+    *((path, {}) for path in PATHS),
     ("/api/costs", {"by": "day,model", "tz": "Pacific/Kiritimati"}),
     ("/api/costs", {"by": "agent", "tz": "Pacific/Midway"}),
     ("/api/story", {"detail": "full", "tz": "Pacific/Kiritimati"}),
@@ -38,7 +42,8 @@ QUESTIONS: list[tuple[str, dict[str, Any]]] = [
     ("/api/search", {"q": "a"}),
     ("/api/meta", {}),
 ]
-ANSWERS = {view.path: view.response for view in VIEWS} | {
+ANSWERS: dict[str, Any] = {view.path: view.response for view in VIEWS} | {
+    **{each.path: load_operation(each).response for each in OPERATIONS},
     "/api/events": common.Events,
     "/api/search": common.SearchHits,
     "/api/evidence": Evidence,
@@ -64,7 +69,7 @@ class Inside:
 
 @contextmanager
 def inside(folder: Path, stored: list[Event]) -> Iterator[tuple[Inside, list[Event]]]:
-    settings = config.load(log="memory:", environ={}, folder="/")
+    settings = config.load_settings(log="memory:", environ={}, folder="/")
     with homely(folder), connect("memory:").blocking() as log, asyncio.Runner() as runner:
         log.append(stored)
         with open_context(log, settings, host="127.0.0.1") as rooms:
@@ -94,9 +99,9 @@ def test_any_stored_event_is_shown_by_every_view(tmp_path: Path, stored: list[Ev
     with inside(tmp_path, stored) as (house, known):
         for path, query in QUESTIONS:
             house.view(path, query)
-        for shown in VIEWS:
+        for path in PATHS:
             for as_of in (first, known[0].position, known[-1].position):
-                house.view(shown.path, {"as_of": as_of})
+                house.view(path, {"as_of": as_of})
         for query in ({"from": first}, {"to": first}, {"from": str(known[0].at)}):
             house.view("/api/timeline", query)
         house.view("/api/costs", {"since": first, "until": second})

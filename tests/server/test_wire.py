@@ -20,7 +20,7 @@ from fleetlore.projections import live_views
 from fleetlore.server import serve, uvicorn_protocols, views_routes
 from fleetlore.server.context import MAX_COSTLY_ANSWERS, THREADS
 from fleetlore.server.endpoints import request_body as doors_reading
-from fleetlore.server.endpoints.request_body import decompress, split_array, split_lines
+from fleetlore.server.endpoints.request_body import decompress_body, split_array, split_lines
 from fleetlore.server.live import subscription
 from fleetlore.server.problems import Problem
 from fleetlore.server.security.concurrency_limit import ConcurrencyLimit
@@ -155,12 +155,12 @@ async def _reading(scope: Scope, receive: Receive, send: Send) -> None:
 
 def test_a_body_that_was_packed_in_very_many_pieces_is_refused_soon() -> None:
     with pytest.raises(Problem, match="pack it as one"):
-        decompress(gzip.compress(b"") * (doors_reading.MAX_MEMBERS + 1), "gzip", 1000)
+        decompress_body(gzip.compress(b"") * (doors_reading.MAX_MEMBERS + 1), "gzip", 1000)
 
 
 def test_pieces_of_any_length_are_unpacked_one_behind_the_other() -> None:
     parts = [b"a" * n for n in (0, 1, doors_reading.DECOMPRESS_STEP, 3 * doors_reading.DECOMPRESS_STEP + 1)]
-    assert decompress(b"".join(map(gzip.compress, parts)), "gzip", 20_000) == b"".join(parts)
+    assert decompress_body(b"".join(map(gzip.compress, parts)), "gzip", 20_000) == b"".join(parts)
 
 
 def test_blank_lines_and_empty_elements_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,10 +256,10 @@ def test_a_backup_put_in_the_place_of_the_log_is_what_is_shown_from_then_on(tmp_
     with serving(tmp_path) as served:
         [first] = served.log.append(deeds(1))
         assert served.view("meta")["events"] == 1
-        maintenance.backup(path, backup)
+        maintenance.backup_log(path, backup)
         served.log.append([Event(kind="fleet.commit", agent="lost", text="never was")])
         assert {agent["name"] for agent in served.view("fleet")["agents"]} == {"ada", "lost"}
-        maintenance.restore(backup, path, overwrite=True)
+        maintenance.restore_log(backup, path, overwrite=True)
         asyncio.run(until(lambda: {agent["name"] for agent in served.view("fleet")["agents"]} == {"ada"}))
         asyncio.run(until(lambda: served.house.feed.ring.end == served.house.feed.ring.first))
         [last] = served.log.append(deeds(1))

@@ -171,9 +171,9 @@ def all_sorts() -> list[Event]:
     for name in ("finn", "gwen", "ivo", "jana"):
         tale.joins(name, *(["tester"] if name == "finn" else []))
     tale.tell(town_events.agent_spawned("hugo", by="ines", roles=["backend"]))
-    for wish in mission_commands.start_mission(tale.town, load.read(SMALL, "small.toml"), by="ines"):
+    for wish in mission_commands.start_mission(tale.town, load.parse_plan(SMALL, "small.toml"), by="ines"):
         tale.wish(wish)
-    for wish in mission_commands.start_mission(tale.town, load.read(PLAN, "plan.toml"), by="ines"):
+    for wish in mission_commands.start_mission(tale.town, load.parse_plan(PLAN, "plan.toml"), by="ines"):
         tale.wish(wish)
     _mission(tale)
     _backlog(tale)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from msgspec.structs import replace
 
 from fleetlore.events.envelope import Event
+from fleetlore.log.async_recorder import Recorder
 from fleetlore.log.base import Expect, Position
 from fleetlore.log.connect import connect
 from fleetlore.log.recorder import BlockingRecorder
@@ -20,7 +21,7 @@ from fleetlore.stage.actors import StageModels
 from fleetlore.stage.conductor import Conductor
 from fleetlore.stage.files import parse_scenario
 from fleetlore.stage.resume import resume_run
-from fleetlore.stage.run_state import create_run_state
+from fleetlore.stage.run_state import RunState, create_run_state
 from fleetlore.stage.scenario import StageScenario
 from fleetlore.stage.scripted_agents import ScriptContext
 from fleetlore.testing import FrozenClock, counting_ids
@@ -106,13 +107,12 @@ class RecordingModels(StageModels):
 class RecordingLog:
     """A log that records its appends."""
 
-    def __init__(self, log: BlockingRecorder) -> None:
-        self._log = log
-        self.batches: list[list[Event]] = []
+    def __init__(self, log: Recorder, batches: list[list[Event]]) -> None:
+        self._log, self._batches = log, batches
 
-    def append(self, events: Sequence[Event], *, expect: Expect | None = None) -> list[Position]:
-        positions = self._log.append(events, expect=expect)
-        self.batches.append(list(events))
+    async def append(self, events: Sequence[Event], *, expect: Expect | None = None) -> list[Position]:
+        positions = await self._log.append(events, expect=expect)
+        self._batches.append(list(events))
         return positions
 
     def __getattr__(self, name: str) -> Any:
@@ -134,6 +134,24 @@ def file_log() -> Iterator[BlockingRecorder]:
         yield log
 
 
+@asynccontextmanager
+async def open_conductor(
+    log: BlockingRecorder, state: RunState, models: StageModels, *, wrap_log: Callable[[Recorder], Any] = lambda log: log, **options: Any
+) -> AsyncIterator[Conductor]:
+    """A conductor on a log that the test reads and writes, too."""
+    recorder = Recorder.from_blocking(log)
+    try:
+        yield Conductor(wrap_log(recorder), state, models, **options)
+    finally:
+        await recorder.close()
+
+
+async def run_to_end(log: BlockingRecorder, state: RunState, models: StageModels, **options: Any) -> Event:
+    """Run to the end; returns the last event."""
+    async with open_conductor(log, state, models, **options) as conductor:
+        return await conductor.run_to_end()
+
+
 async def run_scenario(
     log: BlockingRecorder,
     stage_scenario: StageScenario,
@@ -144,14 +162,16 @@ async def run_scenario(
     seed: str = "one",
     injects: Sequence[str] = (),
     resume: bool = False,
+    wrap_log: Callable[[Recorder], Any] = lambda log: log,
 ) -> list[Event]:
     """Run a scenario to its end; returns all its events."""
     state = resume_run(log, run) if resume else create_run_state(stage_scenario, run, seed)
-    conductor = Conductor(log, state, stage_models or StageModels(models or {}), now=FrozenClock(), new_id=counting_ids(1000))
-    await conductor.load_or_start_run()
-    for text in injects:
-        await conductor.inject_message(text)
-    await conductor.run_to_end()
+    options: dict[str, Any] = {"now": FrozenClock(), "new_id": counting_ids(1000), "wrap_log": wrap_log}
+    async with open_conductor(log, state, stage_models or StageModels(models or {}), **options) as conductor:
+        await conductor.load_or_start_run()
+        for text in injects:
+            await conductor.inject_message(text)
+        await conductor.run_to_end()
     return list(log.read(f"run:{run}"))
 
 

@@ -10,7 +10,7 @@ from fleetlore.errors import BudgetExceeded, MindRefused
 from fleetlore.events.envelope import Event
 from fleetlore.stage.budget import RunUsage, StageLimits, check_budget
 from fleetlore.testing import FrozenClock
-from tests.stage.staging import JUDGED, CallbackModel, memory_log, run_in_memory, scenario
+from tests.stage.staging import JUDGED, CallbackModel, memory_log, run_in_memory, run_to_end, scenario
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,6 @@ async def test_failures_are_charged() -> None:
 
 async def test_time_is_counted_while_a_run_is_played_and_not_while_it_rests() -> None:
     from fleetlore.stage.actors import StageModels
-    from fleetlore.stage.conductor import Conductor
     from fleetlore.stage.resume import resume_run
     from fleetlore.stage.run_state import create_run_state
 
@@ -93,8 +92,8 @@ async def test_time_is_counted_while_a_run_is_played_and_not_while_it_rests() ->
     mind = CallbackModel(tick)
     with memory_log() as log:
         with pytest.raises(Gone):
-            await Conductor(log, create_run_state(what, "r", "one"), StageModels({"ada": mind}), now=clock).run_to_end()
+            await run_to_end(log, create_run_state(what, "r", "one"), StageModels({"ada": mind}), now=clock)
         clock.advance(86_400)
-        end = await Conductor(log, resume_run(log, "r"), StageModels({"ada": mind}), now=clock).run_to_end()
+        end = await run_to_end(log, resume_run(log, "r"), StageModels({"ada": mind}), now=clock)
     assert len(mind.asked) == 4
     assert end.data["reason"] == "budget"

@@ -13,7 +13,17 @@ from fleetlore.errors import Invalid, MindBusy, MindNonsense
 from fleetlore.events.envelope import Event
 from fleetlore.models.base import ModelReply, ModelRequest, TokenUsage
 from tests.patience import PATIENCE
-from tests.stage.staging import JUDGED, CallbackModel, RecordingModels, lines, memory_log, run_in_memory, run_scenario, scenario
+from tests.stage.staging import (
+    JUDGED,
+    CallbackModel,
+    RecordingModels,
+    lines,
+    memory_log,
+    open_conductor,
+    run_in_memory,
+    run_scenario,
+    scenario,
+)
 
 
 def kinds(events: list[Event]) -> list[str]:
@@ -171,16 +181,15 @@ async def test_a_visitor_may_come_at_any_time_and_those_who_listen_react() -> No
 
 async def test_a_visitor_who_says_nothing_or_comes_too_late_is_told_so() -> None:
     from fleetlore.stage.actors import StageModels
-    from fleetlore.stage.conductor import Conductor
     from fleetlore.stage.run_state import create_run_state
 
     with memory_log() as log:
-        conductor = Conductor(log, create_run_state(scenario(turns=1), "r", "one"), StageModels({}))
-        with pytest.raises(Invalid, match="must not be empty"):
-            await conductor.inject_message("  ")
-        await conductor.run_to_end()
-        with pytest.raises(Invalid, match="has ended"):
-            await conductor.inject_message("hello?")
+        async with open_conductor(log, create_run_state(scenario(turns=1), "r", "one"), StageModels({})) as conductor:
+            with pytest.raises(Invalid, match="must not be empty"):
+                await conductor.inject_message("  ")
+            await conductor.run_to_end()
+            with pytest.raises(Invalid, match="has ended"):
+                await conductor.inject_message("hello?")
 
 
 async def test_what_another_process_puts_on_the_run_while_it_plays_is_heard() -> None:

@@ -85,7 +85,7 @@ def test_nobody_says_what_it_may_not(what: StageScenario) -> None:
     for event in asyncio.run(run_in_memory(what)):
         if event.agent is not None and not event.kind.startswith(("model.", "context.", "log.", "tool.")):
             assert event.kind in allowed[event.agent]
-        assert catalog.find(event.kind) is not None or event.kind == "clue.found"
+        assert catalog.find_payload(event.kind) is not None or event.kind == "clue.found"
 
 
 @settings(max_examples=20, deadline=None)

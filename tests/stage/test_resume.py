@@ -16,10 +16,10 @@ import pytest
 from fleetlore import connect
 from fleetlore.errors import Invalid, LogError
 from fleetlore.events.envelope import Event
+from fleetlore.log.async_recorder import Recorder
 from fleetlore.models.base import ModelRequest
 from fleetlore.stage import files
 from fleetlore.stage.actors import StageModels
-from fleetlore.stage.conductor import Conductor
 from fleetlore.stage.resume import find_unfinished_runs, resume_run
 from fleetlore.stage.run_state import MAX_ATTEMPTS, create_run_state
 from fleetlore.testing import FrozenClock
@@ -29,8 +29,10 @@ from tests.stage.staging import (
     CallbackModel,
     RecordingLog,
     memory_log,
+    open_conductor,
     run_in_memory,
     run_scenario,
+    run_to_end,
     scenario,
     strip_lost_calls,
 )
@@ -48,9 +50,12 @@ from fleetlore.stage.run_state import create_run_state
 async def told(event):
     print(event.kind, flush=True)
 
-with connect(sys.argv[1]).blocking() as log:
+async def play():
     state = create_run_state(files.load_scenario("night-train"), "r", "fog")
-    asyncio.run(Conductor(log, state, StageModels({}), on_event=told).run_to_end())
+    async with connect(sys.argv[1]) as log:
+        await Conductor(log, state, StageModels({}), on_event=told).run_to_end()
+
+asyncio.run(play())
 """
 
 
@@ -60,13 +65,13 @@ class Gone(BaseException):
 
 async def test_whatever_was_stored_before_the_crash_the_run_comes_to_the_same_end() -> None:
     what = scenario(BOTH, turns=3)
+    batches: list[list[Event]] = []
     with memory_log() as log:
-        notary: Any = RecordingLog(log)
-        whole = await run_scenario(notary, what)
-    assert len(notary.batches) > 8
-    for stored in range(1, len(notary.batches)):
+        whole = await run_scenario(log, what, wrap_log=lambda recorder: RecordingLog(recorder, batches))
+    assert len(batches) > 8
+    for stored in range(1, len(batches)):
         with memory_log() as log:
-            for batch in notary.batches[:stored]:
+            for batch in batches[:stored]:
                 log.append(batch)
             events = await run_scenario(log, what, resume=True)
         assert strip_lost_calls(events) == strip_lost_calls(whole), f"after {stored} appends"
@@ -172,8 +177,8 @@ async def test_a_corrected_verdict_whose_answer_was_lost_is_asked_for_with_the_c
 async def test_only_the_log_is_needed_even_for_a_scenario_that_is_nowhere_else() -> None:
     what = scenario(JUDGED, turns=4)
     with memory_log() as log:
-        conductor = Conductor(log, create_run_state(what, "r", "two"), StageModels({}), now=FrozenClock())
-        await conductor.load_or_start_run()
+        async with open_conductor(log, create_run_state(what, "r", "two"), StageModels({}), now=FrozenClock()) as conductor:
+            await conductor.load_or_start_run()
         again = resume_run(log, "r")
     assert again.scenario == what
     assert again.seed == "two"
@@ -183,7 +188,8 @@ async def test_unfinished_runs_are_known_newest_first() -> None:
     with memory_log() as log:
         await run_scenario(log, scenario(turns=1), run="done")
         for run in ("first", "second"):
-            await Conductor(log, create_run_state(scenario(), run, "one"), StageModels({})).load_or_start_run()
+            async with open_conductor(log, create_run_state(scenario(), run, "one"), StageModels({})) as conductor:
+                await conductor.load_or_start_run()
         assert [event.run for event in find_unfinished_runs(log)] == ["second", "first"]
 
 
@@ -203,7 +209,7 @@ async def test_a_second_process_that_takes_a_run_up_too_early_doubles_nothing() 
             async def reply(self, ask: ModelRequest) -> Any:
                 if not self.asked:
                     self.asked.append(ask)
-                    await Conductor(log, resume_run(log, "r"), StageModels({})).run_to_end()
+                    await run_to_end(log, resume_run(log, "r"), StageModels({}))
                 return await super().reply(ask)
 
         await run_scenario(log, scenario(turns=3), models={"ada": Slow(lambda ask: {"text": "late"})})
@@ -229,14 +235,19 @@ async def test_a_conductor_that_finds_another_at_work_stops() -> None:
 
 async def test_a_question_that_another_process_answered_meanwhile_stops_the_one_who_put_it() -> None:
     with memory_log() as log:
-        store = log.append
 
-        def answered_at_once(events: Any, **options: Any) -> Any:
-            stored = store(events, **options)
-            for call in [event for event in events if event.kind == "model.called"]:
-                store([Event(kind="model.failed", agent=call.agent, run="r", cause=call.id, data=call.data | {"error": "lost"})])
-            return stored
+        def answer_at_once(recorder: Recorder) -> Recorder:
+            """What a second process does between two steps of ours."""
+            store = recorder.append
 
-        log.append = answered_at_once  # type: ignore[method-assign]  # what a second process does between two steps of ours
+            async def append(events: Any, **options: Any) -> Any:
+                stored = await store(events, **options)
+                for call in [event for event in events if event.kind == "model.called"]:
+                    log.append([Event(kind="model.failed", agent=call.agent, run="r", cause=call.id, data=call.data | {"error": "lost"})])
+                return stored
+
+            recorder.append = append  # type: ignore[method-assign]
+            return recorder
+
         with pytest.raises(LogError, match="another process is playing r now"):
-            await run_scenario(log, scenario(turns=3))
+            await run_scenario(log, scenario(turns=3), wrap_log=answer_at_once)

@@ -5,17 +5,16 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from fleetlore.views.outcomes.facts import Source
+from fleetlore.views.outcomes.facts import RiskFlag, Source
 from fleetlore.views.outcomes.record import (
     ChangedFile,
     Check,
     Checks,
-    Commit,
     Delivered,
     JudgedClaim,
     Outcome,
     PullRequest,
-    RiskFlag,
+    SessionCommit,
     Trouble,
 )
 from fleetlore.views.task_outcomes import TaskOutcome
@@ -65,7 +64,7 @@ def make_outcome(number: int = 1, **fields: Any) -> Outcome:
 
 
 def with_commit(number: int = 1, subject: str = "Accept tabs in the parser", *, pushed: bool = True, **fields: Any) -> Outcome:
-    delivered = Delivered(commits=[Commit(subject=subject, sha="1234567", evidence=cite(f"commit-{number}"))], pushed=pushed)
+    delivered = Delivered(commits=[SessionCommit(subject=subject, sha="1234567", evidence=cite(f"commit-{number}"))], pushed=pushed)
     delivered.answer = "The parser accepts tabs now."
     passed = Checks(tests=Check(result="pass", evidence=cite("t")), lint=Check(result="pass", evidence=cite("l")))
     return make_outcome(number, **({"delivered": delivered, "checks": passed} | fields))

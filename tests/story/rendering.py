@@ -14,8 +14,8 @@ from fleetlore.story.story import make_story
 from fleetlore.story.story_formats import STREAMS
 from fleetlore.story.threads import ThreadBook
 from fleetlore.views import task_outcomes
-from fleetlore.views.costs import Costs
 from fleetlore.views.outcomes import fold
+from fleetlore.views.outcomes.rules import default_rules
 from fleetlore.views.task_outcomes import make_task_outcome
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -26,12 +26,12 @@ def render_story(events: Sequence[Event], format: str = "text", detail: Literal[
     if detail == "full":
         paragraphs = tell_events(sorted(events, key=event_order), zone=UTC)
         return "".join(STREAMS[format](StreamedStory("Everything", None, None, paragraphs, "")))
-    sessions = fold.list_outcomes(fold.fold_events(events, Costs()), NOW)
+    sessions = fold.list_outcomes(fold.fold_events(events, default_rules()), NOW)
     states: dict[str, task_outcomes.TaskState] = {}
     book = ThreadBook((one.session for one in sessions), UTC)
     for event in events:
         book.add(event)
         if event.task is not None and event.kind in task_outcomes.KINDS:
-            task_outcomes.apply(states.setdefault(event.task, task_outcomes.begin(event.task)), event)
+            task_outcomes.apply(states.setdefault(event.task, task_outcomes.begin_task(event.task)), event)
     tasks = [made for state in states.values() if (made := make_task_outcome(state)) is not None]
     return "".join(STREAMS[format](make_story(sessions, tasks, since=None, until=None, zone=UTC, book=book, detail=detail)))

@@ -14,7 +14,7 @@ from fleetlore.projections.time_index import TIME_INDEX_VIEW
 from fleetlore.story import reading
 from fleetlore.story.brief_formats import FORMATS as BRIEF_FORMATS
 from fleetlore.story.story_formats import FORMATS, STREAMS
-from fleetlore.views.costs import Costs
+from fleetlore.views.outcomes.rules import default_rules
 from tests.contract.conftest import BACKENDS, address
 from tests.story.fleets import START, make_events, make_fleet_day
 
@@ -38,7 +38,7 @@ def write_all(url: str, stored: Sequence[Event]) -> dict[str, str]:
     with connect(url).blocking() as log:
         log.append_all(stored)
         index = Runner(log, TIME_INDEX_VIEW).catch_up().state
-        found = reading.read_records(log, now=NOW, zone=UTC, costs=Costs(), newest_day=True)
+        found = reading.read_records(log, now=NOW, zone=UTC, rules=default_rules(), newest_day=True)
         events = reading.PeriodEvents(log, index, since=found.since, until=found.until)
         book = reading.read_book(events, found, index, UTC)
         texts = {detail: FORMATS["json"](reading.story_of(found, UTC, book=book, detail=detail)) for detail in ("headline", "story")}

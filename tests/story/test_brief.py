@@ -11,11 +11,13 @@ import pytest
 
 from fleetlore.story.brief import Brief, BriefLine, count_words, make_brief, name_period
 from fleetlore.story.brief_formats import FORMATS
-from fleetlore.views.outcomes.record import Check, Checks, Delivered, Outcome
+from fleetlore.views.outcomes.facts import RiskFlag
+from fleetlore.views.outcomes.record import Check, Checks, Delivered, Outcome, Trouble
 from fleetlore.views.task_outcomes import TaskOutcome
 from tests.story.records import (
     DAY,
     NEXT_DAY,
+    cite,
     claim,
     flag,
     make_outcome,
@@ -98,6 +100,59 @@ def test_plans_and_temporary_files_are_no_changes() -> None:
 def test_sessions_that_only_answered_share_a_line() -> None:
     brief = brief_of(*(make_outcome(number, asked=f"Question {number}") for number in range(1, 6)))
     assert texts(brief.delivered) == ['5 questions answered, no files edited: "Question 5", "Question 4", "Question 3" and 2 more']
+
+
+def test_what_was_found_out_has_its_own_line() -> None:
+    result = "Review the plan of the parser: The main risk is that tabs are counted twice"
+    session = make_outcome(result=result, evidence={"result": cite("said")})
+    (line,) = brief_of(session).delivered
+    assert line.text == f"{result}; no files edited ($1.50)"
+    assert line.evidence == cite("said")
+
+
+def test_a_refused_plan_needs_you_unless_another_session_followed() -> None:
+    refused = make_outcome(1, status="interrupted", result="Asked: Fix the parser", headline="Asked: Fix the parser; its plan was refused")
+    brief = brief_of(refused)
+    assert texts(brief.needs_you) == ["Fix the parser: its plan was refused; nothing was done after that"]
+    assert brief.went_wrong == []
+    ended = refused.ended
+    assert ended is not None
+    followed = brief_of(refused, with_commit(2, started=ended + timedelta(minutes=2), ended=ended + timedelta(minutes=9)))
+    assert followed.needs_you == []
+    assert '1 session made only a plan, then another session followed: "Fix the parser"' in texts(followed.delivered)
+
+
+def test_changes_that_were_discarded_are_not_in_progress() -> None:
+    session = with_changes(
+        result="The bug is fixed on main already",
+        headline="The bug is fixed on main already; its changes were discarded",
+        evidence={"result": cite("a")},
+    )
+    brief = brief_of(session)
+    assert brief.in_progress == []
+    assert texts(brief.delivered) == ["The bug is fixed on main already; its changes were discarded ($1.50)"]
+
+
+def test_a_refused_commit_that_skipped_the_hooks_was_not_fixed() -> None:
+    refused = Trouble(what="Commit refused by a hook: 3 tests failed", resolved=True, evidence=cite("c"))
+    skipped = RiskFlag(flag="no_verify", what="git hooks skipped with --no-verify: git commit", executed=True, evidence=cite("f"))
+    brief = brief_of(with_commit(troubles=[refused], flags=[skipped]))
+    assert texts(brief.went_wrong) == ["Commit refused by a hook: 3 tests failed: went through with --no-verify"]
+
+
+def test_one_file_with_secrets_is_one_line() -> None:
+    flags = [
+        RiskFlag(flag="secret_exposed", what=f"file with secrets read: {how}", executed=True, evidence=cite(how))
+        for how in (".env", "cat /home/mira/shop/.env")
+    ]
+    brief = brief_of(*(make_outcome(number, flags=[flag]) for number, flag in enumerate(flags, 1)))
+    assert len(brief.check_this) == 1
+    assert brief.check_this[0].text.endswith(".env, in 2 sessions")
+
+
+def test_equal_requests_for_a_permission_share_a_line() -> None:
+    sessions = [make_outcome(number, result="No permission to edit parser.py", waiting_for="permission") for number in (1, 2)]
+    assert texts(brief_of(*sessions).needs_you) == ["No permission to edit parser.py: 2 sessions wait for a permission"]
 
 
 def test_a_session_that_went_on_after_the_period_neither_runs_nor_waits() -> None:
@@ -314,12 +369,12 @@ def test_event_text_is_escaped_for_the_format() -> None:
 
 def test_html_names_sessions_and_events_of_each_line() -> None:
     written = FORMATS["html"](brief_of(with_commit()))
-    assert '<li data-sessions="00000001-0000" data-tasks="" data-events="event-commit-1">' in written
+    assert '<li data-sessions="00000001-0000" data-tasks="" data-events="event-commit-1 event-t event-l">' in written
 
 
 def test_json_has_every_line_with_its_evidence() -> None:
     found = msgspec.json.decode(FORMATS["json"](brief_of(with_commit())))
-    assert found["delivered"][0]["evidence"] == [{"event": "event-commit-1", "source": "commit-1"}]
+    assert [source["event"] for source in found["delivered"][0]["evidence"]] == ["event-commit-1", "event-t", "event-l"]
     assert found["bill"]["usd"] == 1.5
 
 

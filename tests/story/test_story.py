@@ -62,6 +62,30 @@ def test_an_answer_only() -> None:
     assert told(one) == 'The agent answered: "It keeps parsed files for an hour".'
 
 
+def test_what_the_agent_reports_comes_before_what_it_changed() -> None:
+    result = "Make the parser faster: Tokens are cached per file now; then removed the second pass"
+    one = with_changes(asked="Make the parser faster", result=result, evidence={"result": cite("said"), "asked": cite("asked")})
+    told_first = story_of(one).paragraphs[0].sentences[0]
+    assert told_first.text == "The agent reports: Tokens are cached per file now; then removed the second pass."
+    assert told_first.evidence == cite("said")
+    assert "It reported" not in told(one)
+
+
+def test_how_a_session_stopped() -> None:
+    stopped = make_outcome(
+        delivered=Delivered(), status="interrupted", headline='Asked: Fix it; no files edited; stopped during "please push"'
+    )
+    assert told(stopped) == 'No files were edited. The session stopped during "please push".'
+    refused = make_outcome(delivered=Delivered(), status="interrupted", headline="Asked: Fix it; nothing changed; its plan was refused")
+    assert told(refused) == "Nothing was changed. Its plan was refused."
+
+
+def test_a_commit_that_the_heading_does_not_name_is_named() -> None:
+    assert told(with_commit(result="The server answers again")).startswith(
+        'The change is committed and pushed: "Accept tabs in the parser".'
+    )
+
+
 def test_nothing_was_changed() -> None:
     assert told(make_outcome(delivered=Delivered(), status="interrupted")) == "Nothing was changed. The session was stopped before the end."
 

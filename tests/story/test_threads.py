@@ -30,7 +30,7 @@ def outcomes_of(events: list[Event]) -> list[TaskOutcome]:
     states: dict[str, task_outcomes.TaskState] = {}
     for event in events:
         if event.task is not None and event.kind in task_outcomes.KINDS:
-            task_outcomes.apply(states.setdefault(event.task, task_outcomes.begin(event.task)), event)
+            task_outcomes.apply(states.setdefault(event.task, task_outcomes.begin_task(event.task)), event)
     return [made for state in states.values() if (made := make_task_outcome(state)) is not None]
 
 

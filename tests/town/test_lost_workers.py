@@ -11,7 +11,7 @@ import pytest
 from fleetlore.errors import LogError
 from fleetlore.kernel.lease import make_holder_name
 from fleetlore.log.coordination import open_shared
-from fleetlore.town import liveness, reports
+from fleetlore.town import agent_loop, liveness
 from fleetlore.views import town
 from tests.servers import Nats, Server, Valkey
 from tests.town.townspeople import BlockedHandler, LiveTown, ScriptedHandler, open_live_town
@@ -160,7 +160,7 @@ async def test_a_life_that_ended_by_a_fault_is_begun_anew(sqlite_town: LiveTown,
         monkeypatch.undo()
         raise LogError("the disk is on fire")
 
-    monkeypatch.setattr(reports, "report", break_once)
+    monkeypatch.setattr(agent_loop, "report_outcome", break_once)
     gate.opened.set()
     task = await live_town.wait_for_task("t1")
     assert (task.epoch, task.agent, live_town.events_of_kinds("town.agent_failed")[0].new_state) == (2, "ada", "cold")

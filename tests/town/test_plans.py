@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetlore.errors import Invalid, InvalidPlan
-from fleetlore.town.plans.load import MissionPlan, PlannedItem, load, read, write
+from fleetlore.town.plans.load import MissionPlan, PlannedItem, load_plan, parse_plan, write_plan
 from fleetlore.town.plans.model import MAX_ITEMS, find_cycles
 from fleetlore.views.town_state import DEFAULT_PARALLEL, DEFAULT_TRIES, ITEM_TYPES
 from tests.strategies import names, texts
@@ -22,18 +22,18 @@ ITEM = '[[items]]\nid = "a"\n'
 def problems(text: str, source: str = "plan.toml") -> list[str]:
     """What is wrong with a text, without the name of its file."""
     with pytest.raises(InvalidPlan) as refused:
-        read(text, source)
+        parse_plan(text, source)
     return [problem.removeprefix(source).removeprefix(":").lstrip() for problem in refused.value.problems]
 
 
 def test_a_title_and_one_item_are_enough() -> None:
-    plan = read(f'title = "Ship the importer!"\n{ITEM}', "plan.toml")
+    plan = parse_plan(f'title = "Ship the importer!"\n{ITEM}', "plan.toml")
     assert plan == MissionPlan(id="ship-the-importer", title="Ship the importer!", items=(PlannedItem(id="a", title="a"),))
     assert (plan.max_parallel, plan.needs_review, plan.watches_pulls, plan.tries) == (DEFAULT_PARALLEL, True, False, DEFAULT_TRIES)
 
 
 def test_everything_that_can_be_said_is_understood() -> None:
-    plan = read(
+    plan = parse_plan(
         """
         title = "Import issues"
         id = "imports"
@@ -148,17 +148,17 @@ def test_a_problem_is_told_on_one_line_however_it_is_written() -> None:
 def test_a_file_is_read_by_its_ending(tmp_path: Path) -> None:
     plan = tmp_path / "plan.toml"
     plan.write_text(f'\ufefftitle = "t"\n{ITEM}')
-    assert load(str(plan)).id == "t"
+    assert load_plan(str(plan)).id == "t"
     with pytest.raises(Invalid, match=r"must end in \.toml"):
-        load(str(tmp_path / "plan.yaml"))
+        load_plan(str(tmp_path / "plan.yaml"))
     plan.write_bytes(b"\xff")
     with pytest.raises(InvalidPlan, match="not UTF-8"):
-        load(str(plan))
+        load_plan(str(plan))
 
 
 def test_the_example_in_the_document_can_be_started() -> None:
     _, _, rest = DOCS.read_text().partition("```toml\n")
-    plan = read(rest.partition("```")[0], "plan.toml")
+    plan = parse_plan(rest.partition("```")[0], "plan.toml")
     assert len(plan.items) > 3
 
 
@@ -171,7 +171,7 @@ def test_every_type_is_documented(word: str) -> None:
 def test_no_text_breaks_the_reader(text: str) -> None:
     for source in ("plan.toml", "issues.json"):
         with suppress(InvalidPlan):
-            read(text, source)
+            parse_plan(text, source)
 
 
 @st.composite
@@ -207,7 +207,7 @@ def plans(draw: st.DrawFn) -> MissionPlan:
 
 @given(plans())
 def test_a_plan_that_is_written_reads_back_as_the_same(plan: MissionPlan) -> None:
-    assert read(write(plan), "plan.toml") == plan
+    assert parse_plan(write_plan(plan), "plan.toml") == plan
 
 
 @given(st.dictionaries(st.integers(0, 7), st.sets(st.integers(0, 7), max_size=3), max_size=8))

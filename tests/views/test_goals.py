@@ -14,9 +14,10 @@ from msgspec.structs import replace
 
 from fleetlore.events.driver_types import BudgetUsage
 from fleetlore.events.envelope import Event
+from fleetlore.goal.next_step import find_exhausted_axis
 from fleetlore.testing import START, FrozenClock, Told, given
 from fleetlore.views import goals
-from fleetlore.views.goal_state import GoalState, elapsed_seconds, exhausted_budget, first_paragraph, goal_status, used_tokens, used_usd
+from fleetlore.views.goal_state import GoalState, elapsed_seconds, first_paragraph, goal_status, used_tokens, used_usd
 from fleetlore.views.goals import EVENT_HANDLERS, GoalsState, goal_usage, parse_limits
 from tests.strategies import json_objects, json_values
 from tests.views.goal_facts import FAILURE, GOAL, SAMPLES, begun, completed, control, decided, ended, fact, judged, over, started, turn
@@ -124,17 +125,17 @@ def test_what_a_judge_or_a_memory_takes_counts_against_the_goal() -> None:
     ],
 )
 def test_the_first_budget_that_is_used_up(events: list[Event], axis: str | None) -> None:
-    assert exhausted_budget(goal_of(started(), *events), START) == axis
+    assert find_exhausted_axis(goal_of(started(), *events), START) == axis
 
 
 def test_dollars_are_a_budget_where_somebody_set_one() -> None:
-    assert exhausted_budget(goal_of(started(max_usd=0.5), *turn()), START) == "usd"
-    assert exhausted_budget(goal_of(started(), *turn()), START) is None
+    assert find_exhausted_axis(goal_of(started(max_usd=0.5), *turn()), START) == "usd"
+    assert find_exhausted_axis(goal_of(started(), *turn()), START) is None
 
 
 def test_nought_errors_or_overflows_are_no_limit() -> None:
     events = [*turn(1, counts=False, complaint="network"), *turn(1, counts=False, complaint="overflow")] * 4
-    assert exhausted_budget(goal_of(started(budget={"max_consecutive_errors": 0, "max_consecutive_413": 0}), *events), START) is None
+    assert find_exhausted_axis(goal_of(started(budget={"max_consecutive_errors": 0, "max_consecutive_413": 0}), *events), START) is None
 
 
 def test_a_raise_only_grows_what_may_be_spent() -> None:
@@ -166,7 +167,7 @@ def test_what_has_no_limit_is_not_given_one_by_a_raise() -> None:
     "value", [None, "more", 7, [], {"turns": True}, {"turns": "9"}, {"turns": -1}, {"turns": 0}, {"wall_time": "soon"}, {"moon": 3}]
 )
 def test_a_raise_that_makes_no_sense_changes_nothing(value: Any) -> None:
-    assert parse_limits(value) == {}
+    assert parse_limits(value) == []
     assert goal_of(started(), control("raise", value=value)).limits == goal_of(started()).limits
 
 
@@ -254,7 +255,7 @@ def test_a_goal_that_ended_badly_is_taken_up_again_and_its_rows_of_errors_are_fo
     told.when(control("resume"))
     goal = seen(told)
     assert (goal.outcome, goal.why, goal.ended_at, goal.settled) == (None, "", None, None)
-    assert (goal.spent.errors, goal.spent.denies, goal.spent.tokens, exhausted_budget(goal, START)) == (0, 0, 200, None)
+    assert (goal.spent.errors, goal.spent.denies, goal.spent.tokens, find_exhausted_axis(goal, START)) == (0, 0, 200, None)
 
 
 TAKEN = fact("work.lease_taken", lease=f"goal:{GOAL}", epoch=1)
@@ -287,7 +288,7 @@ def test_a_log_of_an_earlier_version_does_not_count_crashes_as_errors() -> None:
     told = given(goals, started(), *CRASH * 5, over("budget_exhausted", axis="consecutive_errors"))
     assert (seen(told).outcome, seen(told).spent.errors, seen(told).spent.turns) == ("budget_exhausted", 0, 0)
     told.when(control("resume"))
-    assert (seen(told).outcome, seen(told).crashes, exhausted_budget(seen(told), START)) == (None, 0, None)
+    assert (seen(told).outcome, seen(told).crashes, find_exhausted_axis(seen(told), START)) == (None, 0, None)
 
 
 def test_what_was_checked_after_a_crash_is_told_with_the_repeated_turn() -> None:
@@ -463,4 +464,4 @@ def test_any_stored_facts_fold_without_raising_and_alike_from_a_checkpoint(told:
         moment = datetime(2026, 1, 1, 12, tzinfo=UTC)
         assert goal_status(goal, moment)
         assert goal_usage(goal, moment).turns >= 0
-        exhausted_budget(goal, moment)
+        find_exhausted_axis(goal, moment)

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from fleetlore.events.envelope import Event
 from fleetlore.views import fleet, session_status
-from fleetlore.views.costs import Costs
 from fleetlore.views.fleet import FleetState
 from fleetlore.views.outcomes import fold
 from fleetlore.views.outcomes.record import make_record
+from fleetlore.views.outcomes.rules import default_rules
 from fleetlore.views.session_status import SessionStatus
 from tests.strategies import events
 from tests.views.outcomes.test_session import AGENT, LATER, RUN, START, Script
@@ -182,10 +182,10 @@ def sessions(draw: st.DrawFn) -> list[Event]:
 @for_all(sessions(), st.integers(0, 4000))
 def test_status_and_record_agree_on_generated_sessions(told: list[Event], minutes: int) -> None:
     now = START + timedelta(minutes=minutes)
-    state, facts = fleet_of(told), fold.fold_events(told, Costs())
+    state, facts = fleet_of(told), fold.fold_events(told, default_rules())
     assert state.sessions.keys() == {run for run, session in facts.runs.items()}
     for run, session in facts.runs.items():
-        record, seen = make_record(session, now), session_status.decide(state.sessions[run], now)
+        record, seen = make_record(session, now), session_status.decide_status(state.sessions[run], now)
         assert (seen.status, seen.waiting_for, seen.question or None) == (record.status, record.waiting_for, record.question)
 
 
@@ -194,7 +194,7 @@ def test_any_events_are_followed(told: list[Event]) -> None:
     state = SessionStatus()
     for event in told:
         session_status.apply(state, event)
-    session_status.decide(state, LATER)
+    session_status.decide_status(state, LATER)
     assert msgspec.json.decode(msgspec.json.encode(state), type=SessionStatus) == state
 
 
@@ -227,3 +227,16 @@ def test_the_run_of_a_session_is_known_after_its_end(script: Script) -> None:
     script.add("session.ended")
     agent = fleet_of(script.events).agents[AGENT]
     assert (agent.run, agent.session) == (None, RUN)
+
+
+@pytest.mark.parametrize(("stop", "status"), [("end_turn", "finished"), (None, "finished"), ("tool_use", "interrupted")])
+def test_a_recording_that_ends_with_the_answer_is_finished_when_it_is_old(stop: str | None, status: str) -> None:
+    state = SessionStatus()
+    told: list[tuple[str, dict[str, Any]]] = [
+        ("prompt.submitted", {"prompt": "fix it"}),
+        ("model.replied", {"said": "The rounding is fixed.", "stop_reason": stop}),
+    ]
+    for number, (kind, data) in enumerate(told):
+        session_status.apply(state, Event(kind=kind, id=f"e{number}", at=START, agent=AGENT, run=RUN, data=data))
+    assert session_status.decide_status(state, START + timedelta(minutes=1)).status == "running"
+    assert session_status.decide_status(state, START + DAY).status == status

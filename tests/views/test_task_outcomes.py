@@ -17,7 +17,7 @@ START = datetime(2026, 11, 16, 9, 0, tzinfo=UTC)
 
 
 def fold(*events: Event) -> task_outcomes.TaskState:
-    state = task_outcomes.begin("t1")
+    state = task_outcomes.begin_task("t1")
     for event in events:
         task_outcomes.apply(state, event)
     return state
@@ -65,6 +65,16 @@ def test_a_task_is_named_by_its_title_and_by_who_worked_on_it_not_by_who_closed_
         step("town.task_completed", 2, agent="town/merge-queue", data={"result": "Merged"}),
     )
     assert (found.title, found.agent, found.result) == ("Fix the parser", "town/ada", "closed")
+
+
+def test_a_task_that_is_given_out_and_done_again_is_repeated_work() -> None:
+    done = {"data": {"field": "notes", "new": "Implemented: the parser"}}
+    first = [step("fleet.dispatch", 1, agent="ada"), step("work.updated", 2, **done), step("work.updated", 3, **done)]
+    once = [*first, step("town.task_completed", 4, data={"result": "Merged"})]
+    assert outcome(*once).flags == []
+    assert outcome(*once, step("fleet.dispatch", 5, agent="finn")).flags == []
+    (flag,) = outcome(*once, step("fleet.dispatch", 5, agent="finn"), step("work.updated", 6, **done)).flags
+    assert (flag.flag, flag.what, len(flag.evidence)) == ("repeated_work", "done 2 times", 2)
 
 
 def test_giving_out_again_and_reports_are_counted() -> None:

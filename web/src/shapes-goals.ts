@@ -1,6 +1,8 @@
 /** What `/api/goals` answers. As everywhere, every text is hostile: show it with `Words`. */
 
-import type { Head } from "./shapes";
+import type { BudgetUse, Head } from "./shapes";
+
+export type { BudgetUse };
 
 export type GoalState = "working" | "checking" | "waiting" | "asking" | "paused" | "done" | "spent" | "needs you" | "cancelled";
 export type Action = "pause" | "resume" | "cancel" | "say" | "raise";
@@ -32,6 +34,8 @@ export interface GoalRow {
   why: string;
   spent: GoalFigures;
   limits: GoalFigures;
+  /** Every budget in order, also those that `spent` and `limits` have no field for. */
+  budgets: BudgetUse[];
   /** Its time goes on. */
   ticking: boolean;
   /** It is under way, and nobody drives it any more. */

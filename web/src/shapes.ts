@@ -331,6 +331,17 @@ export interface StageVerdict {
   position: string;
 }
 
+/** How much of one budget is used. */
+export interface BudgetUse {
+  axis: string;
+  label: string;
+  unit: "count" | "tokens" | "usd" | "seconds";
+  used: number;
+  /** `null` where there is none. */
+  limit: number | null;
+  is_in_a_row: boolean;
+}
+
 export interface StageFigures {
   turns: number | null;
   calls: number | null;
@@ -358,6 +369,8 @@ export interface StagePlay {
   finished: { id: string; at: string; reason: string; winner: string | null; text: string } | null;
   spent: StageFigures;
   budget: StageFigures;
+  /** Every budget in order; empty where the limits are not known. */
+  budgets: BudgetUse[];
 }
 
 export interface StageRun {

@@ -1,14 +1,15 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { axesOf, codes, figure, limitOf, linesOf, needsYou, outcomeOf, tightest, toneOf, used, verdictOf, whyOf } from "../src/pages/goals-model";
-import type { GoalBurn, GoalFigures, GoalRow, GoalTurn } from "../src/shapes-goals";
+import { budgetsOf, codes, failuresOf, figure, limitOf, linesOf, needsYou, outcomeOf, partOf, tightest, toneOf, verdictOf, whyOf } from "../src/pages/goals-model";
+import type { BudgetUse, GoalBurn, GoalFigures, GoalRow, GoalTurn } from "../src/shapes-goals";
 
 const figures = (given: Partial<GoalFigures> = {}): GoalFigures => ({ turns: 0, seconds: 0, tokens: 0, usd: null, denies: 0, errors: 0, overflows: 0, ...given });
 const LIMITS = figures({ turns: 10, seconds: 3600, tokens: 1000, usd: null });
+const use = (axis: string, used: number, limit: number | null, given: Partial<BudgetUse> = {}): BudgetUse => ({ axis, label: axis, unit: "count", used, limit, is_in_a_row: false, ...given });
 const row = (given: Partial<GoalRow> = {}): GoalRow => ({
   goal: "g", state: "working", description: "", agent: "ada", shown: "ada", harness: "command", turn: 1, at: null, seen_at: null, ended_at: null, outcome: null, why: "",
-  spent: figures(), limits: LIMITS, ticking: false, adrift: false, met: 0, criteria: 0, asking: 0, parent: null, signed: null, position: null, ...given,
+  spent: figures(), limits: LIMITS, budgets: [], ticking: false, adrift: false, met: 0, criteria: 0, asking: 0, parent: null, signed: null, position: null, ...given,
 });
 const turn = (given: Partial<GoalTurn> = {}): GoalTurn => ({
   number: 1, id: "t", outcome: "needs_retry", counts: true, complaint: null, words: "", at: null, ended_at: null, seconds: 0, tokens: 0, usd: 0, failing: null, diff: "", ...given,
@@ -23,14 +24,16 @@ test("what is left begins with all of it, and never falls below nothing", () => 
 });
 
 test("the tightest budget is that of which the largest part is used, and what has no limit is none", () => {
-  assert.deepEqual(tightest(row({ spent: figures({ turns: 2, tokens: 900, usd: 400 }) })), { axis: "tokens", used: 0.9 });
-  assert.equal(used(figures({ usd: 3 }), LIMITS, "usd"), null);
-  assert.equal(tightest(row({ limits: figures() })), null);
+  assert.deepEqual(tightest(row({ budgets: [use("turns", 2, 10), use("tokens", 900, 1000), use("usd", 400, null)] })), { label: "tokens", used: 0.9 });
+  assert.equal(partOf(use("usd", 3, null)), null);
+  assert.equal(tightest(row({ budgets: [use("turns", 2, null)] })), null);
 });
 
-test("dollars are shown where there is a limit, or some were spent", () => {
-  assert.deepEqual(axesOf(row()), ["turns", "seconds", "tokens"]);
-  assert.deepEqual(axesOf(row({ spent: figures({ usd: 0.2 }) })), ["turns", "seconds", "tokens", "usd"]);
+test("a budget is shown where it has a limit or was used, also one that this page does not know", () => {
+  const row_ = row({ budgets: [use("turns", 0, 10), use("usd", 0, null), use("tool_calls", 3, 9), use("errors", 1, 5, { is_in_a_row: true })] });
+  assert.deepEqual(budgetsOf(row_).map(({ axis }) => axis), ["turns", "tool_calls"]);
+  assert.deepEqual(budgetsOf(row({ budgets: [use("usd", 0.2, null)] })).map(({ axis }) => axis), ["usd"]);
+  assert.deepEqual(failuresOf(row_).map(({ axis }) => axis), ["errors"]);
 });
 
 test("a figure is written as people write it", () => {
@@ -41,7 +44,7 @@ test("a limit may be written in many ways, and what is none is not sent", () => 
   assert.deepEqual(["60", " 1,500 ", "2.5M", "300k"].map((text) => limitOf("tokens", text)), [60, 1500, 2_500_000, 300_000]);
   assert.deepEqual(["$10", "2.5"].map((text) => limitOf("usd", text)), [10, 2.5]);
   assert.deepEqual(["6h", "1h 30m", "90m"].map((text) => limitOf("seconds", text)), ["6h", "1h 30m", "90m"]);
-  assert.deepEqual(["", "many", "-3", "0", "1e999"].map((text) => limitOf("turns", text)), [null, null, null, null, null]);
+  assert.deepEqual(["", "many", "-3", "0", "1e999"].map((text) => limitOf("count", text)), [null, null, null, null, null]);
   assert.deepEqual(["6", "soon", ""].map((text) => limitOf("seconds", text)), [null, null, null]);
 });
 

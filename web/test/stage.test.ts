@@ -13,7 +13,7 @@ const verdict = (position: number, scores: Record<string, number> = {}): StageVe
 const player = (name: string, role = "worker"): StagePlayer => ({ name, role, team: null, lines: 0, last_said: null, mood: null, thinking: false, persona: null });
 const play = (given: Partial<StagePlay>): StagePlay => ({
   run: "r", title: "Duel", scenario: "duel", seed: "", goal: "", at: "", turn: 1, scene: null, cast: [], lines: [], said: 0, thoughts: [], verdicts: [], finished: null,
-  spent: { turns: 1, calls: 0, tokens: 0, usd: 0, seconds: 0 }, budget: { turns: null, calls: null, tokens: null, usd: null, seconds: null }, ...given,
+  spent: { turns: 1, calls: 0, tokens: 0, usd: 0, seconds: 0 }, budget: { turns: null, calls: null, tokens: null, usd: null, seconds: null }, budgets: [], ...given,
 });
 const OVER = { id: "f", at: "", reason: "verdict", winner: null, text: "" };
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from fleetlore.settings import Settings
     from fleetlore.views.patterns.model import Finding
 
-SUMMARY = "list patterns: struggles, retries, sprints and more"
-
 _EXAMPLES = (
     ("lore arcs", "all of them; those that are still open come last"),
     ("lore arcs --since 1d", "of the last day; only that part of the log is read"),
@@ -40,7 +38,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--open", action="store_true", help="only those that are still open")
     parser.add_argument("--now", metavar="TIME", help="the moment as of which something is open (the newest event's)")
     arguments.add_json(parser, "one JSON a line, with the ids of its events")
-    arguments.teach(parser, _EXAMPLES, _NOTES)
+    arguments.add_examples(parser, _EXAMPLES, _NOTES)
 
 
 def run(args: Namespace) -> int:
@@ -70,13 +68,13 @@ def find_patterns(
     log: BlockingRecorder, settings: Settings, scope: str = TOWN, *, now: datetime | None = None, since: datetime | None = None
 ) -> list[Finding]:
     """The patterns of a scope that ended or went on since a time: closed ones in the order of their end, then open ones."""
-    from fleetlore.cli.fold import fold
+    from fleetlore.cli.fold import fold_log
     from fleetlore.views import time_ranges
     from fleetlore.views.patterns.book import sort_key
 
     resolved = scopes.resolve_scope(log, scope)
     if now is None:
-        now = fold(log, time_ranges, "calendar").newest or clock.now()
+        now = fold_log(log, time_ranges, "calendar").newest or clock.now()
     found = [*_find_in_threads(log, resolved, now, is_recent=since is not None), *_find_in_sessions(log, settings, resolved, now, since)]
     found = [finding for finding in found if (since is None or finding.last_at >= since) and finding.last_at <= now]
     found.sort(key=lambda finding: (finding.state == "open", *sort_key(finding)))
@@ -108,13 +106,12 @@ def _find_in_threads(log: BlockingRecorder, scope: str, now: datetime, *, is_rec
 def _find_in_sessions(log: BlockingRecorder, settings: Settings, scope: str, now: datetime, since: datetime | None) -> list[Finding]:
     from fleetlore.cli.sessions import open_outcomes
     from fleetlore.projections.outcomes import OutcomeQuery, find_outcomes, runs_in
-    from fleetlore.views.costs import Costs
+    from fleetlore.views.outcomes.rules import read_outcome_rules
     from fleetlore.views.patterns.across_sessions import LONGEST_BOUND, find_record_patterns
-    from fleetlore.views.prices import Prices
 
     wanted = OutcomeQuery(None if since is None else since - LONGEST_BOUND, None, runs_in(log, scope))
     with open_outcomes(log) as store:
-        return find_record_patterns(find_outcomes(log, now=now, costs=Costs(Prices(settings.prices.value)), wanted=wanted, store=store))
+        return find_record_patterns(find_outcomes(log, now=now, rules=read_outcome_rules(settings), wanted=wanted, store=store))
 
 
 def _write_json(finding: Finding) -> None:
@@ -123,16 +120,17 @@ def _write_json(finding: Finding) -> None:
     from fleetlore.views.patterns.wording import describe_finding
     from fleetlore.views.thread_names import AS_THEY_ARE
 
-    terminal.out_value({**msgspec.to_builtins(finding), "text": f"{describe_finding(finding, AS_THEY_ARE)}."})
+    terminal.print_value({**msgspec.to_builtins(finding), "text": f"{describe_finding(finding, AS_THEY_ARE)}."})
 
 
 def _write_line(finding: Finding) -> None:
-    agents = terminal.sanitise(", ".join(finding.agents)) or "-"
+    agents = terminal.sanitise_text(", ".join(finding.agents)) or "-"
     events = f"{finding.count:,} {'event' if finding.count == 1 else 'events'}"
-    note = f"  ({terminal.sanitise(finding.note)})" if finding.note else ""
-    terminal.out(f"{finding.state:<6}  {finding.kind:<21}  {terminal.sanitise(finding.thread)}  {agents}  {_when(finding)}  {events}{note}")
+    note = f"  ({terminal.sanitise_text(finding.note)})" if finding.note else ""
+    thread = terminal.sanitise_text(finding.thread)
+    terminal.print_line(f"{finding.state:<6}  {finding.kind:<21}  {thread}  {agents}  {_format_period(finding)}  {events}{note}")
 
 
-def _when(finding: Finding) -> str:
+def _format_period(finding: Finding) -> str:
     first, last = (at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z") for at in (finding.first_at, finding.last_at))
     return first if first == last else f"{first}/{last}"

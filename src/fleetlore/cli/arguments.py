@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Sequence
-from typing import NoReturn
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
 from fleetlore.cli import terminal
 
@@ -28,23 +28,36 @@ _REWORDED = (
 """argparse messages, and their wording in `lore`."""
 
 
-def _formatter(prog: str) -> argparse.RawDescriptionHelpFormatter:
+def _make_formatter(prog: str) -> argparse.RawDescriptionHelpFormatter:
     # By default argparse imports shutil for the width, even if no help is printed: 4 ms.
-    return argparse.RawDescriptionHelpFormatter(prog, width=min(terminal.width(sys.stdout), 110) - 2)
+    return argparse.RawDescriptionHelpFormatter(prog, width=min(terminal.terminal_width(sys.stdout), 110) - 2)
 
 
 class Parser(argparse.ArgumentParser):
     """A parser without abbreviations, whose errors say what to do next."""
 
     def __init__(self, *, prog: str, description: str) -> None:
-        super().__init__(prog=prog, description=description, allow_abbrev=False, formatter_class=_formatter, add_help=False)
+        super().__init__(prog=prog, description=description, allow_abbrev=False, formatter_class=_make_formatter, add_help=False)
 
     def error(self, message: str) -> NoReturn:
         """Print the error and a hint to `--help`, then exit with code 2."""
         for pattern, replacement in _REWORDED:
             message = re.sub(pattern, replacement, message)
-        terminal.err(f"{self.prog}: {message}\nsee {self.prog} --help")
+        terminal.print_error(f"{self.prog}: {message}\nsee {self.prog} --help")
         raise SystemExit(USAGE)
+
+
+class LazyParser(Parser):
+    """A parser that adds its arguments when first used: adding those of all verbs takes longer than most verbs."""
+
+    fill: Callable[[], None] | None = None
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Add the arguments, then parse."""
+        if self.fill is not None:
+            fill, self.fill = self.fill, None
+            fill()
+        return super().parse_known_args(args, namespace)
 
 
 def add_common(parser: argparse.ArgumentParser, *, log: str | None, town: str | None) -> None:
@@ -64,12 +77,12 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     """Add `--scope`, `--kind` and `--since`."""
     parser.add_argument("--scope", metavar="S", default="town", help=SCOPE_HELP)
     parser.add_argument(
-        "--kind", metavar="K", action="append", type=kind, default=[], help="a kind, or a family such as 'fleet.*'; may be repeated"
+        "--kind", metavar="K", action="append", type=parse_kind, default=[], help="a kind, or a family such as 'fleet.*'; may be repeated"
     )
     parser.add_argument("--since", metavar="WHEN", help="30m, 2h, 3d or 1w ago, a day, or a time such as 2026-11-15T20:00Z")
 
 
-def kind(text: str) -> str:
+def parse_kind(text: str) -> str:
     """Check a kind or a family of kinds; for `type=`."""
     from fleetlore.events.catalog import is_kind_or_family
 
@@ -81,12 +94,12 @@ def kind(text: str) -> str:
 def add_redact(parser: argparse.ArgumentParser) -> None:
     """Add `--redact`."""
     parser.add_argument(
-        "--redact", metavar="LEVEL", action="extend", type=_levels, default=[],
+        "--redact", metavar="LEVEL", action="extend", type=_parse_redact_levels, default=[],
         help="what is not to be kept beside secrets: prompts, code, paths, names, several with commas, or all",
     )  # fmt: skip
 
 
-def _levels(text: str) -> tuple[str, ...]:
+def _parse_redact_levels(text: str) -> tuple[str, ...]:
     from fleetlore.settings import redact_levels
 
     try:
@@ -95,7 +108,7 @@ def _levels(text: str) -> tuple[str, ...]:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
-def teach(parser: argparse.ArgumentParser, examples: Sequence[tuple[str, str]], notes: str = "") -> None:
+def add_examples(parser: argparse.ArgumentParser, examples: Sequence[tuple[str, str]], notes: str = "") -> None:
     """Add examples and notes to the end of the help."""
     lines = [f"  {example}\n      {what}" for example, what in examples]
     parser.epilog = "examples:\n" + "\n".join(lines) + (f"\n\n{notes.strip()}" if notes else "")

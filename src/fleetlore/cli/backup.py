@@ -11,8 +11,6 @@ from fleetlore.errors import LogError
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-SUMMARY = "copy the log to one file, while others use it"
-
 _EXAMPLES = (
     ("lore backup fleet-2026-11-15.db", "the whole log, all towns, as it is at this moment"),
     ("lore backup --force /mnt/nas/fleet.db", "over an earlier backup"),
@@ -25,7 +23,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="the file to make")
     parser.add_argument("--force", action="store_true", help="replace the file if it is there")
     arguments.add_json(parser)
-    arguments.teach(parser, _EXAMPLES, "The file is there whole or not at all. `lore restore` brings it back.")
+    arguments.add_examples(parser, _EXAMPLES, "The file is there whole or not at all. `lore restore` brings it back.")
 
 
 def run(args: Namespace) -> int:
@@ -37,12 +35,12 @@ def run(args: Namespace) -> int:
         raise LogError(f"{args.file}: is there already; name another file, or replace it with --force")
     if is_live_log(args.file):
         passphrase.ask_for_file_seals(args.file, "to put another in its place")
-    with progress.bar("backing up") as show:
-        events = maintenance.backup(path, args.file, overwrite=args.force, progress=show)
+    with progress.show_progress("backing up") as show:
+        events = maintenance.backup_log(path, args.file, overwrite=args.force, progress=show)
     if args.json:
-        terminal.out_value({"path": path, "backup": args.file, "events": events})
+        terminal.print_value({"path": path, "backup": args.file, "events": events})
     else:
-        terminal.out(f"{terminal.sanitise(args.file)}: {events:,} events")
+        terminal.print_line(f"{terminal.sanitise_text(args.file)}: {events:,} events")
     return 0
 
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from fleetlore.log.recorder import BlockingRecorder
 
-SUMMARY = "read the history of a git repository as a story"
-
 _EXAMPLES = (
     ("lore chronicle git .", "the whole history of the repository here"),
     ("lore chronicle git ~/src/app ~/src/lib --since 1w", "two repositories, the last week"),
@@ -35,20 +33,20 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("source", metavar="git", choices=("git",), help="the kind of history")
     parser.add_argument("paths", metavar="PATH", nargs="+", help="repositories")
     story.add_options(parser)
-    arguments.teach(parser, _EXAMPLES, _NOTES)
+    arguments.add_examples(parser, _EXAMPLES, _NOTES)
 
 
 def run(args: Namespace) -> int:
     """Import the history into a temporary log, and write its story."""
     args.format = "json" if args.json else args.format
     settings = open_log.settings_of(args)
-    with _read(args.paths) as log:
+    with _import_history(args.paths) as log:
         story.write_story(log, args, settings, whole=True)
     return 0
 
 
 @contextmanager
-def _read(paths: Sequence[str]) -> Iterator[BlockingRecorder]:
+def _import_history(paths: Sequence[str]) -> Iterator[BlockingRecorder]:
     from fleetlore import dialects
     from fleetlore.ingest import files, git
     from fleetlore.ingest.batch_writer import BatchWriter
@@ -57,7 +55,7 @@ def _read(paths: Sequence[str]) -> Iterator[BlockingRecorder]:
 
     rejections = summary.Rejections()
     with TemporaryDirectory(prefix="fleetlore-") as folder, connect(f"sqlite:{folder}/history.db?sync=normal").blocking() as log:
-        with progress.bar("reading commits") as show, git.open_git_sources(paths, on_commit=show) as sources:
+        with progress.show_progress("reading commits") as show, git.open_git_sources(paths, on_commit=show) as sources:
             deposit = BatchWriter(log, dialect="git", admission=Admission(), on_rejected=rejections.add)
             deposit.write_all(files.read_sources(sources, dialects.find("git")))
         rejections.end()

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Iterator
 
-SUMMARY = "show every setting and where it comes from"
-
 _EXAMPLES = (
     ("lore config show", "what holds in this folder"),
     ("FLEETLORE_TOWN=harbour lore config show --json", "the same for programs"),
@@ -28,14 +26,14 @@ def configure(parser: ArgumentParser) -> None:
     """`show`, the only thing that can be done so far."""
     parser.add_argument("action", choices=("show",), nargs="?", default="show", help="show the settings")
     arguments.add_json(parser)
-    arguments.teach(parser, _EXAMPLES, _NOTES)
+    arguments.add_examples(parser, _EXAMPLES, _NOTES)
 
 
 def run(args: Namespace) -> int:
     """Print them; secrets in addresses are masked."""
     settings = open_log.settings_of(args)
     if args.json:
-        terminal.out_value(describe_settings(settings))
+        terminal.print_value(describe_settings(settings))
         return 0
     rows = [(spec.key, spec.show(setting.value), setting.source) for spec, setting in _each_setting(settings)]
     path = open_log.find_file(settings)
@@ -43,16 +41,16 @@ def run(args: Namespace) -> int:
         rows.insert(1, ("", f"= {os.path.abspath(path)}", ""))
     space = max(len(value) for _, value, _ in rows)
     for name, value, source in rows:
-        terminal.out(terminal.sanitise(f"{name:<16} {value:<{space}}  {source and f'from {source}'}").rstrip())
+        terminal.print_line(terminal.sanitise_text(f"{name:<16} {value:<{space}}  {source and f'from {source}'}").rstrip())
     for warning in settings.warnings:
-        terminal.out(terminal.sanitise(f"{'ignored':<16} {warning}"))
+        terminal.print_line(terminal.sanitise_text(f"{'ignored':<16} {warning}"))
     for path in settings.redact_patterns.value:
-        terminal.out(f"{'':<16}   {terminal.sanitise(path)}")
+        terminal.print_line(f"{'':<16}   {terminal.sanitise_text(path)}")
     for model, said in settings.prices.value.items():
         figures = ", ".join(f"{key} {value:g}" for key, value in said.items())
-        terminal.out(terminal.sanitise(f"{'':<16}   {model}: {figures} (USD for a million tokens)"))
+        terminal.print_line(terminal.sanitise_text(f"{'':<16}   {model}: {figures} (USD for a million tokens)"))
     for what, path in file_places():
-        terminal.out(terminal.sanitise(f"{what + ' file':<16} {path}"))
+        terminal.print_line(terminal.sanitise_text(f"{what + ' file':<16} {path}"))
     return 0
 
 

@@ -14,7 +14,7 @@ def ask_yes_no(question: str) -> bool:
     """Whether the person at the terminal says yes; where there is none, `--yes` must have been said."""
     if not terminal.is_terminal(sys.stdin):
         raise UsageError(f"{question} Nobody is here to be asked: say --yes, or look first with --dry-run")
-    terminal.flush()
-    sys.stderr.write(f"{terminal.sanitise(question)} [y/N] ")
+    terminal.flush_output()
+    sys.stderr.write(f"{terminal.sanitise_text(question)} [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in _YES

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from fleetlore.cli.periods import Span
     from fleetlore.log.recorder import BlockingRecorder
 
-SUMMARY = "show what the models cost, in tokens and dollars"
-
 FIELDS = ("input", "output", "cache_read", "cache_write")
 
 _EXAMPLES = (
@@ -79,7 +77,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--tz", metavar="ZONE", default="UTC", help="the time zone of days, such as Europe/Berlin (UTC)")
     arguments.add_json(parser)
     parser.set_defaults(last=None, all=True)  # `span_of` reads them
-    arguments.teach(parser, _EXAMPLES, _NOTES)
+    arguments.add_examples(parser, _EXAMPLES, _NOTES)
 
 
 def run(args: Namespace) -> int:
@@ -103,11 +101,11 @@ def run(args: Namespace) -> int:
 
 def _select_spending(args: Namespace, view: Costs, log: BlockingRecorder) -> tuple[Spending, CostFilter | None]:
     """The costs of the scope and range. Facts about a run come from the whole log, its replies only from the range and scope."""
-    from fleetlore.cli.fold import fold, fold_large
+    from fleetlore.cli.fold import fold_large, fold_log
     from fleetlore.cli.periods import span_of, zone_of
 
     span = span_of(args, zone_of(args.tz), clock.now())
-    spending = fold(log, view, view.name)
+    spending = fold_log(log, view, view.name)
     if spending.older and (args.by in RUN_DIMENSIONS or args.scope != TOWN or span.since is not None):
         spending = fold_large(log, view.unpruned, view.unpruned.name)  # the pruned view has details of the newest sessions only
     where = _scope_filter(args.scope)
@@ -137,10 +135,10 @@ def _fold_range(view: Costs, log: BlockingRecorder, scope: str, span: Span) -> S
 
 
 def _display_names(log: BlockingRecorder) -> dict[str, str]:
-    from fleetlore.cli.fold import fold
+    from fleetlore.cli.fold import fold_log
     from fleetlore.views import names
 
-    return names.all_display_names(fold(log, names, "names"))
+    return names.all_display_names(fold_log(log, names, "names"))
 
 
 def _make_report(
@@ -161,14 +159,14 @@ def _print_report(report: CostReport, args: Namespace) -> None:
     from fleetlore.cli import costs_table
 
     if args.json:
-        terminal.out_value(report_as_json(report))
+        terminal.print_value(report_as_json(report))
     elif terminal.is_terminal(sys.stdout):
         from fleetlore.cli.status import make_console
 
         console = make_console()
         console.print(costs_table.render_table(report, columns=console.width))
     else:
-        terminal.out(costs_table.render_plain(report))
+        terminal.print_line(costs_table.render_plain(report))
 
 
 def report_as_json(report: CostReport) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fleetlore.cli.terminal import sanitise
+from fleetlore.cli.terminal import sanitise_text
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -99,9 +99,9 @@ def make_notes(report: CostReport) -> list[str]:
     """The lines below the table: the date of the prices, and models without a price."""
     own = f", {report.own} of your own" if report.own else ""
     first = f"prices of {report.prices}{own}; what a source says that it cost comes first"
-    missing = [f"no price known for {sanitise(model)} ({tokens:,} tokens)" for model, tokens in report.unpriced.items()]
+    missing = [f"no price known for {sanitise_text(model)} ({tokens:,} tokens)" for model, tokens in report.unpriced.items()]
     if missing:
-        model = sanitise(next(iter(report.unpriced)))
+        model = sanitise_text(next(iter(report.unpriced)))
         missing.append(f'set one in fleetlore.toml: [prices."{model}"] with input = … and output = … in USD for a million tokens')
     return [first, *missing]
 
@@ -111,9 +111,9 @@ def _empty_text(report: CostReport) -> str:
 
 
 def _row_label(report: CostReport, row: CostReportRow) -> str:
-    return sanitise(row.name or row.key or "") or _NO_KEY[report.dimension]
+    return sanitise_text(row.name or row.key or "") or _NO_KEY[report.dimension]
 
 
 def _agent_id(row: CostReportRow) -> str:
     """The agent's name in the log, if its display name differs."""
-    return sanitise(row.key or "") if row.name and row.name != row.key else ""
+    return sanitise_text(row.key or "") if row.name and row.name != row.key else ""

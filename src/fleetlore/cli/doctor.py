@@ -107,8 +107,6 @@ def _is_here(package: str) -> bool:
 
 # ---
 
-SUMMARY = "check the installation and the log"
-
 TRUST = "not sealed: anyone who can write {} is trusted"
 SEALED = "sealed: goals obey only what was signed with its passphrase"
 _CLIENTS = {"redis": ("redis", "hiredis"), "nats": ("nats-py",)}
@@ -124,7 +122,7 @@ _EXAMPLES = (
 def configure(parser: ArgumentParser) -> None:
     """Nothing of its own but `--json`."""
     arguments.add_json(parser)
-    arguments.teach(
+    arguments.add_examples(
         parser,
         _EXAMPLES,
         "Exit code: 0 all well, 1 the log cannot be read or written, an extension cannot be used,\nor a notification rule is invalid.",
@@ -137,7 +135,7 @@ def run(args: Namespace) -> int:
     versions, files = _find_versions(settings.log.value), list(settings.files)
     report: dict[str, Any] = {"versions": versions, "settings": {"files": files, "ignored": settings.warnings}, "log": {}, "problems": []}
     log = report["log"]
-    log |= {"url": config.masked(settings.log.value), "town": settings.town.value}
+    log |= {"url": config.mask_url(settings.log.value), "town": settings.town.value}
     path = open_log.find_file(settings)
     if path is not None:
         log |= _about_file(path, report["problems"], is_own=settings.log.value == config.DEFAULT_LOG)
@@ -152,7 +150,7 @@ def run(args: Namespace) -> int:
         "notify": _about_rules(settings, report["problems"]),
     }
     if args.json:
-        terminal.out_value(report)
+        terminal.print_value(report)
     else:
         _print_report(report)
     return 1 if report["problems"] else 0
@@ -330,9 +328,9 @@ def _print_report(report: dict[str, Any]) -> None:
 
 def _print_verdict(problems: list[str]) -> None:
     for problem in problems:
-        terminal.err(f"lore: {problem}")
+        terminal.print_error(f"lore: {problem}")
     if not problems:
-        terminal.out("\nAll is well.")
+        terminal.print_line("\nAll is well.")
 
 
 def _print_extras(here: dict[str, bool]) -> None:
@@ -371,7 +369,7 @@ def _print_numbers(log: dict[str, Any]) -> None:
 
 
 def _print_row(name: str, value: str) -> None:
-    terminal.out(terminal.sanitise(f"{name:<12} {value}"))
+    terminal.print_line(terminal.sanitise_text(f"{name:<12} {value}"))
 
 
 def format_bytes(count: float) -> str:

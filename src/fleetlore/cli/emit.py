@@ -17,8 +17,6 @@ from fleetlore.events.ids import find_uuid
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-SUMMARY = "record one event, or many from standard input"
-
 _FIELDS = (
     ("actor", "NAME", "who did it (else the agent, else your user name)"),
     ("agent", "NAME", "the agent that it belongs to"),
@@ -58,7 +56,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--id", metavar="UUID", help="its id (else a new one)")
     parser.add_argument("--data", metavar="JSON", help="the kind's own payload, an object")
     arguments.add_json(parser, "print the stored event (for -: the counts) as JSON")
-    arguments.teach(parser, _EXAMPLES, _NOTES)
+    arguments.add_examples(parser, _EXAMPLES, _NOTES)
 
 
 def run(args: Namespace) -> int:
@@ -66,7 +64,7 @@ def run(args: Namespace) -> int:
     if args.kind == "-":
         from fleetlore.cli import emit_lines
 
-        return emit_lines.run(args)
+        return emit_lines.emit_lines(args)
     with open_log.open_log(args, drain=False) as log:  # `emit` runs in loops and hooks: the next other command drains the spool
         try:
             event = parse_event(args)
@@ -76,9 +74,9 @@ def run(args: Namespace) -> int:
             raise
         if args.json:
             for stored in log.get([event.id or ""]):
-                terminal.out_json(codec.encode_with_position(stored))
+                terminal.print_json(codec.encode_with_position(stored))
         else:
-            terminal.out(position)
+            terminal.print_line(position)
     return 0
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 CHUNK = 64 * 1024
 
 
-def run(args: Namespace) -> int:
+def emit_lines(args: Namespace) -> int:
     """Store the valid lines; exit code 3 if some were rejected."""
     _refuse_fields(args)
     settings = open_log.settings_of(args)
@@ -65,7 +65,7 @@ class ShippedPlaceFilter:
         """Print a warning if anything was removed."""
         if self._count:
             events = "1 event" if self._count == 1 else f"{self._count:,} events"
-            terminal.err(f"lore: origin.log was left out of {events}: only `lore ship` says from where an event was shipped")
+            terminal.print_error(f"lore: origin.log was left out of {events}: only `lore ship` says from where an event was shipped")
 
 
 def _refuse_fields(args: Namespace) -> None:
@@ -88,7 +88,7 @@ def _parse_line(line: SourceLine) -> ImportItem:
     if line.too_long:
         return _make_line_rejection(line, f"longer than {LONGEST_LINE} bytes")
     try:
-        return ImportItem(line, (_with_id(codec.decode(line.raw)),))
+        return ImportItem(line, (_with_id(codec.decode_event(line.raw)),))
     except InvalidEvent as error:
         return _make_line_rejection(line, error.reason if error.path == "$" else str(error))
 

@@ -15,7 +15,7 @@ def print_error(error: BaseException) -> int:
     if os.environ.get("FLEETLORE_DEBUG"):
         import traceback
 
-        terminal.err("".join(traceback.format_exception(error)).rstrip("\n"))
+        terminal.print_error("".join(traceback.format_exception(error)).rstrip("\n"))
     match error:
         case KeyboardInterrupt():
             return INTERRUPTED
@@ -43,7 +43,7 @@ def os_reason(error: OSError) -> str:
 
 
 def _print_message(message: str, code: int) -> int:
-    terminal.err(f"lore: {message}")
+    terminal.print_error(f"lore: {message}")
     return code
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, tzinfo
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from fleetlore.cli.terminal import sanitise
+from fleetlore.cli.terminal import sanitise_text
 from fleetlore.dialects.commands.flags import shown_flags
 from fleetlore.events import catalog
 from fleetlore.events.visibility import PUBLIC, can_see
@@ -37,7 +37,7 @@ class PlainEventLines:
     def line(self, event: Event) -> str:
         """The line of one event."""
         at = (event.at or _EPOCH).astimezone(self._zone).isoformat(timespec="seconds")
-        cells = (at, f"{actor_name(event):<{_NAME}}", f"{sanitise(event.kind):<{_KIND}}", scope_text(event) or "-", event_text(event))
+        cells = (at, f"{actor_name(event):<{_NAME}}", f"{sanitise_text(event.kind):<{_KIND}}", scope_text(event) or "-", event_text(event))
         return "  ".join(cells).rstrip()
 
 
@@ -63,7 +63,7 @@ class TerminalEventLines:
                 pad_columns(truncate_columns(name, name_width), name_width),
                 f"38;5;{_NAME_COLOURS[crc32(name.encode()) % len(_NAME_COLOURS)]}",
             ),
-            self._paint(pad_columns(truncate_columns(sanitise(event.kind), kind_width), kind_width), self._style_of(event)),
+            self._paint(pad_columns(truncate_columns(sanitise_text(event.kind), kind_width), kind_width), self._style_of(event)),
             *((self._paint(scopes, _DIM),) if scopes else ()),
             truncate_columns(text, max(0, rest)),
         )
@@ -84,22 +84,22 @@ class TerminalEventLines:
 
 def actor_name(event: Event) -> str:
     """The agent, else the actor."""
-    return sanitise(event.agent or event.actor or "?")
+    return sanitise_text(event.agent or event.actor or "?")
 
 
 def scope_text(event: Event) -> str:
     """The scopes of an event, without its agent."""
-    return " ".join(f"{name}:{sanitise(value)}" for name in _SCOPES if (value := getattr(event, name)) is not None)
+    return " ".join(f"{name}:{sanitise_text(value)}" for name in _SCOPES if (value := getattr(event, name)) is not None)
 
 
 def event_text(event: Event) -> str:
     """The event's text, else its state change, else the simple values of its payload."""
     if event.text:
-        return sanitise(event.text + shown_flags(flags_of_call(event), event.text))
+        return sanitise_text(event.text + shown_flags(flags_of_call(event), event.text))
     if event.old_state is not None or event.new_state is not None:
-        return sanitise(f"{event.old_state or '?'} → {event.new_state or '?'}")
+        return sanitise_text(f"{event.old_state or '?'} → {event.new_state or '?'}")
     plain = (f"{key}={_format_value(value)}" for key, value in event.data.items() if isinstance(value, str | int | float))
-    return sanitise(" ".join(plain))
+    return sanitise_text(" ".join(plain))
 
 
 def _format_value(value: str | float) -> str:

@@ -19,14 +19,13 @@ if TYPE_CHECKING:
     from fleetlore.events.envelope import Event
     from fleetlore.log.recorder import BlockingRecorder
 
-SUMMARY = "print events, oldest first, and follow new ones"
-
 DEFAULT_LAST = 20
 _EXAMPLES = (
     ("lore events", f"the newest {DEFAULT_LAST}"),
     ("lore events --scope agent:ada --since 2h", "all of an agent's events of the last two hours"),
     ("lore events --kind 'tool.*' --kind model.failed --last 100", "the newest hundred of some kinds"),
     ("lore events --follow", "the newest, and then what comes; Ctrl-C ends it"),
+    ("lore events --last 1 --kind tool.returned --json --whole", "a tool's output, whole"),
     ("lore events --all --json | jq -r .kind | sort | uniq -c", "for programs: one JSON a line, with its position"),
 )
 _NOTES = f"""\
@@ -42,15 +41,18 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--last", metavar="N", type=int, help=f"only the newest N (else {DEFAULT_LAST}, unless --since or --all)")
     parser.add_argument("--all", action="store_true", help="everything")
     parser.add_argument("--follow", "-f", action="store_true", help="follow new events")
+    parser.add_argument("--whole", action="store_true", help="with --json: texts that were cut, whole, as far as the log keeps them")
     parser.add_argument("--utc", action="store_true", help="times in UTC")
     arguments.add_json(parser, "one JSON a line: the canonical event and its position")
-    arguments.teach(parser, _EXAMPLES, _NOTES)
+    arguments.add_examples(parser, _EXAMPLES, _NOTES)
 
 
 def run(args: Namespace) -> int:
     """Print stored events, then follow with `--follow`."""
     if args.last is not None and args.last < 0:
         raise Invalid("--last must be 0 or more")
+    if args.whole and not args.json:
+        raise Invalid("--whole needs --json: a line on a terminal has no room for long texts")
     check_scope(args.scope)
     try:
         _print_events(args, times.parse_since(args.since))
@@ -64,11 +66,13 @@ def _print_events(args: Namespace, since: datetime | None) -> None:
     write = make_writer(args)
     with open_log.open_log(args) if args.follow else open_log.open_existing_log(args) as log:
         args.scope = scopes.resolve_scope(log, args.scope, may_be_new=args.follow)
+        if args.whole:
+            write_cut, write = write, lambda event: write_cut(log.restore_whole(event))
         head = log.head()
         shown = _write_events(_read_past(log, args, since), write)
         if args.follow:
             with drain_in_background():
-                _follow(log, args, since, write, after=max(shown, head or "") or None)
+                _follow_events(log, args, since, write, after=max(shown, head or "") or None)
         else:
             _hint_at_more(log, args, shown)
 
@@ -92,32 +96,34 @@ def _write_events(events: Iterator[Event], write: Callable[[Event], None]) -> st
     for event in events:
         write(event)
         position = max(position, event.position or "")
-    terminal.flush()
+    terminal.flush_output()
     return position
 
 
-def _follow(log: BlockingRecorder, args: Namespace, since: datetime | None, write: Callable[[Event], None], *, after: str | None) -> None:
+def _follow_events(
+    log: BlockingRecorder, args: Namespace, since: datetime | None, write: Callable[[Event], None], *, after: str | None
+) -> None:
     for event in log.follow(args.scope, after=after):
         is_wanted = matches_kind(event.kind, args.kind) and (since is None or event.at is None or event.at >= since)
         if is_wanted or event.kind == "log.gap":
             write(event)
-            terminal.flush()
+            terminal.flush_output()
 
 
 def make_writer(args: Namespace) -> Callable[[Event], None]:
     """A function that prints an event: as JSON, for a terminal, or in plain columns."""
     if args.json:
-        return lambda event: terminal.out_json(codec.encode_with_position(event))
+        return lambda event: terminal.print_json(codec.encode_with_position(event))
     from fleetlore.cli.event_lines import PlainEventLines, TerminalEventLines
 
     zone = UTC if args.utc else None
     if terminal.is_terminal(sys.stdout):
         form: PlainEventLines | TerminalEventLines = TerminalEventLines(
-            zone, width=terminal.width(sys.stdout), colour=terminal.has_colour(sys.stdout)
+            zone, width=terminal.terminal_width(sys.stdout), colour=terminal.has_colour(sys.stdout)
         )
     else:
         form = PlainEventLines(zone)
-    return lambda event: terminal.out(form.line(event))
+    return lambda event: terminal.print_line(form.line(event))
 
 
 def _hint_at_more(log: BlockingRecorder, args: Namespace, shown: str) -> None:
@@ -125,9 +131,9 @@ def _hint_at_more(log: BlockingRecorder, args: Namespace, shown: str) -> None:
     if args.json or not terminal.is_terminal(sys.stdout):
         return
     if not shown and args.last != 0:
-        terminal.err("no such events yet")
+        terminal.print_error("no such events yet")
     elif args.last is None and not args.all and args.since is None and _has_more(log, args):
-        terminal.err(f"the newest {DEFAULT_LAST} are shown; --all shows everything, --last N more")
+        terminal.print_error(f"the newest {DEFAULT_LAST} are shown; --all shows everything, --last N more")
 
 
 def _has_more(log: BlockingRecorder, args: Namespace) -> bool:

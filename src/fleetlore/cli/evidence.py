@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from fleetlore.events.envelope import Event
     from fleetlore.views.outcomes.record import JudgedClaim
 
-SUMMARY = "ask an agent once to show its evidence when it stops; it is the program that calls this"
-
 LONGEST = 8.0
 """Seconds after which the agent may stop, whatever it claimed."""
 MOST_BYTES = 64 * 1024 * 1024
@@ -39,7 +37,7 @@ def configure(parser: ArgumentParser) -> None:
     from fleetlore.cli import arguments
 
     parser.add_argument("program", metavar="PROGRAM", help="who calls: one of those that `lore install` lists")
-    arguments.teach(parser, _EXAMPLES, _NOTES)
+    arguments.add_examples(parser, _EXAMPLES, _NOTES)
 
 
 def run(args: Namespace) -> int:
@@ -78,7 +76,7 @@ def find_reason(program: str, payload: Mapping[str, Any]) -> str:
         return ""
     if os.path.getsize(path) > MOST_BYTES:
         return ""
-    return _ask(judge_last_text(read_transcript(program, path), session, text))
+    return _ask_for_evidence(judge_last_text(read_transcript(program, path), session, text))
 
 
 def read_transcript(program: str, path: str) -> Iterator[Event]:
@@ -100,30 +98,30 @@ def judge_last_text(events: Iterator[Event], session: str, text: str) -> list[Ju
     """The claims in the text with which the newest turn of a session ends, judged by what was recorded before it."""
     from fleetlore import clock
     from fleetlore.events.envelope import Event
-    from fleetlore.views.costs import Costs
     from fleetlore.views.outcomes import fold
     from fleetlore.views.outcomes import session as facts
     from fleetlore.views.outcomes.record import make_record
+    from fleetlore.views.outcomes.rules import default_rules
 
-    costs = Costs()
-    state = fold.fold_events(events, costs).runs.get(session)
+    rules = default_rules()
+    state = fold.fold_events(events, rules).runs.get(session)
     if state is None:
         return []
     before = len(state.statements)
     if state.status.turn == "running":
         # The transcript may not have the last text yet.
         state.text, state.status.text = None, ""
-        facts.apply(state, Event(kind="session.turn_ended", agent=state.agent or None, run=session, at=clock.now(), text=text), costs)
+        facts.apply(state, Event(kind="session.turn_ended", agent=state.agent or None, run=session, at=clock.now(), text=text), rules)
         state.statements = state.statements[before:]
     else:
         state.statements = [said for said in state.statements[-1:] if said.where == "answer" and said.turn_start == state.turn_start]
     return [claim for claim in make_record(state, clock.now()).claims if claim.kind in KINDS and claim.verdict != "supported"]
 
 
-def _ask(claims: Sequence[JudgedClaim]) -> str:
+def _ask_for_evidence(claims: Sequence[JudgedClaim]) -> str:
     if not claims:
         return ""
-    lines = [f'- "{claim.text}": {_describe(claim)}' for claim in claims[:MOST_CLAIMS]]
+    lines = [f'- "{claim.text}": {_describe_claim(claim)}' for claim in claims[:MOST_CLAIMS]]
     return "\n".join(
         (
             "Your last message claims something that the recorded tool calls do not show:",
@@ -133,6 +131,6 @@ def _ask(claims: Sequence[JudgedClaim]) -> str:
     )
 
 
-def _describe(claim: JudgedClaim) -> str:
+def _describe_claim(claim: JudgedClaim) -> str:
     verdict = "the record contradicts it" if claim.verdict == "contradicted" else "the record does not show it"
     return f"{verdict} ({claim.why})" if claim.why else verdict

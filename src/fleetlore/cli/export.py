@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 
 from fleetlore import dialects
 from fleetlore.cli import arguments, open_log, output, scopes, terminal, times
+from fleetlore.ingest.lines import LONGEST_LINE
 from fleetlore.log.base import check_scope
 from fleetlore.programs import registry
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-
-SUMMARY = "export events in another format"
 
 _EXAMPLES = (
     ("lore export nexus > chronicle.jsonl", "everything that nexus has a word for"),
@@ -25,7 +24,8 @@ _EXAMPLES = (
 )
 _NOTES = """\
 What came in by the same dialect goes out as it came. Events that the dialect has no word for are
-counted on standard error and left out; that is no failure.
+counted on standard error and left out; that is no failure. Long texts are written whole, as far
+as the log keeps them.
 """
 
 Write = Callable[[bytes], None]
@@ -33,10 +33,10 @@ Write = Callable[[bytes], None]
 
 def configure(parser: ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("dialect", metavar="DIALECT", help=f"how to write them: {', '.join(dialects.known())}")
+    parser.add_argument("dialect", metavar="DIALECT", help=f"how to write them: {', '.join(dialects.list_dialects())}")
     arguments.add_selection(parser)
     parser.add_argument("--out", metavar="FILE", help="write to a file, which is there whole or not at all (else standard output)")
-    arguments.teach(parser, _EXAMPLES, _NOTES)
+    arguments.add_examples(parser, _EXAMPLES, _NOTES)
 
 
 def run(args: Namespace) -> int:
@@ -48,21 +48,23 @@ def run(args: Namespace) -> int:
     left_out: Counter[str] = Counter()
     with open_log.open_existing_log(args, settings=settings) as log, _open_output(args.out) as write:
         for event in log.read(scopes.resolve_scope(log, args.scope), kinds=args.kind, since=since):
-            record = dialect.encode(event, town=settings.town.value)
+            record = dialect.encode(log.restore_whole(event), town=settings.town.value)
+            if record is not None and len(record) > LONGEST_LINE:  # `lore import` would refuse it
+                record = dialect.encode(event, town=settings.town.value)
             if record is None:
                 left_out[event.kind.partition(".")[0]] += 1
             else:
                 write(record)
     if left_out:
         families = ", ".join(f"{count:,} {family}.*" for family, count in left_out.most_common())
-        terminal.err(f"left out {left_out.total():,} events that {dialect.name} cannot say: {families}")
+        terminal.print_error(f"left out {left_out.total():,} events that {dialect.name} cannot say: {families}")
     return 0
 
 
 @contextmanager
 def _open_output(path: str | None) -> Iterator[Write]:
     if path is None:
-        yield terminal.out_json if terminal.is_terminal(sys.stdout) else _write_to_pipe
+        yield terminal.print_json if terminal.is_terminal(sys.stdout) else _write_to_pipe
         return
     with output.open_private_file(path) as write:
         yield lambda record: _write_line(write, record)

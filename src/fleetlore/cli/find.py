@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from fleetlore.events.envelope import Event
     from fleetlore.log.recorder import BlockingRecorder
 
-SUMMARY = "search the text of events, newest first"
-
 DEFAULT_LAST = 20
 _EXAMPLES = (
     ("lore find parser", "the newest events in which a word begins with parser"),
@@ -50,7 +48,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--last", metavar="N", type=int, default=DEFAULT_LAST, help=f"at most the newest N (else {DEFAULT_LAST})")
     parser.add_argument("--utc", action="store_true", help="times in UTC")
     arguments.add_json(parser, "one JSON a line: the canonical event and its position")
-    arguments.teach(parser, _EXAMPLES, _NOTES)
+    arguments.add_examples(parser, _EXAMPLES, _NOTES)
 
 
 def run(args: Namespace) -> int:
@@ -74,21 +72,21 @@ def run(args: Namespace) -> int:
 def _search_events(log: BlockingRecorder, text: str, filter: search.SearchFilter, *, limit: int) -> list[Event]:
     store = open_store(log.info())
     with store or nullcontext(), progress.bar_if_long() as show:
-        return search.find(log, text, wanted=filter, limit=limit, store=store, progress=show)
+        return search.find_events(log, text, wanted=filter, limit=limit, store=store, progress=show)
 
 
 def _make_writer(args: Namespace, terms: Sequence[search.SearchTerm]) -> Callable[[Event], None]:
     if args.json:
-        return lambda event: terminal.out_json(codec.encode_with_position(event))
+        return lambda event: terminal.print_json(codec.encode_with_position(event))
     from fleetlore.cli.event_lines import PlainEventLines, TerminalEventLines
 
     zone = UTC if args.utc else None
     if not terminal.is_terminal(sys.stdout):
         columns = PlainEventLines(zone)
-        return lambda event: terminal.out(columns.line(_with_matching_text(event, terms)))
+        return lambda event: terminal.print_line(columns.line(_with_matching_text(event, terms)))
     colour = terminal.has_colour(sys.stdout)
-    screen = TerminalEventLines(zone, width=terminal.width(sys.stdout), colour=colour)
-    return lambda event: terminal.out(
+    screen = TerminalEventLines(zone, width=terminal.terminal_width(sys.stdout), colour=colour)
+    return lambda event: terminal.print_line(
         _highlight_terms(screen.line(_with_matching_text(event, terms)), terms)
         if colour
         else screen.line(_with_matching_text(event, terms))
@@ -123,6 +121,6 @@ def _hint_at_more(args: Namespace, found: int) -> None:
     if args.json or not terminal.is_terminal(sys.stdout):
         return
     if not found:
-        terminal.err("nothing found")
+        terminal.print_error("nothing found")
     elif found > args.last:
-        terminal.err(f"the newest {args.last} are shown; --last N shows more")
+        terminal.print_error(f"the newest {args.last} are shown; --last N shows more")

@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 State = TypeVar("State")
 
 
-def fold(log: BlockingRecorder, view: Fold[State], name: str) -> State:
+def fold_log(log: BlockingRecorder, view: Fold[State], name: str) -> State:
     """The view, folded from the whole log."""
-    return folded(log, view, name).state
+    return fold_to_head(log, view, name).state
 
 
 def newest_blocks(log: BlockingRecorder) -> list[time_ranges.TimeBlock]:
     """For `read_newest`."""
-    return time_ranges.newest_blocks(fold(log, time_ranges, "calendar"))
+    return time_ranges.newest_blocks(fold_log(log, time_ranges, "calendar"))
 
 
 def fold_large(log: BlockingRecorder, view: Fold[State], name: str) -> State:
     """The same for a view that grows as the log does: one checkpoint of it is kept, and none to look back from."""
-    return folded(log, view, name, keeps_past=False).state
+    return fold_to_head(log, view, name, keeps_past=False).state
 
 
-def folded(log: BlockingRecorder, view: Fold[State], name: str, *, keeps_past: bool = True) -> FoldResult[State]:
+def fold_to_head(log: BlockingRecorder, view: Fold[State], name: str, *, keeps_past: bool = True) -> FoldResult[State]:
     """The view, and up to which position."""
     info = log.info()
     # A short log is folded before its store is open; of a trimmed one the store may know more than is left.

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from fleetlore.log.recorder import BlockingRecorder
     from fleetlore.settings import Settings
 
-SUMMARY = "erase events permanently: of an agent, of a session, or before a day"
-
 MAX_SHOWN = 8
 REASON = "asked for"
 """Stored in the log, so it names nobody."""
@@ -48,13 +46,13 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--before", metavar="WHEN", help="events that happened before: 90d ago, a day, or a time such as 2026-11-15T20:00Z")
     parser.add_argument("--id", metavar="ID", action="append", default=[], help="this event; may be repeated")
     parser.add_argument(
-        "--kind", metavar="K", action="append", type=arguments.kind, default=[], help="only this kind, or family such as 'tool.*'"
+        "--kind", metavar="K", action="append", type=arguments.parse_kind, default=[], help="only this kind, or family such as 'tool.*'"
     )
     parser.add_argument("--reason", metavar="TEXT", default=REASON, help="why; it stays in the log (default: %(default)s)")
     parser.add_argument("--dry-run", action="store_true", help="only show what would go")
     parser.add_argument("--yes", action="store_true", help="do not ask")
     arguments.add_json(parser)
-    arguments.teach(parser, _EXAMPLES, _NOTES)
+    arguments.add_examples(parser, _EXAMPLES, _NOTES)
 
 
 def run(args: Namespace) -> int:
@@ -64,14 +62,14 @@ def run(args: Namespace) -> int:
     settings = open_log.settings_of(args)
     with open_log.open_existing_log(args, settings=settings) as log:
         filter = _make_filter(args, log)
-        with progress.bar("looking") as show:
+        with progress.show_progress("looking") as show:
             found = forget.find_matching_events(log, filter, progress=show)
         if not args.json:
-            _print_found(found, config.masked(settings.log.value), args.dry_run)
+            _print_found(found, config.mask_url(settings.log.value), args.dry_run)
         if args.dry_run:
             return _print_result(args, found, erased=0, left=len(found.ids), waiting=0)
         if found.ids and not args.yes and not confirm.ask_yes_no(f"Erase {_count_events(len(found.ids))} for good?"):
-            terminal.err("nothing was erased")
+            terminal.print_error("nothing was erased")
             return FAILED
         passphrase.ask_key_of(settings, "to erase any of it")
         return _erase_found(args, settings, log, filter, found)
@@ -100,7 +98,7 @@ def _erase_found(args: Namespace, settings: Settings, log: BlockingRecorder, fil
     from fleetlore.ingest import forget as ingest_forget
 
     waiting = ingest_forget.purge_spool(filter, settings)
-    with progress.bar("erasing") as show:
+    with progress.show_progress("erasing") as show:
         erased = ingest_forget.erase_events(log, found.ids, args.reason, progress=show)
     if args.agent and not (args.kind or args.before or args.id or args.run):
         ingest_forget.remove_agent_name(log, args.agent, args.reason)
@@ -111,14 +109,16 @@ def _erase_found(args: Namespace, settings: Settings, log: BlockingRecorder, fil
 
 def _print_found(found: FoundEvents, log: str, is_dry: bool) -> None:
     if not found.ids:
-        terminal.out(f"nothing to forget in {terminal.sanitise(log)}")
+        terminal.print_line(f"nothing to forget in {terminal.sanitise_text(log)}")
         return
-    terminal.out(f"{_count_events(len(found.ids))} of {terminal.sanitise(log)} {'would' if is_dry else 'will'} be erased for good:")
+    terminal.print_line(
+        f"{_count_events(len(found.ids))} of {terminal.sanitise_text(log)} {'would' if is_dry else 'will'} be erased for good:"
+    )
     for what, counts in (("agents", found.agents), ("kinds", found.kinds)):
-        terminal.out(f"  {what:<7} {terminal.sanitise(_list_largest(counts))}")
+        terminal.print_line(f"  {what:<7} {terminal.sanitise_text(_list_largest(counts))}")
     days = sorted(found.days)
     span = days[0] if len(days) == 1 else f"{len(days):,} days from {days[0]} to {days[-1]}: {_list_largest(found.days)}"
-    terminal.out(f"  {'days':<7} {span}")
+    terminal.print_line(f"  {'days':<7} {span}")
 
 
 def _list_largest(counts: Counter[str]) -> str:
@@ -130,14 +130,14 @@ def _list_largest(counts: Counter[str]) -> str:
 def _print_result(args: Namespace, found: FoundEvents, *, erased: int, left: int, waiting: int) -> int:
     if args.json:
         fields = {"found": len(found.ids), "agents": found.agents, "kinds": found.kinds, "days": dict(sorted(found.days.items()))}
-        terminal.out_value({**fields, "erased": erased, "spooled": waiting, "left": left, "dry_run": args.dry_run})
+        terminal.print_value({**fields, "erased": erased, "spooled": waiting, "left": left, "dry_run": args.dry_run})
     if args.dry_run:
         return OK
     if not args.json and (erased or waiting):
         spooled = f", and {waiting:,} waiting in the spool" if waiting else ""
-        terminal.out(f"erased {_count_events(erased)} for good{spooled}")
+        terminal.print_line(f"erased {_count_events(erased)} for good{spooled}")
     if left:
-        terminal.err(f"lore: {_count_events(left)} came in meanwhile; run it again")
+        terminal.print_error(f"lore: {_count_events(left)} came in meanwhile; run it again")
         return FAILED
     return OK
 

@@ -11,8 +11,6 @@ from fleetlore.goal.gate import client as gate_door
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-SUMMARY = "ask a goal whether a tool may be used; called by the coding agent"
-
 _EXAMPLES = (
     ("lore gate < requests.jsonl", "how the program calls it: MCP, one JSON-RPC message per line"),
     (f"claude -p … --mcp-config … --permission-prompt-tool mcp__{gate_door.NAME}__{gate_door.TOOL}", "how Claude Code is configured"),
@@ -28,9 +26,9 @@ token in {_SOCKET} and {_TOKEN}. The driver decides by the goal's rules, or asks
 
 def configure(parser: ArgumentParser) -> None:
     """Add no arguments: everything is in the environment."""
-    arguments.teach(parser, _EXAMPLES, _NOTES)
+    arguments.add_examples(parser, _EXAMPLES, _NOTES)
 
 
 def run(args: Namespace) -> int:
     """Serve until the program closes standard input."""
-    return gate_door.serve(os.environ)
+    return gate_door.serve_gate(os.environ)

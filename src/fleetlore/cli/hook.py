@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     from fleetlore.redact import Redactor
 
-SUMMARY = "record one hook event; called by the coding agent"
-
 MOST_BYTES = 16 * 1024 * 1024
 SAMPLE = 2048
 LONGEST = 10.0
@@ -37,7 +35,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         PROJECT, action="store_true", help="it is a project's settings that call, beside which the user's own may call, too"
     )
-    arguments.teach(parser, _EXAMPLES, _NOTES)
+    arguments.add_examples(parser, _EXAMPLES, _NOTES)
 
 
 def run(args: Namespace) -> int:
@@ -82,7 +80,7 @@ def hand_over(program: str, *, project: bool = False) -> None:
 
     raw, size = _read_input()
     if size:
-        spool.append(line_of(program, raw, size, project=project))
+        spool.append_line(line_of(program, raw, size, project=project))
 
 
 def line_of(program: str, raw: bytes, size: int, *, project: bool = False) -> bytes:
@@ -145,9 +143,9 @@ def _log_of_environment() -> str | None:
     log = os.environ.get("FLEETLORE_LOG")
     if log is None or "@" not in log:
         return log
-    from fleetlore.settings import masked
+    from fleetlore.settings import mask_url
 
-    return masked(log)
+    return mask_url(log)
 
 
 def _current_folder() -> str | None:
@@ -166,7 +164,7 @@ def _load_patterns(folder: str | None) -> tuple[str, ...]:
     from fleetlore.errors import ConfigError
 
     try:
-        return settings.load().redact_patterns.value
+        return settings.load_settings().redact_patterns.value
     except ConfigError:  # the next command says so; what waits in the spool is redacted again on its way into the log
         return _patterns_of_user()
 
@@ -177,7 +175,7 @@ def _patterns_of_user() -> tuple[str, ...]:
     from fleetlore.errors import ConfigError
 
     try:
-        return config.load(folder=os.path.dirname(config.user_file())).redact_patterns.value
+        return config.load_settings(folder=os.path.dirname(config.user_file())).redact_patterns.value
     except ConfigError:
         return ()
 

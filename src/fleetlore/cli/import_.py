@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from fleetlore.log.recorder import BlockingRecorder
     from fleetlore.settings import Settings
 
-SUMMARY = "import records of other systems and programs, merged by time"
 _OF_REPOSITORIES = "git"
 
 _EXAMPLES = (
@@ -47,7 +46,7 @@ or files not read.
 
 def configure(parser: ArgumentParser) -> None:
     """The dialect and the files."""
-    known = ", ".join((*registry.list_recordings(), *dialects.known()))
+    known = ", ".join((*registry.list_recordings(), *dialects.list_dialects()))
     parser.add_argument("dialect", metavar="DIALECT", help=f"how the records are written: {known}")
     parser.add_argument(
         "files",
@@ -58,7 +57,7 @@ def configure(parser: ArgumentParser) -> None:
     )
     arguments.add_redact(parser)
     arguments.add_json(parser, "print the counts as JSON")
-    arguments.teach(parser, _EXAMPLES, _NOTES)
+    arguments.add_examples(parser, _EXAMPLES, _NOTES)
 
 
 def run(args: Namespace) -> int:
@@ -67,13 +66,13 @@ def run(args: Namespace) -> int:
     if name in registry.list_recordings():
         from fleetlore.cli import import_recordings
 
-        return import_recordings.run(args, name)
+        return import_recordings.import_recordings(args, name)
     dialect = dialects.find(args.dialect)
     if not args.files:
         raise Invalid(f"which files? as in `lore import {dialect.name} FILE…`; - is standard input")
     settings = open_log.settings_of(args)
     with (
-        progress.bar("importing", bytes=dialect.name != _OF_REPOSITORIES) as show,
+        progress.show_progress("importing", bytes=dialect.name != _OF_REPOSITORIES) as show,
         _read_inputs(args.files, dialect, show) as items,
         open_log.open_log(args, settings=settings) as log,
         import_with_summary(log, dialect.name, settings, json=args.json) as ending,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fleetlore.dialects.recording import Recording
 
 
-def run(args: Namespace, program: str) -> int:
+def import_recordings(args: Namespace, program: str) -> int:
     """Find the files, then merge and store their events."""
     settings = open_log.settings_of(args)
     recording = registry.find_recording(program)
@@ -33,7 +33,7 @@ def run(args: Namespace, program: str) -> int:
     with _find_files(args.files, program, skipped) as paths:
         tapes = list(_open_files(paths, recording, named=args.files))
         with (
-            progress.bar("importing", bytes=True) as show,
+            progress.show_progress("importing", bytes=True) as show,
             open_log.open_log(args, settings=settings) as log,
             import_with_summary(log, recording.name, settings, json=args.json, skipped=skipped) as ending,
         ):

@@ -14,8 +14,6 @@ from fleetlore.programs.hook_settings import HookFile
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-SUMMARY = "record coding agents as they work, by hooks in their settings"
-
 # In a shared file: people without `fleetlore` must not see an error at every step.
 _QUIETLY = "2>/dev/null || true"
 _FOR_OTHERS = f"--project {_QUIETLY}"
@@ -40,7 +38,7 @@ def configure(parser: ArgumentParser) -> None:
         "--ask-for-evidence", action="store_true", help="also ask an agent once to show its evidence if it stops with an unproven claim"
     )
     arguments.add_json(parser)
-    arguments.teach(parser, _EXAMPLES, _NOTES)
+    arguments.add_examples(parser, _EXAMPLES, _NOTES)
 
 
 def add_target(parser: ArgumentParser) -> None:
@@ -61,14 +59,14 @@ def run(args: Namespace) -> int:
     if args.ask_for_evidence:
         changed = put_in(file.asking_for_evidence(), project=args.project) or changed
     if args.json:
-        terminal.out_value({"program": args.program, "file": file.path, "changed": changed, "events": file.events})
+        terminal.print_value({"program": args.program, "file": file.path, "changed": changed, "events": file.events})
         return 0
-    terminal.out(said_of(file, changed=changed))
+    terminal.print_line(said_of(file, changed=changed))
     if file.are_hooks_disabled():
         title = registry.require_program(file.program).title
-        terminal.err(f"lore: {file.path} has disableAllHooks: {title} calls no hooks until it is removed")
+        terminal.print_error(f"lore: {file.path} has disableAllHooks: {title} calls no hooks until it is removed")
     elif changed:
-        terminal.out("New sessions are recorded from now on: see `lore status`, `lore story` and `lore costs`.")
+        terminal.print_line("New sessions are recorded from now on: see `lore status`, `lore story` and `lore costs`.")
     return 0
 
 
@@ -139,12 +137,12 @@ def show_programs(*, json: bool) -> int:
     """List programs, and whether hooks are installed."""
     rows = [_program_state(program.name, project=project) for program in registry.list_installable() for project in (False, True)]
     if json:
-        terminal.out_value(rows)
+        terminal.print_value(rows)
         return 0
     for row in rows:
         whose = "--project" if row["project"] else "--user"
-        terminal.out(f"{row['program']:<12} {whose:<10} {row['state']:<16} {terminal.sanitise(str(row['file']))}")
-    terminal.out("\nInstall with `lore install PROGRAM`, or let `lore setup` do it.")
+        terminal.print_line(f"{row['program']:<12} {whose:<10} {row['state']:<16} {terminal.sanitise_text(str(row['file']))}")
+    terminal.print_line("\nInstall with `lore install PROGRAM`, or let `lore setup` do it.")
     return 0
 
 

@@ -17,15 +17,64 @@ if TYPE_CHECKING:
 OK, FAILED, USAGE, SOME_REJECTED, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 130, 141
 
 GROUPS = {
-    "every day": ("demo", "setup", "up", "status", "brief", "sessions", "costs", "goal", "town", "decide"),
-    "record what agents do": ("install", "uninstall", "watch", "import", "emit", "hook"),
-    "read it back": ("story", "show", "claims", "find", "events", "arcs", "chronicle", "context"),
-    "run agents": ("worker", "stage", "graph", "mcp"),
-    "share it": ("ship", "export"),
-    "look after the log": ("doctor", "verify", "backup", "restore", "trim", "forget"),
-    "settings and rights": ("config", "name", "notify", "token", "seal"),
+    "every day": {
+        "demo": "show a demo in the browser on a new log: a fleet, goals, a stage, a town",
+        "setup": "find your coding agents, import their sessions, record new ones",
+        "up": "serve the control room and the API of this log",
+        "status": "show each agent: who needs you, who works, who is silent",
+        "brief": "sum up a day: what was delivered, what went wrong, what to check, who needs you",
+        "sessions": "list sessions: what was delivered, which checks passed, what is open",
+        "costs": "show what the models cost, in tokens and dollars",
+        "goal": "run an agent until its checks pass; pause, change or cancel it",
+        "town": "let agents share work: spawn them, assign tasks and missions, control them",
+        "decide": "list pending approvals, and allow or deny them",
+    },
+    "record what agents do": {
+        "install": "record coding agents as they work, by hooks in their settings",
+        "uninstall": "remove the hooks of `lore install`",
+        "watch": "follow the transcripts of coding agents live, with no change to their settings",
+        "import": "import records of other systems and programs, merged by time",
+        "emit": "record one event, or many from standard input",
+        "hook": "record one hook event; called by the coding agent",
+    },
+    "read it back": {
+        "story": "read what happened: a paragraph per session, task and agent, the outcome first",
+        "show": "show one session or task: what was asked, delivered, checked and claimed",
+        "claims": "check what agents claimed: supported, contradicted or unproven by the records",
+        "find": "search the text of events, newest first",
+        "events": "print events, oldest first, and follow new ones",
+        "arcs": "list patterns: struggles, retries, sprints and more",
+        "chronicle": "read the history of a git repository as a story",
+        "context": "show the prompt that an agent would get at its next turn",
+    },
+    "run agents": {
+        "worker": "run agents of the town on this machine; they take tasks and work on them",
+        "stage": "run a scenario with several agents: a debate, a committee, a hidden role",
+        "graph": "chat with a graph agent; list, check, draw and test graphs",
+        "mcp": "run an MCP server that lets an agent see what other agents do",
+    },
+    "share it": {
+        "ship": "copy this log to another, such as your team's, and keep it up to date",
+        "export": "export events in another format",
+    },
+    "look after the log": {
+        "doctor": "check the installation and the log",
+        "verify": "check that the whole log can be read and its indexes agree",
+        "backup": "copy the log to one file, while others use it",
+        "restore": "restore the log from a backup",
+        "trim": "delete the oldest part of the log, and keep its totals",
+        "forget": "erase events permanently: of an agent, of a session, or before a day",
+    },
+    "settings and rights": {
+        "config": "show every setting and where it comes from",
+        "name": "give an agent a display name",
+        "notify": "list the rules by which you are notified, and try one",
+        "token": "create, list and revoke tokens for the server",
+        "seal": "require a passphrase to control goals and towns",
+    },
 }
-"""Groups of commands, in the order of `lore --help`."""
+"""Groups of commands with what each does, in the order of `lore --help`: one line, lower case, no full stop. Literal, so that the list
+imports no command."""
 
 _PACKAGES = ("demo", "goal", "graph", "stage", "town", "up", "worker")
 COMMANDS = {
@@ -34,6 +83,10 @@ COMMANDS = {
 """Command → its module."""
 
 BEHIND = {"gate": "fleetlore.cli.gate", "evidence": "fleetlore.cli.evidence"}
+_BEHIND_SUMMARIES = {
+    "gate": "ask a goal whether a tool may be used; called by the coding agent",
+    "evidence": "ask an agent once to show its evidence when it stops; it is the program that calls this",
+}
 """Commands that only programs call; the list of commands does not name them."""
 ALIASES = {"tell": "fleetlore.cli.story"}
 """Older names of commands."""
@@ -62,11 +115,8 @@ examples:
 class CommandModule(Protocol):
     """The interface of a command's module."""
 
-    SUMMARY: str
-    """One line for the list of commands, lower case, no full stop."""
-
     def configure(self, parser: ArgumentParser) -> None:
-        """Add arguments, and examples with `arguments.teach`; `--log` and `--town` exist already."""
+        """Add arguments, and examples with `arguments.add_examples`; `--log` and `--town` exist already."""
 
     def run(self, args: Namespace) -> int:
         """Run the command; returns the exit code. The caller prints a `FleetloreError` as one line."""
@@ -88,7 +138,7 @@ class UsageError(Exception):
 def entry() -> int:
     """Entry point of `lore` and `fleetlore`."""
     if sys.platform == "win32":
-        terminal.err("lore: Fleetlore runs on Linux and macOS; on Windows, use it inside WSL.")
+        terminal.print_error("lore: Fleetlore runs on Linux and macOS; on Windows, use it inside WSL.")
         return FAILED
     if sys.argv[1:2] == ["hook"]:
         from fleetlore.cli import hook
@@ -98,7 +148,7 @@ def entry() -> int:
     if sys.argv[1:] == ["gate"]:
         from fleetlore.goal.gate import client as gate_door
 
-        os._exit(gate_door.serve(os.environ))
+        os._exit(gate_door.serve_gate(os.environ))
     _fill_streams()
     terminal.be_lenient()
     code = main(sys.argv[1:])
@@ -112,7 +162,7 @@ def entry() -> int:
 def _flush_remaining_output() -> None:
     """Flush output that a failed command left in the buffers."""
     try:
-        terminal.flush()
+        terminal.flush_output()
     except (OSError, ValueError):  # closed pipe or full disk: already reported, and part of the exit code
         return
 
@@ -129,9 +179,9 @@ def main(argv: Sequence[str]) -> int:
     terminal.forget_warnings()
     try:
         code = _dispatch_or_end(argv)
-        terminal.flush()
+        terminal.flush_output()
     except UsageError as error:
-        terminal.err(f"lore: {error}")
+        terminal.print_error(f"lore: {error}")
         return USAGE
     except BaseException as error:  # noqa: BLE001  # the outermost handler: every error becomes one line and an exit code
         from fleetlore.cli import errors
@@ -152,7 +202,7 @@ def _dispatch_command(argv: Sequence[str]) -> int:
     if call.command == "--version":
         from fleetlore import __version__
 
-        terminal.out(f"lore {__version__}")
+        terminal.print_line(f"lore {__version__}")
         return OK
     if call.command in (None, "-h", "--help", "help"):
         if call.command == "help" and call.rest:
@@ -191,7 +241,7 @@ def parser_of(name: str, *, log: str | None = None, town: str | None = None) -> 
     from fleetlore.cli import arguments
 
     command = _load_command(name)
-    parser = arguments.Parser(prog=f"lore {name}", description=_as_sentence(command.SUMMARY))
+    parser = arguments.Parser(prog=f"lore {name}", description=_as_sentence(_find_summary(name)))
     arguments.add_common(parser, log=log, town=town)
     command.configure(parser)
     return parser
@@ -211,13 +261,18 @@ def _load_command(name: str) -> CommandModule:
 
 
 def _list_commands(*groups: str) -> int:
-    terminal.out(INTRODUCTION)
+    terminal.print_line(INTRODUCTION)
     for group in groups:
-        terminal.out(f"\n{group}")
-        for name in GROUPS[group]:
-            terminal.out(f"  {name:<9} {_load_command(name).SUMMARY}")
-    terminal.out(EPILOGUE if len(groups) > 1 else MORE)
+        terminal.print_line(f"\n{group}")
+        for name, summary in GROUPS[group].items():
+            terminal.print_line(f"  {name:<9} {summary}")
+    terminal.print_line(EPILOGUE if len(groups) > 1 else MORE)
     return OK
+
+
+def _find_summary(name: str) -> str:
+    known = {each: summary for group in GROUPS.values() for each, summary in group.items()} | _BEHIND_SUMMARIES
+    return known.get(next((each for each, module in COMMANDS.items() if module == ALIASES.get(name)), name), name)
 
 
 def _as_sentence(summary: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fleetlore import settings as config
 from fleetlore.cli import arguments, open_log
@@ -14,11 +14,9 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
     from fleetlore.log.recorder import BlockingRecorder
-    from fleetlore.log.seal import Seal
-    from fleetlore.server.mcp.sources import Caller, OnDemandSource
+    from fleetlore.operations.sources import OnDemandSource
+    from fleetlore.server.mcp.sources import Caller
     from fleetlore.settings import Settings
-
-SUMMARY = "run an MCP server that lets an agent see what other agents do"
 
 AGENT = "FLEETLORE_AGENT"
 """The variable that says for whom a process speaks."""
@@ -39,8 +37,9 @@ with a token.
 def configure(parser: ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("--write", action="store_true", help="let it send messages and notes; it needs a name to speak under")
+    parser.add_argument("--admin", action="store_true", help="also let it control agents, tasks, missions and goals, and answer approvals")
     parser.add_argument("--agent", metavar="NAME", help=f"the agent that it speaks for (else {AGENT} of the environment)")
-    arguments.teach(parser, _EXAMPLES, _NOTES)
+    arguments.add_examples(parser, _EXAMPLES, _NOTES)
 
 
 def run(args: Namespace) -> int:
@@ -64,9 +63,11 @@ def _find_caller(args: Namespace, of_environment: str | None) -> Caller:
     name = args.agent if args.agent is not None else of_environment or None
     if name is not None and not is_name(name):
         raise Invalid(f"--agent: {name!r} is not a valid name; use 1 to 200 bytes without control characters")
-    if args.write and name is None:
+    can_write = args.write or args.admin
+    if can_write and name is None:
         raise Invalid(f"--write needs a name to speak under; say --agent NAME, or set {AGENT}")
-    return Caller(name, args.write, "" if args.write else "this process may read only; start it with `lore mcp --write --agent NAME`")
+    refusal = "" if can_write else "this process may read only; start it with `lore mcp --write --agent NAME`"
+    return Caller(name, can_write, refusal, can_admin=args.admin)
 
 
 def _open_log(args: Namespace, settings: Settings) -> BlockingRecorder:
@@ -77,36 +78,7 @@ def _open_log(args: Namespace, settings: Settings) -> BlockingRecorder:
 
 def _open_source(log: BlockingRecorder, settings: Settings, stack: ExitStack) -> OnDemandSource:
     """The views of a log, folded on demand from what its store keeps."""
-    from fleetlore.projections.signed_goals import SignedGoalsFold
-    from fleetlore.projections.signed_town import SignedTownFold
-    from fleetlore.projections.store import ProjectionStore, open_store
-    from fleetlore.server.mcp.sources import OnDemandSource
-    from fleetlore.server.view_cache import build_views
-    from fleetlore.views.costs import Costs
-    from fleetlore.views.prices import Prices
+    from fleetlore.operations.context import open_source
 
-    costs, seal = Costs(Prices(settings.prices.value)), _open_seal(settings)
-    views: dict[str, Any] = build_views(costs, SignedGoalsFold(seal), SignedTownFold(seal))
-    kept: list[ProjectionStore] = []
     said: set[str] = set()
-
-    def find_store() -> ProjectionStore | None:
-        if not kept and (store := open_store(log.info())) is not None:
-            kept.append(stack.enter_context(store))
-        return kept[0] if kept else None
-
-    def refresh() -> None:
-        open_log.drain_spool(said=said)
-
-    return OnDemandSource(log, views, find_store, town=settings.town.value, costs=costs, refresh=refresh)
-
-
-def _open_seal(settings: Settings) -> Seal | None:
-    """The log's seal: on a sealed one the board shows what is signed, and no more."""
-    from fleetlore.log.connect import split_url
-    from fleetlore.log.coordination import open_shared
-
-    if split_url(settings.log.value)[0] == "memory":
-        return None
-    with open_shared(settings.log.value, town=settings.town.value) as shared:
-        return shared.load_seal()
+    return stack.enter_context(open_source(log, settings, refresh=lambda: open_log.drain_spool(said=said)))

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from fleetlore.server.notifications.rules import Rule
     from fleetlore.settings import Settings
 
-SUMMARY = "list the rules by which you are notified, and try one"
-
 _EXAMPLES = (
     ("lore notify list", "every rule, where it sends, and how far it has read"),
     ("lore notify test needs-me", "send one notification now, and show the result"),
@@ -39,7 +37,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--event", metavar="ID", help="for test: the event of the log to send (default: a made-up one)")
     parser.add_argument("--print", action="store_true", help="for test: print the message instead of sending it")
     arguments.add_json(parser)
-    arguments.teach(parser, _EXAMPLES, _NOTES)
+    arguments.add_examples(parser, _EXAMPLES, _NOTES)
 
 
 def run(args: Namespace) -> int:
@@ -47,32 +45,32 @@ def run(args: Namespace) -> int:
     if args.action == "list":
         if args.rule is not None or args.event is not None or args.print:
             raise UsageError("`lore notify list` takes no rule; write `lore notify test RULE`")
-        return _list(args)
-    return _test(args)
+        return _list_rules(args)
+    return _test_rule(args)
 
 
-def _list(args: Namespace) -> int:
+def _list_rules(args: Namespace) -> int:
     from fleetlore.server.notifications.rules import rules_of
 
     settings = open_log.settings_of(args)
     rules = rules_of(settings)
-    cursors, holder = _standing(settings)
+    cursors, holder = _read_rule_state(settings)
     if args.json:
-        terminal.out_value({"rules": [_described(rule, cursors.get(rule.cursor)) for rule in rules], "at_work": holder})
+        terminal.print_value({"rules": [_describe_rule(rule, cursors.get(rule.cursor)) for rule in rules], "at_work": holder})
         return OK
     for rule in rules:
         place = "not begun yet" if rule.cursor not in cursors else f"at {cursors[rule.cursor]}"
-        terminal.out(terminal.sanitise(f"{rule.name}  {rule.waits_for}  {rule.scope}  {rule.via} {rule.target.shown}  {place}"))
+        terminal.print_line(terminal.sanitise_text(f"{rule.name}  {rule.waits_for}  {rule.scope}  {rule.via} {rule.target.shown}  {place}"))
         if rule.note is not None:
-            terminal.out(terminal.sanitise(f"  {rule.note}"))
+            terminal.print_line(terminal.sanitise_text(f"  {rule.note}"))
     if not rules:
-        terminal.out("No rules for this log. docs/notifications.md shows some for your own fleetlore.toml.")
+        terminal.print_line("No rules for this log. docs/notifications.md shows some for your own fleetlore.toml.")
     elif holder is None:
-        terminal.out("Not running. Start `lore up` to send notifications.")
+        terminal.print_line("Not running. Start `lore up` to send notifications.")
     return OK
 
 
-def _standing(settings: Settings) -> tuple[Mapping[str, str], str | None]:
+def _read_rule_state(settings: Settings) -> tuple[Mapping[str, str], str | None]:
     """How far the rules have come, and who runs them; nothing where there is no log yet."""
     from fleetlore.log.coordination import open_shared
     from fleetlore.server.notifications.service import LEASE
@@ -85,7 +83,7 @@ def _standing(settings: Settings) -> tuple[Mapping[str, str], str | None]:
         return shared.list_cursors(), None if lease is None else lease.holder
 
 
-def _described(rule: Rule, position: str | None) -> dict[str, Any]:
+def _describe_rule(rule: Rule, position: str | None) -> dict[str, Any]:
     return {
         "name": rule.name,
         rule.by: rule.what,
@@ -98,27 +96,27 @@ def _described(rule: Rule, position: str | None) -> dict[str, Any]:
     }
 
 
-def _test(args: Namespace) -> int:
-    from fleetlore.server.notifications.send import deliver
+def _test_rule(args: Namespace) -> int:
+    from fleetlore.server.notifications.send import deliver_message
 
     settings = open_log.settings_of(args)
-    rule = _find(settings, args.rule)
-    message = _read_brief(args, rule, settings) if rule.by == "brief" else _message(args, rule)
+    rule = _find_rule(settings, args.rule)
+    message = _read_brief(args, rule, settings) if rule.by == "brief" else _compose_message(args, rule)
     if args.print:
         for line in message.text.splitlines():
-            terminal.out(terminal.sanitise(line))
+            terminal.print_line(terminal.sanitise_text(line))
         return OK
-    outcome = deliver(rule.target, message)
+    outcome = deliver_message(rule.target, message)
     if args.json:
-        terminal.out_value({"rule": rule.name, "to": rule.target.shown, "ok": outcome.error is None, "error": outcome.error})
+        terminal.print_value({"rule": rule.name, "to": rule.target.shown, "ok": outcome.error is None, "error": outcome.error})
     elif outcome.error is None:
-        terminal.out(terminal.sanitise(f"sent to {rule.target.shown} by {rule.via}: {message.text}"))
+        terminal.print_line(terminal.sanitise_text(f"sent to {rule.target.shown} by {rule.via}: {message.text}"))
     else:
-        terminal.err(f"lore: {rule.target.shown}: {outcome.error}")
+        terminal.print_error(f"lore: {rule.target.shown}: {outcome.error}")
     return OK if outcome.error is None else FAILED
 
 
-def _find(settings: Settings, name: str | None) -> Rule:
+def _find_rule(settings: Settings, name: str | None) -> Rule:
     from fleetlore.server.notifications.rules import rules_of
 
     rules = {rule.name: rule for rule in rules_of(settings)}
@@ -129,10 +127,10 @@ def _find(settings: Settings, name: str | None) -> Rule:
     return rules[name]
 
 
-def _message(args: Namespace, rule: Rule) -> Message:
+def _compose_message(args: Namespace, rule: Rule) -> Message:
     """What is sent: nothing of it is recorded, and no cursor moves."""
     from fleetlore.events.envelope import Event
-    from fleetlore.server.notifications.runner import compose
+    from fleetlore.server.notifications.runner import compose_message
     from fleetlore.server.notifications.triggers import occasion_of
     from fleetlore.views.thread_names import AS_THEY_ARE
 
@@ -140,28 +138,27 @@ def _message(args: Namespace, rule: Rule) -> Message:
         event = Event(id=clock.uuid7(), at=clock.now(), kind="notify.test", actor="fleetlore")
         occasion = occasion_of(event, lambda *_: f"This is a test of the rule {rule.name}")
     else:
-        event = _event(args)
+        event = _read_event(args)
         occasion = occasion_of(event)._replace(key=f"test {clock.uuid7()}")
-    return compose(rule, occasion, event, AS_THEY_ARE)
+    return compose_message(rule, occasion, event, AS_THEY_ARE)
 
 
 def _read_brief(args: Namespace, rule: Rule, settings: Settings) -> Message:
     """The brief that was due last, whether it was sent or not. Unlike a scheduled one it is also sent if nothing happened."""
     from fleetlore.server.notifications.runner import ACTOR
     from fleetlore.server.notifications.scheduled_brief import compose_brief, find_period, read_brief
-    from fleetlore.views.costs import Costs
-    from fleetlore.views.prices import Prices
+    from fleetlore.views.outcomes.rules import read_outcome_rules
 
     if args.event is not None or rule.schedule is None:
         raise UsageError("--event does not go with a rule that sends a brief")
     now = clock.now()
     period = find_period(rule.schedule, now)
     with open_log.open_existing_log(args, settings=settings) as log:
-        brief = read_brief(log, rule, period, Costs(Prices(settings.prices.value)), now)
+        brief = read_brief(log, rule, period, read_outcome_rules(settings), now)
     return compose_brief(rule, clock.uuid7(), brief, period, actor=ACTOR, url=None)
 
 
-def _event(args: Namespace) -> Event:
+def _read_event(args: Namespace) -> Event:
     with open_log.open_existing_log(args) as log:
         for event in log.get([args.event]):
             return event

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def load_settings(*, log: str | None, town: str | None) -> Settings:
     """The settings for the current folder; warnings go to standard error."""
-    settings = config.load(log=log, town=town)
+    settings = config.load_settings(log=log, town=town)
     for warning in settings.warnings:
         terminal.warn_once(warning)
     return settings
@@ -79,11 +79,17 @@ def drain_spool(*, said: set[str] | None = None) -> None:
     for problem in problems:
         if problem not in said:
             said.add(problem)
-            terminal.err(f"lore: {problem}")
+            terminal.print_error(f"lore: {problem}")
 
 
 def _connect_log(settings: Settings) -> BlockingRecorder:
-    return connect(settings.log.value, town=settings.town.value, redactor=redactor_of(settings), veil=veil_of(settings)).blocking()
+    return connect(
+        settings.log.value,
+        town=settings.town.value,
+        redactor=redactor_of(settings),
+        veil=veil_of(settings),
+        keeps_whole_texts=settings.whole_texts.value,
+    ).blocking()
 
 
 def redactor_of(settings: Settings) -> Redactor | None:
@@ -104,7 +110,7 @@ def keep_to(log: BlockingRecorder, settings: Settings, *, key: OperatorKey | Non
 
     kept = retention.apply_retention(log, settings, clock.now(), key=key)
     if kept.note:
-        terminal.err(f"lore: {kept.note}")
+        terminal.print_error(f"lore: {kept.note}")
 
 
 def veil_of(settings: Settings) -> Veil | None:
@@ -135,7 +141,7 @@ def log_file(args: Namespace) -> str:
     """The path of the log, for commands that need a file; `Invalid` for other logs. Creates the folder of the default log."""
     settings = settings_of(args)
     if find_file(settings) is None:
-        shown = config.masked(settings.log.value)
+        shown = config.mask_url(settings.log.value)
         copy = "`lore ship --from … --to sqlite:FILE --full --once` copies any log"
         raise Invalid(f"{shown} is no file; this works on sqlite: logs only ({copy})")
     return resolve_sqlite_path(split_url(settings.log.value)[1])

@@ -35,7 +35,7 @@ def open_text_file(path: str) -> Iterator[Write]:
 
 def write_to_terminal(text: str) -> None:
     """Write text, each line sanitised."""
-    sys.stdout.write("\n".join(map(terminal.sanitise, text.split("\n"))))
+    sys.stdout.write("\n".join(map(terminal.sanitise_text, text.split("\n"))))
 
 
 def write_styled(text: str) -> None:

@@ -50,7 +50,9 @@ def ask_key_of(settings: Settings, why: str) -> OperatorKey | None:
 def ask_for_file_seals(path: str, why: str) -> None:
     """Ask for the passphrase of every sealed town in a log file that is to be replaced."""
     for town, seal in _read_seals(path).items():
-        _ask_and_unlock(seal, f"{terminal.sanitise(path)}: the town {terminal.sanitise(town)} is sealed; its passphrase is needed {why}")
+        _ask_and_unlock(
+            seal, f"{terminal.sanitise_text(path)}: the town {terminal.sanitise_text(town)} is sealed; its passphrase is needed {why}"
+        )
 
 
 def ask_new_passphrase() -> str:
@@ -101,7 +103,7 @@ class _NoInput(Denied):
 @contextmanager
 def _open_tty(prompt_reason: str) -> Iterator[int]:
     """The terminal; `Denied` if there is none, or in the background, where reading would stop the process."""
-    terminal.flush()
+    terminal.flush_output()
     try:
         tty = os.open(_TERMINAL, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError as error:
@@ -149,13 +151,13 @@ def _read_seals(path: str) -> dict[str, Seal]:
 
     from fleetlore.log.seal import decode_seal
     from fleetlore.log.sqlite.check import open_existing
-    from fleetlore.log.sqlite.file import ask
+    from fleetlore.log.sqlite.file import fetch_rows
 
     if not os.path.isfile(path):
         return {}
     try:
         with closing(open_existing(path)) as connection:
-            rows = ask(connection, "SELECT town, seal FROM seals ORDER BY town")
+            rows = fetch_rows(connection, "SELECT town, seal FROM seals ORDER BY town")
     except (apsw.Error, FleetloreError):
         return {}
     return {town: decode_seal(seal) for town, seal in rows}

@@ -17,7 +17,7 @@ MIN_EVENTS_FOR_BAR = 10_000
 
 
 @contextmanager
-def bar(what: str, *, bytes: bool = False) -> Iterator[Progress]:
+def show_progress(what: str, *, bytes: bool = False) -> Iterator[Progress]:
     """A progress bar for the length of the block; does nothing without a terminal."""
     if not terminal.is_terminal(sys.stderr):
         yield lambda done, total: None
@@ -72,7 +72,7 @@ def bar_if_long() -> Iterator[Progress]:
 
         def show(done: int, total: int) -> None:
             if not bars and total - done >= MIN_EVENTS_FOR_BAR:
-                bars.append(stack.enter_context(bar("reading")))
+                bars.append(stack.enter_context(show_progress("reading")))
             for update in bars:
                 update(done, total)
 

@@ -9,8 +9,6 @@ from fleetlore.cli import arguments, open_log, passphrase, progress, terminal
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-SUMMARY = "restore the log from a backup"
-
 _EXAMPLES = (
     ("lore restore fleet-2026-11-15.db", "into a log that is empty or not there yet"),
     ("lore restore --force fleet-2026-11-15.db", "in place of what is there; make a backup of that first"),
@@ -27,7 +25,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="a file that `lore backup` made")
     parser.add_argument("--force", action="store_true", help="replace a log that holds events")
     arguments.add_json(parser)
-    arguments.teach(parser, _EXAMPLES, _NOTES)
+    arguments.add_examples(parser, _EXAMPLES, _NOTES)
 
 
 def run(args: Namespace) -> int:
@@ -36,10 +34,10 @@ def run(args: Namespace) -> int:
 
     path = open_log.log_file(args)
     passphrase.ask_for_file_seals(path, "to put a backup in its place")
-    with progress.bar("restoring") as show:
-        events = maintenance.restore(args.file, path, overwrite=args.force, progress=show)
+    with progress.show_progress("restoring") as show:
+        events = maintenance.restore_log(args.file, path, overwrite=args.force, progress=show)
     if args.json:
-        terminal.out_value({"path": path, "backup": args.file, "events": events})
+        terminal.print_value({"path": path, "backup": args.file, "events": events})
     else:
-        terminal.out(f"{terminal.sanitise(path)}: {events:,} events")
+        terminal.print_line(f"{terminal.sanitise_text(path)}: {events:,} events")
     return 0

@@ -23,10 +23,10 @@ def view_opener(log: BlockingRecorder) -> OpenViews:
 
     @contextmanager
     def open_views() -> Iterator[_OpenedViews]:
-        from fleetlore.cli.fold import fold
+        from fleetlore.cli.fold import fold_log
         from fleetlore.views import names, threads
 
-        yield _OpenedViews({"names": fold(log, names, "names"), "threads": fold(log, threads, "threads")})
+        yield _OpenedViews({"names": fold_log(log, names, "names"), "threads": fold_log(log, threads, "threads")})
 
     return open_views
 
@@ -45,7 +45,7 @@ def select_events(log: BlockingRecorder, scope: str, *, live: bool = False) -> S
     resolved = resolve_scope(log, scope, may_be_new=live)
     if not resolved.startswith("task:"):
         return resolved
-    from fleetlore.cli.fold import fold
+    from fleetlore.cli.fold import fold_log
     from fleetlore.views import threads
 
-    return thread_events.select(resolved, fold(log, threads, "threads"), live=live)
+    return thread_events.select_thread(resolved, fold_log(log, threads, "threads"), live=live)

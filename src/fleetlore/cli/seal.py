@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from fleetlore.log.seal import Seal
     from fleetlore.settings import Settings
 
-SUMMARY = "require a passphrase to control goals and towns"
-
 _EXAMPLES = (
     ("lore seal", "set a passphrase, or another one; it is asked for on the terminal"),
     ("lore seal --status", "whether this log is sealed, and since when"),
@@ -36,7 +34,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--status", action="store_true", help="only say whether the log is sealed")
     parser.add_argument("--new-key", action="store_true", help="a new key, too: what was signed before is obeyed no more")
     arguments.add_json(parser)
-    arguments.teach(parser, _EXAMPLES, _NOTES)
+    arguments.add_examples(parser, _EXAMPLES, _NOTES)
 
 
 def run(args: Namespace) -> int:
@@ -79,15 +77,15 @@ def _set_passphrase(shared: Coordination, args: Namespace) -> None:
     has_new_key = before is None or args.new_key
     revoked = _revoke_admin_tokens(shared) if has_new_key else 0
     if args.json:
-        terminal.out_value(_seal_fields(seal) | {"new_key": has_new_key, "revoked": revoked})
+        terminal.print_value(_seal_fields(seal) | {"new_key": has_new_key, "revoked": revoked})
         return
-    terminal.out(
+    terminal.print_line(
         "The log is sealed: goals now obey only commands signed with the passphrase." if before is None else "The passphrase was changed."
     )
     if has_new_key:
-        terminal.out("Goals started before can no longer be controlled: start them again. Restart `lore up` with the passphrase.")
+        terminal.print_line("Goals started before can no longer be controlled: start them again. Restart `lore up` with the passphrase.")
     if revoked:
-        terminal.out(
+        terminal.print_line(
             f"{revoked} {'token' if revoked == 1 else 'tokens'} with the right to steer revoked; `lore token create` makes new ones."
         )
 
@@ -102,11 +100,11 @@ def _revoke_admin_tokens(shared: Coordination) -> int:
 
 def _print_status(seal: Seal | None, args: Namespace) -> None:
     if args.json:
-        terminal.out_value(_seal_fields(seal))
+        terminal.print_value(_seal_fields(seal))
     elif seal is None:
-        terminal.out("not sealed: anyone who can write to this log is trusted; `lore seal` changes that")
+        terminal.print_line("not sealed: anyone who can write to this log is trusted; `lore seal` changes that")
     else:
-        terminal.out(f"sealed with the key {seal.key}; the passphrase was set at {_format_time(seal)}")
+        terminal.print_line(f"sealed with the key {seal.key}; the passphrase was set at {_format_time(seal)}")
 
 
 def _seal_fields(seal: Seal | None) -> dict[str, object]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from fleetlore import clock
-from fleetlore.cli import arguments, open_log, scopes, terminal
+from fleetlore.cli import arguments, terminal
 from fleetlore.log.base import TOWN, check_scope
 
 if TYPE_CHECKING:
@@ -17,12 +16,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from fleetlore.log.recorder import BlockingRecorder
-    from fleetlore.projections.outcomes import OutcomeQuery
     from fleetlore.projections.store import ProjectionStore
-    from fleetlore.settings import Settings
     from fleetlore.views.outcomes.record import Outcome
-
-SUMMARY = "list sessions: what was delivered, which checks passed, what is open"
 
 DAYS = 7
 _EXAMPLES = (
@@ -36,7 +31,7 @@ def configure(parser: ArgumentParser) -> None:
     """Which sessions, and how to show them."""
     add_range(parser)
     arguments.add_json(parser, "print one JSON object per line and session")
-    arguments.teach(parser, _EXAMPLES)
+    arguments.add_examples(parser, _EXAMPLES)
 
 
 def add_range(
@@ -58,23 +53,29 @@ def add_range(
 
 def run(args: Namespace) -> int:
     """Print the outcome of each session."""
-    settings = open_log.settings_of(args)
-    with open_log.open_existing_log(args, settings=settings) as log:
-        now = clock.now()
-        for record in read_outcomes(log, settings, select_sessions(args, log, now), now):
-            show(record, as_json=args.json)
+    from fleetlore.cli.operations import open_context
+    from fleetlore.operations.sessions import ListSessions, find_sessions
+    from fleetlore.operations.table import find_operation
+
+    with open_context(args, find_operation("sessions")) as context:
+        found = find_sessions(context, ListSessions(**read_range(args, context.now()), limit=None))
+    for one in found:
+        if args.json:
+            terminal.print_value(one)
+            continue
+        for line in describe_session(one):
+            terminal.print_line(line)
     return 0
 
 
-def select_sessions(args: Namespace, log: BlockingRecorder, now: datetime) -> OutcomeQuery:
-    """The sessions that the arguments ask for."""
+def read_range(args: Namespace, now: datetime) -> dict[str, Any]:
+    """Scope and period that the arguments ask for, as fields of a request; without a period, the last few days."""
     from fleetlore.cli.periods import Span, span_of, zone_of
-    from fleetlore.projections.outcomes import OutcomeQuery, runs_in
 
     is_limited = args.all or args.since is not None or args.day is not None
     span = span_of(args, zone_of(args.tz), now) if is_limited else Span(since=now - timedelta(days=DAYS))
-    scope = scopes.resolve_scope(log, f"agent:{args.agent}" if args.agent else check_scope(args.scope))
-    return OutcomeQuery(span.since, span.until, runs_in(log, scope))
+    scope = f"agent:{args.agent}" if args.agent else check_scope(args.scope)
+    return {"scope": scope, "since": span.since, "until": span.until}
 
 
 def open_outcomes(log: BlockingRecorder) -> AbstractContextManager[ProjectionStore | None]:
@@ -87,31 +88,7 @@ def open_outcomes(log: BlockingRecorder) -> AbstractContextManager[ProjectionSto
     return store or nullcontext()
 
 
-def read_outcomes(log: BlockingRecorder, settings: Settings, wanted: OutcomeQuery, now: datetime) -> Iterator[bytes]:
-    """The records as JSON, the newest first."""
-    from fleetlore.cli.progress import bar_if_long
-    from fleetlore.projections.outcomes import list_outcomes
-    from fleetlore.views.costs import Costs
-    from fleetlore.views.prices import Prices
-
-    with open_outcomes(log) as store, bar_if_long() as progress:
-        yield from list_outcomes(log, now=now, costs=Costs(Prices(settings.prices.value)), wanted=wanted, store=store, progress=progress)
-
-
-def show(record: bytes, *, as_json: bool) -> None:
-    """Print one session."""
-    if as_json:
-        terminal.out_json(record)
-        return
-    import msgspec
-
-    from fleetlore.views.outcomes.record import Outcome
-
-    for line in describe(msgspec.json.decode(record, type=Outcome)):
-        terminal.out(line)
-
-
-def describe(outcome: Outcome) -> Iterator[str]:
+def describe_session(outcome: Outcome) -> Iterator[str]:
     """A session in two lines: when, state, who and where; then the headline."""
     when = outcome.ended.strftime("%Y-%m-%d %H:%M") if outcome.ended else "                "
     state = f"waiting for {outcome.waiting_for}" if outcome.waiting_for else outcome.status

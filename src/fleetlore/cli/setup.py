@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from fleetlore.programs.base import Program
     from fleetlore.programs.hook_settings import HookFile
 
-SUMMARY = "find your coding agents, import their sessions, record new ones"
-
 _DAY = 86_400.0
 
 _EXAMPLES = (
@@ -76,7 +74,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--yes", "-y", action="store_true", help="do not ask before hooks are installed")
     parser.add_argument("--no-hooks", action="store_true", help="do not change any settings")
     programs = [f"{each.title} ({each.home}/{each.recordings[0]})" for each in registry.load_programs()]
-    arguments.teach(parser, _EXAMPLES, _NOTES.format(programs=_join_names(programs, "and")))
+    arguments.add_examples(parser, _EXAMPLES, _NOTES.format(programs=_join_names(programs, "and")))
 
 
 def run(args: Namespace) -> int:
@@ -84,20 +82,20 @@ def run(args: Namespace) -> int:
     skipped = summary.SkippedFiles()
     found = [look_for(program, on_skipped=skipped.add) for program in registry.load_programs()]
     for each in found:
-        terminal.out(_describe_program(each))
+        terminal.print_line(_describe_program(each))
     there = [each for each in found if each.is_there]
     if not there:
         return _say_what_to_do()
     if not (args.yes or _can_ask()):
         return _say_what_would_be_done(there, hooks=not args.no_hooks)
-    terminal.out("")
+    terminal.print_line("")
     with open_log.open_log(args) as log:
         rejected = _import_all(args, log, [file for each in there for file in each.files])
         skipped.end()
         if not args.no_hooks:
             _install_missing(there, ask=not args.yes)
         _show_brief(args, log)
-    terminal.out(_NEXT)
+    terminal.print_line(_NEXT)
     return SOME_REJECTED if rejected or skipped.paths else OK
 
 
@@ -131,7 +129,7 @@ def _describe_program(found: Found) -> str:
 
 def _say_what_to_do() -> int:
     variables = _join_names([each.home_variable for each in registry.load_programs() if each.home_variable], "or")
-    terminal.out(
+    terminal.print_line(
         "\nNo coding agent has left anything here. Run this again after the first session of one; if they keep their files elsewhere,\n"
         f"set {variables}. `lore demo` shows what a fleet looks like, `lore import git .` reads a repository."
     )
@@ -139,12 +137,12 @@ def _say_what_to_do() -> int:
 
 
 def _say_what_would_be_done(found: Sequence[Found], *, hooks: bool) -> int:
-    terminal.out("\n`lore setup --yes` imports all of it" + (", and has them recorded from now on:" if hooks else "."))
+    terminal.print_line("\n`lore setup --yes` imports all of it" + (", and has them recorded from now on:" if hooks else "."))
     if hooks:
         for each in found:
             if (file := registry.find_hook_file(each.program)) is not None:
-                terminal.out(f"  hooks in {_shorten_path(file.path)}, for {each.title}")
-    terminal.out("There is no terminal to ask at, so nothing was changed.")
+                terminal.print_line(f"  hooks in {_shorten_path(file.path)}, for {each.title}")
+    terminal.print_line("There is no terminal to ask at, so nothing was changed.")
     return 0
 
 
@@ -164,8 +162,8 @@ def _import_all(args: Namespace, log: BlockingRecorder, files: Sequence[HistoryF
     tapes = recordings.open_history([(file.path, registry.find_recording(file.program)) for file in files], log)
     batches = history.make_batches(files, newest_first=oldest is None)
     order = ", the newest first" if len(batches) > 1 else ""
-    terminal.out(f"Importing {_count_noun(len(files), 'file')}, {_format_days(*history.find_time_span(files))}{order}.")
-    terminal.flush()
+    terminal.print_line(f"Importing {_count_noun(len(files), 'file')}, {_format_days(*history.find_time_span(files))}{order}.")
+    terminal.flush_output()
     done = 0
     try:
         with progress.bar_of_files("importing", len(files), sum(tape.remaining_bytes for tape in tapes.values())) as bar:
@@ -175,16 +173,18 @@ def _import_all(args: Namespace, log: BlockingRecorder, files: Sequence[HistoryF
                     recordings.import_transcripts(new, deposit, log, change=change, on_read=bar.add, not_before=oldest)
                 done += len(batch)
                 if done == len(batch) < len(files):
-                    terminal.out(
+                    terminal.print_line(
                         f"{_format_days(*history.find_time_span(batch))}: {_count_noun(done, 'file')} imported. Older ones follow."
                     )
-                    terminal.flush()
+                    terminal.flush_output()
     except KeyboardInterrupt:
-        terminal.err(f"\nlore: stopped; {done:,} of {_count_noun(len(files), 'file')} are imported. Run `lore setup` again to continue.")
+        terminal.print_error(
+            f"\nlore: stopped; {done:,} of {_count_noun(len(files), 'file')} are imported. Run `lore setup` again to continue."
+        )
         raise
     finally:
         rejections.end()
-    terminal.out(f"Imported {_count_noun(len(files), 'file')}: {_count_noun(deposit.tally.recorded, 'record')} new to your log.")
+    terminal.print_line(f"Imported {_count_noun(len(files), 'file')}: {_count_noun(deposit.tally.recorded, 'record')} new to your log.")
     return deposit.tally.rejected
 
 
@@ -194,18 +194,20 @@ def _install_missing(found: Sequence[Found], *, ask: bool) -> None:
     wanted = [file for file in files if not _is_installed(file)]
     for file in files:
         if file not in wanted:
-            terminal.out(said_of(file, changed=False))
+            terminal.print_line(said_of(file, changed=False))
     if not wanted:
         return
     names = " and ".join(f"{registry.require_program(file.program).title} ({_shorten_path(file.path)})" for file in wanted)
     if ask and not _ask_yes_no(f"Add hooks to {names}, so that they are recorded as they work? [Y/n] "):
-        terminal.out(f"No hooks then. `lore install` adds them whenever you like; `lore watch {wanted[0].program}` reads along without.")
+        terminal.print_line(
+            f"No hooks then. `lore install` adds them whenever you like; `lore watch {wanted[0].program}` reads along without."
+        )
         return
     for file in wanted:
         try:
-            terminal.out(said_of(file, changed=put_in(file, project=False)))
+            terminal.print_line(said_of(file, changed=put_in(file, project=False)))
         except ConfigError as error:
-            terminal.err(f"lore: {error}")
+            terminal.print_error(f"lore: {error}")
 
 
 def _is_installed(file: HookFile) -> bool:
@@ -217,16 +219,17 @@ def _is_installed(file: HookFile) -> bool:
 
 def _show_brief(args: Namespace, log: BlockingRecorder) -> None:
     """The brief of the newest day that has sessions."""
-    from fleetlore.cli import brief
+    from fleetlore.cli.progress import bar_if_long
+    from fleetlore.operations.context import OperationContext, open_source
+    from fleetlore.operations.periods import ReadBrief, make_brief
     from fleetlore.story.brief_formats import write_text
 
-    parser = arguments.Parser(prog="lore brief", description="")
-    brief.configure(parser)
-    found = brief.read_brief(parser.parse_args([]), log, open_log.settings_of(args), clock.now())
+    with open_source(log, open_log.settings_of(args), progress=bar_if_long) as source:
+        found = make_brief(OperationContext(source, actor=""), ReadBrief())
     if found.bill.sessions:
-        terminal.out("")
+        terminal.print_line("")
         for line in write_text(found).splitlines():
-            terminal.out(terminal.sanitise(line))
+            terminal.print_line(terminal.sanitise_text(line))
 
 
 def _can_ask() -> bool:
@@ -235,14 +238,14 @@ def _can_ask() -> bool:
 
 def _ask_yes_no(question: str) -> bool:
     sys.stdout.write(question)
-    terminal.flush()
+    terminal.flush_output()
     return sys.stdin.readline().strip().lower() in ("", "y", "yes")
 
 
 def _shorten_path(path: str) -> str:
     """A path with `~` for the home directory."""
     home = os.path.join(os.path.expanduser("~"), "")
-    return terminal.sanitise(f"~/{path.removeprefix(home)}" if path.startswith(home) else path)
+    return terminal.sanitise_text(f"~/{path.removeprefix(home)}" if path.startswith(home) else path)
 
 
 def _format_bytes(count: int) -> str:

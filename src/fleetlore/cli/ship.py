@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from fleetlore.log.recorder import BlockingRecorder
     from fleetlore.settings import Settings
 
-SUMMARY = "copy this log to another, such as your team's, and keep it up to date"
-
 _EXAMPLES = (
     ("lore ship --to nats://team:4222", "your log into the team's, until Ctrl-C; prompts and code stay here"),
     ("lore ship --to nats://team:4222 --full", "with prompts and code"),
@@ -63,7 +61,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--full", action="store_true", help="ship prompts, code and private thoughts too")
     parser.add_argument("--once", action="store_true", help="end when all that is there now has been shipped")
     arguments.add_json(parser, "one JSON a line whenever its state changes, and every second while it ships")
-    arguments.teach(parser, _EXAMPLES, _NOTES)
+    arguments.add_examples(parser, _EXAMPLES, _NOTES)
 
 
 def run(args: Namespace) -> int:
@@ -139,16 +137,16 @@ def parse_route(args: Namespace) -> ShipRoute:
     if to is None:
         raise UsageError(
             f"where to? write --to nats://HOST:4222, set FLEETLORE_SHIP_TO,"
-            f" or write [ship] to in the fleetlore.toml of {config.masked(settings.log.value)}"
+            f" or write [ship] to in the fleetlore.toml of {config.mask_url(settings.log.value)}"
         )
     town = town_of_url(to) or args.town or settings.town.value
     for url in (settings.log.value, to):
         if split_url(url)[0] == "memory":
             raise UsageError("memory: ends with the command; ship from and to logs that are kept")
-    target = connect(to, town=town, redactor=open_log.redactor_of(settings))
+    target = connect(to, town=town, redactor=open_log.redactor_of(settings), keeps_whole_texts=settings.whole_texts.value)
     return ShipRoute(
-        source=config.masked(settings.log.value),
-        target=config.masked(to),
+        source=config.mask_url(settings.log.value),
+        target=config.mask_url(to),
         open_source=lambda: _open_source(settings),
         open_target=target.blocking,
         # `full` in the settings file only applies to the target in that file.
@@ -229,16 +227,16 @@ class ShipReporter:
     def warn(self, text: str) -> None:
         """Print a warning on its own line."""
         self.clear()
-        terminal.flush()
-        terminal.err(f"lore: {text}")
-        terminal.flush()
+        terminal.flush_output()
+        terminal.print_error(f"lore: {text}")
+        terminal.flush_output()
 
     def clear(self) -> None:
         """Remove an unfinished line."""
 
     def _print(self, text: str) -> None:
-        terminal.out(terminal.sanitise(text))
-        terminal.flush()
+        terminal.print_line(terminal.sanitise_text(text))
+        terminal.flush_output()
 
 
 class LiveShipReporter(ShipReporter):
@@ -264,7 +262,7 @@ class LiveShipReporter(ShipReporter):
 
     def _show(self, line: str) -> None:
         self._shown = line
-        sys.stdout.write(f"\r{terminal.sanitise(line)[: terminal.width(sys.stdout) - 1]}\x1b[K")
+        sys.stdout.write(f"\r{terminal.sanitise_text(line)[: terminal.terminal_width(sys.stdout) - 1]}\x1b[K")
         sys.stdout.flush()
 
     def warn(self, text: str) -> None:
@@ -301,8 +299,8 @@ class JsonShipReporter(ShipReporter):
         if status.state == "stopped" == self._last_state:
             return
         self._last_state = status.state
-        terminal.out_value(status_fields(status))
-        terminal.flush()
+        terminal.print_value(status_fields(status))
+        terminal.flush_output()
 
 
 def status_fields(status: ShipStatus) -> dict[str, Any]:

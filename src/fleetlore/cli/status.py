@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from fleetlore.log.recorder import BlockingRecorder
     from fleetlore.views.session_status import SessionView
 
-SUMMARY = "show each agent: who needs you, who works, who is silent"
-
 _EXAMPLES = (
     ("lore status", "all agents, those that need you first"),
     ("lore status --watch", "the same, live; Ctrl-C ends it"),
@@ -43,7 +41,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--watch", action="store_true", help="stay, and follow the log live")
     parser.add_argument("--all", action="store_true", help="also those that came to rest more than a day ago")
     parser.add_argument("--silent-after", metavar="TIME", default="10m", help="how long an agent at work may be quiet (10m)")
-    arguments.teach(parser, _EXAMPLES)
+    arguments.add_examples(parser, _EXAMPLES)
 
 
 def run(args: Namespace) -> int:
@@ -55,7 +53,7 @@ def run(args: Namespace) -> int:
         return 0
     opener = open_log.open_log if board.is_unborn() else open_log.open_existing_log
     with opener(args, settings=board.settings) as log:
-        town = fold(log)
+        town = fold_town(log)
         if not args.watch:
             board.show(town)
             return 0
@@ -80,12 +78,12 @@ class Town(NamedTuple):
         return Town(fleet, known)
 
 
-def fold(log: BlockingRecorder) -> Town:
+def fold_town(log: BlockingRecorder) -> Town:
     """The town as the whole log tells it; what was folded before is not read again."""
     from fleetlore.cli import fold as cli_fold
 
-    fleet = cli_fold.fold(log, view, "fleet")
-    return Town(fleet, cli_fold.fold(log, names, "names"))
+    fleet = cli_fold.fold_log(log, view, "fleet")
+    return Town(fleet, cli_fold.fold_log(log, names, "names"))
 
 
 class Board:
@@ -94,7 +92,7 @@ class Board:
     def __init__(self, args: Namespace) -> None:
         self.settings = open_log.settings_of(args)
         self._json, self._everybody = args.json, args.all
-        self._silent_after = duration(args.silent_after)
+        self._silent_after = parse_duration_option(args.silent_after)
         self._pretty = terminal.is_terminal(sys.stdout) and not args.json
 
     def is_unborn(self) -> bool:
@@ -109,9 +107,9 @@ class Board:
             console = make_console()
             console.print(self._page(town, now, console))
         elif self._json:
-            terminal.out_value(self.snapshot(town, now))
+            terminal.print_value(self.snapshot(town, now))
         else:
-            terminal.out(self._plain(town, now))
+            terminal.print_line(self._plain(town, now))
 
     def watch(self, log: BlockingRecorder, town: Town) -> int:
         """Show it, and show it again whenever something changed."""
@@ -143,8 +141,8 @@ class Board:
                 shown = essence
                 self.show(town)
                 if not self._json:
-                    terminal.out("")
-                terminal.flush()
+                    terminal.print_line("")
+                terminal.flush_output()
         return 0
 
     def _essence(self, fleet: FleetState, now: datetime) -> list[Any]:
@@ -162,12 +160,12 @@ class Board:
     def _plain(self, town: Town, now: datetime) -> str:
         from fleetlore.cli import status_table
 
-        return status_table.plain(self._seen(town, now))
+        return status_table.render_plain(self._seen(town, now))
 
     def _page(self, town: Town, now: datetime, console: Console) -> Any:
         from fleetlore.cli import status_table
 
-        return status_table.page(self._seen(town, now), columns=console.width)
+        return status_table.render_page(self._seen(town, now), columns=console.width)
 
     def snapshot(self, town: Town, now: datetime) -> dict[str, Any]:
         """The page for programs: everybody."""
@@ -179,28 +177,28 @@ class Board:
             "now": now,
             "events": fleet.events,
             "agents": [
-                _agent(standing, agent, shown.get(agent.name, agent.name), view.view_session(fleet, agent, now))
+                _describe_agent(standing, agent, shown.get(agent.name, agent.name), view.view_session(fleet, agent, now))
                 for standing, agent in ordered
             ],
             "asking": [{"mission": name, "text": ask.text, "since": ask.since} for name, ask in fleet.asking.items()],
         }
 
 
-def _agent(standing: str, agent: view.FleetAgent, shown: str, session: SessionView | None) -> dict[str, Any]:
+def _describe_agent(standing: str, agent: view.FleetAgent, shown: str, session: SessionView | None) -> dict[str, Any]:
     same = ("kind", "since", "last_seen", "task", "mission", "goal", "run", "session", "parent", "counts")
     facts = {name: getattr(agent, name) for name in same}
     doing = view.describe_activity(agent, session)
-    return {"name": agent.name, "shown": shown, "state": standing, "doing": doing, **facts, **_session(session)}
+    return {"name": agent.name, "shown": shown, "state": standing, "doing": doing, **facts, **_describe_session(session)}
 
 
-def _session(session: SessionView | None) -> dict[str, Any]:
+def _describe_session(session: SessionView | None) -> dict[str, Any]:
     """The status of an agent's newest session, as `lore sessions` has it."""
     if session is None:
         return {"status": None, "waiting_for": None, "question": None}
     return {"status": session.status, "waiting_for": session.waiting_for, "question": session.question or None}
 
 
-def duration(text: str) -> timedelta:
+def parse_duration_option(text: str) -> timedelta:
     """A time such as `10m` or `1h 30m`."""
     from fleetlore.documents import durations
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from fleetlore.cli.terminal import sanitise
+from fleetlore.cli.terminal import sanitise_text
 from fleetlore.views.agent_status_rules import AGENT_STANDINGS, AgentStanding
 from fleetlore.views.fleet import FleetAgent, FleetState, describe_activity, is_inactive, sort_by_standing, view_session
 
@@ -81,33 +81,33 @@ def rows_of(seen: Seen) -> list[Row]:
     now = seen.now
     return [
         Row(
-            agent=sanitise(seen.names.get(agent.name, agent.name)),
+            agent=sanitise_text(seen.names.get(agent.name, agent.name)),
             standing=standing,
-            doing=sanitise(describe_activity(agent, view_session(seen.fleet, agent, now))),
-            task=sanitise(agent.task or agent.goal or ""),
-            mission=sanitise(agent.mission or ""),
-            lasting="" if agent.since is None else span(now - (agent.last_seen or now if standing == "silent" else agent.since)),
-            seen="never" if agent.last_seen is None else ago(now - agent.last_seen),
+            doing=sanitise_text(describe_activity(agent, view_session(seen.fleet, agent, now))),
+            task=sanitise_text(agent.task or agent.goal or ""),
+            mission=sanitise_text(agent.mission or ""),
+            lasting="" if agent.since is None else format_age(now - (agent.last_seen or now if standing == "silent" else agent.since)),
+            seen="never" if agent.last_seen is None else format_ago(now - agent.last_seen),
         )
         for standing, agent in seen.agents()
     ]
 
 
-def span(time: timedelta) -> str:
+def format_age(time: timedelta) -> str:
     """A stretch of time in its largest unit: `45 s`, `3 min`, `2 h`, `5 d`."""
     seconds = max(0, int(time.total_seconds()))
     size, unit = next(((size, unit) for size, unit in _UNITS if seconds >= size), _UNITS[-1])
     return f"{seconds // size} {unit}"
 
 
-def ago(time: timedelta) -> str:
+def format_ago(time: timedelta) -> str:
     """How long ago; a clock that is ahead of ours is told as such."""
     if time < timedelta(seconds=-1):
-        return f"in {span(-time)}"
-    return "now" if time < timedelta(seconds=1) else f"{span(time)} ago"
+        return f"in {format_age(-time)}"
+    return "now" if time < timedelta(seconds=1) else f"{format_age(time)} ago"
 
 
-def headline(rows: list[Row]) -> list[tuple[str, str]]:
+def format_headline(rows: list[Row]) -> list[tuple[str, str]]:
     """`5 agents: 1 needs you · 2 working`, in parts, each with its colour."""
     counts = Counter(row.standing for row in rows)
     parts = [(f"{len(rows):,} agent{'' if len(rows) == 1 else 's'}: ", "bold")]
@@ -117,39 +117,42 @@ def headline(rows: list[Row]) -> list[tuple[str, str]]:
     return parts[:-1]
 
 
-def tail(seen: Seen) -> str:
+def format_total(seen: Seen) -> str:
     """`118 events in town default`."""
     events = seen.fleet.events
     cut = ", older ones trimmed away" if seen.fleet.trimmed_before else ""
-    return f"{events:,} event{'' if events == 1 else 's'} in town {sanitise(seen.town)}{cut}"
+    return f"{events:,} event{'' if events == 1 else 's'} in town {sanitise_text(seen.town)}{cut}"
 
 
-def rest(seen: Seen) -> str:
+def format_left_out(seen: Seen) -> str:
     """What to say of those that are not shown."""
     many = seen.left_out
     return f"{many:,} more came to rest over a day ago; --all shows {'it' if many == 1 else 'them'}" if many else ""
 
 
-def calls(seen: Seen) -> list[str]:
+def format_help_requests(seen: Seen) -> list[str]:
     """Missions that asked for help without naming an agent."""
     asking = seen.fleet.asking.items()
-    return [f"mission {sanitise(name)} asks for help ({ago(seen.now - ask.since)}): {sanitise(ask.text)}" for name, ask in asking]
+    return [
+        f"mission {sanitise_text(name)} asks for help ({format_ago(seen.now - ask.since)}): {sanitise_text(ask.text)}"
+        for name, ask in asking
+    ]
 
 
-def plain(seen: Seen) -> str:
+def render_plain(seen: Seen) -> str:
     """The page for a pipe: nothing is cut off, and what an agent does comes last."""
     rows = rows_of(seen)
     if not rows and not seen.fleet.asking:
-        return f"{EMPTY}\n\n{tail(seen)}" if seen.fleet.events else EMPTY
+        return f"{EMPTY}\n\n{format_total(seen)}" if seen.fleet.events else EMPTY
     table = [("AGENT", "STATE", "SEEN", "TASK", "MISSION", "DOING")]
     table += [(row.agent, row.standing, row.seen, row.task or "-", row.mission or "-", row.doing) for row in rows]
     widths = [max(len(line[column]) for line in table) for column in range(5)]
     lines = ["  ".join([*(cell.ljust(size) for cell, size in zip(line, widths, strict=False)), line[-1]]).rstrip() for line in table]
-    head = "".join(words for words, _ in headline(rows)) + f" ({tail(seen)})"
-    return "\n".join([head, *calls(seen), "", *lines, *(["", rest(seen)] if rest(seen) else ())])
+    head = "".join(words for words, _ in format_headline(rows)) + f" ({format_total(seen)})"
+    return "\n".join([head, *format_help_requests(seen), "", *lines, *(["", format_left_out(seen)] if format_left_out(seen) else ())])
 
 
-def page(seen: Seen, *, columns: int) -> Group:
+def render_page(seen: Seen, *, columns: int) -> Group:
     """The page for a terminal."""
     from rich.console import Group
     from rich.text import Text
@@ -157,18 +160,18 @@ def page(seen: Seen, *, columns: int) -> Group:
     rows = rows_of(seen)
     parts: list[RenderableType] = []
     if not rows and not seen.fleet.asking:
-        parts += [Text(EMPTY)] + ([Text(f"\n{tail(seen)}", style="bright_black")] if seen.fleet.events else [])
+        parts += [Text(EMPTY)] + ([Text(f"\n{format_total(seen)}", style="bright_black")] if seen.fleet.events else [])
         return Group(*parts)
-    head = Text.assemble(*headline(rows))
-    note = Text(tail(seen), style="bright_black")
+    head = Text.assemble(*format_headline(rows))
+    note = Text(format_total(seen), style="bright_black")
     room = columns - head.cell_len - note.cell_len
     parts = [Text.assemble(head, " " * room, note, no_wrap=True)] if room > 1 else [head, note]
-    parts += [Text(f"▲ {call}", style="bold yellow") for call in calls(seen)]
-    last = [Text(f"\n{rest(seen)}", style="bright_black")] if rest(seen) else []
-    return Group(*parts, Text(), _table(rows, columns=columns), *last)
+    parts += [Text(f"▲ {call}", style="bold yellow") for call in format_help_requests(seen)]
+    last = [Text(f"\n{format_left_out(seen)}", style="bright_black")] if format_left_out(seen) else []
+    return Group(*parts, Text(), _render_table(rows, columns=columns), *last)
 
 
-def _table(rows: list[Row], *, columns: int) -> Table:
+def _render_table(rows: list[Row], *, columns: int) -> Table:
     from rich.table import Table
     from rich.text import Text
 
@@ -185,7 +188,7 @@ def _table(rows: list[Row], *, columns: int) -> Table:
     table.add_column("seen", no_wrap=True, justify="right")
     for row in rows:
         dim = "bright_black" if row.standing == "ended" else ""
-        cells = [Text(row.agent, style=dim or "bold"), _state(row.standing)]
+        cells = [Text(row.agent, style=dim or "bold"), _render_state(row.standing)]
         cells += [Text(row.lasting, style=dim)] if wide else []
         cells += [Text(row.doing, style=dim), Text(row.task, style=dim)]
         cells += [Text(row.mission, style="bright_black")] if wide else []
@@ -193,7 +196,7 @@ def _table(rows: list[Row], *, columns: int) -> Table:
     return table
 
 
-def _state(standing: AgentStanding) -> Text:
+def _render_state(standing: AgentStanding) -> Text:
     from rich.text import Text
 
     symbol, style = LOOKS[standing]

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from datetime import datetime, tzinfo
 
     from fleetlore.cli.output import Write
+    from fleetlore.cli.periods import Span
     from fleetlore.log.recorder import BlockingRecorder
     from fleetlore.projections.thread_events import Selection
     from fleetlore.settings import Settings
     from fleetlore.story.paragraphs import Story, StreamedStory
-
-SUMMARY = "read what happened: a paragraph per session, task and agent, the outcome first"
+    from fleetlore.story.reading import ReadPeriod
 
 DETAILS = ("headline", "story", "full")
 FORMATS = ("text", "markdown", "html", "json")
@@ -51,7 +51,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--agent", metavar="NAME", help="only this agent, the same as --scope agent:NAME")
     add_options(parser)
     parser.add_argument("--follow", "-f", action="store_true", help="show what happens, a sentence at a time (text or json)")
-    arguments.teach(parser, _EXAMPLES, _NOTES)
+    arguments.add_examples(parser, _EXAMPLES, _NOTES)
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -83,7 +83,7 @@ def run(args: Namespace) -> int:
             raise Invalid("--follow: has no end, so that --out cannot be complete; redirect the output")
         from fleetlore.cli import story_live
 
-        return story_live.run(args, scope)
+        return story_live.follow_story(args, scope)
     settings = open_log.settings_of(args)
     with open_log.open_existing_log(args, settings=settings) as log:
         write_story(log, args, settings, scopes.resolve_scope(log, scope))
@@ -106,20 +106,19 @@ def write_story(log: BlockingRecorder, args: Namespace, settings: Settings, scop
         is_shown = args.out is None and terminal.is_terminal(sys.stdout)
         form: Callable[..., Iterator[str]] = STREAMS[args.format]
         if args.format == "text" and is_shown:
-            paint = _paint_bold if terminal.has_colour(sys.stdout) else terminal.sanitise
-            form = partial(stream_text, width=min(terminal.width(sys.stdout), WIDEST), paint=paint)
+            paint = _paint_bold if terminal.has_colour(sys.stdout) else terminal.sanitise_text
+            form = partial(stream_text, width=min(terminal.terminal_width(sys.stdout), WIDEST), paint=paint)
         write = _open_writer(args, stack)
         for part in form(story, zone=zone):
             write(part)
-        terminal.flush()
+        terminal.flush_output()
 
 
 def read_story(
     log: BlockingRecorder, args: Namespace, settings: Settings, scope: str, zone: tzinfo, *, whole: bool = False
 ) -> Story | StreamedStory:
     """The story of the period that the arguments ask for."""
-    from fleetlore.cli.brief import read_records
-    from fleetlore.cli.fold import fold
+    from fleetlore.cli.fold import fold_log
     from fleetlore.cli.periods import span_of
     from fleetlore.story import reading
     from fleetlore.story.brief import name_period
@@ -128,12 +127,12 @@ def read_story(
 
     now, voice = parse_now(args), load_voice(args.voice)
     span = span_of(args, zone, now, whole=whole)
-    index = fold(log, time_ranges, "calendar")
+    index = fold_log(log, time_ranges, "calendar")
     selection = select_events(log, scope)
     first = None if span.last is None else reading.find_first_of_newest(log, index, selection, span.last)
     since = span.since if first is None else first[0][0][0]
     newest = reading.find_newest_event(log, index, selection, now) if span.is_newest_day else None
-    found = read_records(log, settings, scope, span._replace(since=since), now, zone, newest)
+    found = _read_records(log, settings, scope, span._replace(since=since), now, zone, newest)
     events = reading.PeriodEvents(log, index, selection, found.since, found.until, first=first)
     name_of = AgentNamer(log)
     if args.detail == "full":
@@ -141,6 +140,30 @@ def read_story(
         return reading.tell_full(events, title, found, zone, voice=voice, name_of=name_of)
     book = reading.read_book(events, found, index, zone)
     return reading.story_of(found, zone, book=book, detail=args.detail, voice=voice, name_of=name_of)
+
+
+def _read_records(
+    log: BlockingRecorder, settings: Settings, scope: str, span: Span, now: datetime, zone: tzinfo, newest_event: datetime | None = None
+) -> ReadPeriod:
+    """The records of a scope in a period."""
+    from fleetlore.cli.progress import bar_if_long
+    from fleetlore.cli.sessions import open_outcomes
+    from fleetlore.projections.outcomes import OutcomeQuery, select_scope
+    from fleetlore.story import reading
+    from fleetlore.views.outcomes.rules import read_outcome_rules
+
+    with open_outcomes(log) as store, bar_if_long() as progress:
+        return reading.read_records(
+            log,
+            now=now,
+            zone=zone,
+            rules=read_outcome_rules(settings),
+            wanted=select_scope(log, scope, OutcomeQuery(span.since, span.until)),
+            store=store,
+            newest_day=span.is_newest_day,
+            newest_event=newest_event,
+            progress=progress,
+        )
 
 
 def select_events(log: BlockingRecorder, scope: str, *, live: bool = False) -> Selection:
@@ -162,15 +185,15 @@ class AgentNamer:
         if self._names is None:
             if not is_generated_name(agent):
                 return agent
-            from fleetlore.cli.fold import fold
+            from fleetlore.cli.fold import fold_log
             from fleetlore.views import names
 
-            self._names = all_short_names(fold(self._log, names, "names"))
+            self._names = all_short_names(fold_log(self._log, names, "names"))
         return self._names.get(agent, agent)
 
 
 def _paint_bold(text: str) -> str:
-    return f"\x1b[1m{terminal.sanitise(text)}\x1b[0m"
+    return f"\x1b[1m{terminal.sanitise_text(text)}\x1b[0m"
 
 
 def _open_writer(args: Namespace, stack: ExitStack) -> Write:

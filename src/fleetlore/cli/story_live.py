@@ -11,7 +11,7 @@ import msgspec
 
 from fleetlore.cli import open_log, scopes, terminal
 from fleetlore.cli.drain_while_watching import drain_in_background
-from fleetlore.cli.fold import fold
+from fleetlore.cli.fold import fold_log
 from fleetlore.cli.follow_with_clock import follow_batches
 from fleetlore.cli.periods import Span, span_of, zone_of
 from fleetlore.cli.story import AgentNamer, parse_now
@@ -35,7 +35,7 @@ QUIET_SECONDS = 0.5
 Show = Callable[[Iterable["StorySentence"]], None]
 
 
-def run(args: Namespace, scope: str) -> int:
+def follow_story(args: Namespace, scope: str) -> int:
     """Show the period that was asked for, if any, and then what happens, until Ctrl-C."""
     zone, voice = zone_of(args.tz), load_voice(args.voice)
     span = span_of(args, zone, parse_now(args))
@@ -64,7 +64,7 @@ def _show_past(log: BlockingRecorder, scope: Selection, span: Span, story: LiveS
     head = log.head()
     if span.is_newest_day or head is None:
         return head
-    index = fold(log, time_ranges, "calendar")
+    index = fold_log(log, time_ranges, "calendar")
     first = None if span.last is None else reading.find_first_of_newest(log, index, scope, span.last)
     since = span.since if first is None else first[0][0][0]
     for event in reading.PeriodEvents(log, index, scope, since, span.until, first=first).read_in_order():
@@ -82,8 +82,8 @@ def _is_in(event: Event, scope: Selection) -> bool:
 
 def _show_json(sentences: Iterable[StorySentence]) -> None:
     for sentence in sentences:
-        terminal.out_json(msgspec.json.encode(sentence))
-    terminal.flush()
+        terminal.print_json(msgspec.json.encode(sentence))
+    terminal.flush_output()
 
 
 def _show_lines(zone: tzinfo) -> Show:
@@ -92,7 +92,7 @@ def _show_lines(zone: tzinfo) -> Show:
     def show(sentences: Iterable[StorySentence]) -> None:
         for sentence in sentences:
             when = "" if sentence.at is None else f"{sentence.at.astimezone(zone):%H:%M:%S}"
-            terminal.out(f"{dim}{when}{end}  {terminal.sanitise(sentence.text)}")
-        terminal.flush()
+            terminal.print_line(f"{dim}{when}{end}  {terminal.sanitise_text(sentence.text)}")
+        terminal.flush_output()
 
     return show

@@ -29,12 +29,12 @@ class SkippedFiles:
             return
         self.paths[path] = reason
         if len(self.paths) <= MOST_FILES_SHOWN:
-            terminal.err(f"lore: {path}: {reason}")
+            terminal.print_error(f"lore: {path}: {reason}")
 
     def end(self) -> None:
         """Say how many were not shown."""
         if len(self.paths) > MOST_FILES_SHOWN:
-            terminal.err(f"lore: … and {len(self.paths) - MOST_FILES_SHOWN:,} more files that are not read")
+            terminal.print_error(f"lore: … and {len(self.paths) - MOST_FILES_SHOWN:,} more files that are not read")
 
 
 class Rejections:
@@ -49,18 +49,18 @@ class Rejections:
         if self._count <= MOST_SHOWN:
             # A file of which not even a line could be read has no line to name.
             where = f"{line.path or line.source}, line {line.n}" if line.size else line.path or line.source
-            terminal.err(f"lore: {where}: {Redactor().redact_value(reason)[0]}")
+            terminal.print_error(f"lore: {where}: {Redactor().redact_value(reason)[0]}")
 
     def end(self) -> None:
         """Say how many were not shown."""
         if self._count > MOST_SHOWN:
-            terminal.err(f"lore: … and {self._count - MOST_SHOWN:,} more; `lore events --kind log.rejected --all` shows them")
+            terminal.print_error(f"lore: … and {self._count - MOST_SHOWN:,} more; `lore events --kind log.rejected --all` shows them")
 
 
 def print_summary(tally: ImportTally, *, json: bool, verb: str = "stored", skipped: int = 0) -> int:
     """The counts, and the exit code that they call for; `skipped` files were not read."""
     if json:
-        terminal.out_value(tally)
+        terminal.print_value(tally)
     parts = [f"{verb} {tally.recorded:,}", f"already there {tally.already_there:,}", f"rejected {tally.rejected:,}"]
     if tally.folded:
         parts.insert(2, f"folded {tally.folded:,}")
@@ -68,5 +68,5 @@ def print_summary(tally: ImportTally, *, json: bool, verb: str = "stored", skipp
         parts.append(f"erased earlier and left out {tally.forgotten:,}")
     if skipped:
         parts.append(f"{skipped:,} {'file' if skipped == 1 else 'files'} not read")
-    terminal.err(" · ".join(parts))
+    terminal.print_error(" · ".join(parts))
     return SOME_REJECTED if tally.rejected or skipped else OK

@@ -25,7 +25,7 @@ def _compile_pattern(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
 
 
-def sanitise(text: str) -> str:
+def sanitise_text(text: str) -> str:
     """The text on one line, without escape sequences, control, bidi and invisible characters."""
     if text.isascii() and text.isprintable():
         return text
@@ -51,14 +51,14 @@ def be_lenient() -> None:
         sys.stdout.reconfigure(errors="replace")
 
 
-def out(line: str) -> None:
+def print_line(line: str) -> None:
     """Print a trusted line to standard output."""
     sys.stdout.write(f"{line}\n")
 
 
-def err(message: str) -> None:
+def print_error(message: str) -> None:
     """Print a message to standard error, sanitised."""
-    sys.stderr.write("".join(f"{sanitise(line)}\n" for line in message.split("\n")))
+    sys.stderr.write("".join(f"{sanitise_text(line)}\n" for line in message.split("\n")))
 
 
 _warned: set[str] = set()
@@ -68,7 +68,7 @@ def warn_once(message: str) -> None:
     """Print a warning to standard error, once per command."""
     if message not in _warned:
         _warned.add(message)
-        err(f"lore: {message}")
+        print_error(f"lore: {message}")
 
 
 def forget_warnings() -> None:
@@ -76,7 +76,7 @@ def forget_warnings() -> None:
     _warned.clear()
 
 
-def out_json(raw: bytes) -> None:
+def print_json(raw: bytes) -> None:
     """Print a line of JSON; on a terminal with unsafe characters escaped."""
     if is_terminal(sys.stdout):
         sys.stdout.write(f"{escape_json(raw.decode(errors='replace'))}\n")
@@ -84,14 +84,14 @@ def out_json(raw: bytes) -> None:
         sys.stdout.buffer.write(raw + b"\n")
 
 
-def out_value(value: object) -> None:
+def print_value(value: object) -> None:
     """Print a value as one line of JSON."""
     import msgspec
 
-    out_json(msgspec.json.encode(value))
+    print_json(msgspec.json.encode(value))
 
 
-def flush() -> None:
+def flush_output() -> None:
     """Flush both streams, so that a full disk or a closed pipe raises here."""
     sys.stdout.flush()
     sys.stderr.flush()
@@ -110,7 +110,7 @@ def has_colour(stream: IO[str]) -> bool:
     return is_terminal(stream) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def width(stream: IO[str]) -> int:
+def terminal_width(stream: IO[str]) -> int:
     """The width of the terminal, else $COLUMNS, else 80."""
     try:
         return os.get_terminal_size(stream.fileno()).columns or 80

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from fleetlore.log.tokens import Token
     from fleetlore.settings import Settings
 
-SUMMARY = "create, list and revoke tokens for the server"
-
 VERBS = ("create", "list", "revoke")
 _SCOPES = ("read", "write", "admin")
 _EXAMPLES = (
@@ -43,7 +41,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--label", metavar="L", help="a label for the list")
     parser.add_argument("--expires", metavar="WHEN", help="how long it is valid: 12h, 30d, 1w, or until a day or a time (no limit)")
     arguments.add_json(parser)
-    arguments.teach(parser, _EXAMPLES, _NOTES)
+    arguments.add_examples(parser, _EXAMPLES, _NOTES)
 
 
 def run(args: Namespace) -> int:
@@ -90,38 +88,40 @@ def _create_token(shared: Coordination, args: Namespace) -> None:
         token = key.sign_token(token)
     shared.save_token(token)
     if args.json:
-        terminal.out_value(_token_fields(token) | {"token": secret})
+        terminal.print_value(_token_fields(token) | {"token": secret})
         return
-    terminal.out(secret)
-    terminal.err(
+    terminal.print_line(secret)
+    terminal.print_error(
         f"token {token.id} for {token.scope}{_expiry_text(token)}; it is shown only once, so store it where only its user can read it"
     )
-    terminal.err('use: curl -H "Authorization: Bearer $TOKEN" http://127.0.0.1:7077/api/meta')
-    terminal.err(f"revoke it with: lore token revoke {token.id}")
+    terminal.print_error('use: curl -H "Authorization: Bearer $TOKEN" http://127.0.0.1:7077/api/meta')
+    terminal.print_error(f"revoke it with: lore token revoke {token.id}")
 
 
 def _list_tokens(shared: Coordination, args: Namespace) -> None:
     tokens = shared.list_tokens()
     if args.json:
         for token in tokens:
-            terminal.out_value(_token_fields(token))
+            terminal.print_value(_token_fields(token))
         return
     now = clock.now()
     for token in tokens:
         over = "  (expired)" if token.is_expired(now) else _expiry_text(token)
-        terminal.out(f"{token.id}  {token.scope:<5}  {_format_time(token.created_at)}  {terminal.sanitise(token.label) or '-'}{over}")
+        terminal.print_line(
+            f"{token.id}  {token.scope:<5}  {_format_time(token.created_at)}  {terminal.sanitise_text(token.label) or '-'}{over}"
+        )
     if not tokens:
-        terminal.err("no tokens yet; create one with `lore token create --scope read`")
+        terminal.print_error("no tokens yet; create one with `lore token create --scope read`")
 
 
 def _revoke_token(shared: Coordination, args: Namespace) -> None:
     token = _find_token(shared.list_tokens(), args.id)
     shared.delete_token(token.id)
     if args.json:
-        terminal.out_value(_token_fields(token))
+        terminal.print_value(_token_fields(token))
     else:
         label = f" ({token.label})" if token.label else ""
-        terminal.out(terminal.sanitise(f"revoked {token.id}{label}: it is no longer accepted"))
+        terminal.print_line(terminal.sanitise_text(f"revoked {token.id}{label}: it is no longer accepted"))
 
 
 def _find_token(tokens: Sequence[Token], id: str) -> Token:

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from fleetlore.projections.store import ProjectionStore
     from fleetlore.settings import Settings
 
-SUMMARY = "delete the oldest part of the log, and keep its totals"
-
 _EXAMPLES = (
     ("lore trim --before 90d --dry-run", "what would go"),
     ("lore trim --before 2026-01-01", "everything of last year and earlier"),
@@ -46,7 +44,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="only show what would go")
     parser.add_argument("--yes", action="store_true", help="do not ask")
     arguments.add_json(parser)
-    arguments.teach(parser, _EXAMPLES, _NOTES)
+    arguments.add_examples(parser, _EXAMPLES, _NOTES)
 
 
 def run(args: Namespace) -> int:
@@ -71,21 +69,21 @@ def _trim_log(
     last = _find_last_position(args.before, settings, now, log, store)
     note = retention.explain_held_up(log, last, now)
     costs = retention.make_costs(settings)
-    with progress.bar("looking") as show:
+    with progress.show_progress("looking") as show:
         found = None if last is None else trim.plan_trim(log, last, costs=costs, progress=show)
     if found is None:
         return _print_result(args, None, done=False, note=note)
     if not args.json:
-        terminal.out(_describe_trim(found, config.masked(settings.log.value), args.dry_run))
+        terminal.print_line(_describe_trim(found, config.mask_url(settings.log.value), args.dry_run))
     if args.dry_run:
         return _print_result(args, found, done=False, note=note)
     if why := retention.explain_unshipped(log, settings, found.last):
-        terminal.err(f"lore: {why}")
+        terminal.print_error(f"lore: {why}")
         return FAILED
     if not args.yes and not confirm.ask_yes_no(f"Cut off {_count_events(found.events)}?"):
-        terminal.err("nothing was trimmed")
+        terminal.print_error("nothing was trimmed")
         return FAILED
-    with progress.bar("trimming") as show:
+    with progress.show_progress("trimming") as show:
         done = trim.trim_log(log, found.last, store=store, costs=costs, progress=show, key=key)
     return _print_result(args, done or found, done=True, note=note)
 
@@ -124,19 +122,21 @@ def _describe_trim(found: TrimResult, log: str, is_dry: bool) -> str:
     cost = f", ${totals['usd']:,.2f}" if "usd" in totals else ""
     agents = len(totals["agents"])
     whose = f" of {agents:,} {'agent' if agents == 1 else 'agents'}" if agents else ""
-    return f"the oldest {_count_events(found.events)} of {terminal.sanitise(log)} {'would' if is_dry else 'will'} go:{whose}{span}{cost}"
+    return (
+        f"the oldest {_count_events(found.events)} of {terminal.sanitise_text(log)} {'would' if is_dry else 'will'} go:{whose}{span}{cost}"
+    )
 
 
 def _print_result(args: Namespace, found: TrimResult | None, *, done: bool, note: str | None) -> int:
     if args.json:
         fields: dict[str, Any] = {} if found is None else {"before": found.before, **found.totals}
-        terminal.out_value({"trimmed": found.events if found and done else 0, "dry_run": args.dry_run, "note": note, **fields})
+        terminal.print_value({"trimmed": found.events if found and done else 0, "dry_run": args.dry_run, "note": note, **fields})
     elif found is None:
-        terminal.out("nothing to trim")
+        terminal.print_line("nothing to trim")
     elif done:
-        terminal.out(f"trimmed {_count_events(found.events)}; the log now starts at  {found.before}")
+        terminal.print_line(f"trimmed {_count_events(found.events)}; the log now starts at  {found.before}")
     if note and not args.json:
-        terminal.err(f"lore: {note}")
+        terminal.print_error(f"lore: {note}")
     return OK
 
 

@@ -12,8 +12,6 @@ from fleetlore.programs import registry
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-SUMMARY = "remove the hooks of `lore install`"
-
 _EXAMPLES = (
     ("lore uninstall claude-code", "out of your own settings"),
     ("lore uninstall claude-code --project", "out of those of the project in this folder"),
@@ -28,7 +26,7 @@ def configure(parser: ArgumentParser) -> None:
     """Which program, and whose settings."""
     add_target(parser)
     arguments.add_json(parser)
-    arguments.teach(parser, _EXAMPLES, _NOTES)
+    arguments.add_examples(parser, _EXAMPLES, _NOTES)
 
 
 def run(args: Namespace) -> int:
@@ -42,9 +40,9 @@ def run(args: Namespace) -> int:
         raise not_writable(file, error) from error
     title = registry.require_program(args.program).title
     if args.json:
-        terminal.out_value({"program": args.program, "file": file.path, "changed": changed})
+        terminal.print_value({"program": args.program, "file": file.path, "changed": changed})
     elif changed:
-        terminal.out(f"{title} no longer calls fleetlore ({file.path}).")
+        terminal.print_line(f"{title} no longer calls fleetlore ({file.path}).")
     else:
-        terminal.out(f"Nothing to do: {title} does not call fleetlore ({file.path}).")
+        terminal.print_line(f"Nothing to do: {title} does not call fleetlore ({file.path}).")
     return 0

@@ -9,8 +9,6 @@ from fleetlore.cli import arguments, open_log, progress, terminal
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-SUMMARY = "check that the whole log can be read and its indexes agree"
-
 _EXAMPLES = (
     ("lore verify", "prints what it checked; exit code 1 if something is wrong"),
     ("lore verify --json", "the same for programs"),
@@ -20,7 +18,7 @@ _EXAMPLES = (
 def configure(parser: ArgumentParser) -> None:
     """Add the arguments."""
     arguments.add_json(parser)
-    arguments.teach(parser, _EXAMPLES, "All towns of the file are checked. Others may go on writing meanwhile. Nothing is changed.")
+    arguments.add_examples(parser, _EXAMPLES, "All towns of the file are checked. Others may go on writing meanwhile. Nothing is changed.")
 
 
 def run(args: Namespace) -> int:
@@ -28,15 +26,15 @@ def run(args: Namespace) -> int:
     from fleetlore.log.sqlite import maintenance
 
     path = open_log.need_file(open_log.log_file(args))
-    with progress.bar("verifying") as show:
-        report = maintenance.check(path, progress=show)
+    with progress.show_progress("verifying") as show:
+        report = maintenance.check_log(path, progress=show)
     if args.json:
-        terminal.out_value({"path": path, "events": report.events, "towns": report.towns, "problems": report.problems})
+        terminal.print_value({"path": path, "events": report.events, "towns": report.towns, "problems": report.problems})
     else:
         for problem in report.problems:
-            terminal.out(terminal.sanitise(problem))
+            terminal.print_line(terminal.sanitise_text(problem))
         towns = "1 town" if report.towns == 1 else f"{report.towns} towns"
-        terminal.out(f"{terminal.sanitise(path)}: {report.events:,} events in {towns}, {len(report.problems) or 'no'} problems")
+        terminal.print_line(f"{terminal.sanitise_text(path)}: {report.events:,} events in {towns}, {len(report.problems) or 'no'} problems")
     if report.problems:
-        terminal.err("lore: the log is not sound; keep a copy of the file, then `lore restore` a backup")
+        terminal.print_error("lore: the log is not sound; keep a copy of the file, then `lore restore` a backup")
     return 1 if report.problems else 0

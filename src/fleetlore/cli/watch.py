@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from fleetlore.ingest.follow_files import TranscriptFollower
     from fleetlore.log.recorder import BlockingRecorder
 
-SUMMARY = "follow the transcripts of coding agents live, with no change to their settings"
 PAUSE = 0.5
 
 _EXAMPLES = (
@@ -44,7 +43,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--utc", action="store_true", help="times in UTC")
     arguments.add_redact(parser)
     arguments.add_json(parser, "one JSON a line: the canonical event and its position")
-    arguments.teach(parser, _EXAMPLES, _NOTES)
+    arguments.add_examples(parser, _EXAMPLES, _NOTES)
 
 
 def run(args: Namespace) -> int:
@@ -72,7 +71,7 @@ def run(args: Namespace) -> int:
         try:
             _follow_files(log, tail, args, total)
         except KeyboardInterrupt:
-            terminal.err("")
+            terminal.print_error("")
         open_log.keep_to(log, settings)
     rejections.end()
     skipped.end()
@@ -91,7 +90,7 @@ def _follow_files(log: BlockingRecorder, tail: TranscriptFollower, args: Namespa
     write, never = events.make_writer(args), Flag()
     said: set[str] = set()
     if not args.once and not args.quiet:
-        terminal.err("watching; Ctrl-C ends it")
+        terminal.print_error("watching; Ctrl-C ends it")
     while True:
         head = log.head()
         open_log.drain_spool(said=said)
@@ -101,7 +100,7 @@ def _follow_files(log: BlockingRecorder, tail: TranscriptFollower, args: Namespa
         if not args.quiet and log.head() != head:
             for event in log.read(after=head):
                 write(event)
-            terminal.flush()
+            terminal.flush_output()
         if args.once:
             return
         never.wait(PAUSE)

@@ -17,7 +17,7 @@ RECORDINGS = ("forge", "otlp")
 """Read-only formats. Coding agents add theirs: `programs/registry.py`."""
 
 
-def known() -> list[str]:
+def list_dialects() -> list[str]:
     """Return the names of all dialects: built-in and installed."""
     from fleetlore.dialects.installed import DIALECT_EXTENSIONS
 
@@ -34,4 +34,4 @@ def find(name: str, *, only_read: Collection[str] = RECORDINGS) -> Dialect:
     if (installed := DIALECT_EXTENSIONS.find_by_name(name)) is not None:
         return installed
     problem = f"{name} is only read, not written; known are" if name in only_read else f"no such dialect: {name!r}; known are"
-    raise Invalid(f"{problem} {', '.join(known())}")
+    raise Invalid(f"{problem} {', '.join(list_dialects())}")

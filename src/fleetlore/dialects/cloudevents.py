@@ -126,7 +126,7 @@ def _wrap_own_event(event: Event, town: str) -> Record:
     canonical = codec.to_builtins(event)
     return without_none(
         specversion=SPEC_VERSION,
-        id=event.id or derive_id(OWN_NAMESPACE, codec.encode(event)),
+        id=event.id or derive_id(OWN_NAMESPACE, codec.encode_event(event)),
         source=f"{OWN_NAMESPACE}:{town}",
         type=f"{OWN_NAMESPACE}.{event.kind}",
         time=canonical.get("at"),

@@ -13,6 +13,7 @@ from fleetlore.dialects.fields import as_name, as_object, first_line, need_text,
 from fleetlore.dialects.wire import COMPACT, Record
 from fleetlore.errors import DialectError, Invalid
 from fleetlore.events import catalog
+from fleetlore.events.budget_axes import list_axes
 from fleetlore.events.envelope import Event, Origin
 
 NAME = "nexo"
@@ -123,7 +124,7 @@ def _write_record(event: Event, town: str) -> Record | None:
 
 
 def _convert_to_payload(event: Event) -> Record | None:
-    payload = catalog.find(event.kind)
+    payload = catalog.find_payload(event.kind)
     if payload is None:
         return None
     try:
@@ -148,8 +149,8 @@ def _is_turn(value: Any) -> bool:
 
 
 def _replace_unknown_axis(axis: Any) -> Any:
-    """Replace `usd`, which nexo does not have, by the nearest axis, `tokens`."""
-    return "tokens" if axis == "usd" else axis
+    """Replace an axis that nexo does not have, such as `usd`, by the nearest one."""
+    return next((row.foreign_name for row in list_axes("goal") if row.foreign_name and row.spent_as == axis), axis)
 
 
 def _replace_at_paths(data: Record, paths: tuple[tuple[str, ...], ...], change: Callable[[Any], Any]) -> Record:

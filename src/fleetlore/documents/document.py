@@ -61,7 +61,7 @@ class Document:
         line = line or self.lines.get(near)
         location = f"{self.source}:{line}" if line else self.source
         self.errors.append(
-            f"{location}: {validation.excerpt(validation.format_path(path))}: {problem}" if path else f"{location}: {problem}"
+            f"{location}: {validation.make_excerpt(validation.format_path(path))}: {problem}" if path else f"{location}: {problem}"
         )
 
     def raise_if_invalid(self) -> None:

@@ -157,7 +157,7 @@ def format_path(path: KeyPath) -> str:
     return text
 
 
-def excerpt(text: str) -> str:
+def make_excerpt(text: str) -> str:
     """Text from a file, made safe for a message: printable, one line, at most 80 characters."""
     clean = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text[:MAX_EXCERPT])
     return clean + "…" if len(text) > MAX_EXCERPT else clean

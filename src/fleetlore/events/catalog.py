@@ -49,7 +49,7 @@ FAMILIES: Mapping[str, str] = {
 
 
 @lru_cache(maxsize=4096)
-def find(kind: str) -> type[Payload] | None:
+def find_payload(kind: str) -> type[Payload] | None:
     """Return the payload class of a known kind, or `None`."""
     module = FAMILIES.get(kind.partition(".")[0])
     return None if module is None else _load_family(module).get(kind)
@@ -77,11 +77,11 @@ class _Beats(dict[str, "Beat | Callable[[Mapping[str, Any]], Beat]"]):
     """Known kind → its beat, or a function that reads it from the data. Cached: stories need it for every event."""
 
     def __missing__(self, kind: str) -> Beat | Callable[[Mapping[str, Any]], Beat] | None:
-        payload = find(kind)
+        payload = find_payload(kind)
         if payload is None:
             from fleetlore.events import installed_kinds
 
-            return installed_kinds.beats().get(kind)
+            return installed_kinds.installed_beats().get(kind)
         depends_on_data = any("beat_for" in vars(base) for base in payload.__mro__ if base is not Payload)
         self[kind] = payload.beat_for if depends_on_data else payload.beat
         return self[kind]
@@ -113,14 +113,14 @@ def beat_of(event: Event) -> Beat | None:
 
 def strict_payload_type(kind: str) -> type[Payload] | None:
     """Return the class that the data of a kind must match; `None` if it is unknown or lenient."""
-    payload = find(kind)
+    payload = find_payload(kind)
     return None if payload is None or payload.lenient else payload
 
 
 @lru_cache(maxsize=4096)
 def payload_keys(kind: str) -> frozenset[str]:
     """Return every key that the data of a known kind may have, on any level; empty for other kinds."""
-    payload = find(kind)
+    payload = find_payload(kind)
     if payload is None:
         return frozenset()
     from msgspec import inspect

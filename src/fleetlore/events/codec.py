@@ -29,7 +29,7 @@ _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _AT_KEY, _SECONDS_END = slice(43, 51), 70
 
 
-def encode(event: Event) -> bytes:
+def encode_event(event: Event) -> bytes:
     """Return canonical JSON: fields in envelope order, absent ones omitted, six fractional digits in times."""
     if event.position is not None:
         event = replace(event, position=None)
@@ -42,11 +42,11 @@ def encode(event: Event) -> bytes:
 
 def encode_with_position(event: Event) -> bytes:
     """Return canonical JSON plus `position`: the form in which programs receive events."""
-    raw = encode(event)
+    raw = encode_event(event)
     return raw if event.position is None else raw[:-1] + b',"position":"' + event.position.encode() + b'"}'
 
 
-def decode(raw: bytes | str, *, upcasters: Mapping[int, Upcaster] = UPCASTERS) -> Event:
+def decode_event(raw: bytes | str, *, upcasters: Mapping[int, Upcaster] = UPCASTERS) -> Event:
     """Decode an event from JSON; raise `InvalidEvent` with the path of the problem."""
     try:
         event = _decoder.decode(raw)
@@ -94,5 +94,5 @@ def from_builtins(record: dict[str, Any]) -> Event:
 
 def to_builtins(event: Event) -> dict[str, Any]:
     """Return the canonical JSON as dicts and strings."""
-    record: dict[str, Any] = _untyped_decoder.decode(encode(event))
+    record: dict[str, Any] = _untyped_decoder.decode(encode_event(event))
     return record

@@ -1,21 +1,22 @@
 """Structs inside `driver.*` events: goals, budgets, criteria, verdicts, attempts. Field order is wire order.
 
 If the wire format omits absent values, the struct omits its defaults; if it writes `null` or the default, the struct does
-not. A struct that needs both marks what is always written with `always`.
+not. A struct that needs both marks what is always written with `always_written`.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 
 from msgspec import Meta, Struct, field
 
 from fleetlore.documents import durations
+from fleetlore.events import budget_axes
 
 T = TypeVar("T")
 
 
-def always(value: T) -> T:
+def always_written(value: T) -> T:
     """Return a default that is written even by a struct that omits its defaults."""
     # msgspec omits a field only if it can compare the value with a plain default.
     return field(default_factory=lambda: value)
@@ -35,7 +36,10 @@ Timestamp = Annotated[
 ]
 """RFC 3339, kept as text because it may have nanoseconds."""
 
-BudgetAxis = Literal["turns", "wall_time", "tokens", "consecutive_denies", "consecutive_errors", "consecutive413", "usd"]
+if TYPE_CHECKING:
+    BudgetAxis: TypeAlias = str
+else:
+    BudgetAxis = Literal[tuple(row.spent_as for row in budget_axes.list_axes("goal"))]
 """Which budget was used up. `consecutive413` lacks its field's underscore; `usd` is ours, and nexo reads `tokens`."""
 
 DreamOutcome = Literal[
@@ -83,7 +87,7 @@ class ShellCommand(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_fi
     command: str
     expected_exit: int | None = None
     stdout_must_match: str | None = None
-    timeout_secs: U64 = always(300)
+    timeout_secs: U64 = always_written(300)
 
 
 class FileMatches(Struct, frozen=True, kw_only=True, tag_field="kind", tag="file_matches"):
@@ -219,7 +223,7 @@ class AttemptResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
     goal_id: Uuid
     turn_index: U32
     outcome: AttemptOutcome
-    decisions_recorded: tuple[Decision, ...] = always(())
+    decisions_recorded: tuple[Decision, ...] = always_written(())
     usage_after: BudgetUsage
     acceptance: Verdict | None = None
     final_text: str | None = None

@@ -77,6 +77,8 @@ class Plan(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown
     variables: tuple[str, ...] = ()
     """Additional environment variables for the agent's program, such as `AWS_*`; our own are never passed on."""
     max_usd: Annotated[float, Meta(ge=0)] | None = None
+    max_others: dict[str, float] = {}
+    """Limits of axes that have no field here and none in the goal's budget, by name (`events.budget_axes`)."""
     permissions: Permissions = Permissions()
     protect: tuple[str, ...] = ()
     """Glob patterns of workspace files that the agent cannot change: restored before criteria are checked."""

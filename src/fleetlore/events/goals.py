@@ -115,4 +115,6 @@ class GoalSpent(Payload, frozen=True, kw_only=True):
     turns: int = 0
     tokens: int = 0
     usd: float | None = None
+    others: dict[str, float] | None = None
+    """Use of axes that have no field here, by name."""
     seconds: float = 0.0

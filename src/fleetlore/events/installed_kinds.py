@@ -45,11 +45,11 @@ KINDS: ExtensionPoint[Mapping[str, Beat]] = ExtensionPoint(
 
 
 @cache
-def beats() -> Mapping[str, Beat]:
+def installed_beats() -> Mapping[str, Beat]:
     """Return kind → beat for all installed packages."""
     return {kind: beat for kinds in KINDS.load_all() for kind, beat in kinds.items()}
 
 
-def marked(version: int, added: Any) -> int:
+def combine_version(version: int, added: Any) -> int:
     """Return a view's version combined with what packages add to it; the version itself if they add nothing."""
     return version + (crc32(msgspec.json.encode(added, order="deterministic")) << 16) if added else version

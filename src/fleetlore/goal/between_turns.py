@@ -15,7 +15,7 @@ from fleetlore.goal.journal import GoalJournal
 from fleetlore.goal.memory.dream import dream_if_due
 from fleetlore.goal.memory.extraction import extract_memories, find_extraction_skip_reason
 from fleetlore.goal.recorded_model import RecordedModel
-from fleetlore.goal.resources import GoalResources
+from fleetlore.goal.resources import GoalResources, RunBlocking
 from fleetlore.log.coordination import AsyncCoordination, Coordination
 
 EXTRACTION_WAIT_SECONDS = 20.0
@@ -32,8 +32,8 @@ class _Extraction:
 class MemoryTasks:
     """Runs the memory work that the goal's plan asks for."""
 
-    def __init__(self, journal: GoalJournal, resources: GoalResources, coordination: Coordination) -> None:
-        self._journal, self._resources, self._coordination = journal, resources, coordination
+    def __init__(self, journal: GoalJournal, resources: GoalResources, coordination: Coordination, run_blocking: RunBlocking) -> None:
+        self._journal, self._resources, self._coordination, self._run_blocking = journal, resources, coordination, run_blocking
         self._extraction: _Extraction | None = None
 
     @property
@@ -50,11 +50,14 @@ class MemoryTasks:
             await self._journal.append([self._journal.event_factory.extraction_skipped(reason)])
             return
         self._extraction = self._start_extraction()
-        await asyncio.wait([self._extraction.task], timeout=EXTRACTION_WAIT_SECONDS)
+        await self._wait_for_extraction(self._extraction)
         if self._extraction.task.done():
             await self._record_extraction(self._extraction)
         else:
             await self._journal.append([self._journal.event_factory.extraction_skipped("in_progress")])
+
+    async def _wait_for_extraction(self, extraction: _Extraction) -> None:
+        await self._journal.wait_at_most(asyncio.wait([extraction.task]), EXTRACTION_WAIT_SECONDS)
 
     async def _find_skip_reason(self) -> SkipReason | None:
         state, folder = self._journal.state, self._resources.memory
@@ -70,7 +73,7 @@ class MemoryTasks:
         if reason is not None or folder is None:
             return reason
         turn_started_at = state.turns[-1].at or self._journal.now()
-        has_writes = await asyncio.to_thread(folder.has_writes_since, turn_started_at)
+        has_writes = await self._run_blocking(folder.has_writes_since, turn_started_at)
         return "main_agent_wrote" if has_writes else None
 
     def _start_extraction(self) -> _Extraction:
@@ -79,7 +82,7 @@ class MemoryTasks:
         assert resources.memory is not None
         last_turn = state.turns[-1]
         model = RecordedModel(self._journal, resources.thinker, purpose="memory")
-        task = asyncio.create_task(
+        task = self._journal.spawn(
             extract_memories(
                 model,
                 resources.memory,
@@ -92,11 +95,11 @@ class MemoryTasks:
                 now=self._journal.now,
             )
         )
-        return _Extraction(last_turn.number, task, asyncio.get_running_loop().time())
+        return _Extraction(last_turn.number, task, self._journal.ticks())
 
     async def _record_extraction(self, extraction: _Extraction) -> None:
         self._extraction = None
-        duration_ms = int((asyncio.get_running_loop().time() - extraction.started_at) * 1000)
+        duration_ms = int((self._journal.ticks() - extraction.started_at) * 1000)
         try:
             saved = await extraction.task
         except (MindError, OSError) as error:
@@ -108,7 +111,7 @@ class MemoryTasks:
     async def run_dream(self) -> None:
         """Consolidate memories if that is due, and record the outcome."""
         if self._extraction is not None:
-            await asyncio.wait([self._extraction.task], timeout=EXTRACTION_WAIT_SECONDS)
+            await self._wait_for_extraction(self._extraction)
             await (self._record_extraction(self._extraction) if self._extraction.task.done() else self.close())
         errors: list[str] = []
         outcome = await self._dream_if_due(errors.append)

@@ -12,17 +12,17 @@ from typing import Any
 from fleetlore import clock
 from fleetlore.documents import durations
 from fleetlore.errors import Invalid
+from fleetlore.events.budget_axes import BudgetRow, find_axis, get_amount, list_axes
 from fleetlore.events.envelope import Event
 from fleetlore.views.goal_state import GoalState
 from fleetlore.views.goals import parse_limits
 
 ACTIONS = ("pause", "resume", "cancel", "say", "raise", "decide")
 """Actions that our driver understands. Other programs may define more for their own goals."""
-BUDGET_AXES = ("turns", "wall_time", "tokens", "usd", "consecutive_denies", "consecutive_errors", "consecutive_413")
+BUDGET_AXES = tuple(row.name for row in list_axes("goal"))
 """Budgets that can be raised."""
 MAX_MESSAGE_BYTES = 16 * 1024
 MAX_TEXT_CHARS = 300
-_LIMIT_FIELDS = dict(zip(BUDGET_AXES, ("turns", "seconds", "tokens", "usd", "denies", "errors", "overflows"), strict=True))
 
 
 def make_control_event(
@@ -100,23 +100,23 @@ def _check_raise(goal: GoalState, value: Any, of: str | None) -> None:
     if not isinstance(value, Mapping) or not value:
         raise Invalid(f"no budget was named; give one of {', '.join(BUDGET_AXES)}")
     for name, limit in value.items():
-        axis = str(name).removeprefix("max_")
-        if axis not in BUDGET_AXES:
-            near = get_close_matches(axis, BUDGET_AXES, n=1)
+        row = find_axis(str(name))
+        if row is None:
+            near = get_close_matches(str(name).removeprefix("max_"), BUDGET_AXES, n=1)
             raise Invalid(f"unknown budget {name!r}; " + (f"did you mean {near[0]}?" if near else f"known: {', '.join(BUDGET_AXES)}"))
-        _check_limit(goal, axis, parse_limits({axis: limit}).get(_LIMIT_FIELDS[axis]), limit)
+        _check_limit(goal, row, limit)
 
 
-def _check_limit(goal: GoalState, axis: str, new_limit: Any, written: Any) -> None:
-    current = getattr(goal.limits, _LIMIT_FIELDS[axis])
+def _check_limit(goal: GoalState, row: BudgetRow, written: Any) -> None:
+    current = get_amount(goal.limits, row)
+    new_limit = next((limit for _, limit in parse_limits({row.name: written})), None)
     if new_limit is None:
-        raise Invalid(
-            f"{axis}: not a limit: {written!r}; give a number above the current limit" + (", or like 6h" if axis == "wall_time" else "")
-        )
-    if current is None or (current == 0 and axis in ("consecutive_errors", "consecutive_413")):
-        raise Invalid(f"{axis}: there is no limit to raise")
+        hint = ", or like 6h" if row.unit == "seconds" else ""
+        raise Invalid(f"{row.name}: not a limit: {written!r}; give a number above the current limit{hint}")
+    if current is None or (current == 0 and row.is_unlimited_at_zero):
+        raise Invalid(f"{row.name}: there is no limit to raise")
     if new_limit <= current:
-        raise Invalid(f"{axis}: the limit is {format_limit(axis, current)} already; a budget can only be raised")
+        raise Invalid(f"{row.name}: the limit is {format_limit(row, current)} already; a budget can only be raised")
 
 
 def _check_decide(goal: GoalState, value: Any, of: str | None) -> None:
@@ -145,11 +145,11 @@ def short_goal_id(goal: GoalState) -> str:
     return goal.id[:8]
 
 
-def format_limit(axis: str, value: float) -> str:
+def format_limit(row: BudgetRow, value: float) -> str:
     """A limit in the notation that people write."""
-    if axis == "wall_time":
+    if row.unit == "seconds":
         return durations.format_duration(int(value) * 1_000_000_000)
-    return f"${value:,.2f}" if axis == "usd" else f"{value:,.0f}"
+    return f"${value:,.2f}" if row.unit == "usd" else f"{value:,.0f}"
 
 
 def _describe_action(action: str, value: Any, reason: str | None) -> str:

@@ -8,16 +8,16 @@ checked. The events of the agent in between are stored in order, with a short de
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import datetime, timedelta
-from functools import cache, partial
+from functools import partial
 from hashlib import sha256
+from typing import Any
 from uuid import UUID
 
 import msgspec
 
-from fleetlore import clock
 from fleetlore.errors import Held, Invalid, LogError
 from fleetlore.events import codec
 from fleetlore.events.driver_types import AttemptOutcome, Goal, Verdict
@@ -26,8 +26,9 @@ from fleetlore.events.goal_plan import Plan, plan_of
 from fleetlore.goal import turn_result
 from fleetlore.goal.acceptance.check import checks_process_mark
 from fleetlore.goal.between_turns import MemoryTasks
+from fleetlore.goal.events import truncate_verdict
 from fleetlore.goal.gate.permissions import GoalPermissions, asks_at_gate
-from fleetlore.goal.journal import EventWatcher, GoalJournal, ignore_event
+from fleetlore.goal.journal import DriverEventSink, EventWatcher, GoalJournal, ignore_event
 from fleetlore.goal.next_step import (
     ExtractMemories,
     FinishGoal,
@@ -44,17 +45,18 @@ from fleetlore.goal.next_step import (
 )
 from fleetlore.goal.prompts import build_goal_prompt
 from fleetlore.goal.recorded_model import RecordedModel
-from fleetlore.goal.resources import AcceptanceResult, GoalResources
-from fleetlore.goal.sinks import DriverEventSink
-from fleetlore.goal.truncate import truncate_verdict
+from fleetlore.goal.resources import AcceptanceResult, GoalResources, RunBlocking
 from fleetlore.goal.turn import TurnRunner, find_exceeded_axis, remaining_budget
 from fleetlore.goal.turn_result import TurnFindings
+from fleetlore.kernel import tasks
+from fleetlore.kernel.journal import JournalDecision
 from fleetlore.kernel.lease import LeaseHolder
-from fleetlore.log.coordination import Coordination, Lease
-from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.log.async_recorder import Recorder
+from fleetlore.log.coordination import Coordination
 from fleetlore.log.seal import OperatorKey
 from fleetlore.process.identity import Process
 from fleetlore.process.kill_tree import end_leftovers
+from fleetlore.process.shield import run_uncancelled
 from fleetlore.programs.failures import diagnose_turn
 from fleetlore.programs.harness import Ended, Heard, Order
 from fleetlore.views.goal_state import AttemptEnd, GoalLimits, GoalState
@@ -73,7 +75,7 @@ class Driver:
 
     def __init__(
         self,
-        log: BlockingRecorder,
+        log: Recorder,
         goal_id: str,
         resources: GoalResources,
         *,
@@ -81,17 +83,20 @@ class Driver:
         key: OperatorKey | None = None,
         sinks: Sequence[DriverEventSink] = (),
         watch: EventWatcher = ignore_event,
-        now: clock.Clock = clock.now,
-        new_id: Callable[[], str] = clock.uuid7,
         holder: str | None = None,
+        run_blocking: RunBlocking = asyncio.to_thread,
+        **options: Any,
     ) -> None:
-        self.journal = GoalJournal(log, goal_id, key=key, sinks=sinks, watch=watch, now=now, new_id=new_id)
-        self._resources, self._coordination, self._new_id, self._holder = resources, shared, new_id, holder
+        """`options` are those of the journal: `now`, `new_id`, `ticks`, `sleep`, `spawn`."""
+        self._is_stopping = False
+        """Whether the driver was cancelled; temporary errors of the log are then not retried."""
+        self.journal = GoalJournal(log, goal_id, key=key, sinks=sinks, watch=watch, may_retry=lambda: not self._is_stopping, **options)
+        self._resources, self._coordination, self._holder, self._run_blocking = resources, shared, holder, run_blocking
         self._permissions = GoalPermissions(self.journal, resources.tool_gate)
-        self._memory_tasks = MemoryTasks(self.journal, resources, shared)
+        self._memory_tasks = MemoryTasks(self.journal, resources, shared, run_blocking)
         self._turn: TurnRunner | None = None
+        self._lease: LeaseHolder | None = None
         self._cancel_requested, self._wake_event = asyncio.Event(), asyncio.Event()
-        self._failure: BaseException | None = None
         self.journal.listeners.append(self._on_event)
 
     @property
@@ -106,18 +111,21 @@ class Driver:
 
     async def start(self, goal: Goal) -> None:
         """Store the goal in the log. Raises `Invalid` if it is there already, or would be redacted or cut."""
-        await self.journal.read_new_events()
         self.journal.set_plan(plan_of(goal))
         factory, resources = self.journal.event_factory, self._resources
         started = factory.goal_started(goal)
         self._require_unredacted(started)
         saved = factory.workspace_checkpointed(0, resources.verifiers.start, resources.workspace.path, verifiers=resources.verifiers.digest)
-        if not await self.journal.append([started, saved], unless=lambda: self.state.goal is not None):
+
+        def start_once(state: GoalState) -> JournalDecision[None]:
+            return JournalDecision([started, saved] if state.goal is None else [])
+
+        if not (await self.journal.decide(start_once)).events:
             raise Invalid(f"goal {goal.id} is already on this log; continue it with `lore goal resume {goal.id}`")
 
     def _require_unredacted(self, started: Event) -> None:
         """A resumed goal is rebuilt from the log, so the log must hold it unchanged."""
-        if codec.decode(self.journal.log.admit(started).raw).origin is not None:
+        if codec.decode_event(self.journal.log.admission.admit(started).raw).origin is not None:
             raise Invalid(
                 "the goal would not be kept as it is: something in it looks like a secret, or is longer than 16 KiB;"
                 " put secrets into the environment, and details into files"
@@ -128,11 +136,12 @@ class Driver:
 
         Raises `Invalid` if the log does not have the goal, `LogError` if another driver holds its lease.
         """
-        await self.journal.read_new_events()
+        await self.journal.catch_up()
         if self.state.goal is None or self.state.plan is None:
             unsigned = "signed with this log's key (it may have been started before the log was sealed)"
             missing = unsigned if self.journal.is_sealed else "of ours"
             raise Invalid(f"no goal {self.state.id} {missing} is on this log; `lore goal list` shows those there are")
+        self.journal.set_plan(self.state.plan)
         async with self._with_lease():
             while not isinstance(step := self._next_step(), GoalOver):
                 await self._run_step(step)
@@ -150,48 +159,50 @@ class Driver:
         if isinstance(self._next_step(), GoalOver):
             yield
             return
-        lease_holder = LeaseHolder(self._coordination, f"goal:{self.state.id}", holder=self._holder)
-        async with _acquire_lease(lease_holder, self.state.id) as lease, self._permissions.open_gate(self._resources.workspace.path):
-            self.journal.lease_holder, self.journal.should_retry, self._failure = lease_holder, True, None
-            tasks: list[asyncio.Task[None]] = []
-            main_task = asyncio.current_task()
+        async with self._hold_lease() as lease, self._permissions.open_gate(self._resources.workspace.path):
+            self._lease, self._is_stopping = lease, False
             try:
-                await self.journal.append([self.journal.event_factory.lease_taken(lease.holder, lease.epoch)])
-                await asyncio.to_thread(end_leftovers, checks_process_mark(self.state.id), ())
-                tasks += [asyncio.create_task(self._poll_log()), asyncio.create_task(_raise_when_lost(lease_holder))]
-                for task in tasks:
-                    task.add_done_callback(partial(self._on_task_done, main_task))
-                yield
-            except BaseException:
-                # Cancelled by `_on_task_done` and not from outside: raise the background task's error instead.
-                if self._failure is not None and main_task is not None and main_task.uncancel() == 0:
-                    raise self._failure from None
-                raise
+                await self._record_lease(lease)
+                await self._run_blocking(end_leftovers, checks_process_mark(self.state.id), ())
+                async with tasks.run_beside(self._poll_log(), spawn=self.journal.spawn):
+                    yield
             finally:
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, self._memory_tasks.close(), self.journal.forwarder.close(), return_exceptions=True)
+                self._lease = None
+                await asyncio.gather(self._memory_tasks.close(), self.journal.forwarder.close(), return_exceptions=True)
 
-    def _on_task_done(self, main_task: asyncio.Task[object] | None, task: asyncio.Task[None]) -> None:
-        """A background task failed: stop the main task, which then raises this error."""
-        if not task.cancelled() and self._failure is None and main_task is not None:
-            self._failure = task.exception()
-            main_task.cancel()
+    @asynccontextmanager
+    async def _hold_lease(self) -> AsyncIterator[LeaseHolder]:
+        """Hold the goal's lease; the error names the current holder."""
+        async with AsyncExitStack() as stack:
+            lease = self.journal.lease(self._coordination, self.journal.scope, holder=self._holder, fenced=True)
+            try:
+                holder = await stack.enter_async_context(lease)
+            except Held as other:
+                raise LogError(
+                    f"the goal is being driven by {other.holder}; watch it with `lore goal show {self.state.id}`"
+                    f" (should that one be gone, the goal is free after {other.seconds:.0f} seconds)"
+                ) from other
+            yield holder
+
+    async def _record_lease(self, holder: LeaseHolder) -> None:
+        lease = holder.lease
+        assert lease is not None
+        await self.journal.append([self.journal.event_factory.lease_taken(lease.holder, lease.epoch)])
 
     async def _poll_log(self) -> None:
         """Apply requests by people, and spending by sibling goals, while a turn or a check runs."""
         while True:
-            await asyncio.sleep(POLL_SECONDS)
+            await self.journal.sleep(POLL_SECONDS)
             with suppress(LogError):  # the next write reports it
-                await self.journal.poll_log()
+                await self.journal.poll()
             if self.journal.parents:
                 self._apply_control()
 
     def _on_event(self, event: Event) -> None:
         if event.kind in STEERING_KINDS:
             self._apply_control()
-        elif event.kind == "work.lease_taken" and self.journal.lease_holder is not None:
-            self.journal.lease_holder.on_lease_taken(event.data.get("epoch"))
+        elif event.kind == "work.lease_taken" and self._lease is not None:
+            self._lease.on_lease_taken(event.data.get("epoch"))
 
     def _apply_control(self) -> None:
         """Wake a waiting driver, and cancel the turn if it may not continue."""
@@ -222,11 +233,12 @@ class Driver:
             case RunDream():
                 await self._memory_tasks.run_dream()
             case FinishGoal():
-                await self.journal.append(lambda: self._goal_end_events(step.outcome))
+                await self.journal.decide(partial(self._end_goal, step.outcome), is_current=True)
 
-    def _goal_end_events(self, outcome: AttemptOutcome) -> list[Event]:
-        spent_events = turn_result.report_to_parents(self.journal.event_factory, self.state, self.journal.parents)
-        return [*spent_events, *self.journal.event_factory.goal_finished(self.state, outcome, self.state.words)]
+    def _end_goal(self, outcome: AttemptOutcome, state: GoalState) -> JournalDecision[None]:
+        factory = self.journal.event_factory
+        spent_events = turn_result.report_to_parents(factory, state, self.journal.parents)
+        return JournalDecision([*spent_events, *factory.goal_finished(state, outcome, state.words)])
 
     async def _record_interrupted_turn(self) -> None:
         """Kill the processes that a crashed turn left behind, and only then record its end."""
@@ -235,8 +247,8 @@ class Driver:
         processes = [
             Process(pid=process.pid, group=process.group, born=process.born, command=process.command) for process in attempt.processes
         ]
-        await asyncio.to_thread(end_leftovers, attempt.id, processes)
-        usd = max(attempt.usd, await asyncio.to_thread(self._recorded_cost, attempt.at))
+        await self._run_blocking(end_leftovers, attempt.id, processes)
+        usd = max(attempt.usd, await self._sum_recorded_cost(attempt.at))
         reason = "cut short: the driver ended while the agent was at work; its changes are kept"
         ended = Ended(how="stopped", error=reason, tokens=attempt.tokens, usd=usd or None)
         event = self.journal.event_factory.attempt_ended(
@@ -244,21 +256,21 @@ class Driver:
         )
         await self.journal.append([event])
 
-    def _recorded_cost(self, since: datetime | None) -> float:
+    async def _sum_recorded_cost(self, since: datetime | None) -> float:
         """Cost in US dollars of the model replies that the log has since a time, for a turn that was never summed up."""
         replies = self.journal.log.read(self.journal.scope, kinds=["model.replied"], since=since)
-        return sum(self._resources.reply_cost(event) for event in replies if self.journal.is_trusted(event))
+        return sum([self._resources.reply_cost(event) async for event in replies if self.journal.fold.is_trusted(event)])
 
     async def _wait_until(self, step: WaitUntil) -> None:
         if step.until is None and self.state.waiting_for != step.why:
             await self.journal.append([self.journal.event_factory.wait_started(step.why, until=None, turn=self.state.turn)])
             return
         self._wake_event.clear()
-        timeout = (
-            None if step.until is None else min(MAX_WAIT_SECONDS, max(0.0, (step.until - self.journal.current_time()).total_seconds()))
-        )
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._wake_event.wait(), timeout)
+        if step.until is None:
+            await self._wake_event.wait()
+            return
+        seconds = (step.until - self.journal.current_time()).total_seconds()
+        await self.journal.wait_at_most(self._wake_event.wait(), min(MAX_WAIT_SECONDS, max(0.0, seconds)))
 
     async def _request_compaction(self, step: RequestCompaction) -> None:
         state, plan = self.state, self._plan
@@ -269,11 +281,13 @@ class Driver:
     # --- a turn
 
     async def _run_turn(self, turn: int) -> None:
-        journal, control_count_before = self.journal, self.journal.control_count
-        make_events = cache(partial(self._prepare_turn, turn))  # cached: a conflict repeats the append, but not the checkpoint
+        journal, control_count = self.journal, self.journal.fold.control_count
         started_at, limits = journal.current_time(), self._budget_limits()
+        # Both are repeated under the same number if the driver dies before the turn is stored.
+        sha = await run_uncancelled(self._save_workspace(turn))
         try:
-            if not await journal.append(make_events, unless=lambda: journal.control_count != control_count_before):
+            stored = await journal.decide(partial(self._start_turn, turn, sha, control_count), is_current=True)
+            if not stored.events:
                 return  # a request arrived meanwhile: decide the next step again
             order = await self._build_order()
             order = msgspec.structs.replace(order, gate=self._permissions.create_gate(order))
@@ -289,7 +303,7 @@ class Driver:
 
     async def _record_cancelled_turn(self, started_at: datetime) -> None:
         """Record the interrupted turn without retries: the caller wants to exit now."""
-        self.journal.should_retry = False
+        self._is_stopping = True
         if self.state.attempt is not None and self.state.attempt.ending is None:
             await self._record_turn_end(Ended(how="stopped") if self._turn is None else self._turn.partial_result(), started_at)
             await self._settle_turn()
@@ -308,13 +322,26 @@ class Driver:
             return ended
         return msgspec.structs.replace(ended, how="stopped", error="stopped at a budget that was raised meanwhile")
 
-    def _prepare_turn(self, turn: int) -> list[Event]:
-        """Roll the workspace back if needed, save a checkpoint, and return the events that start the turn. Blocks."""
-        factory, workspace = self.journal.event_factory, self._resources.workspace
-        if self.state.roll_back_to is not None:
-            workspace.roll_back(self.state.roll_back_to)
-        checkpoint = workspace.checkpoint(turn)
-        return [factory.workspace_checkpointed(turn, checkpoint.sha, workspace.path), factory.attempt_started(self.state, turn)]
+    async def _save_workspace(self, turn: int) -> str:
+        """Roll the workspace back if the log says so, and save a checkpoint; returns its commit."""
+        workspace, roll_back_to = self._resources.workspace, self.state.roll_back_to
+
+        def save() -> str:
+            if roll_back_to is not None:
+                workspace.roll_back(roll_back_to)
+            return workspace.checkpoint(turn).sha
+
+        sha: str = await self._run_blocking(save)
+        return sha
+
+    def _start_turn(self, turn: int, sha: str, control_count: int, state: GoalState) -> JournalDecision[None]:
+        """The events that start a turn, unless a person has requested something since the step was decided."""
+        if self.journal.fold.control_count != control_count:
+            return JournalDecision([])
+        factory = self.journal.event_factory
+        return JournalDecision(
+            [factory.workspace_checkpointed(turn, sha, self._resources.workspace.path), factory.attempt_started(state, turn)]
+        )
 
     async def _build_order(self) -> Order:
         """The prompt and the limits of a turn."""
@@ -323,19 +350,14 @@ class Driver:
         assert attempt is not None
         session = state.session if resources.harness.has_sessions else None
         is_fresh = session is None
-        memory = await asyncio.to_thread(resources.render_memory, state.description) if is_fresh else ""
-        diff = await asyncio.to_thread(resources.diff_since_start, state) if is_fresh and state.turns else ""
+        memory = await self._run_blocking(resources.render_memory, state.description) if is_fresh else ""
+        diff = await self._run_blocking(resources.diff_since_start, state) if is_fresh and state.turns else ""
         prompt = build_goal_prompt(state, attempt, is_fresh=is_fresh, memory=memory, diff=diff)
-        new_session = str(UUID(self._new_id()))
-        self.journal.enqueue_events([self.journal.event_factory.assign_to_goal(prompt.make_event(id=self._new_id(), cause=attempt.id))])
+        journal, factory, new_session = self.journal, self.journal.event_factory, str(UUID(self.journal.new_id()))
+        journal.record([factory.assign_to_goal(prompt.make_event(id=journal.new_id(), cause=attempt.id))])
         if is_fresh and resources.can_choose_session:
-            self.journal.enqueue_events(
-                [
-                    self.journal.event_factory.session_bound(
-                        new_session, harness=resources.harness.name, model=plan.model, workspace=resources.workspace.path
-                    )
-                ]
-            )
+            workspace = resources.workspace.path
+            journal.record([factory.session_bound(new_session, harness=resources.harness.name, model=plan.model, workspace=workspace)])
         budget = remaining_budget([state, *self.journal.parents], self.journal.current_time())
         return Order(
             goal=state.id,
@@ -358,6 +380,9 @@ class Driver:
     async def _record_turn_end(self, ended: Ended, started_at: datetime) -> None:
         journal, attempt = self.journal, self.state.attempt
         assert attempt is not None
+        if ended.how == "over_budget":  # axes that are counted from events: those of the turn may be queued
+            await journal.flush()
+            await journal.catch_up()
         complaint, until = self._classify_failure(ended)
         seconds = (journal.current_time() - started_at).total_seconds()
         event = journal.event_factory.attempt_ended(
@@ -389,7 +414,7 @@ class Driver:
         assert ending is not None
         findings = TurnFindings()
         if not self.state.attempt.is_summary and (ending.how != "stopped" or ending.complaint == turn_result.CRASHED):
-            tree, diff, sha = await asyncio.to_thread(self._inspect_workspace)  # before the checks, which write files, too
+            tree, diff, sha = await self._run_blocking(self._inspect_workspace)  # before the checks, which write files, too
             is_due = turn_result.needs_check(self.state, diff, self.journal.current_time(), parents=self.journal.parents)
             result = await self._check_criteria(ending) if is_due else None
             verdict, put_back = (None, ()) if result is None else (result.verdict, result.put_back)
@@ -397,11 +422,12 @@ class Driver:
             findings = TurnFindings(
                 verdict=verdict, mark=_turn_digest(tree, verdict, ending.words), diff=diff, sha=sha, put_back=tuple(put_back)
             )
-        await self.journal.append(lambda: self._turn_result_events(findings))
+        await self.journal.decide(partial(self._decide_turn_result, findings), is_current=True)
 
-    def _turn_result_events(self, findings: TurnFindings) -> list[Event]:
-        return turn_result.settle_turn(
-            self.journal.event_factory, self.state, findings, self.journal.current_time(), parents=self.journal.parents
+    def _decide_turn_result(self, findings: TurnFindings, state: GoalState) -> JournalDecision[None]:
+        journal = self.journal
+        return JournalDecision(
+            turn_result.settle_turn(journal.event_factory, state, findings, journal.current_time(), parents=journal.parents)
         )
 
     def _inspect_workspace(self) -> tuple[str, str, str]:
@@ -421,26 +447,6 @@ class Driver:
     def _plan(self) -> Plan:
         assert self.state.plan is not None
         return self.state.plan
-
-
-@asynccontextmanager
-async def _acquire_lease(lease_holder: LeaseHolder, goal: str) -> AsyncIterator[Lease]:
-    """Acquire the lease of a goal; the error names the current holder."""
-    async with AsyncExitStack() as stack:
-        try:
-            lease = await stack.enter_async_context(lease_holder)
-        except Held as other:
-            raise LogError(
-                f"the goal is being driven by {other.holder}; watch it with `lore goal show {goal}`"
-                f" (should that one be gone, the goal is free after {other.seconds:.0f} seconds)"
-            ) from other
-        yield lease
-
-
-async def _raise_when_lost(lease_holder: LeaseHolder) -> None:
-    """Raise once the lease is lost, as another driver may run the goal then."""
-    await lease_holder.lost.wait()
-    raise lease_holder.make_loss_error()
 
 
 def _idle_timeout(plan: Plan) -> float:

@@ -1,4 +1,4 @@
-"""Builds every event that the driver writes, from plain values.
+"""Builds every event that the driver writes, from plain values, so that it fits the log: long and unencodable text is changed.
 
 One `GoalEvents` per goal, owned by its journal; `driver.py`, `turn.py`, `turn_result.py` and `between_turns.py` call
 it.
@@ -15,8 +15,9 @@ import msgspec
 from fleetlore import clock
 from fleetlore.documents import durations
 from fleetlore.events import driver_types as types
+from fleetlore.events.budget_axes import describe_axis
 from fleetlore.events.envelope import Event
-from fleetlore.goal.truncate import replace_unencodable, truncate_text
+from fleetlore.events.ids import derive_id
 from fleetlore.process.identity import Process
 from fleetlore.programs.harness import Ended
 from fleetlore.views.goal_state import GoalState, first_paragraph
@@ -25,6 +26,10 @@ from fleetlore.views.goals import EXTRA_PREFIX, goal_usage
 ACTOR = "driver"
 MAX_TEXT_CHARS = 300
 MAX_WORDS_CHARS = 16_000
+MAX_VERDICT_BYTES = 64 * 1024
+"""Size as JSON. A turn's end stores the verdict twice, and an event holds at most 256 KiB."""
+MAX_TEXT_BYTES = 32 * 1024
+MAX_SAMPLE_CHARS = 2048
 
 
 class GoalEvents:
@@ -175,9 +180,12 @@ class GoalEvents:
         data = {"why": why, "until": None if until is None else format_timestamp(until), "turn": turn, "attempt": attempt}
         return self.make_event("goal.waiting", {name: value for name, value in data.items() if value is not None}, text=why)
 
-    def spent_by_child(self, parents: Sequence[str], *, turns: int, tokens: int, usd: float) -> list[Event]:
+    def spent_by_child(
+        self, parents: Sequence[str], *, turns: int, tokens: int, usd: float, others: dict[str, float] | None = None
+    ) -> list[Event]:
         """Usage that counts against the budgets of `parents`, too: one event for each."""
         data = {"below": self.goal, "turns": turns, "tokens": tokens, "usd": usd}
+        data |= {"others": used} if (used := {name: amount for name, amount in (others or {}).items() if amount > 0}) else {}
         return [msgspec.structs.replace(self.make_event("goal.spent", dict(data)), goal=parent) for parent in parents]
 
     # --- context and memory
@@ -225,7 +233,7 @@ def outcome_reason(outcome: types.AttemptOutcome) -> str:
         case types.Escalate() | types.Continue() | types.Sleep():
             return outcome.reason
         case types.BudgetSpent():
-            return outcome.axis.replace("_", " ").replace("consecutive413", "context overflows in a row")
+            return describe_axis(outcome.axis)
         case types.Cancelled():
             return "called off"
         case types.NeedsRetry():
@@ -242,3 +250,67 @@ def format_elapsed(goal: GoalState, now: datetime) -> str:
 def format_timestamp(time: datetime) -> str:
     """A time as RFC 3339 in UTC."""
     return time.isoformat().replace("+00:00", "Z")
+
+
+# --- Fitting the log
+
+
+def replace_unencodable(value: Any) -> Any:
+    """The same value with lone surrogates (as from undecodable file names) replaced by question marks."""
+    try:
+        msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return _replace_in_value(value)
+    return value
+
+
+def _replace_in_value(value: Any) -> Any:
+    match value:
+        case str():
+            return value.encode("utf-8", "replace").decode()
+        case dict():
+            return {_replace_in_value(name): _replace_in_value(each) for name, each in value.items()}
+        case list() | tuple():
+            return [_replace_in_value(each) for each in value]
+    return value
+
+
+def truncate_text(text: str, max_bytes: int = MAX_TEXT_BYTES) -> str:
+    """The beginning of the text that takes at most `max_bytes` as JSON, where a control character takes six bytes."""
+    text = text[:max_bytes].encode("utf-8", "replace").decode()
+    while (size := len(msgspec.json.encode(text))) > max_bytes:
+        text = text[: max(1, len(text) * max_bytes // size - 1)] if len(text) > 1 else ""
+    return text
+
+
+def truncate_verdict(verdict: types.Verdict, max_bytes: int = MAX_VERDICT_BYTES) -> types.Verdict:
+    """Shorten the failures of a verdict so that all fit, each with the same share of `max_bytes`."""
+    bytes_per_failure = max_bytes // max(1, len(verdict.failures))
+    failures = tuple(_truncate_failure(each, bytes_per_failure) for each in verdict.failures)
+    return verdict if failures == verdict.failures else msgspec.structs.replace(verdict, failures=failures)
+
+
+def _truncate_failure(failure: types.Failure, max_bytes: int) -> types.Failure:
+    label, message = truncate_text(failure.criterion_label, max(8, max_bytes // 4)), truncate_text(failure.message, max(8, max_bytes // 4))
+    evidence = None if failure.evidence is None else _truncate_start(failure.evidence, max_bytes // 2)
+    return msgspec.structs.replace(failure, criterion_label=label, message=message, evidence=evidence)
+
+
+def _truncate_start(text: str, max_bytes: int) -> str:
+    """Keep the end: in a program's output it says more than the beginning."""
+    return truncate_text(text[-max_bytes:][::-1], max_bytes)[::-1]
+
+
+def make_rejected_event(event: Event, reason: str) -> Event:
+    """The `log.rejected` event that is stored in place of an event that the log does not accept."""
+    sample = repr(event.data)[:MAX_SAMPLE_CHARS]
+    return Event(
+        id=derive_id("log.rejected", f"{event.id}".encode()),
+        at=event.at,
+        kind="log.rejected",
+        actor="driver",
+        goal=event.goal,
+        text=f"{event.kind}: {reason}"[:300],
+        visibility="system",
+        data={"reason": replace_unencodable(reason[:MAX_SAMPLE_CHARS]), "source": "agent", "sample": replace_unencodable(sample)},
+    )

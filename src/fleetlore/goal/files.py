@@ -15,11 +15,11 @@ from uuid import uuid4
 import msgspec
 from msgspec import Meta, Struct
 
-from fleetlore.documents import durations
 from fleetlore.documents.document import Document, DocumentType, load_document, missing_fields, parse_document
 from fleetlore.documents.validation import KeyPath, invalid_choice_message, unknown_key_message
 from fleetlore.errors import BrokenExtension, Invalid, InvalidGoal
 from fleetlore.events import driver_types as types
+from fleetlore.events.budget_axes import BudgetRow, BudgetUnit, list_axes
 from fleetlore.events.goal_plan import KEY, Compaction, Memory, Permissions, Plan, Seconds
 from fleetlore.events.ids import find_uuid
 from fleetlore.events.names import is_name
@@ -29,6 +29,7 @@ from fleetlore.goal.gate import rules
 from fleetlore.models import open as models
 from fleetlore.programs import registry
 from fleetlore.redact import Redactor
+from fleetlore.views.goal_payloads import format_amount
 
 # --- Parsing
 
@@ -220,16 +221,22 @@ _Count = Annotated[int, Meta(ge=1, le=2**32 - 1)]
 _CountOrNone = Annotated[int, Meta(ge=0, le=2**32 - 1)]
 
 
-class Budget(Struct, frozen=True, kw_only=True):
-    """`[budget]`: how much a goal may use. For errors and overflows in a row, 0 means no limit."""
+_LIMIT_TYPES: Mapping[BudgetUnit, Any] = {
+    "count": _Count,
+    "seconds": Seconds,
+    "tokens": Annotated[int, Meta(ge=1, le=10**15)],
+    "usd": Annotated[float, Meta(gt=0, le=1e9)],
+}
 
-    max_turns: _Count = 40
-    max_wall_time: Seconds = 4 * 3600.0
-    max_tokens: Annotated[int, Meta(ge=1, le=10**15)] = 2_000_000
-    max_usd: Annotated[float, Meta(gt=0, le=1e9)] | None = None
-    max_consecutive_denies: _Count = 3
-    max_consecutive_errors: _CountOrNone = 5
-    max_consecutive_413: _CountOrNone = 2
+
+def _limit_type(row: BudgetRow) -> Any:
+    return _CountOrNone if row.is_unlimited_at_zero else _LIMIT_TYPES[row.unit]
+
+
+Budget = msgspec.defstruct(
+    "Budget", [(f"max_{row.name}", _limit_type(row), row.limit) for row in list_axes("goal")], frozen=True, kw_only=True
+)
+"""`[budget]`: how much a goal may use. For errors and overflows in a row, 0 means no limit."""
 
 
 class GoalHeader(Struct, frozen=True, kw_only=True):
@@ -263,7 +270,7 @@ _KIND_BY_KEY = {
 """Keys from which the kind of a criterion is inferred if it has no `kind`."""
 
 CHECKS = "checks"
-_NOT_IN_PLAN = (*_TABLES, "max_usd")
+_NOT_IN_PLAN = (*_TABLES, "max_usd", "max_others")
 TOP_LEVEL_KEYS = (
     *GoalHeader.__struct_fields__,
     *(name for name in Plan.__struct_fields__ if name not in _NOT_IN_PLAN),
@@ -325,7 +332,7 @@ def _build_goal(
             document.add_error((key,), _explain_unknown_key(key))
     header, budget, plan = (
         _convert_header(document),
-        _convert_table(document, "budget", Budget, ("max_wall_time",)),
+        _convert_table(document, "budget", Budget, tuple(f"max_{row.name}" for row in list_axes("goal") if row.unit == "seconds")),
         _convert_plan(document, name),
     )
     acceptance = _convert_acceptance(document)
@@ -334,14 +341,14 @@ def _build_goal(
     check_goal(document, header, plan, acceptance, (*named.values(),), missing=missing_fields(GoalHeader, document.root))
     workspace = _resolve_workspace(document, header.get("workspace"), folder)
     document.raise_if_invalid()
-    full_budget = Budget(**budget)
+    limits = {row: budget.get(f"max_{row.name}", row.limit) for row in list_axes("goal")}
     goal = types.Goal(
         id=str(header.get("id") or new_id()).lower(),
         description=header["description"].strip(),
         acceptance=acceptance,
-        budget=_budget_guards(full_budget),
+        budget=types.BudgetGuards(**{f"max_{row.guard}": format_amount(row, limit) for row, limit in limits.items() if row.guard}),
         workspace=workspace,
-        metadata={KEY: msgspec.to_builtins(Plan(**plan, max_usd=full_budget.max_usd))},
+        metadata={KEY: msgspec.to_builtins(Plan(**plan, **_plan_limits(limits)))},
     )
     return goal, named
 
@@ -433,12 +440,8 @@ def _resolve_workspace(document: Document, written: str | None, folder: str) -> 
     return path
 
 
-def _budget_guards(budget: Budget) -> types.BudgetGuards:
-    return types.BudgetGuards(
-        max_turns=budget.max_turns,
-        max_wall_time=durations.format_duration(int(budget.max_wall_time * 1000) * 1_000_000),
-        max_tokens=budget.max_tokens,
-        max_consecutive_denies=budget.max_consecutive_denies,
-        max_consecutive_errors=budget.max_consecutive_errors,
-        max_consecutive_413=budget.max_consecutive_413,
-    )
+def _plan_limits(limits: Mapping[BudgetRow, Any]) -> dict[str, Any]:
+    """The limits that the goal's budget has no field for."""
+    own = {row: limit for row, limit in limits.items() if row.guard is None and limit is not None}
+    others = {row.name: limit for row, limit in own.items() if row.is_counted_from_events}
+    return {f"max_{row.name}": limit for row, limit in own.items() if not row.is_counted_from_events} | {"max_others": others}

@@ -1,173 +1,263 @@
-"""The journal of one goal: reads its events in order, appends new ones, and signs them if the log is sealed.
+"""The journal of one goal: the kernel's journal with the goal's fold, the goals that it is part of, and who is told of its events.
 
-The driver reads state and writes events only through this. Appends are conditional on the head of the goal, so a driver
-that lost its lease cannot write.
+The driver reads state and writes events only through this. The journal owns the goal's scope, so a driver that lost its
+lease cannot write.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Sequence, Set
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeVar
 
-import msgspec
-
-from fleetlore import clock
-from fleetlore.errors import Busy, Conflict, Invalid, NoRoom, TooLarge, Unreachable
+from fleetlore.errors import Invalid
 from fleetlore.events.envelope import Event
 from fleetlore.events.goal_plan import Plan
-from fleetlore.goal.events import GoalEvents
-from fleetlore.goal.sinks import DriverEventSink, SinkForwarder
-from fleetlore.goal.truncate import make_rejected_event
-from fleetlore.kernel.lease import LeaseHolder
-from fleetlore.log.base import Expect, Position
-from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.log.seal import OperatorKey, is_trusted_event
-from fleetlore.process.shield import run_uncancelled
+from fleetlore.goal.events import GoalEvents, make_rejected_event
+from fleetlore.kernel import tasks
+from fleetlore.kernel.journal import Journal, Steps
+from fleetlore.log.async_recorder import Recorder
+from fleetlore.log.base import Expect, Record
+from fleetlore.log.seal import OperatorKey, SigningKey
 from fleetlore.views import goals
 from fleetlore.views.goal_state import GoalState
 
-# --- Atomic, idempotent append
-
-EventsOrFactory: TypeAlias = Sequence[Event] | Callable[[], Sequence[Event]]
-"""Events, or a function that makes them when they are stored."""
-
-
-class ConditionalAppend:
-    """A batch of events that is stored as a whole and at most once, however often the append is retried."""
-
-    def __init__(self, events: EventsOrFactory, should_skip: Callable[[], bool]) -> None:
-        self._events, self.should_skip = events, should_skip
-        self._signed_events: Sequence[Event] | None = None
-        self.is_stored = False
-
-    def sign_events(self, sign: Callable[[Event], Event]) -> list[Event]:
-        """The signed events; the same ones on every retry."""
-        if self._signed_events is None:
-            self._signed_events = [sign(event) for event in (self._events() if callable(self._events) else self._events)]
-        return list(self._signed_events)
-
-    def is_on_log(self, seen: Set[str]) -> bool:
-        """Whether an earlier attempt stored the events although it failed (`seen`: ids read from the log)."""
-        return bool(self._signed_events) and all(event.id in seen for event in self._signed_events or ())
-
-    def reset_events(self, seen: Set[str]) -> None:
-        """Other events were stored first: call the factory again with the new state."""
-        if callable(self._events) and not self.is_on_log(seen):
-            self._signed_events = None
-
-
-# --- Journal
+MAX_PARENTS = 16
+MAX_QUEUED_EVENTS = 1000
+CLOSE_TIMEOUT_SECONDS = 5.0
+"""How long the end of a goal waits for slow sinks."""
 
 EventWatcher = Callable[[Event], Awaitable[None]]
 """Called with every event of the goal once it is stored, in log order. Its errors stop the driver."""
 
-MAX_PARENTS = 16
-MAX_BATCH_EVENTS = 200
-MAX_QUEUED_WITH_BATCH = 50
-"""At most this many queued events are stored in the same write as a batch."""
-RETRY_SECONDS = 0.5
-MAX_SEEN_IDS = 100_000
-RETRYABLE_ERRORS = (Busy, Unreachable, NoRoom)
-"""Temporary errors: retried as long as the lease is certain."""
+_T = TypeVar("_T")
 
 
 async def ignore_event(event: Event) -> None:
     """An `EventWatcher` that does nothing."""
 
 
-class GoalJournal:
-    """State of a goal and of its parents as read from the log, and the events that wait to be written."""
+# --- State
+
+
+class GoalFold:
+    """Folds a goal and the goals that it is part of. On a sealed log only signed events count, each by the key of its goal."""
+
+    def __init__(self, goal: str, key: OperatorKey | None = None) -> None:
+        self._goal, self._operator_key = goal, key
+        self.keys: dict[str, SigningKey] = {} if key is None else {goal: key.goal_key(goal)}
+        self.parents: dict[str, GoalState] = {}
+        self.control_count = 0
+        """Number of control requests read so far."""
+
+    def initial(self) -> GoalState:
+        """The goal before its first event."""
+        return GoalState(id=self._goal)
+
+    def apply(self, state: GoalState, event: Event) -> GoalState:
+        """Apply an event of the goal, or of a parent."""
+        goal = state if event.goal == state.id else self.parents.get(event.goal or "")
+        if goal is None:
+            return state
+        if self.is_trusted(event):
+            goals.apply_to_goal(goal, event)
+            self.control_count += goal is state and event.kind == "control.requested"
+        elif event.kind == "control.requested":
+            goal.unsigned += 1
+        goal.position = event.position or goal.position
+        return state
+
+    def is_trusted(self, event: Event) -> bool:
+        """Whether an event is signed, where the log is sealed."""
+        if not self.keys:
+            return True
+        key = self.keys.get(event.goal or "")
+        return key is not None and key.has_signed(event)
+
+    def add_parent(self, id: str) -> GoalState:
+        """Fold the events of a parent goal, too."""
+        if self._operator_key is not None:
+            self.keys[id] = self._operator_key.goal_key(id)
+        return self.parents.setdefault(id, GoalState(id=id))
+
+    def drop_operator_key(self) -> None:
+        """Keep only the keys of the goals that are folded."""
+        self._operator_key = None
+
+    def sign_event(self, event: Event, *, admit: Callable[[Event], Record] | None = None) -> Event:
+        """Sign an event with the key of its goal."""
+        key = self.keys.get(event.goal or "")
+        return event if key is None else key.sign_event(event, admit=admit)
+
+
+# --- Forwarding events to other places
+
+
+class DriverEventSink(Protocol):
+    """Receives the sixteen kinds of `driver.*` events, in order, after they are stored.
+
+    Its errors are reported and stop nothing.
+    """
+
+    async def publish(self, event: Event) -> None:
+        """Forward one event."""
+
+
+class NullSink:
+    """Drops all events."""
+
+    async def publish(self, event: Event) -> None:
+        """Do nothing."""
+
+
+class LogSink:
+    """Copies events to another log; a `nats://` log publishes them on the subjects of the nexo dialect."""
+
+    def __init__(self, log: Recorder) -> None:
+        self._log = log
+
+    async def publish(self, event: Event) -> None:
+        """Store the event under the same id, so that repeating it stores it once."""
+        await self._log.append([event])
+
+
+class SinkForwarder:
+    """Forwards events to each sink in a background task, so that a slow or failing sink delays neither the goal nor the others."""
+
+    def __init__(self, sinks: Sequence[DriverEventSink], spawn: tasks.Spawn = tasks.spawn) -> None:
+        self._queues = [_SinkQueue(sink, spawn) for sink in sinks]
+
+    @property
+    def last_failure(self) -> str | None:
+        """Why a sink last failed, or `None`."""
+        return next((queue.last_failure for queue in self._queues if queue.last_failure is not None), None)
+
+    def enqueue_events(self, events: Sequence[Event]) -> None:
+        """Queue the `driver.*` events among these."""
+        for queue in self._queues:
+            queue.enqueue_events([event for event in events if event.kind.startswith("driver.")])
+
+    async def close(self) -> None:
+        """Wait until the queues are empty, at most `CLOSE_TIMEOUT_SECONDS`."""
+        running = [queue.task for queue in self._queues if queue.task is not None]
+        if running:
+            _, late = await asyncio.wait(running, timeout=CLOSE_TIMEOUT_SECONDS)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+
+
+class _SinkQueue:
+    """The queue of one sink."""
+
+    def __init__(self, sink: DriverEventSink, spawn: tasks.Spawn) -> None:
+        self._sink, self._spawn, self._queued = sink, spawn, deque[Event]()
+        self.task: asyncio.Task[None] | None = None
+        self.last_failure: str | None = None
+
+    def enqueue_events(self, events: Sequence[Event]) -> None:
+        room = MAX_QUEUED_EVENTS - len(self._queued)
+        if len(events) > room:
+            self.last_failure = f"it is too slow: {len(events) - room} events were not handed on"
+        self._queued.extend(events[:room])
+        if self._queued and (self.task is None or self.task.done()):
+            self.task = self._spawn(self._publish_queued())
+
+    async def _publish_queued(self) -> None:
+        while self._queued:
+            try:
+                await self._sink.publish(self._queued.popleft())
+            except Exception as error:  # noqa: BLE001 - a sink may be third-party code
+                self.last_failure = str(error) or type(error).__name__
+
+
+# --- Journal
+
+
+class GoalJournal(Journal[GoalState]):
+    """The state of a goal and of its parents, and the events that wait to be stored."""
 
     def __init__(
         self,
-        log: BlockingRecorder,
+        log: Recorder,
         goal: str,
         *,
         key: OperatorKey | None = None,
         sinks: Sequence[DriverEventSink] = (),
         watch: EventWatcher = ignore_event,
-        now: clock.Clock = clock.now,
-        new_id: Callable[[], str] = clock.uuid7,
+        **options: Any,
     ) -> None:
-        self.log, self.state, self.parents = log, GoalState(id=goal), list[GoalState]()
-        self.now, self.new_id = now, new_id
-        self._operator_key, self._watcher, self.forwarder = key, watch, SinkForwarder(sinks)
-        self._keys = {} if key is None else {goal: key.goal_key(goal)}
-        self._seen_ids, self._seen_order = set[str](), deque[str]()
-        self._queued, self._unwatched, self._is_notifying = list[Event](), deque[Event](), False
-        self._has_unread_writes = False
-        """Whether something was written since the log was last read."""
-        self._head: Position | None = None
-        """The newest position of the goal that was read or written here."""
-        self._read_lock, self._write_lock = asyncio.Lock(), asyncio.Lock()
-        self.event_factory = GoalEvents(goal, agent="", scopes={}, now=now, new_id=new_id)
+        self.scope = f"goal:{goal}"
+        self.fold: GoalFold = GoalFold(goal, key)
+        super().__init__(log, self.fold, scopes=(self.scope,), owns=self.scope, key=None if key is None else self.fold, **options)
+        self.is_sealed = key is not None
+        self.event_factory = GoalEvents(goal, agent="", scopes={}, now=self.now, new_id=self.new_id)
+        self.forwarder = SinkForwarder(sinks, spawn=self.spawn)
         self.listeners: list[Callable[[Event], None]] = []
-        """Called with every trusted event of the goal as soon as it is applied, before `watch`."""
-        self.lease_holder: LeaseHolder | None = None
-        """The goal's lease, once it is acquired."""
-        self.should_retry = False
-        """Whether temporary errors of the log are retried."""
-        self.control_count = 0
-        """Number of control requests read so far."""
+        """Called with every trusted event of the goal as soon as it is stored and applied, before `watch`."""
+        self._watcher, self._unwatched, self._is_notifying = watch, deque[Event](), False
 
     @property
-    def scope(self) -> str:
-        """The goal's scope in the log."""
-        return f"goal:{self.state.id}"
-
-    @property
-    def is_sealed(self) -> bool:
-        """Whether only signed events are trusted."""
-        return bool(self._keys)
-
-    def is_trusted(self, event: Event) -> bool:
-        """Whether an event of the goal is signed, where the log is sealed."""
-        return is_trusted_event(event, self._keys.get(self.state.id))
+    def parents(self) -> list[GoalState]:
+        """The goals that this one is part of, the nearest first."""
+        return list(self.fold.parents.values())
 
     def current_time(self) -> datetime:
         """The current time, but never before the newest event: the clock may have been set back."""
         return max(self.now(), self.state.seen_at or self.now())
 
-    # --- reading
+    def set_plan(self, plan: Plan) -> None:
+        """Set the agent and the scopes that go with every event of the goal."""
+        scopes = {"task": plan.task, "mission": plan.mission}
+        self.event_factory.agent = plan.agent
+        self.event_factory.scopes = {name: value for name, value in scopes.items() if value is not None}
 
-    async def read_new_events(self) -> None:
-        """Read and apply new events of the goal and its parents."""
-        await run_uncancelled(self._read_under_lock())
+    async def load_parents(self) -> None:
+        """Read the goals that this one is part of. Raises `Invalid` if one is not in the log."""
+        known_ids, parent_id = {self.state.id}, self.state.parent
+        while parent_id is not None and parent_id not in known_ids and len(known_ids) <= MAX_PARENTS:
+            known_ids.add(parent_id)
+            parent = self.fold.add_parent(parent_id)
+            self.add_scope(f"goal:{parent_id}")
+            if parent.goal is None:
+                await self.catch_up()
+            if parent.goal is None:
+                raise Invalid(f"the parent goal {parent_id} is not on this log; start it first, or remove `parent`")
+            parent_id = parent.parent
+        self.fold.drop_operator_key()
+
+    # --- events
+
+    def sign_recorded(self, event: Event) -> Event:
+        """Return an event to record. An agent may send anything: what the log would refuse is replaced."""
+        try:
+            return super().sign_recorded(event)
+        except Invalid as error:
+            return super().sign_recorded(make_rejected_event(event, str(error)))
+
+    def append_steps(self, events: list[Event], expect: Expect | None) -> Steps[list[Event]]:
+        """Append events, and forward them to the sinks."""
+        stored = yield from super().append_steps(events, expect)
+        self.forwarder.enqueue_events(stored)
+        return stored
+
+    def apply_events(self, events: Sequence[Event]) -> list[Event]:
+        """Apply stored events; listeners hear of those of the goal."""
+        new = super().apply_events(events)
+        for event in new:
+            if event.goal == self.state.id and self.fold.is_trusted(event):
+                self.state.position = event.position
+                self._unwatched.append(event)
+                for listener in self.listeners:
+                    listener(event)
+        return new
+
+    async def _run_in_turn(self, steps: Steps[_T]) -> _T:
+        result = await super()._run_in_turn(steps)
         await self._notify_watcher()
-
-    async def _read_under_lock(self) -> None:
-        async with self._read_lock:
-            self._apply_events(await asyncio.to_thread(self._read_goals))
-
-    async def poll_log(self) -> None:
-        """Read new events if there are any; cheap if not.
-
-        Does nothing while another read or write is running, which reads them anyway.
-        """
-        if self._write_lock.locked() or self._read_lock.locked():
-            return
-        heads = await asyncio.to_thread(lambda: [self.log.head(f"goal:{goal.id}") for goal in (self.state, *self.parents)])
-        if heads != [goal.position for goal in (self.state, *self.parents)]:
-            await self.read_new_events()
-
-    def _read_goals(self) -> list[list[Event]]:
-        return [self._read_goal(goal) for goal in (self.state, *self.parents)]
-
-    def _read_goal(self, goal: GoalState) -> list[Event]:
-        return list(self.log.read(f"goal:{goal.id}", after=goal.position))
-
-    def _apply_events(self, events_by_goal: Sequence[Sequence[Event]]) -> None:
-        self._has_unread_writes = False
-        self._unwatched.extend([event for event in events_by_goal[0] if self._apply_event(self.state, event)])
-        self._head = self.state.position
-        if self.state.plan is not None and not self.event_factory.agent:
-            self.set_plan(self.state.plan)
-        for parent, events in zip(self.parents, events_by_goal[1:], strict=True):
-            for event in events:
-                self._apply_event(parent, event)
+        return result
 
     async def _notify_watcher(self) -> None:
         """Pass each event on once and in log order, also when several tasks have read events."""
@@ -179,178 +269,3 @@ class GoalJournal:
                 await self._watcher(self._unwatched.popleft())
         finally:
             self._is_notifying = False
-
-    def _apply_event(self, goal: GoalState, event: Event) -> bool:
-        """Apply an event once, even if it is stored twice: some logs forget old ids."""
-        is_trusted = is_trusted_event(event, self._keys.get(goal.id))
-        is_new = is_trusted and self._add_seen_id(event.id or "")
-        if is_new:
-            goals.apply_to_goal(goal, event)
-            self.control_count += goal is self.state and event.kind == "control.requested"
-            for listener in self.listeners if goal is self.state else ():
-                listener(event)
-        elif not is_trusted and event.kind == "control.requested":
-            goal.unsigned += 1
-        goal.position = event.position
-        return is_new
-
-    def _add_seen_id(self, id: str) -> bool:
-        if id in self._seen_ids:
-            return False
-        self._seen_ids.add(id)
-        self._seen_order.append(id)
-        if len(self._seen_order) > MAX_SEEN_IDS:
-            self._seen_ids.discard(self._seen_order.popleft())
-        return True
-
-    def set_plan(self, plan: Plan) -> None:
-        """Set the agent and the scopes that go with every event of the goal."""
-        scopes = {"task": plan.task, "mission": plan.mission}
-        self.event_factory.agent = plan.agent
-        self.event_factory.scopes = {name: value for name, value in scopes.items() if value is not None}
-
-    async def load_parents(self) -> None:
-        """Read the goals that this one is part of. Raises `Invalid` if one is not in the log."""
-        known_ids, parent_id = {self.state.id}, None if self.parents else self.state.parent
-        while parent_id is not None and parent_id not in known_ids and len(self.parents) < MAX_PARENTS:
-            parent = GoalState(id=parent_id)
-            if self._operator_key is not None:
-                self._keys[parent_id] = self._operator_key.goal_key(parent_id)
-            for event in await asyncio.to_thread(self._read_goal, parent):
-                self._apply_event(parent, event)
-            if parent.goal is None:
-                raise Invalid(f"the parent goal {parent_id} is not on this log; start it first, or remove `parent`")
-            self.parents.append(parent)
-            known_ids.add(parent_id)
-            parent_id = parent.parent
-        self._operator_key = None  # only the keys of these goals are needed from here on
-
-    # --- writing
-
-    async def append(self, events: EventsOrFactory, *, unless: Callable[[], bool] = lambda: False) -> bool:
-        """Store these events durably and apply them. Returns whether they were stored.
-
-        They are not if `unless` returns true by then. Queued events go first, in the same write if they are few; the
-        given events are always stored together. `events` may be a factory that blocks: it runs in the storing thread,
-        and the goal's state does not change meanwhile. On cancellation, the append finishes first.
-        """
-        batch = ConditionalAppend(events, unless)
-        await self._run_with_retry(lambda: self._append_batch(batch))
-        await self._notify_watcher()
-        return batch.is_stored
-
-    async def flush(self) -> None:
-        """Store queued events."""
-        await self._run_with_retry(self._flush_under_lock)
-
-    async def _run_with_retry(self, make_attempt: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Retry temporary errors as long as the lease is certain."""
-        while True:
-            try:
-                return await run_uncancelled(make_attempt())
-            except RETRYABLE_ERRORS:
-                if not self.should_retry or self.lease_holder is None or self.lease_holder.lost.is_set():
-                    raise
-                await asyncio.sleep(RETRY_SECONDS)
-
-    async def _append_batch(self, batch: ConditionalAppend) -> None:
-        async with self._write_lock, self._read_lock:
-            if len(self._queued) > MAX_QUEUED_WITH_BATCH:
-                await self._store_queued()
-            if self._has_unread_writes:
-                self._apply_events(await asyncio.to_thread(self._read_goals))
-            await self._ensure_lease()  # the events just read may show that another driver took the lease
-            await self._store_batch(batch)
-
-    async def _store_batch(self, batch: ConditionalAppend) -> None:
-        while not (batch.is_on_log(self._seen_ids) or batch.should_skip()):
-            queued = list(self._queued)
-            try:
-                stored, events_by_goal = await asyncio.to_thread(self._store_and_read, queued, batch)
-            except Conflict as error:
-                await self._resolve_conflict(error)
-                batch.reset_events(self._seen_ids)
-            except Invalid:
-                if not queued:
-                    raise
-                await self._store_queued()
-                self._apply_events(await asyncio.to_thread(self._read_goals))
-                await self._ensure_lease()
-            else:
-                self._apply_events(events_by_goal)
-                del self._queued[: len(queued)]
-                self.forwarder.enqueue_events(stored)
-                batch.is_stored = True
-                return
-        batch.is_stored = batch.is_on_log(self._seen_ids)
-
-    def _store_and_read(self, queued: Sequence[Event], batch: ConditionalAppend) -> tuple[list[Event], list[list[Event]]]:
-        """Store and read in one thread: switching threads costs as much as the read."""
-        stored = [*map(self._sign_event, queued), *batch.sign_events(self._sign_event)]
-        self._append_expecting_head(stored)
-        return stored, self._read_goals()
-
-    def _append_expecting_head(self, events: Sequence[Event]) -> None:
-        """Append only if the head is what we know, so that a driver that lost its lease writes nothing."""
-        self._head = max([self._head or "", *self.log.append(events, expect=Expect(self.scope, self._head))])
-
-    async def _resolve_conflict(self, error: Conflict) -> None:
-        """Read the events of other writers; they may show that another driver took the lease."""
-        before = self.state.position
-        self._apply_events(await asyncio.to_thread(self._read_goals))
-        if self.state.position == before:
-            self._head = error.actual  # the newest event may have been erased
-        await self._ensure_lease()
-
-    def enqueue_events(self, events: Sequence[Event]) -> int:
-        """Queue events to be stored, in order, with the next write. Returns the number of queued events."""
-        self._queued += events
-        return len(self._queued)
-
-    async def _flush_under_lock(self) -> None:
-        async with self._write_lock, self._read_lock:
-            await self._store_queued()
-
-    async def _store_queued(self) -> None:
-        batch_size = MAX_BATCH_EVENTS
-        while self._queued:
-            batch = self._queued[:batch_size]
-            await self._ensure_lease()
-            try:
-                stored = await asyncio.to_thread(self._store_events, batch)
-            except Conflict as error:
-                await self._resolve_conflict(error)
-                continue
-            except TooLarge:
-                if len(batch) == 1:
-                    raise
-                batch_size = len(batch) // 2
-                continue
-            self._has_unread_writes = True
-            del self._queued[: len(batch)]
-            self.forwarder.enqueue_events(stored)
-
-    def _store_events(self, events: Sequence[Event]) -> list[Event]:
-        try:
-            stored = list(map(self._sign_event, events))
-            self._append_expecting_head(stored)
-        except Invalid:  # an agent may send anything; replace only what the log rejects
-            stored = [self._sign_event(self._replace_if_rejected(event)) for event in events]
-            self._append_expecting_head(stored)
-        return stored
-
-    def _replace_if_rejected(self, event: Event) -> Event:
-        try:
-            self.log.admit(event)
-        except Invalid as error:
-            return make_rejected_event(event, str(error))
-        return event
-
-    async def _ensure_lease(self) -> None:
-        if self.lease_holder is not None:
-            await self.lease_holder.ensure_held()
-
-    def _sign_event(self, event: Event) -> Event:
-        stamped = event if event.at is not None else msgspec.structs.replace(event, at=self.now())
-        key = self._keys.get(event.goal or "")
-        return stamped if key is None else key.sign_event(stamped, admit=self.log.admit)

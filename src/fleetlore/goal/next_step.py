@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple, TypeAlias, get_args
+from typing import NamedTuple, TypeAlias
 
+from fleetlore.events.budget_axes import list_axes
 from fleetlore.events.driver_types import (
     Age,
     AttemptOutcome,
@@ -21,7 +22,8 @@ from fleetlore.events.driver_types import (
     TokenPressure,
 )
 from fleetlore.events.goal_plan import Compaction, Plan
-from fleetlore.views.goal_state import GoalState, exhausted_budget
+from fleetlore.kernel.budget import find_exhausted
+from fleetlore.views.goal_state import GoalState, list_budgets
 
 # --- Circuit breaker for compaction and memory extraction
 
@@ -219,17 +221,19 @@ def escalate_crashes(goal: GoalState) -> Escalate:
 
 def find_exhausted_axis(goal: GoalState, now: datetime, *, parents: Sequence[GoalState] = ()) -> BudgetAxis | None:
     """The budget that is spent, of the goal or of one of its parents, or `None`."""
-    return next((axis for each in (goal, *parents) if (axis := exhausted_budget(each, now))), None)
+    return next((use.axis for each in (goal, *parents) if (use := find_exhausted(list_budgets(each, now)))), None)
 
 
 def parse_budget_axis(name: str) -> BudgetAxis | None:
     """The budget with that name, or `None`."""
-    return next((axis for axis in get_args(BudgetAxis) if axis == name), None)
+    return next((row.spent_as for row in list_axes("goal") if row.spent_as == name), None)
 
 
 def _should_end_at_once(end: AttemptOutcome) -> bool:
     """A cancelled goal ends without delay, and a spent budget leaves nothing for memories."""
-    return isinstance(end, Cancelled) or (isinstance(end, BudgetSpent) and end.axis in ("tokens", "usd", "wall_time"))
+    if isinstance(end, BudgetSpent):
+        return any(row.is_lasting_resource and row.spent_as == end.axis for row in list_axes("goal"))
+    return isinstance(end, Cancelled)
 
 
 def _should_extract_memories(goal: GoalState, plan: Plan) -> bool:

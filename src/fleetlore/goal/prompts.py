@@ -25,15 +25,15 @@ HIGH_PRIORITY, LOW_PRIORITY = 20, 10
 """When a prompt is too long, low priority is left out first."""
 
 ENDING_INSTRUCTIONS = (
-    "Work in this folder until every criterion holds; check them yourself before you stop. You are done when you stop: then they are "
-    "checked by somebody else, and whatever fails comes back to you with what was seen. The files that check you are put back before that. "
-    "If nothing can be done before some time has passed, let your last words be only this JSON: "
-    '{"sleep_ms": 60000, "reason": "why"}. If a person has to decide, stop and say so in one sentence.'
+    "Work in this folder until every criterion is met. Check the criteria yourself before you stop. After you stop, they are checked "
+    "independently, and you get the output of those that fail. The files used for the checks are restored first. "
+    "If you must wait before you can continue, reply with only this JSON: "
+    '{"sleep_ms": 60000, "reason": "why"}. If a person has to decide something, stop and say so in one sentence.'
 )
 SUMMARY_INSTRUCTIONS = (
-    "Do not work on now, and use no tool. Write down, for yourself after you have forgotten everything of this talk: what the goal is and "
-    "how far it has come; what was tried, what worked and what did not; which files matter and what was changed in them; what is to be "
-    "done next, step by step. Plain words, at most 1,000 of them, nothing else."
+    "Do not continue the work now, and do not use tools. Write a summary for yourself, because this conversation will be cleared: the goal "
+    "and its progress; what you tried, what worked and what did not; which files matter and what you changed in them; the next "
+    "steps. Plain text, at most 1,000 words, nothing else."
 )
 
 
@@ -42,7 +42,7 @@ def build_goal_prompt(goal: GoalState, attempt: OpenAttempt, *, is_fresh: bool, 
     turn = PromptTurn(
         agent=goal.agent,
         role="driver",
-        persona=f"You are {text_safety.sanitize_name(goal.agent)}, and pursue one goal to its end, turn after turn.",
+        persona=f"You are {text_safety.sanitize_name(goal.agent)}, and you work on one goal, turn by turn, until it is done.",
         number=attempt.turn,
         memory_text=memory or None,
         goal=goal.description,
@@ -69,12 +69,12 @@ def _work_blocks(goal: GoalState, attempt: OpenAttempt, *, is_fresh: bool, memor
         *memory_blocks,
         lambda _: _history_part(goal, diff),
         *feedback,
-        lambda _: PromptPart(name="ending", heading="How this ends", body=ENDING_INSTRUCTIONS, priority=NEVER_DROPPED),
+        lambda _: PromptPart(name="ending", heading="How to finish", body=ENDING_INSTRUCTIONS, priority=NEVER_DROPPED),
     ]
 
 
 def _goal_part(goal: GoalState) -> PromptPart:
-    return PromptPart(name="goal", heading="The goal", body=text_safety.sanitize_text(goal.description), priority=NEVER_DROPPED)
+    return PromptPart(name="goal", heading="Goal", body=text_safety.sanitize_text(goal.description), priority=NEVER_DROPPED)
 
 
 def _criteria_part(goal: Goal | None) -> PromptPart | None:
@@ -82,7 +82,7 @@ def _criteria_part(goal: Goal | None) -> PromptPart | None:
     lines = _numbered_lines(criteria, MAX_LINE_CHARS)
     if sum(len(line.encode()) for line in lines) > MAX_CRITERIA_BYTES:  # criteria are never left out, so they must fit
         lines = _numbered_lines(criteria, MAX_CRITERIA_BYTES // 4 // len(lines))
-    return PromptPart(name="criteria", heading="When it is reached", body="\n".join(lines), priority=NEVER_DROPPED) if lines else None
+    return PromptPart(name="criteria", heading="Acceptance criteria", body="\n".join(lines), priority=NEVER_DROPPED) if lines else None
 
 
 def _numbered_lines(criteria: Sequence[Criterion], max_chars: int) -> list[str]:
@@ -94,11 +94,11 @@ def _numbered_lines(criteria: Sequence[Criterion], max_chars: int) -> list[str]:
 def _describe_criterion(criterion: Criterion) -> str:
     match criterion:
         case ShellCommand():
-            expected = f" ends with {criterion.expected_exit or 0}"
-            matching = f", and prints what matches {criterion.stdout_must_match!r}" if criterion.stdout_must_match else ""
+            expected = f" exits with {criterion.expected_exit or 0}"
+            matching = f" and its output matches {criterion.stdout_must_match!r}" if criterion.stdout_must_match else ""
             return f"`{criterion.command}`{expected}{matching}"
         case FileMatches():
-            return f"the file {criterion.path} holds what matches {criterion.regex!r}"
+            return f"the file {criterion.path} matches {criterion.regex!r}"
         case Custom():
             return f"the check “{criterion.name}” passes"
     return criterion.criterion_text
@@ -111,16 +111,14 @@ def _history_part(goal: GoalState, diff: str) -> PromptPart | None:
     text = "\n".join(filter(None, (goal.summary, *(text_safety.sanitize_line(line, MAX_LINE_CHARS) for line in lines), diff)))
     if not text:
         return None
-    return PromptPart(name="so_far", heading="What was done so far", body=text_safety.quote_record(text, 16_000), priority=LOW_PRIORITY)
+    return PromptPart(name="so_far", heading="Progress so far", body=text_safety.quote_record(text, 16_000), priority=LOW_PRIORITY)
 
 
 def _interruption_part(goal: GoalState) -> PromptPart | None:
     if not goal.is_interrupted:
         return None
-    body = (
-        "Your last turn was cut short, by no fault of yours. Look at what is in the folder before you go on: some of it may be half done."
-    )
-    return PromptPart(name="interrupted", heading="Before you go on", body=body, priority=HIGH_PRIORITY)
+    body = "Your last turn was interrupted, not by you. Check the files before you continue: some edits may be incomplete."
+    return PromptPart(name="interrupted", heading="Interrupted turn", body=body, priority=HIGH_PRIORITY)
 
 
 def _failures_part(goal: GoalState) -> PromptPart | None:
@@ -137,10 +135,10 @@ def _failures_part(goal: GoalState) -> PromptPart | None:
             lines.append(text_safety.quote_record(failure.evidence[-max_chars:], max_chars))
     if goal.put_back:
         names = ", ".join(text_safety.sanitize_line(name, MAX_LINE_CHARS) for name in goal.put_back)
-        lines.append(f"These files check you and were put back as they were, so leave them alone: {names}")
-    body = "The criteria were checked after your last turn, and these do not hold:\n" + "\n".join(lines)
+        lines.append(f"These files are used for the checks and were restored; do not change them: {names}")
+    body = "The criteria were checked after your last turn. These are not met:\n" + "\n".join(lines)
     return PromptPart(
-        name="failures", heading="What does not hold yet", body=body, events=(goal.checked,) if goal.checked else (), priority=HIGH_PRIORITY
+        name="failures", heading="Criteria not met", body=body, events=(goal.checked,) if goal.checked else (), priority=HIGH_PRIORITY
     )
 
 
@@ -153,7 +151,7 @@ def _messages_part(attempt: OpenAttempt) -> PromptPart | None:
         lines.append(f"- {text_safety.sanitize_name(message.by)}: {text}")
     return PromptPart(
         name="messages",
-        heading="A person says",
+        heading="Messages from people",
         body="\n".join(lines),
         events=tuple(each.id for each in attempt.messages),
         priority=HIGH_PRIORITY,
@@ -161,9 +159,9 @@ def _messages_part(attempt: OpenAttempt) -> PromptPart | None:
 
 
 def _continue_part(goal: GoalState) -> PromptPart:
-    body = f"Go on with the goal, which is unchanged: {text_safety.sanitize_line(goal.description, MAX_LINE_CHARS)}"
+    body = f"Continue with the goal, which is unchanged: {text_safety.sanitize_line(goal.description, MAX_LINE_CHARS)}"
     return PromptPart(name="go_on", heading="Now", body=body, priority=NEVER_DROPPED)
 
 
 def _summary_part() -> PromptPart:
-    return PromptPart(name="summary", heading="Where things stand", body=SUMMARY_INSTRUCTIONS, priority=NEVER_DROPPED)
+    return PromptPart(name="summary", heading="Summary", body=SUMMARY_INSTRUCTIONS, priority=NEVER_DROPPED)

@@ -7,9 +7,9 @@ can pass stubs.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from fleetlore.events.driver_types import Goal, Verdict
 from fleetlore.events.envelope import Event
@@ -22,6 +22,9 @@ from fleetlore.views.goal_state import GoalState
 from fleetlore.views.prices import PICO, Prices, TokenCounts
 
 MAX_MEMORY_CHARS = 6_000
+
+RunBlocking: TypeAlias = Callable[..., Awaitable[Any]]
+"""Runs a function that blocks and returns its result: `asyncio.to_thread`, unless a simulation replaces it."""
 
 
 class SavedCheckpoint(Protocol):

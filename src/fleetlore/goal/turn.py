@@ -6,23 +6,25 @@ The driver creates one `TurnRunner` per turn.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 
 from msgspec.structs import replace
 
 from fleetlore.errors import LogError
+from fleetlore.events.budget_axes import BudgetUse, count_event, list_axes, list_uses
 from fleetlore.events.driver_types import BudgetAxis
 from fleetlore.events.envelope import Event
 from fleetlore.goal.journal import GoalJournal
 from fleetlore.goal.resources import GoalResources
+from fleetlore.kernel.budget import is_exhausted, remaining_amount
 from fleetlore.process.shield import wait_uncancelled
 from fleetlore.programs.harness import Ended, Heard, Order, RemainingBudget, TurnOutcome
-from fleetlore.views.goal_state import GoalState, GoalUsage, elapsed_seconds, unreported_usage, used_tokens, used_usd
+from fleetlore.views.goal_state import GoalState, add_usage, current_usage, unreported_usage
 
 FLUSH_SECONDS = 0.25
-MAX_QUEUED_EVENTS = 100
+MAX_RECORDED_EVENTS = 100
 SIDE_EFFECT_KINDS = frozenset(("model.called", "tool.called", "goal.tool_effect"))
 """Events that are stored before an agent in this process continues."""
 LOG_CHECK_SECONDS = 1.0
@@ -38,18 +40,20 @@ class TurnRunner:
         self._journal, self._resources, self._harness, self._order, self._session = journal, resources, resources.harness, order, session
         self._usd = 0.0
         self._reported_tokens, self._reported_usd, self._reported_at = 0, 0.0, 0.0
+        spent, below = journal.state.spent.others, journal.state.below.others
+        self._own_others = {name: used - below.get(name, 0) for name, used in spent.items()}
         self._task: asyncio.Task[Ended] | None = None
         self._cancelled_as: TurnOutcome | None = None
         self._progress = Heard()
-        self._log_checked_at = asyncio.get_running_loop().time()
+        self._log_checked_at = journal.ticks()
         self._is_in_process = resources.harness.name == "mind"
 
     async def run(self) -> Ended:
         """Run the turn to its end. On cancellation, the agent is stopped first."""
         if self._journal.state.cancel is not None:  # cancelled before it started
             return self.partial_result()
-        self._task = asyncio.create_task(self._harness.take_turn(self._order, self._on_progress))
-        flush_task = asyncio.create_task(self._flush_periodically())
+        self._task = self._journal.spawn(self._harness.take_turn(self._order, self._on_progress))
+        flush_task = self._journal.spawn(self._flush_periodically())
         try:
             # The first cancellation lets the harness end the agent in its own way; a second one hurries it.
             await wait_uncancelled(self._task, self._task.cancel)
@@ -90,9 +94,11 @@ class TurnRunner:
         journal = self._journal
         events = [journal.event_factory.assign_to_goal(event) for event in progress.events if _is_agent_event(event)]
         self._usd += sum(self._resources.reply_cost(event) for event in events if event.kind == "model.replied")
+        for event in events:
+            count_event(self._own_others, event, "goal")
         self._update_progress(progress)
-        queued_count = journal.enqueue_events([*self._session_and_process_events(progress), *events, *self._report_to_parents()])
-        is_due = progress.process is not None or queued_count >= MAX_QUEUED_EVENTS
+        journal.record([*self._session_and_process_events(progress), *events, *self._report_to_parents()])
+        is_due = progress.process is not None or journal.recorded_count >= MAX_RECORDED_EVENTS
         if is_due or (self._is_in_process and any(event.kind in SIDE_EFFECT_KINDS for event in progress.events)):
             await journal.flush()
         return self._cancelled_as or await self._check_budget()
@@ -123,7 +129,7 @@ class TurnRunner:
 
     def _report_to_parents(self) -> list[Event]:
         """Report usage during the turn, so that sibling goals with a shared budget see it."""
-        journal, progress, now = self._journal, self._progress, asyncio.get_running_loop().time()
+        journal, progress, now = self._journal, self._progress, self._journal.ticks()
         tokens, usd = progress.tokens - self._reported_tokens, (progress.usd or 0.0) - self._reported_usd
         is_due = self._is_in_process or now - self._reported_at >= LOG_CHECK_SECONDS
         if not journal.parents or not is_due or (tokens <= 0 and usd <= 0):
@@ -138,13 +144,13 @@ class TurnRunner:
         The log is read before stopping, and at least every `LOG_CHECK_SECONDS`: a person may have raised the budget or
         cancelled the goal, or a sibling may have spent from a shared one.
         """
-        now = asyncio.get_running_loop().time()
+        now = self._journal.ticks()
         reason = self.find_stop_reason()
         if reason is None and now - self._log_checked_at < LOG_CHECK_SECONDS:
             return None
         self._log_checked_at = now
         with suppress(LogError):  # the next write reports it
-            await self._journal.read_new_events()
+            await self._journal.catch_up()
         return self.find_stop_reason()
 
     def find_stop_reason(self) -> TurnOutcome | None:
@@ -153,13 +159,12 @@ class TurnRunner:
         if journal.state.cancel is not None:
             return "stopped"
         now = journal.current_time()
-        return (
-            "over_budget" if find_exceeded_axis([journal.state, *journal.parents], self._progress.tokens, self._progress.usd, now) else None
-        )
+        goals, progress = [journal.state, *journal.parents], self._progress
+        return "over_budget" if find_exceeded_axis(goals, progress.tokens, progress.usd, now, self._own_others) else None
 
     async def _flush_periodically(self) -> None:
         while True:
-            await asyncio.sleep(FLUSH_SECONDS)
+            await self._journal.sleep(FLUSH_SECONDS)
             with suppress(LogError):  # the next write reports it
                 await self._journal.flush()
 
@@ -168,34 +173,42 @@ def _is_agent_event(event: Event) -> bool:
     return event.kind == "goal.tool_effect" or not event.kind.startswith(RESERVED_PREFIXES)
 
 
-def find_exceeded_axis(goals: Sequence[GoalState], tokens: int, usd: float | None, now: datetime) -> BudgetAxis | None:
-    """The budget that is exceeded by `tokens` and `usd` of the open turn. `goals` is a goal followed by its parents."""
-    for goal, used in zip(goals, _spent_with_turn(goals, tokens, usd or 0.0), strict=True):
-        if used.tokens >= goal.limits.tokens:
-            return "tokens"
-        if goal.limits.usd is not None and used.usd >= goal.limits.usd:
-            return "usd"
-        if elapsed_seconds(goal, now) >= goal.limits.seconds:
-            return "wall_time"
-        if goal.spent.denies >= goal.limits.denies:
-            return "consecutive_denies"
-    return None
+def find_exceeded_axis(
+    goals: Sequence[GoalState], tokens: int, usd: float | None, now: datetime, own_others: Mapping[str, float] | None = None
+) -> BudgetAxis | None:
+    """The budget that is exceeded by `tokens` and `usd` of the open turn. `goals` is a goal followed by its parents.
+
+    `own_others` is what the goal itself used of axes that are counted from events, if that is more than the log says.
+    """
+    return next(iter(list_exceeded_axes(goals, tokens, usd, now, own_others)), None)
 
 
-def _spent_with_turn(goals: Sequence[GoalState], tokens: int, usd: float) -> list[GoalUsage]:
-    """Usage of a goal and its parents, including the open turn."""
+def list_exceeded_axes(
+    goals: Sequence[GoalState], tokens: int, usd: float | None, now: datetime, own_others: Mapping[str, float] | None = None
+) -> list[BudgetAxis]:
+    """Like `find_exceeded_axis`, but all of them."""
+    own, *parents = goals
+    if own_others:
+        below = own.below.others
+        others = {name: max(own.spent.others.get(name, 0), used + below.get(name, 0)) for name, used in own_others.items()}
+        own = replace(own, spent=replace(own.spent, others=own.spent.others | others))
+    return [use.axis for uses in _uses_with_turn([own, *parents], tokens, usd or 0.0, now) for use in uses if is_exhausted(use)]
+
+
+def _uses_with_turn(goals: Sequence[GoalState], tokens: int, usd: float, now: datetime) -> list[list[BudgetUse]]:
+    """For a goal and each of its parents: the use of each budget that grows within a turn, including the open turn."""
     own, *parents = goals
     unreported = unreported_usage(own, tokens=tokens, usd=usd)
-    own_usage = GoalUsage(tokens=own.spent.tokens + tokens, usd=own.spent.usd + usd)
-    return [own_usage, *(GoalUsage(tokens=used_tokens(goal) + unreported.tokens, usd=used_usd(goal) + unreported.usd) for goal in parents)]
+    own_usage = replace(current_usage(own, now), tokens=own.spent.tokens + tokens, usd=own.spent.usd + usd)
+    rows = [row for row in list_axes("goal") if row.grows_in_turn]
+    return [
+        list_uses(rows, own_usage, own.limits),
+        *(list_uses(rows, add_usage(current_usage(goal, now), unreported), goal.limits) for goal in parents),
+    ]
 
 
 def remaining_budget(goals: Sequence[GoalState], now: datetime) -> RemainingBudget:
     """What a turn may still spend. `goals` is a goal followed by its parents."""
-    usage_by_goal = list(zip(goals, _spent_with_turn(goals, 0, 0.0), strict=True))
-    usd = [goal.limits.usd - usage.usd for goal, usage in usage_by_goal if goal.limits.usd is not None]
-    return RemainingBudget(
-        tokens=max(0, min(goal.limits.tokens - usage.tokens for goal, usage in usage_by_goal)),
-        usd=max(0.0, min(usd)) if usd else None,
-        seconds=max(1.0, min(goal.limits.seconds - elapsed_seconds(goal, now) for goal in goals)),
-    )
+    uses = [use for uses in _uses_with_turn(goals, 0, 0.0, now) for use in uses]
+    tokens, usd, seconds = (remaining_amount(use for use in uses if use.axis == axis) for axis in ("tokens", "usd", "wall_time"))
+    return RemainingBudget(tokens=None if tokens is None else int(tokens), usd=usd, seconds=None if seconds is None else max(1.0, seconds))

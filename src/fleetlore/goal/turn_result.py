@@ -252,10 +252,14 @@ def report_to_parents(
 ) -> list[Event]:
     """Usage that parent goals have to count, too: that of the open turn, and that of judges and memory."""
     unreported = unreported_usage(goal, tokens=tokens, usd=usd)
-    if turns == 0 and unreported.tokens <= 0 and unreported.usd <= 0:
+    if turns == 0 and unreported.tokens <= 0 and unreported.usd <= 0 and not any(unreported.others.values()):
         return []
     return factory.spent_by_child(
-        [parent.id for parent in parents], turns=turns, tokens=max(0, unreported.tokens), usd=max(0.0, round(unreported.usd, 9))
+        [parent.id for parent in parents],
+        turns=turns,
+        tokens=max(0, unreported.tokens),
+        usd=max(0.0, round(unreported.usd, 9)),
+        others=unreported.others,
     )
 
 

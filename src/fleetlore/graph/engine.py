@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fleetlore.graph.edges import EdgePath, EdgePlan
@@ -140,8 +139,9 @@ class GraphRun:
 
     async def _run_recorded_step(self, role: str, ready: list[str]) -> None:
         """Run a step and report it to the host."""
-        host, started_at = self._host, perf_counter()
+        host = self._host
         assert host is not None
+        started_at = host.ticks()
         step = Step(self._nodes[role], self._turn, self._inputs[role], host)
         wait = host.on_step_started(step, self._previous_steps.get(role))
         if wait is not None:
@@ -151,14 +151,14 @@ class GraphRun:
             paths = self._plan.outgoing_paths[role]
             followed = self._select_paths(paths, output)
         except Exception as error:  # as above
-            host.on_step_failed(step, error, perf_counter() - started_at)
+            host.on_step_failed(step, error, host.ticks() - started_at)
             raise NodeError(role, error) from error
         except asyncio.CancelledError as error:
-            host.on_step_failed(step, error, perf_counter() - started_at)
+            host.on_step_failed(step, error, host.ticks() - started_at)
             if not _is_being_cancelled():  # raised by the node itself: it must not look like the end of the session
                 raise NodeError(role, error) from error
             raise
-        wait = host.on_step_finished(step, output, [path.target for path in followed], perf_counter() - started_at)
+        wait = host.on_step_finished(step, output, [path.target for path in followed], host.ticks() - started_at)
         if wait is not None:
             await wait
         self._carry_output(paths, followed, output, step, ready)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from time import perf_counter
 from typing import Any
 
 import msgspec
@@ -36,20 +35,20 @@ class ToolCard:
 @asynccontextmanager
 async def show_tool_card(step: Step, call: ModelToolCall) -> AsyncIterator[ToolCard]:
     """Show a card while the block runs; it ends with the result, also on errors."""
-    card, started_at, ok = ToolCard(), perf_counter(), False
+    card, started_at, ok = ToolCard(), step.host.ticks(), False
     step.send_hud_event("process_started", call_id=call.id, tool=call.name)
     try:
         yield card
         ok = True
     finally:
-        duration_ms = round((perf_counter() - started_at) * 1000, 3)
+        duration_ms = round((step.host.ticks() - started_at) * 1000, 3)
         step.send_hud_event("process_finished", call_id=call.id, tool=call.name, ok=ok, detail=card.detail, duration_ms=duration_ms)
 
 
 async def query_database(step: Step, call: ModelToolCall) -> tuple[UiControl, str]:
     """The table, and its description for the model. Raises `ToolFailure`."""
     from fleetlore.graph.tools.database import parse_database_address
-    from fleetlore.graph.tools.query_db import outline, query
+    from fleetlore.graph.tools.query_db import read_outline, run_query
 
     name = str(call.arguments.get("database"))
     if name not in step.host.tools.databases:
@@ -57,7 +56,7 @@ async def query_database(step: Step, call: ModelToolCall) -> tuple[UiControl, st
     async with show_tool_card(step, call) as card:
         try:
             database, sql = parse_database_address(name, step.host.tools.databases[name]), str(call.arguments.get("query", "")).strip()
-            table = await (query(database, sql) if sql else outline(database))
+            table = await (run_query(database, sql) if sql else read_outline(database))
         except FleetloreError as error:
             card.detail = "refused, or failed"
             raise ToolFailure(str(error)) from error

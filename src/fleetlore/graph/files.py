@@ -41,33 +41,33 @@ class _EdgeTable(Struct, kw_only=True, rename={"source": "from"}):
     after: bool = False
 
 
-def shipped() -> tuple[str, ...]:
+def list_shipped_graphs() -> tuple[str, ...]:
     """Names of the graphs shipped with Fleetlore."""
     return tuple(sorted(entry.name.removesuffix(".toml") for entry in _SHIPPED_GRAPHS.iterdir() if entry.name.endswith(".toml")))
 
 
-def load(place: str, *, folder: str | None = None) -> Graph:
+def load_graph(place: str, *, folder: str | None = None) -> Graph:
     """Load a graph by name (shipped, or in `folder`) or by the path of its file; raises `Invalid`."""
-    if (named := find(place, folder=folder)) is not None:
+    if (named := find_graph(place, folder=folder)) is not None:
         return named
     path = Path(place).expanduser()
     if path.suffix not in GRAPH_SUFFIXES:
-        known = ", ".join(names(folder))
+        known = ", ".join(list_graphs(folder))
         raise Invalid(f"no graph is called {place!r}; known are {known}; or name a file, as in ./my.toml")
     return _read_file(path)
 
 
-def find(name: str, *, folder: str | None = None) -> Graph | None:
+def find_graph(name: str, *, folder: str | None = None) -> Graph | None:
     """Find a graph by name only, never by path, because browsers may ask for any name. `None` if there is none."""
-    if name in shipped():
+    if name in list_shipped_graphs():
         return from_text((_SHIPPED_GRAPHS / f"{name}.toml").read_text(encoding="utf-8"), f"{name}.toml")
     path = next((path for path in _list_own_files(folder) if path.stem == name), None)
     return None if path is None else msgspec.structs.replace(_read_file(path), name=name)  # sessions store this name
 
 
-def names(folder: str | None = None) -> tuple[str, ...]:
+def list_graphs(folder: str | None = None) -> tuple[str, ...]:
     """Names of all graphs, shipped and in `folder`."""
-    return tuple(dict.fromkeys((*shipped(), *(path.stem for path in _list_own_files(folder)))))
+    return tuple(dict.fromkeys((*list_shipped_graphs(), *(path.stem for path in _list_own_files(folder)))))
 
 
 def _list_own_files(folder: str | None) -> Iterator[Path]:
@@ -148,4 +148,4 @@ def _as_tuple(value: str | tuple[str, ...]) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else value
 
 
-__all__ = ["Edge", "find", "from_data", "from_text", "load", "names", "shipped"]
+__all__ = ["Edge", "find_graph", "from_data", "from_text", "list_graphs", "list_shipped_graphs", "load_graph"]

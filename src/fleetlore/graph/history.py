@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from fleetlore.models.base import ChatMessage
-from fleetlore.prompts.tokens import estimate
+from fleetlore.prompts.tokens import estimate_tokens
 
 if TYPE_CHECKING:
     from fleetlore.views.conversation_state import Conversation, Entry
@@ -20,7 +20,7 @@ def select_recent_entries(history: Sequence[Entry], tokens: int) -> list[Entry]:
     """The newest entries that fit into `tokens`; they start with a user message, or there are none."""
     remaining, first = tokens, len(history)
     for index in range(len(history) - 1, -1, -1):
-        remaining -= estimate(history[index].text[:MAX_ENTRY_LENGTH])
+        remaining -= estimate_tokens(history[index].text[:MAX_ENTRY_LENGTH])
         if remaining < 0:
             break
         if history[index].role == "user":

@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fleetlore import clock
 from fleetlore.events.envelope import Event
-from fleetlore.kernel.journal import Journal
+from fleetlore.kernel.journal import Journal, JournalDecision
 from fleetlore.log.async_recorder import Recorder
 from fleetlore.log.base import Expect
 from fleetlore.views.conversation_state import Conversation
-from fleetlore.views.conversations import apply_to_session
+from fleetlore.views.conversations import apply_to_session, is_session_start
 
 DURABLE_KINDS = frozenset(("model.called", "tool.called", "process.started"))
 """Kinds that are stored before the action they announce."""
 
 
 class _SessionFold:
-    """Continues the fold of one session."""
+    """Folds one session, and knows whether the run with its id is one."""
 
-    def __init__(self, session: Conversation) -> None:
-        self._session = session
+    def __init__(self, id: str) -> None:
+        self._id = id
+        self.is_started = self.is_other_run = False
 
     def initial(self) -> Conversation:
-        return self._session
+        return Conversation(id=self._id)
 
     def apply(self, state: Conversation, event: Event) -> Conversation:
+        if not self.is_started:
+            self.is_started, self.is_other_run = True, not is_session_start(event)
         apply_to_session(state, event)
         return state
 
@@ -34,20 +36,36 @@ class _SessionFold:
 class SessionJournal(Journal[Conversation]):
     """One session and its connection to the log."""
 
-    def __init__(
-        self, log: Recorder, session: Conversation, *, now: clock.Clock = clock.now, new_id: Callable[[], str] = clock.uuid7
-    ) -> None:
-        super().__init__(log, _SessionFold(session), scopes=(f"run:{session.id}",), flushes_soon=True, now=now, new_id=new_id)
-        self.session = session
+    def __init__(self, log: Recorder, id: str, **options: Any) -> None:
+        self._session_fold = _SessionFold(id)
+        super().__init__(log, self._session_fold, scopes=(f"run:{id}",), flushes_soon=True, **options)
         self.storage_error: Exception | None = None
         """The first error of storing events that were applied already. The session must then be read again."""
 
+    @property
+    def session(self) -> Conversation:
+        """The conversation, as far as it was read and recorded."""
+        return self.state
+
+    @property
+    def is_other_run(self) -> bool:
+        """Whether the id belongs to a run that is no session of a graph."""
+        return self._session_fold.is_other_run
+
+    async def load_or_start(self, started: Event) -> None:
+        """Read the session; store this event if it has none yet. If another process starts it first, use that one."""
+
+        def decide(_: Conversation) -> JournalDecision[None]:
+            return JournalDecision(() if self._session_fold.is_started else (started,), guard=f"run:{started.run}")
+
+        self.apply_events((await self.decide(decide)).events)
+
     def note(self, kind: str, data: Mapping[str, Any], **envelope: Any) -> str:
         """Record an event of the session without waiting; returns its id."""
-        id: str = envelope.pop("id", None) or self._new_id()
+        id: str = envelope.pop("id", None) or self.new_id()
         event = Event(
             id=id,
-            at=self._now(),
+            at=self.now(),
             kind=kind,
             agent=self.session.agent,
             run=self.session.id,

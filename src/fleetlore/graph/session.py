@@ -9,12 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
-from fleetlore import clock
 from fleetlore.errors import Closed, FleetloreError, Invalid
 from fleetlore.graph import controls
 from fleetlore.graph.engine import Engine, NodeError
@@ -50,7 +48,7 @@ class GraphTurnResult(NamedTuple):
 
 
 class SessionContext:
-    """What all sessions of a log share: models, settings, graphs, clock."""
+    """What all sessions of a log share: models, settings, graphs."""
 
     def __init__(
         self,
@@ -60,10 +58,8 @@ class SessionContext:
         get_engine: Callable[[str], Engine],
         reload_engine: Callable[[str], Engine],
         reload_journal: Callable[[str], Awaitable[SessionJournal]],
-        now: clock.Clock,
-        sleep: Callable[[float], Awaitable[object]],
     ) -> None:
-        self.models, self.settings, self.now, self.sleep = models, settings, now, sleep
+        self.models, self.settings = models, settings
         self.get_engine, self.reload_engine, self.reload_journal = get_engine, reload_engine, reload_journal
 
 
@@ -88,7 +84,7 @@ class Session:
             task.cancel()
         self._engine, self._tools = engine, Toolbox(engine.graph, self._context.settings)
         watchers = [node for node in engine.nodes.values() if has_watcher(node)]
-        self._watcher_tasks = [asyncio.ensure_future(_run_watcher(node, self)) for node in watchers]
+        self._watcher_tasks = [self._journal.spawn(_run_watcher(node, self)) for node in watchers]
 
     @property
     def graph(self) -> Graph:
@@ -167,7 +163,7 @@ class Session:
             task.cancel()
         await asyncio.gather(*self._running_turns, *self._watcher_tasks, return_exceptions=True)
         if after_reply := list(self._after_reply_tasks):
-            await asyncio.wait(after_reply, timeout=CLOSE_SECONDS)
+            await self._journal.wait_at_most(asyncio.wait(after_reply), CLOSE_SECONDS)
             for task in after_reply:
                 task.cancel()
             await asyncio.gather(*after_reply, return_exceptions=True)
@@ -202,11 +198,11 @@ class Session:
     def seconds_since_activity(self) -> float:
         """Seconds since the user last did something."""
         active_at = self.session.active_at
-        return 0.0 if active_at is None else max(0.0, (self._context.now() - active_at).total_seconds())
+        return 0.0 if active_at is None else max(0.0, (self._journal.now() - active_at).total_seconds())
 
     async def sleep(self, seconds: float) -> None:
         """Sleep on the session's clock."""
-        await self._context.sleep(seconds)
+        await self._journal.sleep(seconds)
 
     def note(self, kind: str, data: Mapping[str, Any], **envelope: Any) -> str:
         """Record an event without waiting."""
@@ -219,7 +215,7 @@ class Session:
         if self._is_closed:
             coroutine.close()
         self._check_open()
-        task = asyncio.ensure_future(coroutine)
+        task = self._journal.spawn(coroutine)
         self._running_turns.add(task)
         task.add_done_callback(self._running_turns.discard)
         try:
@@ -235,7 +231,7 @@ class Session:
 
     async def _take_turn(self, user_input: _UserInput) -> GraphTurnResult:
         async with self._lock:
-            started_at = perf_counter()
+            started_at = self._journal.ticks()
             try:
                 await self._prepare_turn(wait=user_input.action is None)
                 host, outputs, turn = await self._run_turn(user_input, started_at)
@@ -247,7 +243,7 @@ class Session:
                 return GraphTurnResult(self.session.turn, message)
             self.send({"type": "done"})
             if self._engine.has_after_reply:
-                self._after_reply_task = asyncio.ensure_future(
+                self._after_reply_task = self._journal.spawn(
                     self._run_after_reply(self._engine, turn, outputs, host, self._after_reply_task)
                 )
                 self._after_reply_tasks.add(self._after_reply_task)
@@ -279,7 +275,7 @@ class Session:
         host = TurnHost(self._engine, self._journal, self._tools, self._context.models, self.send, turn.number, cause)
         outputs = await self._engine.run(turn, host)
         self._note_reply(turn, outputs, host)
-        duration_ms = round((perf_counter() - started_at) * 1000, 3)
+        duration_ms = round((self._journal.ticks() - started_at) * 1000, 3)
         self._journal.note("session.turn_ended", {"reason": "done", "turn": turn.number, "duration_ms": duration_ms}, cause=cause)
         await self._journal.flush()
         return host, outputs, turn
@@ -321,7 +317,7 @@ class Session:
         """Record the end of the turn; `error` and `done` are sent even if that fails."""
         try:
             if self.session.open is not None:
-                duration_ms = round((perf_counter() - started_at) * 1000, 3)
+                duration_ms = round((self._journal.ticks() - started_at) * 1000, 3)
                 data = {"reason": reason, "turn": self.session.turn, "duration_ms": duration_ms}
                 self._journal.note("session.turn_ended", data, cause=self.session.open, text=message)
                 await self._journal.flush()

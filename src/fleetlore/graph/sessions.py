@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from types import TracebackType
+from typing import Any
 from weakref import WeakValueDictionary
 
 from fleetlore import clock
-from fleetlore.errors import Conflict, Invalid
+from fleetlore.errors import Invalid
 from fleetlore.events.envelope import Event
 from fleetlore.events.names import is_name
 from fleetlore.graph import files
@@ -22,12 +23,11 @@ from fleetlore.graph.scripted import SCRIPTED_ADDRESS, create_scripted_model
 from fleetlore.graph.session import Session, SessionContext
 from fleetlore.graph.settings import GraphSettings
 from fleetlore.graph.step_runner import DEFAULT_PROFILE
+from fleetlore.kernel import tasks
 from fleetlore.log.async_recorder import Recorder
-from fleetlore.log.base import Expect
 from fleetlore.models.base import Model
 from fleetlore.models.open import open_model
-from fleetlore.views.conversation_state import Conversation
-from fleetlore.views.conversations import GRAPH_PROGRAM, apply_to_session, is_session_start
+from fleetlore.views.conversations import GRAPH_PROGRAM
 
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -55,9 +55,13 @@ class SessionManager:
         registry: Registry = REGISTRY,
         graphs: Iterable[Graph] = (),
         now: clock.Clock = clock.now,
-        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        ticks: Callable[[], float] = clock.ticks,
+        sleep: tasks.Sleep = tasks.sleep,
+        spawn: tasks.Spawn = tasks.spawn,
+        new_id: Callable[[], str] = clock.uuid7,
     ) -> None:
-        self._log, self._settings, self._registry, self._now = log, settings or GraphSettings(), registry, now
+        self._log, self._settings, self._registry, self.new_id = log, settings or GraphSettings(), registry, new_id
+        self._journal_options: dict[str, Any] = {"now": now, "ticks": ticks, "sleep": sleep, "spawn": spawn, "new_id": new_id}
         self._models: dict[str, Model] = dict(models or {})
         self._open_sessions: dict[str, Session] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # each lives while a task opens that session
@@ -69,8 +73,6 @@ class SessionManager:
             get_engine=self._get_engine,
             reload_engine=self._reload_engine,
             reload_journal=self._reload_journal,
-            now=now,
-            sleep=sleep,
         )
 
     async def __aenter__(self) -> SessionManager:
@@ -102,16 +104,12 @@ class SessionManager:
     def list_graphs(self) -> list[Graph]:
         """The valid graphs that a session can switch to, the default first."""
         graphs = []
-        for name in dict.fromkeys((self._settings.default, *self._engines, *files.names(self._settings.folder))):
+        for name in dict.fromkeys((self._settings.default, *self._engines, *files.list_graphs(self._settings.folder))):
             try:
                 graphs.append(self._get_engine(name).graph)
             except Invalid:
                 continue  # `lore graph check` says why
         return graphs
-
-    def new_id(self) -> str:
-        """An id for a new session."""
-        return clock.uuid7()
 
     async def open_session(self, id: str, *, identity: str, channel: str) -> Session:
         """Open a session, or start it if there is none. `NoSuchSession` if it belongs to another identity or is no graph session."""
@@ -134,41 +132,18 @@ class SessionManager:
 
     async def _load_session(self, id: str, identity: str, channel: str) -> Session:
         await self._close_idle_sessions()
-        conversation = await self._fold_session(id)
-        if conversation is None:
-            conversation = await self._start_session(id, identity, channel)
-        if conversation.identity != identity:
+        journal, graph = SessionJournal(self._log, id, **self._journal_options), self._get_engine(self._settings.default).graph
+        data = {"source": "startup", "program": GRAPH_PROGRAM, "person": identity, "channel": channel[:200], "graph": graph.name}
+        await journal.load_or_start(Event(kind="session.started", actor=identity, agent=graph.agent, run=id, data=data))
+        if journal.is_other_run or journal.session.identity != identity:
             raise NoSuchSession(id)
-        self._open_sessions[id] = session = Session(await self._open_journal(conversation), self._context)
+        await self._prepare_journal(journal)
+        self._open_sessions[id] = session = Session(journal, self._context)
         return session
 
-    async def _fold_session(self, id: str) -> Conversation | None:
-        """Fold the session from the log; `None` if the id is unused. `NoSuchSession` if another kind of run has it."""
-        conversation: Conversation | None = None
-        async for event in self._log.read(f"run:{id}"):
-            if conversation is None:
-                if not is_session_start(event):
-                    raise NoSuchSession(id)
-                conversation = Conversation(id=id)
-            apply_to_session(conversation, event)
-        return conversation
-
-    async def _start_session(self, id: str, identity: str, channel: str) -> Conversation:
-        """Start a session; if another process started it first, use that one."""
-        graph = self._get_engine(self._settings.default).graph
-        conversation = Conversation(id=id)
-        data = {"source": "startup", "program": GRAPH_PROGRAM, "person": identity, "channel": channel[:200], "graph": graph.name}
-        event = Event(id=clock.uuid7(), at=self._now(), kind="session.started", actor=identity, agent=graph.agent, run=id, data=data)
-        try:
-            await self._log.append([event], expect=Expect(f"run:{id}", None))
-        except Conflict:
-            return await self._fold_session(id) or conversation
-        apply_to_session(conversation, event)
-        return conversation
-
-    async def _open_journal(self, conversation: Conversation) -> SessionJournal:
-        """Open a journal for the session, and end a turn that a crash interrupted."""
-        journal = SessionJournal(self._log, conversation, now=self._now)
+    async def _prepare_journal(self, journal: SessionJournal) -> None:
+        """End a turn that a crash interrupted, and choose a graph that exists."""
+        conversation = journal.session
         if conversation.graph not in self._engines:
             try:
                 self._get_engine(conversation.graph)
@@ -178,13 +153,13 @@ class SessionManager:
             data = {"reason": "interrupted", "turn": conversation.turn}
             journal.note("session.turn_ended", data, cause=conversation.open, text="the turn was interrupted; send the message again")
             await journal.flush()
-        return journal
 
     async def _reload_journal(self, id: str) -> SessionJournal:
-        conversation = await self._fold_session(id)
-        if conversation is None:
+        journal = SessionJournal(self._log, id, **self._journal_options)
+        if not await journal.catch_up() or journal.is_other_run:
             raise NoSuchSession(id)
-        return await self._open_journal(conversation)
+        await self._prepare_journal(journal)
+        return journal
 
     async def _close_idle_sessions(self) -> None:
         """Close sessions that are idle for long; at the limit, close any idle one, oldest first."""
@@ -200,7 +175,7 @@ class SessionManager:
 
     def _reload_engine(self, name: str) -> Engine:
         """Load the graph's file again, so that a graph can be edited while it runs. Sessions keep their current engine."""
-        if (graph := files.find(name, folder=self._settings.folder)) is not None:
+        if (graph := files.find_graph(name, folder=self._settings.folder)) is not None:
             self._engines[name] = Engine(graph, self._registry)
         return self._get_engine(name)
 
@@ -208,9 +183,11 @@ class SessionManager:
         """The engine of a graph, by name only; the default graph may also be a file."""
         if name not in self._engines:
             is_default = name == self._settings.default
-            graph = files.load(name, folder=self._settings.folder) if is_default else files.find(name, folder=self._settings.folder)
+            graph = (
+                files.load_graph(name, folder=self._settings.folder) if is_default else files.find_graph(name, folder=self._settings.folder)
+            )
             if graph is None:
-                known = ", ".join(files.names(self._settings.folder))
+                known = ", ".join(files.list_graphs(self._settings.folder))
                 raise Invalid(f"no graph is called {name[:80]!r}; known are {known}")
             engine = Engine(graph, self._registry)
             self._engines[name] = self._engines[graph.name] = engine

@@ -64,6 +64,9 @@ class StepHost(Protocol):
     def note(self, step: Step, kind: str, data: Mapping[str, Any], **envelope: Any) -> str:
         """Record an event without waiting; returns its id."""
 
+    def ticks(self) -> float:
+        """Seconds of a steady clock, for durations."""
+
     async def flush_events(self) -> None:
         """Wait until all events are stored; called before an external action."""
 

@@ -91,6 +91,10 @@ class TurnHost:
         """Record an event; its cause is the step unless `cause` is given."""
         return self._journal.note(kind, data, **{"cause": step.cause, **envelope})
 
+    def ticks(self) -> float:
+        """Seconds of the session's steady clock."""
+        return self._journal.ticks()
+
     async def flush_events(self) -> None:
         """Wait until all events are stored."""
         await self._journal.flush()
@@ -107,6 +111,9 @@ class TurnHost:
             cause=step.cause,
             purpose=step.role,
             data={"turn": self._turn_number},
+            now=self._journal.now,
+            ticks=self._journal.ticks,
+            new_id=self._journal.new_id,
         )
 
     def select_model(self, profile: str) -> Model:

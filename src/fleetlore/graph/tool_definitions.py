@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from time import perf_counter
 from typing import Any, TypeAlias
 
 import msgspec
@@ -157,7 +156,7 @@ class ToolRunner:
 
     async def run_tool_call(self, call: ModelToolCall) -> tuple[str, bool]:
         """Run and record one call; returns the text for the model, and whether it failed."""
-        step, started_at = self._step, perf_counter()
+        step, started_at = self._step, self._step.host.ticks()
         call = replace(call, id=f"{step.turn.number}.{call.id}")  # call ids may repeat from turn to turn
         self.called_tools.append(call.name)
         called = {"tool": call.name, "call_id": call.id, "input": call.arguments, "turn": step.turn.number}
@@ -168,7 +167,7 @@ class ToolRunner:
             result, failed = text_safety.truncate_text(await self._dispatch_tool_call(call), MAX_RESULT_LENGTH), False
         except (InvalidControl, ToolFailure) as error:
             result, failed = text_safety.truncate_text(str(error), MAX_RESULT_LENGTH), True
-        common = {"tool": call.name, "call_id": call.id, "duration_ms": round((perf_counter() - started_at) * 1000, 3)}
+        common = {"tool": call.name, "call_id": call.id, "duration_ms": round((step.host.ticks() - started_at) * 1000, 3)}
         if failed:
             step.note("tool.failed", {**common, "error": result}, cause=cause)
         else:

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from msgspec.structs import replace
 
 from fleetlore.events.envelope import SCOPE_FIELDS, Event, Origin
-from fleetlore.ingest.ship_filter import withhold
+from fleetlore.ingest.ship_filter import withhold_private
 from fleetlore.ingest.ship_filter_rules import WithholdPolicy
 from fleetlore.ingest.ship_filter_words import is_placeholder
 from fleetlore.log.admission import OWN_DIALECT
@@ -393,9 +393,9 @@ def anonymise_event(event: Event, levels: Collection[str]) -> Event:
         return event
     policy = WithholdPolicy(prompts="prompts" in levels, code="code" in levels, titles=True)
     if policy.prompts or policy.code:
-        event = withhold(event, policy)
+        event = withhold_private(event, policy)
     elif event.kind == "log.rejected":
-        event = withhold(event, _ALL_HELD)  # nobody knows what a rejected line contains
+        event = withhold_private(event, _ALL_HELD)  # nobody knows what a rejected line contains
     if "paths" in levels:
         event = _apply_mask(event, PathMask(event))
     if "names" in levels:

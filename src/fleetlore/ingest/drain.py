@@ -110,7 +110,7 @@ def reuse_logged_id(event: Event, own: str, log: BlockingRecorder) -> Event:
     """
     if event.id != own or event.run is None or event.at is None:
         return event
-    content, at = _event_content(codec.decode(log.admit(event).raw)), event.at
+    content, at = _event_content(codec.decode_event(log.admit(event).raw)), event.at
     newest = log.read(f"run:{event.run}", kinds=(event.kind,), newest_first=True, limit=_MAX_RUN_EVENTS)
     others = (other for other in newest if other.id and _uuid_version(other.id) != _uuid_version(own))
     same = (
@@ -185,7 +185,7 @@ class SpoolTarget(NamedTuple):
         """Load the settings that a command in `cwd` would see; if the folder is gone, those of its parents apply."""
         environ = {"FLEETLORE_LOG": _restore_password(self.log or ""), "FLEETLORE_TOWN": self.town or ""}
         environ["XDG_CONFIG_HOME"] = os.environ.get("XDG_CONFIG_HOME", "")
-        return config.load(environ=environ, folder=self.cwd or os.path.expanduser("~"))
+        return config.load_settings(environ=environ, folder=self.cwd or os.path.expanduser("~"))
 
 
 class SpoolEntry(NamedTuple):
@@ -333,7 +333,7 @@ def _restore_password(url: str) -> str:
     if "@" not in url:
         return url
     from_environment = os.environ.get("FLEETLORE_LOG", "")
-    if config.masked(from_environment) != url:
+    if config.mask_url(from_environment) != url:
         raise ConfigError(f"{url}: a password is kept in no spool; run a `lore` command with FLEETLORE_LOG as it was set there")
     return from_environment
 
@@ -346,7 +346,7 @@ def _check_reachable(url: str) -> None:
             return
         socket.create_connection((address.hostname, address.port or _DEFAULT_PORTS[address.scheme]), timeout=_CONNECT_TIMEOUT).close()
     except (OSError, ValueError) as error:
-        raise Unreachable(f"{config.masked(url)}: nobody answers there ({error})") from error
+        raise Unreachable(f"{config.mask_url(url)}: nobody answers there ({error})") from error
 
 
 def _convert_entry(entry: SpoolEntry, at: datetime | None, recent_calls: RecentCallIds) -> list[Event]:

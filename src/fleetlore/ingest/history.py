@@ -108,7 +108,7 @@ def _group_by_key(files: Iterable[HistoryFile]) -> Iterable[Batch]:
 def _decompress_head(head: bytes) -> bytes:
     data = bytearray()
     with suppress(zstd.DamagedZstd):
-        for piece in zstd.decompress([head]):
+        for piece in zstd.decompress_zstd([head]):
             data += piece
             if len(data) >= EDGE_BYTES:
                 break

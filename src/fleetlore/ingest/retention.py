@@ -22,7 +22,7 @@ from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.log.seal import OperatorKey
 from fleetlore.projections.runner import ProgressCallback
 from fleetlore.projections.store import open_store
-from fleetlore.settings import Settings, masked
+from fleetlore.settings import Settings, mask_url
 from fleetlore.views.costs import Costs
 from fleetlore.views.event_text import event_stamp
 from fleetlore.views.prices import Prices
@@ -110,10 +110,10 @@ def explain_unshipped(log: BlockingRecorder, settings: Settings, last: Position)
     try:
         shipped = _shipped_position(log, to, settings)
     except (FleetloreError, SideUnavailable, OSError) as error:
-        return f"nothing was trimmed: {masked(to)} cannot say what was shipped ({error}); try again when it answers"
+        return f"nothing was trimmed: {mask_url(to)} cannot say what was shipped ({error}); try again when it answers"
     if shipped is not None and shipped >= last:
         return None
-    return f"nothing was trimmed: what would go was not shipped to {masked(to)} yet; run `lore ship --once` first"
+    return f"nothing was trimmed: what would go was not shipped to {mask_url(to)} yet; run `lore ship --once` first"
 
 
 def _shipped_position(log: BlockingRecorder, to: str, settings: Settings) -> Position | None:

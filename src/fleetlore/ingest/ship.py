@@ -21,7 +21,7 @@ from fleetlore import clock
 from fleetlore.errors import Busy, Closed, Conflict, FleetloreError, Forgotten, Invalid, LogError, NoRoom, Unreachable
 from fleetlore.events.envelope import Event
 from fleetlore.ingest.read_ahead import LogReadAhead
-from fleetlore.ingest.ship_filter import withhold
+from fleetlore.ingest.ship_filter import withhold_private
 from fleetlore.ingest.ship_position import ShipLandmark, ShipMemory, Side, SideUnavailable, attribute_errors, find_start, has_landmark
 from fleetlore.ingest.shipment import (
     forgotten_hashes,
@@ -192,7 +192,7 @@ class Shipper:
         if self._full:
             return stamped
         try:
-            left = withhold(stamped)
+            left = withhold_private(stamped)
         except RecursionError:
             self.status.rejected += 1
             return make_ship_rejection(stamped, source, "nested too deeply")
@@ -320,7 +320,9 @@ class _ShipSession:
             elif event.id in existing:
                 self._status.already += 1
             else:
-                yield self._shipper.prepare_event(event, self._id)
+                with attribute_errors("source"):
+                    whole = self._source.restore_whole(event)
+                yield self._shipper.prepare_event(whole, self._id)
 
     def _find_existing_ids(self, events: Sequence[Event]) -> set[str | None]:
         """The ids of events shipped before between other logs that the target already has.

@@ -33,13 +33,13 @@ from fleetlore.ingest.ship_filter_words import (
 )
 from fleetlore.log.admission import OWN_DIALECT
 
-__all__ = ["HOLDER", "LONGEST", "withhold"]
+__all__ = ["HOLDER", "LONGEST", "withhold_private"]
 
 HOLDER = "withheld"
 """The key under which an object says how much of it was withheld."""
 
 
-def withhold(event: Event, policy: rules.WithholdPolicy = rules.SHIPPING_POLICY) -> Event:
+def withhold_private(event: Event, policy: rules.WithholdPolicy = rules.SHIPPING_POLICY) -> Event:
     """Return the event as it may leave the machine. It is still valid for its kind. Idempotent."""
     policy = rules.find_policy(event.kind, event.data.get("tool"), policy)
     redaction = _Redaction(policy, is_private=policy.prompts and not can_see(event, READER))
@@ -313,7 +313,7 @@ def _merge_objects(objects: Sequence[_ObjectFilter]) -> _ObjectFilter:
 @lru_cache(maxsize=4096)
 def _kind_filter(kind: str, policy: rules.WithholdPolicy) -> _FieldFilter:
     """The filter of a kind's data. `fleet.*`, `town.*` and unknown kinds have no schema."""
-    payload = catalog.find(kind)
+    payload = catalog.find_payload(kind)
     if payload is None or payload.lenient:
         return _FieldFilter()
     return _make_filter(inspect.type_info(payload), rules.find_rules(kind, policy), "")

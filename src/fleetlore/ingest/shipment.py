@@ -84,6 +84,6 @@ def split_parcels(events: Iterable[Event]) -> Iterator[list[Event]]:
 
 def _encoded_size(event: Event) -> int:
     try:
-        return len(codec.encode(event))
+        return len(codec.encode_event(event))
     except (ValueError, TypeError, RecursionError):  # the target reports the error
         return 0

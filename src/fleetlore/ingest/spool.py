@@ -36,7 +36,7 @@ def spool_folder() -> str:
     return os.path.join(home, "fleetlore", "spool")
 
 
-def append(line: bytes, *, folder: str | None = None) -> None:
+def append_line(line: bytes, *, folder: str | None = None) -> None:
     """Append a line, which must not contain a line break.
 
     Not synced, since a hook must not wait for the disk. What a power failure loses is in the transcript.

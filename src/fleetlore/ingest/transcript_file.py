@@ -200,7 +200,7 @@ class TranscriptFile:
 
     def _read_decompressed(self, on_read: Callable[[int], None]) -> Iterator[bytes]:
         try:
-            yield from zstd.decompress(self._read_chunks(0, on_read))
+            yield from zstd.decompress_zstd(self._read_chunks(0, on_read))
         except zstd.DamagedZstd as error:
             self._read_error = self._read_error or str(error)
 

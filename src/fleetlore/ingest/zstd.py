@@ -16,7 +16,7 @@ class DamagedZstd(ValueError):
     """The data cannot be decompressed to its end."""
 
 
-def decompress(pieces: Iterable[bytes]) -> Iterator[bytes]:
+def decompress_zstd(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """Yield decompressed pieces of about `PIECE` bytes; raises `DamagedZstd` after everything that could be decompressed.
 
     A file may have several frames. A window of more than 128 MiB is refused, as in the `zstd` program.

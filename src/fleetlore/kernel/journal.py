@@ -7,6 +7,12 @@ lost, the same events are appended again under the same ids, so they are stored 
 `record` is for a process that owns what it writes: events change the state at once and are appended in order, by `flush` at the
 latest. Flush before anything that has an effect outside.
 
+`lease` is for what one process at a time may do: its block is cancelled when the lease is lost.
+
+A runtime names the scope that it `owns`. Every append is then on the condition that the state has all events of that scope, so a
+process that lost its lease without noticing writes nothing over its successor. Its own events are admitted first and applied as the
+log will store them, redacted and cut, so they need not be read back.
+
 The rules are generators that yield log calls (`Steps`), so the blocking journal of commands and requests and the asyncio journal
 of runtimes run the same code.
 """
@@ -14,29 +20,35 @@ of runtimes run the same code.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Sequence
-from contextlib import aclosing, suppress
-from time import monotonic, sleep
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable, Sequence
+from contextlib import aclosing, asynccontextmanager, suppress
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
 from fleetlore import clock
 from fleetlore.errors import Busy, Conflict, Invalid, NoRoom, TooLarge, Unreachable
-from fleetlore.log.base import TOWN, Expect, Position
+from fleetlore.events import codec
+from fleetlore.kernel import tasks
+from fleetlore.log.base import TOWN, Expect, Position, event_scopes
 
 if TYPE_CHECKING:
     import asyncio
 
     from fleetlore.events.envelope import Event
+    from fleetlore.kernel.lease import LeaseHolder
     from fleetlore.log.admission import Admission
     from fleetlore.log.async_recorder import Recorder
+    from fleetlore.log.base import Record
+    from fleetlore.log.coordination import Coordination
     from fleetlore.log.recorder import BlockingRecorder
-    from fleetlore.log.seal import OperatorKey
 
 MAX_CONFLICTS = 50
 RETRY_SECONDS = 0.5
 MAX_BATCH_EVENTS = 200
+MAX_RECORDED_WITH_DECISION = 50
+"""At most this many recorded events are stored in the same append as a decision; more are stored before it."""
 MAX_SEEN_IDS = 100_000
 RETRYABLE_ERRORS = (Busy, Unreachable, NoRoom)
 """Temporary errors. The events may be stored all the same."""
@@ -46,7 +58,7 @@ Answer = TypeVar("Answer")
 _T = TypeVar("_T")
 
 
-class Decision(NamedTuple, Generic[Answer]):
+class JournalDecision(NamedTuple, Generic[Answer]):
     """Events that follow from a state, and what the caller is told once they are stored."""
 
     events: Sequence[Event]
@@ -77,6 +89,13 @@ class StateFold(Protocol[State]):
 
     def apply(self, state: State, event: Event, /) -> State:
         """Return the state after one more event; may modify the given one."""
+
+
+class EventSigner(Protocol):
+    """Signs events on a sealed log."""
+
+    def sign_event(self, event: Event, /, *, admit: Callable[[Event], Record] | None = None) -> Event:
+        """Return the event signed, as the log will store it."""
 
 
 class NoState:
@@ -115,7 +134,11 @@ class _Wait(NamedTuple):
     seconds: float
 
 
-LogCall: TypeAlias = _Read | _Head | _Get | _Append | _Wait
+class _EnsureHeld(NamedTuple):
+    lease: LeaseHolder
+
+
+LogCall: TypeAlias = _Read | _Head | _Get | _Append | _Wait | _EnsureHeld
 Steps: TypeAlias = Generator[LogCall, Any, _T]
 """A computation that yields log calls and is sent their results."""
 
@@ -124,7 +147,7 @@ class JournalRules(Generic[State]):
     """What a journal knows and how it decides; `BlockingJournal` and `Journal` perform its log calls.
 
     It reads `scopes` and folds them in the order of the log. `retry_seconds` says how long temporary errors are retried, and
-    `may_retry` can end that early, for example when a lease is lost.
+    `may_retry` can end that early, for example when a lease is lost. `owns` is one of the scopes; see the top of this module.
     """
 
     def __init__(
@@ -135,22 +158,31 @@ class JournalRules(Generic[State]):
         kinds: Sequence[str] = (),
         known: KnownState[State] | None = None,
         admission: Admission | None = None,
-        key: OperatorKey | None = None,
+        key: EventSigner | None = None,
+        owns: str | None = None,
         retry_seconds: float = 0.0,
         may_retry: Callable[[], bool] = lambda: True,
         now: clock.Clock = clock.now,
         new_id: Callable[[], str] = clock.uuid7,
-        ticks: Callable[[], float] = monotonic,
+        ticks: Callable[[], float] = clock.ticks,
     ) -> None:
         self.fold, self.state = fold, fold.initial() if known is None else known.state
         self._heads: dict[str, Position | None] = dict.fromkeys(scopes, None if known is None else known.position)
         self._is_hint, self._has_exact_heads = known is not None, known is not None or not kinds
         """Whether nothing else is in the scopes up to the known heads. Of a scope read by kinds only the newest of those is known."""
         self._kinds, self._key, self._admit = tuple(kinds), key, admission.admit if admission is not None else None
+        self._owned = owns
         self._retry_seconds, self._may_retry = retry_seconds, may_retry
-        self._now, self._new_id, self._ticks = now, new_id, ticks
+        self.now, self.new_id, self.ticks = now, new_id, ticks
+        self._fence: LeaseHolder | None = None
+        """The lease without which nothing may be appended."""
+        self._is_cancelled = False
+        """Whether the caller was cancelled, and waits only for what is under way."""
         self._seen_ids, self._seen_order = set[str](), deque[str]()
-        self._recorded: list[Event] = []
+        self._recorded: dict[str, Event] = {}
+        """By id, in order."""
+        self._records: dict[str, Record] = {}
+        """An owner's admitted events that are not stored yet, by id."""
 
     @property
     def position(self) -> Position | None:
@@ -160,13 +192,24 @@ class JournalRules(Generic[State]):
     # --- reading
 
     def apply_events(self, events: Sequence[Event]) -> list[Event]:
-        """Apply stored events of the journal's scopes; returns those that were new, in order."""
+        """Apply stored events of the journal's scopes; returns those that were not known to be stored, in order."""
         new = []
         for event in sorted(events, key=lambda one: one.position or ""):
-            if self._add_seen_id(event.id or ""):
+            id = event.id or ""
+            is_new = self._add_seen_id(id)
+            if is_new:
                 self.state = self.fold.apply(self.state, event)
+            if self._drop_recorded(id) or is_new:
                 new.append(event)
         return new
+
+    def _drop_recorded(self, id: str) -> bool:
+        self._records.pop(id, None)
+        return self._recorded.pop(id, None) is not None
+
+    def add_scope(self, scope: str) -> None:
+        """Read another scope from now on."""
+        self._heads.setdefault(scope, None)
 
     def _add_seen_id(self, id: str) -> bool:
         if id in self._seen_ids:
@@ -193,33 +236,35 @@ class JournalRules(Generic[State]):
     # --- deciding
 
     def decide_steps(
-        self, decide: Callable[[State], Decision[Answer]], *, is_current: bool = False, unguarded: bool = False
+        self, decide: Callable[[State], JournalDecision[Answer]], *, is_current: bool = False, unguarded: bool = False
     ) -> Steps[StoredDecision[Answer]]:
         """Store what `decide` derives from the state.
 
         With `is_current` the first try uses the state as it is. With `unguarded` the last try has no condition: for events that
         must not be kept out by a busy scope. Raises `Busy` after `MAX_CONFLICTS` conflicts.
         """
+        has_read = False
         for tries_left in range(MAX_CONFLICTS - 1, -1, -1):
             if not is_current:
-                yield from self.catch_up_steps()
+                yield from self._retry_steps(self.catch_up_steps)
+                is_current = has_read = True
             decision = decide(self.state)
             if not decision.events:
-                if not is_current:
+                if has_read:
                     return StoredDecision([], decision.answer)
                 is_current = False
                 continue
-            is_current = False
-            guard = None if unguarded and not tries_left else decision.guard
+            guard = None if unguarded and not tries_left else decision.guard or self._owned
             if isinstance(guard, str):
                 guard = yield from self._expect_steps(guard)
                 if guard is None:
+                    has_read = True
                     continue
-            signed = [self.sign_event(event) for event in decision.events]
             try:
-                stored = yield from self.append_steps(signed, guard)
+                stored = yield from self._append_decision_steps(decision.events, guard)
             except Conflict as conflict:
-                self._on_conflict(conflict)
+                yield from self._resolve_conflict_steps(conflict)
+                has_read = True
                 continue
             return StoredDecision(stored, decision.answer)
         raise Busy("others write to this all the time, and nothing was stored; try again")
@@ -238,56 +283,120 @@ class JournalRules(Generic[State]):
             return Expect(scope, head)
         return None
 
-    def _on_conflict(self, conflict: Conflict) -> None:
-        """Learn the actual head of a scope whose newest event was erased: reading it again finds nothing."""
-        actual = conflict.actual
-        known = self._heads.get(conflict.scope)
-        if conflict.scope in self._heads and (actual is None or (known is not None and actual < known)):
-            self._heads[conflict.scope] = actual
+    def _resolve_conflict_steps(self, conflict: Conflict) -> Steps[None]:
+        """Read what others stored. If that is nothing, the newest event that the state knows was erased, and the head is another."""
+        scope = conflict.scope
+        known = self._heads.get(scope)
+        yield from self._retry_steps(self.catch_up_steps)
+        if scope in self._heads and self._heads[scope] == known:
+            self._heads[scope] = conflict.actual
+
+    def _append_decision_steps(self, events: Sequence[Event], guard: Expect | None) -> Steps[list[Event]]:
+        """Append what was decided, after the recorded events that the state has: if possible, in one append."""
+        signed = [self.sign_event(event) for event in events]
+        if self._owned is None:
+            return (yield from self.append_steps(signed, guard))
+        signed, recorded = [self._admit_owned(event) for event in signed], list(self._recorded.values())
+        try:
+            if len(recorded) <= MAX_RECORDED_WITH_DECISION:
+                stored = yield from self._append_owned_steps([*recorded, *signed], guard)
+                return stored[len(recorded) :]
+        except Invalid:  # too large together, or one of the recorded events is refused
+            if not recorded:
+                raise
+        finally:
+            for event in signed:
+                self._records.pop(event.id or "", None)
+        yield from self.flush_steps()
+        raise Conflict(self._owned, None, self._heads[self._owned])  # the state may have changed: decide again
+
+    def _admit_owned(self, event: Event) -> Event:
+        """Return the event as the log will store it; its record is kept for the append."""
+        if self._admit is None:
+            return event
+        record = self._records[event.id or ""] = self._admit(event)
+        return codec.decode_event(record.raw)
+
+    def _append_owned_steps(self, events: list[Event], guard: Expect | None) -> Steps[list[Event]]:
+        """Append events. Under the condition of the owned scope's head they are all that is new there: they are applied unread."""
+        if guard is None and self._owned is not None:
+            guard = Expect(self._owned, self._heads[self._owned])
+        stored = yield from self.append_steps(events, guard)
+        if guard is not None and guard.scope == self._owned:
+            in_scope = (event.position for event in reversed(stored) if guard.scope in (TOWN, *event_scopes(event)))
+            self._heads[guard.scope] = next(in_scope, guard.head)
+            self.apply_events(stored)
+        return stored
 
     def sign_event(self, event: Event) -> Event:
         """Return the event with an id and a time, signed if the log is sealed."""
         stamped = event
         if event.id is None or event.at is None:
-            stamped = replace(event, id=event.id or self._new_id(), at=event.at or self._now())
+            stamped = replace(event, id=event.id or self.new_id(), at=event.at or self.now())
         return stamped if self._key is None else self._key.sign_event(stamped, admit=self._admit)
 
     def append_steps(self, events: list[Event], expect: Expect | None) -> Steps[list[Event]]:
         """Append stamped events, all or none; returns them with their positions. Temporary errors are retried."""
-        deadline = self._ticks() + self._retry_seconds
+        deadline = self.ticks() + self._retry_seconds
         is_outcome_unknown = False
         while True:
             try:
+                if self._fence is not None:
+                    yield _EnsureHeld(self._fence)
                 positions: list[Position] = yield _Append(events, expect)
                 return [replace(event, position=at) for event, at in zip(events, positions, strict=True)]
             except Conflict:
                 if is_outcome_unknown:
-                    stored: list[Event] = yield _Get([event.id or "" for event in events])
+                    stored = yield from self._retry_steps(lambda: self._get_steps(events))
                     if len(stored) == len(events):  # the conflict is with our own events of the lost answer
                         by_id = {event.id: event for event in stored}
                         return [by_id[event.id] for event in events]
                 raise
             except RETRYABLE_ERRORS:
-                if self._ticks() >= deadline or not self._may_retry():
+                if not self._may_try_again(deadline):
                     raise
                 is_outcome_unknown = True
             yield _Wait(RETRY_SECONDS)
+
+    def _get_steps(self, events: list[Event]) -> Steps[list[Event]]:
+        stored: list[Event] = yield _Get([event.id or "" for event in events])
+        return stored
+
+    def _retry_steps(self, start: Callable[[], Steps[_T]]) -> Steps[_T]:
+        """Repeat reads after temporary errors."""
+        deadline = self.ticks() + self._retry_seconds
+        while True:
+            try:
+                return (yield from start())
+            except RETRYABLE_ERRORS:
+                if not self._may_try_again(deadline):
+                    raise
+            yield _Wait(RETRY_SECONDS)
+
+    def _may_try_again(self, deadline: float) -> bool:
+        is_in_time = self.ticks() < deadline if self._fence is None else not self._fence.lost.is_set()
+        return is_in_time and not self._is_cancelled and self._may_retry()
 
     # --- recording
 
     def record(self, events: Sequence[Event]) -> list[Event]:
         """Apply events to the state at once and queue them for `flush`; returns them with ids and times."""
-        stamped = [self.sign_event(event) for event in events]
+        stamped = [self.sign_recorded(event) for event in events]
         for event in stamped:
             if self._add_seen_id(event.id or ""):
                 self.state = self.fold.apply(self.state, event)
-        self._recorded += stamped
+            self._recorded[event.id or ""] = event
         return stamped
 
+    def sign_recorded(self, event: Event) -> Event:
+        """Return an event to record, signed and, for an owner, as the log will store it."""
+        signed = self.sign_event(event)
+        return signed if self._owned is None else self._admit_owned(signed)
+
     @property
-    def has_recorded(self) -> bool:
-        """Whether recorded events wait to be stored."""
-        return bool(self._recorded)
+    def recorded_count(self) -> int:
+        """Number of recorded events that wait to be stored."""
+        return len(self._recorded)
 
     def flush_steps(self) -> Steps[list[Event]]:
         """Store recorded events in order; returns them with their positions.
@@ -298,9 +407,12 @@ class JournalRules(Generic[State]):
         size = MAX_BATCH_EVENTS
         refused: Invalid | None = None
         while self._recorded:
-            batch = self._recorded[:size]
+            batch = list(islice(self._recorded.values(), size))
             try:
-                flushed += yield from self.append_steps(batch, None)
+                flushed += yield from self._append_owned_steps(batch, None)
+            except Conflict as conflict:
+                yield from self._resolve_conflict_steps(conflict)
+                continue
             except TooLarge as error:
                 if len(batch) > 1:
                     size = len(batch) // 2
@@ -311,7 +423,8 @@ class JournalRules(Generic[State]):
                     size = 1
                     continue
                 refused = refused or error
-            del self._recorded[: len(batch)]
+            for event in batch:
+                self._drop_recorded(event.id or "")
         if refused is not None:
             raise refused
         return flushed
@@ -320,15 +433,17 @@ class JournalRules(Generic[State]):
 class BlockingJournal(JournalRules[State]):
     """A journal for threads: commands, requests and tools. Imports no asyncio."""
 
-    def __init__(self, log: BlockingRecorder, fold: StateFold[State], *, wait: Callable[[float], None] = sleep, **options: Any) -> None:
+    def __init__(
+        self, log: BlockingRecorder, fold: StateFold[State], *, sleep: Callable[[float], None] = clock.sleep, **options: Any
+    ) -> None:
         super().__init__(fold, admission=log.backend_and_admission()[1], **options)
-        self.log, self._wait = log, wait
+        self.log, self.sleep = log, sleep
 
     def catch_up(self) -> list[Event]:
         """Read and apply what is new; returns it."""
         return self._run_steps(self.catch_up_steps())
 
-    def decide(self, decide: Callable[[State], Decision[Answer]], **options: bool) -> StoredDecision[Answer]:
+    def decide(self, decide: Callable[[State], JournalDecision[Answer]], **options: bool) -> StoredDecision[Answer]:
         """Store what `decide` derives from the state; see `JournalRules.decide_steps`."""
         return self._run_steps(self.decide_steps(decide, **options))
 
@@ -365,18 +480,24 @@ class BlockingJournal(JournalRules[State]):
             case _Append(events, expect):
                 return self.log.append(events, expect=expect)
             case _Wait(seconds):
-                return self._wait(seconds)
+                return self.sleep(seconds)
+            case _EnsureHeld():
+                raise NotImplementedError("only the asyncio journal holds leases")
 
 
 class Journal(JournalRules[State]):
-    """A journal for asyncio: the runtimes. Many tasks may use it at once."""
+    """A journal for asyncio: the runtimes. Many tasks may use it at once.
+
+    A runtime takes its clock, sleep, tasks and ids from its journal, so that they are replaced in one place.
+    """
 
     def __init__(
         self,
         log: Recorder,
         fold: StateFold[State],
         *,
-        wait: Callable[[float], Awaitable[object]] | None = None,
+        sleep: tasks.Sleep = tasks.sleep,
+        spawn: tasks.Spawn = tasks.spawn,
         flushes_soon: bool = False,
         **options: Any,
     ) -> None:
@@ -384,25 +505,69 @@ class Journal(JournalRules[State]):
         import asyncio  # not at the top: commands use the blocking journal, and importing asyncio takes 40 ms
 
         super().__init__(fold, admission=log.admission, **options)
-        self.log, self._wait, self._options, self._flushes_soon = log, wait or asyncio.sleep, options, flushes_soon
-        self._loop, self._flush_lock = asyncio.get_running_loop(), asyncio.Lock()
+        self.log, self.sleep, self.spawn, self._options, self._flushes_soon = log, sleep, spawn, options, flushes_soon
+        self._loop, self._lock = asyncio.get_running_loop(), asyncio.Lock()
         self._flush_task: asyncio.Task[None] | None = None
         self._is_flush_scheduled = False
 
     def narrow(self, fold: StateFold[_T], **options: Any) -> Journal[_T]:
         """A journal of its own for other scopes of the same log, with the same key, clock and retries."""
-        return Journal(self.log, fold, wait=self._wait, **(self._options | options))
+        return Journal(self.log, fold, sleep=self.sleep, spawn=self.spawn, **(self._options | options))
+
+    async def wait_at_most(self, work: Coroutine[Any, Any, object], seconds: float) -> bool:
+        """Run `work` for at most `seconds`; returns whether it ended in time."""
+        return await tasks.wait_at_most(work, seconds, sleep=self.sleep, spawn=self.spawn)
+
+    @asynccontextmanager
+    async def lease(
+        self,
+        coordination: Coordination,
+        name: str | None = None,
+        *,
+        ttl: float | None = None,
+        renew: float | None = None,
+        holder: str | None = None,
+        fenced: bool = False,
+    ) -> AsyncGenerator[LeaseHolder, None]:
+        """Hold a lease during the block, by default the one named like the journal's scope; raises `Held` if another process has it.
+
+        If it is lost, the block is cancelled, and `LeaseLost` is raised. With `fenced` the journal appends only while it is
+        held, and retries temporary errors as long; without, what the block covers is protected by the lease's epoch.
+        """
+        from fleetlore.kernel.lease import LeaseHolder  # imports asyncio
+
+        if name is None:
+            [name] = self._heads
+        lease = LeaseHolder(
+            coordination, name, holder=holder, seconds=ttl, renew=renew, ticks=self.ticks, sleep=self.sleep, spawn=self.spawn
+        )
+        async with lease, lease.cancel_when_lost():
+            self._fence = lease if fenced else self._fence
+            try:
+                yield lease
+            finally:
+                self._fence = None if fenced else self._fence
 
     async def catch_up(self) -> list[Event]:
         """Read and apply what is new; returns it."""
-        return await self._run_steps(self.catch_up_steps())
+        return await self._run_in_turn(self.catch_up_steps())
 
-    async def decide(self, decide: Callable[[State], Decision[Answer]], **options: bool) -> StoredDecision[Answer]:
+    async def poll(self) -> None:
+        """Catch up if something is new; cheap if not. Does nothing while another call runs, which reads it anyway."""
+        if self._lock.locked():
+            return
+        heads = [await self.log.head(scope) for scope in self._heads]
+        if heads != list(self._heads.values()):
+            await self.catch_up()
+
+    async def decide(self, decide: Callable[[State], JournalDecision[Answer]], **options: bool) -> StoredDecision[Answer]:
         """Store what `decide` derives from the state; see `JournalRules.decide_steps`."""
-        return await self._run_steps(self.decide_steps(decide, **options))
+        return await self._run_in_turn(self.decide_steps(decide, **options))
 
     async def append(self, events: Sequence[Event], *, expect: Expect | None = None) -> list[Event]:
         """Append events, all or none; returns them with their positions."""
+        if self._owned is not None and expect is None:
+            return (await self.decide(lambda state: JournalDecision(events), is_current=True)).events
         return await self._run_steps(self.append_steps([self.sign_event(event) for event in events], expect))
 
     async def append_all(self, events: Iterable[Event]) -> None:
@@ -420,8 +585,8 @@ class Journal(JournalRules[State]):
 
     def _start_flush(self) -> None:
         self._is_flush_scheduled = False
-        if self.has_recorded:
-            self._flush_task = self._loop.create_task(self._flush_quietly())
+        if self._recorded:
+            self._flush_task = self.spawn(self._flush_quietly())
 
     async def _flush_quietly(self) -> None:
         with suppress(Exception):  # the next flush repeats the append and raises the error
@@ -429,7 +594,9 @@ class Journal(JournalRules[State]):
 
     async def flush(self) -> list[Event]:
         """Store recorded events."""
-        async with self._flush_lock:
+        if self._owned is not None:
+            return await self._run_in_turn(self.flush_steps()) if self._recorded else []
+        async with self._lock:
             return await self._run_steps(self.flush_steps())
 
     async def follow(self) -> AsyncGenerator[Event, None]:
@@ -437,9 +604,22 @@ class Journal(JournalRules[State]):
         [scope] = self._heads
         async with aclosing(self.log.follow(scope, after=self._heads[scope])) as events:
             async for event in events:
-                self._heads[scope] = event.position
+                self._heads[scope] = max(self._heads[scope] or "", event.position or "")
                 for new in self.apply_events([event]):
                     yield new
+
+    async def _run_in_turn(self, steps: Steps[_T]) -> _T:
+        """If a scope is owned, one call runs at a time, and to its end: nothing is written once a cancelled caller has gone on."""
+        if self._owned is None:
+            return await self._run_steps(steps)
+        from fleetlore.process.shield import run_uncancelled
+
+        async with self._lock:
+            self._is_cancelled = False
+            return await run_uncancelled(self._run_steps(steps), on_cancel=self._end_retries)
+
+    def _end_retries(self) -> None:
+        self._is_cancelled = True
 
     async def _run_steps(self, steps: Steps[_T]) -> _T:
         try:
@@ -463,7 +643,12 @@ class Journal(JournalRules[State]):
                 return await self.log.head(scope)
             case _Get(ids):
                 return await self.log.get(ids)
-            case _Append(events, expect):
+            case _Append(events, expect) if self._owned is None:
                 return await self.log.append(events, expect=expect)
+            case _Append(events, expect):
+                return await self.log.append_records([self._records[event.id or ""] for event in events], expect=expect)
             case _Wait(seconds):
-                return await self._wait(seconds)
+                return await self.sleep(seconds)
+            case _EnsureHeld(lease):
+                await lease.ensure_held()
+                return None

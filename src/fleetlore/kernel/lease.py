@@ -1,16 +1,21 @@
-"""Lease holder: lets one process at a time do something, and renews its lease while it runs. Used by goals, towns and graphs."""
+"""Leases: one process at a time does something, and renews its lease while it does.
+
+`Journal.lease` is the way to hold one: the block is cancelled when the lease is lost. Everybody else decides by the epoch of a
+lease (`log/coordination.py`), so a holder that was suspended past its expiry does no harm.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import socket
-import time
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, suppress
 from itertools import count
 
+from fleetlore import clock
 from fleetlore.errors import FleetloreError, Held, LeaseLost
+from fleetlore.kernel import tasks
 from fleetlore.log.coordination import Coordination, Lease
 
 LEASE_SECONDS = 30.0
@@ -49,40 +54,50 @@ def is_dead(holder: str) -> bool:
     return False
 
 
-def ticks() -> float:
-    """Return seconds of a clock that runs during suspend, if available, because leases expire during suspend too."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+def boot_seconds() -> float:
+    """Return seconds of the clock that leases are measured by, unless another one is injected."""
+    return clock.ticks()
 
 
 class LeaseHolder:
     """Holds and renews a lease for the duration of an `async with` block; raises `Held` if another process has it.
 
-    `lost` is set when the lease could not be renewed; the holder must then stop.
+    `lost` is set when the lease could not be renewed; the holder must then stop. `cancel_when_lost` sees to that.
     """
 
     def __init__(
-        self, coordination: Coordination, name: str, *, holder: str | None = None, seconds: float | None = None, renew: float | None = None
+        self,
+        coordination: Coordination,
+        name: str,
+        *,
+        holder: str | None = None,
+        seconds: float | None = None,
+        renew: float | None = None,
+        ticks: Callable[[], float] | None = None,
+        sleep: tasks.Sleep = tasks.sleep,
+        spawn: tasks.Spawn = tasks.spawn,
     ) -> None:
-        self._coordination, self._name, self._holder = coordination, name, holder or make_holder_name()
+        self._name, self._holder = name, holder or make_holder_name()
         self._seconds, self._renew_seconds = seconds or LEASE_SECONDS, renew or RENEW_SECONDS
+        self._ticks, self._sleep, self._spawn = ticks or _read_ticks, sleep, spawn
         self.lost = asyncio.Event()
         self.lease: Lease | None = None
         self.last_failure: BaseException | None = None
         """The error of the last failed renewal."""
         self._held_until = 0.0
         self._renewal_task: asyncio.Task[None] | None = None
-        # Its own thread, so that the lease is renewed whatever else blocks.
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="lease")
+        self._coordination = coordination
+        self._calls = coordination.as_async(own_thread=True)  # so that the lease is renewed whatever else blocks
 
     async def __aenter__(self) -> Lease:
-        started = ticks()
+        started = self._ticks()
         try:
-            lease = await asyncio.get_running_loop().run_in_executor(self._thread, self._acquire_lease)
+            lease = await self._calls.run_in_thread(self._acquire_lease)
         except BaseException:
-            self._thread.shutdown(wait=False)
+            self._calls.end_thread()
             raise
         self.lease, self._held_until = lease, started + self._seconds
-        self._renewal_task = asyncio.create_task(self._renew_periodically())
+        self._renewal_task = self._spawn(self._renew_periodically())
         return lease
 
     def _acquire_lease(self) -> Lease:
@@ -110,10 +125,18 @@ class LeaseHolder:
         try:
             if self.lease is not None:
                 with suppress(FleetloreError):
-                    await asyncio.get_running_loop().run_in_executor(self._thread, self._coordination.release, self.lease)
+                    await self._calls.release(self.lease)
         finally:
             self.lost.set()
-            self._thread.shutdown(wait=False)
+            self._calls.end_thread()
+
+    def cancel_when_lost(self) -> AbstractAsyncContextManager[None]:
+        """Cancel the block when the lease is lost; it then raises `LeaseLost`. A cancellation by others stays one."""
+        return tasks.run_beside(self._raise_when_lost(), spawn=self._spawn)
+
+    async def _raise_when_lost(self) -> None:
+        await self.lost.wait()
+        raise self.make_loss_error()
 
     async def ensure_held(self) -> None:
         """Return if nobody else can hold the lease now; otherwise raise `LeaseLost`.
@@ -123,7 +146,7 @@ class LeaseHolder:
         assert self.lease is not None
         if self.lost.is_set():
             raise self.make_loss_error()
-        if ticks() >= self._held_until:
+        if self._ticks() >= self._held_until:
             await self._renew_lease()
 
     def on_lease_taken(self, epoch: object) -> None:
@@ -142,21 +165,26 @@ class LeaseHolder:
 
     async def _renew_lease(self) -> None:
         assert self.lease is not None
-        started = ticks()
-        self.lease = await asyncio.get_running_loop().run_in_executor(self._thread, self._coordination.renew, self.lease)
+        started = self._ticks()
+        self.lease = await self._calls.renew(self.lease)
         self._held_until, self.last_failure = started + self._seconds, None
 
     async def _renew_periodically(self) -> None:
         """Renew until cancelled; log errors are retried as long as the lease is valid."""
         pause = self._renew_seconds
         while True:
-            await asyncio.sleep(pause)
+            await self._sleep(pause)
             try:
-                async with asyncio.timeout(max(AGAIN_SECONDS, self._held_until - ticks())):
-                    await self._renew_lease()
+                remaining = max(AGAIN_SECONDS, self._held_until - self._ticks())
+                if not await tasks.wait_at_most(self._renew_lease(), remaining, sleep=self._sleep, spawn=self._spawn):
+                    raise TimeoutError
                 pause = self._renew_seconds
             except Exception as error:  # noqa: BLE001 - any error that persists ends the lease
                 self.last_failure, pause = error, AGAIN_SECONDS
-                if isinstance(error, LeaseLost) or ticks() >= self._held_until:
+                if isinstance(error, LeaseLost) or self._ticks() >= self._held_until:
                     break
         self.lost.set()
+
+
+def _read_ticks() -> float:
+    return boot_seconds()

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from hashlib import sha256
-from time import monotonic
 from typing import Any, Literal, Protocol
 
 from msgspec.structs import replace
@@ -46,6 +45,8 @@ async def ask_and_record(
     data: Mapping[str, object] | None = None,
     keep: KeepContent = "sizes",
     prices: Prices | None = None,
+    now: clock.Clock = clock.now,
+    ticks: Callable[[], float] = clock.ticks,
     new_id: Callable[[], str] = clock.uuid7,
 ) -> ModelReply:
     """Call a model and record the call. `model.called` is durable before the request is sent.
@@ -54,21 +55,21 @@ async def ask_and_record(
     added to each event (`turn`, …). Errors are recorded before they are raised; a `MindError` gets the id of its event.
     """
     recorder = _CallRecorder(log, model.name, {"agent": agent, **(scopes or {})}, data or {}, purpose, keep, new_id)
-    prices, start = prices or _default_prices(), monotonic()
+    prices, start = prices or _default_prices(), ticks()
     try:
         await recorder.record_call(request, cause)
-        reply = price_reply(await model.reply(request), prices)
+        reply = price_reply(await model.reply(request), prices, now)
         return replace(reply, event=await recorder.record_reply(reply))
     except MindError as error:
         if isinstance(error.reply, ModelReply):
-            error.reply = price_reply(error.reply, prices)
-        error.event = await recorder.record_failure(error, monotonic() - start)
+            error.reply = price_reply(error.reply, prices, now)
+        error.event = await recorder.record_failure(error, ticks() - start)
         raise
     except LogError:
         raise
     except BaseException as error:
         with suppress(LogError):
-            await recorder.record_failure(error, monotonic() - start)
+            await recorder.record_failure(error, ticks() - start)
         raise
 
 
@@ -134,11 +135,11 @@ def _default_prices() -> Prices:
     return Prices()
 
 
-def price_reply(reply: ModelReply, prices: Prices) -> ModelReply:
-    """Return the reply with its cost, from the price table unless the endpoint reported it."""
+def price_reply(reply: ModelReply, prices: Prices, now: clock.Clock = clock.now) -> ModelReply:
+    """Return the reply with its cost, from today's price table unless the endpoint reported it."""
     if reply.usd is not None:
         return reply
-    price = prices.find_price(reply.model, clock.now().date().isoformat())
+    price = prices.find_price(reply.model, now().date().isoformat())
     if price is None:
         return reply
     usage = reply.usage

@@ -32,7 +32,7 @@ _NAME_FIELDS_SLICE = slice(Event.__struct_fields__.index(_NAME_FIELDS[0]), Event
 _IMMUTABLE_FIELDS = frozenset({"id", "at", "kind", "cause", "trace", "visibility", "mac", "v"})
 # Keys of our own format. User-defined redaction patterns must not change them: the event would become unreadable.
 _ENVELOPE_KEYS = frozenset(name for part in (Event, Origin, Cut, LogPlace) for name in part.__struct_fields__)
-_COMPILED_INTERFACE = 2
+_COMPILED_INTERFACE = 3
 # How the compiled admission checks each field. An event with any other field, a new one for example, is left to Python.
 _FAST_CHECKS = dict.fromkeys(_NAME_FIELDS, "name") | {
     "kind": "kind",
@@ -60,6 +60,7 @@ class Admission:
         new_id: Callable[[], str] = clock.uuid7,
         redactor: Redactor | None = None,
         veil: Callable[[Event], Event] | None = None,
+        keeps_whole_texts: bool = True,
     ) -> None:
         # Our own clock and ids need no validation. Injected ones do, and injected ids may repeat, as in tests.
         self._creates_ids = new_id is clock.uuid7
@@ -67,6 +68,7 @@ class Admission:
         self._new_id: Callable[[], str] = new_id if self._creates_ids else lambda: _canonical_uuid("$.id", new_id())
         self._redactor = redactor or Redactor()
         self._anonymise = veil
+        self.keeps_whole_texts = keeps_whole_texts
         uses_defaults = self._creates_ids and now is clock.now and veil is None
         self._fast_admit = make_fast_admission(self._redactor, now=now, new_id=new_id) if uses_defaults else None
 
@@ -84,22 +86,28 @@ class Admission:
     def _admit_event(self, event: Event) -> Record:
         minted = event.id is None and self._creates_ids
         raw = _encode_event(self._stamp_event(event))
-        event = codec.decode(raw)  # from here on exactly what a reader will get, with every type checked
+        event = codec.decode_event(raw)  # from here on exactly what a reader will get, with every type checked
         _validate_event(event)
         check_payload(event.kind, event.data)
         if self._anonymise is not None:
             event = self._anonymise(event)
-            raw = codec.encode(event)
+            raw = codec.encode_event(event)
         if self._redactor.may_contain_secret(raw):
             event, raw = self._redact_event(event, raw)
             _validate_event(event)
+        blobs = b""
         if len(raw) > MAX_STRING_BYTES:
-            event, raw = _truncate_strings(event, raw)
+            event, raw, whole = _truncate_strings(event, raw)
+            if whole and self.keeps_whole_texts:
+                from fleetlore.log.blobs import pack_texts  # loaded only for long strings: it costs start-up time
+
+                blobs = pack_texts(whole)
             if len(raw) > MAX_EVENT_BYTES:
                 raise TooLarge("an event's JSON, in bytes", len(raw), MAX_EVENT_BYTES)
         assert event.id is not None  # both were set by _stamp_event
         assert event.at is not None
-        return Record(event.id, event.at, event.kind, event_scopes(event), raw, uuid_bytes(event.id), epoch_microseconds(event.at), minted)
+        key, moment = uuid_bytes(event.id), epoch_microseconds(event.at)
+        return Record(event.id, event.at, event.kind, event_scopes(event), raw, key, moment, minted, blobs)
 
     def _stamp_event(self, event: Event) -> Event:
         return replace(
@@ -177,14 +185,14 @@ def _is_stage_event(event: Event) -> bool:
 
 def _encode_event(event: Event) -> bytes:
     try:
-        return codec.encode(event)
+        return codec.encode_event(event)
     except (TypeError, ValueError, OverflowError, RecursionError, UnicodeEncodeError) as error:
         raise InvalidEvent("$", f"cannot be written as JSON: {error}") from error
 
 
 def _rebuild_event(record: dict[str, Any]) -> tuple[Event, bytes]:
     event = codec.from_builtins(record)
-    return event, codec.encode(event)
+    return event, codec.encode_event(event)
 
 
 def _repair_names(record: dict[str, Any]) -> None:
@@ -241,27 +249,31 @@ def _is_traceparent(text: str) -> bool:
     return [len(part) for part in parts] == [2, 32, 16, 2] and all(set(part) <= set("0123456789abcdef") for part in parts)
 
 
-def _truncate_strings(event: Event, raw: bytes) -> tuple[Event, bytes]:
-    """Shorten every string over the limit and record in `origin.cut` what was removed."""
+def _truncate_strings(event: Event, raw: bytes) -> tuple[Event, bytes, list[bytes]]:
+    """Shorten every string over the limit and record in `origin.cut` what was removed; also return the whole strings."""
     record = codec.to_builtins(event)
     cuts: list[dict[str, Any]] = []
-    shortened = {key: value if key in _IMMUTABLE_FIELDS else _truncate_value(value, f"$.{key}", cuts) for key, value in record.items()}
+    whole: list[bytes] = []
+    shortened = {
+        key: value if key in _IMMUTABLE_FIELDS else _truncate_value(value, f"$.{key}", cuts, whole) for key, value in record.items()
+    }
     if not cuts:
-        return event, raw
+        return event, raw, whole
     origin = shortened.setdefault("origin", {"dialect": OWN_DIALECT})
     origin["cut"] = [*origin.get("cut", ()), *cuts]
-    return _rebuild_event(shortened)
+    return *_rebuild_event(shortened), whole
 
 
-def _truncate_value(value: Any, path: str, cuts: list[dict[str, Any]]) -> Any:
+def _truncate_value(value: Any, path: str, cuts: list[dict[str, Any]], whole: list[bytes]) -> Any:
     if isinstance(value, str):
         encoded = value.encode()
         if len(encoded) <= MAX_STRING_BYTES:
             return value
         cuts.append({"path": path, "bytes": len(encoded), "sha256": sha256(encoded).hexdigest()})
+        whole.append(encoded)
         return encoded[:MAX_STRING_BYTES].decode(errors="ignore")
     if isinstance(value, dict):
-        return {key: _truncate_value(item, f"{path}.{key}", cuts) for key, item in value.items()}
+        return {key: _truncate_value(item, f"{path}.{key}", cuts, whole) for key, item in value.items()}
     if isinstance(value, list):
-        return [_truncate_value(item, f"{path}[{index}]", cuts) for index, item in enumerate(value)]
+        return [_truncate_value(item, f"{path}[{index}]", cuts, whole) for index, item in enumerate(value)]
     return value

@@ -15,7 +15,7 @@ from fleetlore.errors import Closed, LogError
 from fleetlore.events.envelope import Event
 from fleetlore.events.ids import find_uuid
 from fleetlore.log.admission import Admission
-from fleetlore.log.base import TOWN, AppendBatch, AppendOutcome, Backend, Expect, LogInfo, Position, check_scope
+from fleetlore.log.base import TOWN, AppendBatch, AppendOutcome, Backend, Expect, LogInfo, Position, Record, check_scope
 from fleetlore.log.reading import decode_stored
 from fleetlore.log.recorder import (
     WAIT_SECONDS,
@@ -23,11 +23,14 @@ from fleetlore.log.recorder import (
     advance_query,
     decode_page,
     group_batches,
+    make_batch,
     make_forgotten_event,
     make_query,
     next_page_query,
     prepare_batch,
+    restore_event,
     split_ids,
+    whole_texts,
 )
 
 READER_THREADS = 4
@@ -77,6 +80,10 @@ class Recorder:
         """Return the same log for threads (see `prompts/agent_context.py`). Do not close it: it closes with this one."""
         return BlockingRecorder(lambda: self._backend, self.admission).__enter__()
 
+    async def run_blocking(self, work: Callable[[BlockingRecorder], _T]) -> _T:
+        """Run a function that reads the log, in one of the log's reader threads."""
+        return await self._run_in_reader(lambda: work(self.as_blocking()))
+
     async def append(self, events: Sequence[Event], *, expect: Expect | None = None) -> list[Position]:
         """Store events, all or none; return their positions once they are durable.
 
@@ -84,6 +91,11 @@ class Recorder:
         """
         self._check_open()
         return await self._submit_batch(prepare_batch(self.admission, events, expect))
+
+    async def append_records(self, records: Sequence[Record], *, expect: Expect | None = None) -> list[Position]:
+        """Store records made by `admission.admit`, all or none, as `append` does."""
+        self._check_open()
+        return await self._submit_batch(make_batch(records, expect))
 
     async def append_all(self, events: Iterable[Event]) -> list[Position]:
         """Store any number of events in batches of the largest size; each batch is all or nothing."""
@@ -180,6 +192,15 @@ class Recorder:
         """Return the events with these ids that exist, in log order."""
         known = [canonical_id for id in ids if (canonical_id := find_uuid(id))]
         return [decode_stored(stored) for stored in await self._run_in_reader(partial(self._backend.get, known))]
+
+    async def get_blob(self, id: str, digest: str) -> str | None:
+        """Return the whole text of a string that was cut from an event; see `BlockingRecorder.get_blob`."""
+        found = await self.get([id])
+        return (await self._run_in_reader(partial(whole_texts, found[0], self._backend))).get(digest) if found else None
+
+    async def restore_whole(self, event: Event) -> Event:
+        """Return a stored event with its whole texts, as far as they are kept and undamaged."""
+        return await self._run_in_reader(partial(restore_event, event, self._backend))
 
     async def head(self, scope: str = TOWN) -> Position | None:
         """Return the position of the newest event in a scope, or `None`."""

@@ -51,6 +51,8 @@ class Record(Struct, frozen=True, gc=False):
     """The time in microseconds since 1970."""
     minted: bool = False
     """Whether the id was generated just now, so that no log can contain it yet."""
+    blobs: bytes = b""
+    """Its whole texts, packed (`blobs.py`); empty if nothing was cut, or they are not kept."""
 
 
 class StoredRecord(Struct, frozen=True, gc=False):
@@ -131,7 +133,10 @@ class Backend(Protocol):
     """Storage for the records of one town."""
 
     def commit(self, batches: Sequence[AppendBatch]) -> list[AppendOutcome]:
-        """Store several batches with one durable write; each batch is all or nothing by itself."""
+        """Store several batches with one durable write; each batch is all or nothing by itself.
+
+        The whole texts of a record are stored with it or before it.
+        """
 
     def read(self, query: LogQuery) -> list[StoredRecord]:
         """Return at most `query.limit` records, in the requested order."""
@@ -142,14 +147,20 @@ class Backend(Protocol):
     def get(self, ids: Sequence[str]) -> list[StoredRecord]:
         """Return the records with these ids that exist, in log order."""
 
+    def get_blobs(self, id: str) -> bytes | None:
+        """Return the packed whole texts of a record, or `None`. The caller checks that the record exists."""
+
     def head(self, scope: str) -> Position | None:
         """Return the position of the newest record in a scope."""
 
     def trim(self, before: Position) -> int:
-        """Delete every record of the town before a position and return their number."""
+        """Delete every record of the town before a position, with their whole texts; return the number of records."""
 
     def erase(self, ids: Sequence[str], forgotten_event: Record) -> int:
-        """Delete these records, reject their ids forever and store `forgotten_event`, in one step. Return how many existed."""
+        """Delete these records with their whole texts, reject their ids forever and store `forgotten_event`, in one step.
+
+        Return how many existed.
+        """
 
     def info(self) -> LogInfo:
         """Describe this log: backend, size, guarantees."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from types import TracebackType
 from typing import Any, ParamSpec, Protocol, Self, TypeVar
 
@@ -117,9 +118,12 @@ class Coordination:
             self._store.close()
             self._store = None
 
-    def as_async(self) -> AsyncCoordination:
-        """Return the same methods for asyncio: `async with open_shared(url).as_async() as shared`."""
-        return AsyncCoordination(self)
+    def as_async(self, *, own_thread: bool = False) -> AsyncCoordination:
+        """Return the same methods for asyncio: `async with open_shared(url).as_async() as shared`.
+
+        With `own_thread` no call waits for a free thread of the event loop; end that thread with `end_thread`.
+        """
+        return AsyncCoordination(self, own_thread=own_thread)
 
     # --- cursors
 
@@ -201,73 +205,83 @@ class Coordination:
 class AsyncCoordination:
     """`Coordination` for asyncio: each call runs in a thread."""
 
-    def __init__(self, coordination: Coordination) -> None:
+    def __init__(self, coordination: Coordination, *, own_thread: bool = False) -> None:
+        from concurrent.futures import ThreadPoolExecutor  # not at the top: the blocking API must not import it
+
         self._coordination = coordination
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="coordination") if own_thread else None
 
     async def __aenter__(self) -> Self:
-        await _run_in_thread(self._coordination.__enter__)
+        await self.run_in_thread(self._coordination.__enter__)
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        await _run_in_thread(self._coordination.close)
+        await self.run_in_thread(self._coordination.close)
 
     async def load_cursor(self, name: str) -> Position | None:
         """See `Coordination.load_cursor`."""
-        return await _run_in_thread(self._coordination.load_cursor, name)
+        return await self.run_in_thread(self._coordination.load_cursor, name)
 
     async def commit_cursor(self, name: str, position: Position) -> None:
         """See `Coordination.commit_cursor`."""
-        await _run_in_thread(self._coordination.commit_cursor, name, position)
+        await self.run_in_thread(self._coordination.commit_cursor, name, position)
 
     async def list_cursors(self) -> dict[str, Position]:
         """See `Coordination.list_cursors`."""
-        return await _run_in_thread(self._coordination.list_cursors)
+        return await self.run_in_thread(self._coordination.list_cursors)
 
     async def delete_cursor(self, name: str) -> None:
         """See `Coordination.delete_cursor`."""
-        await _run_in_thread(self._coordination.delete_cursor, name)
+        await self.run_in_thread(self._coordination.delete_cursor, name)
 
     async def take(self, name: str, holder: str, seconds: float) -> Lease | None:
         """See `Coordination.take`."""
-        return await _run_in_thread(self._coordination.take, name, holder, seconds)
+        return await self.run_in_thread(self._coordination.take, name, holder, seconds)
 
     async def renew(self, lease: Lease, seconds: float | None = None) -> Lease:
         """See `Coordination.renew`."""
-        return await _run_in_thread(self._coordination.renew, lease, seconds)
+        return await self.run_in_thread(self._coordination.renew, lease, seconds)
 
     async def release(self, lease: Lease) -> None:
         """See `Coordination.release`."""
-        await _run_in_thread(self._coordination.release, lease)
+        await self.run_in_thread(self._coordination.release, lease)
 
     async def find_lease(self, name: str) -> Lease | None:
         """See `Coordination.find_lease`."""
-        return await _run_in_thread(self._coordination.find_lease, name)
+        return await self.run_in_thread(self._coordination.find_lease, name)
 
     async def save_token(self, token: Token) -> None:
         """See `Coordination.save_token`."""
-        await _run_in_thread(self._coordination.save_token, token)
+        await self.run_in_thread(self._coordination.save_token, token)
 
     async def list_tokens(self) -> list[Token]:
         """See `Coordination.list_tokens`."""
-        return await _run_in_thread(self._coordination.list_tokens)
+        return await self.run_in_thread(self._coordination.list_tokens)
 
     async def delete_token(self, id: str) -> None:
         """See `Coordination.delete_token`."""
-        await _run_in_thread(self._coordination.delete_token, id)
+        await self.run_in_thread(self._coordination.delete_token, id)
 
     async def load_seal(self) -> Seal | None:
         """See `Coordination.load_seal`."""
-        return await _run_in_thread(self._coordination.load_seal)
+        return await self.run_in_thread(self._coordination.load_seal)
 
     async def set_seal(self, seal: Seal, expect: Seal | None) -> None:
         """See `Coordination.set_seal`."""
-        await _run_in_thread(self._coordination.set_seal, seal, expect)
+        await self.run_in_thread(self._coordination.set_seal, seal, expect)
 
+    async def run_in_thread(self, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        """Run blocking calls of the coordination as one step."""
+        from asyncio import get_running_loop, to_thread  # not at the top: the blocking API must not import asyncio
 
-async def _run_in_thread(work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-    from asyncio import to_thread  # not at the top: the blocking API must not import asyncio
+        if self._thread is None:
+            return await to_thread(work, *args, **kwargs)
+        return await get_running_loop().run_in_executor(self._thread, partial(work, *args, **kwargs))
 
-    return await to_thread(work, *args, **kwargs)
+    def end_thread(self) -> None:
+        """End the own thread, once its last call has returned."""
+        if self._thread is not None:
+            self._thread.shutdown(wait=False)
 
 
 def next_epoch(last: int, now: int) -> int:

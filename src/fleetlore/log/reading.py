@@ -30,7 +30,7 @@ _CURRENT_VERSIONS = {SCHEMA_VERSION}
 def decode_stored(stored: StoredRecord) -> Event:
     """Decode a stored record; the event carries its position."""
     try:
-        event = codec.decode(stored.raw)
+        event = codec.decode_event(stored.raw)
     except InvalidEvent as error:
         event = _make_rejected_event(stored.raw, str(error))
     force_setattr(event, "position", stored.position)  # safe: nobody else has a reference to this event yet

@@ -15,7 +15,7 @@ from typing import Self
 
 from msgspec.structs import replace
 
-from fleetlore.errors import Closed, InvalidEvent, TooLarge
+from fleetlore.errors import Closed, Damaged, InvalidEvent, TooLarge
 from fleetlore.events.catalog import is_kind_or_family
 from fleetlore.events.envelope import Event
 from fleetlore.events.ids import find_uuid
@@ -123,6 +123,8 @@ class BlockingRecorder:
     def append_records(self, records: Iterable[Record]) -> list[Position]:
         """Store records made by `admit`, in batches as `append_all` does."""
         positions: list[Position] = []
+        if not self._admission.keeps_whole_texts:  # another admission may have made them
+            records = (replace(record, blobs=b"") if record.blobs else record for record in records)
         for batches in group_batches(records):
             if len(batches) == 1:  # may share its commit with other threads
                 positions += self._append_batch(batches[0])
@@ -193,6 +195,19 @@ class BlockingRecorder:
         known = [canonical_id for id in ids if (canonical_id := find_uuid(id))]
         return [decode_stored(stored) for stored in self._require_backend().get(known)]
 
+    def get_blob(self, id: str, digest: str) -> str | None:
+        """Return the whole text of a string that was cut from an event; `digest` is the `sha256` in its `origin.cut`.
+
+        `None` if there is no such event, it does not name the text, or the text is not kept. Raises `Damaged` if it is not
+        what was stored.
+        """
+        found = self.get([id])
+        return whole_texts(found[0], self._require_backend()).get(digest) if found else None
+
+    def restore_whole(self, event: Event) -> Event:
+        """Return a stored event with its whole texts, as far as they are kept and undamaged."""
+        return restore_event(event, self._require_backend())
+
     def head(self, scope: str = TOWN) -> Position | None:
         """Return the position of the newest event in a scope, or `None`."""
         return self._require_backend().head(check_scope(scope))
@@ -247,7 +262,11 @@ def prepare_batch(admission: Admission, events: Sequence[Event], expect: Expect 
     """Admit and validate the events of one append; raises everything that can be known without the backend."""
     if isinstance(events, Event):
         raise InvalidEvent("$", "append takes a list of events; write append([event])")
-    records = [admission.admit(event) for event in events]
+    return make_batch([admission.admit(event) for event in events], expect)
+
+
+def make_batch(records: Sequence[Record], expect: Expect | None) -> AppendBatch:
+    """Validate the records of one append."""
     if len(records) > 1:
         _validate_size(records)
     if expect is not None:
@@ -320,6 +339,32 @@ def decode_page(page: TailPage, after: Position | None) -> Iterator[Event]:
     if page.gap is not None:
         yield make_gap_event(after, page.gap)
     yield from map(decode_stored, page.rows)
+
+
+def whole_texts(event: Event, backend: Backend) -> dict[str, str]:
+    """Return the whole texts that an event names and the backend keeps, by digest."""
+    if event.origin is None or not event.origin.cut or event.id is None:
+        return {}
+    packed = backend.get_blobs(event.id)
+    if packed is None:
+        return {}
+    from fleetlore.log.blobs import unpack_texts  # loaded only for long strings: it costs start-up time
+
+    named = {cut.sha256 for cut in event.origin.cut}
+    return {digest: text for digest, text in unpack_texts(packed).items() if digest in named}
+
+
+def restore_event(event: Event, backend: Backend) -> Event:
+    """Return the event with its whole texts. A damaged one stays cut: the rest of the log must stay readable."""
+    try:
+        texts = whole_texts(event, backend)
+    except Damaged:
+        return event
+    if not texts:
+        return event
+    from fleetlore.log import blobs
+
+    return blobs.restore_event(event, texts)
 
 
 def split_ids(ids: Sequence[str]) -> Iterator[list[str]]:

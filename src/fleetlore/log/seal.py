@@ -254,7 +254,7 @@ def _admit_until_stable(event: Event, admit: Callable[[Event], Record]) -> Event
     """Admit repeatedly until nothing changes, so that storing a signed event does not alter it."""
     raw = admit(event).raw
     for _ in range(_MAX_ADMISSIONS):
-        event = codec.decode(raw)
+        event = codec.decode_event(raw)
         before, raw = raw, admit(event).raw
         if raw == before:
             return event
@@ -262,7 +262,7 @@ def _admit_until_stable(event: Event, admit: Callable[[Event], Record]) -> Event
 
 
 def _signed_bytes(event: Event) -> bytes:
-    return codec.encode(replace(event, mac=None, origin=_drop_log_origin(event.origin)))
+    return codec.encode_event(replace(event, mac=None, origin=_drop_log_origin(event.origin)))
 
 
 def _drop_log_origin(origin: Origin | None) -> Origin | None:

@@ -37,11 +37,11 @@ def find_script(name: str) -> Callable[[ModelRequest], dict[str, Any]] | None:
 def _herald_script(request: ModelRequest) -> dict[str, Any]:
     """Copies a notice to the board after asking a person; accepts a denial."""
     turn = request.prompt.rpartition(" task, turn ")[2]
-    if "what shell told" in turn:
+    if "result of shell" in turn:
         if "You may not do that" in turn:
             return {"say": "I was not allowed to, so the board is as it was. The table waits in table.txt.", "done": True}
         return {"say": "The new table is on the board.", "done": True}
-    if "what read told" in turn:
+    if "result of read" in turn:
         return {
             "say": "The table is complete. What is on the board is read by everybody, so I ask first.",
             "tool": "shell",

@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 _T = TypeVar("_T")
 
 
-async def run_uncancelled(work: Coroutine[Any, Any, _T]) -> _T:
+async def run_uncancelled(work: Coroutine[Any, Any, _T], on_cancel: Callable[[], object] | None = None) -> _T:
     """Return its result. A thread that writes cannot be cancelled, and releasing its locks meanwhile would let others in."""
     task = asyncio.ensure_future(work)
     try:
-        await wait_uncancelled(task)
+        await wait_uncancelled(task, on_cancel)
     except asyncio.CancelledError:
         task.exception()  # retrieved, so that asyncio does not log it
         raise

@@ -55,3 +55,5 @@ class ToolCallReader(NamedTuple):
     """Whether a command whose call did not fail has exit code 0."""
     question_tools: frozenset[str] = frozenset()
     """Tools that ask the person; their input has a list `questions` of objects with a `question`."""
+    plan_tools: frozenset[str] = frozenset()
+    """Tools that show the person a plan for approval."""

@@ -198,4 +198,4 @@ def may_be_program(dialect: str | None) -> bool:
 def _other_dialects() -> frozenset[str]:
     from fleetlore.log.admission import OWN_DIALECT
 
-    return frozenset((OWN_DIALECT, *dialects.known(), *dialects.RECORDINGS))
+    return frozenset((OWN_DIALECT, *dialects.list_dialects(), *dialects.RECORDINGS))

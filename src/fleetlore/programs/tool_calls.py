@@ -21,6 +21,7 @@ __all__ = [
     "normalise_input",
     "normalise_output",
     "notification_kinds",
+    "proposes_plan",
     "read_notification",
     "read_question",
 ]
@@ -79,6 +80,11 @@ def read_question(tool: object, given: object) -> str:
 @cache
 def _load_question_tools() -> frozenset[object]:
     return frozenset(tool for reader in _load_readers().values() for tool in reader.question_tools)
+
+
+def proposes_plan(tool: str) -> bool:
+    """Whether a call of this tool shows the person a plan for approval."""
+    return any(tool in reader.plan_tools for reader in _load_readers().values())
 
 
 def find_output_file(given: CallInput) -> str:

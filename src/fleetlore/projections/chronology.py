@@ -186,7 +186,7 @@ class _LateEvents:
         for at, source, n, tie, position, raw in self._file.execute(
             "SELECT at, source, n, tie, position, raw FROM late ORDER BY at, source, n, tie, position"
         ):
-            event = codec.decode(raw)
+            event = codec.decode_event(raw)
             yield (((datetime.fromisoformat(at), source, n), tie), position), _set_position(event, position)
 
     def _spill_to_file(self) -> None:
@@ -198,7 +198,7 @@ class _LateEvents:
                 "CREATE TABLE late (at TEXT, source TEXT, n INTEGER, tie TEXT, position TEXT PRIMARY KEY, raw BLOB) WITHOUT ROWID"
             )
         rows = [
-            (at.isoformat(timespec="microseconds"), source, n, tie, position, codec.encode(event))
+            (at.isoformat(timespec="microseconds"), source, n, tie, position, codec.encode_event(event))
             for (((at, source, n), tie), position), event in self._events
         ]
         with self._file:

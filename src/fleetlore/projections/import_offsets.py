@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from fleetlore.log.sqlite.file import ask
+from fleetlore.log.sqlite.file import fetch_rows
 from fleetlore.projections.store import EventAnchor, ProjectionStore, make_anchor, open_store, raise_anchor
 
 if TYPE_CHECKING:
@@ -69,7 +69,9 @@ def load_offsets(log: BlockingRecorder, paths: Iterable[str]) -> dict[str, Impor
 
 
 def _load_offset(store: ProjectionStore, path: str) -> ImportOffset | None:
-    rows: list[Any] = store.run_read(lambda connection: ask(connection, "SELECT place FROM tapes WHERE path = ?", (hash_path(path),)), [])
+    rows: list[Any] = store.run_read(
+        lambda connection: fetch_rows(connection, "SELECT place FROM tapes WHERE path = ?", (hash_path(path),)), []
+    )
     try:
         offset = msgspec.json.decode(rows[0][0], type=ImportOffset) if rows else None
         return offset and replace(offset, mind=xor_reader_state(path, offset.offset, offset.mind))

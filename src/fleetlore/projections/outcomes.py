@@ -8,7 +8,6 @@ the length of the log. Without a store the log is folded for each question.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
 from datetime import datetime, timedelta
 from itertools import chain
 from typing import NamedTuple
@@ -18,19 +17,18 @@ from zlib import error as NotCompressed
 import apsw
 import msgspec
 
-from fleetlore import clock
 from fleetlore.events.envelope import Event
-from fleetlore.log.base import TOWN, Position, check_scope, epoch_microseconds
+from fleetlore.log.base import TOWN, Position, epoch_microseconds
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.log.sqlite.file import ask
+from fleetlore.log.sqlite.file import fetch_rows
 from fleetlore.programs import registry
 from fleetlore.projections.runner import ProgressCallback, split_chunks
-from fleetlore.projections.store import EventAnchor, ProjectionStore, get_fact, open_store, raise_anchor, set_fact
+from fleetlore.projections.store import EventAnchor, ProjectionStore, get_fact, raise_anchor, set_fact
 from fleetlore.views import task_outcomes
-from fleetlore.views.costs import Costs
 from fleetlore.views.outcomes import fold, session
 from fleetlore.views.outcomes.period import make_period_record
 from fleetlore.views.outcomes.record import Outcome, make_record
+from fleetlore.views.outcomes.rules import OutcomeRules
 from fleetlore.views.outcomes.session import SessionState
 from fleetlore.views.patterns import session_rules
 from fleetlore.views.session_status import EPOCH, is_settled
@@ -92,15 +90,15 @@ def list_outcomes(
     log: BlockingRecorder,
     *,
     now: datetime,
-    costs: Costs,
+    rules: OutcomeRules,
     wanted: OutcomeQuery = ALL,
     store: ProjectionStore | None = None,
     progress: ProgressCallback | None = None,
 ) -> Iterator[bytes]:
     """The records of the sessions that are asked for as JSON, the newest first."""
-    rows = None if store is None or wanted.upto is not None else _read_rows(log, store, costs, wanted, progress)
+    rows = None if store is None or wanted.upto is not None else _read_rows(log, store, rules, wanted, progress)
     if rows is None:
-        yield from _fold_all(log, now, costs, wanted, progress)
+        yield from _fold_all(log, now, rules, wanted, progress)
         return
     for state, record in rows:
         if record:
@@ -110,11 +108,11 @@ def list_outcomes(
 
 
 def list_tasks(
-    log: BlockingRecorder, *, costs: Costs, wanted: OutcomeQuery = ALL, store: ProjectionStore | None = None
+    log: BlockingRecorder, *, rules: OutcomeRules, wanted: OutcomeQuery = ALL, store: ProjectionStore | None = None
 ) -> list[TaskOutcome]:
     """What happened to tasks between `since` and `until`, the newest last."""
     states = None
-    if store is not None and wanted.upto is None and update(log, store, costs):
+    if store is not None and wanted.upto is None and update_rows(log, store, rules):
         states = store.run_read(lambda connection: _select_tasks(connection, wanted), None)
     if states is None:
         states = [state for state in _fold_tasks(log, wanted).values() if wanted.takes_task(state)]
@@ -127,28 +125,28 @@ def find_newest_time(
     log: BlockingRecorder,
     *,
     now: datetime,
-    costs: Costs,
+    rules: OutcomeRules,
     wanted: OutcomeQuery = ALL,
     store: ProjectionStore | None = None,
     progress: ProgressCallback | None = None,
 ) -> datetime | None:
     """When the newest session or task that is asked for was active; a time in the future counts as now."""
     newest = wanted._replace(limit=1, clip=False, since=None, until=now + timedelta(days=1))
-    found = list_outcomes(log, now=now, costs=costs, wanted=newest, store=store, progress=progress)
+    found = list_outcomes(log, now=now, rules=rules, wanted=newest, store=store, progress=progress)
     times = [_decode_record(raw).ended for raw in found]
-    times += [task.at for task in list_tasks(log, costs=costs, wanted=newest._replace(limit=20), store=store)]
+    times += [task.at for task in list_tasks(log, rules=rules, wanted=newest._replace(limit=20), store=store)]
     return max((min(at, now) for at in times if at is not None), default=None)
 
 
 def list_active_times(
-    log: BlockingRecorder, *, now: datetime, costs: Costs, wanted: OutcomeQuery = ALL, store: ProjectionStore | None = None
+    log: BlockingRecorder, *, now: datetime, rules: OutcomeRules, wanted: OutcomeQuery = ALL, store: ProjectionStore | None = None
 ) -> list[datetime]:
     """When the sessions and tasks that are asked for began and when they were last active, in no order: cheap, for a calendar."""
-    if store is not None and wanted.upto is None and update(log, store, costs):
+    if store is not None and wanted.upto is None and update_rows(log, store, rules):
         found = store.run_read(lambda connection: _select_times(connection, wanted), None)
         if found is not None:
             return found
-    times = [at for raw in _fold_all(log, now, costs, wanted, None) for one in (_decode_record(raw),) for at in (one.started, one.ended)]
+    times = [at for raw in _fold_all(log, now, rules, wanted, None) for one in (_decode_record(raw),) for at in (one.started, one.ended)]
     times += [at for one in _fold_tasks(log, wanted).values() if wanted.takes_task(one) for at in (one.started, one.ended)]
     return [at for at in times if at is not None]
 
@@ -164,49 +162,36 @@ def read_period(
     log: BlockingRecorder,
     *,
     now: datetime,
-    costs: Costs,
+    rules: OutcomeRules,
     wanted: OutcomeQuery = ALL,
     store: ProjectionStore | None = None,
     progress: ProgressCallback | None = None,
 ) -> PeriodOutcomes:
     """What sessions did and what happened to tasks between `since` and `until`: nothing before or after that, nor its costs."""
-    inside = _narrow_past(log, store, costs, wanted._replace(clip=True))
-    found = list_outcomes(log, now=now, costs=costs, wanted=inside, store=store, progress=progress)
-    return PeriodOutcomes([_decode_record(raw) for raw in found], list_tasks(log, costs=costs, wanted=inside, store=store))
+    inside = _narrow_past(log, store, rules, wanted._replace(clip=True))
+    found = list_outcomes(log, now=now, rules=rules, wanted=inside, store=store, progress=progress)
+    return PeriodOutcomes([_decode_record(raw) for raw in found], list_tasks(log, rules=rules, wanted=inside, store=store))
 
 
 def find_outcomes(
-    log: BlockingRecorder, *, now: datetime, costs: Costs, wanted: OutcomeQuery = ALL, store: ProjectionStore | None = None
-) -> list[Outcome]:
-    """The same as structs."""
-    return [_decode_record(raw) for raw in list_outcomes(log, now=now, costs=costs, wanted=wanted, store=store)]
-
-
-def list_sessions(
     log: BlockingRecorder,
     *,
-    scope: str = TOWN,
-    since: datetime | None = None,
-    until: datetime | None = None,
-    limit: int | None = None,
-    now: datetime | None = None,
+    now: datetime,
+    rules: OutcomeRules,
+    wanted: OutcomeQuery = ALL,
+    store: ProjectionStore | None = None,
+    progress: ProgressCallback | None = None,
 ) -> list[Outcome]:
-    """What happened in the sessions of a log, the newest first: `with connect(url).blocking() as log: list_sessions(log)`.
-
-    `scope` is a scope of the log, such as `agent:ada` or `task:t7`. Sessions are those that were active since `since` and began
-    before `until`. Costs are counted with the built-in prices.
-    """
-    wanted = OutcomeQuery(since, until, runs_in(log, check_scope(scope)), limit)
-    with open_store(log.info()) or nullcontext() as store:
-        return find_outcomes(log, now=now or clock.now(), costs=Costs(), wanted=wanted, store=store)
+    """The same as structs."""
+    return [_decode_record(raw) for raw in list_outcomes(log, now=now, rules=rules, wanted=wanted, store=store, progress=progress)]
 
 
-def _narrow_past(log: BlockingRecorder, store: ProjectionStore | None, costs: Costs, wanted: OutcomeQuery) -> OutcomeQuery:
+def _narrow_past(log: BlockingRecorder, store: ProjectionStore | None, rules: OutcomeRules, wanted: OutcomeQuery) -> OutcomeQuery:
     """A question about the past, limited to the sessions and tasks that can concern it.
 
     What was active in a period as of a position has a row today that touches the period. So only its events need to be read.
     """
-    if store is None or wanted.upto is None or wanted.since is None or not update(log, store, costs):
+    if store is None or wanted.upto is None or wanted.since is None or not update_rows(log, store, rules):
         return wanted
     found = store.run_read(lambda connection: _select_names(connection, wanted), None)
     if found is None or max(map(len, found)) > MOST_PAST:
@@ -218,19 +203,19 @@ def _narrow_past(log: BlockingRecorder, store: ProjectionStore | None, costs: Co
 
 
 def _fold_all(
-    log: BlockingRecorder, now: datetime, costs: Costs, wanted: OutcomeQuery, progress: ProgressCallback | None
+    log: BlockingRecorder, now: datetime, rules: OutcomeRules, wanted: OutcomeQuery, progress: ProgressCallback | None
 ) -> Iterator[bytes]:
     sessions = fold.Sessions()
     done = 0
     for chunk in split_chunks(_read_events(log, wanted), CHUNK):
         for event in chunk:
             if wanted.upto is None or (event.position or "") <= wanted.upto:
-                fold.apply(sessions, event, costs)
+                fold.apply(sessions, event, rules)
         done += len(chunk)
         if progress is not None:
             progress(done, done)
     states = [state for state in sessions.runs.values() if fold.is_row(state) and wanted.takes(state)]
-    states.sort(key=lambda state: (_time(state.ended), state.run), reverse=True)
+    states.sort(key=lambda state: (_to_microseconds(state.ended), state.run), reverse=True)
     for state in states[: wanted.limit]:
         if (made := wanted.make(state, now)) is not None:
             yield msgspec.json.encode(made)
@@ -245,7 +230,7 @@ def _fold_tasks(log: BlockingRecorder, wanted: OutcomeQuery) -> dict[str, TaskSt
             and (wanted.tasks is None or task in wanted.tasks)
             and (wanted.upto is None or (event.position or "") <= wanted.upto)
         ):
-            task_outcomes.apply(tasks.setdefault(task, task_outcomes.begin(task)), event)
+            task_outcomes.apply(tasks.setdefault(task, task_outcomes.begin_task(task)), event)
     return tasks
 
 
@@ -295,23 +280,23 @@ def runs_in(log: BlockingRecorder, scope: str) -> frozenset[str] | None:
 
 
 def _read_rows(
-    log: BlockingRecorder, store: ProjectionStore, costs: Costs, wanted: OutcomeQuery, progress: ProgressCallback | None
+    log: BlockingRecorder, store: ProjectionStore, rules: OutcomeRules, wanted: OutcomeQuery, progress: ProgressCallback | None
 ) -> list[tuple[bytes, bytes]] | None:
     """State and record of each session that is asked for; `None` if the store cannot be used."""
-    if not update(log, store, costs, progress):
+    if not update_rows(log, store, rules, progress):
         return None
-    return store.run_read(lambda connection: _select(connection, wanted), None)
+    return store.run_read(lambda connection: _select_sessions(connection, wanted), None)
 
 
-def update(log: BlockingRecorder, store: ProjectionStore, costs: Costs, progress: ProgressCallback | None = None) -> bool:
+def update_rows(log: BlockingRecorder, store: ProjectionStore, rules: OutcomeRules, progress: ProgressCallback | None = None) -> bool:
     """Bring the rows to the log's head; whether that was possible."""
     if not store.is_synced_with(log):
         return False
-    key = _key_of(costs)
+    key = _key_of(rules)
     if not store.run_write(lambda connection: _keep_version(connection, key), False):
         return False
     try:
-        while (outcome := _add_all(log, store, costs, key, progress)) == "again":
+        while (outcome := _add_all(log, store, rules, key, progress)) == "again":
             pass  # another process was faster: go on behind it
     except _NOT_READABLE:  # a damaged row: all are made again next time
         store.run_write(lambda connection: _keep_version(connection, ""), False)
@@ -319,10 +304,10 @@ def update(log: BlockingRecorder, store: ProjectionStore, costs: Costs, progress
     return outcome == "done"
 
 
-def _key_of(costs: Costs) -> str:
-    """What rows depend on beside the log: the rules, the prices, and the coding agents whose tools are known."""
+def _key_of(rules: OutcomeRules) -> str:
+    """What rows depend on beside the log: our rules and the user's, the prices, and the coding agents whose tools are known."""
     installed = "".join(f"-{name}" for name in registry.PROGRAMS.list_names())
-    return f"{session.VERSION}.{task_outcomes.VERSION}.{session_rules.VERSION}-{costs.prices.key}{installed}"
+    return f"{session.VERSION}.{task_outcomes.VERSION}.{session_rules.VERSION}-{rules.key}{installed}"
 
 
 def _keep_version(connection: apsw.Connection, key: str) -> bool:
@@ -335,16 +320,16 @@ def _keep_version(connection: apsw.Connection, key: str) -> bool:
     return True
 
 
-def _add_all(log: BlockingRecorder, store: ProjectionStore, costs: Costs, key: str, progress: ProgressCallback | None) -> str:
+def _add_all(log: BlockingRecorder, store: ProjectionStore, rules: OutcomeRules, key: str, progress: ProgressCallback | None) -> str:
     after: Position | None = store.run_read(lambda connection: get_fact(connection, "outcomes_at"), None)
     done = 0
     known: dict[str, SessionState] = {}
     for chunk in split_chunks(log.read(after=after), CHUNK):
-        touched, tasks = _fold_chunk(chunk, store, costs, known), _fold_tasks_of_chunk(chunk, store)
+        touched, tasks = _fold_chunk(chunk, store, rules, known), _fold_tasks_of_chunk(chunk, store)
         if touched is None or tasks is None:
             return "failed"
         place = EventAnchor(chunk[-1].position or "", chunk[-2].position if len(chunk) > 1 else after, chunk[-1].id or "")
-        outcome = store.run_write(_writing(touched, tasks, after, place, key), "failed")
+        outcome = store.run_write(_make_writer(touched, tasks, after, place, key), "failed")
         if outcome != "done":
             return outcome
         # A session that goes on is near the end of the chunk; older ones are read again if they go on after all.
@@ -357,17 +342,17 @@ def _add_all(log: BlockingRecorder, store: ProjectionStore, costs: Costs, key: s
 
 
 def _fold_chunk(
-    events: Sequence[Event], store: ProjectionStore, costs: Costs, known: dict[str, SessionState]
+    events: Sequence[Event], store: ProjectionStore, rules: OutcomeRules, known: dict[str, SessionState]
 ) -> dict[str, SessionState] | None:
     """The sessions that these events belong to, with the events in them; `None` if the store cannot be read."""
     wanted: set[str] = {event.run for event in events if event.run is not None and event.kind in session.KINDS}
     stored = store.run_read(lambda connection: _states_of(connection, wanted - known.keys()), None)
     if stored is None:
         return None
-    touched = {run: known.get(run) or stored.get(run) or session.begin(run) for run in sorted(wanted)}
+    touched = {run: known.get(run) or stored.get(run) or session.begin_session(run) for run in sorted(wanted)}
     for event in events:
         if event.run is not None and event.kind in session.KINDS:
-            session.apply(touched[event.run], event, costs)
+            session.apply(touched[event.run], event, rules)
     return touched
 
 
@@ -380,28 +365,30 @@ def _fold_tasks_of_chunk(events: Sequence[Event], store: ProjectionStore) -> dic
     if tasks is None:
         return None
     for task, event in said:
-        task_outcomes.apply(tasks.setdefault(task, task_outcomes.begin(task)), event)
+        task_outcomes.apply(tasks.setdefault(task, task_outcomes.begin_task(task)), event)
     return tasks
 
 
 def _tasks_of(connection: apsw.Connection, names: Iterable[str]) -> dict[str, TaskState]:
     sql = "SELECT state FROM tasks WHERE task = ?"
-    return {name: _decode_task(packed) for name in sorted(names) for (packed,) in ask(connection, sql, (name,))}
+    return {name: _decode_task(packed) for name in sorted(names) for (packed,) in fetch_rows(connection, sql, (name,))}
 
 
 def _states_of(connection: apsw.Connection, runs: Iterable[str]) -> dict[str, SessionState] | None:
     states = {}
     for run in runs:
-        for (packed,) in ask(connection, "SELECT state FROM sessions WHERE run = ?", (run,)):
+        for (packed,) in fetch_rows(connection, "SELECT state FROM sessions WHERE run = ?", (run,)):
             states[run] = _decode_state(decompress(packed))
     return states
 
 
-def _writing(
+def _make_writer(
     touched: dict[str, SessionState], tasks: dict[str, TaskState], after: Position | None, place: EventAnchor, key: str
 ) -> Callable[[apsw.Connection], str]:
     rows = [_row_of(state) for state in touched.values()]
-    task_rows = [(state.task, _time(state.started), _time(state.ended), _encode_state(state)) for state in tasks.values()]
+    task_rows = [
+        (state.task, _to_microseconds(state.started), _to_microseconds(state.ended), _encode_state(state)) for state in tasks.values()
+    ]
 
     def work(connection: apsw.Connection) -> str:
         if get_fact(connection, "outcomes_at") != after or get_fact(connection, "outcomes_key") != key:
@@ -422,62 +409,62 @@ def _row_of(state: SessionState) -> tuple[str, int, int, int, bytes, bytes]:
     if is_row and is_settled(state.status) and state.ended is not None:
         record = compress(msgspec.json.encode(make_record(state, state.ended)), _LEAST_EFFORT)
     packed = compress(_encode_state(state), _LEAST_EFFORT)
-    return state.run, int(is_row), _time(state.started), _time(state.ended), packed, record
+    return state.run, int(is_row), _to_microseconds(state.started), _to_microseconds(state.ended), packed, record
 
 
-def _time(at: datetime | None) -> int:
+def _to_microseconds(at: datetime | None) -> int:
     return 0 if at is None else epoch_microseconds(at)
 
 
-def _select(connection: apsw.Connection, wanted: OutcomeQuery) -> list[tuple[bytes, bytes]]:
+def _select_sessions(connection: apsw.Connection, wanted: OutcomeQuery) -> list[tuple[bytes, bytes]]:
     """State and record of each session; only one of the two is read."""
-    where, values = _where(wanted)
-    clipped = f"(started < {_time(wanted.since)} OR ended >= {_time(wanted.until) or _END})" if wanted.clip else "0"
+    where, values = _period_condition(wanted)
+    clipped = f"(started < {_to_microseconds(wanted.since)} OR ended >= {_to_microseconds(wanted.until) or _END})" if wanted.clip else "0"
     columns = f"iif(record = x'' OR {clipped}, state, x''), iif({clipped}, x'', record)"
     if wanted.runs is not None:
         sql = f"SELECT ended, run, {columns} FROM sessions WHERE is_row = 1 AND {where} AND run = ?"
-        found = [row for run in sorted(wanted.runs) for row in ask(connection, sql, (*values, run))]
+        found = [row for run in sorted(wanted.runs) for row in fetch_rows(connection, sql, (*values, run))]
         return [row[2:] for row in sorted(found, key=lambda row: row[:2], reverse=True)[: wanted.limit]]
     sql = f"SELECT {columns} FROM sessions WHERE is_row = 1 AND {where} ORDER BY ended DESC, run DESC LIMIT ?"
-    return list(ask(connection, sql, (*values, -1 if wanted.limit is None else wanted.limit)))
+    return list(fetch_rows(connection, sql, (*values, -1 if wanted.limit is None else wanted.limit)))
 
 
 def _select_tasks(connection: apsw.Connection, wanted: OutcomeQuery) -> list[TaskState]:
-    where, values = _where(wanted)
+    where, values = _period_condition(wanted)
     if wanted.tasks is not None:
         sql = f"SELECT state FROM tasks WHERE {where} AND task = ?"
-        return [_decode_task(packed) for task in sorted(wanted.tasks) for (packed,) in ask(connection, sql, (*values, task))]
+        return [_decode_task(packed) for task in sorted(wanted.tasks) for (packed,) in fetch_rows(connection, sql, (*values, task))]
     sql = f"SELECT state FROM tasks WHERE {where} ORDER BY ended DESC, task DESC LIMIT ?"
-    return [_decode_task(packed) for (packed,) in ask(connection, sql, (*values, -1 if wanted.limit is None else wanted.limit))]
+    return [_decode_task(packed) for (packed,) in fetch_rows(connection, sql, (*values, -1 if wanted.limit is None else wanted.limit))]
 
 
 def _select_names(connection: apsw.Connection, wanted: OutcomeQuery) -> tuple[frozenset[str], frozenset[str]]:
     """The sessions and the tasks whose rows touch the period."""
-    where, values = _where(wanted)
-    runs = frozenset(run for (run,) in ask(connection, f"SELECT run FROM sessions WHERE {where}", values))
-    return runs, frozenset(task for (task,) in ask(connection, f"SELECT task FROM tasks WHERE {where}", values))
+    where, values = _period_condition(wanted)
+    runs = frozenset(run for (run,) in fetch_rows(connection, f"SELECT run FROM sessions WHERE {where}", values))
+    return runs, frozenset(task for (task,) in fetch_rows(connection, f"SELECT task FROM tasks WHERE {where}", values))
 
 
 def _select_times(connection: apsw.Connection, wanted: OutcomeQuery) -> list[datetime]:
-    where, values = _where(wanted)
+    where, values = _period_condition(wanted)
     found = set[int]()
     for sql, names in (
         (f"SELECT run, started, ended FROM sessions WHERE is_row = 1 AND {where}", wanted.runs),
         (f"SELECT task, started, ended FROM tasks WHERE {where}", wanted.tasks),
     ):
-        for name, started, ended in ask(connection, sql, values):
+        for name, started, ended in fetch_rows(connection, sql, values):
             if names is None or name in names:
                 found.update((started, ended))
     return [EPOCH + timedelta(microseconds=at) for at in found if at]
 
 
-def _where(wanted: OutcomeQuery) -> tuple[str, tuple[int, ...]]:
+def _period_condition(wanted: OutcomeQuery) -> tuple[str, tuple[int, ...]]:
     """The rows that touch the period."""
     conditions, values = ["1"], list[int]()
     if wanted.since is not None:
         conditions.append("ended >= ?")
-        values.append(_time(wanted.since))
+        values.append(_to_microseconds(wanted.since))
     if wanted.until is not None:
         conditions.append("started < ?")
-        values.append(_time(wanted.until))
+        values.append(_to_microseconds(wanted.until))
     return " AND ".join(conditions), tuple(values)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleetlore.events.installed_kinds import marked
+from fleetlore.events.installed_kinds import combine_version
 from fleetlore.projections.runner import LogView
 from fleetlore.views.patterns import book
 from fleetlore.views.patterns.book import PatternBook
@@ -13,7 +13,7 @@ def make_patterns_view() -> LogView[PatternBook]:
     """The view; patterns of installed packages are part of its version."""
     return LogView(
         name="arcs",
-        version=marked(book.VERSION, installed_patterns().patterns),
+        version=combine_version(book.VERSION, installed_patterns().patterns),
         state=PatternBook,
         initial=book.initial,
         apply=book.apply,

@@ -20,8 +20,8 @@ import msgspec
 
 from fleetlore.errors import Closed, Invalid
 from fleetlore.events.envelope import Event
-from fleetlore.events.installed_kinds import beats as foreign_beats
-from fleetlore.events.installed_kinds import marked
+from fleetlore.events.installed_kinds import combine_version
+from fleetlore.events.installed_kinds import installed_beats as foreign_beats
 from fleetlore.log.base import Position
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.projections.store import EventAnchor, ProjectionStore, StoreAgreement, ViewCheckpoint, is_anchor_valid
@@ -102,7 +102,7 @@ class Runner(Generic[State]):
     def __init__(self, log: BlockingRecorder, view: LogView[State], store: ProjectionStore | None = None) -> None:
         # Kinds added by packages change the result, so checkpoints made with other packages are not used.
         added = foreign_beats() if view.heeds_beats else {}
-        self._log, self._view, self._store = log, replace(view, version=marked(view.version, added)), store
+        self._log, self._view, self._store = log, replace(view, version=combine_version(view.version, added)), store
 
     def catch_up(self, progress: ProgressCallback | None = None) -> FoldResult[State]:
         """Return the state at the log's head."""

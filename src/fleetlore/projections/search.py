@@ -20,7 +20,7 @@ import apsw
 from fleetlore.events.envelope import SCOPE_FIELDS, Event
 from fleetlore.log.base import TOWN, Position, check_scope, epoch_microseconds, event_scopes, hash_event_id, matches_kind
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.log.sqlite.file import ask
+from fleetlore.log.sqlite.file import fetch_rows
 from fleetlore.projections.runner import ProgressCallback, split_chunks
 from fleetlore.projections.store import CREATE_INDEX, EventAnchor, ProjectionStore, erased_hashes, get_fact, raise_anchor, set_fact
 from fleetlore.views.event_text import event_stamp
@@ -64,7 +64,7 @@ class SearchFilter(NamedTuple):
 NO_FILTER = SearchFilter()
 
 
-def find(
+def find_events(
     log: BlockingRecorder,
     text: str,
     *,
@@ -245,7 +245,7 @@ class _WordIndex:
 
 def _index_progress(connection: apsw.Connection) -> tuple[int, Position | None]:
     # Not counted row by row, which would take longer the longer the log is. Erased events leave holes and are counted.
-    [(first, last)] = ask(connection, "SELECT (SELECT min(seq) FROM docs), (SELECT max(seq) FROM docs)")
+    [(first, last)] = fetch_rows(connection, "SELECT (SELECT min(seq) FROM docs), (SELECT max(seq) FROM docs)")
     return 0 if first is None else last - first + 1, get_fact(connection, "indexed")
 
 
@@ -295,7 +295,7 @@ def _remove_trimmed(connection: apsw.Connection, trimmed_before: Position) -> bo
 
 
 def _delete_docs(connection: apsw.Connection, where: str, values: Sequence[str] = ()) -> int:
-    rows = ask(connection, f"DELETE FROM docs WHERE {where} RETURNING seq", values)
+    rows = fetch_rows(connection, f"DELETE FROM docs WHERE {where} RETURNING seq", values)
     connection.executemany("DELETE FROM words WHERE rowid = ?", rows)
     return len(rows)
 
@@ -314,7 +314,7 @@ def _query_places(
     )
     for seq, position, at, kind, scopes in islice(found, scan_limit):
         if _is_before(position, wanted) and scope in scopes and (since is None or at >= since) and matches_kind(kind, wanted.kinds):
-            before = ask(connection, "SELECT position FROM docs WHERE seq < ? ORDER BY seq DESC LIMIT 1", (seq,))
+            before = fetch_rows(connection, "SELECT position FROM docs WHERE seq < ? ORDER BY seq DESC LIMIT 1", (seq,))
             places.append((position, before[0][0] if before else None))
             if len(places) >= limit:
                 break
@@ -346,7 +346,9 @@ def _scan_log(
         events = log.read(wanted.scope, kinds=wanted.kinds, since=wanted.since, before=wanted.before, newest_first=True, limit=scan_limit)
         for chunk in split_chunks(events, CHUNK):
             connection.executemany("INSERT INTO words (rowid, text) VALUES (?, ?)", enumerate(map(indexed_text, chunk)))
-            found += [chunk[row] for (row,) in ask(connection, "SELECT rowid FROM words WHERE words MATCH ? ORDER BY rowid", (match,))]
+            found += [
+                chunk[row] for (row,) in fetch_rows(connection, "SELECT rowid FROM words WHERE words MATCH ? ORDER BY rowid", (match,))
+            ]
             if len(found) >= limit and not wanted.by_time:
                 break
             connection.execute("INSERT INTO words (words) VALUES ('delete-all')")

@@ -59,7 +59,7 @@ class SignedGoalsFold:
 
     def apply(self, state: SignedGoals, event: Event) -> SignedGoals:
         """Return the state after one more event; modifies the given one."""
-        if self._key is None or event.goal is None or event.kind not in goals.EVENT_HANDLERS or self._is_trusted(state, event, event.goal):
+        if self._key is None or event.goal is None or not goals.is_goal_kind(event.kind) or self._is_trusted(state, event, event.goal):
             goals.apply(state, event)
         return state
 

@@ -25,7 +25,7 @@ from msgspec import Struct
 
 from fleetlore.events.ids import find_uuid
 from fleetlore.log.base import LogInfo, Position, hash_event_id
-from fleetlore.log.sqlite.file import ask, harden_connection, transaction
+from fleetlore.log.sqlite.file import fetch_rows, harden_connection, write_transaction
 
 if TYPE_CHECKING:
     from fleetlore.events.envelope import Event
@@ -61,7 +61,7 @@ _TABLES = (
 )
 _DELETE_OUTDATED = """DELETE FROM checkpoints WHERE view = ?1 AND version & 0xffff <= ?2 & 0xffff AND version != ?2 AND version IS NOT (
     SELECT version FROM checkpoints WHERE view = ?1 AND version & 0xffff = ?2 & 0xffff AND version != ?2 ORDER BY position DESC LIMIT 1)"""
-"""The bits of a version above the low 16 say what packages add (`installed_kinds.marked`).
+"""The bits of a version above the low 16 say what packages add (`installed_kinds.combine_version`).
 
 For each rank, the checkpoints of one other set of packages are kept, since it may be in use too.
 """
@@ -140,7 +140,7 @@ class ProjectionStore:
 
     def run_write(self, work: Callable[[apsw.Connection], _Answer], otherwise: _Answer) -> _Answer:
         """Return what `work` returns once its writes are committed; `otherwise` if they were not."""
-        return self._run_in_transaction(work, otherwise, transaction)
+        return self._run_in_transaction(work, otherwise, write_transaction)
 
     def _run_in_transaction(
         self, work: Callable[[apsw.Connection], _Answer], otherwise: _Answer, open_transaction: Callable[[apsw.Connection], Any]
@@ -201,7 +201,7 @@ class ProjectionStore:
         with self._lock:
             if self._connection is not None and self.is_usable:
                 with suppress(apsw.Error):
-                    ask(self._connection, "PRAGMA wal_checkpoint(TRUNCATE)")
+                    fetch_rows(self._connection, "PRAGMA wal_checkpoint(TRUNCATE)")
 
     @property
     def swept_position(self) -> Position | None:
@@ -213,7 +213,7 @@ class ProjectionStore:
     def newest_checkpoint(self, view: str, version: int, *, upto: Position | None = None) -> ViewCheckpoint | None:
         """Return the newest checkpoint of a view, optionally up to a position."""
         rows: list[Any] = self.run_read(
-            lambda connection: ask(
+            lambda connection: fetch_rows(
                 connection,
                 "SELECT position, previous, id, events, state FROM checkpoints"
                 " WHERE view = ?1 AND version = ?2 AND (?3 IS NULL OR position <= ?3) ORDER BY position DESC LIMIT 1",
@@ -259,7 +259,7 @@ class ProjectionStore:
 
 def get_fact(connection: apsw.Connection, name: str) -> str | None:
     """Return a single value from the `facts` table."""
-    rows = ask(connection, "SELECT value FROM facts WHERE name = ?", (name,))
+    rows = fetch_rows(connection, "SELECT value FROM facts WHERE name = ?", (name,))
     return rows[0][0] if rows else None
 
 
@@ -341,7 +341,7 @@ def _is_same_history(log: BlockingRecorder, anchor: EventAnchor | None, erasures
 
 
 def _read_marks(connection: apsw.Connection) -> _StoreMarks:
-    facts = dict(ask(connection, "SELECT name, value FROM facts"))
+    facts = dict(fetch_rows(connection, "SELECT name, value FROM facts"))
     if facts.get("anchor") is None:
         return _StoreMarks(facts.get("swept"), None)
     return _StoreMarks(facts.get("swept"), EventAnchor(facts["anchor"], facts.get("anchor_previous"), facts.get("anchor_id") or ""))
@@ -356,7 +356,7 @@ def _decompress_state(state: bytes) -> bytes:
 
 
 def _thin_checkpoints(connection: apsw.Connection, view: str, version: int) -> None:
-    rows = ask(connection, "SELECT rowid, events FROM checkpoints WHERE view = ? AND version = ? ORDER BY events", (view, version))
+    rows = fetch_rows(connection, "SELECT rowid, events FROM checkpoints WHERE view = ? AND version = ? ORDER BY events", (view, version))
     kept = select_kept_counts([events for _, events in rows])
     connection.executemany("DELETE FROM checkpoints WHERE rowid = ?", [(row,) for row, events in rows if events not in kept])
 
@@ -486,9 +486,9 @@ def _connect_file(path: str) -> apsw.Connection:
     try:
         connection.set_busy_timeout(int(TIMEOUT * 1000))
         harden_connection(connection)
-        ask(connection, "PRAGMA journal_mode=WAL")
+        fetch_rows(connection, "PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=NORMAL")
-        ask(connection, "PRAGMA secure_delete=ON")  # erased content must not be recoverable
+        fetch_rows(connection, "PRAGMA secure_delete=ON")  # erased content must not be recoverable
         _create_tables(connection)
     except BaseException:
         connection.close()
@@ -497,14 +497,16 @@ def _connect_file(path: str) -> apsw.Connection:
 
 
 def _create_tables(connection: apsw.Connection) -> None:
-    [(tables,)] = ask(connection, "SELECT count(*) FROM sqlite_schema")
+    [(tables,)] = fetch_rows(connection, "SELECT count(*) FROM sqlite_schema")
     if tables == 0:
-        with transaction(connection):
+        with write_transaction(connection):
             connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
             for statement in _TABLES:
                 connection.execute(statement)
-    if ask(connection, "PRAGMA application_id") != [(APPLICATION_ID,)] or ask(connection, "PRAGMA user_version") != [(SCHEMA_VERSION,)]:
+    if fetch_rows(connection, "PRAGMA application_id") != [(APPLICATION_ID,)] or fetch_rows(connection, "PRAGMA user_version") != [
+        (SCHEMA_VERSION,)
+    ]:
         raise _UnknownFile
 
 

@@ -91,7 +91,7 @@ Selection: TypeAlias = str | ThreadEvents
 """Events of a scope, or of a task's thread."""
 
 
-def select(scope: str, threads: ThreadsState, *, live: bool = False) -> Selection:
+def select_thread(scope: str, threads: ThreadsState, *, live: bool = False) -> Selection:
     """Return what the story of a scope covers: the whole thread for a task with goals or runs, else the scope.
 
     For a `live` story of a task it is always the thread: goals and runs may still come.

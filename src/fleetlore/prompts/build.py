@@ -12,7 +12,7 @@ from fleetlore.prompts import text_safety
 from fleetlore.prompts.parts import NEVER_DROPPED, BuiltPrompt, PartReport, PromptBlock, PromptItem, PromptPart
 from fleetlore.prompts.roles import find_role_blocks
 from fleetlore.prompts.tokens import Tokenizer
-from fleetlore.prompts.tokens import tokenizer as tokenizer_named
+from fleetlore.prompts.tokens import find_tokenizer as tokenizer_named
 from fleetlore.prompts.turn import PromptSettings, PromptTurn
 
 # --- Fitting into the budget: the lowest priority goes first, and in a part the oldest lines

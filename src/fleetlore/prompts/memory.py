@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import exp
 from typing import NamedTuple, TypeAlias
 
-from fleetlore.events.catalog import find
+from fleetlore.events.catalog import find_payload
 from fleetlore.prompts import text_safety
 from fleetlore.prompts.parts import PromptItem
 from fleetlore.prompts.turn import MemoryWeights, PromptTurn
@@ -133,7 +133,7 @@ def kind_importance(kind: str) -> float:
     """How important events of a kind are, from 0 to 1."""
     if kind in IMPORTANCE_BY_KIND:
         return IMPORTANCE_BY_KIND[kind]
-    payload = find(kind)
+    payload = find_payload(kind)
     return DEFAULT_IMPORTANCE if payload is None else IMPORTANCE_BY_BEAT.get(payload.beat, DEFAULT_IMPORTANCE)
 
 
@@ -186,7 +186,7 @@ def render_speaker(turn: PromptTurn, line: PublicLine) -> str:
 
 def render_kind(kind: str) -> str:
     """A kind in words: `clue.found` becomes "clue found"; for known kinds the family is left out."""
-    words = kind if find(kind) is None else kind.partition(".")[2]
+    words = kind if find_payload(kind) is None else kind.partition(".")[2]
     return words.replace(".", " ").replace("_", " ")
 
 

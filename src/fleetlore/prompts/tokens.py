@@ -14,23 +14,23 @@ Tokenizer: TypeAlias = Callable[[str], int]
 BYTES_PER_TOKEN = 4
 
 
-def estimate(text: str) -> int:
+def estimate_tokens(text: str) -> int:
     """One token per four bytes of UTF-8, rounded up. English prose has slightly fewer, code and other scripts may have more."""
     return -(-len(text.encode("utf-8", "replace")) // BYTES_PER_TOKEN)
 
 
-def characters(text: str) -> int:
+def count_characters(text: str) -> int:
     """One token per character: an upper bound for all common tokenizers."""
     return len(text)
 
 
-KNOWN_TOKENIZERS: Mapping[str, Tokenizer] = {"estimate": estimate, "characters": characters}
+KNOWN_TOKENIZERS: Mapping[str, Tokenizer] = {"estimate": estimate_tokens, "characters": count_characters}
 TIKTOKEN_PREFIX = "tiktoken:"
 """Prefix of an encoding's name, as in `tiktoken:o200k_base`."""
 
 
 @cache
-def tokenizer(name: str) -> Tokenizer:
+def find_tokenizer(name: str) -> Tokenizer:
     """The tokenizer with that name. Raises `ConfigError` with the known names."""
     if name in KNOWN_TOKENIZERS:
         return KNOWN_TOKENIZERS[name]

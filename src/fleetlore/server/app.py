@@ -12,16 +12,14 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fleetlore.errors import FleetloreError
-from fleetlore.server import health, openapi, pages, problems, views_routes
+from fleetlore.server import health, openapi, operation_routes, pages, problems, views_routes
 from fleetlore.server.context import AppContext
 from fleetlore.server.endpoints import chat as chat_endpoints
 from fleetlore.server.endpoints import events as events_endpoints
-from fleetlore.server.endpoints import goals as goals_endpoints
 from fleetlore.server.endpoints import graphs as graphs_endpoints
 from fleetlore.server.endpoints import hooks as hooks_endpoints
 from fleetlore.server.endpoints import otlp as otlp_endpoints
 from fleetlore.server.endpoints import stage as stage_endpoints
-from fleetlore.server.endpoints import town as town_endpoints
 from fleetlore.server.live import chat, sockets, stream
 from fleetlore.server.mcp import http as mcp_http
 from fleetlore.server.metrics import ServerMetrics
@@ -40,8 +38,7 @@ def build_routes() -> list[BaseRoute]:
         *hooks_endpoints.ROUTES,
         *otlp_endpoints.ROUTES,
         *stage_endpoints.ROUTES,
-        *goals_endpoints.ROUTES,
-        *town_endpoints.ROUTES,
+        *operation_routes.build_routes(),
         *chat_endpoints.ROUTES,
         *graphs_endpoints.ROUTES,
         *mcp_http.ROUTES,

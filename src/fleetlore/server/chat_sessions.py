@@ -86,7 +86,7 @@ class ChatSessions:
     def _as_stored(self, name: str) -> str:
         """The name as the log stores it: redaction may replace names of people (docs/privacy.md)."""
         record = self._context.log.admit(Event(kind="session.started", actor=name, data={"person": name}))
-        return str(codec.decode(record.raw).data["person"])
+        return str(codec.decode_event(record.raw).data["person"])
 
     async def open_session(self, id: str | None, identity: str) -> Session:
         """A session of this user, a new one if no id is given. A `Problem` 404 if it belongs to another user."""

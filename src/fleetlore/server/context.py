@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
+import msgspec
 from starlette.requests import Request
 
 from fleetlore import clock
@@ -28,13 +29,18 @@ from fleetlore.server.view_cache import ViewCache
 from fleetlore.settings import Settings
 
 if TYPE_CHECKING:
+    from msgspec import Struct
+
     from fleetlore.graph.settings import GraphSettings
+    from fleetlore.log.base import Position
     from fleetlore.server.endpoints.request_body import RequestBody
 
 THREADS = 16
 """Threads for reading, and as many for storing, so that neither waits for the other."""
 MAX_COSTLY_ANSWERS, MAX_LARGE_BODIES = 2, 4
 """Costly answers and large request bodies processed at the same time."""
+FRESH_SECONDS = 5
+"""Seconds for which a shared answer is used: silence and stalls change with time, without an event."""
 CLIENT_CLOSED_REQUEST = 499
 """nginx's status for a client that disconnected. Nobody receives it; it shows up in the metrics."""
 _P = ParamSpec("_P")
@@ -102,6 +108,13 @@ class AppContext:
         async with self._large_body_slots.taken():
             with self.view_cache.live_views.yield_to_others():
                 return await asyncio.get_running_loop().run_in_executor(self._storing_threads, store)
+
+    def share_answer(self, name: str, query: Struct, position: Position | None, make: Callable[[], bytes], *, is_shared: bool) -> bytes:
+        """An encoded answer as of a position, made once. At the head it is kept for simultaneous requests if it `is_shared`."""
+        is_newest = position is None and is_shared and self.view_cache.live_views.caught_up
+        cached_at = (self.log.head() or "") if is_newest else position
+        time_slot = int(self.clock().timestamp() // FRESH_SECONDS) if is_newest else None
+        return self.view_cache.cached_answer((name, time_slot, msgspec.json.encode(query)), cached_at, make, is_newest=is_newest)
 
     def start(self) -> None:
         """Start the views, the feed and the search index. Call it on the running event loop."""

@@ -24,8 +24,7 @@ from fleetlore.server.security.limits import RequestLimits
 from fleetlore.server.security.local_token import LABEL, given_out, own_file, own_token
 from fleetlore.server.view_cache import ViewCache
 from fleetlore.settings import Settings
-from fleetlore.views.costs import Costs
-from fleetlore.views.prices import Prices
+from fleetlore.views.outcomes.rules import read_outcome_rules
 
 if TYPE_CHECKING:
     from fleetlore.graph.settings import GraphSettings
@@ -69,7 +68,7 @@ def open_context(
         view_cache = ViewCache(
             log,
             _make_store_finder(log, stack),
-            costs=Costs(Prices(settings.prices.value)),
+            rules=read_outcome_rules(settings),
             goals=SignedGoalsFold(seal, operator),
             town=SignedTownFold(seal, operator),
             shared=shared,

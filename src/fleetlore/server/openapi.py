@@ -14,15 +14,18 @@ from starlette.routing import Route
 
 from fleetlore import __version__
 from fleetlore.events.envelope import Event
+from fleetlore.operations import table
+from fleetlore.operations.request import load_operation
+from fleetlore.operations.responses import Stored
+from fleetlore.operations.table import Operation
 from fleetlore.programs import registry
 from fleetlore.server import queries
 from fleetlore.server.endpoints.chat import ChatPost, ChatQuery, ClearSession
-from fleetlore.server.endpoints.goals import ApprovalAnswer, GoalControl
 from fleetlore.server.endpoints.graphs import GraphQuery, SwitchGraph
 from fleetlore.server.endpoints.stage import Injection
-from fleetlore.server.endpoints.town import TOWN_COMMANDS, NewMission
+from fleetlore.server.operation_routes import WRITERS
 from fleetlore.server.queries import Query
-from fleetlore.server.schema_names import published_name, rename_definitions
+from fleetlore.server.schema_names import add_aliases, published_name, rename_definitions
 from fleetlore.server.types import common, evidence, graph
 from fleetlore.server.view_table import VIEWS
 
@@ -43,25 +46,20 @@ _READ_PATHS: tuple[tuple[str, str, type[Query], type[Struct]], ...] = (
     ("/api/evidence", "What source events show: commands with their output, diffs, texts", queries.EvidenceQuery, evidence.Evidence),
     ("/api/search", "Events by their words, newest first", queries.SearchQuery, common.SearchHits),
     ("/api/meta", "What this server shows, and how far it has read", queries.Query, common.Meta),
-    ("/api/sessions/{id}", "What happened in one session, with evidence", queries.AsOfQuery, common.SessionPage),
     ("/api/chat", "One's own sessions with an agent, and all of one; needs a token", ChatQuery, graph.Chat),
     ("/api/graph/list", "The graphs that a session can have", queries.Query, graph.GraphList),
     ("/api/graph/active", "The graph of a session of one's own, or of a new one", GraphQuery, graph.GraphActive),
     *((view.path, view.summary, view.query, view.response) for view in VIEWS),
 )
-_READS_BY_NAME = ("/api/events", "/api/search", "/api/brief", "/api/sessions", "/api/sessions/{id}", "/api/story", "/api/timeline")
+_READS_BY_NAME = ("/api/events", "/api/search", "/api/timeline")
 """Reads that take names of agents, tasks and so on: an unknown name is a 404 with suggestions."""
 _CHAT_TYPES = (ChatPost, ClearSession, SwitchGraph, graph.ChatReply, graph.ChatStanding)
 _TYPES = (
     *dict.fromkeys(answer for _, _, _, answer in _READ_PATHS),
-    common.Stored,
+    Stored,
     common.Ready,
     Event,
     Injection,
-    GoalControl,
-    ApprovalAnswer,
-    *(body for _, _, body, _, _ in TOWN_COMMANDS),
-    NewMission,
     *_CHAT_TYPES,
     ProblemBody,
 )
@@ -70,28 +68,28 @@ _TYPES = (
 @cache
 def build_document() -> bytes:
     """The OpenAPI document as JSON."""
-    _, components = msgspec.json.schema_components(_TYPES, ref_template=_REF)
+    operations = [operation for operation in table.OPERATIONS if operation.http]
+    types: dict[Any, None] = dict.fromkeys((*_TYPES, *(kind for operation in operations for kind in operation_types(operation))))
+    _, components = msgspec.json.schema_components(types, ref_template=_REF)
+    components |= {kind.__name__: add_aliases(kind, components[kind.__name__]) for kind in types}
+    for operation in operations:
+        if operation.changes:
+            _drop_path_keys(components[load_operation(operation).request.__name__], operation)
     paths: dict[str, Any] = {path: {"get": _read_operation(summary, query, answer)} for path, summary, query, answer in _READ_PATHS}
     paths["/api/events"]["post"] = _POST_EVENTS
-    paths["/api/sessions/{id}"]["get"]["parameters"].append(_SESSION_ID)
     paths["/api/stage/inject"] = {"post": _POST_INJECTION}
-    paths |= {path: {"post": {"parameters": [_GOAL_ID]} | _write_operation(summary, body)} for path, summary, body in _GOAL_POSTS}
     paths["/api/graph/active"]["get"]["responses"] |= _problem_responses(404, 409)
-    for view in VIEWS:
-        if view.write is not None:
-            content = paths[view.path]["get"]["responses"]["200"]["content"]
-            content |= {media_type: {"schema": {"type": "string"}} for media_type in ("text/plain", "text/markdown", "text/html")}
     for path in _READS_BY_NAME:
         paths[path]["get"]["responses"] |= _problem_responses(404)
     for path, summary, body, reply in _CHAT_POSTS:
         paths.setdefault(path, {})["post"] = _chat_operation(summary, body, reply)
-    paths |= {path: {"post": _write_operation(summary, published_name(body), scope)} for path, summary, body, _, scope in TOWN_COMMANDS}
-    paths["/api/town/plans"] = {"post": _write_operation("Start a mission from a plan", "NewMission")}
+    for operation in operations:
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _describe_operation(operation)
     paths |= {path: {"post": _ingest_operation(summary, types)} for path, summary, types in _INGEST_POSTS}
     paths |= _OTHER_PATHS
-    for path, operations in paths.items():
-        for method, operation in operations.items():
-            operations[method] = {"operationId": _operation_id(method, path)} | operation
+    for path, methods in paths.items():
+        for method, described in methods.items():
+            methods[method] = {"operationId": _operation_id(method, path)} | described
     return msgspec.json.encode(
         {
             "openapi": "3.1.0",
@@ -116,6 +114,45 @@ async def get_openapi(request: Request) -> Response:
 
 
 ROUTES = [Route("/openapi.json", get_openapi, methods=["GET"])]
+
+
+# --- operations
+
+
+def operation_types(operation: Operation) -> tuple[type[Struct], ...]:
+    """The types that the document describes for an operation."""
+    loaded = load_operation(operation)
+    return (loaded.request, loaded.response) if operation.changes else (loaded.response,)
+
+
+def _describe_operation(operation: Operation) -> dict[str, Any]:
+    loaded = load_operation(operation)
+    keys = re.findall(r"\{(\w+)\}", operation.path)
+    parameters = query_parameters(loaded.request)
+    path = [_path_parameter(each) for each in parameters if each["name"] in keys]
+    summary = operation.help.rstrip(".")
+    if not operation.changes:
+        rest = [each for each in parameters if each["name"] not in keys]
+        responses = _operation_responses(loaded.response) | _problem_responses(404)
+        if operation.name in WRITERS:
+            content = responses["200"]["content"]
+            content |= {media_type: {"schema": {"type": "string"}} for media_type in ("text/plain", "text/markdown", "text/html")}
+        return {"summary": summary, "parameters": [*path, *rest], "responses": responses}
+    described = _write_operation(summary, published_name(loaded.request), operation.scope, published_name(loaded.response))
+    return ({"parameters": path} if path else {}) | described
+
+
+def _path_parameter(parameter: dict[str, Any]) -> dict[str, Any]:
+    described = {key: value for key, value in parameter["schema"].items() if key == "description"}
+    return {"name": parameter["name"], "in": "path", "required": True, **described, "schema": {"type": "string", "minLength": 1}}
+
+
+def _drop_path_keys(schema: dict[str, Any], operation: Operation) -> None:
+    """Fields that are in the path are not in the body."""
+    for key in re.findall(r"\{(\w+)\}", operation.path):
+        schema["properties"].pop(key, None)
+        if key in schema.get("required", ()):
+            schema["required"].remove(key)
 
 
 # --- parts of the document
@@ -145,7 +182,7 @@ def _read_operation(summary: str, query: type[Query], answer: type[Struct]) -> d
     return {"summary": summary, "parameters": query_parameters(query), "responses": _operation_responses(answer)}
 
 
-def query_parameters(query: type[Query]) -> list[dict[str, Any]]:
+def query_parameters(query: type[Struct]) -> list[dict[str, Any]]:
     """The fields of a query type as OpenAPI parameters."""
     schema = msgspec.json.schema(query)
     definition = schema["$defs"][query.__name__]
@@ -220,22 +257,18 @@ _POST_EVENTS: dict[str, Any] = {
 }
 
 
-def _write_operation(summary: str, body: str, scope: str = "admin") -> dict[str, Any]:
+def _write_operation(summary: str, body: str, scope: str = "admin", response: str = "Stored") -> dict[str, Any]:
     return {
         "summary": f"{summary}; needs a token with `{scope}`",
         "security": [{"token": []}],
         "requestBody": {"required": True, "content": _media_content(body)},
-        "responses": {"200": {"description": "Stored", "content": _media_content("Stored")}}
+        "responses": {"200": {"description": "Stored", "content": _media_content(response)}}
         | _WRITE_REFUSALS
         | _problem_responses(404, 409),
     }
 
 
 _POST_INJECTION = _write_operation("Have a visitor say something to a cast that plays", "Injection")
-_GOAL_POSTS = (
-    ("/api/goals/{id}/control", "Pause, resume or cancel a goal, say something to its agent, or raise a budget", "Steering"),
-    ("/api/goals/{id}/decide", "Allow or deny what an agent asks for", "Decided"),
-)
 _CHAT_POSTS = (
     ("/api/chat", "Say something to an agent, or press a control; answers when the turn is over", "Message", "ChatReply"),
     ("/api/clear", "Have a session forget what was said, and clear its screen", "Clearing", "ChatStanding"),
@@ -252,7 +285,6 @@ def _chat_operation(summary: str, body: str, reply: str) -> dict[str, Any]:
 
 
 _GOAL_ID = {"name": "id", "in": "path", "required": True, "description": "The goal's", "schema": {"type": "string", "minLength": 1}}
-_SESSION_ID = _GOAL_ID | {"description": "The session's, or how it begins"}
 _INGEST_POSTS = (
     ("/hooks/github", "A delivery of GitHub's webhooks", ("application/json", "application/x-www-form-urlencoded")),
     ("/hooks/gitea", "A delivery of Gitea's webhooks", ("application/json", "application/x-www-form-urlencoded")),
@@ -298,6 +330,18 @@ _OTHER_PATHS: dict[str, Any] = {
         422,
         503,
         query=_FEED,
+    ),
+    "/api/events/{id}/texts/{sha256}": _plain_operation(
+        "The whole text of a string that was cut from an event",
+        "text/plain",
+        401,
+        403,
+        404,
+        422,
+        query=[
+            _GOAL_ID | {"description": "The event's"},
+            _GOAL_ID | {"name": "sha256", "description": "The digest in the event's `origin.cut`"},
+        ],
     ),
     "/openapi.json": {
         "get": {

@@ -18,7 +18,7 @@ MEDIA_TYPE = "application/problem+json"
 
 _STATUS: tuple[tuple[type[errors.FleetloreError], int], ...] = (
     (errors.TooLarge, 413),
-    (errors.UnknownName, 404),
+    (errors.NotFound, 404),
     (errors.Invalid, 422),
     (errors.Conflict, 409),
     (errors.Forgotten, 410),

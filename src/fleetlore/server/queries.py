@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime, tzinfo
+from datetime import datetime
 from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, get_origin, get_type_hints
-from zoneinfo import ZoneInfo
 
 import msgspec
 from msgspec import Meta, Struct, field
 from starlette.requests import HTTPConnection
 
-from fleetlore.errors import Invalid
 from fleetlore.server.problems import Problem
 from fleetlore.views.town_state import TaskState
 
@@ -71,53 +69,6 @@ class ArcsQuery(AsOfQuery, kw_only=True):
     limit: Annotated[int, Meta(ge=1, le=1000)] = 200
 
 
-class CostsQuery(AsOfQuery, kw_only=True):
-    """Costs."""
-
-    by: Annotated[
-        str, Meta(max_length=40, description="day, agent, model, task, session, project or person; or two of them: day,model")
-    ] = "day"
-    since: Time | None = None
-    until: Time | None = None
-    tz: Text = "UTC"
-
-
-class SessionsQuery(AsOfQuery, kw_only=True):
-    """Sessions."""
-
-    scope: Scope = "town"
-    since: Annotated[Time, Meta(description="Sessions that were active then or later.")] | None = None
-    until: Annotated[Time, Meta(description="Sessions that began before.")] | None = None
-    limit: Annotated[int, Meta(ge=1, le=1000)] = 100
-
-
-class PeriodQuery(AsOfQuery, kw_only=True):
-    """A period; without one, the newest day with sessions."""
-
-    scope: Scope = "town"
-    agent: Annotated[str, Meta(max_length=500, description="The same as scope=agent:X; not together with scope.")] | None = None
-    day: Annotated[date, Meta(description="One day of the time zone, such as 2026-11-15.")] | None = None
-    since: Annotated[Time, Meta(description="From then on; not together with day.")] | None = None
-    until: Annotated[Time, Meta(description="Before then; only together with since.")] | None = None
-    tz: Text = "UTC"
-
-
-class BriefQuery(PeriodQuery, kw_only=True):
-    """The brief of a period."""
-
-    format: Annotated[Literal["json", "text", "markdown", "html", "chat"], Meta(description="JSON, or the same as text.")] = "json"
-
-
-class StoryQuery(PeriodQuery, kw_only=True):
-    """The story of a period."""
-
-    detail: Annotated[
-        Literal["headline", "story", "full"], Meta(description="headline: only what came of each session. full: as story, for now.")
-    ] = "story"
-    limit: Annotated[int, Meta(ge=1, le=5000, description="At most so many paragraphs, the newest.")] = 1500
-    format: Annotated[Literal["json", "text", "markdown", "html"], Meta(description="JSON, or the same as text.")] = "json"
-
-
 class EvidenceQuery(Query, kw_only=True):
     """Source events."""
 
@@ -170,6 +121,15 @@ T = TypeVar("T", bound=Query)
 
 def parse_query(request: HTTPConnection, kind: type[T]) -> T:
     """The query parameters of a request; a `Problem` 422 for unknown, repeated or malformed ones."""
+    try:
+        # Strict mode: lax mode would read `null` as missing and a number as a time.
+        return msgspec.convert(read_parameters(request, kind), kind)
+    except msgspec.ValidationError as error:
+        raise Problem(422, f"{_describe_error(error)}; known are {', '.join(_parameter_names(kind)) or 'no parameters'}") from None
+
+
+def read_parameters(request: HTTPConnection, kind: type[Struct]) -> dict[str, Any]:
+    """The query parameters by name, with lists, booleans and whole numbers as the type has them; a `Problem` 422 for repeated ones."""
     given: dict[str, Any] = {}
     types = _parameter_types(kind)
     for name, value in request.query_params.multi_items():
@@ -177,21 +137,11 @@ def parse_query(request: HTTPConnection, kind: type[T]) -> T:
             given.setdefault(name, []).append(value)
         elif name in given:
             raise Problem(422, f"{name}: is given twice; say it once")
+        elif types.get(name) is bool and value in ("true", "false"):
+            given[name] = value == "true"
         else:
             given[name] = int(value) if types.get(name) is int and _is_number(value) else value
-    try:
-        # Strict mode: lax mode would read `null` as missing and a number as a time.
-        return msgspec.convert(given, kind)
-    except msgspec.ValidationError as error:
-        raise Problem(422, f"{_describe_error(error)}; known are {', '.join(_parameter_names(kind)) or 'no parameters'}") from None
-
-
-def parse_time_zone(name: str) -> tzinfo:
-    """The time zone with this IANA name; `Invalid` if there is none."""
-    try:
-        return ZoneInfo(name)
-    except (KeyError, ValueError, OSError, RecursionError) as error:
-        raise Invalid(f"tz: no such time zone: {name!r}; say UTC, or a name such as Europe/Berlin") from error
+    return given
 
 
 def _is_number(text: str) -> bool:
@@ -199,7 +149,7 @@ def _is_number(text: str) -> bool:
 
 
 @cache
-def _parameter_types(kind: type[Query]) -> dict[str, Any]:
+def _parameter_types(kind: type[Struct]) -> dict[str, Any]:
     """Parameter name → type; `list` means that it may be repeated."""
     hints = get_type_hints(kind)
     return {name: get_origin(hint) or hint for name, hint in hints.items()}

@@ -8,28 +8,37 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec import Struct
+
+from fleetlore.operations.request import find_aliases
+
 PUBLISHED_NAMES: Mapping[str, str] = {
     # HTTP API
-    "AgentAction": "AgentWish",
-    "ApprovalAnswer": "Decided",
+    "ControlAgents": "AgentWish",
+    "AnswerApproval": "Decided",
     "ArcsPage": "Arcs",
     "ChatPost": "Message",
     "ClearSession": "Clearing",
     "CostsPage": "Costs",
-    "GoalControl": "Steering",
-    "ItemReview": "Verdict",
-    "MissionAction": "MissionWish",
+    "ControlGoals": "Steering",
+    "ReviewItem": "Verdict",
+    "ControlMission": "MissionWish",
     "ProblemBody": "Problem",
+    "AcknowledgeMessages": "UsedMessage",
+    "AddNote": "NewNote",
+    "AddTask": "NewTask",
+    "SendMessage": "NewMessage",
+    "StartMission": "NewMission",
     "SearchHits": "Found",
+    "SessionCommit": "Commit",
     "SessionPage": "Session",
     "SessionsPage": "Sessions",
     "StoryPage": "Story",
     "SwitchGraph": "Switching",
-    "TaskAction": "TaskWish",
+    "ControlTask": "TaskWish",
     "TimelinePage": "Timeline",
     "TownPage": "Town",
     # MCP
-    "AddNoteRequest": "Note",
     "AgentRow": "Agent",
     "ArcSummary": "Arc",
     "ArcsRequest": "Arcs",
@@ -54,12 +63,10 @@ PUBLISHED_NAMES: Mapping[str, str] = {
     "MissionsRequest": "Missions",
     "MissionsResponse": "Missions",
     "SearchRequest": "Search",
-    "SendMessageRequest": "Send",
     "SessionRequest": "Session",
     "SessionResponse": "SessionDetail",
     "SessionsRequest": "Sessions",
     "SessionsResponse": "Sessions",
-    "StoredResponse": "Stored",
     "StoryRequest": "Story",
     "StoryResponse": "Story",
     "TaskRequest": "Task",
@@ -73,6 +80,16 @@ PUBLISHED_NAMES: Mapping[str, str] = {
 def published_name(kind: type) -> str:
     """The name of a type in schemas."""
     return PUBLISHED_NAMES.get(kind.__name__, kind.__name__)
+
+
+def add_aliases(kind: type[Struct], schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a request with the other names of its fields, which are accepted but not preferred."""
+    properties = schema.get("properties", {})
+    added = {
+        alias: properties[name] | {"description": f"another name of `{name}`", "deprecated": True}
+        for alias, name in find_aliases(kind).items()
+    }
+    return schema | {"properties": dict(sorted((properties | added).items()))} if added else schema
 
 
 def rename_definitions(definitions: Mapping[str, Any]) -> dict[str, Any]:

@@ -43,8 +43,8 @@ class SearchIndex:
     def find(self, text: str, wanted: SearchFilter, limit: int) -> tuple[list[Event], bool]:
         """The newest events with these words, and whether older ones may be missing from the index."""
         if self._store is None or search.count_unindexed(self._log, self._store) <= MAX_INLINE_EVENTS:
-            return search.find(self._log, text, wanted=wanted, limit=limit, store=self._store), False
-        return search.find(self._log, text, wanted=wanted, limit=limit, scan_limit=search.NEWEST), True
+            return search.find_events(self._log, text, wanted=wanted, limit=limit, store=self._store), False
+        return search.find_events(self._log, text, wanted=wanted, limit=limit, scan_limit=search.NEWEST), True
 
     def _run(self) -> None:
         while not self._stop.wait(TICK_SECONDS):

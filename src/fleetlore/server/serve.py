@@ -41,7 +41,7 @@ def raise_open_file_limit() -> None:
 
 
 def bind_socket(host: str, port: int) -> socket.socket:
-    """A listening socket for `serve`; port 0 takes any free port. `Invalid` or `ConfigError` if it cannot listen there."""
+    """A listening socket for `serve_app`; port 0 takes any free port. `Invalid` or `ConfigError` if it cannot listen there."""
     if not 0 <= port <= HIGHEST_PORT:  # the system would use it modulo 65536
         raise Invalid(f"--port {port}: a number from 0 to {HIGHEST_PORT} is needed; leave it out for {PORT}")
     try:
@@ -70,7 +70,7 @@ def browser_url(opened: socket.socket, host: str) -> str:
     return f"http://{name}:{port}/"
 
 
-def serve(
+def serve_app(
     context: AppContext, opened: socket.socket, *, allow_hosts: Iterable[str] = (), on_ready: Callable[[], None] = lambda: None
 ) -> None:
     """Serve until SIGINT or SIGTERM; `ConfigError` if the server did not start."""

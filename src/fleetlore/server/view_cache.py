@@ -10,27 +10,26 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, tzinfo
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any
 
 from fleetlore import clock
 from fleetlore.errors import Invalid, LogError
 from fleetlore.log.base import Position
 from fleetlore.log.coordination import Coordination
 from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.operations.sources import ViewSnapshot as ViewSnapshot
+from fleetlore.operations.sources import build_views
 from fleetlore.projections import name_lookup
 from fleetlore.projections.live_views import FindStore, LiveViews, ViewStates
-from fleetlore.projections.outcomes import OutcomeQuery, find_outcomes, list_active_times
-from fleetlore.projections.patterns import make_patterns_view
-from fleetlore.projections.runner import LogView, view_of
+from fleetlore.projections.outcomes import OutcomeQuery, find_outcomes, list_active_times, list_tasks
 from fleetlore.projections.signed_goals import SignedGoalsFold
 from fleetlore.projections.signed_town import SignedTownFold
-from fleetlore.projections.time_index import TIME_INDEX_VIEW, position_at_from
-from fleetlore.story.brief import Brief
-from fleetlore.story.reading import ReadPeriod, brief_of, read_records
-from fleetlore.views import activity, conversations, fleet, names, stage, threads, time_ranges
-from fleetlore.views.costs import Costs
+from fleetlore.projections.time_index import position_at_from
+from fleetlore.story.reading import ReadPeriod, read_records
+from fleetlore.views import time_ranges
 from fleetlore.views.outcomes.record import Outcome
-from fleetlore.views.thread_names import Naming, naming_of
+from fleetlore.views.outcomes.rules import OutcomeRules
+from fleetlore.views.task_outcomes import TaskOutcome
 from fleetlore.views.time_ranges import TimeBlock, TimeIndex
 
 CATCH_UP_SECONDS = 1.0
@@ -44,46 +43,6 @@ MAX_HEAD_ANSWERS = 8
 _MAX_DATE_DIGITS = len("20261115")
 
 
-def build_views(costs: Costs, goals: SignedGoalsFold, town: SignedTownFold | None = None) -> dict[str, LogView[Any]]:
-    """All views that the API needs, by name."""
-    town = town or SignedTownFold()
-    return {
-        "calendar": TIME_INDEX_VIEW,
-        "fleet": view_of(fleet, "fleet"),
-        "goals": view_of(goals, goals.name),
-        "names": view_of(names, "names"),
-        "pace": view_of(activity, "pace"),
-        "sessions": view_of(conversations, "sessions"),
-        "stage": view_of(stage, "stage"),
-        "threads": view_of(threads, "threads"),
-        "town": view_of(town, town.name),
-        "costs": view_of(costs, costs.name),
-        "arcs": make_patterns_view(),
-    }
-
-
-class ViewSnapshot(NamedTuple):
-    """The states of some views at one position. States at the head change after the block: copy what you keep."""
-
-    states: ViewStates
-    log: BlockingRecorder
-    position: Position | None
-    at: datetime | None
-    """The newest event time up to that position."""
-    now: datetime
-    is_live: bool
-    caught_up: bool
-
-    @property
-    def naming(self) -> Naming:
-        """Display names of agents, tasks and so on."""
-        return naming_of(self.states["names"])
-
-    def head_fields(self) -> dict[str, Any]:
-        """The fields of `types.common.Head`, with which every response begins."""
-        return {"as_of": self.position, "at": self.at, "live": self.is_live, "caught_up": self.caught_up}
-
-
 class ViewCache:
     """The views of one log. Call `start` before, `close` after use. All methods block and are thread-safe."""
 
@@ -92,16 +51,16 @@ class ViewCache:
         log: BlockingRecorder,
         find_store: FindStore,
         *,
-        costs: Costs,
+        rules: OutcomeRules,
         goals: SignedGoalsFold,
         town: SignedTownFold | None = None,
         shared: Coordination,
         now: clock.Clock = clock.now,
     ) -> None:
-        self.log, self._now, self.costs, self.goals = log, now, costs, goals
-        self._find_store = find_store
-        self._shared = shared
-        self.live_views = LiveViews(log, build_views(costs, goals, town), find_store)
+        self.log, self._now, self.rules, self.goals = log, now, rules, goals
+        self.find_store = find_store
+        self.shared = shared
+        self.live_views = LiveViews(log, build_views(rules.costs, goals, town), find_store)
         self._past_answers, self._head_answers = AnswerCache(), AnswerCache(MAX_HEAD_ANSWERS)
         self._past_lock = Lock()
         """Past states take as much memory as those of the head, so there is one set at a time."""
@@ -147,33 +106,33 @@ class ViewCache:
 
     def find_outcomes(self, wanted: OutcomeQuery) -> list[Outcome]:
         """The outcome records of sessions, the newest first."""
-        store = self._find_store()
-        return find_outcomes(self.log, now=self._now(), costs=self.costs, wanted=wanted, store=store)
+        store = self.find_store()
+        return find_outcomes(self.log, now=self._now(), rules=self.rules, wanted=wanted, store=store)
 
-    def make_brief(self, wanted: OutcomeQuery, zone: tzinfo) -> Brief:
-        """The brief of a period; without one, of the newest day with sessions."""
-        return brief_of(self.read_period(wanted, zone), zone)
+    def list_tasks(self, wanted: OutcomeQuery) -> list[TaskOutcome]:
+        """What happened to tasks, the newest last."""
+        return list_tasks(self.log, rules=self.rules, wanted=wanted, store=self.find_store())
 
-    def read_period(self, wanted: OutcomeQuery, zone: tzinfo, newest_event: datetime | None = None) -> ReadPeriod:
-        """The records of a period; without one, of the newest day with sessions or with another event."""
+    def read_period(self, wanted: OutcomeQuery, zone: tzinfo, newest_event: datetime | None = None, *, whole: bool = False) -> ReadPeriod:
+        """The records of a period; without one, of everything if `whole`, else of the newest day with sessions or with another event."""
         return read_records(
             self.log,
             now=self._now(),
             zone=zone,
-            costs=self.costs,
+            rules=self.rules,
             wanted=wanted,
-            store=self._find_store(),
-            newest_day=wanted.since is None and wanted.until is None,
+            store=self.find_store(),
+            newest_day=wanted.since is None and wanted.until is None and not whole,
             newest_event=newest_event,
         )
 
     def list_active_times(self, wanted: OutcomeQuery) -> list[datetime]:
         """When sessions and tasks began and when they were last active."""
-        return list_active_times(self.log, now=self._now(), costs=self.costs, wanted=wanted, store=self._find_store())
+        return list_active_times(self.log, now=self._now(), rules=self.rules, wanted=wanted, store=self.find_store())
 
     def find_driver(self, goal: str) -> str | None:
         """The holder of a goal's lease; `None` if no driver runs it."""
-        lease = self._shared.find_lease(f"goal:{goal}")
+        lease = self.shared.find_lease(f"goal:{goal}")
         return None if lease is None else lease.holder
 
     def check_position(self, position: Position | None, name: str) -> Position | None:
@@ -212,6 +171,12 @@ class ViewCache:
             yield ViewSnapshot(
                 states, self.log, self.live_views.position, states["calendar"].newest, self._now(), True, self.live_views.caught_up
             )
+
+    @contextmanager
+    def open_view(self, name: str) -> Iterator[tuple[Any, bool]]:
+        """One view at the head, and whether all of the log is in it."""
+        with self.snapshot(None, [name]) as snapshot:
+            yield snapshot.states[name], snapshot.caught_up
 
     def _catch_up(self) -> bool:
         """Wait until the views include all stored events; whether they do."""

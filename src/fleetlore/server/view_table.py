@@ -6,22 +6,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, cast, get_args
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from fleetlore.errors import Invalid, UnknownName
+from fleetlore.errors import Invalid
 from fleetlore.log.base import Position
-from fleetlore.projections.outcomes import OutcomeQuery, runs_in
 from fleetlore.server import queries
-from fleetlore.server.answers import arcs, costs, fleet, goals, period, stage, threads, timeline, town
-from fleetlore.server.queries import AsOfQuery, parse_time_zone
+from fleetlore.server.answers import arcs, fleet, goals, stage, threads, timeline, town
+from fleetlore.server.queries import AsOfQuery
 from fleetlore.server.types import common
 from fleetlore.server.types import goals as types_goals
 from fleetlore.server.types import stage as types_stage
 from fleetlore.server.types import town as types_town
 from fleetlore.server.view_cache import ViewCache
-from fleetlore.views.cost_sums import CostDimension
 from fleetlore.views.patterns.kinds import all_kinds, describe_unknown
 
 
@@ -34,8 +32,6 @@ class ApiView(NamedTuple):
     response: type[Struct]
     make: Callable[[ViewCache, Any, Position | None], Struct]
     """Blocks. The position is `None` for the head."""
-    write: Callable[[Any, str], str] | None = None
-    """Writes the response in the text format that `query.format` names, if there are any."""
 
 
 def _make_fleet(view_cache: ViewCache, query: AsOfQuery, position: Position | None) -> common.Fleet:
@@ -55,40 +51,6 @@ def _make_arcs(view_cache: ViewCache, query: queries.ArcsQuery, position: Positi
     sessions = arcs.read_session_patterns(view_cache, position)
     with view_cache.snapshot(position, arcs.NEEDS) as snapshot:
         return arcs.build_arcs(snapshot, sessions, state=query.state, kinds=query.kind, limit=query.limit, hidden=query.hidden == "true")
-
-
-def _make_costs(view_cache: ViewCache, query: queries.CostsQuery, position: Position | None) -> common.CostsPage:
-    dimensions, zone = _parse_dimensions(query.by), parse_time_zone(query.tz)
-    prices = view_cache.costs.prices.date
-    with view_cache.snapshot(position, costs.NEEDS) as snapshot:
-        return costs.build_costs(snapshot, dimensions=dimensions, since=query.since, until=query.until, zone=zone, prices=prices)
-
-
-def _parse_dimensions(text: str) -> tuple[CostDimension, ...]:
-    known = get_args(CostDimension)
-    dimensions = tuple(text.split(","))
-    if not set(dimensions) <= set(known) or len(set(dimensions)) != len(dimensions) or len(dimensions) > 2:
-        raise Invalid(f"by: {text!r} is not one of {', '.join(known)}, nor two of them as in day,model")
-    return cast("tuple[CostDimension, ...]", dimensions)
-
-
-def _make_sessions(view_cache: ViewCache, query: queries.SessionsQuery, position: Position | None) -> common.SessionsPage:
-    runs = runs_in(view_cache.log, view_cache.resolve_scope(query.scope))
-    with view_cache.snapshot(position, ("calendar",)) as snapshot:
-        head = snapshot.head_fields()
-    found = view_cache.find_outcomes(OutcomeQuery(query.since, query.until, runs, query.limit + 1, position))
-    return common.SessionsPage(**head, sessions=found[: query.limit], more=len(found) > query.limit)
-
-
-def make_session(view_cache: ViewCache, id: str, position: Position | None) -> common.SessionPage:
-    """One session, by its id or its beginning."""
-    scope = view_cache.resolve_scope(f"run:{id}")
-    with view_cache.snapshot(position, ("calendar",)) as snapshot:
-        head = snapshot.head_fields()
-    found = view_cache.find_outcomes(OutcomeQuery(runs=runs_in(view_cache.log, scope), upto=position))
-    if not found:
-        raise UnknownName("run", id, [], "GET /api/sessions lists the sessions")
-    return common.SessionPage(**head, session=found[0])
 
 
 def _make_timeline(view_cache: ViewCache, query: queries.TimelineQuery, position: Position | None) -> common.TimelinePage:
@@ -123,24 +85,6 @@ VIEWS: tuple[ApiView, ...] = (
     ApiView("/api/fleet", "Every agent, those that need a person first", AsOfQuery, common.Fleet, _make_fleet),
     ApiView("/api/threads", "The lines of story, the one that moved last first", queries.ThreadsQuery, common.Threads, _make_threads),
     ApiView("/api/arcs", "Patterns such as struggles and retries, with their events", queries.ArcsQuery, common.ArcsPage, _make_arcs),
-    ApiView("/api/sessions", "What happened in each session, with evidence", queries.SessionsQuery, common.SessionsPage, _make_sessions),
-    ApiView(
-        "/api/brief",
-        "What a day delivered, what went wrong, what to check, who needs you",
-        queries.BriefQuery,
-        common.PeriodBrief,
-        period.make_brief,
-        period.write_brief,
-    ),
-    ApiView("/api/costs", "What the models cost, in tokens and dollars", queries.CostsQuery, common.CostsPage, _make_costs),
-    ApiView(
-        "/api/story",
-        "What each session of a day did, what came of it first, each sentence with its source events",
-        queries.StoryQuery,
-        common.PeriodStory,
-        period.make_story,
-        period.write_story,
-    ),
     ApiView("/api/timeline", "What happened when, by agent", queries.TimelineQuery, common.TimelinePage, _make_timeline),
     ApiView("/api/stage", "A cast at play: the scene, what was said, the verdict", queries.StageQuery, types_stage.Stage, _make_stage),
     ApiView("/api/goals", "Goals, those that need a person first, and all of one", queries.GoalsQuery, types_goals.Goals, _make_goals),

@@ -14,24 +14,23 @@ from fleetlore import __version__, settings
 from fleetlore.errors import Invalid
 from fleetlore.events import codec
 from fleetlore.events.envelope import Event
+from fleetlore.events.visibility import READER, can_see
 from fleetlore.log.base import Position, position_after
 from fleetlore.projections import search
 from fleetlore.projections.newest_events import read_newest
 from fleetlore.server import queries
 from fleetlore.server.answers.evidence import read_evidence
-from fleetlore.server.answers.period import MEDIA_TYPES
 from fleetlore.server.context import AppContext
+from fleetlore.server.problems import Problem
 from fleetlore.server.types import common
-from fleetlore.server.view_table import VIEWS, ApiView, make_session
+from fleetlore.server.view_table import VIEWS, ApiView
 from fleetlore.views.fleet import SILENT_AFTER
 
-JSON, TEXT = "application/json", "text/plain; charset=utf-8"
-_COSTLY_PATHS = frozenset(("/api/brief", "/api/story", "/api/timeline"))
+JSON = "application/json"
+_COSTLY_PATHS = frozenset(("/api/timeline",))
 """Slow views: made once for all requests at the same head, and a few at a time, like views of the past and searches."""
 MAX_PAGE_BYTES = 8 << 20
 """Of events in one response."""
-FRESH_SECONDS = 5
-"""Seconds for which a shared answer is used: silence and stalls change with time, without an event."""
 
 
 def json_response(value: Any) -> Response:
@@ -50,8 +49,7 @@ def _view_handler(view: ApiView) -> Callable[[Request], Awaitable[Response]]:
             if is_costly
             else context.run(_render_view, context, view, query)
         )
-        format = getattr(query, "format", "json")
-        return Response(await made, media_type=JSON if format == "json" else MEDIA_TYPES.get(format, TEXT))
+        return Response(await made, media_type=JSON)
 
     return get_view
 
@@ -61,26 +59,9 @@ def _render_view(context: AppContext, view: ApiView, query: queries.AsOfQuery) -
     position = view_cache.resolve_position(query.as_of)
 
     def make() -> bytes:
-        answer = view.make(view_cache, query, position)
-        format = getattr(query, "format", "json")
-        return msgspec.json.encode(answer) if view.write is None or format == "json" else view.write(answer, format).encode()
+        return msgspec.json.encode(view.make(view_cache, query, position))
 
-    is_shared = position is None and view.path in _COSTLY_PATHS and view_cache.live_views.caught_up
-    cached_at = (context.log.head() or "") if is_shared else position
-    time_slot = int(context.clock().timestamp() // FRESH_SECONDS) if is_shared else None
-    return view_cache.cached_answer((view.path, time_slot, msgspec.json.encode(query)), cached_at, make, is_newest=is_shared)
-
-
-async def get_session(request: Request) -> Response:
-    """The outcome record of one session."""
-    context: AppContext = request.app.state.context
-    await context.keys.need(request, "read")
-    query = queries.parse_query(request, queries.AsOfQuery)
-    return json_response(await context.run(_read_session, context, request.path_params["id"], query))
-
-
-def _read_session(context: AppContext, id: str, query: queries.AsOfQuery) -> common.SessionPage:
-    return make_session(context.view_cache, id, context.view_cache.resolve_position(query.as_of))
+    return context.share_answer(view.path, query, position, make, is_shared=view.path in _COSTLY_PATHS)
 
 
 async def get_evidence(request: Request) -> Response:
@@ -135,7 +116,7 @@ def _fill_page(events: Iterable[Event], limit: int) -> common.Events:
     page: list[dict[str, Any]] = []
     size = 0
     for event in events:
-        raw = codec.encode(event)
+        raw = codec.encode_event(event)
         page.append(msgspec.json.decode(raw) | {"position": event.position})
         size += len(raw)
         if size > MAX_PAGE_BYTES or len(page) == limit:
@@ -153,8 +134,26 @@ def _end_position(context: AppContext, as_of: str | None) -> Position | None:
 
 def _event_json(event: Event, **extra: Any) -> dict[str, Any]:
     """An event as in its canonical JSON, with its position."""
-    plain: dict[str, Any] = msgspec.json.decode(codec.encode(event))
+    plain: dict[str, Any] = msgspec.json.decode(codec.encode_event(event))
     return plain | {"position": event.position} | extra
+
+
+async def get_whole_text(request: Request) -> Response:
+    """The whole text of a string that was cut from an event."""
+    context: AppContext = request.app.state.context
+    await context.keys.need(request, "read")
+    queries.parse_query(request, queries.Query)
+    text = await context.run(_read_whole_text, context, request.path_params["id"], request.path_params["sha256"])
+    return Response(text.encode(), media_type="text/plain; charset=utf-8")
+
+
+def _read_whole_text(context: AppContext, id: str, digest: str) -> str:
+    """Raises `Problem` 404 also for a private event, so that nobody learns whether there is one."""
+    event = next(iter(context.log.get([id])), None)
+    text = context.log.get_blob(id, digest) if event is not None and can_see(event, READER) else None
+    if text is None:
+        raise Problem(404, "there is no such text: the event does not name it, is private or gone, or the log does not keep whole texts")
+    return text
 
 
 async def search_events(request: Request) -> Response:
@@ -191,7 +190,7 @@ def _build_meta(context: AppContext, scopes: list[str], sealed: bool) -> common.
         first_at, last_at = snapshot.states["calendar"].first, snapshot.at
     return common.Meta(
         town=context.town,
-        log=settings.masked(context.url),
+        log=settings.mask_url(context.url),
         version=__version__,
         head=context.log.head(),
         events=live_views.folded_count if live_views.caught_up else live_views.total,
@@ -209,9 +208,9 @@ def _build_meta(context: AppContext, scopes: list[str], sealed: bool) -> common.
 
 ROUTES = [
     Route("/api/events", get_events, methods=["GET"]),
+    Route("/api/events/{id}/texts/{sha256}", get_whole_text, methods=["GET"]),
     Route("/api/evidence", get_evidence, methods=["GET"]),
     Route("/api/search", search_events, methods=["GET"]),
     Route("/api/meta", get_meta, methods=["GET"]),
-    Route("/api/sessions/{id}", get_session, methods=["GET"]),
     *(Route(view.path, _view_handler(view), methods=["GET"], name=view.path) for view in VIEWS),
 ]

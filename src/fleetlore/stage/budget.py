@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from fleetlore.errors import BudgetExceeded
+from fleetlore.events.budget_axes import count_event, list_axes, list_uses
 from fleetlore.events.envelope import Event
+from fleetlore.kernel.budget import find_exhausted
 
 JUDGE_BUDGET_SHARE = 0.1
 """Share of tokens, money and time reserved for a pending verdict."""
@@ -25,6 +28,8 @@ class StageLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     max_tokens: int | None = None
     max_usd: float | None = None
     max_seconds: float | None = None
+    others: dict[str, float] = field(default_factory=dict)
+    """Limits of axes that are counted from events, by name; a file writes them as `max_NAME`."""
 
     def reserve_for_judges(self, judges: int) -> StageLimits:
         """The limits for players, with calls, tokens, money and time for the judges deducted."""
@@ -36,6 +41,7 @@ class StageLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
             max_tokens=_subtract_judge_share(self.max_tokens),
             max_usd=_subtract_judge_share(self.max_usd),
             max_seconds=_subtract_judge_share(self.max_seconds),
+            others={name: _subtract_judge_share(limit) for name, limit in self.others.items()},
         )
 
 
@@ -48,9 +54,11 @@ class RunUsage(Struct, kw_only=True):
     tokens: int = 0
     usd: float = 0.0
     seconds: float = 0.0
+    others: dict[str, float] = field(default_factory=dict)
 
     def apply_event(self, event: Event) -> None:
         """Count one event of the run; malformed values count as zero."""
+        count_event(self.others, event, "stage")
         data = event.data
         match event.kind:
             case "model.called":
@@ -74,15 +82,19 @@ def check_budget(limits: StageLimits, usage: RunUsage, *, turn: int, seconds: fl
 
     Checked before every round, so a run exceeds its limits by at most the calls in flight.
     """
-    for reason, used, limit in (
-        ("turns", turn - 1, limits.max_turns),
-        ("calls", usage.calls, limits.max_calls),
-        ("tokens", usage.tokens, limits.max_tokens),
-        ("usd", usage.usd, limits.max_usd),
-        ("seconds", max(seconds, usage.seconds), limits.max_seconds),
-    ):
-        if limit is not None and used >= limit:
-            raise BudgetExceeded(reason, used=used, limit=limit)
+    spent = SimpleNamespace(
+        turns=turn - 1,
+        calls=usage.calls,
+        tokens=usage.tokens,
+        usd=usage.usd,
+        seconds=max(seconds, usage.seconds),
+        others=usage.others,
+    )
+    rows = list_axes("stage")
+    use = find_exhausted(list_uses(rows, spent, limits, prefix="max_"))
+    if use is not None and use.limit is not None:
+        reason = next(row.key for row in rows if row.spent_as == use.axis)
+        raise BudgetExceeded(reason, used=use.used, limit=use.limit)
     return limits.max_calls - usage.calls
 
 

@@ -1,12 +1,14 @@
 """Runs a scenario: asks `next_turn.py` for the next step, performs it, and reads the log again.
 
 All its state is on the log; a crash loses at most the answers in flight. These are appended together: the opening; the calls of a
-round, before any of them is sent; an answer with the events that follow from it.
+round, before any of them is sent; an answer with the events that follow from it. A round is stored only if nothing happened since it
+was planned (`kernel/journal.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -14,10 +16,10 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from fleetlore import clock
-from fleetlore.errors import BudgetExceeded, Conflict, Invalid, LogError, PromptTooLarge
+from fleetlore.errors import BudgetExceeded, Invalid, LogError, PromptTooLarge
 from fleetlore.events.envelope import Event
-from fleetlore.log.base import Expect
-from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.kernel.journal import Journal, JournalDecision
+from fleetlore.log.async_recorder import Recorder
 from fleetlore.models.base import Model, ModelReply, ModelRequest
 from fleetlore.prompts.agent_context import Recall
 from fleetlore.prompts.parts import BuiltPrompt
@@ -48,12 +50,28 @@ class PendingStageCall(NamedTuple):
 async def _ignore_event(event: Event) -> None: ...
 
 
+class _RunFold:
+    """Continues the fold of one run, and keeps the events that the callback has not seen."""
+
+    def __init__(self, state: RunState) -> None:
+        self._state = state
+        self.undelivered: deque[Event] = deque()
+
+    def initial(self) -> RunState:
+        return self._state
+
+    def apply(self, state: RunState, event: Event) -> RunState:
+        run_state.apply_event(state, event)
+        self.undelivered.append(event)
+        return state
+
+
 class Conductor:
     """Runs one scenario to its end."""
 
     def __init__(
         self,
-        log: BlockingRecorder,
+        log: Recorder,
         state: RunState,
         models: StageModels,
         *,
@@ -63,13 +81,19 @@ class Conductor:
         now: clock.Clock = clock.now,
         new_id: Callable[[], str] = clock.uuid7,
     ) -> None:
-        self.state = state
-        self._log, self._models, self._on_event, self._now, self._new_id = log, models, on_event, now, new_id
-        self._agent_context, self._prompt_settings = recall or Recall(log), prompt_settings or PromptSettings()
+        self._fold, self._scope = _RunFold(state), f"run:{state.run}"
+        self._journal = Journal(log, self._fold, scopes=(self._scope,), now=now, new_id=new_id)
+        self._models, self._on_event = models, on_event
+        self._agent_context, self._prompt_settings = recall or Recall(log.as_blocking()), prompt_settings or PromptSettings()
         self._started_at, self._earlier_seconds = now(), 0.0
         self._own_event_ids: set[str] = set()
         self._has_started, self._is_resuming = False, True
-        self._read_lock = asyncio.Lock()
+        self._delivery_lock = asyncio.Lock()
+
+    @property
+    def state(self) -> RunState:
+        """The state of the run, as far as it was read."""
+        return self._journal.state
 
     async def load_or_start_run(self) -> None:
         """Read the run from the log; append the opening if the run is new."""
@@ -80,11 +104,11 @@ class Conductor:
         self._earlier_seconds = self.state.usage.seconds
         if self.state.started_id is None:
             await self._run_step(OpenRun())
-        self._use_stored_scenario()
+        await self._use_stored_scenario()
 
-    def _use_stored_scenario(self) -> None:
+    async def _use_stored_scenario(self) -> None:
         """Use the scenario from the log, with secrets redacted, so that a process that resumes the run plays the same one."""
-        [started] = self._log.get([self.state.started_id or ""])
+        [started] = await self._journal.log.get([self.state.started_id or ""])
         with suppress(Invalid):  # the log keeps no texts: use the scenario from the file
             self.state.scenario = read_stored_scenario(started)
 
@@ -102,20 +126,17 @@ class Conductor:
             raise Invalid("a visitor's message must not be empty")
         if self.state.finished is not None:
             raise Invalid(f"{self.state.run} has ended and takes no more messages")
-        await self._append_events([stage_events.user_injected(self.state, self._new_id(), text.strip(), label)])
+        await self._append_events([stage_events.user_injected(self.state, self._journal.new_id(), text.strip(), label)])
 
     async def catch_up(self) -> None:
         """Apply new events from the log, including those of other processes."""
-        async with self._read_lock:  # `inject_message` may run concurrently, and no event may be applied twice
-            for event in await asyncio.to_thread(self._read_new_events):
-                run_state.apply_event(self.state, event)
-                await self._on_event(event)
+        await self._journal.catch_up()
+        async with self._delivery_lock:  # `inject_message` may run concurrently, and events are delivered in order
+            while self._fold.undelivered:
+                await self._on_event(self._fold.undelivered.popleft())
 
-    def _read_new_events(self) -> list[Event]:
-        return list(self._log.read(f"run:{self.state.run}", after=self.state.head))
-
-    async def _append_events(self, events: Sequence[Event], *, expect: Expect | None = None) -> None:
-        await asyncio.to_thread(self._log.append, events, expect=expect)
+    async def _append_events(self, events: Sequence[Event]) -> None:
+        await self._journal.append(events)
         await self.catch_up()
 
     async def _run_step(self, step: StageStep) -> None:
@@ -142,12 +163,12 @@ class Conductor:
             await self._run_step(affordable)
             return
         head = self.state.head
-        stage_turns = await asyncio.gather(*(asyncio.to_thread(self._plan_turn, manifest, step.turn) for manifest in affordable.agents))
-        prompts = await asyncio.gather(*(asyncio.to_thread(self._build_prompt, stage_turn) for stage_turn in stage_turns))
+        stage_turns = await asyncio.gather(*(self._plan_turn(manifest, step.turn) for manifest in affordable.agents))
+        prompts = await asyncio.gather(*map(self._build_prompt, stage_turns))
         events: list[Event] = []
         for stage_turn, prompt in zip(stage_turns, prompts, strict=True):
             events += self._build_call_events(stage_turn, prompt, attempt=1, extra={"forced": step.forced} if step.forced else {})
-        if await self._append_calls(events, Expect(f"run:{self.state.run}", head)):
+        if await self._append_calls(events, head):
             pairs = zip(stage_turns, prompts, strict=True)
             await self._collect_answers([(stage_turn, prompt) for stage_turn, prompt in pairs if isinstance(prompt, BuiltPrompt)])
 
@@ -163,14 +184,18 @@ class Conductor:
             return FinishRun("budget") if step.forced or is_verdict_round else request_final_verdict(self.state, exceeded.reason)
         return step._replace(agents=step.agents[:remaining_calls])
 
-    def _plan_turn(self, manifest: AgentManifest, turn: int) -> StageTurn:
+    async def _plan_turn(self, manifest: AgentManifest, turn: int) -> StageTurn:
         position = self.state.context_position
-        purpose = agent_turn.choose_turn_purpose(self.state, self._agent_context, manifest, position)
+        purpose = await self._journal.log.run_blocking(
+            lambda _: agent_turn.choose_turn_purpose(self.state, self._agent_context, manifest, position)
+        )
         return StageTurn(manifest, turn, purpose, self.state.agents[manifest.name].woken_by or self.state.clock_event_id, position)
 
-    def _build_prompt(self, stage_turn: StageTurn) -> BuiltPrompt | PromptTooLarge:
+    async def _build_prompt(self, stage_turn: StageTurn) -> BuiltPrompt | PromptTooLarge:
         try:
-            return agent_turn.build_turn_prompt(self.state, self._agent_context, stage_turn, self._prompt_settings)
+            return await self._journal.log.run_blocking(
+                lambda _: agent_turn.build_turn_prompt(self.state, self._agent_context, stage_turn, self._prompt_settings)
+            )
         except PromptTooLarge as error:
             return error
 
@@ -192,24 +217,30 @@ class Conductor:
             extra=extra,
         )
         if not isinstance(prompt, BuiltPrompt):
-            return stage_events.build_model_failed_events(self.state, _build_unsent_call(call, stage_turn), name, prompt, self._elapsed_ms)
+            return self._build_failure_events(_build_unsent_call(call, stage_turn), name, prompt)
         if name == SCRIPTED_MODEL_NAME:
             return [call]
         context_id = stage_events.derive_event_id(self.state.run, stage_turn.turn, agent, "context", attempt)
         event = prompt.make_event(id=context_id, cause=stage_turn.cause)
         return [replace(event, data=event.data | {"call_id": call.id, "turn": stage_turn.turn}), call]
 
-    async def _append_calls(self, events: Sequence[Event], expect: Expect) -> bool:
-        """Store the calls of a round. Returns `False` if other events came first; `next_step` then decides again."""
-        try:
-            await self._append_events(events, expect=expect)
-        except Conflict:
-            await self.catch_up()
-            if not self._is_resuming:
-                self._check_only_conductor()
-            return False
-        self._own_event_ids.update(event.id or "" for event in events)
-        return True
+    def _build_failure_events(self, call: StageModelCall, model_name: str, error: Exception) -> list[Event]:
+        return stage_events.build_model_failed_events(self.state, call, model_name, error, self._elapsed_ms, self._journal.now)
+
+    async def _append_calls(self, events: Sequence[Event], head: str | None) -> bool:
+        """Store the calls of a round. Returns `False` if other events came after `head`; `next_step` then decides again."""
+
+        def decide(state: RunState) -> JournalDecision[bool]:
+            is_current = state.head == head
+            return JournalDecision(events if is_current else (), guard=self._scope, answer=is_current)
+
+        stored = await self._journal.decide(decide, is_current=True)
+        if stored.answer:
+            self._own_event_ids.update(event.id or "" for event in events)
+        await self.catch_up()
+        if not stored.answer and not self._is_resuming:
+            self._check_only_conductor()
+        return stored.answer
 
     def _check_only_conductor(self) -> None:
         if any(call.id not in self._own_event_ids for call in self.state.open_calls):
@@ -224,7 +255,7 @@ class Conductor:
     async def _collect_answers(self, questions: Sequence[tuple[StageTurn, BuiltPrompt]]) -> None:
         """Send all requests concurrently; store the answers in order, each as soon as its predecessors are stored."""
         pending_calls = [self._build_pending_call(stage_turn, prompt) for stage_turn, prompt in questions]
-        answers = [asyncio.create_task(self._request_answer(pending)) for pending in pending_calls]
+        answers = [self._journal.spawn(self._request_answer(pending)) for pending in pending_calls]
         try:
             for pending, answer in zip(pending_calls, answers, strict=True):
                 await self._store_answer(pending, await answer)
@@ -253,9 +284,9 @@ class Conductor:
         """Store an answer or failure. A judge whose verdict names nobody of the cast is asked once more."""
         call, name = pending.call, pending.model.name
         if isinstance(answer, Exception):
-            await self._append_events(stage_events.build_model_failed_events(self.state, call, name, answer, self._elapsed_ms))
+            await self._append_events(self._build_failure_events(call, name, answer))
             return
-        events = [stage_events.model_replied(self.state, call, name, stage_events.with_price(answer), self._elapsed_ms)]
+        events = [stage_events.model_replied(self.state, call, name, stage_events.with_price(answer, self._journal.now), self._elapsed_ms)]
         data = answer.data or {}
         verdict_error = (
             verdicts.find_verdict_error(self.state.scenario, data) if call.purpose == "judge" and data.get("pass") is not True else None
@@ -267,7 +298,7 @@ class Conductor:
 
     async def _request_correction(self, pending: PendingStageCall, events: list[Event], correction: str) -> None:
         stage_turn = pending.turn._replace(corrects=correction)
-        prompt = await asyncio.to_thread(self._build_prompt, stage_turn)
+        prompt = await self._build_prompt(stage_turn)
         call_events = self._build_call_events(stage_turn, prompt, attempt=pending.call.attempt + 1, extra={"corrects": correction})
         self._own_event_ids.update(event.id or "" for event in call_events)
         await self._append_events([*events, *call_events])
@@ -291,12 +322,12 @@ class Conductor:
             stage_turn = StageTurn(
                 self.state.scenario.find_agent(call.agent), call.turn, call.purpose, call.cause, call.as_of, call.corrects
             )
-            prompt = await asyncio.to_thread(self._build_prompt, stage_turn)
+            prompt = await self._build_prompt(stage_turn)
             extra = {"again": True} | ({"corrects": call.corrects} if call.corrects else {})
             events += self._build_call_events(stage_turn, prompt, attempt=call.attempt + 1, extra=extra)
             if isinstance(prompt, BuiltPrompt):
                 questions.append((stage_turn, prompt))
-        if await self._append_calls(events, Expect(f"run:{self.state.run}", head)):
+        if await self._append_calls(events, head):
             await self._collect_answers(questions)
 
     # --- time
@@ -304,7 +335,7 @@ class Conductor:
     @property
     def elapsed_seconds(self) -> float:
         """How long the run has taken, in this process and earlier ones."""
-        return self._earlier_seconds + (self._now() - self._started_at).total_seconds()
+        return self._earlier_seconds + (self._journal.now() - self._started_at).total_seconds()
 
     @property
     def _elapsed_ms(self) -> int:

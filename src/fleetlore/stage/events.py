@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from fleetlore import clock
 from fleetlore.errors import MindBusy, MindError
 from fleetlore.events.envelope import Event
 from fleetlore.events.ids import derive_id
@@ -141,7 +142,9 @@ def model_replied(state: RunState, call: StageModelCall, model_name: str, reply:
     return _build_call_outcome(state, call, "model.replied", data, elapsed_ms)
 
 
-def build_model_failed_events(state: RunState, call: StageModelCall, model_name: str, error: Exception, elapsed_ms: int) -> list[Event]:
+def build_model_failed_events(
+    state: RunState, call: StageModelCall, model_name: str, error: Exception, elapsed_ms: int, now: clock.Clock
+) -> list[Event]:
     """A model gave no usable answer; if the failed answer was paid for, its usage is recorded too."""
     provider, _, model = model_name.partition(":")
     data: dict[str, Any] = {
@@ -154,13 +157,13 @@ def build_model_failed_events(state: RunState, call: StageModelCall, model_name:
         if isinstance(error, MindBusy) and error.retry_after is not None:
             data["retry_after_ms"] = error.retry_after * 1000
     reply = error.reply if isinstance(error, MindError) else None
-    replied = [model_replied(state, call, model_name, with_price(reply), elapsed_ms)] if isinstance(reply, ModelReply) else []
+    replied = [model_replied(state, call, model_name, with_price(reply, now), elapsed_ms)] if isinstance(reply, ModelReply) else []
     return [*replied, _build_call_outcome(state, call, "model.failed", data, elapsed_ms)]
 
 
-def with_price(reply: ModelReply) -> ModelReply:
+def with_price(reply: ModelReply, now: clock.Clock) -> ModelReply:
     """The reply with its cost; from the price table if the endpoint does not report it."""
-    return recorded_model.price_reply(reply, _load_prices())
+    return recorded_model.price_reply(reply, _load_prices(), now)
 
 
 @cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
@@ -17,6 +17,7 @@ from fleetlore.documents.document import Document, DocumentType, load_document, 
 from fleetlore.documents.validation import KeyPath
 from fleetlore.errors import Invalid, InvalidScenario
 from fleetlore.events import catalog
+from fleetlore.events.budget_axes import list_axes
 from fleetlore.events.names import is_name
 from fleetlore.stage.budget import StageLimits
 from fleetlore.stage.scenario import (
@@ -227,8 +228,9 @@ def _find_team_error(scenario: StageScenario, name: str, names: tuple[str, ...],
 
 
 def _check_limits(document: Document, scenario: StageScenario) -> None:
-    for name in scenario.governor.__struct_fields__:
-        value = getattr(scenario.governor, name)
+    limits = msgspec.structs.asdict(scenario.governor)
+    limits |= {f"max_{name}": limit for name, limit in limits.pop("others").items()}
+    for name, value in limits.items():
         if value is not None and not 0 < value < 1e9:
             document.add_error(("governor", name), "must be more than 0 and less than 1,000,000,000; omit it for the default")
 
@@ -267,7 +269,8 @@ def parse_scenario(text: str, source: str) -> StageScenario:
 
 
 def _build_scenario(document: Document) -> StageScenario:
-    root = {name: _normalise_seeds(value) if name == "seeds" else value for name, value in document.root.items()}
+    normalise: Mapping[str, Callable[[Any], Any]] = {"seeds": _normalise_seeds, "governor": _normalise_limits}
+    root = {name: normalise[name](value) if name in normalise else value for name, value in document.root.items()}
     fields = document.convert_fields((), root, _ScenarioTable)
     for name in missing_fields(_ScenarioTable, root):
         document.add_error((), f"{name} is missing")
@@ -286,6 +289,16 @@ def _normalise_seeds(value: Any) -> Any:
     if isinstance(value, list):
         return [str(seed) if isinstance(seed, int | float) and not isinstance(seed, bool) else seed for seed in value]
     return value
+
+
+def _normalise_limits(value: Any) -> Any:
+    """Limits of axes that are counted from events are written like the others."""
+    names = {f"max_{row.name}": row.name for row in list_axes("stage") if row.is_counted_from_events}
+    if not isinstance(value, dict) or not names.keys() & value.keys():
+        return value
+    return {name: limit for name, limit in value.items() if name not in names} | {
+        "others": {names[name]: limit for name, limit in value.items() if name in names}
+    }
 
 
 def _convert_agents(document: Document, agents: dict[str, Any]) -> dict[str, AgentManifest]:

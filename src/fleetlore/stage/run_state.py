@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct, field
 
-from fleetlore.events.catalog import find
+from fleetlore.events.catalog import find_payload
 from fleetlore.events.envelope import Event
 from fleetlore.events.visibility import PUBLIC, can_see
 from fleetlore.stage.budget import RunUsage
@@ -187,7 +187,7 @@ def _apply_stage_event(state: RunState, event: Event) -> None:
 def _record_speech(state: RunState, agent_state: AgentRunState, event: Event) -> None:
     agent_state.own_texts.append(event.text or "")
     line = public_line(event)
-    if line is not None and (line.kind in SPEECH_KINDS or find(line.kind) is None):
+    if line is not None and (line.kind in SPEECH_KINDS or find_payload(line.kind) is None):
         state.last_line = SpokenLine(line.speaker, line.text, line.id)
         state.spoken_lines.append(state.last_line)
 

@@ -17,6 +17,8 @@ from msgspec import Struct, field
 from fleetlore.story.paragraphs import MOST_EVIDENCE
 from fleetlore.story.phrases import count_things, fill_phrase, join_words, load_phrases
 from fleetlore.story.titles import (
+    describe_end,
+    find_part,
     find_report,
     format_usd,
     has_discarded,
@@ -31,12 +33,15 @@ from fleetlore.story.titles import (
     shorten_text,
     title_delivery,
 )
-from fleetlore.views.outcomes.facts import Source
-from fleetlore.views.outcomes.headline import ASKED
-from fleetlore.views.outcomes.record import CHECKS, JudgedClaim, Outcome, RiskFlag, Trouble
+from fleetlore.views.outcomes.facts import RiskFlag, Source
+from fleetlore.views.outcomes.headline import ASKED, DISCARDED, LAST_PLAN_REFUSED, PLAN_REFUSED
+from fleetlore.views.outcomes.record import CHECKS, JudgedClaim, Outcome, Trouble
 from fleetlore.views.outcomes.words import is_order
 from fleetlore.views.task_outcomes import TaskOutcome, TaskResult
 
+AT_ONCE = timedelta(seconds=5)
+SOON = timedelta(minutes=30)
+"""A session that begins so soon after another one in the same folder follows it."""
 GIVEN_OFTEN = 3
 """A task that was given out so often in the period is worth a line."""
 
@@ -75,6 +80,8 @@ _check_words = re.compile(
 """What a claim about a build or a linter has in it: "the line is built conditionally" is none."""
 _times = re.compile(r" (\d+) times\b")
 _numbers = re.compile(r"\d+")
+ENDS = frozenset(["CI failed", "CI passed", "commit failed", "push failed", "pull request failed", "git hooks skipped"])
+"""Parts of a headline that a line repeats."""
 ERROR_OF_OUTCOME = re.compile(r"(?:^F|; f)ailed: (.{1,400})$")
 
 
@@ -92,8 +99,10 @@ class Limits(NamedTuple):
 
 
 LIMITS = (
-    Limits(90, 140, 24, 14, 5, 7, 8, 3),
-    Limits(75, 120, 24, 10, 5, 7, 7, 3),
+    Limits(220, 150, 24, 14, 5, 7, 8, 3),
+    Limits(130, 140, 24, 14, 5, 7, 8, 3),
+    Limits(100, 130, 24, 12, 5, 7, 8, 3),
+    Limits(80, 120, 24, 10, 5, 7, 7, 3),
     Limits(70, 110, 20, 7, 5, 7, 6, 3),
     Limits(65, 100, 16, 5, 4, 6, 5, 2),
     Limits(60, 90, 12, 4, 3, 5, 4, 2),
@@ -145,15 +154,15 @@ def make_brief(
     closed = sorted(tasks, key=lambda one: (one.at, one.task))
     most = min(MOST_WORDS, WORDS_OF_SMALL_DAY + WORDS_PER_SESSION * max(0, len(ordered) - SMALL_DAY))
     title = name_period(since, until, zone)
-    brief = _write(ordered, closed, title, since, until, LIMITS[0])
+    brief = _write_brief(ordered, closed, title, since, until, LIMITS[0])
     for limits in LIMITS[1:]:
         if count_words(brief) <= most:
             break
-        brief = _write(ordered, closed, title, since, until, limits)
+        brief = _write_brief(ordered, closed, title, since, until, limits)
     return brief
 
 
-def _write(
+def _write_brief(
     sessions: Sequence[Outcome], tasks: Sequence[TaskOutcome], title: str, since: datetime | None, until: datetime | None, limits: Limits
 ) -> Brief:
     writer = BriefWriter(sessions, tasks, until, limits)
@@ -205,7 +214,7 @@ class BriefWriter:
         repos = Counter(name_repo(one) for one in sessions).most_common(1)
         self._main_repo = repos[0][0] if repos and repos[0][1] >= MAIN_REPO * len(sessions) else None
         self._landed = [one for one in sessions if one.delivered.commits or one.delivered.pull_requests or one.delivered.pushed]
-        changed = [one for one in sessions if one not in self._landed and list_work_files(one.files)]
+        changed = [one for one in sessions if one not in self._landed and list_work_files(one.files) and not find_part(one, DISCARDED)]
         self._taken_over = [one for one in changed if any(takes_over(later, one) for later in self._landed)]
         self._changed = [one for one in changed if one not in self._taken_over]
 
@@ -228,8 +237,11 @@ class BriefWriter:
             "checks": "; ".join(self._describe_checks(one)),
             "who": self._describe_who(one, with_cost=True),
         }
-        evidence = [source for request in one.delivered.pull_requests for source in request.evidence]
-        evidence += [source for commit in one.delivered.commits for source in commit.evidence]
+        evidence = [*one.evidence.get("result", ())]
+        evidence += [source for request in one.delivered.pull_requests for source in request.evidence[-1:]]
+        evidence += [source for commit in one.delivered.commits for source in commit.evidence[-1:]]
+        evidence += one.evidence.get("delivered.pushed", [])[-1:]
+        evidence += [source for kind in CHECKS for source in getattr(one.checks, kind).evidence[-1:]]
         return self._line("delivered", "session", values, [one], evidence)
 
     def describe_session(self, one: Outcome, beside: str = "") -> BriefLine:
@@ -268,10 +280,19 @@ class BriefWriter:
 
     def list_answers(self) -> Iterator[BriefLine]:
         """Finished sessions without a change: questions in one line, work that was ordered in another."""
+        told = [one for one in self._quiet() if self._has_finding(one)][-self._limits.waiting :]
+        for one in reversed(told):
+            state = find_part(one, DISCARDED) or self._phrases["delivered"]["not_edited"]
+            end = "; ".join(part for part in (state, describe_end(one)) if part)
+            values = {"title": name_result(one, self._limits.title), "state": end, "who": self._describe_who(one, with_cost=True)}
+            yield self._line("delivered", "found", values, [one], one.evidence.get("result") or one.evidence.get("delivered.answer", []))
         quiet = [one for one in self._quiet() if one.status == "finished" and one.delivered.answer and not one.waiting_for]
-        ordered = [one for one in quiet if is_order(one.asked)]
-        yield from self._name_some("answered", [one for one in quiet if one not in ordered], "questions", "question")
+        rest = [one for one in quiet if one not in told]
+        ordered = [one for one in rest if is_order(one.asked)]
+        yield from self._name_some("answered", [one for one in rest if one not in ordered], "questions", "question")
         yield from self._name_some("unchanged", ordered)
+        refused = [one for one in self._quiet() if _is_plan_refused(one) and not self._has_finding(one)]
+        yield from self._name_some("planned", [one for one in refused if self._is_followed(one)])
         yield from self._name_some("taken_over", self._taken_over)
 
     def list_closed_tasks(self) -> Iterator[BriefLine]:
@@ -285,11 +306,17 @@ class BriefWriter:
             if found:
                 named = sorted(found, key=lambda one: (not one.title, not one.reason))[: self._limits.named]
                 values = {key: count_things(len(found), thing), "titles": "; ".join(map(self._name_task, named))}
-                yield self._task_line("delivered", phrase, {**values, "more": len(found) - len(named)}, found)
+                ordered = [*named, *(one for one in found if one not in named)]
+                yield self._task_line("delivered", phrase, {**values, "more": len(found) - len(named)}, ordered)
         for result, phrase in (("no_change", "tasks_unchanged"), ("dropped", "tasks_dropped")):
             if found := self._tasks_with(result):
                 values = {"tasks": count_things(len(found), "task"), "reasons": self._name_reasons(found)}
                 yield self._task_line("delivered", phrase, values, found)
+
+    def _has_finding(self, one: Outcome) -> bool:
+        """Whether a session that changed nothing has a result to tell; one that waits is told under "Needs you"."""
+        has_result = bool(one.result) and not one.result.startswith(ASKED) and bool(one.evidence.get("result"))
+        return has_result and one.status in ("finished", "interrupted") and not one.waiting_for
 
     def _name_reasons(self, tasks: Sequence[TaskOutcome]) -> str:
         """The reasons that were given several times: `14 × "artifact pollution"`."""
@@ -338,7 +365,7 @@ class BriefWriter:
         states = [*([self._phrases["delivered"]["not_committed"]] if is_alone else []), *self._describe_state(one)]
         has_result = bool(one.result) and not one.result.startswith(ASKED)
         values = {
-            "title": name_result(one, self._limits.title + 60 * has_result),
+            "title": name_result(one, self._limits.title),
             "report": "" if has_result else quote_inside(find_report(one, self._limits.title + 20)),
             "files": name_files(files),
             "discarded": self._phrases["delivered"]["discarded"] if has_discarded(one) else "",
@@ -346,7 +373,8 @@ class BriefWriter:
             "checks": "; ".join(self._describe_checks(one)),
             "who": self._describe_who(one, with_cost=True),
         }
-        evidence = [*one.evidence.get("delivered.answer", ()), *(source for file in files for source in file.evidence[-1:])]
+        said = one.evidence.get("result") or one.evidence.get("delivered.answer", [])
+        evidence = [*said[:2], *(source for file in files for source in file.evidence[-1:])]
         return self._line("delivered", "changed", values, [one], evidence)
 
     def _quiet(self) -> Iterator[Outcome]:
@@ -368,7 +396,10 @@ class BriefWriter:
 
     def _describe_state(self, one: Outcome) -> Iterator[str]:
         phrases = self._phrases["delivered"]
-        for request in one.delivered.pull_requests:
+        opened = find_part(one, "pull request", "draft pull request") if one.delivered.pull_requests else ""
+        if opened:
+            yield opened.removesuffix(" opened")
+        for request in one.delivered.pull_requests if not opened else ():
             yield fill_phrase(phrases["pull_request" if request.number else "pull_request_url"], {"number": request.number})
         if not one.delivered.pull_requests and (one.delivered.commits or one.delivered.pushed):
             yield phrases["pushed" if one.delivered.pushed else "not_pushed"]
@@ -377,14 +408,15 @@ class BriefWriter:
         if self._went_on(one):
             yield phrases["continued"]
         elif one.status in ("running", "interrupted", "failed"):
-            yield phrases[one.status]
+            end = describe_end(one)
+            yield phrases["followed"] if end and self._is_followed(one) and _is_plan_refused(one) else end or phrases[one.status]
 
     def _describe_checks(self, one: Outcome) -> Iterator[str]:
         for result, phrase in (("pass", "passed"), ("fail", "failed_checks")):
             names = [CHECK_NAMES[kind] for kind in CHECKS if getattr(one.checks, kind).result == result]
             if names:
                 yield self._fill("delivered", phrase, {"names": join_words(names)})
-        yield from (part for part in one.headline.split("; ") if part == "CI failed")
+        yield from (part for part in one.headline.split("; ") if part in ENDS)
 
     # --- went wrong
 
@@ -403,15 +435,19 @@ class BriefWriter:
         fixed.sort(key=lambda pairs: -sum(count_attempts(trouble) for _, trouble in pairs))
         count = sum(map(len, fixed))
         long = [pairs for pairs in fixed[: 2 if room else 0] if sum(count_attempts(trouble) for _, trouble in pairs) >= GIVEN_OFTEN]
-        long = long or (fixed if count == 1 and room else [])
+        long = fixed if count <= 2 and room else long
         yield from map(self._describe_troubles, long)
         if others := [pair for pairs in fixed if pairs not in long for pair in pairs]:
             kinds = Counter(kind_of_trouble(trouble) for _, trouble in others)
             named = [f"{kind} ({count})" if count > 1 else kind for kind, count in kinds.most_common(self._limits.named + 1)]
+            if len(kinds) > len(named):
+                named.append(f"{sum(kinds.values()) - sum(count for _, count in kinds.most_common(len(named)))} more")
             values = {"problems": count_things(len(others), "more problem" if long else "problem"), "kinds": ", ".join(named)}
             evidence = [source for _, trouble in others for source in trouble.evidence]
             yield self._line("went_wrong", "fixed", values, [one for one, _ in others], evidence)
-        yield from self._name_some("stopped", [one for one in self._quiet() if one.status == "interrupted" and not one.waiting_for])
+        stopped = [one for one in self._quiet() if one.status == "interrupted" and not one.waiting_for]
+        stopped = [one for one in stopped if not self._has_finding(one) and not _is_plan_refused(one)]
+        yield from self._name_some("stopped", stopped)
 
     def _describe_failed(self, one: Outcome) -> BriefLine:
         error = ERROR_OF_OUTCOME.search(one.outcome)
@@ -425,11 +461,12 @@ class BriefWriter:
     def _describe_troubles(self, pairs: Sequence[tuple[Outcome, Trouble]]) -> BriefLine:
         """One trouble, or like troubles of one or several sessions."""
         trouble = pairs[0][1]
-        sessions = _unique(found.session for found, _ in pairs)
-        people = _unique(name for found, _ in pairs if (name := self._describe_who(found)))
+        sessions = _unique_names(found.session for found, _ in pairs)
+        people = _unique_names(name for found, _ in pairs if (name := self._describe_who(found)))
+        is_bypassed = "hook" in trouble.what and any(flag.flag == "no_verify" and flag.executed for flag in pairs[0][0].flags)
         values = {
-            "what": shorten_text(shorten_paths(trouble.what), self._limits.cause),
-            "end": self._phrases["went_wrong"]["resolved" if trouble.resolved else "open"],
+            "what": shorten_text(shorten_paths(trouble.what), self._limits.cause).rstrip(": "),
+            "end": self._phrases["went_wrong"]["bypassed" if is_bypassed else "resolved" if trouble.resolved else "open"],
             "who": people[0] if len(people) == 1 else "",
             "such": len(pairs) if len(pairs) > 1 else "",
             "sessions": count_things(len(sessions), "session") if len(sessions) > 1 else "",
@@ -450,9 +487,12 @@ class BriefWriter:
                 "agents": join_words([name for agent in one.agents[:4] if (name := name_agent(agent))]),
                 "given": one.given,
                 "reported": one.reported if one.reported > 1 else "",
+                "said": quote_inside(shorten_text(one.reason.rstrip("."), self._limits.cause)) if one.result == "closed" else "",
                 "end": self._phrases["task_ends"].get(one.result, ""),
             }
-            yield self._task_line("went_wrong", "task_failed" if one in failed else "task_repeated", values, [one])
+            phrase = "task_failed" if one in failed else "task_repeated"
+            text = self._fill("went_wrong", phrase, values)
+            yield BriefLine(text=text, tasks=[one.task], evidence=one.evidence[-MOST_EVIDENCE:])
         if rest := found[self._limits.troubles :]:
             yield self._task_line("went_wrong", "more_tasks", {"tasks": count_things(len(rest), "more task")}, rest)
         for one in [one for one in self._tasks if one.failed_check and one not in found][-self._limits.troubles :]:
@@ -487,7 +527,7 @@ class BriefWriter:
         if len(lines) > most:
             shown = shown[: most - 1]
             text = self._fill("check_this", "more", {"items": len(lines) - len(shown)})
-            shown.append(BriefLine(text=text, sessions=_unique(name for _, line in lines[len(shown) :] for name in line.sessions)))
+            shown.append(BriefLine(text=text, sessions=_unique_names(name for _, line in lines[len(shown) :] for name in line.sessions)))
         return shown
 
     def _describe_claim(self, one: Outcome, claim: JudgedClaim) -> BriefLine:
@@ -507,9 +547,7 @@ class BriefWriter:
             for flags in group_flags(one.flags):
                 first = flags[0]
                 is_small = first.flag not in SERIOUS and kinds[first.flag, first.executed] > 2
-                key = (
-                    (first.flag, str(first.executed)) if is_small else (first.flag, str(first.executed), name_repo(one), _flag_name(first))
-                )
+                key = (first.flag, str(first.executed)) if is_small else (first.flag, str(first.executed), name_repo(one), _flag_key(first))
                 groups.setdefault(key, []).append((one, flags))
         for found in groups.values():
             first = found[0][1][0]
@@ -517,8 +555,8 @@ class BriefWriter:
             if len(found) == 1:
                 yield rank, self._describe_flag(*found[0])
                 continue
-            people = _unique(name for one, _ in found if (name := self._name_person(one)))
-            is_same = all(_flag_name(flag) == _flag_name(first) for _, flags in found for flag in flags)
+            people = _unique_names(name for one, _ in found if (name := self._name_person(one)))
+            is_same = all(_flag_key(flag) == _flag_key(first) for _, flags in found for flag in flags)
             values = {
                 "what": self._name_flag(first, is_short=True),
                 "count": sum(len(flags) for _, flags in found),
@@ -557,13 +595,31 @@ class BriefWriter:
             evidence = [source for one in asked for source in one.evidence.get("status", ())]
             yield self._line("needs_you", "permissions", values, asked, evidence)
             waiting = [one for one in waiting if one not in asked]
+        asked = [one for one in waiting if one.waiting_for == "permission"]
+        if len(asked) > 1 and len({name_result(one, 200) for one in asked}) == 1:
+            values = {"title": name_result(asked[0], self._limits.title), "sessions": count_things(len(asked), "session")}
+            evidence = [source for one in asked for source in one.evidence.get("status", ())]
+            yield self._line("needs_you", "same_permission", values, asked, evidence)
+            waiting = [one for one in waiting if one not in asked]
         for one in waiting[: self._limits.waiting]:
             phrase = "question" if one.waiting_for == "person" else "permission"
             question = shorten_text(one.question or "", self._limits.cause)
-            values = {"title": name_result(one, self._limits.title - 10), "question": question, "who": self._describe_who(one)}
+            values = {"title": name_result(one, min(self._limits.title, 100)), "question": question, "who": self._describe_who(one)}
             yield self._line("needs_you", phrase, values, [one], one.evidence.get("question", one.evidence.get("status", ())))
+        refused = [one for one in reversed(self._sessions) if _is_plan_refused(one) and not self._is_followed(one)]
+        for one in refused[: self._limits.waiting]:
+            values = {"title": name_result(one, min(self._limits.title, 100)), "end": describe_end(one), "who": self._describe_who(one)}
+            yield self._line("needs_you", "plan_refused", values, [one], one.evidence.get("status", ()))
         if rest := waiting[self._limits.waiting :]:
             yield self._line("needs_you", "more", {"sessions": count_things(len(rest), "more session")}, rest)
+
+    def _is_followed(self, one: Outcome) -> bool:
+        """Whether the person began another session in the same folder soon after: a plan is often carried out in a new one."""
+        return any(
+            other.started is not None and one.ended is not None and -AT_ONCE < other.started - one.ended <= SOON
+            for other in self._sessions
+            if other is not one and (other.folder, other.person) == (one.folder, one.person)
+        )
 
     def sum_up(self) -> Bill:
         """Cost and counts of the whole period."""
@@ -615,7 +671,7 @@ class BriefWriter:
     ) -> BriefLine:
         text = self._fill(section, phrase, values)
         cited = list(dict.fromkeys(evidence))[:MOST_EVIDENCE]
-        return BriefLine(text=text, sessions=_unique(one.session for one in sessions), evidence=cited)
+        return BriefLine(text=text, sessions=_unique_names(one.session for one in sessions), evidence=cited)
 
     def _task_line(self, section: str, phrase: str, values: Mapping[str, object], tasks: Sequence[TaskOutcome]) -> BriefLine:
         evidence = [source for one in tasks for source in one.evidence[-1:]]
@@ -629,7 +685,7 @@ CHECK_NAMES = {"tests": "tests", "lint": "lint", "types": "type check", "build":
 
 def kind_of_trouble(trouble: Trouble) -> str:
     """`Lint failed (2 issues): …` is of the kind `lint failed`."""
-    kind = _times.sub("", trouble.what.partition(":")[0].partition(" (")[0]).strip()
+    kind = _times.sub("", trouble.what.partition(":")[0].partition(" (")[0].partition(", ")[0]).strip()
     return kind[:1].lower() + kind[1:]
 
 
@@ -685,12 +741,34 @@ def rank_flag(flag: RiskFlag) -> int:
 
 
 def takes_over(later: Outcome, one: Outcome) -> bool:
-    """Whether a later session edited all files of this one and committed them: then nothing of it is left to commit."""
+    """Whether a later session edited all files of this one, or names them, and committed: then nothing of it is left to commit."""
     own = {file.path: file.last_at for file in list_work_files(one.files)}
     theirs = {file.path: file.last_at for file in later.files}
     if not later.delivered.commits or not own or (later.folder, later.repo) != (one.folder, one.repo):
         return False
-    return all((at := theirs.get(path)) is not None and edited is not None and at >= edited for path, edited in own.items())
+    subjects = " ".join(commit.subject for commit in later.delivered.commits)
+
+    def is_taken(path: str, edited: datetime | None) -> bool:
+        if edited is None or later.ended is None or later.ended < edited:
+            return False
+        at = theirs.get(path)
+        return (at is not None and at >= edited) or re.search(rf"(?<![\w.]){re.escape(_base_name(path))}(?!\w)", subjects) is not None
+
+    return all(is_taken(path, edited) for path, edited in own.items())
+
+
+def _base_name(path: str) -> str:
+    return path.replace("\\", "/").rstrip("/").rpartition("/")[2]
+
+
+def _is_plan_refused(one: Outcome) -> bool:
+    return one.status != "running" and describe_end(one) in (PLAN_REFUSED, LAST_PLAN_REFUSED)
+
+
+def _flag_key(flag: RiskFlag) -> str:
+    """Equal for flags about the same file: `read: .env` and `read: cat /home/dana/app/.env`."""
+    kind, _, what = flag.what.partition(": ")
+    return f"{kind} {what.rpartition(' ')[2].rpartition('/')[2]}" if flag.flag == "secret_exposed" and what else _flag_name(flag)
 
 
 def _flag_name(flag: RiskFlag) -> str:
@@ -703,5 +781,5 @@ def _sum_usd(sessions: Iterable[Outcome]) -> float | None:
     return sum(known) if known else None
 
 
-def _unique(names: Iterable[str]) -> list[str]:
+def _unique_names(names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(names))

@@ -41,8 +41,8 @@ class EventDescriber:
                 text, is_complete = parse_phrase(templates[(used + offset) % len(templates)]).fill(values.get)
                 if is_complete and text.strip():
                     self._uses[key] = used + offset + 1
-                    return _finish(text)
-        return _finish(parse_phrase(UNKNOWN_KIND).fill(values.get)[0])
+                    return _finish_sentence(text)
+        return _finish_sentence(parse_phrase(UNKNOWN_KIND).fill(values.get)[0])
 
     def _find_phrases(self, kind: str, values: EventValues) -> Iterator[tuple[str, tuple[str, ...]]]:
         """The phrases that fit, best first: the voice's, then the plain ones, then those of packages; a variant before its kind."""
@@ -60,7 +60,7 @@ class EventDescriber:
         return (f"{kind}/{values.find_variant(field)}" for field in fields)
 
 
-def _finish(text: str) -> str:
+def _finish_sentence(text: str) -> str:
     """A sentence with its period; our own words for a person begin with a capital letter."""
     sentence = end_sentence(" ".join(text.split()))
     return f"A{sentence[1:]}" if sentence.startswith("a person") else sentence

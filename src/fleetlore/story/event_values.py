@@ -119,7 +119,7 @@ class EventValues:
         return f"{local:%H:%M}" if local.date() == day else f"{local:%Y-%m-%d %H:%M}"
 
 
-def _show(value: Any, longest: int = LONGEST_VALUE) -> str:
+def _format_value(value: Any, longest: int = LONGEST_VALUE) -> str:
     if isinstance(value, str):
         return clean_text(value, longest)
     if isinstance(value, bool):
@@ -128,114 +128,114 @@ def _show(value: Any, longest: int = LONGEST_VALUE) -> str:
         return f"{value:,}" if abs(value) < 10**18 else ""
     if isinstance(value, float):
         return f"{value:g}"
-    return _list(value) if isinstance(value, list | tuple) else ""
+    return _format_list(value) if isinstance(value, list | tuple) else ""
 
 
-def _list(value: Any) -> str:
+def _format_list(value: Any) -> str:
     items = value if isinstance(value, list | tuple) else [value]
-    return list_words([shown for item in items if not isinstance(item, list | tuple) and (shown := _show(item))], MOST_LISTED)
+    return list_words([shown for item in items if not isinstance(item, list | tuple) and (shown := _format_value(item))], MOST_LISTED)
 
 
-def _quote(value: Any) -> str:
-    text = _show(value, LONGEST_QUOTE)
+def _quote_value(value: Any) -> str:
+    text = _format_value(value, LONGEST_QUOTE)
     return f'"{quote_inside(text)}"' if text else ""
 
 
 def _quote_short(value: Any) -> str:
     """In quotes, if it is short enough to be read in passing; else empty."""
-    return _quote(value) if len(_show(value, 2 * LONGEST_SHORT)) <= LONGEST_SHORT else ""
+    return _quote_value(value) if len(_format_value(value, 2 * LONGEST_SHORT)) <= LONGEST_SHORT else ""
 
 
 def _list_fields(value: Any) -> str:
-    return join_words([field.replace("_", " ") for field in _show(value).split(", ")])
+    return join_words([field.replace("_", " ") for field in _format_value(value).split(", ")])
 
 
 def _find_error(values: EventValues, value: Any) -> str:
     """The line of an error that names its cause: not `Exit code 1`."""
     if not isinstance(value, str):
-        return _show(value)
+        return _format_value(value)
     cause = find_cause(value[:MOST_READ], _check_kinds.get(values.raw("deed")))
-    return _show(cause.removeprefix("fatal: ").removeprefix("error: ").removeprefix("Error: ")) or _show(value)
+    return _format_value(cause.removeprefix("fatal: ").removeprefix("error: ").removeprefix("Error: ")) or _format_value(value)
 
 
 def _first_sentence(value: Any, *, is_answer: bool) -> str:
     """The first sentence with content, in quotes: not "Implement the following plan". Of an answer without content, nothing."""
     sentence = first_sentence(value, is_answer=is_answer, limit=LONGEST_QUOTE) if isinstance(value, str) else ""
-    return "" if is_answer and is_lead_in(sentence) else _quote(sentence)
+    return "" if is_answer and is_lead_in(sentence) else _quote_value(sentence)
 
 
 def _shorten_id(value: Any) -> str:
-    text = _show(value, LONGEST_NAME)
+    text = _format_value(value, LONGEST_NAME)
     return text[:8] if _generated_id.fullmatch(text) else text
 
 
 def _name_files(value: Any) -> str:
     paths = [path for path in (value if isinstance(value, list | tuple) else [value]) if isinstance(path, str)]
     names = [path.replace("\\", "/").rstrip("/").rpartition("/")[2] or path for path in paths]
-    return list_words([name for one in dict.fromkeys(names) if (name := _show(one, LONGEST_NAME))], MOST_LISTED, "file")
+    return list_words([name for one in dict.fromkeys(names) if (name := _format_value(one, LONGEST_NAME))], MOST_LISTED, "file")
 
 
-def _count(value: Any, thing: str) -> str:
+def _format_count(value: Any, thing: str) -> str:
     number = len(value) if isinstance(value, list | tuple | dict) else value
     is_number = isinstance(number, int | float) and not isinstance(number, bool) and 0 < number < 1e15
     return count_things(int(number), thing) if is_number else ""
 
 
-def _span(value: Any, unit: float) -> str:
+def _format_number_span(value: Any, unit: float) -> str:
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value * unit < 1e11
     return format_span(timedelta(seconds=value * unit)) if is_number else ""
 
 
-def _duration(value: Any) -> str:
+def _format_duration(value: Any) -> str:
     try:
         return format_span(timedelta(seconds=durations.parse_duration(value) / 1e9)) if isinstance(value, str) else ""
     except (Invalid, OverflowError):
         return ""
 
 
-def _usd(value: Any) -> str:
+def _format_usd(value: Any) -> str:
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e9
     return format_usd(value) if is_number else ""
 
 
-def _percent(value: Any) -> str:
+def _format_percent(value: Any) -> str:
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 1
     return f"{value:.0%}" if is_number else ""
 
 
-def _failures(value: Any) -> str:
+def _format_failures(value: Any) -> str:
     """`"make test" (exit code 1) and 2 more`: the criteria that were not met."""
     found = [one for one in value if isinstance(one, dict)] if isinstance(value, list | tuple) else []
-    return list_words([said for one in found if (said := _failure(one))], MOST_LISTED - 1)
+    return list_words([said for one in found if (said := _format_failure(one))], MOST_LISTED - 1)
 
 
-def _failure(failure: Mapping[str, Any]) -> str:
-    label, message = _show(failure.get("criterion_label")), _show(failure.get("message"))
+def _format_failure(failure: Mapping[str, Any]) -> str:
+    label, message = _format_value(failure.get("criterion_label")), _format_value(failure.get("message"))
     name = "the judge" if label == "llm_judge" else f'"{quote_inside(label.partition(":")[2].strip() or label)}"' if label else ""
     return f"{name} ({message})" if name and message else name or message
 
 
 _formats: Mapping[str, Callable[[EventValues, Any, str], str]] = {
-    "": lambda values, value, argument: _show(value),
+    "": lambda values, value, argument: _format_value(value),
     "agent": lambda values, value, argument: values.name(value) if isinstance(value, str) else "",
-    "count": lambda values, value, argument: _count(value, argument),
-    "duration": lambda values, value, argument: _duration(value),
+    "count": lambda values, value, argument: _format_count(value, argument),
+    "duration": lambda values, value, argument: _format_duration(value),
     "answer": lambda values, value, argument: _first_sentence(value, is_answer=True),
     "brief": lambda values, value, argument: _quote_short(value),
     "error": lambda values, value, argument: _find_error(values, value),
-    "failures": lambda values, value, argument: _failures(value),
+    "failures": lambda values, value, argument: _format_failures(value),
     "fields": lambda values, value, argument: _list_fields(value),
     "files": lambda values, value, argument: _name_files(value),
-    "list": lambda values, value, argument: _list(value),
-    "ms": lambda values, value, argument: _span(value, 0.001),
-    "percent": lambda values, value, argument: _percent(value),
-    "quote": lambda values, value, argument: _quote(value),
+    "list": lambda values, value, argument: _format_list(value),
+    "ms": lambda values, value, argument: _format_number_span(value, 0.001),
+    "percent": lambda values, value, argument: _format_percent(value),
+    "quote": lambda values, value, argument: _quote_value(value),
     "request": lambda values, value, argument: _first_sentence(value, is_answer=False),
-    "seconds": lambda values, value, argument: _span(value, 1),
+    "seconds": lambda values, value, argument: _format_number_span(value, 1),
     "short": lambda values, value, argument: _shorten_id(value),
     "time": lambda values, value, argument: values.time(value),
-    "usd": lambda values, value, argument: _usd(value),
-    "words": lambda values, value, argument: _show(value.replace("_", " ").replace(".", " ")) if isinstance(value, str) else "",
+    "usd": lambda values, value, argument: _format_usd(value),
+    "words": lambda values, value, argument: _format_value(value.replace("_", " ").replace(".", " ")) if isinstance(value, str) else "",
 }
 FORMATS: Sequence[str] = tuple(_formats)
 """The formats that a placeholder can name; `count` is followed by the thing that is counted."""

@@ -27,9 +27,9 @@ from fleetlore.story.phrases import count_things
 from fleetlore.story.story import Story, make_story
 from fleetlore.story.threads import ThreadBook, is_news
 from fleetlore.story.voices import Voice
-from fleetlore.views.costs import Costs
 from fleetlore.views.event_text import event_stamp
 from fleetlore.views.outcomes.record import Outcome
+from fleetlore.views.outcomes.rules import OutcomeRules
 from fleetlore.views.task_outcomes import TaskOutcome
 from fleetlore.views.time_ranges import TimeIndex, find_ranges, newest_blocks
 
@@ -53,7 +53,7 @@ def read_records(
     *,
     now: datetime,
     zone: tzinfo,
-    costs: Costs,
+    rules: OutcomeRules,
     wanted: OutcomeQuery = ALL,
     store: ProjectionStore | None = None,
     newest_day: bool = False,
@@ -65,14 +65,14 @@ def read_records(
     `newest_event` is the time of another event that makes a day worth reading.
     """
     if newest_day:
-        newest = find_newest_time(log, now=now, costs=costs, wanted=wanted, store=store, progress=progress)
+        newest = find_newest_time(log, now=now, rules=rules, wanted=wanted, store=store, progress=progress)
         newest = max((at for at in (newest, newest_event) if at is not None), default=now)
         try:
             since, until = bounds_of_day(newest.astimezone(zone).date(), zone)
         except OverflowError:  # stored with a time at the end of the calendar
             since, until = bounds_of_day(now.astimezone(zone).date(), zone)
         wanted = wanted._replace(since=since, until=until)
-    found = read_period(log, now=now, costs=costs, wanted=wanted, store=store, progress=progress)
+    found = read_period(log, now=now, rules=rules, wanted=wanted, store=store, progress=progress)
     return ReadPeriod(found.sessions, found.tasks, wanted.since, wanted.until)
 
 

@@ -37,6 +37,8 @@ from fleetlore.story.phrases import count_things, fill_phrase, join_words, load_
 from fleetlore.story.thread_paragraphs import MOST_TASKS, ThreadWriter
 from fleetlore.story.threads import ThreadBook
 from fleetlore.story.titles import (
+    describe_end,
+    find_part,
     find_report,
     format_usd,
     has_discarded,
@@ -48,18 +50,24 @@ from fleetlore.story.titles import (
     name_topic,
     quote_inside,
     shorten_paths,
+    shorten_result,
     shorten_text,
     title_delivery,
 )
 from fleetlore.story.voices import Voice
-from fleetlore.views.outcomes.facts import Source
-from fleetlore.views.outcomes.record import CHECKS, JudgedClaim, Outcome, RiskFlag
+from fleetlore.views.outcomes.facts import RiskFlag, Source
+from fleetlore.views.outcomes.headline import ASKED
+from fleetlore.views.outcomes.record import CHECKS, JudgedClaim, Outcome
 from fleetlore.views.task_outcomes import TaskOutcome
 
 WORDS_PER_SESSION = 107
 """On average: 1,500 words for 14 sessions."""
 LEAST_WORDS = 300
 HEADLINE_RISK = 60
+LONGEST_SAME = 30
+"""Characters at the beginning of two texts that show that they are the same."""
+NO_CODE = (".md", ".mdx", ".txt", ".plist", ".env", ".lock")
+"""Files that no test is for."""
 LONGEST_PROMPT = 190
 """A record cuts prompts at 200 characters."""
 
@@ -113,8 +121,8 @@ def make_story(
         for paragraph in paragraphs:
             beside = book.beside_sessions.get(paragraph.session or "")
             if beside is not None and (sentence := threads.tell_beside(beside)) is not None:
-                nothing = load_phrases("story")["session"]["nothing"]
-                paragraph.sentences = [written for written in paragraph.sentences if written.text != nothing]
+                nothing = [load_phrases("story")["session"][name] for name in ("nothing", "not_edited")]
+                paragraph.sentences = [written for written in paragraph.sentences if written.text not in nothing]
                 paragraph.sentences.insert(1 if paragraph.session in delivered else 0, sentence)
                 for written in paragraph.sentences:
                     written.evidence = written.evidence or sentence.evidence
@@ -187,7 +195,8 @@ class _ParagraphWriter:
         has_landed = bool(one.delivered.commits or one.delivered.pull_requests)
         title = title_delivery(one, self._limits.title) if has_landed else name_topic(one, self._limits.title)
         sentences = [
-            *self._tell_delivery(one),
+            *(() if has_landed else self._tell_result(one, title)),
+            *self._tell_delivery(one, title),
             *self._tell_request(one, title),
             *self._tell_helpers(one),
             *self._tell_checks(one),
@@ -222,7 +231,14 @@ class _ParagraphWriter:
         last = end.strftime(form if start.date() != end.date() else "%H:%M")
         return self._fill("heading", "times", {"start": start.strftime(form), "end": last})
 
-    def _tell_delivery(self, one: Outcome) -> Iterator[StorySentence]:
+    def _tell_result(self, one: Outcome, title: str) -> Iterator[StorySentence]:
+        """What came of a session without a commit, as its headline says. The heading has what it is about."""
+        if _has_result(one):
+            about, colon, said = one.result.partition(": ")
+            text = said if colon and said and title.casefold().startswith(about[:LONGEST_SAME].casefold()) else one.result
+            yield self._sentence("session", "result", {"result": _capitalise_text(text)}, one.evidence["result"])
+
+    def _tell_delivery(self, one: Outcome, title: str) -> Iterator[StorySentence]:
         delivered = one.delivered
         commits = delivered.commits
         if commits:
@@ -233,6 +249,7 @@ class _ParagraphWriter:
             ]
             values = {
                 "commits": count_things(len(commits), "commit"),
+                "subject": "" if commits[0].subject[:LONGEST_SAME] in title else f'"{quote_inside(shorten_text(commits[0].subject, 100))}"',
                 "subjects": join_words([f'"{subject}"' for subject in others]),
             }
             phrase = ("one_commit" if len(commits) == 1 else "commits") + ("" if delivered.pushed else "_kept")
@@ -243,20 +260,28 @@ class _ParagraphWriter:
         files = list_work_files(one.files)
         if not commits and files:
             evidence = [source for file in files for source in file.evidence[-1:]]
-            yield self._sentence("session", "changed", {"files": name_files(files)}, evidence)
+            # The agent is named once, by the sentence before if there is one.
+            values = {"agent": "" if _has_result(one) and not delivered.pull_requests else "The agent", "files": name_files(files)}
+            yield self._sentence("session", "changed", values, evidence)
             if has_discarded(one):
                 discarded = [source for flag in one.flags if flag.what.startswith("uncommitted changes") for source in flag.evidence]
                 yield self._sentence("session", "discarded", {}, discarded)
         answer = one.evidence.get("delivered.answer", [])
         if commits or files or delivered.pull_requests:
             report = find_report(one, self._limits.quote)
-            if report and not any(report in claim.text for claim in self._find_unproven(one)):
+            if report and not _has_result(one) and not any(report in claim.text for claim in self._find_unproven(one)):
                 yield self._sentence("session", "reported", {"answer": quote_inside(report)}, answer)
+        elif _has_result(one):
+            yield self._sentence("session", self._name_nothing(one), {}, one.evidence.get("status") or one.evidence.get("asked", []))
         elif delivered.answer and not self._is_refuted(one):
             text = self._quote(delivered.answer)
             yield self._sentence("session", "answered", {"answer": text}, answer)
         elif one.status != "running":
-            yield self._sentence("session", "nothing", {}, one.evidence.get("status") or one.evidence.get("asked", []))
+            yield self._sentence("session", self._name_nothing(one), {}, one.evidence.get("status") or one.evidence.get("asked", []))
+
+    def _name_nothing(self, one: Outcome) -> str:
+        """Commands may have changed something that is no file of the session."""
+        return "not_edited" if find_part(one, "no files edited", "answered, no files edited") else "nothing"
 
     def _is_refuted(self, one: Outcome) -> bool:
         answer = one.delivered.answer
@@ -282,7 +307,7 @@ class _ParagraphWriter:
                 continue
             checks = [getattr(one.checks, kind) for kind in found]
             values = {
-                "names": _capitalise(join_words([CHECK_NAMES[kind] for kind in found])),
+                "names": _capitalise_text(join_words([CHECK_NAMES[kind] for kind in found])),
                 "counts": next((check.counts for check in checks if check.counts), "") if found[0] == "tests" else "",
                 "reason": shorten_text(
                     shorten_paths(next((check.reason for check in checks if check.reason), "")), self._limits.quote
@@ -290,7 +315,8 @@ class _ParagraphWriter:
             }
             yield self._sentence("checks", result, values, [source for check in checks for source in check.evidence])
         tests = one.checks.tests
-        if tests.result == "not_run" and list_work_files(one.files) and not has_discarded(one):
+        code = [file for file in list_work_files(one.files) if not file.path.endswith(NO_CODE)]
+        if tests.result == "not_run" and code and not has_discarded(one):
             earlier = self._phrases["checks"].get(f"earlier_{tests.earlier}", "")
             edits = [source for file in one.files for source in file.evidence[-1:]]
             yield self._sentence("checks", "not_run", {"earlier": earlier}, [*tests.evidence, *edits[-2:]])
@@ -301,12 +327,14 @@ class _ParagraphWriter:
         ranked = sorted(troubles, key=lambda trouble: (trouble.resolved, -count_attempts(trouble)))
         shown, rest = ranked[: self._limits.items], ranked[self._limits.items :]
         for trouble in shown:
-            what = shorten_text(shorten_paths(trouble.what), self._limits.quote).rstrip(".")
+            what = shorten_text(shorten_paths(trouble.what), self._limits.quote).rstrip(".: ")
             yield self._sentence("trouble", "resolved" if trouble.resolved else "open", {"what": what}, trouble.evidence)
         fixed = [trouble for trouble in rest if trouble.resolved]
         if fixed:
             kinds = Counter(kind_of_trouble(trouble) for trouble in fixed)
             named = [f"{kind} ({count})" if count > 1 else kind for kind, count in kinds.most_common(3)]
+            if more := len(fixed) - sum(count for _, count in kinds.most_common(3)):
+                named.append(f"{more} more")
             values = {"problems": count_things(len(fixed), "more problem" if shown else "problem"), "kinds": ", ".join(named)}
             yield self._sentence("trouble", "more", values, [source for trouble in fixed for source in trouble.evidence[:1]])
 
@@ -342,6 +370,9 @@ class _ParagraphWriter:
         status = one.evidence.get("status") or one.evidence.get("delivered.answer") or one.evidence.get("asked", [])
         if self._until is not None and one.ended is not None and one.ended >= self._until:
             yield self._sentence("session", "continued", {}, status)
+        elif one.status == "interrupted" and (end := describe_end(one)):
+            text = f"The session {end}." if end.startswith("stopped") else f"{_capitalise_text(end)}."
+            yield StorySentence(text=text, evidence=status[:MOST_EVIDENCE])
         elif one.status != "finished":
             error = ERROR_OF_OUTCOME.search(one.outcome)
             values = {"error": shorten_text(error[1], self._limits.quote).rstrip(".") if error else ""}
@@ -353,25 +384,32 @@ class _ParagraphWriter:
             yield self._sentence("session", "permission", {}, status)
 
     def _quote(self, text: str) -> str:
-        return quote_inside(shorten_text(text, self._limits.quote)).rstrip(".")
+        """The text for a place between quotes; a long one ends where a clause ends, with a mark that it goes on."""
+        short = shorten_result(text, self._limits.quote)
+        return quote_inside(short if short.endswith("…") or len(short) >= len(" ".join(text.split())) else f"{short}…").rstrip(".")
 
     def _fill(self, section: str, phrase: str, values: Mapping[str, object]) -> str:
         return fill_phrase(self._phrases[section][phrase], values)
 
     def _sentence(self, section: str, phrase: str, values: Mapping[str, object], evidence: Iterable[Source]) -> StorySentence:
         text = self._fill(section, phrase, values)
-        return StorySentence(text=_capitalise(text), evidence=list(dict.fromkeys(evidence))[:MOST_EVIDENCE])
+        return StorySentence(text=_capitalise_text(text), evidence=list(dict.fromkeys(evidence))[:MOST_EVIDENCE])
 
 
 def _cite_flags(flags: Sequence[RiskFlag]) -> list[Source]:
     return [source for flag in flags for source in flag.evidence]
 
 
+def _has_result(one: Outcome) -> bool:
+    """Whether more is known of what came of it than the request."""
+    return bool(one.evidence.get("result")) and not one.result.startswith(ASKED)
+
+
 def _is_named(subject: str) -> bool:
     return bool(subject) and not subject.startswith("Merge ")
 
 
-def _capitalise(text: str) -> str:
+def _capitalise_text(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 

@@ -27,14 +27,17 @@ def stream_text(story: AnyStory, *, zone: tzinfo = UTC, width: int = WIDTH, pain
     for paragraph in story.paragraphs:
         session = f"  [{paragraph.session[:8]}]" if paragraph.session else ""
         if story.detail == "headline":
-            lines = [_wrap(clean_text(sentence.text) + session, width, hang=2) for sentence in paragraph.sentences]
+            lines = [_wrap_text(clean_text(sentence.text) + session, width, hang=2) for sentence in paragraph.sentences]
             yield "\n".join(lines) + "\n"
             continue
-        heading = "\n".join(map(paint, _wrap(clean_text(paragraph.title) + session, width).split("\n")))
+        heading = "\n".join(map(paint, _wrap_text(clean_text(paragraph.title) + session, width).split("\n")))
         if story.detail == "full":
-            lines = [_wrap(f"{_clock(sentence.at, zone)} {clean_text(sentence.text)}", width, "  ", 9) for sentence in paragraph.sentences]
+            lines = [
+                _wrap_text(f"{_format_clock(sentence.at, zone)} {clean_text(sentence.text)}", width, "  ", 9)
+                for sentence in paragraph.sentences
+            ]
         else:
-            lines = [_wrap(_join(paragraph), width, "  ")]
+            lines = [_wrap_text(_join_sentences(paragraph), width, "  ")]
         yield "\n".join([heading, *lines, "", ""])
     yield f"{'' if story.detail != 'headline' else chr(10)}{clean_text(story.bill)}\n"
 
@@ -46,10 +49,10 @@ def stream_markdown(story: AnyStory, *, zone: tzinfo = UTC) -> Iterator[str]:
         if story.detail == "headline":
             yield "".join(f"- {escape_markdown(sentence.text)}\n" for sentence in paragraph.sentences)
         elif story.detail == "full":
-            items = (f"- {_clock(sentence.at, zone)} {escape_markdown(sentence.text)}\n" for sentence in paragraph.sentences)
+            items = (f"- {_format_clock(sentence.at, zone)} {escape_markdown(sentence.text)}\n" for sentence in paragraph.sentences)
             yield f"## {escape_markdown(paragraph.title)}\n\n{''.join(items)}\n"
         else:
-            yield f"**{escape_markdown(paragraph.title)}.** {escape_markdown(_join(paragraph))}\n\n"
+            yield f"**{escape_markdown(paragraph.title)}.** {escape_markdown(_join_sentences(paragraph))}\n\n"
     yield f"{'' if story.detail != 'headline' else chr(10)}{escape_markdown(story.bill)}\n"
 
 
@@ -71,10 +74,10 @@ def stream_article(story: AnyStory, *, zone: tzinfo = UTC) -> Iterator[str]:
         if story.detail != "headline":
             yield f"<h2>{html.escape(clean_text(paragraph.title))}</h2>"
         if story.detail == "story":
-            yield "<p>" + " ".join(_span(sentence) for sentence in paragraph.sentences) + "</p>"
+            yield "<p>" + " ".join(_render_span(sentence) for sentence in paragraph.sentences) + "</p>"
         else:
             for sentence in paragraph.sentences:
-                yield f"<p>{_time_element(sentence.at, zone)}{_span(sentence)}</p>"
+                yield f"<p>{_time_element(sentence.at, zone)}{_render_span(sentence)}</p>"
         yield _source_list(paragraph) + "</section>\n"
     yield f'<p class="bill">{html.escape(clean_text(story.bill))}</p></article>\n'
 
@@ -109,7 +112,7 @@ MOST_LISTED = 100
 """Source events that a page lists for a sentence; of more, the first and the last half."""
 
 
-def _span(sentence: StorySentence) -> str:
+def _render_span(sentence: StorySentence) -> str:
     events = html.escape(" ".join(source.event for source in sentence.evidence))
     return f'<span data-events="{events}">{html.escape(clean_text(sentence.text))}</span>'
 
@@ -126,18 +129,18 @@ def _source_list(paragraph: StoryParagraph) -> str:
 
 
 def _time_element(at: datetime | None, zone: tzinfo) -> str:
-    return "" if at is None else f'<time datetime="{at.isoformat()}">{_clock(at, zone)}</time>'
+    return "" if at is None else f'<time datetime="{at.isoformat()}">{_format_clock(at, zone)}</time>'
 
 
-def _clock(at: datetime | None, zone: tzinfo) -> str:
+def _format_clock(at: datetime | None, zone: tzinfo) -> str:
     return "" if at is None else f"{at.astimezone(zone):%H:%M:%S}"
 
 
-def _join(paragraph: StoryParagraph) -> str:
+def _join_sentences(paragraph: StoryParagraph) -> str:
     return " ".join(clean_text(sentence.text) for sentence in paragraph.sentences)
 
 
-def _wrap(text: str, width: int, indent: str = "", hang: int = 0) -> str:
+def _wrap_text(text: str, width: int, indent: str = "", hang: int = 0) -> str:
     """Wrapped text; further lines are indented by `hang` more."""
     later = indent + " " * hang
     return fill(text, width, initial_indent=indent, subsequent_indent=later, break_long_words=False, break_on_hyphens=False)

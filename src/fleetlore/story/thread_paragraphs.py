@@ -137,8 +137,9 @@ class ThreadWriter:
         return "" if digest is None else self._count(digest, with_quotes=False)
 
     def tell_beside(self, digest: ThreadDigest) -> StorySentence | None:
-        """What is on record about a session beside its record; `None` if it is only signs of life."""
-        counts = self._count(digest, with_quotes=False)
+        """What is on record about a session beside its record; `None` if it is only signs of life or a program's own bookkeeping."""
+        unknown = [kind for kind, _ in iterate_kinds(digest) if kind not in self._phrases["counts"]]
+        counts = self._count(digest, with_quotes=False, left_out=unknown)
         return self._sentence("thread", "beside", {"counts": counts}, digest.cited) if counts else None
 
     # --- sentences

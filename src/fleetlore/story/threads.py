@@ -107,11 +107,11 @@ class ThreadDigest(Struct, kw_only=True):
         if self.newest is None or (self.is_newest_quiet and not is_quiet):
             self.newest, self.is_newest_quiet = ranked, is_quiet
         elif is_quiet == self.is_newest_quiet:
-            self.newest = _newer(self.newest, ranked)
+            self.newest = _newer_event(self.newest, ranked)
         if beat in END_BEATS:
-            self.end = _newer(self.end, ranked)
+            self.end = _newer_event(self.end, ranked)
         if beat in FIXING_BEATS:
-            self.fixed = _newer(self.fixed, ranked)
+            self.fixed = _newer_event(self.fixed, ranked)
         if beat == "setback":
             self.troubles += 1
             _keep_newest(self.newest_troubles, ranked)
@@ -124,9 +124,9 @@ class ThreadDigest(Struct, kw_only=True):
         self.events, self.quiet, self.troubles = self.events + other.events, self.quiet + other.quiet, self.troubles + other.troubles
         self.first = min(at for at in (self.first, other.first) if at is not None) if self.first or other.first else None
         self.last = max(at for at in (self.last, other.last) if at is not None) if self.last or other.last else None
-        self.end, self.fixed = _newer(self.end, other.end), _newer(self.fixed, other.fixed)
+        self.end, self.fixed = _newer_event(self.end, other.end), _newer_event(self.fixed, other.fixed)
         if self.is_newest_quiet == other.is_newest_quiet:
-            self.newest = _newer(self.newest, other.newest)
+            self.newest = _newer_event(self.newest, other.newest)
         elif self.is_newest_quiet:
             self.newest, self.is_newest_quiet = other.newest, False
         for ranked in other.newest_troubles:
@@ -243,7 +243,7 @@ def iterate_kinds(digest: ThreadDigest) -> Iterator[tuple[str, int]]:
     yield from sorted(digest.kinds.items(), key=lambda pair: (-pair[1], pair[0]))
 
 
-def _newer(one: RankedEvent | None, other: RankedEvent | None) -> RankedEvent | None:
+def _newer_event(one: RankedEvent | None, other: RankedEvent | None) -> RankedEvent | None:
     if one is None or other is None:
         return one or other
     return other if other.rank >= one.rank else one

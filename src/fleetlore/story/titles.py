@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from fleetlore.story.phrases import count_things
-from fleetlore.views.outcomes.headline import ASKED, choose_commit
+from fleetlore.views.outcomes.headline import ASKED, LAST_PLAN_REFUSED, PLAN_REFUSED, choose_commit
 from fleetlore.views.outcomes.record import ChangedFile, Outcome
 
 _polite = re.compile(
@@ -26,7 +26,9 @@ _report = re.compile(
 _no_report = re.compile(
     r"(?i)^(?:i (?:implemented the plan|found|see|think)|here|two|three|there|this|that|these|it|now when|when|if|which|what|how|option"
     r"|the (?:fix|key|following|plan|question|answer|test|changes?)\b|without|with|step|you)\b|:\W*$|…$"
-    r"|\b(?:tests?|lint|checks?|suite)\b.{0,20}\b(?:pass\w*|fixed|clean|green)\b"
+    r"|\b(?:tests?|lint|checks?|suite)\b.{0,20}\b(?:pass\w*|fixed|clean|green)\b|\bshould\b|\bprevious session\b"
+    r"|\b(?:commits?|pr|pull request|branch|changeset|rec|task|story|ticket|status)\b.{0,40}"
+    r"\b(?:merged|pushed|remote|marked|updated|closed|complete)\b"
 )
 LEAST_REPORT_WORDS = 5
 _no_work = re.compile(r"^/(?:private/)?(?:tmp|var/folders)/|(?:^|/)\.\w+/(?:plans|projects|todos)/")
@@ -39,6 +41,15 @@ def shorten_text(text: str, longest: int) -> str:
         return text
     cut = text[: longest - 1]
     return (cut.rsplit(" ", 1)[0] if " " in cut else cut).rstrip(" ,;:.-(") + "…"
+
+
+def shorten_result(text: str, longest: int) -> str:
+    """The text on one line, cut where a part of it ends; at a word only if no part fits."""
+    text = " ".join(text.split())
+    if len(text) <= longest:
+        return text
+    cuts = [place for mark in ("; ", ", ", " (") if (place := text.rfind(mark, longest // 2, longest)) > 0]
+    return text[: max(cuts)].rstrip(" ,;:.-") if cuts else shorten_text(text, longest)
 
 
 def shorten_paths(text: str) -> str:
@@ -72,9 +83,17 @@ def name_topic(one: Outcome, longest: int) -> str:
 
 def name_result(one: Outcome, longest: int) -> str:
     """What came of the session, as its headline says; what it is about if nothing is known to have come of it."""
-    if one.result and not one.result.startswith(ASKED):
-        return shorten_text(one.result, longest).rstrip(".")
-    return name_topic(one, longest)
+    return shorten_result(one.result.removeprefix(ASKED), longest).rstrip(".") if one.result else name_topic(one, longest)
+
+
+def find_part(one: Outcome, *starts: str) -> str:
+    """The last part of the headline that begins so."""
+    return next((part for part in reversed(one.headline.split("; ")) if part.startswith(starts)), "")
+
+
+def describe_end(one: Outcome) -> str:
+    """How a session that is not finished ended, as its headline says: `stopped during "please push"`."""
+    return find_part(one, "stopped ", PLAN_REFUSED, LAST_PLAN_REFUSED)
 
 
 def title_delivery(one: Outcome, longest: int) -> str:

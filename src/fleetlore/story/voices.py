@@ -27,7 +27,7 @@ from typing import Any
 from msgspec import Struct
 
 from fleetlore.errors import Invalid
-from fleetlore.events.catalog import find, is_kind_or_family, payload_keys
+from fleetlore.events.catalog import find_payload, is_kind_or_family, payload_keys
 from fleetlore.story.event_values import ENVELOPE_FIELDS, FORMATS, SECRET_FIELDS
 from fleetlore.story.phrases import parse_phrase
 
@@ -51,9 +51,9 @@ def load_voice(name_or_path: str | os.PathLike[str]) -> Voice:
     """The voice `plain` or `nexus`, or that of a TOML file. `Invalid` names the file, the key and the reason."""
     name = os.fspath(name_or_path)
     if name == "plain":
-        return _join("plain", (_read_resource("events", file) for file in _list_event_files()))
+        return _join_voices("plain", (_read_resource("events", file) for file in _list_event_files()))
     if name == "nexus":
-        return _join(name, [_read_resource("voices", "nexus.toml")])
+        return _join_voices(name, [_read_resource("voices", "nexus.toml")])
     path = Path(name).expanduser()
     if not path.is_file():
         suggestion = f" Did you mean {close[0]!r}?" if (close := get_close_matches(name, BUILT_IN, n=1)) else ""
@@ -104,18 +104,18 @@ def _check_placeholder(where: str, kind: str, placeholder: str) -> None:
     field, _, form = placeholder.partition(":")
     word, _, argument = form.partition(" ")
     if word not in FORMATS or (word == "count") != bool(argument.strip()):
-        raise Invalid(f"{where}: {{{placeholder}}}: unknown format {form!r}{_suggest(word, FORMATS)}; there are {_format_names()}")
+        raise Invalid(f"{where}: {{{placeholder}}}: unknown format {form!r}{_suggest_word(word, FORMATS)}; there are {_format_names()}")
     names = field.removeprefix("data.").split(".")
     if hidden := SECRET_FIELDS.intersection(names):
         raise Invalid(f"{where}: {{{placeholder}}}: {min(hidden)!r} is private and cannot be shown")
-    payload = find(kind)
+    payload = find_payload(kind)
     if payload is None or field in ENVELOPE_FIELDS or field == "beat" or names[0] == "fleetlore":  # extras of our driver
         return
     known = ENVELOPE_FIELDS | payload_keys(kind) | FIELDS_OF_DIALECTS
     unknown = next((one for one in names if one not in known), None)
     # Lenient kinds keep whatever foreign programs write: only what looks like a typing error is refused.
     if unknown is not None and field not in known and (not payload.lenient or get_close_matches(unknown, known, n=1, cutoff=0.75)):
-        raise Invalid(f"{where}: {{{placeholder}}}: {kind} has no field {unknown!r}{_suggest(unknown, known)}")
+        raise Invalid(f"{where}: {{{placeholder}}}: {kind} has no field {unknown!r}{_suggest_word(unknown, known)}")
 
 
 def _check_variants(name: str, key: str, value: Any) -> tuple[str, ...]:
@@ -127,7 +127,7 @@ def _check_variants(name: str, key: str, value: Any) -> tuple[str, ...]:
     return tuple(fields)
 
 
-def _suggest(word: str, known: Iterable[str]) -> str:
+def _suggest_word(word: str, known: Iterable[str]) -> str:
     return f" (did you mean {close[0]!r}?)" if (close := get_close_matches(word, sorted(known), n=1)) else ""
 
 
@@ -147,7 +147,7 @@ def _read_resource(folder: str, file: str) -> Voice:
     return Voice(name=file, phrases=phrases, variants={key: tuple(value) for key, value in document.get("variants", {}).items()})
 
 
-def _join(name: str, parts: Iterable[Voice]) -> Voice:
+def _join_voices(name: str, parts: Iterable[Voice]) -> Voice:
     phrases: dict[str, tuple[str, ...]] = {}
     variants: dict[str, tuple[str, ...]] = {}
     for part in parts:

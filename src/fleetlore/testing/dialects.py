@@ -61,7 +61,7 @@ def _check_sample(dialect: Dialect, raw: bytes) -> Event:
         raise AssertionError(f"{dialect.name} refuses a sample ({error}): {raw[:200]!r}") from error
     assert dialect.decode(raw) == event, f"{dialect.name} makes two different events of the same bytes: {raw[:200]!r}"
     assert event.id, "the event has no id: leave it out in `read`, and one is derived"
-    for stored in (event, codec.decode(codec.encode(event))):
+    for stored in (event, codec.decode_event(codec.encode_event(event))):
         encoded = dialect.encode(stored)
         assert encoded == raw, (
             f"{dialect.name} writes another record than it read:\n  read    {raw[:300]!r}\n  written {(encoded or b'nothing')[:300]!r}"

@@ -11,8 +11,8 @@ from fleetlore.events.envelope import Event
 from fleetlore.story.event_values import EventValues
 from fleetlore.story.phrases import parse_phrase
 from fleetlore.story.vocabulary import Vocabulary, check_vocabulary_parts
-from fleetlore.views.costs import Costs
 from fleetlore.views.outcomes import fold
+from fleetlore.views.outcomes.rules import default_rules
 from fleetlore.views.patterns import book
 from fleetlore.views.patterns.across_sessions import find_record_patterns
 from fleetlore.views.patterns.kinds import all_kinds
@@ -67,5 +67,5 @@ def find_all_patterns(events: Iterable[Event], now: datetime | None = None) -> l
     state = book.PatternBook(is_bounded=False)
     for event in events:
         book.apply(state, event)
-    records = fold.list_outcomes(fold.fold_events(events, Costs()), now)
+    records = fold.list_outcomes(fold.fold_events(events, default_rules()), now)
     return sorted([*book.find_patterns(state, now), *find_record_patterns(records)], key=book.sort_key)

@@ -8,21 +8,30 @@ for an earlier assignment is recognised.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 from msgspec.structs import replace
 
-from fleetlore.errors import FleetloreError
+from fleetlore.errors import Closed, FleetloreError
 from fleetlore.events.envelope import Event
 from fleetlore.kernel.journal import KnownState
 from fleetlore.log.base import Position
 from fleetlore.town import events as town_events
-from fleetlore.town import reports
-from fleetlore.town.jobs import AgentUnavailable, JobFailed, JobHandler, JobInbox, JobOutcome, QuestionJob, TaskJob
-from fleetlore.town.journal import TownJournal
-from fleetlore.town.subscriptions import AgentSubscriptions
+from fleetlore.town.jobs import (
+    AgentUnavailable,
+    JobFailed,
+    JobHandler,
+    JobInbox,
+    JobOutcome,
+    QuestionJob,
+    TaskJob,
+    acknowledge_messages,
+    answer_question,
+    report_outcome,
+)
+from fleetlore.town.journal import TOWN_KINDS, TownJournal
 from fleetlore.views.town import sorted_inbox
 from fleetlore.views.town_rules import find_task_refusal
 from fleetlore.views.town_state import ENDED_TASK_STATES, Agent, Task, TownState
@@ -31,6 +40,8 @@ AgentStatusCallback: TypeAlias = Callable[[str, str], None]
 """Called with an agent's name and what it does now; for the worker's terminal output."""
 WAKING_MESSAGE_TYPES = ("query", "task")
 """Messages that an idle agent answers at once."""
+MAX_SEPARATE_FOLLOWERS = 8
+"""Up to this many agents have a follower each, which costs a thread and, on a server, a waiting request."""
 MAX_NOTES = 5
 """Mission notes that a job carries."""
 MAX_MESSAGES = 20
@@ -84,7 +95,7 @@ class AgentLoop:
         for event in await subscriptions.read_history(self.name):
             self._apply_event(event)
         async with aclosing(subscriptions.follow_agent(self.name, self._position or None)) as events:
-            tasks = [asyncio.create_task(self._follow_events(events)), asyncio.create_task(self._run_steps())]
+            tasks = [self._journal.spawn(self._follow_events(events)), self._journal.spawn(self._run_steps())]
             try:
                 done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             finally:
@@ -247,7 +258,7 @@ class AgentLoop:
 
     def _start_job(self, job: TaskJob | QuestionJob) -> None:
         self._job, self._job_inbox = job, JobInbox()
-        self._job_run = asyncio.create_task(self._run_job(job, self._job_inbox))
+        self._job_run = self._journal.spawn(self._run_job(job, self._job_inbox))
         self._job_run.add_done_callback(lambda _: self._wakeup.set())
         self._report_status(self.name, f"starts {job.task}" if isinstance(job, TaskJob) else f"answers {job.message.sender}")
 
@@ -277,7 +288,7 @@ class AgentLoop:
         self._job, self._job_run = None, None
         outcome = JobFailed("the job was cancelled") if job_run.cancelled() else job_run.result()
         if isinstance(job, QuestionJob):
-            await self._append_events([*reports.answer_question(self.name, job, outcome), *self._build_failure_events(outcome)])
+            await self._append_events([*answer_question(self.name, job, outcome), *self._build_failure_events(outcome)])
         else:
             await self._report_outcome(job, outcome, inbox)
         if isinstance(outcome, AgentUnavailable):
@@ -287,10 +298,10 @@ class AgentLoop:
 
     async def _report_outcome(self, job: TaskJob, outcome: JobOutcome, inbox: JobInbox) -> None:
         used_messages = () if isinstance(outcome, AgentUnavailable) else (*job.messages, *inbox.received_messages)
-        acknowledgements = list(reports.acknowledge_messages(self.name, used_messages))
+        acknowledgements = list(acknowledge_messages(self.name, used_messages))
 
         def decide(task: Task | None) -> Sequence[Event]:
-            report_events = reports.report(self.agent, task, job, outcome)
+            report_events = report_outcome(self.agent, task, job, outcome)
             return [*report_events, *acknowledgements, *self._build_failure_events(outcome)] if report_events else []
 
         known = KnownState(self._claimed_task, self._town.tasks[job.task].position)
@@ -396,3 +407,65 @@ def _outcome_verb(outcome: JobOutcome) -> str:
     return {"JobDone": "completed", "JobFailed": "failed", "Approved": "approved", "Rejected": "rejected"}.get(
         type(outcome).__name__, "released"
     )
+
+
+# --- events for the loops of one worker
+
+
+class AgentSubscriptions:
+    """Event streams for the agents of one worker; use it with `async with`."""
+
+    def __init__(self, journal: TownJournal, *, after: Position | None = None, on_event: Callable[[Event], None] | None = None) -> None:
+        """With `on_event` one follower serves all agents; it is called with every event after `after`, before the agent gets it."""
+        self._journal, self._after, self._on_event, self._is_shared = journal, after, on_event, on_event is not None
+        self._queues: dict[str, asyncio.Queue[Event | None]] = {}
+        self._follower_task: asyncio.Task[None] | None = None
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether no more events will arrive, because the shared follower failed."""
+        return self._follower_task is not None and self._follower_task.done()
+
+    async def __aenter__(self) -> Self:
+        if self._is_shared:
+            self._follower_task = self._journal.spawn(self._dispatch_events())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._follower_task is not None:
+            self._follower_task.cancel()
+            await asyncio.gather(self._follower_task, return_exceptions=True)
+
+    async def _dispatch_events(self) -> None:
+        assert self._on_event is not None
+        try:
+            async with aclosing(self._journal.log.follow(after=self._after)) as events:
+                async for event in events:
+                    self._on_event(event)
+                    for name in {event.agent, event.parent, event.child}:
+                        if name is not None and (queue := self._queues.get(name)) is not None:
+                            queue.put_nowait(event)
+        finally:
+            for queue in self._queues.values():
+                queue.put_nowait(None)
+
+    async def read_history(self, agent: str) -> list[Event]:
+        """Read the agent's events so far; `follow_agent` continues from there."""
+        if self._is_shared:
+            self._queues[agent] = asyncio.Queue()  # before reading the history, so that no event is missed
+        return [event async for event in self._journal.log.read(f"agent:{agent}", kinds=TOWN_KINDS)]
+
+    async def follow_agent(self, agent: str, after: Position | None) -> AsyncGenerator[Event, None]:
+        """Yield the agent's events after a position, each once, in order. Raises `Closed` when the log can no longer be followed."""
+        if not self._is_shared:
+            async with aclosing(self._journal.log.follow(f"agent:{agent}", after=after)) as events:
+                async for event in events:
+                    yield event
+            return
+        try:
+            while (queued := await self._queues[agent].get()) is not None:
+                if (queued.position or "") > (after or ""):
+                    yield queued
+        finally:
+            self._queues.pop(agent, None)
+        raise Closed("the log cannot be followed any more")

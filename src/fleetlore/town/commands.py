@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from fleetlore import clock
-from fleetlore.errors import Invalid
+from fleetlore.errors import Invalid, NotFound
 from fleetlore.events.envelope import Event
 from fleetlore.events.names import is_name
 from fleetlore.log.base import Expect
@@ -112,7 +112,7 @@ def find_agent(town: TownState, name: str) -> Agent:
         return town.agents[matches[0]]
     if matches:
         raise Invalid(f"{len(matches)} agent names start with {name!r}: {', '.join(sorted(matches)[:5])}; give more characters")
-    raise Invalid(f"there is no agent {name!r} in this town; {_suggest_name(name, town.agents)}")
+    raise NotFound(f"there is no agent {name!r} in this town; {_suggest_name(name, town.agents)}")
 
 
 # --- tasks
@@ -245,8 +245,8 @@ def find_task(town: TownState, id: str) -> Task:
     if matches:
         raise Invalid(f"{len(matches)} task ids start with {id!r}: {', '.join(matches[:5])}; give more characters")
     if id in town.completed:
-        raise Invalid(f"{id} was completed long ago; read it with `lore story --scope task:{id}`")
-    raise Invalid(f"there is no task {id!r} in this town; {_suggest_name(id, town.tasks)}")
+        raise NotFound(f"{id} was completed long ago; read it with `lore story --scope task:{id}`")
+    raise NotFound(f"there is no task {id!r} in this town; {_suggest_name(id, town.tasks)}")
 
 
 def _expect_unchanged(task: Task) -> Expect:
@@ -285,7 +285,7 @@ def send_message(
     return TownCommand(events=events, answer=f"sent to {recipient}")
 
 
-def reply(
+def reply_to_message(
     town: TownState,
     to: str,
     body: str,
@@ -336,7 +336,7 @@ def acknowledge_message(town: TownState, recipient: str, id: str, *, answer: str
     inbox = town.inboxes.get(recipient, {})
     matches = [each for each in inbox if each.startswith(id)] if len(id) >= MIN_ID_PREFIX_CHARS else []
     if len(matches) != 1:
-        raise Invalid(f"{recipient} has no unread message {id!r}; see `lore town inbox {recipient}`")
+        raise NotFound(f"{recipient} has no unread message {id!r}; see `lore town inbox {recipient}`")
     return TownCommand(events=(town_events.message_acknowledged(recipient, matches[0], answer=answer),), answer="acknowledged")
 
 

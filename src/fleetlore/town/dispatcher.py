@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 
 from fleetlore import clock
 from fleetlore.errors import Conflict, Held, Invalid, LeaseLost, LogError
@@ -20,11 +20,10 @@ from fleetlore.projections.runner import Runner, view_of
 from fleetlore.projections.store import ProjectionStore
 from fleetlore.town import events as town_events
 from fleetlore.town import help_requests, liveness, planning, watches
+from fleetlore.town.jobs import notify_conductor
 from fleetlore.town.journal import TownJournal
-from fleetlore.town.liveness import LivenessEvidence
+from fleetlore.town.liveness import LivenessEvidence, orphaned_tasks, reclaim_task, release_agent
 from fleetlore.town.planning import Proposal
-from fleetlore.town.reclaim import orphaned_tasks, reclaim_task, release_agent
-from fleetlore.town.reports import notify_conductor
 from fleetlore.views.town_state import Task, TownState
 from fleetlore.views.town_tasks import is_exhausted
 
@@ -50,10 +49,11 @@ class Dispatcher:
         lease_seconds: float = LEASE_SECONDS,
         tick_seconds: float = TICK_SECONDS,
         max_silence_seconds: float = liveness.MAX_SILENCE_SECONDS,
-        now: clock.Clock = clock.now,
+        now: clock.Clock | None = None,
         report_status: DispatcherStatusCallback = lambda text: None,
     ) -> None:
-        self._journal, self._coordination, self._store, self._now, self._report_status = journal, coordination, store, now, report_status
+        self._journal, self._coordination, self._store, self._report_status = journal, coordination, store, report_status
+        self._now = now or journal.now
         self._lease_seconds, self._tick_seconds, self._max_silence_seconds = lease_seconds, tick_seconds, max_silence_seconds
         self.town: TownState = journal.fold.initial()
         self.is_leading = False
@@ -74,25 +74,18 @@ class Dispatcher:
         while not stop.is_set():
             try:
                 await self._lead_with_lease(stop)
-            except Held:
+            except (Held, LeaseLost):
                 pass
             except LogError as error:
                 self._report_status(f"cannot lead the town now: {error}")
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._lease_seconds / 4):
-                    await stop.wait()
+            await self._journal.wait_at_most(stop.wait(), self._lease_seconds / 4)
 
     async def _lead_with_lease(self, stop: asyncio.Event) -> None:
-        lease = LeaseHolder(
-            self._coordination, DISPATCHER_LEASE, seconds=self._lease_seconds, renew=self._lease_seconds / liveness.RENEWALS_PER_LEASE
-        )
-        async with lease:
+        renew = self._lease_seconds / liveness.RENEWALS_PER_LEASE
+        async with self._journal.lease(self._coordination, DISPATCHER_LEASE, ttl=self._lease_seconds, renew=renew) as lease:
             self._report_status("leads")
             await self._catch_up_with_log()
-            tasks = [
-                asyncio.create_task(coroutine)
-                for coroutine in (self._follow_log(), self._run_planning_loop(lease), lease.lost.wait(), stop.wait())
-            ]
+            tasks = [self._journal.spawn(work) for work in (self._follow_log(), self._run_planning_loop(lease), stop.wait())]
             self.is_leading = True
             try:
                 done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -102,15 +95,13 @@ class Dispatcher:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
             for task in done:
-                if (error := task.exception()) is not None and not isinstance(error, LeaseLost):
-                    raise error
+                task.result()
 
     # --- state
 
     async def _catch_up_with_log(self) -> None:
-        view = self._journal.fold
-        runner = Runner(self._journal.log.as_blocking(), view_of(view, view.name), self._store)
-        snapshot = await asyncio.to_thread(runner.catch_up)
+        view = view_of(self._journal.fold, self._journal.fold.name)
+        snapshot = await self._journal.log.run_blocking(lambda log: Runner(log, view, self._store).catch_up())
         self.town, self._position = snapshot.state, snapshot.position or ""
         self._changed_missions = dict.fromkeys(self.town.missions)
         self._reserved_tasks, self._reserved_agents, self._reserved_missions, self._forge_events = {}, {}, {}, []
@@ -133,20 +124,16 @@ class Dispatcher:
     # --- planning
 
     async def _run_planning_loop(self, lease: LeaseHolder) -> None:
-        next_check = 0.0
-        loop = asyncio.get_running_loop()
+        ticks, next_check = self._journal.ticks, 0.0
         while True:
             await lease.ensure_held()
-            if loop.time() >= next_check:
-                next_check = loop.time() + self._tick_seconds
+            if ticks() >= next_check:
+                next_check = ticks() + self._tick_seconds
                 await self._run_periodic_checks()
             self._wakeup.clear()
             if await self._append_proposals(self._collect_proposals()):
                 continue
-            # Not `asyncio.wait_for`: in Python 3.11 it loses a cancellation that arrives together with the result.
-            with suppress(TimeoutError):
-                async with asyncio.timeout_at(next_check):
-                    await self._wakeup.wait()
+            await self._journal.wait_at_most(self._wakeup.wait(), next_check - ticks())
 
     def _collect_proposals(self) -> list[Proposal]:
         for reserved in (self._reserved_tasks, self._reserved_agents, self._reserved_missions):
@@ -224,7 +211,7 @@ class Dispatcher:
 
     async def _run_periodic_checks(self) -> None:
         now = self._now()
-        all_evidence = await asyncio.to_thread(
+        all_evidence = await self._coordination.as_async().run_in_thread(
             lambda: list(liveness.check_workers(self._coordination, self.town, now, max_silence=self._max_silence_seconds))
         )
         for evidence in all_evidence:

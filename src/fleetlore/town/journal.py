@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fleetlore.events.envelope import Event
-from fleetlore.kernel.journal import Decision, Journal, KnownState
+from fleetlore.kernel.journal import Journal, JournalDecision, KnownState
 from fleetlore.log.async_recorder import Recorder
 from fleetlore.log.base import Position
 from fleetlore.projections.signed_town import SignedTownFold
@@ -43,8 +43,8 @@ class TownJournal(Journal[TownState]):
         `None` if nothing was to be done. `known` saves the first read; if `decide` finds nothing to do with it, the task is read.
         """
 
-        def decide_on_town(town: TownState) -> Decision[None]:
-            return Decision(decide(town.tasks.get(id)), guard=f"task:{id}")
+        def decide_on_town(town: TownState) -> JournalDecision[None]:
+            return JournalDecision(decide(town.tasks.get(id)), guard=f"task:{id}")
 
         stored = await self._open_task(id, known).decide(decide_on_town, is_current=known is not None)
         return stored.events[-1].position if stored.events else None

@@ -1,18 +1,28 @@
-"""Decides whether a worker is dead: its heartbeat must have stopped, and a second, independent sign must agree.
+"""Decides whether a worker is dead, and returns tasks whose agent cannot do them to the queue.
 
-The dispatcher calls it on every tick and reclaims the tasks of dead workers.
+A worker is dead if its heartbeat has stopped and a second, independent sign agrees. The dispatcher checks on every tick, and
+`lore town` on request.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from fleetlore.events.envelope import Event
 from fleetlore.kernel.lease import is_dead
+from fleetlore.log.base import Position
 from fleetlore.log.coordination import Coordination, Lease
-from fleetlore.views.town_state import TownState
+from fleetlore.town import events
+from fleetlore.views.town_agents import INACTIVE_STATES
+from fleetlore.views.town_rules import find_task_refusal
+from fleetlore.views.town_state import Agent, Task, TownState
+
+if TYPE_CHECKING:
+    from fleetlore.town.journal import TownJournal
 
 MAX_MISSED_RENEWALS = 2.5
 """A live worker does not miss this many renewals in a row."""
@@ -80,3 +90,44 @@ def _describe_silence(last_event: datetime | None, now: datetime, max_silence: t
     if last_event is None or last_event - now > max_silence:  # a clock may be wrong: an event from the future proves nothing
         return "it wrote no events"
     return "" if now - last_event <= max_silence else f"it wrote no events for {(now - last_event).total_seconds():.0f} s"
+
+
+# --- reclaiming tasks
+
+
+async def release_agent(journal: TownJournal, town: TownState, agent: Agent, reason: str, *, by: str) -> list[Position]:
+    """Return an agent's tasks and mark it cold, so that another worker can run it; returns where that is stored. Repeating is harmless."""
+    released = events.agent_failed(agent, error=reason, new_state="cold", by=by)
+    why = f"the worker of {agent.name} died: {reason}"
+    positions = [await reclaim_task(journal, task, why, by=by, state=None) for task in find_held_tasks(town, agent)]
+    positions += [event.position for event in await journal.append([released])]
+    return [position for position in positions if position is not None]
+
+
+def find_held_tasks(town: TownState, agent: Agent) -> list[Task]:
+    """The tasks in an agent's queue, and the one it works on."""
+    return [task for id in (*agent.queue, agent.task) if (task := town.tasks.get(id or "")) is not None]
+
+
+def orphaned_tasks(town: TownState) -> Iterator[tuple[Task, str]]:
+    """Yield tasks whose agent will not start them, with the reason: its state changed while the assignment was on its way."""
+    for agent in town.agents.values():
+        for task in find_held_tasks(town, agent):
+            if agent.state in INACTIVE_STATES:
+                yield task, f"{agent.name} is {agent.state}"
+            elif task.state == "assigned" and agent.state in ("paused", "draining"):
+                yield task, f"{agent.name} is {agent.state} and starts no tasks"
+            elif task.state == "assigned" and task.wanted not in (None, agent.name):
+                yield task, f"it is for {task.wanted} now"
+
+
+async def reclaim_task(journal: TownJournal, known: Task, reason: str, *, by: str, state: str | None) -> Position | None:
+    """Take a task from its agent, if the assignment is still the known one and, where `state` is given, the task is in that state."""
+    epoch = known.epoch
+
+    def decide(task: Task | None) -> list[Event]:
+        if task is None or state not in (None, task.state) or find_task_refusal(task, "lose", epoch=epoch) is not None:
+            return []
+        return [events.lease_lost(task, reason=reason, by=by)]
+
+    return await journal.decide_task(known.id, decide)

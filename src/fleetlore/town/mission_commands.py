@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleetlore.errors import Invalid
+from fleetlore.errors import Invalid, NotFound
 from fleetlore.events.envelope import Event
 from fleetlore.log.base import Expect
 from fleetlore.town import events as town_events
@@ -133,7 +133,7 @@ def find_mission(town: TownState, id: str) -> Mission:
     if matches:
         raise Invalid(f"{len(matches)} mission ids start with {id!r}: {', '.join(matches[:5])}; give more characters")
     known = ", ".join(list(town.missions)[-5:])
-    raise Invalid(
+    raise NotFound(
         f"there is no mission {id!r} in this town"
         + (f"; there are {known}" if known else "; start one with `lore town mission start PLAN`")
     )
@@ -143,4 +143,4 @@ def find_item(mission: Mission, id: str) -> MissionItem:
     """Find an item of a mission by its id; raises `Invalid` if there is none."""
     if (item := mission.items.get(id)) is not None:
         return item
-    raise Invalid(f"{mission.id} has no item {id!r}; it has {', '.join(list(mission.items)[:10])}")
+    raise NotFound(f"{mission.id} has no item {id!r}; it has {', '.join(list(mission.items)[:10])}")

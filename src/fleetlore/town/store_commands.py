@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from fleetlore.events.envelope import Event
-from fleetlore.kernel.journal import BlockingJournal, Decision, NoState
+from fleetlore.kernel.journal import BlockingJournal, JournalDecision, NoState
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.log.seal import OperatorKey
 from fleetlore.town.commands import TownCommand
@@ -28,9 +28,9 @@ def store_commands(
     """
     journal = BlockingJournal(log, NoState(), scopes=(), key=key)
 
-    def decide(_: None) -> Decision[Sequence[TownCommand]]:
+    def decide(_: None) -> JournalDecision[Sequence[TownCommand]]:
         made = make_commands()
-        return Decision(made[0].events, guard=made[0].expect, answer=made) if made else Decision((), answer=made)
+        return JournalDecision(made[0].events, guard=made[0].expect, answer=made) if made else JournalDecision((), answer=made)
 
     stored = journal.decide(decide)
     commands = stored.answer

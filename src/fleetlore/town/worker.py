@@ -8,24 +8,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
 
 from msgspec.structs import replace
 
-from fleetlore import clock
-from fleetlore.errors import Invalid, LogError
+from fleetlore.errors import Invalid, LeaseLost, LogError
 from fleetlore.events.envelope import Event
 from fleetlore.events.names import is_name
-from fleetlore.kernel.lease import LeaseHolder, make_holder_name
+from fleetlore.kernel.lease import make_holder_name
 from fleetlore.log.coordination import Coordination
 from fleetlore.projections.runner import Runner, view_of
 from fleetlore.projections.store import ProjectionStore
 from fleetlore.town import events, liveness
-from fleetlore.town.agent_loop import AgentLoop, AgentStatusCallback
+from fleetlore.town.agent_loop import MAX_SEPARATE_FOLLOWERS, AgentLoop, AgentStatusCallback, AgentSubscriptions
 from fleetlore.town.jobs import JobHandler
 from fleetlore.town.journal import TownJournal
-from fleetlore.town.reclaim import release_agent
-from fleetlore.town.subscriptions import MAX_SEPARATE_FOLLOWERS, AgentSubscriptions
 from fleetlore.views.town_state import Agent, Task, TownState
 
 LEASE_SECONDS = 12.0
@@ -81,48 +77,48 @@ class Worker:
     async def run(self, stop: asyncio.Event) -> None:
         """Run until `stop` is set; then release all agents and return their tasks."""
         while not stop.is_set():
-            holder = LeaseHolder(
-                self._coordination,
-                liveness.lease_name(self.name),
-                holder=self.name,
-                seconds=self._lease_seconds,
-                renew=self._lease_seconds / liveness.RENEWALS_PER_LEASE,
-            )
             try:
-                async with holder as lease:
-                    await self._run_with_lease(holder, liveness.format_worker_lease(lease), stop)
+                async with self._journal.lease(
+                    self._coordination,
+                    liveness.lease_name(self.name),
+                    holder=self.name,
+                    ttl=self._lease_seconds,
+                    renew=self._lease_seconds / liveness.RENEWALS_PER_LEASE,
+                ) as holder:
+                    assert holder.lease is not None
+                    await self._run_with_lease(liveness.format_worker_lease(holder.lease), stop)
+            except LeaseLost:
+                continue
             except LogError as error:
                 self._report_status(self.name, f"cannot reach the log: {error}")
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(RETRY_SECONDS):
-                        await stop.wait()
+                await self._journal.wait_at_most(stop.wait(), RETRY_SECONDS)
 
-    async def _run_with_lease(self, holder: LeaseHolder, lease: str, stop: asyncio.Event) -> None:
-        end_tasks = [asyncio.create_task(stop.wait()), asyncio.create_task(holder.lost.wait())]
-        try:
-            if self._has_shared_follower:
-                await asyncio.to_thread(self._catch_up_with_log)
-            async with AgentSubscriptions(
-                self._journal.log, after=self._position or None, on_event=self._apply_event if self._has_shared_follower else None
-            ) as subscriptions:
-                try:
-                    while not any(end_task.done() for end_task in end_tasks) and not subscriptions.is_closed:
-                        await self._start_agent_loops(subscriptions, lease)
-                        await asyncio.wait(
-                            [*end_tasks, *self._loop_tasks.values()], timeout=self._scan_seconds, return_when=asyncio.FIRST_COMPLETED
-                        )
-                        self._collect_finished_loops()
-                finally:
-                    await self._stop_agent_loops("its worker was stopped" if stop.is_set() else "its worker lost its lease")
-        finally:
-            for end_task in end_tasks:
-                end_task.cancel()
+    async def _run_with_lease(self, lease: str, stop: asyncio.Event) -> None:
+        if self._has_shared_follower:
+            await self._catch_up_with_log()
+        stopping = self._journal.spawn(stop.wait())
+        async with AgentSubscriptions(
+            self._journal, after=self._position or None, on_event=self._apply_event if self._has_shared_follower else None
+        ) as subscriptions:
+            try:
+                while not stop.is_set() and not subscriptions.is_closed:
+                    await self._start_agent_loops(subscriptions, lease)
+                    await self._wait_for_change(stopping)
+                    self._collect_finished_loops()
+            finally:
+                stopping.cancel()
+                await self._stop_agent_loops("its worker was stopped" if stop.is_set() else "its worker lost its lease")
+
+    async def _wait_for_change(self, stopping: asyncio.Task[object]) -> None:
+        """Wait until a loop has ended, the worker is to stop, or cold agents are to be looked for."""
+        awaited = asyncio.wait([stopping, *self._loop_tasks.values()], return_when=asyncio.FIRST_COMPLETED)
+        await self._journal.wait_at_most(awaited, self._scan_seconds)
 
     async def _stop_agent_loops(self, reason: str) -> None:
         for agent_loop in self._agent_loops.values():
             agent_loop.request_stop(reason)
         if self._loop_tasks:
-            await asyncio.wait(self._loop_tasks.values(), timeout=self._lease_seconds)
+            await self._journal.wait_at_most(asyncio.wait(self._loop_tasks.values()), self._lease_seconds)
             for task in self._loop_tasks.values():
                 task.cancel()
             await asyncio.gather(*self._loop_tasks.values(), return_exceptions=True)
@@ -136,7 +132,7 @@ class Worker:
             self._departed_agents.append(name)
             error = None if task.cancelled() else task.exception()
             self._report_status(name, f"stopped: {error or ('cancelled' if task.cancelled() else task.result())}")
-            self._retry_times[name] = asyncio.get_running_loop().time() + self._scan_seconds
+            self._retry_times[name] = self._journal.ticks() + self._scan_seconds
 
     # --- choosing agents
 
@@ -145,9 +141,9 @@ class Worker:
         if free_slots <= 0:
             return
         if not self._has_shared_follower:
-            await asyncio.to_thread(self._catch_up_with_log)
+            await self._catch_up_with_log()
         for name in [name for name in self._town.holdings.get(lease, ()) if name not in self._loop_tasks]:
-            await release_agent(self._journal, self._town, self._town.agents[name], "its loop on this worker failed", by=self.name)
+            await liveness.release_agent(self._journal, self._town, self._town.agents[name], "its loop on this worker failed", by=self.name)
         self._update_unavailable_agents()
         for name in await self._choose_agents(free_slots):
             agent_loop = AgentLoop(
@@ -160,15 +156,15 @@ class Worker:
                 report_status=self._report_status,
             )
             self._agent_loops[name] = agent_loop
-            self._loop_tasks[name] = asyncio.create_task(agent_loop.run(subscriptions))
+            self._loop_tasks[name] = self._journal.spawn(agent_loop.run(subscriptions))
 
-    def _catch_up_with_log(self) -> None:
-        log, view = self._journal.log.as_blocking(), self._journal.fold
+    async def _catch_up_with_log(self) -> None:
         if not self._position:
-            snapshot = Runner(log, view_of(view, view.name), self._store).catch_up()
+            view = view_of(self._journal.fold, self._journal.fold.name)
+            snapshot = await self._journal.log.run_blocking(lambda log: Runner(log, view, self._store).catch_up())
             self._town, self._position = snapshot.state, snapshot.position or ""
             return
-        for event in log.read(after=self._position):
+        async for event in self._journal.log.read(after=self._position):
             self._apply_event(event)
 
     def _apply_event(self, event: Event) -> None:
@@ -209,7 +205,7 @@ class Worker:
             self._unavailable_agents
             or agent.name in self._loop_tasks
             or agent.state != "cold"
-            or self._retry_times.get(agent.name, 0) > asyncio.get_running_loop().time()
+            or self._retry_times.get(agent.name, 0) > self._journal.ticks()
         ):
             return False
         if self._agent_names:
@@ -221,7 +217,7 @@ class Worker:
         stem, digits = self._roles[0] if self._roles else "agent", 4 if count < LONG_NAME_THRESHOLD else 8
         names: dict[str, None] = {}
         while len(names) < count:
-            name = f"{stem}-{clock.uuid7()[-digits:]}"
+            name = f"{stem}-{self._journal.new_id()[-digits:]}"
             if name not in self._town.agents:
                 names[name] = None
         return list(names)

@@ -167,7 +167,7 @@ def standing_at(
 def _standing_of_session(session: SessionStatus, now: datetime) -> AgentStanding:
     if session.closed_at is not None:
         return "ended"
-    view = session_status.decide(session, now)
+    view = session_status.decide_status(session, now)
     if view.waiting_for == "permission" or (view.waiting_for == "person" and now - (session.last or now) < INACTIVE_AFTER):
         return "needs you"
     if session.turn == "none":
@@ -186,7 +186,7 @@ def find_session(fleet: FleetState, agent: FleetAgent) -> SessionStatus | None:
 def view_session(fleet: FleetState, agent: FleetAgent, now: datetime) -> SessionView | None:
     """What an agent's newest session comes to at a time, as its outcome record says it."""
     session = find_session(fleet, agent)
-    return None if session is None else session_status.decide(session, now)
+    return None if session is None else session_status.decide_status(session, now)
 
 
 def describe_activity(agent: FleetAgent, session: SessionView | None) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fleetlore.events import goals
+from fleetlore.events.budget_axes import BudgetRow, find_axis, get_amount, list_axes, set_amount
 from fleetlore.events.envelope import Event
 from fleetlore.views.goal_payloads import duration_seconds, parse_payload
 from fleetlore.views.goal_state import MAX_MESSAGES, GoalState, OperatorMessage, is_goal_paused
@@ -31,7 +32,10 @@ def _on_resume(goal: GoalState, event: Event, request: goals.ControlRequested) -
     if goal.outcome is None or goal.outcome == "done":
         return
     goal.outcome, goal.ended_at, goal.why, goal.cancel, goal.settled = None, None, "", None, None
-    goal.spent.errors = goal.spent.denies = goal.spent.overflows = goal.same = goal.waits = 0
+    goal.same = goal.waits = 0
+    for row in list_axes("goal"):
+        if row.is_in_a_row:
+            set_amount(goal.spent, row, 0)
     if goal.roll_back_to is not None:  # a person may have changed the workspace since: keep it
         goal.roll_back_to, goal.is_interrupted = None, True
 
@@ -53,39 +57,27 @@ def _on_budget_raise(goal: GoalState, event: Event, request: goals.ControlReques
 
     A turn that ends by a limit that was raised meanwhile does not end the goal.
     """
-    for axis, value in parse_limits(request.value).items():
-        current = getattr(goal.limits, axis)
-        if current is not None and value > current and not (current == 0 and axis in ("errors", "overflows")):
-            setattr(goal.limits, axis, value)
+    for row, value in parse_limits(request.value):
+        current = get_amount(goal.limits, row)
+        if current is not None and value > current and not (current == 0 and row.is_unlimited_at_zero):
+            set_amount(goal.limits, row, value)
             goal.settled = None if goal.settled == "budget_exhausted" else goal.settled
             if goal.attempt is not None:
                 goal.attempt.is_raised = True
 
 
-def parse_limits(value: Any) -> dict[str, Any]:
-    """Parse the limits that a raise names; invalid ones are left out."""
-    limits: dict[str, Any] = {}
+def parse_limits(value: Any) -> list[tuple[BudgetRow, float]]:
+    """Parse the limits that a raise names, each axis once; invalid ones are left out."""
+    limits: dict[str, tuple[BudgetRow, float]] = {}
     for name, limit in value.items() if isinstance(value, Mapping) else ():
-        axis = _LIMIT_BY_NAME.get(name)
-        if axis == "seconds":
+        row = find_axis(name) if isinstance(name, str) else None
+        if row is not None and row.unit == "seconds":
             limit = duration_seconds(limit) if isinstance(limit, str) else limit
-        if axis is None or isinstance(limit, bool) or not isinstance(limit, int | float) or not 0 < limit < 1e15:
+        if row is None or isinstance(limit, bool) or not isinstance(limit, int | float) or not 0 < limit < 1e15:
             continue
-        limits[axis] = float(limit) if axis in ("seconds", "usd") else int(limit)
-    return limits
+        limits[row.name] = (row, float(limit) if row.unit in ("seconds", "usd") else int(limit))
+    return list(limits.values())
 
-
-_LIMIT_BY_AXIS = {
-    "turns": "turns",
-    "wall_time": "seconds",
-    "tokens": "tokens",
-    "usd": "usd",
-    "consecutive_denies": "denies",
-    "consecutive_errors": "errors",
-    "consecutive_413": "overflows",
-}
-_LIMIT_BY_NAME = _LIMIT_BY_AXIS | {f"max_{name}": axis for name, axis in _LIMIT_BY_AXIS.items()}
-"""Name of a budget → field of `GoalLimits`."""
 
 _CONTROL_HANDLERS: Mapping[str, Callable[[GoalState, Event, goals.ControlRequested], None]] = {
     "pause": _on_pause,

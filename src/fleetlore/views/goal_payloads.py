@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
@@ -11,10 +12,12 @@ from msgspec import Struct
 from fleetlore.documents import durations
 from fleetlore.errors import Invalid
 from fleetlore.events import driver_types
-from fleetlore.events.driver_types import BudgetSpent, BudgetUsage, Cancelled, Continue, Escalate, Sleep
+from fleetlore.events.budget_axes import BudgetRow, list_axes
+from fleetlore.events.driver_types import BudgetSpent, BudgetUsage, Cancelled, Continue, Escalate, Goal, Sleep
 from fleetlore.events.envelope import Event
+from fleetlore.events.goal_plan import Plan
 from fleetlore.views import goal_state
-from fleetlore.views.goal_state import GoalState, GoalUsage
+from fleetlore.views.goal_state import GoalLimits, GoalState, GoalUsage
 
 _T = TypeVar("_T")
 
@@ -51,27 +54,36 @@ def outcome_reason(outcome: Struct) -> str:
 
 def convert_usage(usage: BudgetUsage) -> GoalUsage:
     """Convert the usage that another program's driver reports."""
-    return GoalUsage(
-        turns=usage.turns,
-        seconds=duration_seconds(usage.wall_time),
-        tokens=usage.tokens,
-        denies=usage.consecutive_denies,
-        errors=usage.consecutive_errors,
-        overflows=usage.consecutive_413,
-    )
+    return GoalUsage(**{row.key: _parse_amount(row, getattr(usage, row.guard)) for row in list_axes("goal") if row.guard})
 
 
 def goal_usage(goal: GoalState, now: datetime) -> BudgetUsage:
     """The usage of a goal in the nexo format."""
-    spent = goal.spent
-    return BudgetUsage(
-        turns=spent.turns,
-        wall_time=durations.format_duration(int(goal_state.elapsed_seconds(goal, now) * 1000) * 1_000_000),
-        tokens=goal_state.used_tokens(goal),
-        consecutive_denies=spent.denies,
-        consecutive_errors=spent.errors,
-        consecutive_413=spent.overflows,
-    )
+    usage = goal_state.current_usage(goal, now)
+    return BudgetUsage(**{row.guard: format_amount(row, getattr(usage, row.key)) for row in list_axes("goal") if row.guard})
+
+
+def read_limits(goal: Goal, plan: Plan | None) -> GoalLimits:
+    """The limits of a goal: those of its budget, and those of our axes in its plan."""
+    limits = GoalLimits(**{row.key: _parse_amount(row, getattr(goal.budget, f"max_{row.guard}")) for row in list_axes("goal") if row.guard})
+    if plan is not None:
+        limits.usd = plan.max_usd
+        limits.others = dict(plan.max_others)
+    return limits
+
+
+def add_others(others: Mapping[str, float], more: Mapping[str, float] | None) -> dict[str, float]:
+    """Add the use of axes that are counted from events; implausible amounts count as zero."""
+    return {name: others.get(name, 0) + usd_or_zero((more or {}).get(name, 0)) for name in (*others, *(more or {}))}
+
+
+def format_amount(row: BudgetRow, amount: Any) -> Any:
+    """An amount in the nexo format."""
+    return durations.format_duration(int(amount * 1000) * 1_000_000) if row.unit == "seconds" else amount
+
+
+def _parse_amount(row: BudgetRow, amount: Any) -> Any:
+    return duration_seconds(amount) if row.unit == "seconds" else amount
 
 
 def duration_seconds(text: str) -> float:

@@ -6,8 +6,10 @@ from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
-from fleetlore.events.driver_types import BudgetAxis, Failure, Goal, Verdict
+from fleetlore.events.budget_axes import BudgetUse, list_axes, list_uses
+from fleetlore.events.driver_types import Failure, Goal, Verdict
 from fleetlore.events.goal_plan import Plan
 
 MAX_TURNS = 200
@@ -23,7 +25,7 @@ GoalStatus: TypeAlias = Literal["working", "checking", "waiting", "asking", "pau
 
 
 class GoalLimits(Struct, kw_only=True):
-    """The budget of a goal. Errors, denies and overflows are counted in a row; 0 errors or overflows: no limit."""
+    """The budget of a goal, by the fields of `events.budget_axes`. 0 errors or overflows: no limit."""
 
     turns: int = 40
     seconds: float = 4 * 3600.0
@@ -32,6 +34,8 @@ class GoalLimits(Struct, kw_only=True):
     denies: int = 3
     errors: int = 5
     overflows: int = 2
+    others: dict[str, float] = field(default_factory=dict)
+    """Axes that are counted from events, by name; an axis that is missing has no limit."""
 
 
 class GoalUsage(Struct, kw_only=True):
@@ -44,6 +48,8 @@ class GoalUsage(Struct, kw_only=True):
     denies: int = 0
     errors: int = 0
     overflows: int = 0
+    others: dict[str, float] = field(default_factory=dict)
+    """Axes that are counted from events, by name."""
 
 
 class OperatorMessage(Struct, frozen=True, kw_only=True):
@@ -304,19 +310,24 @@ def used_usd(goal: GoalState) -> float:
 def unreported_usage(goal: GoalState, *, tokens: int, usd: float) -> GoalUsage:
     """Usage not yet reported to parent goals, with the given amounts for the open turn."""
     spent, below, reported = goal.spent, goal.below, goal.told
-    return GoalUsage(tokens=spent.tokens - below.tokens - reported.tokens + tokens, usd=spent.usd - below.usd - reported.usd + usd)
-
-
-def exhausted_budget(goal: GoalState, now: datetime) -> BudgetAxis | None:
-    """The first exhausted budget, in reporting order; `None` if there is none."""
-    spent, limits = goal.spent, goal.limits
-    axes: tuple[tuple[BudgetAxis, bool], ...] = (
-        ("turns", spent.turns >= limits.turns),
-        ("wall_time", elapsed_seconds(goal, now) >= limits.seconds),
-        ("tokens", used_tokens(goal) >= limits.tokens),
-        ("usd", limits.usd is not None and used_usd(goal) >= limits.usd),
-        ("consecutive_denies", spent.denies >= limits.denies),
-        ("consecutive_errors", 0 < limits.errors <= spent.errors),
-        ("consecutive413", 0 < limits.overflows <= spent.overflows),
+    return GoalUsage(
+        tokens=spent.tokens - below.tokens - reported.tokens + tokens,
+        usd=spent.usd - below.usd - reported.usd + usd,
+        others={name: used - below.others.get(name, 0) - reported.others.get(name, 0) for name, used in spent.others.items()},
     )
-    return next((axis for axis, is_used_up in axes if is_used_up), None)
+
+
+def current_usage(goal: GoalState, now: datetime) -> GoalUsage:
+    """What a goal has used by now, including the open turn."""
+    return replace(goal.spent, seconds=elapsed_seconds(goal, now), tokens=used_tokens(goal), usd=used_usd(goal))
+
+
+def add_usage(usage: GoalUsage, more: GoalUsage) -> GoalUsage:
+    """Add tokens, dollars and what is counted from events."""
+    others = {name: usage.others.get(name, 0) + more.others.get(name, 0) for name in (*usage.others, *more.others)}
+    return replace(usage, tokens=usage.tokens + more.tokens, usd=usage.usd + more.usd, others=others)
+
+
+def list_budgets(goal: GoalState, now: datetime) -> list[BudgetUse]:
+    """The use of each budget, in the order of the table."""
+    return list_uses(list_axes("goal"), current_usage(goal, now), goal.limits)

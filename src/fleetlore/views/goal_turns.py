@@ -132,7 +132,12 @@ def _add_attempt_usage(goal: GoalState, attempt: OpenAttempt, *, counts: bool, c
 
 def mark_usage_reported(goal: GoalState) -> None:
     """Mark all usage as reported: settling a turn or ending a goal reports it to the parents."""
-    goal.told = GoalUsage(tokens=goal.spent.tokens - goal.below.tokens, usd=goal.spent.usd - goal.below.usd)
+    spent, below = goal.spent, goal.below
+    goal.told = GoalUsage(
+        tokens=spent.tokens - below.tokens,
+        usd=spent.usd - below.usd,
+        others={name: used - below.others.get(name, 0) for name, used in spent.others.items()},
+    )
 
 
 def _count_unchanged_turns(goal: GoalState, mark: str) -> None:

@@ -12,7 +12,8 @@ from datetime import timedelta
 
 from msgspec import Struct, field
 
-from fleetlore.events import driver, goals
+from fleetlore.events import budget_axes, driver, goals
+from fleetlore.events.budget_axes import count_event, is_counted
 from fleetlore.events.driver_types import Deny, GoalOutcome, Observe
 from fleetlore.events.envelope import Event
 from fleetlore.events.goal_plan import KEY, Plan
@@ -20,13 +21,14 @@ from fleetlore.views import goal_turns
 from fleetlore.views.goal_control import apply_control
 from fleetlore.views.goal_control import parse_limits as parse_limits
 from fleetlore.views.goal_payloads import (
+    add_others,
     convert_or_none,
     convert_usage,
-    duration_seconds,
     limit_time,
     outcome_reason,
     parse_payload,
     parse_time,
+    read_limits,
     struct_tag,
     usd_or_zero,
 )
@@ -37,7 +39,6 @@ from fleetlore.views.goal_state import (
     MAX_QUESTIONS,
     MAX_WORDS_CHARS,
     CriterionState,
-    GoalLimits,
     GoalState,
     GoalUsage,
     PendingPermission,
@@ -49,7 +50,7 @@ from fleetlore.views.goal_turns import EXTRA_PREFIX as EXTRA_PREFIX
 from fleetlore.views.goal_turns import MAX_CRITERIA as MAX_CRITERIA
 from fleetlore.views.goal_turns import UNCOUNTED_FAILURES as UNCOUNTED_FAILURES
 
-VERSION = 3
+VERSION = 3 + budget_axes.VERSION
 GOALS_KEPT = 500
 MAX_SLEEP = timedelta(days=7)
 """An agent that asks to sleep longer is woken after this."""
@@ -71,7 +72,7 @@ def initial() -> GoalsState:
 
 def apply(state: GoalsState, event: Event) -> GoalsState:
     """Return the state after one more event; modifies the given one. Never raises."""
-    if event.goal is None or event.kind not in EVENT_HANDLERS:
+    if event.goal is None or not is_goal_kind(event.kind):
         return state
     goal = state.goals.get(event.goal)
     if goal is None:
@@ -83,6 +84,7 @@ def apply(state: GoalsState, event: Event) -> GoalsState:
 
 def apply_to_goal(goal: GoalState, event: Event) -> None:
     """Apply an event to one goal."""
+    count_event(goal.spent.others, event, "goal")
     handler = EVENT_HANDLERS.get(event.kind)
     if handler is None:
         return
@@ -91,6 +93,11 @@ def apply_to_goal(goal: GoalState, event: Event) -> None:
         goal.seen_at = event.at or goal.seen_at
     handler(goal, event)
     goal.position = event.position or goal.position
+
+
+def is_goal_kind(kind: str) -> bool:
+    """Whether events of this kind affect a goal."""
+    return kind in EVENT_HANDLERS or is_counted(kind)
 
 
 def _drop_oldest_goal(state: GoalsState) -> None:
@@ -139,16 +146,7 @@ def _on_goal_started(goal: GoalState, event: Event) -> None:
     goal.goal, goal.description = payload.goal, payload.goal.description
     goal.plan = convert_or_none(payload.goal.metadata.get(KEY), Plan)
     goal.agent = goal.plan.agent if goal.plan else goal.agent
-    budget = payload.goal.budget
-    goal.limits = GoalLimits(
-        turns=budget.max_turns,
-        seconds=duration_seconds(budget.max_wall_time),
-        tokens=budget.max_tokens,
-        usd=None if goal.plan is None else goal.plan.max_usd,
-        denies=budget.max_consecutive_denies,
-        errors=budget.max_consecutive_errors,
-        overflows=budget.max_consecutive_413,
-    )
+    goal.limits = read_limits(payload.goal, goal.plan)
     goal.criteria = [CriterionState(label=criterion_label(each)) for each in payload.goal.acceptance[:MAX_CRITERIA]]
 
 
@@ -201,12 +199,17 @@ def _on_child_spent(goal: GoalState, event: Event) -> None:
     if payload is None:
         return
     if payload.below == goal.id:  # its own usage, reported during a turn
-        goal.told = GoalUsage(tokens=goal.told.tokens + max(0, payload.tokens), usd=goal.told.usd + usd_or_zero(payload.usd))
+        goal.told = GoalUsage(
+            tokens=goal.told.tokens + max(0, payload.tokens),
+            usd=goal.told.usd + usd_or_zero(payload.usd),
+            others=add_others(goal.told.others, payload.others),
+        )
         return
     for usage in (goal.spent, goal.below):
         usage.turns += max(0, payload.turns)
         usage.tokens += max(0, payload.tokens)
         usage.usd += usd_or_zero(payload.usd)
+        usage.others = add_others(usage.others, payload.others)
 
 
 # --- permissions

@@ -1,6 +1,6 @@
 """Whether a session is running or over, and whom it waits for: the one rule for status, pages, records and API.
 
-`apply` follows the turns of a session; `decide` says what they come to at a time. The fleet view keeps one `SessionStatus` for
+`apply` follows the turns of a session; `decide_status` says what they come to at a time. The fleet view keeps one `SessionStatus` for
 each run, the outcome fold keeps the same inside its facts, so both always give the same answer.
 """
 
@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from fleetlore.events.envelope import Event
 from fleetlore.programs.tool_calls import read_question
-from fleetlore.views.outcomes.words import is_announcement, last_question, shorten
+from fleetlore.views.outcomes.words import is_announcement, last_question, shorten_text
 
 Status = Literal["running", "finished", "failed", "interrupted"]
 WaitingFor = Literal["person", "permission", "helpers"]
@@ -30,6 +30,7 @@ LONGEST_TEXT = 16_000
 LONGEST_QUESTION = 400
 ANSWER_HEAD = 200
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FINAL_STOPS = frozenset((None, "end_turn", "stop", "stop_sequence"))
 _ACTIONS = frozenset(("session.started", "prompt.submitted", "model.replied", "tool.called", "tool.returned", "tool.failed", "tool.denied"))
 
 
@@ -55,6 +56,8 @@ class SessionStatus(Struct, kw_only=True, omit_defaults=True):
     """The question at the end of the last answer, or the one that the program shows."""
     is_announced: bool = False
     """The last answer only says what the agent does next: the recording was cut off."""
+    is_said: bool = False
+    """The last thing in the turn is a text after which the model was done."""
     is_refused: bool = False
     """The last call was refused for lack of a permission, and nothing was done after it."""
     answer_head: str = ""
@@ -72,7 +75,7 @@ class SessionView(NamedTuple):
     question: str = ""
 
 
-def decide(state: SessionStatus, now: datetime) -> SessionView:
+def decide_status(state: SessionStatus, now: datetime) -> SessionView:
     """Whether the session is over, and whom it waits for; with the text of an open question."""
     age = now - state.last if state.last is not None else PATIENT
     match state.turn:
@@ -92,6 +95,10 @@ def decide(state: SessionStatus, now: datetime) -> SessionView:
     if question or state.waiting:
         waits = "person" if question else state.waiting or None
         return SessionView("running", waits, question) if age < PATIENT else SessionView("interrupted")
+    if state.is_said and age >= RECENT and not state.open_calls and not has_open_helpers(state) and not is_announcement(state.text):
+        # Nothing followed the answer: the recording ends before the program's mark.
+        asked = last_question(state.text)
+        return SessionView("finished", "person" if asked else None, asked)
     return SessionView("running") if age < (PATIENT if state.open_calls else RECENT) else SessionView("interrupted")
 
 
@@ -162,7 +169,7 @@ def apply(state: SessionStatus, event: Event) -> None:
 # --- the turn of the session's own agent
 
 
-def _ask(state: SessionStatus, event: Event, at: datetime) -> None:
+def _on_prompt(state: SessionStatus, event: Event, at: datetime) -> None:
     text = event.data.get("prompt") or event.text
     if isinstance(text, str) and text.startswith("!"):  # the person ran a command; the agent is asked nothing
         return
@@ -171,28 +178,30 @@ def _ask(state: SessionStatus, event: Event, at: datetime) -> None:
         state.text, state.answer_head = "", ""
         state.open_calls.clear()
     state.turn, state.turn_at = "running", at
-    state.waiting, state.error, state.question, state.is_announced, state.is_refused = "", "", "", False, False
+    state.waiting, state.error, state.question = "", "", ""
+    state.is_announced, state.is_refused, state.is_said = False, False, False
 
 
-def _reply(state: SessionStatus, event: Event, at: datetime) -> None:
+def _on_reply(state: SessionStatus, event: Event, at: datetime) -> None:
     _go_on(state, event, at)
     state.error = ""  # the model answers again
     said = event.data.get("said")
     if isinstance(said, str) and said.strip():
         state.text = said[:LONGEST_TEXT]
+        state.is_said = event.data.get("stop_reason") in _FINAL_STOPS
 
 
-def _fail(state: SessionStatus, event: Event, at: datetime) -> None:
-    state.error = _words(event.data.get("error")) or _words(event.text)
+def _on_error(state: SessionStatus, event: Event, at: datetime) -> None:
+    state.error = _text_of(event.data.get("error")) or _text_of(event.text)
 
 
-def _wait(state: SessionStatus, event: Event, at: datetime) -> None:
+def _on_wait(state: SessionStatus, event: Event, at: datetime) -> None:
     state.waiting, state.waiting_at = read_wait(event.data.get("why")), at
     if state.waiting == "person":
-        state.question = shorten(_words(event.text), LONGEST_QUESTION)
+        state.question = shorten_text(_text_of(event.text), LONGEST_QUESTION)
 
 
-def _close(state: SessionStatus, event: Event, at: datetime) -> None:
+def _on_close(state: SessionStatus, event: Event, at: datetime) -> None:
     state.waiting = ""
     if state.closed_at is None or at > state.closed_at:
         state.closed_at = at
@@ -200,6 +209,7 @@ def _close(state: SessionStatus, event: Event, at: datetime) -> None:
 
 def _go_on(state: SessionStatus, event: Event, at: datetime) -> None:
     """The agent works. Its turn may have ended before: a background task has reported, and the agent was woken."""
+    state.is_said = False
     if state.turn != "running":
         state.turn, state.error, state.text = "running", "", ""
         state.question, state.is_announced = "", False
@@ -208,13 +218,13 @@ def _go_on(state: SessionStatus, event: Event, at: datetime) -> None:
         state.waiting, state.question = "", ""
 
 
-def _refuse(state: SessionStatus, event: Event, at: datetime) -> None:
+def _on_refusal(state: SessionStatus, event: Event, at: datetime) -> None:
     """A call that the program does not allow. What a person or a hook refuses is decided already."""
     _go_on(state, event, at)
     state.is_refused = not event.data.get("by")
 
 
-def _return(state: SessionStatus, event: Event, at: datetime) -> None:
+def _on_result(state: SessionStatus, event: Event, at: datetime) -> None:
     _go_on(state, event, at)
     state.is_refused = False
 
@@ -224,7 +234,7 @@ def _end_turn(state: SessionStatus, event: Event, at: datetime) -> None:
     state.turn = end_of_turn(event)
     state.open_calls.clear()
     if state.turn == "failed":
-        state.error = _words(event.text)
+        state.error = _text_of(event.text)
     if state.turn != "ended":
         state.question, state.is_announced = "", False
         return
@@ -247,7 +257,7 @@ def end_of_turn(event: Event) -> Literal["ended", "interrupted", "failed"]:
 def _note_call(state: SessionStatus, event: Event) -> None:
     if event.id and len(state.open_calls) < MOST_OPEN:
         asked = read_question(event.data.get("tool"), event.data.get("input"))
-        state.open_calls[event.id] = shorten(asked[:2000], LONGEST_QUESTION)
+        state.open_calls[event.id] = shorten_text(asked[:2000], LONGEST_QUESTION)
 
 
 def _note_result(state: SessionStatus, event: Event) -> None:
@@ -275,7 +285,7 @@ def read_wait(why: object) -> Literal["", "person", "permission"]:
     return "person" if words.startswith(("question", "elicitation")) else ""
 
 
-def _words(value: object) -> str:
+def _text_of(value: object) -> str:
     return value[:300] if isinstance(value, str) else ""
 
 
@@ -289,16 +299,16 @@ _NOTES: Mapping[str, Callable[[SessionStatus, Event], None]] = {
 }
 """By whichever agent of the session."""
 _TURNS: Mapping[str, Callable[[SessionStatus, Event, datetime], None]] = {
-    "prompt.submitted": _ask,
-    "model.replied": _reply,
-    "model.failed": _fail,
+    "prompt.submitted": _on_prompt,
+    "model.replied": _on_reply,
+    "model.failed": _on_error,
     "tool.called": _go_on,
-    "tool.returned": _return,
+    "tool.returned": _on_result,
     "tool.failed": _go_on,
-    "tool.denied": _refuse,
+    "tool.denied": _on_refusal,
     "session.turn_ended": _end_turn,
-    "session.waiting": _wait,
-    "session.ended": _close,
+    "session.waiting": _on_wait,
+    "session.ended": _on_close,
 }
 _NEVER_LATE = frozenset(("prompt.submitted", "model.failed", "session.ended"))
 KINDS = frozenset((*_NOTES, *_TURNS, "session.started", "agent.named"))

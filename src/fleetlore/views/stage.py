@@ -12,11 +12,12 @@ from typing import Any, TypeVar
 
 from msgspec import Struct, field
 
+from fleetlore.events import budget_axes
 from fleetlore.events.envelope import Event
 from fleetlore.events.visibility import PUBLIC, can_see
 from fleetlore.views.event_text import event_stamp
 
-VERSION = 4
+VERSION = 4 + budget_axes.VERSION
 """Raised with every change of the state's fields or rules; checkpoints of other versions are discarded."""
 
 SPEECH_KINDS = frozenset(("agent.spoke", "oracle.spoke"))
@@ -114,13 +115,15 @@ class RunEnd(Struct, kw_only=True):
 
 
 class ModelUsage(Struct, kw_only=True):
-    """Model usage of a run, from its `model.*` events."""
+    """Usage of a run, mostly from its `model.*` events."""
 
     asked: int = 0
     answered: int = 0
     tokens: int = 0
     usd: float = 0.0
     seconds: float = 0.0
+    others: dict[str, float] = field(default_factory=dict)
+    """Axes that are counted from events, by name."""
 
     @property
     def calls(self) -> int:
@@ -285,6 +288,7 @@ def _apply_to_run(run: StageRunState, event: Event) -> None:
     run.events += 1
     run.last = event.position or run.last
     run.turn = max(run.turn, event_turn(event))
+    budget_axes.count_event(run.spent.others, event, "stage")
     if event.kind.startswith("model."):
         _add_model_usage(run.spent, event)
         return

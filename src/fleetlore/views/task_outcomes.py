@@ -18,10 +18,10 @@ from msgspec import Struct, field
 
 from fleetlore.events.envelope import Event
 from fleetlore.views.event_text import EPOCH, event_rank
-from fleetlore.views.outcomes.facts import Source
-from fleetlore.views.outcomes.words import first_sentence, shorten
+from fleetlore.views.outcomes.facts import RiskFlag, Source
+from fleetlore.views.outcomes.words import first_sentence, shorten_text
 
-VERSION = 4
+VERSION = 5
 """Raised with every change of the state's shape or rules: stored states of another version are folded again."""
 MOST_STEPS = 60
 LONGEST_TITLE = 200
@@ -94,6 +94,8 @@ class TaskOutcome(Struct, kw_only=True):
     """A check of its pull request that failed and did not pass again."""
     at: datetime
     """When it was closed or reopened, else when somebody last did something about it."""
+    flags: list[RiskFlag] = field(default_factory=list)
+    """`repeated_work` if it was given out again after it was done, and done again."""
     evidence: list[Source] = field(default_factory=list)
 
 
@@ -103,7 +105,7 @@ def name_task(event: Event) -> str | None:
     return f"{mission}{event.task}" if event.task is not None and event.task.startswith("#") and "/" in mission else event.task
 
 
-def begin(task: str) -> TaskState:
+def begin_task(task: str) -> TaskState:
     """A task of which nothing is known yet."""
     return TaskState(task=task)
 
@@ -119,7 +121,7 @@ def apply(state: TaskState, event: Event) -> TaskState:
     at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
     title = event.data.get("title")
     if isinstance(title, str) and title.strip():
-        state.title = shorten(title[: 2 * LONGEST_TITLE], LONGEST_TITLE)
+        state.title = shorten_text(title[: 2 * LONGEST_TITLE], LONGEST_TITLE)
     step = read(event)
     state.started = at if state.started is None else min(state.started, at)
     state.ended = at if state.ended is None else max(state.ended, at)
@@ -208,7 +210,7 @@ def make_task_outcome(
     before = [step for step in state.steps if step.kind in ("given", "started") and (last is None or step.at <= last.at)]
     checks = {step.text: step for step in steps if step.kind in ("check_failed", "check_passed")}
     failing = [step for step in checks.values() if step.kind == "check_failed"]
-    cited = [step.source for step in (*given[-3:], *failing[-1:], *ends[-2:])]
+    cited = [step.source for step in (*given[-4:], *failing[-1:], *ends[-1:])]
     return TaskOutcome(
         task=state.task,
         title=state.title,
@@ -219,11 +221,30 @@ def make_task_outcome(
         given=len(given),
         reported=sum(step.kind == "reported" for step in steps),
         released=sum(step.kind == "released" for step in steps),
-        notes=[shorten(step.text) for step in steps if step.kind in ("reported", "noted")][-MOST_NOTES:],
+        notes=[shorten_text(step.text) for step in steps if step.kind in ("reported", "noted")][-MOST_NOTES:],
         failed_check=failing[-1].text if failing and (last is None or last.kind != "merged") else "",
         at=last.at if last is not None else steps[-1].at if steps else state.ended or EPOCH,
-        evidence=cited[-MOST_EVIDENCE:],
+        flags=_find_repeated_work(state.steps, steps[-1].at if steps else EPOCH),
+        evidence=cited[-MOST_EVIDENCE - 1 :],
     )
+
+
+def _find_repeated_work(steps: Sequence[TaskStep], until: datetime) -> list[RiskFlag]:
+    """The task was done, given out again and done again, by the end of the period."""
+    done: list[TaskStep] = []
+    is_out = True
+    for step in steps:
+        if step.at > until:
+            break
+        if step.kind in ("given", "started", "reopened"):
+            is_out = True
+        elif is_out and (step.kind in ("reported", "merged") or classify_ending(step) == "closed"):
+            done.append(step)
+            is_out = False
+    if len(done) < 2:
+        return []
+    evidence = [step.source for step in done[-MOST_EVIDENCE:]]
+    return [RiskFlag(flag="repeated_work", what=f"done {len(done)} times", executed=True, evidence=evidence)]
 
 
 _ENDS = frozenset(["closed", "merged", "dropped", "not_merged", "failed", "reopened"])

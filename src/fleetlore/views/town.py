@@ -7,6 +7,7 @@ task completed under an old epoch, an author's approval of their own work. Towns
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
 
 from msgspec.structs import replace
 
@@ -71,6 +72,23 @@ def sorted_inbox(town: TownState, name: str) -> Iterator[InboxMessage]:
     waiting = town.inboxes.get(name, {}).values()
     for priority in PRIORITIES:
         yield from (message for message in waiting if message.priority == priority)
+
+
+_TASK_ORDER = ("running", "assigned", "pending", "failed", "cancelled", "completed")
+
+
+def sort_tasks(tasks: Iterable[Task]) -> list[Task]:
+    """Tasks sorted: running, waiting, failed, ended; newest ended first."""
+    return sorted(tasks, key=lambda task: (_TASK_ORDER.index(task.state), -_to_timestamp(task.ended_at), *schedule_key(task)))
+
+
+def schedule_key(task: Task) -> tuple[bool, int, float]:
+    """The key by which pending tasks are assigned."""
+    return bool(task.missing), PRIORITIES.index(task.priority), _to_timestamp(task.at)
+
+
+def _to_timestamp(moment: datetime | None) -> float:
+    return 0.0 if moment is None else moment.timestamp()
 
 
 def _is_goal_event(event: Event) -> bool:

@@ -16,7 +16,7 @@ from fleetlore.errors import ConfigError, QueryFailed, QueryRefused
 from fleetlore.graph.tools import sqlite_reader
 from fleetlore.graph.tools.database import Database, QueryLimits, parse_database_address
 from fleetlore.graph.tools.gathering import convert_cell
-from fleetlore.graph.tools.query_db import outline, query
+from fleetlore.graph.tools.query_db import read_outline, run_query
 from tests.graph.tools.attacks import ATTACKS, statement
 from tests.patience import PATIENCE
 
@@ -45,7 +45,7 @@ def state_of(database: Database) -> dict[str, str]:
 
 
 async def test_a_query_is_answered_with_a_table(shop: Database) -> None:
-    found = await query(shop, "SELECT id, name, price FROM lamps ORDER BY id")
+    found = await run_query(shop, "SELECT id, name, price FROM lamps ORDER BY id")
     assert found.columns == ("id", "name", "price")
     assert found.rows == ((1, "lit", 1.5), (2, "out", None), (3, "it's 😀", 9007199254740992.0))
     assert found.cut is None
@@ -53,16 +53,18 @@ async def test_a_query_is_answered_with_a_table(shop: Database) -> None:
 
 
 async def test_nothing_found_is_a_table_all_the_same(shop: Database) -> None:
-    found = await query(shop, "SELECT name AS who FROM names WHERE 1 = 0")
+    found = await run_query(shop, "SELECT name AS who FROM names WHERE 1 = 0")
     assert (found.columns, found.rows) == (("who",), ())
 
 
 async def test_full_text_and_views_can_be_read(shop: Database) -> None:
-    assert (await query(shop, "SELECT snippet(docs, 0, '[', ']', '…', 5) FROM docs WHERE docs MATCH 'fox'")).rows == (("the quick [fox]",),)
+    assert (await run_query(shop, "SELECT snippet(docs, 0, '[', ']', '…', 5) FROM docs WHERE docs MATCH 'fox'")).rows == (
+        ("the quick [fox]",),
+    )
 
 
 async def test_a_model_is_told_what_there_is_to_ask_for(shop: Database) -> None:
-    told = await outline(shop)
+    told = await read_outline(shop)
     assert ("lamps", "price", "REAL") in told.rows
     assert ("names", "name", "TEXT") in told.rows
 
@@ -71,7 +73,7 @@ async def test_no_attack_changes_a_byte(shop: Database) -> None:
     before = state_of(shop)
     for attack in ATTACKS["sqlite"]:
         with pytest.raises(QueryRefused):
-            await query(shop, attack)
+            await run_query(shop, attack)
     assert state_of(shop) == before
 
 
@@ -95,7 +97,7 @@ async def test_no_statement_by_chance_changes_a_byte(shop: Database) -> None:
     outcomes = {"answered": 0, "failed": 0, "refused": 0}
     for _ in range(1000):
         try:
-            await query(shop, statement(chance), limits=QueryLimits(seconds=1))
+            await run_query(shop, statement(chance), limits=QueryLimits(seconds=1))
             outcomes["answered"] += 1
         except QueryFailed:
             outcomes["failed"] += 1
@@ -118,37 +120,37 @@ async def test_nor_does_one_that_was_never_checked(shop: Database) -> None:
 @pytest.mark.parametrize("sql", ["SELECT nope FROM lamps", "SELECT * FROM nowhere"])
 async def test_what_the_database_does_not_like_is_told_for_correction(shop: Database, sql: str) -> None:
     with pytest.raises(QueryFailed, match="SQLite says: no such") as caught:
-        await query(shop, sql)
+        await run_query(shop, sql)
     assert shop.path not in str(caught.value)
 
 
 async def test_a_query_without_end_is_stopped(shop: Database) -> None:
     with pytest.raises(QueryFailed, match=r"took more than 0\.1 s and was stopped"):
-        await query(shop, ENDLESS.format("count(*)"), limits=QueryLimits(seconds=0.1))
+        await run_query(shop, ENDLESS.format("count(*)"), limits=QueryLimits(seconds=0.1))
 
 
 async def test_rows_without_end_are_cut(shop: Database) -> None:
-    found = await query(shop, ENDLESS.format("n"), limits=QueryLimits(rows=7))
+    found = await run_query(shop, ENDLESS.format("n"), limits=QueryLimits(rows=7))
     assert ([row[0] for row in found.rows], found.cut) == ([1, 2, 3, 4, 5, 6, 7], "after 7 rows")
 
 
 async def test_bytes_and_long_values_are_cut(shop: Database) -> None:
     wide = "SELECT printf('%5000s', n) FROM (" + ENDLESS.format("n") + ")"
-    found = await query(shop, wide, limits=QueryLimits(bytes=10_000, cell=100))
+    found = await run_query(shop, wide, limits=QueryLimits(bytes=10_000, cell=100))
     assert found.cut == "after 10,000 bytes"
     assert 90 <= len(found.rows) < 100
     assert all(len(str(row[0])) == 101 for row in found.rows)
     with pytest.raises(QueryFailed, match="too big"):
-        await query(shop, "SELECT printf('%1000000000s', 1)")
+        await run_query(shop, "SELECT printf('%1000000000s', 1)")
 
 
 async def test_as_many_rows_as_may_be_are_not_cut(shop: Database) -> None:
-    assert (await query(shop, "SELECT * FROM lamps", limits=QueryLimits(rows=3))).cut is None
+    assert (await run_query(shop, "SELECT * FROM lamps", limits=QueryLimits(rows=3))).cut is None
 
 
 async def test_cancelled_it_ends_at_once_and_leaves_nothing(shop: Database) -> None:
     threads = active_count()
-    task = asyncio.create_task(query(shop, ENDLESS.format("count(*)"), limits=QueryLimits(seconds=60)))
+    task = asyncio.create_task(run_query(shop, ENDLESS.format("count(*)"), limits=QueryLimits(seconds=60)))
     while active_count() == threads:  # noqa: ASYNC110 - nobody sets an event when it begins
         await asyncio.sleep(0)
     task.cancel()
@@ -161,25 +163,25 @@ async def test_a_file_that_others_write_can_be_read(shop: Database) -> None:
     writer = apsw.Connection(shop.path)
     writer.pragma("journal_mode", "wal")
     writer.execute("BEGIN IMMEDIATE; UPDATE lamps SET name = 'new'")
-    assert ("lit",) in (await query(shop, "SELECT name FROM lamps")).rows
+    assert ("lit",) in (await run_query(shop, "SELECT name FROM lamps")).rows
     writer.execute("COMMIT")
-    assert ("new",) in (await query(shop, "SELECT name FROM lamps")).rows
+    assert ("new",) in (await run_query(shop, "SELECT name FROM lamps")).rows
     writer.close()
 
 
 async def test_what_is_not_there_is_not_made(tmp_path: Path) -> None:
     with pytest.raises(QueryFailed, match="the file of database shop does not exist"):
-        await query(Database(name="shop", kind="sqlite", path=str(tmp_path / "none.db")), "SELECT 1")
+        await run_query(Database(name="shop", kind="sqlite", path=str(tmp_path / "none.db")), "SELECT 1")
     assert not any(tmp_path.glob("*"))  # noqa: ASYNC240 - a test may look
     (tmp_path / "prose.db").write_text("Once upon a time, " * 100)
     with pytest.raises(QueryFailed, match="not a database"):
-        await query(Database(name="shop", kind="sqlite", path=str(tmp_path / "prose.db")), "SELECT * FROM lamps")
+        await run_query(Database(name="shop", kind="sqlite", path=str(tmp_path / "prose.db")), "SELECT * FROM lamps")
 
 
 @pytest.mark.parametrize("address", ["postgresql://reader:hush@127.0.0.1:1/shop", "mysql://reader:hush@127.0.0.1:1/shop"])
 async def test_a_server_that_is_not_there_is_told_of_without_its_address(address: str) -> None:
     with pytest.raises(QueryFailed, match="database shop refused the connection or did not answer") as caught:
-        await query(parse_database_address("shop", address), "SELECT 1")
+        await run_query(parse_database_address("shop", address), "SELECT 1")
     assert "hush" not in str(caught.value)
     assert "127.0.0.1" not in str(caught.value)
 

@@ -264,7 +264,7 @@ SUMMARIES = [
     ("node --test", "# tests 3\n# pass 3\n# fail 0", "pass", "pass 3"),
     ("node --test", "ℹ tests 3\nℹ pass 2\nℹ fail 1", "fail", "fail 1"),
     ("bun test", " 12 pass\n 0 fail\nRan 12 tests across 3 files.", "pass", "12 pass"),
-    ("bun test", " 11 pass\n 1 fail", "fail", "1 fail"),
+    ("bun test", " 11 pass\n 1 fail", "fail", "11 pass, 1 fail"),
     ("deno test", "ok | 5 passed | 0 failed (12ms)", "pass", "5 passed | 0 failed"),
     ("npx playwright test", "  2 failed\n    [chromium] › cart.spec.ts:3:1 › adds\n  10 passed (5.1s)", "fail", "2 failed"),
     ("npx playwright test", "  10 passed (5.1s)", "pass", "10 passed"),

@@ -24,7 +24,7 @@ from fleetlore.views.outcomes.facts import (
     CommitMade,
     FileEdit,
     PullRequestOpened,
-    Push,
+    PushMade,
     Source,
     ToolCall,
 )
@@ -553,7 +553,7 @@ def test_commits() -> None:
 
 
 def test_what_was_done_in_an_earlier_turn_was_not_done_in_this_one() -> None:
-    first, push = CommitMade(5, src(5), "Fix", sha="4f2a91cd"), Push(6, src(6))
+    first, push = CommitMade(5, src(5), "Fix", sha="4f2a91cd"), PushMade(6, src(6))
     facts: dict[str, Any] = {"commits": [first], "pushes": [push], "edits": [edited(11)], "turn_start": 10}
     assert judge("I committed the change.", "committed", **facts).verdict == "contradicted"
     assert judge("Everything was committed as 4f2a91c.", "committed", **facts).verdict == "supported"
@@ -576,7 +576,7 @@ def test_a_commit_that_is_only_mentioned_is_no_claim_unless_this_session_made_it
 
 
 def test_pushes() -> None:
-    made, push = CommitMade(5, src(5), "Fix"), Push(6, src(6))
+    made, push = CommitMade(5, src(5), "Fix"), PushMade(6, src(6))
 
     def pushed(text: str = "I pushed the branch.", **facts: Any) -> str:
         return judge(text, "pushed", **facts).verdict
@@ -626,7 +626,7 @@ def test_files() -> None:
 
 
 def test_ci_decides_about_the_commit_that_was_pushed() -> None:
-    facts: dict[str, Any] = {"checks": [ran(2, "pass")], "commits": [CommitMade(3, src(3), "Fix")], "pushes": [Push(4, src(4))]}
+    facts: dict[str, Any] = {"checks": [ran(2, "pass")], "commits": [CommitMade(3, src(3), "Fix")], "pushes": [PushMade(4, src(4))]}
     assert on_tests(at=5, **facts, ci=[ran(8, "fail", command="integration tests")]) == "contradicted"
     assert on_tests(at=5, **facts, ci=[ran(8, "pass", command="integration tests")]) == "supported"
     facts["commits"].append(CommitMade(6, src(6), "Another"))
@@ -674,4 +674,43 @@ def test_the_reason_of_a_refused_push_is_named() -> None:
 def test_results_of_ci_are_read() -> None:
     output = "test\tfail\t7m7s\thttps://ci/1\t\nlint\tpass\t1m\thttps://ci/2\t\ndeploy\tpass\t1m\thttps://ci/3\t\n"
     found = read_ci_results(call("gh pr checks 41", output))
-    assert [(run.kind, run.result, run.command) for run in found] == [("tests", "fail", "test"), ("lint", "pass", "lint")]
+    assert [(run.kind, run.result, run.command) for run in found] == [
+        ("lint", "pass", "lint"),
+        ("build", "pass", "deploy"),
+        ("tests", "fail", "test"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "expected"),
+    [
+        ("gh run watch 7 | tail", "✓ verify in 1m31s (ID 63)\n  ✓ Test\n- deploy in 0s (ID 64)", [("verify", "pass")]),
+        ("gh run view 7", "X verify in 1m31s (ID 63)\n  X Test", [("verify", "fail")]),
+        ("gh run watch 7", "✓ Run CI (22137) completed with 'success'", [("CI", "pass")]),
+        (
+            "gh api repos/a/b/actions/runs/7/jobs",
+            '{"conclusion":"failure","name":"Sign"}\n{"conclusion":"success","name":"Build Binaries"}\n{"conclusion":"skipped","name":"x"}',
+            [("Build Binaries", "pass"), ("Sign", "fail")],
+        ),
+        ("cat ci.log", "✓ verify in 1m31s (ID 63)", []),
+    ],
+)
+def test_jobs_of_ci_are_read(command: str, output: str, expected: list[tuple[str, str]]) -> None:
+    assert [(run.command, run.result) for run in read_ci_results(call(command, output))] == expected
+
+
+def test_a_claim_that_names_the_failures_agrees_with_a_failing_run() -> None:
+    text = "Unit tests pass (other test failures are pre-existing)."
+    assert on_tests(text, checks=[ran(5, "fail", counts="1 failed, 12 passed")]) == "supported"
+    assert on_tests(text, checks=[ran(5, "fail")]) == "unproven"
+
+
+def test_a_claim_about_the_changed_files_is_not_contradicted_by_others() -> None:
+    claim = judge("No type errors in the changed files.", "build_or_lint_ok", checks=[ran(5, "fail", "types", "tsc")])
+    assert claim.verdict == "unproven"
+
+
+def test_a_claim_that_names_a_job_of_ci_is_judged_by_it() -> None:
+    jobs = [ran(6, "pass", "build", "Build Binaries"), ran(6, "fail", "build", "Sign")]
+    claim = judge("**Build Binaries** passed.", "build_or_lint_ok", ci=jobs, checks=[ran(5, "fail", "build", "make")])
+    assert (claim.verdict, claim.why) == ("supported", "CI passed: Build Binaries")

@@ -231,7 +231,7 @@ def test_prose_and_notes_do_not_outdate_a_check(path: str, covered: bool) -> Non
         ("pytest", "E   assert 1 == 2\n1 failed in 0.1s", 1, "tests failed", "assert 1 == 2"),
         ("npm run lint", 'npm error Missing script: "lint"', 1, "lint could not run", 'npm error Missing script: "lint"'),
         ("gh pr create --fill", "Exit code 1\npull request create failed: GraphQL: no commits", 1, "pull request not created", "pull request create failed: GraphQL: no commits"),
-        ("gh pr checks 3", "Exit code 1\ntest\tfail\t7m\thttps://ci\nlint\tpass\t1m\thttps://ci", 1, "CI checks failed", "test fail 7m https://ci"),
+        ("gh pr checks 3", "Exit code 1\ntest\tfail\t7m\thttps://ci\nlint\tpass\t1m\thttps://ci", 1, "CI checks failed", "test"),
         ("pytest | tail -1", "1 failed in 0.1s", 0, "tests failed", "1 failed in 0.1s"),
         ("git commit -m A", "Exit code 1\nsrc/cart.ts\n  3:1  error  Unexpected var  no-var\n\n✖ 1 problem (1 error, 0 warnings)\n", 1, "commit refused by a hook", "3:1 error Unexpected var no-var"),
         ("npm install && echo done", "Exit code 1\nboom", 1, "npm install failed", "boom"),
@@ -463,3 +463,39 @@ def test_reading_takes_linear_time(piece: str) -> None:
 def test_failures_that_the_exit_code_hides(command: str, output: str, what: str | None) -> None:
     failure = read_call(make_call(command, output=output, exit_code=0)).failure
     assert (failure.what if failure else None) == what
+
+
+def test_the_command_that_failed_is_named_not_the_last_of_the_line() -> None:
+    failure = read("pnpm --version 2>&1 && cat package.json | head -5", "Exit code 1\nv22.16.0\nthis project uses yarn", 1).failure
+    assert failure is not None
+    assert (failure.head, failure.cause) == ("pnpm", "this project uses yarn")
+
+
+def test_a_failed_download_into_a_file_is_no_lookup() -> None:
+    output = "Exit code 23\n  % Total    % Received % Xferd\ncurl: (23) client returned ERROR on write of 298 bytes"
+    saved, shown = (read(f"curl {option} https://a.example/x", output, 23).failure for option in ("-L -o x.zip", "-L"))
+    assert saved is not None
+    assert shown is not None
+    assert (saved.expected, shown.expected) == (False, True)
+    assert saved.cause == "curl: (23) client returned ERROR on write of 298 bytes"
+
+
+def test_the_cause_of_a_failed_edit_is_not_a_line_of_the_code() -> None:
+    output = "String to replace not found in file.\nString: x\n  error: event.data?.error,"
+    failure = read("", output, None, kind="edit", tool="Edit", state="failed", paths=("a.ts",)).failure
+    assert failure is not None
+    assert failure.cause == "String to replace not found in file."
+
+
+def test_a_run_on_stashed_work_says_nothing_about_the_work() -> None:
+    facts = read("git stash && bun test src 2>&1; git stash pop", " 12 pass\n 1 fail", 0)
+    assert facts.checks == ()
+
+
+def test_a_restored_file_and_a_script_of_package_json() -> None:
+    assert [edit.restored for edit in read("git restore src/a.py", "", 0).edits] == [True]
+    script = TextEdit("package.json", '"test:env": "run a b",', '"test:env": "run c d",')
+    package = TextEdit("package.json", '"zod": "^3.1.0",', '"zod": "^4.0.0",')
+    for edit, is_covered in ((script, False), (package, True)):
+        (found,) = read("", kind="edit", tool="Edit", edits=(edit,)).edits
+        assert found.covered is is_covered

@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from fleetlore.events.envelope import Event
-from fleetlore.views.costs import Costs
 from fleetlore.views.outcomes import session
 from fleetlore.views.outcomes.period import make_period_record
 from fleetlore.views.outcomes.record import Outcome, make_record
+from fleetlore.views.outcomes.rules import default_rules
 from fleetlore.views.outcomes.session import SessionState
 
 MIDNIGHT = datetime(2026, 11, 17, tzinfo=UTC)
@@ -21,13 +21,13 @@ class Recording:
     """Events of one session."""
 
     def __init__(self) -> None:
-        self.state: SessionState = session.begin("11111111-aaaa")
+        self.state: SessionState = session.begin_session("11111111-aaaa")
         self._number = 0
 
     def add(self, kind: str, at: datetime, **fields: Any) -> str:
         self._number += 1
         id = f"00000000-0000-7000-8000-{self._number:012}"
-        session.apply(self.state, Event(id=id, kind=kind, at=at, **WHO, **fields), Costs())
+        session.apply(self.state, Event(id=id, kind=kind, at=at, **WHO, **fields), default_rules())
         return id
 
     def call(self, at: datetime, tool: str, given: dict[str, Any], output: str) -> None:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from fleetlore.events.envelope import Event, Origin
-from fleetlore.views.costs import Costs
 from fleetlore.views.outcomes import fold, session
 from fleetlore.views.outcomes.record import Outcome, make_record
+from fleetlore.views.outcomes.rules import default_rules
 from fleetlore.views.outcomes.session import SessionState
 from tests.strategies import events
 
@@ -64,7 +64,7 @@ class Script:
 
     @property
     def state(self) -> SessionState:
-        return fold.fold_events(self.events, Costs()).runs[RUN]
+        return fold.fold_events(self.events, default_rules()).runs[RUN]
 
     def outcome(self, now: datetime = LATER) -> Outcome:
         return make_record(self.state, now)
@@ -136,7 +136,7 @@ def test_a_thread_of_its_own_is_an_item_of_its_parent_and_no_row(script: Script)
     ]
     script.add("agent.returned", child="codex/14d003cb", data={"status": "completed", "result": "No findings."})
     script.say("The review has no findings.")
-    (outcome,) = fold.list_outcomes(fold.fold_events([*script.events, *thread], Costs()), LATER)
+    (outcome,) = fold.list_outcomes(fold.fold_events([*script.events, *thread], default_rules()), LATER)
     assert outcome.session == RUN
     (helper,) = outcome.helpers
     assert (helper.agent, helper.role, helper.status, helper.answer) == ("codex/14d003cb", "review", "finished", "No findings.")
@@ -211,11 +211,19 @@ def test_an_end_that_repeats_the_answer_is_not_another_answer(script: Script) ->
     ("asked", "answers", "headline"),
     [
         ("Can you round the total of the cart to cents?", ["Done."],
+         "Round the total of the cart to cents: reported as done; not committed"),
+        ("Can you round the total of the cart to cents?", ["The cart has two totals."],
          "Asked: Round the total of the cart to cents; cart.py changed, not committed"),
         ("why is it slow?", ["Now when you run `shop list`:\n\n    total", "The cart is cached per customer now."],
          "The cart is cached per customer now; not committed"),
         ("look at the cart", ["All 12 tests pass.\n\n- `cart.py`: Added a cache for the totals"],
-         "Added a cache for the totals; not committed"),
+         "Look at the cart: Added a cache for the totals; not committed"),
+        ("Make the cart faster for big orders", ["The totals are cached per customer now.", "Removed the second query of the prices."],
+         "Make the cart faster for big orders: The totals are cached per customer now; then removed the second query of the prices;"
+         " not committed"),
+        ("Make the totals of the cart strict", ["- Removed an old comment\n- Added a strict check of the totals\n- Renamed two helpers of"
+         " prices"],
+         "Make the totals of the cart strict: Added a strict check of the totals (and 2 more changes); not committed"),
         ("fix it", ["With the cache: 12 ms. I've removed the second query of the cart."],
          "Removed the second query of the cart; not committed"),
         ("Implement the following plan:\n\n# Plan: Round the total to cents\n\nIt is wrong.", ["Changed one line of the cart."],
@@ -250,7 +258,62 @@ def test_files_outside_of_a_repository_are_not_said_to_be_uncommitted(script: Sc
     script.ask("Set up the editor")
     script.edit("/Users/mira/.config/editor.toml")
     script.say("Added the new theme to the editor.")
-    assert script.outcome().headline == "Added the new theme to the editor; editor.toml changed"
+    assert script.outcome().headline == "Set up the editor: Added the new theme to the editor; editor.toml changed"
+
+
+def test_the_headline_of_a_review_has_its_finding(script: Script) -> None:
+    script.ask("Review the plan for the new cart")
+    script.call("Read", {"file_path": "plan.md"}, "Cart")
+    script.say("I've finished the pass. The main risk is that the totals are cached per customer. It may also be slow.")
+    expected = "Review the plan for the new cart: The main risk is that the totals are cached per customer; nothing changed"
+    assert script.outcome().headline == expected
+
+
+def test_an_empty_commit_is_not_the_result(script: Script) -> None:
+    script.ask("Hide the changes of the closed pull request")
+    script.run("git commit --allow-empty -m hidden", "[main 1234567] hidden")
+    script.run("git push -f", "To github.com:shop/cart.git\n + 1111111...2222222 main -> main (forced update)")
+    script.say("GitHub keeps the changes because the pull request was closed.")
+    expected = "Hide the changes of the closed pull request: GitHub keeps the changes because the pull request was closed; pushed"
+    assert script.outcome().headline == expected
+
+
+def test_commits_about_something_else_do_not_hide_what_came_of_the_request(script: Script) -> None:
+    script.ask("Find out why the checkout answers with status 502")
+    script.run("ssh shop nginx -t", "ok")
+    script.say("It works again. Fix: Added the missing upstream of the checkout to nginx.conf.")
+    script.ask("Write that down")
+    script.edit("README.md")
+    script.run("git commit -am 'docs: name the proxy'", "[main 1234567] docs: name the proxy\n 1 file changed")
+    script.say("Done.")
+    expected = "Added the missing upstream of the checkout to nginx.conf; docs: name the proxy; committed, not pushed"
+    assert script.outcome().headline == expected
+
+
+def test_a_refused_plan_is_how_a_session_ended(script: Script) -> None:
+    script.ask("Round the total of the cart")
+    script.call("ExitPlanMode", {"plan": "# Round"}, "no", kind="tool.denied", by="user")
+    script.add("session.turn_ended", data={"reason": "interrupted"})
+    assert script.outcome().headline == "Asked: Round the total of the cart; nothing changed; its plan was refused"
+
+
+def test_the_headline_has_a_short_question(script: Script) -> None:
+    script.ask("Round the total")
+    script.edit()
+    script.say("The total is rounded to cents now. Should I commit it?")
+    assert script.outcome().headline == "The total is rounded to cents now; not committed; asks: Should I commit it?"
+
+
+def test_edits_after_the_last_commit_are_named(script: Script) -> None:
+    script.ask("Round the total")
+    script.edit()
+    script.run("git commit -am 'Round the total'", "[main 1234568] Round the total\n 1 file changed")
+    script.say("Done.")
+    script.ask("It still shows three digits")
+    script.edit()
+    script.say("The display is rounded to two digits now.")
+    expected = "Round the total; then the display is rounded to two digits now; committed, not pushed; later edits not committed"
+    assert script.outcome().headline == expected
 
 
 @pytest.mark.parametrize(
@@ -449,9 +512,9 @@ def test_the_state_survives_a_checkpoint_at_every_event(script: Script) -> None:
     script.run("pytest", "== 3 passed in 1s ==")
     script.say("Done. All tests pass.")
     decoder = msgspec.msgpack.Decoder(SessionState)
-    state = session.begin(RUN)
+    state = session.begin_session(RUN)
     for event in script.events:
-        state = decoder.decode(msgspec.msgpack.encode(session.apply(state, event, Costs())))
+        state = decoder.decode(msgspec.msgpack.encode(session.apply(state, event, default_rules())))
     assert make_record(state, LATER) == script.outcome()
 
 
@@ -461,7 +524,7 @@ def test_the_state_survives_a_checkpoint_at_every_event(script: Script) -> None:
 )
 def test_odd_events_never_raise(kind: str, data: dict[str, Any]) -> None:
     events = [Event(id="a", kind=kind, run=RUN, data=data), Event(kind=kind, run=RUN, data=data, child="x", agent="y", cause="a")]
-    state = fold.fold_events(events, Costs()).runs[RUN]
+    state = fold.fold_events(events, default_rules()).runs[RUN]
     make_record(state, LATER)
 
 
@@ -473,6 +536,6 @@ def test_a_sub_agent_with_a_session_of_its_own_is_no_row(script: Script) -> None
 
 @given(st.lists(events(), max_size=12))
 def test_whatever_is_stored_it_folds_and_makes_records(told: list[Event]) -> None:
-    sessions = fold.fold_events((replace(event, run=event.run or RUN) for event in told), Costs())
+    sessions = fold.fold_events((replace(event, run=event.run or RUN) for event in told), default_rules())
     for state in sessions.runs.values():
         msgspec.json.encode(make_record(msgspec.msgpack.decode(msgspec.msgpack.encode(state), type=SessionState), LATER))

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from fleetlore.views.outcomes.facts import Answer, CallStep, CheckRun, Failure, FileEdit, Prompt, Source, Trouble
+from fleetlore.views.outcomes.facts import Answer, CallFailure, CallStep, CheckRun, FileEdit, Prompt, Source, TroubleFact
 from fleetlore.views.outcomes.troubles import find_heads, find_troubles
 
 AT = datetime(2026, 1, 2, tzinfo=UTC)
@@ -20,7 +20,7 @@ class Recording:
     def __init__(self, prompt: str = "add a flag") -> None:
         self.step = 0
         self.calls: list[CallStep] = []
-        self.failures: list[Failure] = []
+        self.failures: list[CallFailure] = []
         self.checks: list[CheckRun] = []
         self.edits: list[FileEdit] = []
         self.prompts: list[Prompt] = []
@@ -46,16 +46,16 @@ class Recording:
         why = "" if result == "pass" else reason
         self.checks.append(CheckRun(self.step, self._source(), kind, result, f"make {kind}", reason=why, **fields))  # type: ignore[arg-type]
         if result != "pass":
-            self.failures.append(Failure(self.step, self._source(), f"{kind} failed", why, kind))
+            self.failures.append(CallFailure(self.step, self._source(), f"{kind} failed", why, kind))
         return self
 
     def run(self, command: str, cause: str = "", state: Any = None, *, kind: Any = "command", expected: bool = False) -> "Recording":
         self._call(kind, command if kind == "other" else "Bash", state or ("failed" if cause else "ok"), command)
         if cause:
-            self.failures.append(Failure(self.step, self._source(), f"{command} failed", cause, command, expected))
+            self.failures.append(CallFailure(self.step, self._source(), f"{command} failed", cause, command, expected))
         return self
 
-    def find(self) -> tuple[Trouble, ...]:
+    def find(self) -> tuple[TroubleFact, ...]:
         return find_troubles(self.calls, self.failures, self.checks, self.edits, self.prompts)
 
     def _call(self, kind: Any, tool: str, state: Any, what: str) -> None:
@@ -371,7 +371,9 @@ def test_edits_of_a_file_that_something_else_rewrites_are_a_trouble() -> None:
 
 def test_a_broken_turn_is_a_trouble() -> None:
     recording = Recording().edit()
-    recording.failures.append(Failure(9, Source("e9", "r9"), "The turn broke off", "API Error: connection refused", "The turn broke off"))
+    recording.failures.append(
+        CallFailure(9, Source("e9", "r9"), "The turn broke off", "API Error: connection refused", "The turn broke off")
+    )
     (trouble,) = recording.find()
     assert "connection refused" in trouble.what
 
@@ -388,3 +390,64 @@ def test_the_call_that_showed_the_failure_of_a_background_command_is_cited() -> 
     recording.failures[0] = replace(recording.failures[0], shown_by=Source("e", "poll"))
     (trouble,) = recording.find()
     assert "poll" in {source.source for source in trouble.evidence}
+
+
+def test_a_tool_of_the_program_that_cannot_work_is_a_trouble() -> None:
+    broken = "ENOENT: no such file or directory, posix_spawn '/opt/agent/2.1/agent'"
+    session = Recording().run("src/a.py", broken, kind="search").run("src/b.py", broken, kind="search").read()
+    (found,) = session.find()
+    assert found.attempts == 2
+    assert not Recording().run("src/a.py", broken, kind="search").read().find()
+
+
+def test_several_checks_that_fail_together_are_fixed_when_all_of_them_pass() -> None:
+    def start() -> Recording:
+        session = Recording().edit()
+        session.check("fail", "types", "a.py:1: error")
+        session.checks.append(replace(session.checks[-1], kind="tests"))
+        return session.edit().read(3)
+
+    assert [found.resolved for found in start().check("pass", "types").find()] == [False]
+    assert [found.resolved for found in start().check("pass", "types").check("pass", "tests").find()] == [True]
+
+
+def test_a_rebase_that_only_needs_a_stash_is_no_trouble() -> None:
+    refused = "error: cannot rebase: You have unstaged changes."
+    assert not Recording().run("git rebase origin/main", refused).run("git stash").read().run("git rebase origin/main").find()
+
+
+def test_type_errors_in_files_that_nobody_touched_are_the_state_that_was_found() -> None:
+    assert not Recording().edit("src/a.ts").check("fail", "types", "src/old.ts(3,1): error TS2339: x").find()
+    assert Recording().edit("src/a.ts").check("fail", "types", "src/a.ts(3,1): error TS2339: x").find()
+
+
+SECOND = 1_000_000
+
+
+def test_ci_that_fails_again_after_a_push_is_a_trouble_although_the_person_asked_to_fix_it() -> None:
+    def look(after: int, *, pushed: bool) -> tuple[TroubleFact, ...]:
+        session = Recording("fix the failing CI")
+        if pushed:
+            session.run("git push")
+        session.step += after * SECOND
+        return session.run("gh pr checks", "test").find()
+
+    assert [found.what for found in look(60, pushed=True)] == ["CI failed: test"]
+    assert not look(10, pushed=True)
+    assert not look(60, pushed=False)
+
+
+def test_a_command_that_failed_for_several_reasons_is_not_said_to_have_failed_often_for_one() -> None:
+    session = Recording()
+    for cause in ("no module a", "syntax is wrong", "disk is slow"):
+        session.run("deploy now", cause)
+    assert [found.what for found in session.find()] == ["deploy now failed: disk is slow"]  # what is left
+
+
+def test_of_different_failures_of_a_check_the_one_that_is_left_is_named() -> None:
+    session = Recording()
+    session.edit()
+    session.check("fail", reason="test_a: 1 is not 2")
+    session.edit()
+    session.check("fail", reason="test_b: no such column")
+    assert [found.what for found in session.find()] == ["Tests failed 2 times, last: test_b: no such column"]

@@ -1,6 +1,6 @@
 import { now } from "../clock";
 import { go, href } from "../router";
-import type { GoalPage, GoalRow, GoalsAnswer } from "../shapes-goals";
+import type { BudgetUse, GoalPage, GoalRow, GoalsAnswer } from "../shapes-goals";
 import { AgentName } from "../ui/agent";
 import { Ago } from "../ui/ago";
 import { clock, count, day, length } from "../ui/times";
@@ -8,7 +8,7 @@ import { Words } from "../ui/words";
 import { Questions } from "./goals-asking";
 import { Burn } from "./goals-burn";
 import { Criteria } from "./goals-criteria";
-import { CALLED, SIGNS, axesOf, codes, figure, headline, needsYou, used, whyOf, type Axis } from "./goals-model";
+import { SIGNS, budgetsOf, codes, failuresOf, figure, headline, needsYou, partOf, whyOf } from "./goals-model";
 import { SealLine } from "./goals-right";
 import { Steer } from "./goals-steer";
 import { Decisions, Requests, Turns } from "./goals-turns";
@@ -32,33 +32,29 @@ export function GoalMark({ row }: { row: GoalRow }) {
 }
 
 /** What was spent by now: the time of a goal that is driven goes on between two answers. */
-function spentNow(goal: GoalPage, axis: Axis, answer: GoalsAnswer): number {
-  const spent = goal.spent[axis] ?? 0;
-  if (axis !== "seconds" || !goal.ticking || !answer.live) return spent;
-  return spent + Math.max(0, (now.value - Date.parse(answer.now)) / 1000);
+function usedNow(goal: GoalPage, use: BudgetUse, answer: GoalsAnswer): BudgetUse {
+  if (use.unit !== "seconds" || !goal.ticking || !answer.live) return use;
+  return { ...use, used: use.used + Math.max(0, (now.value - Date.parse(answer.now)) / 1000) };
 }
 
-function Budget({ goal, axis, answer }: { goal: GoalPage; axis: Axis; answer: GoalsAnswer }) {
-  const spent = spentNow(goal, axis, answer);
-  const part = used({ ...goal.spent, [axis]: spent }, goal.limits, axis);
-  const limit = goal.limits[axis];
+function Budget({ use }: { use: BudgetUse }) {
+  const part = partOf(use);
+  const colour = use.unit === "count" ? use.axis : use.unit;
   return (
     <div class="budget">
-      <dt>{CALLED[axis]}</dt>
-      <dd class="num"><strong>{figure(axis, spent)}</strong>{limit !== null && <span class="faint"> of {figure(axis, limit)}</span>}</dd>
-      {part !== null && <span class={`budget-bar ${part >= 1 ? "full" : ""}`} aria-hidden="true"><span class={`of-${axis}`} style={{ width: `${part * 100}%` }} /></span>}
+      <dt>{use.label[0]?.toUpperCase()}{use.label.slice(1)}</dt>
+      <dd class="num"><strong>{figure(use.unit, use.used)}</strong>{use.limit !== null && <span class="faint"> of {figure(use.unit, use.limit)}</span>}</dd>
+      {part !== null && <span class={`budget-bar ${part >= 1 ? "full" : ""}`} aria-hidden="true"><span class={`of-${colour}`} style={{ width: `${part * 100}%` }} /></span>}
     </div>
   );
 }
 
-const ROWS = [["denies", "denied in a row"], ["errors", "errors in a row"], ["overflows", "overflows in a row"]] as const;
-
 function Budgets({ goal, answer }: { goal: GoalPage; answer: GoalsAnswer }) {
-  const rows = ROWS.filter(([name]) => goal.spent[name] > 0);
+  const failures = failuresOf(goal);
   return (
     <>
-      <dl class="budgets">{axesOf(goal).map((axis) => <Budget key={axis} goal={goal} axis={axis} answer={answer} />)}</dl>
-      {rows.length > 0 && <p class="faint num">{rows.map(([name, said]) => `${goal.spent[name]}${goal.limits[name] ? ` of ${goal.limits[name]}` : ""} ${said}`).join(", ")}</p>}
+      <dl class="budgets">{budgetsOf(goal).map((use) => <Budget key={use.axis} use={usedNow(goal, use, answer)} />)}</dl>
+      {failures.length > 0 && <p class="faint num">{failures.map(({ used, limit, label }) => `${used}${limit ? ` of ${limit}` : ""} ${label} in a row`).join(", ")}</p>}
     </>
   );
 }

@@ -1,15 +1,14 @@
 /** A goal in figures: what is left of each budget, turn by turn, and what its states and outcomes are called. */
 
 import { share } from "../charts/figures";
-import type { GoalBurn, GoalFigures, GoalRow, GoalState, GoalTurn } from "../shapes-goals";
+import type { BudgetUse, GoalBurn, GoalFigures, GoalRow, GoalState, GoalTurn } from "../shapes-goals";
 import { compact, count, length, usd } from "../ui/times";
 
 export type Axis = "turns" | "seconds" | "tokens" | "usd";
 
+/** The axes whose use is known turn by turn. */
 export const AXES: readonly Axis[] = ["turns", "seconds", "tokens", "usd"];
-export const CALLED: Record<Axis, string> = { turns: "Turns", seconds: "Time", tokens: "Tokens", usd: "Dollars" };
-/** How each is called in a request. */
-export const RAISED: Record<Axis, string> = { turns: "turns", seconds: "wall_time", tokens: "tokens", usd: "usd" };
+export const CALLED: Record<Axis, string> = { turns: "Turns", seconds: "Time", tokens: "Tokens", usd: "Money" };
 
 export const SIGNS: Record<GoalState, string> = {
   asking: "?", "needs you": "!", spent: "!", working: "▸", checking: "▸", waiting: "◌", paused: "‖", done: "✓", cancelled: "–",
@@ -24,31 +23,33 @@ export const isOver = (row: GoalRow): boolean => row.outcome !== null;
 /** What a goal is, in short: the first paragraph of its description. */
 export const headline = (row: GoalRow): string => row.description.trim().split("\n\n", 1)[0] || row.goal;
 
-/** A figure of an axis as people read it. */
-export function figure(axis: Axis, value: number): string {
-  if (axis === "seconds") return length(value);
-  if (axis === "usd") return usd(value);
-  return axis === "tokens" ? compact(value) : count(value);
+/** An amount of a unit, or of an axis that is named like one, as people read it. */
+export function figure(unit: Axis | BudgetUse["unit"], value: number): string {
+  if (unit === "seconds") return length(value);
+  if (unit === "usd") return usd(value);
+  return unit === "tokens" ? compact(value) : count(value);
 }
 
-/** The axes that have a limit, or of which something was spent. */
-export function axesOf(row: GoalRow): Axis[] {
-  return AXES.filter((axis) => row.limits[axis] !== null || (row.spent[axis] ?? 0) > 0);
+/** The budgets that have a limit, or of which something was spent, without those that count failures in a row. */
+export function budgetsOf(row: GoalRow): BudgetUse[] {
+  return row.budgets.filter((one) => !one.is_in_a_row && (one.limit !== null || one.used > 0));
 }
+
+/** The budgets of failures in a row, where there were some. */
+export const failuresOf = (row: GoalRow): BudgetUse[] => row.budgets.filter((one) => one.is_in_a_row && one.used > 0);
 
 /** How much of a budget is used, from 0 to 1; `null` where there is no limit. */
-export function used(spent: GoalFigures, limits: GoalFigures, axis: Axis): number | null {
-  const limit = limits[axis];
-  return limit === null || limit <= 0 ? null : share(spent[axis], limit);
+export function partOf({ used, limit }: BudgetUse): number | null {
+  return limit === null || limit <= 0 ? null : share(used, limit);
 }
 
 /** The budget that is nearest to its end. */
-export function tightest(row: GoalRow): { axis: Axis; used: number } | null {
-  const all = AXES.flatMap((axis) => {
-    const part = used(row.spent, row.limits, axis);
-    return part === null ? [] : [{ axis, used: part }];
+export function tightest(row: GoalRow): { label: string; used: number } | null {
+  const all = budgetsOf(row).flatMap((one) => {
+    const part = partOf(one);
+    return part === null ? [] : [{ label: one.label, used: part }];
   });
-  return all.reduce<{ axis: Axis; used: number } | null>((most, one) => (most === null || one.used > most.used ? one : most), null);
+  return all.reduce<{ label: string; used: number } | null>((most, one) => (most === null || one.used > most.used ? one : most), null);
 }
 
 export interface Line {
@@ -104,11 +105,11 @@ export function verdictOf(turn: GoalTurn, criteria: number): string {
 export const codes = (text: string): string[] => text.split("`");
 
 /** What somebody wrote for a limit, as the server reads it; `null` if it is none. */
-export function limitOf(axis: Axis, text: string): string | number | null {
+export function limitOf(unit: BudgetUse["unit"], text: string): string | number | null {
   const said = text.trim().replace(/^\$/, "").replaceAll(/[,_ ](?=\d{3})/g, "");
-  if (axis === "seconds") return /^(\d+ ?(d|h|m|min|s)\s*)+$/.test(said) ? said : null;
+  if (unit === "seconds") return /^(\d+ ?(d|h|m|min|s)\s*)+$/.test(said) ? said : null;
   const size = /k$/i.test(said) ? 1e3 : /m$/i.test(said) ? 1e6 : 1;
   const value = Number(said.replace(/[km]$/i, "")) * size;
   if (!said || !Number.isFinite(value) || value <= 0) return null;
-  return axis === "usd" ? value : Math.round(value);
+  return unit === "usd" ? value : Math.round(value);
 }

@@ -1,10 +1,10 @@
 import { useState } from "preact/hooks";
 
 import { post } from "../api";
-import type { Action, GoalPage } from "../shapes-goals";
+import type { Action, BudgetUse, GoalPage } from "../shapes-goals";
 import { Trouble } from "../ui/state";
 import { Words } from "../ui/words";
-import { AXES, CALLED, RAISED, figure, limitOf, type Axis } from "./goals-model";
+import { budgetsOf, figure, limitOf } from "./goals-model";
 import { HowToSteer, maySteer } from "./goals-right";
 
 type Ask = (action: Action, more?: { value?: unknown; reason?: string }) => Promise<boolean>;
@@ -57,23 +57,24 @@ function Say({ ask, busy }: { ask: Ask; busy: boolean }) {
   );
 }
 
-const EXAMPLE: Record<Axis, string> = { turns: "60", seconds: "6h", tokens: "3M", usd: "10" };
+const EXAMPLE: Record<BudgetUse["unit"], string> = { count: "60", seconds: "6h", tokens: "3M", usd: "10" };
 
 function Raise({ goal, ask, busy }: { goal: GoalPage; ask: Ask; busy: boolean }) {
-  const axes = AXES.filter((axis) => goal.limits[axis] !== null);
-  const [axis, choose] = useState<Axis>(() => axes.find((one) => RAISED[one] === goal.why) ?? "turns");
+  const budgets = budgetsOf(goal).filter((one) => one.limit !== null);
+  const [axis, choose] = useState(() => budgets.find((one) => one.axis === goal.why)?.axis ?? "turns");
   const [text, set] = useState("");
-  const limit = limitOf(axis, text);
+  const unit = budgets.find((one) => one.axis === axis)?.unit ?? "count";
+  const limit = limitOf(unit, text);
   const submit = (sent: Event): void => {
     sent.preventDefault();
-    if (limit !== null && !busy) void ask("raise", { value: { [RAISED[axis]]: limit } }).then((done) => done && set(""));
+    if (limit !== null && !busy) void ask("raise", { value: { [axis]: limit } }).then((done) => done && set(""));
   };
   return (
     <form class="steer-raise" onSubmit={submit}>
-      <label>Raise <select class="field" aria-label="Which budget" value={axis} onChange={(change) => choose(change.currentTarget.value as Axis)}>
-        {axes.map((one) => <option key={one} value={one}>{CALLED[one].toLowerCase()}, now {figure(one, goal.limits[one] ?? 0)}</option>)}
+      <label>Raise <select class="field" aria-label="Which budget" value={axis} onChange={(change) => choose(change.currentTarget.value)}>
+        {budgets.map((one) => <option key={one.axis} value={one.axis}>{one.label}, now {figure(one.unit, one.limit ?? 0)}</option>)}
       </select></label>
-      <label>to <input class="field num" aria-label="The new limit" placeholder={EXAMPLE[axis]} maxLength={20} autocomplete="off" value={text} onInput={(input) => set(input.currentTarget.value)} /></label>
+      <label>to <input class="field num" aria-label="The new limit" placeholder={EXAMPLE[unit]} maxLength={20} autocomplete="off" value={text} onInput={(input) => set(input.currentTarget.value)} /></label>
       <button type="submit" class="button" disabled={busy || limit === null}>Raise it</button>
     </form>
   );

@@ -11,7 +11,7 @@ import { Switch } from "../ui/switch";
 import { count, counted } from "../ui/times";
 import { Words } from "../ui/words";
 import { Goal, GoalMark, open, placeOf } from "./goals-goal";
-import { CALLED, headline, isOver, needsYou, tightest, whyOf } from "./goals-model";
+import { headline, isOver, needsYou, tightest, whyOf } from "./goals-model";
 import { SealLine } from "./goals-right";
 import type { Page } from "./page";
 
@@ -50,7 +50,7 @@ function Row({ row, here }: { row: GoalRow; here: boolean }) {
           {row.criteria > 0 && <span>{count(row.met)} of {count(row.criteria)} met</span>}
           <span>turn {count(row.turn)}</span>
           {row.adrift && <span>nobody drives it</span>}
-          {most !== null && most.used >= 0.005 && !isOver(row) && <span>{CALLED[most.axis].toLowerCase()} {Math.round(most.used * 100)}%</span>}
+          {most !== null && most.used >= 0.005 && !isOver(row) && <span>{most.label} {Math.round(most.used * 100)}%</span>}
         </span>
         {most !== null && <span class="row-bar" aria-hidden="true"><span style={{ width: `${most.used * 100}%` }} /></span>}
       </a>

@@ -80,6 +80,7 @@ function Tools({ answer }: { answer: StageAnswer }) {
 
 function Figures({ play }: { play: StagePlay }) {
   const { spent, budget } = play;
+  const others = play.budgets.filter(({ axis, limit }) => limit !== null && !["turns", "calls", "tokens", "usd", "wall_time"].includes(axis));
   const of = (limit: string | null): string => (limit === null ? "" : ` of ${limit}`);
   return (
     <p class="playbill-figures faint num">
@@ -87,6 +88,7 @@ function Figures({ play }: { play: StagePlay }) {
       <span>{counted(play.said, "line")}</span>
       {!!spent.tokens && <span>{compact(spent.tokens)}{of(budget.tokens === null ? null : compact(budget.tokens))} tokens</span>}
       {(!!spent.usd || budget.usd !== null) && <span>{usd(spent.usd ?? 0)}{of(budget.usd === null ? null : usd(budget.usd))}</span>}
+      {others.map(({ axis, label, used, limit }) => <span key={axis}>{count(used)} of {count(limit ?? 0)} {label}</span>)}
     </p>
   );
 }

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from fleetlore.log.recorder import BlockingRecorder
     from fleetlore.settings import Settings
 
-SUMMARY = "show a demo in the browser on a new log: a fleet, goals, a stage, a town"
-
 PLAY_SECONDS = 5.0
 """How long the story takes at --speed 1."""
 SEED = 1
@@ -60,7 +58,7 @@ def configure(parser: ArgumentParser) -> None:
     command.add_place(parser)
     parser.add_argument("--into", action="store_true", help="write to the log of --log even if it is not empty")
     arguments.add_json(parser, "print each event as JSON, as `lore events --json` does")
-    arguments.teach(parser, _EXAMPLES, _NOTES)
+    arguments.add_examples(parser, _EXAMPLES, _NOTES)
 
 
 def run(args: Namespace) -> int:
@@ -118,7 +116,7 @@ def _show_scenes(
         if "fleet" in scenes:
             _play_story(log, seed, args)
         path = None if shutil.which("lore") else os.path.dirname(sys.executable)
-        reporter.open(list_programme(scenes, url, _from_home(config.masked(args.log)), args.town, key=key, path=path))
+        reporter.open(list_programme(scenes, url, _from_home(config.mask_url(args.log)), args.town, key=key, path=path))
         if "fleet" in scenes:
             _play_on(log, seed, args, print_events=args.json)
         signal.pause()
@@ -133,7 +131,7 @@ def _bind_socket(args: Namespace) -> socket:
 def _choose_seed(args: Namespace, log: BlockingRecorder) -> int:
     is_empty = log.head() is None
     if not (is_empty or args.into):
-        raise Invalid(f"{config.masked(args.log)} is not empty; add --into to write to it anyway, or omit --log for a new one")
+        raise Invalid(f"{config.mask_url(args.log)} is not empty; add --into to write to it anyway, or omit --log for a new one")
     # Events with the ids of an earlier demo in this log would be ignored as duplicates.
     return args.seed if args.seed is not None else SEED if is_empty else int(clock.now().timestamp())
 
@@ -147,7 +145,7 @@ def _play_story(log: BlockingRecorder, seed: int, args: Namespace) -> int:
     write = make_event_printer(json=args.json)
     for event in record_story(log, timeline, speed=args.speed):
         write(event)
-        terminal.flush()
+        terminal.flush_output()
     return len(timeline)
 
 
@@ -179,7 +177,7 @@ def _play_on(log: BlockingRecorder, seed: int, args: Namespace, *, print_events:
         [position] = log.append([live])
         if print_events:
             write(replace(live, position=position))
-            terminal.flush()
+            terminal.flush_output()
 
 
 def fresh_log(now: datetime) -> str:
@@ -223,7 +221,7 @@ def record_story(
 
 
 def _say_what_next(args: Namespace, count: int) -> None:
-    address = _from_home(config.masked(args.log))
+    address = _from_home(config.mask_url(args.log))
     log = f"--log {shlex.quote(address)}" + (f" --town {shlex.quote(args.town)}" if args.town else "")
     end = f"""
 {count} events recorded in {address}
@@ -236,9 +234,9 @@ Now try:
   lore events {log} --scope task:wh-1
       the task that bram gave up and ada finished"""
     if args.json:
-        terminal.err(end.strip().partition("\n")[0])
+        terminal.print_error(end.strip().partition("\n")[0])
     else:
-        terminal.out(end)
+        terminal.print_line(end)
 
 
 def _from_home(address: str) -> str:

@@ -127,13 +127,13 @@ class SceneReporter:
     """Prints one line per step of a scene. Lines are held back until `open` is called after the story."""
 
     def __init__(self, *, json: bool) -> None:
-        self._say = terminal.err if json else terminal.out
+        self._say = terminal.print_error if json else terminal.print_line
         self._lock, self._waiting = Lock(), list[str]()
         self._is_open = False
 
     def __call__(self, scene: str, what: str) -> None:
         """Print or hold back one line."""
-        line = f"{clock.now().astimezone():%H:%M:%S}  {scene:<5}  {terminal.sanitise(what)}"
+        line = f"{clock.now().astimezone():%H:%M:%S}  {scene:<5}  {terminal.sanitise_text(what)}"
         with self._lock:
             if self._is_open:
                 self._put(line)
@@ -150,4 +150,4 @@ class SceneReporter:
     def _put(self, line: str) -> None:
         with suppress(OSError):  # the reader of the pipe has ended; the scenes continue
             self._say(line)
-            terminal.flush()
+            terminal.flush_output()

@@ -37,12 +37,12 @@ _WAITING = ("▲", "1;33")
 def make_event_printer(*, json: bool) -> Callable[[Event], None]:
     """A function that prints one event: JSON, plain columns, or colours for a terminal."""
     if json:
-        return lambda event: terminal.out_json(codec.encode_with_position(event))
+        return lambda event: terminal.print_json(codec.encode_with_position(event))
     if not terminal.is_terminal(sys.stdout):
         columns = PlainEventLines(None)
-        return lambda event: terminal.out(columns.line(event))
-    width, colour = terminal.width(sys.stdout), terminal.has_colour(sys.stdout)
-    return lambda event: terminal.out(format_event(event, width=width, colour=colour))
+        return lambda event: terminal.print_line(columns.line(event))
+    width, colour = terminal.terminal_width(sys.stdout), terminal.has_colour(sys.stdout)
+    return lambda event: terminal.print_line(format_event(event, width=width, colour=colour))
 
 
 def format_event(event: Event, *, width: int, colour: bool) -> str:

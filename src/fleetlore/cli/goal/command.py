@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from typing import TYPE_CHECKING
 
 from fleetlore.cli import arguments
 from fleetlore.cli.main import UsageError
+from fleetlore.operations.table import find_command
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -110,48 +112,46 @@ LESSONS = {
 
 # ---
 
-SUMMARY = "run an agent until its checks pass; pause, change or cancel it"
-
 MOST_TOGETHER = 64
+_CONTROLS = ("pause", "cancel", "say", "raise")
 _VERBS = {
     "run": "run goals from files until they end",
     "resume": "resume goals that were stopped, paused, cancelled or out of budget",
     "list": "list goals",
     "show": "show one goal in detail",
-    "pause": "pause goals after their current turn",
-    "cancel": "cancel goals at once",
-    "say": "send the agent a message for its next turn",
-    "raise": "raise a goal's budget",
+    **{name: find_command(f"goal {name}")[0].help for name in _CONTROLS},
     "check": "check goal files",
 }
 
 
 def configure(parser: ArgumentParser) -> None:
     """Add a parser for each verb."""
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs", parser_class=arguments.Parser)
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs", parser_class=arguments.LazyParser)
     parsers = {name: _add_verb(verbs, name) for name in _VERBS}
     _configure_driving(parsers["run"], parsers["resume"])
     parsers["list"].add_argument("--all", action="store_true", help="also goals that ended more than two days ago")
     parsers["show"].add_argument("id", metavar="ID", nargs="?", help="goal id, or a unique prefix (default: the newest)")
-    for name in ("pause", "cancel"):
-        parsers[name].add_argument("ids", metavar="ID", nargs="+", help="goal ids, or unique prefixes")
-    parsers["cancel"].add_argument("--reason", metavar="TEXT", help="reason; it is recorded")
-    parsers["say"].add_argument("id", metavar="ID", help="goal id, or a unique prefix")
-    parsers["say"].add_argument("text", metavar="TEXT", nargs="+", help="the message")
-    _configure_raise(parsers["raise"])
+    for name in _CONTROLS:
+        parsers[name].fill = partial(_fill_control, parsers[name], name)
     parsers["check"].add_argument("files", metavar="FILE", nargs="+", help="TOML or YAML")
     for name in ("run", "resume", "list", "show", "check"):
         arguments.add_json(parsers[name], "print each event as a line of JSON" if name in ("run", "resume") else "print JSON, for programs")
-    arguments.teach(parser, EXAMPLES, NOTES)
+    arguments.add_examples(parser, EXAMPLES, NOTES)
     for name, (examples, notes) in LESSONS.items():
-        arguments.teach(parsers[name], examples, notes)
+        arguments.add_examples(parsers[name], examples, notes)
 
 
-def _add_verb(verbs: Any, name: str) -> ArgumentParser:
-    parser: ArgumentParser = verbs.add_parser(name, help=_VERBS[name], description=f"{_VERBS[name].capitalize()}.")
+def _add_verb(verbs: Any, name: str) -> arguments.LazyParser:
+    parser: arguments.LazyParser = verbs.add_parser(name, help=_VERBS[name], description=f"{_VERBS[name].capitalize()}.")
     # Options given before the verb stay unless given again.
     arguments.add_common(parser, log=argparse.SUPPRESS, town=argparse.SUPPRESS)
     return parser
+
+
+def _fill_control(parser: ArgumentParser, name: str) -> None:
+    from fleetlore.cli import operations
+
+    operations.add_arguments(parser, *find_command(f"goal {name}"))
 
 
 def _configure_driving(run: ArgumentParser, resume: ArgumentParser) -> None:
@@ -166,16 +166,6 @@ def _configure_driving(run: ArgumentParser, resume: ArgumentParser) -> None:
         )
 
 
-def _configure_raise(parser: ArgumentParser) -> None:
-    parser.add_argument("id", metavar="ID", help="goal id, or a unique prefix")
-    parser.add_argument("--turns", metavar="N", type=int, help="turns in total")
-    parser.add_argument("--wall-time", metavar="TIME", help="time in total, as in 6h or 90m")
-    parser.add_argument("--tokens", metavar="N", type=int, help="tokens in total")
-    parser.add_argument("--usd", metavar="X", type=float, help="US dollars in total")
-    for name, what in (("denies", "tools denied"), ("errors", "errors"), ("413", "context overflows")):
-        parser.add_argument(f"--consecutive-{name}", metavar="N", type=int, help=f"{what} in a row")
-
-
 def run(args: Namespace) -> int:
     """Run the verb."""
     if args.verb is None:
@@ -184,14 +174,14 @@ def run(args: Namespace) -> int:
         from fleetlore.cli.goal import run as goal_run
 
         _need_parallel(args)
-        return {"run": goal_run.run, "resume": goal_run.resume_goals, "check": goal_run.check_goal_files}[args.verb](args)
+        return {"run": goal_run.run_goal_files, "resume": goal_run.resume_goals, "check": goal_run.check_goal_files}[args.verb](args)
     if args.verb in ("list", "show"):
         from fleetlore.cli.goal import show
 
         return {"list": show.list_goals, "show": show.show_goal}[args.verb](args)
-    from fleetlore.cli.goal import control
+    from fleetlore.cli import operations
 
-    return control.control_goals(args)
+    return operations.run_command(args, f"goal {args.verb}")
 
 
 def _need_parallel(args: Namespace) -> None:

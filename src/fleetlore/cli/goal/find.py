@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fleetlore.cli import open_log
 from fleetlore.cli.emit import find_user_name
-from fleetlore.errors import Invalid
+from fleetlore.operations import goals as goal_operations
+from fleetlore.operations.goals import find_goal_id as find_goal_id
+from fleetlore.operations.goals import list_goal_ids as list_goal_ids
 from fleetlore.views import goals as view
 from fleetlore.views.goal_state import GoalState
 
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
     from fleetlore.log.seal import OperatorKey
     from fleetlore.settings import Settings
 
-SHORTEST = 4
 SHORT = 8
 
 
@@ -66,24 +67,12 @@ def open_goals(args: Namespace, *, new: bool = False) -> Iterator[GoalLog]:
         yield GoalLog(log, shared, settings)
 
 
-def need_all_kept(place: GoalLog) -> None:
-    """`Invalid` for a log that drops or redacts events: goals need all of them."""
-    if place.log.info().details.get("keeps", "everything") != "everything":
-        raise Invalid("this log drops its oldest events (?keep=tinytown), but goals need all of them; choose another log with --log")
-    levels = place.settings.redact_levels.value
-    if levels:
-        raise Invalid(
-            f"[redact] level ({place.settings.redact_levels.source}) removes {', '.join(levels)} from events,"
-            " but goals need them: remove `level`, or run the goal with other settings"
-        )
-
-
 def all_goals(place: GoalLog) -> list[GoalState]:
     """All goals on the log, oldest first."""
     if not place.is_sealed:
         from fleetlore.cli import fold
 
-        return list(fold.fold(place.log, view, "goals").goals.values())
+        return list(fold.fold_log(place.log, view, "goals").goals.values())
     return [goal for id in list_goal_ids(place.log) if (goal := fold_goal(place, id)).goal is not None]
 
 
@@ -91,40 +80,9 @@ def fold_goal(place: GoalLog, id: str, key: OperatorKey | None = None) -> GoalSt
     """Fold one goal from the log. On a sealed log unsigned events are ignored; signatures are verified only if the key is given."""
     from fleetlore.projections.signed_goals import SignedGoalsFold
 
-    goal, seal = GoalState(id=id), place.shared.load_seal()
-    is_signed = SignedGoalsFold(seal, key).is_signed
-    for event in place.log.read(f"goal:{id}"):
-        if seal is None or is_signed(event):
-            view.apply_to_goal(goal, event)
-        elif event.kind == "control.requested":
-            goal.unsigned += 1
-    if key is not None and goal.goal is None:
-        raise Invalid(
-            f"goal {id} was not started with this log's passphrase, so it cannot be controlled; start it again with `lore goal run`"
-        )
-    return goal
-
-
-def list_goal_ids(log: BlockingRecorder) -> list[str]:
-    """Ids of all started goals, oldest first."""
-    started = log.read(kinds=("driver.goal_started",))
-    return list(dict.fromkeys(event.goal for event in started if event.goal is not None))
-
-
-def find_goal_id(log: BlockingRecorder, text: str) -> str:
-    """The id of the goal with this prefix; `Invalid` if there is none or several."""
-    known = list_goal_ids(log)
-    found = [id for id in known if text and id.startswith(text.lower())]
-    if text.lower() in known:
-        return text.lower()
-    if not known:
-        raise Invalid("there are no goals on this log yet; start one with `lore goal run FILE`")
-    if not found or len(text) < SHORTEST:
-        short = f"at least {SHORTEST} characters of the id are needed" if found else f"no goal id starts with {text!r}"
-        raise Invalid(f"{short}; `lore goal list --all` lists all ids")
-    if len(found) > 1:
-        raise Invalid(f"{len(found)} goal ids start with {text!r}: {', '.join(found[:5])}; give more characters")
-    return found[0]
+    seal = place.shared.load_seal()
+    is_signed = None if seal is None else SignedGoalsFold(seal, key).is_signed
+    return goal_operations.fold_goal(place.log, id, is_signed, is_verified=key is not None)
 
 
 def short_ids(known: Sequence[str]) -> dict[str, str]:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import msgspec
 
 from fleetlore.cli.event_lines import display_width, pad_columns, truncate_columns
-from fleetlore.cli.status_table import span
-from fleetlore.cli.terminal import sanitise
-from fleetlore.views.goal_state import GoalState, GoalStatus, elapsed_seconds, goal_status, used_tokens, used_usd
+from fleetlore.cli.status_table import format_age
+from fleetlore.cli.terminal import sanitise_text
+from fleetlore.events.budget_axes import BudgetUse, describe_axis, find_axis, get_amount
+from fleetlore.views.goal_state import GoalState, GoalStatus, elapsed_seconds, goal_status, list_budgets, used_tokens, used_usd
 from fleetlore.views.goal_state import first_paragraph as summary
 
 if TYPE_CHECKING:
@@ -65,23 +66,18 @@ class Used(NamedTuple):
 
 def list_budget_use(goal: GoalState, now: datetime) -> list[Used]:
     """Usage of each budget of a goal; budgets for failures in a row only if there are any."""
-    spent, limits = goal.spent, goal.limits
-    seconds, tokens = elapsed_seconds(goal, now), used_tokens(goal)
-    found = [
-        Used("turns", _used_share(spent.turns, limits.turns), f"{spent.turns:,} of {limits.turns:,}"),
-        Used("time", _used_share(seconds, limits.seconds), f"{format_seconds(seconds)} of {format_seconds(limits.seconds)}"),
-        Used("tokens", _used_share(tokens, limits.tokens), f"{tokens:,} of {limits.tokens:,}"),
+    return [
+        Used(use.label, _used_share(use.used, use.limit), f"{_format_amount(use, use.used)} of {_format_amount(use, use.limit)}{suffix}")
+        for use in list_budgets(goal, now)
+        if use.limit is not None and (use.used or not use.is_in_a_row)
+        for suffix in (" in a row" if use.is_in_a_row else "",)
     ]
-    usd = used_usd(goal)
-    if limits.usd is not None:
-        found.append(Used("money", _used_share(usd, limits.usd), f"${usd:,.2f} of ${limits.usd:,.2f}"))
-    rows = (
-        ("denied", spent.denies, limits.denies),
-        ("errors", spent.errors, limits.errors),
-        ("too long", spent.overflows, limits.overflows),
-    )
-    found += [Used(name, _used_share(count, most), f"{count} of {most} in a row") for name, count, most in rows if count and most]
-    return found
+
+
+def _format_amount(use: BudgetUse, amount: float) -> str:
+    if use.unit == "seconds":
+        return format_seconds(amount)
+    return f"${amount:,.2f}" if use.unit == "usd" else f"{amount:,.0f}"
 
 
 def _used_share(used: float, most: float) -> float:
@@ -92,7 +88,7 @@ def format_seconds(seconds: float) -> str:
     """A duration: `45 s`, `12 min`, `1 h 30 min`."""
     minutes = int(seconds) // 60
     if minutes < 60:
-        return span(timedelta(seconds=seconds))
+        return format_age(timedelta(seconds=seconds))
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if minutes else f"{hours} h"
 
@@ -123,20 +119,20 @@ def format_criteria(goal: GoalState, *, evidence: int = 0) -> Iterator[Line]:
     """Each criterion with ✓, ✗ or · (not checked yet), and the last output lines of failed ones."""
     for criterion in goal.criteria:
         symbol, style = {True: ("✓", GOOD), False: ("✗", BAD), None: ("·", DIM)}[criterion.met]
-        line = [(f"{symbol} ", style), (sanitise(criterion.label), "")]
+        line = [(f"{symbol} ", style), (sanitise_text(criterion.label), "")]
         if criterion.message:
-            line.append((f"  {sanitise(criterion.message)}", style))
+            line.append((f"  {sanitise_text(criterion.message)}", style))
         yield line
         for shown in criterion.evidence.strip().splitlines()[-evidence:] if evidence else ():
-            yield [("    | ", DIM), (sanitise(shown), DIM)]
+            yield [("    | ", DIM), (sanitise_text(shown), DIM)]
 
 
 def format_question(id: str, tool: str, input: Any) -> Iterator[Line]:
     """An open approval request, and the command that answers it, with the timestamp part of its id."""
-    yield [("▲ ", "bold yellow"), (f"may it use {sanitise(tool)}?", "bold yellow"), (f"  {in_a_line(_main_argument(input))}", "")]
+    yield [("▲ ", "bold yellow"), (f"may it use {sanitise_text(tool)}?", "bold yellow"), (f"  {in_a_line(_main_argument(input))}", "")]
     yield [
         ("  answer   ", DIM),
-        (f"lore decide {sanitise(id[:_MILLISECOND])} allow", COMMAND),
+        (f"lore decide {sanitise_text(id[:_MILLISECOND])} allow", COMMAND),
         ("   (or deny; `lore decide` shows details)", DIM),
     ]
 
@@ -152,7 +148,7 @@ def driver_words(holder: str) -> str:
     """`process 4711 on larch`; other holder names are not changed."""
     place, _, name = holder.rpartition(":")
     pid, machine = name.partition("/")[0], place.rpartition(":")[0]
-    return sanitise(f"process {pid} on {machine}" if pid.isdecimal() and machine else holder)
+    return sanitise_text(f"process {pid} on {machine}" if pid.isdecimal() and machine else holder)
 
 
 def describe_state(goal: GoalState, now: datetime, *, is_driven: bool = True) -> GoalStateLabel:
@@ -165,9 +161,9 @@ def state_words(goal: GoalState, now: datetime, state: GoalStateLabel) -> str:
     """The state with its reason, as text."""
     reason = goal.why if goal.outcome is not None else goal.waiting_for if state == "waiting" else ""
     if state == "spent":
-        reason = reason.replace("_", " ").replace("consecutive413", "context overflows in a row")
+        reason = describe_axis(reason)
     until = f" until {goal.wake.astimezone():%H:%M}" if state == "waiting" and goal.wake is not None else ""
-    words = "" if state in ("done", "cancelled") else sanitise(reason)
+    words = "" if state in ("done", "cancelled") else sanitise_text(reason)
     return f"{state}{until}" + (f": {words}" if words else "")
 
 
@@ -191,13 +187,12 @@ def going_on(goal: GoalState, *, on: str = "") -> Iterator[Line]:
 
 def format_raise_option(goal: GoalState) -> str:
     """The option that doubles the spent budget; empty for counters that reset themselves."""
-    limits = goal.limits
-    return {
-        "turns": f"--turns {limits.turns * 2}",
-        "wall_time": f"--wall-time {limits.seconds * 2:.0f}s",
-        "tokens": f"--tokens {limits.tokens * 2}",
-        "usd": f"--usd {(limits.usd or 1) * 2:g}",
-    }.get(goal.why, "")
+    row = find_axis(goal.why)
+    if row is None or row.is_in_a_row:
+        return ""
+    doubled = (get_amount(goal.limits, row) or 1) * 2
+    amount = {"seconds": f"{doubled:.0f}s", "usd": f"{doubled:g}"}.get(row.unit, f"{doubled:.0f}")
+    return f"{row.option} {amount}"
 
 
 def format_headline(goal: GoalState, now: datetime, *, is_driven: bool = True) -> Line:
@@ -208,7 +203,7 @@ def format_headline(goal: GoalState, now: datetime, *, is_driven: bool = True) -
     title = in_a_line(summary(goal.description))
     return [
         (f"{symbol} ", style),
-        (sanitise(goal.agent or "?"), BOLD),
+        (sanitise_text(goal.agent or "?"), BOLD),
         (f"  {turn}{state_words(goal, now, state)}", style),
         (f"  {title}", ""),
     ]
@@ -226,7 +221,7 @@ def spent_words(goal: GoalState, now: datetime) -> str:
 
 def in_a_line(text: str, most: int = LONGEST_SAID) -> str:
     """Untrusted text, sanitised and truncated to one line."""
-    return truncate_columns(" ".join(sanitise(" ".join(text.split())).split()), most)
+    return truncate_columns(" ".join(sanitise_text(" ".join(text.split())).split()), most)
 
 
 def fit_line(line: Line, columns: int) -> Line:

@@ -16,7 +16,7 @@ from fleetlore.cli.event_lines import display_width, pad_columns
 from fleetlore.cli.goal import lines as goal_lines
 from fleetlore.cli.goal import workspace_notes
 from fleetlore.cli.goal.lines import BAD, BOLD, DIM, GOOD, WARN, Line
-from fleetlore.cli.terminal import sanitise
+from fleetlore.cli.terminal import sanitise_text
 from fleetlore.events import codec
 from fleetlore.views.goal_state import GoalState
 
@@ -46,7 +46,7 @@ def format_event_lines(event: Event, goal: GoalState | None) -> Iterator[Line]:
 
 
 def _format_started(event: Event, goal: GoalState | None) -> Iterator[Line]:
-    yield [(sanitise(event.text or ""), BOLD), (f"  goal {event.goal}", DIM)]
+    yield [(sanitise_text(event.text or ""), BOLD), (f"  goal {event.goal}", DIM)]
 
 
 def _attempt_started(event: Event, goal: GoalState | None) -> Iterator[Line]:
@@ -62,16 +62,20 @@ def _attempt_completed(event: Event, goal: GoalState | None) -> Iterator[Line]:
     kind = str(_as_object(result.get("outcome")).get("kind"))
     style = {"done": GOOD, "escalate": _ASKS, "budget_exhausted": BAD}.get(kind, "")
     if goal is not None and goal.put_back:
-        yield [("  restored  ", WARN), (", ".join(map(sanitise, goal.put_back)), ""), ("  changed by the agent", DIM)]
+        yield [("  restored  ", WARN), (", ".join(map(sanitise_text, goal.put_back)), ""), ("  changed by the agent", DIM)]
     turn, words = result.get("turn_index"), goal_lines.in_a_line(str(result.get("final_text") or ""))
-    yield [(f"turn {turn}: ", BOLD), (goal_lines.OUTCOMES.get(kind, sanitise(kind)), style), (f"  {words}" if words else "", "italic")]
+    yield [(f"turn {turn}: ", BOLD), (goal_lines.OUTCOMES.get(kind, sanitise_text(kind)), style), (f"  {words}" if words else "", "italic")]
 
 
 def _format_acceptance(event: Event, goal: GoalState | None) -> Iterator[Line]:
     verdict = _as_object(event.data.get("verdict"))
     failures = [_as_object(each) for each in verdict.get("failures") or ()]
     for failure in failures:
-        yield [("  ✗ ", BAD), (sanitise(str(failure.get("criterion_label"))), ""), (f"  {sanitise(str(failure.get('message')))}", BAD)]
+        yield [
+            ("  ✗ ", BAD),
+            (sanitise_text(str(failure.get("criterion_label"))), ""),
+            (f"  {sanitise_text(str(failure.get('message')))}", BAD),
+        ]
         yield from _format_evidence(str(failure.get("evidence") or ""))
     if verdict.get("met") is True:
         many = len(goal.criteria) if goal is not None else 0
@@ -92,12 +96,16 @@ def _format_question(event: Event, goal: GoalState | None) -> Iterator[Line]:
 def _format_decision(event: Event, goal: GoalState | None) -> Iterator[Line]:
     decision = _as_object(event.data.get("decision"))
     if _as_object(decision.get("choice")).get("kind") == "deny":
-        yield [("  denied  ", BAD), (sanitise(str(decision.get("tool"))), ""), (f"  {sanitise(str(decision.get('rationale')))}", DIM)]
+        yield [
+            ("  denied  ", BAD),
+            (sanitise_text(str(decision.get("tool"))), ""),
+            (f"  {sanitise_text(str(decision.get('rationale')))}", DIM),
+        ]
 
 
 def _format_waiting(event: Event, goal: GoalState | None) -> Iterator[Line]:
     until = f" until {goal.wake.astimezone():%H:%M}" if goal is not None and goal.wake is not None else ""
-    yield [(f"  waits{until}  ", "cyan"), (sanitise(str(event.data.get("why"))), "")]
+    yield [(f"  waits{until}  ", "cyan"), (sanitise_text(str(event.data.get("why"))), "")]
 
 
 def _format_retry(event: Event, goal: GoalState | None) -> Iterator[Line]:
@@ -108,7 +116,11 @@ def _format_retry(event: Event, goal: GoalState | None) -> Iterator[Line]:
         "escalate": "needs a person",
     }
     kind = str(_as_object(event.data.get("decision")).get("kind"))
-    yield [("  error  ", WARN), (sanitise(str(event.data.get("error_message"))), ""), (f"  {words.get(kind, sanitise(kind))}", DIM)]
+    yield [
+        ("  error  ", WARN),
+        (sanitise_text(str(event.data.get("error_message"))), ""),
+        (f"  {words.get(kind, sanitise_text(kind))}", DIM),
+    ]
 
 
 def _format_memory(event: Event, goal: GoalState | None) -> Iterator[Line]:
@@ -118,18 +130,18 @@ def _format_memory(event: Event, goal: GoalState | None) -> Iterator[Line]:
 
 
 def _format_control(event: Event, goal: GoalState | None) -> Iterator[Line]:
-    action, who = sanitise(str(event.data.get("action"))), sanitise(event.actor or "unknown")
-    yield [(f"  {who}: ", BOLD), (action, ""), (f"  {sanitise(event.text)}" if event.text else "", "italic")]
+    action, who = sanitise_text(str(event.data.get("action"))), sanitise_text(event.actor or "unknown")
+    yield [(f"  {who}: ", BOLD), (action, ""), (f"  {sanitise_text(event.text)}" if event.text else "", "italic")]
 
 
 def _format_completed(event: Event, goal: GoalState | None) -> Iterator[Line]:
     outcome = _as_object(_as_object(event.data.get("outcome")).get("outcome"))
     kind = str(outcome.get("kind"))
     style = {"done": GOOD, "cancelled": DIM, "escalate": _ASKS}.get(kind, BAD)
-    why = sanitise(str(outcome.get("reason") or outcome.get("axis") or "")).replace("_", " ")
+    why = sanitise_text(str(outcome.get("reason") or outcome.get("axis") or "")).replace("_", " ")
     spent = "" if goal is None or event.at is None else f"  {goal_lines.spent_words(goal, event.at)}"
     yield [
-        (goal_lines.OUTCOMES.get(kind, sanitise(kind)), f"bold {style}" if "bold" not in style else style),
+        (goal_lines.OUTCOMES.get(kind, sanitise_text(kind)), f"bold {style}" if "bold" not in style else style),
         (f": {why}" if why else "", ""),
         (spent, DIM),
     ]
@@ -228,8 +240,8 @@ class JsonGoalView(GoalView):
 
     def tell(self, event: Event) -> None:
         """Print it as `lore events --json` does."""
-        terminal.out_json(codec.encode_with_position(event))
-        terminal.flush()
+        terminal.print_json(codec.encode_with_position(event))
+        terminal.flush_output()
 
 
 class PlainGoalView(GoalView):
@@ -238,7 +250,7 @@ class PlainGoalView(GoalView):
     def __init__(self, *, names: Mapping[str, str], on: str = "") -> None:
         super().__init__()
         self._names, self._on = names, on
-        self._widest = min(_WIDEST_NAME, max((display_width(sanitise(name)) for name in names.values()), default=0))
+        self._widest = min(_WIDEST_NAME, max((display_width(sanitise_text(name)) for name in names.values()), default=0))
 
     def tell(self, event: Event) -> None:
         """Print the lines of an event."""
@@ -259,11 +271,11 @@ class PlainGoalView(GoalView):
     def show(self, line: Line) -> None:
         """Print a line."""
         [text] = goal_lines.without_colours([line])
-        terminal.out(text)
-        terminal.flush()
+        terminal.print_line(text)
+        terminal.flush_output()
 
     def _goal_prefix(self, goal: str) -> Line:
-        return [(f"{pad_columns(sanitise(self._names[goal]), self._widest)}  ", BOLD)] if goal in self._names else []
+        return [(f"{pad_columns(sanitise_text(self._names[goal]), self._widest)}  ", BOLD)] if goal in self._names else []
 
 
 class GoalScreen(PlainGoalView):
@@ -330,7 +342,7 @@ class GoalScreen(PlainGoalView):
             if (state := each()).goal is not None and state.outcome is None
         ]
         waiting = [agent for id, agent in self._preparing.items() if id not in self.states]
-        lines: list[Line] = [[("○ ", DIM), (sanitise(agent), BOLD), ("  opening its workspace", DIM)] for agent in waiting]
+        lines: list[Line] = [[("○ ", DIM), (sanitise_text(agent), BOLD), ("  opening its workspace", DIM)] for agent in waiting]
         lines += [line for state in states for line in format_panel(state, now, columns=width, brief=len(states) > _PANELS)]
         return Group(*(Text.assemble(*goal_lines.fit_line(line, width), no_wrap=True) for line in lines))
 
@@ -363,7 +375,7 @@ def format_panel(goal: GoalState, now: datetime, *, columns: int, brief: bool = 
 
 def _format_activity(goal: GoalState) -> Iterator[Line]:
     if goal.attempt is not None and goal.attempt.last_tool and goal.attempt.ending is None:
-        yield [("now      ", DIM), (sanitise(goal.attempt.last_tool), "")]
+        yield [("now      ", DIM), (sanitise_text(goal.attempt.last_tool), "")]
     for each in goal.questions.values():
         yield from goal_lines.format_question(each.id, each.tool, each.input)
     if words := goal_lines.in_a_line(goal.words):

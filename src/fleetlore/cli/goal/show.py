@@ -13,8 +13,8 @@ from fleetlore.cli import terminal
 from fleetlore.cli.goal import find, workspace_notes
 from fleetlore.cli.goal import lines as goal_lines
 from fleetlore.cli.goal.lines import BOLD, COMMAND, DIM, LOOKS, Line
-from fleetlore.cli.status_table import ago
-from fleetlore.cli.terminal import sanitise
+from fleetlore.cli.status_table import format_ago
+from fleetlore.cli.terminal import sanitise_text
 from fleetlore.errors import Invalid
 from fleetlore.views.goal_state import GoalState, SettledTurn, elapsed_seconds, first_paragraph, goal_status, used_tokens, used_usd
 
@@ -44,14 +44,14 @@ def list_goals(args: Namespace) -> int:
         shown = [goal for goal in goals if args.all or _is_current(goal, now)]
         drivers = {goal.id: place.driver_of(goal.id) for goal in shown if goal.outcome is None}
     if args.json:
-        terminal.out_value({"goals": [_goal_summary(goal, now, drivers.get(goal.id)) for goal in shown]})
+        terminal.print_value({"goals": [_goal_summary(goal, now, drivers.get(goal.id)) for goal in shown]})
         return 0
     show_lines([*_format_table(shown, now, find.short_ids([goal.id for goal in goals]), drivers)])
     hidden = len(goals) - len(shown)
     if not goals:
-        terminal.err("there are no goals on this log yet; start one with `lore goal run FILE`")
+        terminal.print_error("there are no goals on this log yet; start one with `lore goal run FILE`")
     elif hidden:
-        terminal.err(f"{hidden} more ended more than two days ago; --all shows {'it' if hidden == 1 else 'them'}")
+        terminal.print_error(f"{hidden} more ended more than two days ago; --all shows {'it' if hidden == 1 else 'them'}")
     return 0
 
 
@@ -93,7 +93,7 @@ def _format_row(goal: GoalState, now: datetime, short: str, *, is_driven: bool) 
     return [
         (short, DIM),
         (f"{symbol} {state}", style),
-        (sanitise(goal.agent or "?"), BOLD),
+        (sanitise_text(goal.agent or "?"), BOLD),
         (f"turn {goal.turn}", ""),
         (checked, ""),
         (goal_lines.in_a_line(first_paragraph(goal.description)), ""),
@@ -114,7 +114,7 @@ def show_goal(args: Namespace) -> int:
         short = find.short_ids(known)[goal.id]
     work, now = _find_handover(goal), clock.now()
     if args.json:
-        terminal.out_value(
+        terminal.print_value(
             {**msgspec.to_builtins(goal), "state": goal_status(goal, now), "seconds": elapsed_seconds(goal, now), "driver": driver}
         )
         return 0
@@ -123,8 +123,8 @@ def show_goal(args: Namespace) -> int:
 
 
 def _find_handover(goal: GoalState) -> Handover | None:
-    from fleetlore.cli.goal.pursuit import goal_data_folder
     from fleetlore.goal.workspace.handover import find_handover
+    from fleetlore.operations.goal_runs import goal_data_folder
 
     source = goal.goal.workspace if goal.goal is not None else None
     return None if goal.plan is None else find_handover(goal_data_folder(), goal.id, source or "")
@@ -136,15 +136,17 @@ def format_goal(
     """The lines of the goal, by section."""
     yield goal_lines.format_headline(goal, now, is_driven=driver is not None)
     yield from ([(line, DIM)] for line in _describe_goal(goal, now, driver) if line)
-    yield from _format_part("goal", ([(sanitise(line), "")] for line in goal.description.strip().splitlines()[:DESCRIPTION_LINES]))
+    yield from _format_part("goal", ([(sanitise_text(line), "")] for line in goal.description.strip().splitlines()[:DESCRIPTION_LINES]))
     yield []
     yield from (_indent_line(line) for line in goal_lines.format_budget_bars(goal, now, columns=0))
     yield from _format_part("criteria", goal_lines.format_criteria(goal, evidence=EVIDENCE_LINES))
     yield from _format_part("turns", _format_turns(goal))
     yield from _format_part(f"decisions ({goal.allowed} allowed, {goal.denied} denied)", _format_decisions(goal))
     yield from _format_part("waits for you", _format_questions(goal))
-    yield from _format_part("messages for its next turn", ([(f"{sanitise(each.by)}: {sanitise(each.text)}", "")] for each in goal.messages))
-    yield from _format_part("last message", ([(sanitise(line), "")] for line in goal.words.strip().splitlines()[:8]))
+    yield from _format_part(
+        "messages for its next turn", ([(f"{sanitise_text(each.by)}: {sanitise_text(each.text)}", "")] for each in goal.messages)
+    )
+    yield from _format_part("last message", ([(sanitise_text(line), "")] for line in goal.words.strip().splitlines()[:8]))
     if work is not None:
         yield []
         yield from workspace_notes.format_handover(work, is_over=driver is None)
@@ -161,10 +163,12 @@ def _describe_goal(goal: GoalState, now: datetime, driver: str | None) -> tuple[
     """Two header lines: id, harness and folder; start, driver and parent."""
     plan = goal.plan
     place = goal.goal.workspace if goal.goal is not None else None
-    whom = [f"started {ago(now - goal.at)}"] if goal.at else []
+    whom = [f"started {format_ago(now - goal.at)}"] if goal.at else []
     whom += [f"run by {goal_lines.driver_words(driver)}"] if driver else []
     whom += [f"part of {goal.parent}"] if goal.parent else []
-    return " · ".join(filter(None, (goal.id, plan.harness if plan else "run by another program", sanitise(place or "")))), " · ".join(whom)
+    return " · ".join(filter(None, (goal.id, plan.harness if plan else "run by another program", sanitise_text(place or "")))), " · ".join(
+        whom
+    )
 
 
 def _format_part(title: str, lines: Iterator[Line]) -> Iterator[Line]:
@@ -186,18 +190,18 @@ def _format_turns(goal: GoalState) -> Iterator[Line]:
     for turn in goal.turns[-TURNS_SHOWN:]:
         yield _format_turn(turn)
     if goal.attempt is not None:
-        tool = sanitise(goal.attempt.last_tool)
+        tool = sanitise_text(goal.attempt.last_tool)
         yield [(f"{goal.attempt.turn:>3}  ", BOLD), ("running" + (f": {tool}" if tool else ""), "green")]
 
 
 def _format_turn(turn: SettledTurn) -> Line:
     took = "" if turn.at is None or turn.ended_at is None else goal_lines.format_seconds((turn.ended_at - turn.at).total_seconds())
     style = {"done": "green", "escalate": "bold yellow", "budget_exhausted": "red"}.get(turn.outcome, "")
-    what = goal_lines.OUTCOMES.get(turn.outcome, sanitise(turn.outcome)) + ("" if turn.counts else ", not counted")
+    what = goal_lines.OUTCOMES.get(turn.outcome, sanitise_text(turn.outcome)) + ("" if turn.counts else ", not counted")
     if turn.failing:
         what += f", {turn.failing} not met"
     if turn.complaint:
-        what += f" ({sanitise(turn.complaint).replace('_', ' ')})"
+        what += f" ({sanitise_text(turn.complaint).replace('_', ' ')})"
     costs = [took, f"{turn.tokens:,} tokens" if turn.tokens else "", f"${turn.usd:,.2f}" if turn.usd else ""]
     cost = ", ".join(part for part in costs if part)
     words = goal_lines.in_a_line(turn.words)
@@ -208,7 +212,7 @@ def _format_decisions(goal: GoalState) -> Iterator[Line]:
     for each in goal.decisions[-DECISIONS_SHOWN:]:
         style = {"allow": "green", "deny": "red"}.get(each.choice, "")
         word = {"allow": "allowed", "deny": "denied", "observe": "noted"}.get(each.choice, each.choice)
-        yield [(f"turn {each.turn}  ", DIM), (f"{word:<8} ", style), (sanitise(each.tool), ""), (f"  {sanitise(each.why)}", DIM)]
+        yield [(f"turn {each.turn}  ", DIM), (f"{word:<8} ", style), (sanitise_text(each.tool), ""), (f"  {sanitise_text(each.why)}", DIM)]
 
 
 def _format_questions(goal: GoalState) -> Iterator[Line]:
@@ -236,12 +240,14 @@ def show_lines(lines: Sequence[Line]) -> None:
     """Print lines: coloured and truncated on a terminal, untruncated in a pipe."""
     if not terminal.is_terminal(sys.stdout):
         for text in goal_lines.without_colours(lines):
-            terminal.out(text)
+            terminal.print_line(text)
         return
     from rich.console import Console
     from rich.text import Text
 
-    console = Console(file=sys.stdout, highlight=False, no_color=not terminal.has_colour(sys.stdout), width=terminal.width(sys.stdout))
+    console = Console(
+        file=sys.stdout, highlight=False, no_color=not terminal.has_colour(sys.stdout), width=terminal.terminal_width(sys.stdout)
+    )
     for line in lines:
         is_whole = goal_lines.is_whole(line)
         shown = line if is_whole else goal_lines.fit_line(line, console.width)

@@ -7,7 +7,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from fleetlore.cli.goal.lines import COMMAND, DIM, WARN, Line
-from fleetlore.cli.terminal import sanitise
+from fleetlore.cli.terminal import sanitise_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,17 +27,17 @@ def note_unseen_changes(beside: SourceChanges | None) -> Iterator[Line]:
 
 
 def _format_note(text: str) -> Line:
-    return [("  note  ", WARN), (sanitise(text), DIM)]
+    return [("  note  ", WARN), (sanitise_text(text), DIM)]
 
 
 def format_handover(work: Handover, *, is_over: bool = True) -> Iterator[Line]:
     """Where the work is; for a worktree, once the goal has ended, also commands to review and merge it."""
-    yield [("the work: ", DIM), (sanitise(_describe_place(work)), "")]
+    yield [("the work: ", DIM), (sanitise_text(_describe_place(work)), "")]
     if not is_over or not work.branch or not (work.commits or work.uncommitted):
         return
-    branch = shlex.quote(sanitise(work.branch))
+    branch = shlex.quote(sanitise_text(work.branch))
     if work.uncommitted and work.path:
-        folder = shlex.quote(sanitise(work.path))
+        folder = shlex.quote(sanitise_text(work.path))
         yield _format_command("commit it", f"(cd {folder} && git add --all && git commit -m 'Work of the goal')")
     if work.top is not None:
         here = _git_command(work.top)
@@ -58,7 +58,7 @@ def _describe_place(work: Handover) -> str:
 
 def _git_command(folder: str) -> str:
     here, there = os.path.realpath(os.getcwd()), os.path.realpath(folder)
-    return "git" if here == there or here.startswith(f"{there}/") else f"git -C {shlex.quote(sanitise(folder))}"
+    return "git" if here == there or here.startswith(f"{there}/") else f"git -C {shlex.quote(sanitise_text(folder))}"
 
 
 def _format_command(what: str, command: str) -> Line:

@@ -39,7 +39,8 @@ async def _run_chat(args: Namespace) -> int:
     settings = open_log.settings_of(args)
     open_log.drain_spool()
     redactor, veil = open_log.redactor_of(settings), open_log.veil_of(settings)
-    log = connect(settings.log.value, town=settings.town.value, redactor=redactor, veil=veil)
+    keeps_whole_texts = settings.whole_texts.value
+    log = connect(settings.log.value, town=settings.town.value, redactor=redactor, veil=veil, keeps_whole_texts=keeps_whole_texts)
     async with log as recorder, SessionManager(recorder, graph_settings_of(args)) as sessions:
         id = args.session or sessions.new_id()
         session = await sessions.open_session(id, identity=getpass.getuser(), channel="terminal")
@@ -48,8 +49,8 @@ async def _run_chat(args: Namespace) -> int:
         output = _JsonOutput() if args.json else _TextOutput()
         session.attach_sink(output)
         if not args.json:
-            terminal.err(terminal.sanitise(f"session {id}, graph {session.graph.name}"))
-            terminal.err("\n".join(f"  {each}" for each in HELP.split(", ")))
+            terminal.print_error(terminal.sanitise_text(f"session {id}, graph {session.graph.name}"))
+            terminal.print_error("\n".join(f"  {each}" for each in HELP.split(", ")))
             output.show(session)
         await _read_and_answer(session, output)
     return OK
@@ -64,7 +65,7 @@ async def _read_and_answer(session: Session, output: _JsonOutput | _TextOutput) 
         try:
             await _handle_line(session, output, line.strip())
         except Invalid as error:
-            terminal.err(terminal.sanitise(f"lore: {error}"))
+            terminal.print_error(terminal.sanitise_text(f"lore: {error}"))
         output.prompt()
 
 
@@ -117,13 +118,13 @@ class _TextOutput:
             case "delta":
                 self._is_in_line = True
                 for number, part in enumerate(str(message["content"]).split("\n")):
-                    sys.stdout.write(("\n" if number else "") + terminal.sanitise(part))
+                    sys.stdout.write(("\n" if number else "") + terminal.sanitise_text(part))
                 sys.stdout.flush()
             case "controls":
                 self._controls = message["controls"]
             case "error":
                 self._end_line()
-                terminal.err(terminal.sanitise(f"lore: {message['message']}"))
+                terminal.print_error(terminal.sanitise_text(f"lore: {message['message']}"))
             case "done":
                 self._end_line()
                 self._show(self._controls)
@@ -131,7 +132,7 @@ class _TextOutput:
 
     def _end_line(self) -> None:
         if self._is_in_line:
-            terminal.out("")
+            terminal.print_line("")
         self._is_in_line = False
 
     def show(self, session: Session) -> None:
@@ -140,7 +141,7 @@ class _TextOutput:
 
     def _show(self, controls: list[dict[str, Any]] | None) -> None:
         for control in controls or ():
-            terminal.out(terminal.sanitise(f"  {_control_line(control)}"))
+            terminal.print_line(terminal.sanitise_text(f"  {_control_line(control)}"))
 
     def prompt(self) -> None:
         """Print the prompt on a terminal."""
@@ -154,13 +155,13 @@ class _JsonOutput:
 
     def send(self, message: SinkMessage) -> None:
         """Print a message."""
-        terminal.out_value(message)
+        terminal.print_value(message)
 
     def show(self, session: Session) -> None:
         """Print the screen as JSON."""
         import msgspec
 
-        terminal.out_value(msgspec.to_builtins(session.build_screen()))
+        terminal.print_value(msgspec.to_builtins(session.build_screen()))
 
     def prompt(self) -> None:
         """No prompt for programs."""

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from fleetlore.graph.scenarios import ExpectationResult
     from fleetlore.graph.settings import GraphSettings
 
-SUMMARY = "chat with a graph agent; list, check, draw and test graphs"
-
 VERBS = ("list", "nodes", "check", "draw", "chat", "test")
 FORMS = ("text", "mermaid", "dot")
 _EXAMPLES = (
@@ -45,7 +43,7 @@ def configure(parser: ArgumentParser) -> None:
         "--mind", metavar="ADDRESS", help="chat, test: scripted:, openai:MODEL, anthropic:MODEL (default: from the settings)"
     )
     arguments.add_json(parser)
-    arguments.teach(parser, _EXAMPLES, _NOTES)
+    arguments.add_examples(parser, _EXAMPLES, _NOTES)
 
 
 def run(args: Namespace) -> int:
@@ -79,18 +77,18 @@ def _list_graphs(args: Namespace) -> int:
 
     settings = graph_settings_of(args)
     rows: list[dict[str, Any]] = []
-    for name in files.names(settings.folder):
+    for name in files.list_graphs(settings.folder):
         try:
-            graph = files.load(name, folder=settings.folder)
+            graph = files.load_graph(name, folder=settings.folder)
             rows.append({"name": name, "description": graph.description, "nodes": dict(graph.nodes), "default": name == settings.default})
         except Invalid as error:
             rows.append({"name": name, "description": f"cannot be read: {str(error).splitlines()[0]}", "nodes": {}, "default": False})
     if args.json:
-        terminal.out_value({"graphs": rows})
+        terminal.print_value({"graphs": rows})
         return OK
     for row in rows:
         mark = "*" if row["default"] else " "
-        terminal.out(terminal.sanitise(f"{mark} {row['name']:<12}  {len(row['nodes'])} nodes  {row['description']}"))
+        terminal.print_line(terminal.sanitise_text(f"{mark} {row['name']:<12}  {len(row['nodes'])} nodes  {row['description']}"))
     return OK
 
 
@@ -100,10 +98,10 @@ def _list_nodes(args: Namespace) -> int:
     found = [(name, node) for name in REGISTRY.list_nodes() if (node := REGISTRY.find_node(name)) is not None]
     rows = [{"name": name, "from": node.made_of.__module__, "about": (node.__doc__ or "").partition("\n")[0]} for name, node in found]
     if args.json:
-        terminal.out_value({"nodes": rows})
+        terminal.print_value({"nodes": rows})
         return OK
     for row in rows:
-        terminal.out(terminal.sanitise(f"{row['name']:<14}  {row['about']}  ({row['from']})"))
+        terminal.print_line(terminal.sanitise_text(f"{row['name']:<14}  {row['about']}  ({row['from']})"))
     return OK
 
 
@@ -113,19 +111,19 @@ def _check_graphs(args: Namespace) -> int:
     from fleetlore.graph.registry import REGISTRY
 
     settings, code = graph_settings_of(args), OK
-    for place in args.places or graph_files.names(settings.folder):
+    for place in args.places or graph_files.list_graphs(settings.folder):
         problems: list[str] = []
         try:
-            graph = Engine(graph_files.load(place, folder=settings.folder), REGISTRY).graph
+            graph = Engine(graph_files.load_graph(place, folder=settings.folder), REGISTRY).graph
         except Invalid as error:
             problems, code = str(error).splitlines(), FAILED
         if args.json:
-            terminal.out_value({"graph": place, "ok": not problems, "problems": problems})
+            terminal.print_value({"graph": place, "ok": not problems, "problems": problems})
         elif problems:
             for problem in problems:
-                terminal.err(terminal.sanitise(problem))
+                terminal.print_error(terminal.sanitise_text(problem))
         else:
-            terminal.out(terminal.sanitise(f"{place}: valid. {len(graph.nodes)} nodes, {len(graph.edges)} edges"))
+            terminal.print_line(terminal.sanitise_text(f"{place}: valid. {len(graph.nodes)} nodes, {len(graph.edges)} edges"))
     return code
 
 
@@ -135,13 +133,13 @@ def _draw_graph(args: Namespace) -> int:
 
     settings = graph_settings_of(args)
     for place in args.places or [settings.default]:
-        graph = graph_files.load(place, folder=settings.folder)
+        graph = graph_files.load_graph(place, folder=settings.folder)
         lines = list(drawing.FORMATS[args.form or "text"](graph))
         if args.json:
-            terminal.out_value({"graph": graph.name, "form": args.form or "text", "drawing": "\n".join(lines)})
+            terminal.print_value({"graph": graph.name, "form": args.form or "text", "drawing": "\n".join(lines)})
             continue
         for line in lines:
-            terminal.out(terminal.sanitise(line))
+            terminal.print_line(terminal.sanitise_text(line))
     return OK
 
 
@@ -168,7 +166,7 @@ async def _run_scenarios(args: Namespace) -> int:
             failed += len(failures)
             if args.json:
                 shown = [scenarios.as_json(result) for result in results]
-                terminal.out_value({"file": scenario.source, "title": scenario.title, "ok": not failures, "findings": shown})
+                terminal.print_value({"file": scenario.source, "title": scenario.title, "ok": not failures, "findings": shown})
                 continue
             _print_scenario_result(scenario.source, scenario.title, results, failures)
     return FAILED if failed else OK
@@ -176,9 +174,9 @@ async def _run_scenarios(args: Namespace) -> int:
 
 def _print_scenario_result(source: str, title: str, results: list[ExpectationResult], failures: list[ExpectationResult]) -> None:
     verdict = f"{len(results)} passed" if not failures else f"{len(failures)} of {len(results)} failed"
-    terminal.out(terminal.sanitise(f"{source}: {title}: {verdict}"))
+    terminal.print_line(terminal.sanitise_text(f"{source}: {title}: {verdict}"))
     for result in failures:
-        terminal.out(terminal.sanitise(f"  {source}:{result.line}: {result.step}: {result.wanted}: {result.wrong}"))
+        terminal.print_line(terminal.sanitise_text(f"  {source}:{result.line}: {result.step}: {result.wanted}: {result.wrong}"))
 
 
 def _read_file(place: str) -> str:

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from fleetlore.stage.run_state import RunState
     from fleetlore.stage.scenario import StageScenario
 
-SUMMARY = "run a scenario with several agents: a debate, a committee, a hidden role"
-
 VERBS = ("list", "check", "run")
 MAX_TURNS = 1_000_000
 _EXAMPLES = (
@@ -62,7 +60,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--resume", metavar="RUN", help="resume an unfinished run")
     parser.add_argument("--speed", metavar="X", type=float, help="2 is twice as fast, 0 without pauses (1 on a terminal, else 0)")
     arguments.add_json(parser, "print each event as JSON, as `lore events --json` does")
-    arguments.teach(parser, _EXAMPLES, _NOTES)
+    arguments.add_examples(parser, _EXAMPLES, _NOTES)
 
 
 def run(args: Namespace) -> int:
@@ -88,13 +86,13 @@ def _list_scenarios(args: Namespace) -> int:
     waiting = _find_unfinished(args)
     if args.json:
         shown = [{"name": each.name, "title": each.title, "about": each.about, "seeds": each.seeds} for each in scenarios]
-        terminal.out_value({"scenarios": shown, "unfinished": [event.run for event in waiting]})
+        terminal.print_value({"scenarios": shown, "unfinished": [event.run for event in waiting]})
         return OK
     for each in scenarios:
-        terminal.out(f"{each.name:<12}  {each.about}")
+        terminal.print_line(f"{each.name:<12}  {each.about}")
     for event in waiting:
-        what = terminal.sanitise(f"{event.run} ({event.text}, {event.data.get('seed')})")
-        terminal.out(f"not finished: {what}; resume with: lore stage run --resume {terminal.sanitise(event.run or '')}")
+        what = terminal.sanitise_text(f"{event.run} ({event.text}, {event.data.get('seed')})")
+        terminal.print_line(f"not finished: {what}; resume with: lore stage run --resume {terminal.sanitise_text(event.run or '')}")
     return OK
 
 
@@ -117,9 +115,11 @@ def _check_scenarios(args: Namespace) -> int:
         scenario = stage_files.load_scenario(place)
         cast = ", ".join(f"{manifest.name} ({manifest.role})" for manifest in scenario.cast)
         if args.json:
-            terminal.out_value({"scenario": scenario.name, "ok": True, "cast": [manifest.name for manifest in scenario.cast]})
+            terminal.print_value({"scenario": scenario.name, "ok": True, "cast": [manifest.name for manifest in scenario.cast]})
         else:
-            terminal.out(terminal.sanitise(f"{place}: valid. {scenario.title}; {cast}; {scenario.governor.max_turns} turns at most"))
+            terminal.print_line(
+                terminal.sanitise_text(f"{place}: valid. {scenario.title}; {cast}; {scenario.governor.max_turns} turns at most")
+            )
     return OK
 
 
@@ -135,8 +135,8 @@ def _run_scenario(args: Namespace) -> int:
         try:
             asyncio.run(_play_run(args, log, play, prompt_settings, nearness))
         except KeyboardInterrupt:
-            terminal.flush()
-            terminal.err(f"\nstopped. Resume with: {_resume_command(args, play.run)}")
+            terminal.flush_output()
+            terminal.print_error(f"\nstopped. Resume with: {_resume_command(args, play.run)}")
             return INTERRUPTED
     return OK
 
@@ -144,11 +144,11 @@ def _run_scenario(args: Namespace) -> int:
 def _prompt_settings(settings: Mapping[str, Any]) -> tuple[PromptSettings, Nearness | None]:
     """The prompt settings; `Invalid` before the run starts if a tokenizer or nearness is not installed."""
     from fleetlore.prompts.embeddings import SHARED_WORDS, find_nearness
-    from fleetlore.prompts.tokens import tokenizer
+    from fleetlore.prompts.tokens import find_tokenizer
     from fleetlore.prompts.turn import PromptSettings
 
     prompt_settings = PromptSettings.from_settings(settings)
-    tokenizer(prompt_settings.tokenizer)
+    find_tokenizer(prompt_settings.tokenizer)
     return prompt_settings, find_nearness(settings.get("nearness", SHARED_WORDS))
 
 
@@ -178,7 +178,7 @@ def _begin_run(args: Namespace, log: BlockingRecorder) -> RunState:
         scenario = replace(scenario, governor=replace(scenario.governor, max_turns=args.turns))
     for event in find_unfinished_runs(log):
         if event.data.get("scenario") == scenario.name:
-            terminal.err(f"an earlier run of this scenario is unfinished; resume it with: {_resume_command(args, event.run or '')}")
+            terminal.print_error(f"an earlier run of this scenario is unfinished; resume it with: {_resume_command(args, event.run or '')}")
             break
     mark = clock.uuid7()
     return create_run_state(
@@ -195,7 +195,7 @@ def _resume_run(args: Namespace, log: BlockingRecorder) -> RunState:
 
 
 def _resume_command(args: Namespace, run: str) -> str:
-    log = f" --log {config.masked(args.log)}" if args.log else ""
+    log = f" --log {config.mask_url(args.log)}" if args.log else ""
     mind = f" --mind {args.mind}" if args.mind else ""
     return f"lore stage run --resume {run}{mind}{log}"
 
@@ -204,6 +204,7 @@ async def _play_run(
     args: Namespace, log: BlockingRecorder, play: RunState, prompt_settings: PromptSettings, nearness: Nearness | None
 ) -> None:
     from fleetlore.cli.stage.screen import make_viewer
+    from fleetlore.log.async_recorder import Recorder
     from fleetlore.projections.runner import SAVE_AFTER
     from fleetlore.projections.store import open_store
     from fleetlore.prompts.agent_context import Recall
@@ -217,8 +218,10 @@ async def _play_run(
     async with open_stage_models(play.scenario, args.mind) as models, AsyncExitStack() as stack:
         if store is not None:  # a long log: use saved folds
             stack.enter_context(store)
+        recorder = Recorder.from_blocking(log)
+        stack.push_async_callback(recorder.close)
         conductor = Conductor(
-            log, play, models, recall=Recall(log, store=store, nearness=nearness), prompt_settings=prompt_settings, on_event=watch
+            recorder, play, models, recall=Recall(log, store=store, nearness=nearness), prompt_settings=prompt_settings, on_event=watch
         )
         await conductor.load_or_start_run()
         if play.finished is not None:
@@ -274,5 +277,7 @@ def _is_in_foreground() -> bool:
 def _print_hint(args: Namespace, play: RunState) -> None:
     if (args.log or "").startswith("memory:"):
         return  # the log is closed
-    log = f" --log {config.masked(args.log)}" if args.log else ""
-    terminal.err(f"lore context --agent {play.scenario.cast[0].name} --run {play.run}{log}  shows what one agent knew; see docs/stage.md")
+    log = f" --log {config.mask_url(args.log)}" if args.log else ""
+    terminal.print_error(
+        f"lore context --agent {play.scenario.cast[0].name} --run {play.run}{log}  shows what one agent knew; see docs/stage.md"
+    )

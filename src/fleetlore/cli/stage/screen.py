@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from fleetlore import clock
 from fleetlore.cli import terminal
 from fleetlore.cli.event_lines import display_width, pad_columns, truncate_columns
-from fleetlore.cli.terminal import sanitise
+from fleetlore.cli.terminal import sanitise_text
 from fleetlore.events import codec
 from fleetlore.events.visibility import OWNER, READER, can_see
 
@@ -38,15 +38,15 @@ def make_viewer(scenario: StageScenario, *, json: bool, read_minds: bool, speed:
     screen: StageScreen | PlainStageLines
     if terminal.is_terminal(sys.stdout):
         colour = terminal.has_colour(sys.stdout)
-        screen = StageScreen(scenario, width=min(terminal.width(sys.stdout), _WIDEST), colour=colour, read_minds=read_minds)
+        screen = StageScreen(scenario, width=min(terminal.terminal_width(sys.stdout), _WIDEST), colour=colour, read_minds=read_minds)
     else:
         screen = PlainStageLines(read_minds=read_minds)
     return _ReadingPace(screen, speed).show
 
 
 async def _print_json(event: Event) -> None:
-    terminal.out_json(codec.encode_with_position(event))
-    terminal.flush()
+    terminal.print_json(codec.encode_with_position(event))
+    terminal.flush_output()
 
 
 class _ReadingPace:
@@ -65,8 +65,8 @@ class _ReadingPace:
         if self._speed and not is_past and (early := self._due - monotonic()) > 0:
             await asyncio.sleep(early)
         for line in lines:
-            terminal.out(line)
-        terminal.flush()
+            terminal.print_line(line)
+        terminal.flush_output()
         reading = _SECONDS_A_LINE + _SECONDS_A_CHARACTER * len(event.text or "")
         self._due = monotonic() + (reading / self._speed if self._speed else 0.0)
 
@@ -82,10 +82,10 @@ class PlainStageLines:
         text, turn, name = (
             public_text(event, read_minds=self._reads_minds),
             event.data.get("turn"),
-            sanitise(event.agent or event.actor or "?"),
+            sanitise_text(event.agent or event.actor or "?"),
         )
         if text:
-            yield f"{turn if isinstance(turn, int) else 0:>3}  {name}  {sanitise(event.kind)}  {text}"
+            yield f"{turn if isinstance(turn, int) else 0:>3}  {name}  {sanitise_text(event.kind)}  {text}"
         if self._reads_minds and (thought := _thought_text(event)):
             yield f"{turn if isinstance(turn, int) else 0:>3}  {name}  thought  {thought}"
 
@@ -99,15 +99,15 @@ def public_text(event: Event, *, read_minds: bool) -> str:
     ):
         return ""
     if event.kind == "model.failed":
-        return sanitise(f"gave no answer ({event.data.get('error')})")
+        return sanitise_text(f"gave no answer ({event.data.get('error')})")
     if event.kind == "judge.verdict":
-        return sanitise(f"{event.text} {_verdict_text(event)}").strip()
-    return sanitise(event.text or "")
+        return sanitise_text(f"{event.text} {_verdict_text(event)}").strip()
+    return sanitise_text(event.text or "")
 
 
 def _thought_text(event: Event) -> str:
     thought = event.data.get("thought")
-    return sanitise(thought) if isinstance(thought, str) else ""
+    return sanitise_text(thought) if isinstance(thought, str) else ""
 
 
 def _verdict_text(event: Event) -> str:
@@ -131,7 +131,7 @@ class StageScreen:
         self._width, self._colour, self._reads_minds = width, colour, read_minds
         names = [manifest.name for manifest in scenario.cast]
         self._colours = {name: f"1;38;5;{_COLOURS[index % len(_COLOURS)]}" for index, name in enumerate(names)}
-        longest = max(display_width(sanitise(name)) for name in (*names, "visitor"))
+        longest = max(display_width(sanitise_text(name)) for name in (*names, "visitor"))
         self._name = 0 if width < _NARROW else min(longest, _NAME)
         self._indent = "  " if not self._name else " " * (self._name + 4)
 
@@ -156,7 +156,7 @@ class StageScreen:
                 yield from self._speaker_lines(event, text)
 
     def _speaker_lines(self, event: Event, text: str) -> Iterator[str]:
-        name = sanitise(event.agent or event.actor or "?")
+        name = sanitise_text(event.agent or event.actor or "?")
         if event.kind in ("agent.thought", "agent.reflected"):
             yield from self._named_lines(name, f"({text})", self._colours.get(name, _BOLD), _THOUGHT)
             return
@@ -176,18 +176,18 @@ class StageScreen:
 
     def _heading(self, event: Event) -> Iterator[str]:
         yield ""
-        yield from self._wrapped(sanitise(event.text or ""), "  ", _BOLD)
-        yield self._paint(f"  {sanitise(str(event.data.get('seed', '')))} · run {sanitise(event.run or '')}", _DIM)
+        yield from self._wrapped(sanitise_text(event.text or ""), "  ", _BOLD)
+        yield self._paint(f"  {sanitise_text(str(event.data.get('seed', '')))} · run {sanitise_text(event.run or '')}", _DIM)
         yield ""
 
     def _verdict(self, event: Event) -> Iterator[str]:
         """The judge, the verdict and the scores, in a frame."""
-        name, rule = sanitise(event.agent or "?"), self._width - 4
+        name, rule = sanitise_text(event.agent or "?"), self._width - 4
         yield ""
         title = f"── {name} "
         yield self._paint("  " + title + "─" * max(0, rule - display_width(title)), _VERDICT)
-        yield from self._wrapped(sanitise(event.text or ""), "  ", "")
-        if ruling := sanitise(_verdict_text(event)).strip("[]"):
+        yield from self._wrapped(sanitise_text(event.text or ""), "  ", "")
+        if ruling := sanitise_text(_verdict_text(event)).strip("[]"):
             yield ""
             yield from self._wrapped(ruling, "  ", _VERDICT)
         yield from self._score_lines(event)
@@ -196,7 +196,7 @@ class StageScreen:
     def _score_lines(self, event: Event) -> Iterator[str]:
         scores = event.data.get("scores")
         marks = (
-            {sanitise(str(name)): mark for name, mark in scores.items() if isinstance(mark, int | float)}
+            {sanitise_text(str(name)): mark for name, mark in scores.items() if isinstance(mark, int | float)}
             if isinstance(scores, dict)
             else {}
         )
@@ -207,7 +207,7 @@ class StageScreen:
     def _end(self, event: Event) -> Iterator[str]:
         data = event.data
         yield ""
-        yield from self._wrapped(sanitise(event.text or ""), "  ", _BOLD)
+        yield from self._wrapped(sanitise_text(event.text or ""), "  ", _BOLD)
         spent = f"{data.get('turns')} turns, {data.get('calls')} calls, {data.get('tokens')} tokens, ${data.get('usd') or 0:.2f}"
         yield self._paint(f"  {spent}", _DIM)
         yield ""

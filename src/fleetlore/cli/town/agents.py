@@ -1,4 +1,4 @@
-"""`lore town spawn`, `list`, and commands to agents: `interrupt`, `resume`, `close`, `kill`, `restart`."""
+"""`lore town list`: agents with state and current task."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 
 from fleetlore import clock
 from fleetlore.cli import terminal
-from fleetlore.cli.terminal import sanitise
+from fleetlore.cli.terminal import sanitise_text
 from fleetlore.cli.town import commands
 from fleetlore.cli.town import lines as town_lines
 from fleetlore.cli.town.lines import BOLD, CALL, DIM, WARN
-from fleetlore.errors import Invalid
-from fleetlore.town import commands as town_commands
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -24,72 +22,6 @@ if TYPE_CHECKING:
 HIDDEN_AFTER = timedelta(days=1)
 
 
-def spawn_agents(args: Namespace) -> int:
-    """Add agents to the town: all or none."""
-    if len(set(args.names)) < len(args.names):
-        raise Invalid("a name was given twice; each agent needs its own")
-    with commands.open_town(args, new=True) as console:
-        stored = console.store_commands(
-            lambda town: commands.merge_commands(
-                [
-                    town_commands.spawn_agent(
-                        town,
-                        name,
-                        by=console.by,
-                        roles=args.roles,
-                        harness=args.harness,
-                        parent=_find_parent(town, args.parent),
-                        mode=args.mode,
-                    )
-                    for name in args.names
-                ]
-            ),
-            why="to add agents",
-        )
-    return commands.print_results(args, stored)
-
-
-def _find_parent(town: TownState, name: str | None) -> str | None:
-    return None if name is None else town_commands.find_agent(town, name).name
-
-
-def interrupt_agents(args: Namespace) -> int:
-    """Pause agents; they keep their sessions."""
-    return _control_agents(args, "interrupt", "to interrupt agents")
-
-
-def resume_agents(args: Namespace) -> int:
-    """Resume paused agents."""
-    return _control_agents(args, "resume", "to resume agents")
-
-
-def close_agents(args: Namespace) -> int:
-    """Stop agents after their current tasks."""
-    return _control_agents(args, "drain", "to close agents")
-
-
-def kill_agents(args: Namespace) -> int:
-    """Stop agents at once."""
-    return _control_agents(args, "kill", "to kill agents")
-
-
-def restart_agents(args: Namespace) -> int:
-    """Make stopped agents available again."""
-    return _control_agents(args, "restart", "to restart agents")
-
-
-def _control_agents(args: Namespace, action: str, why: str) -> int:
-    """Check all commands before the first is stored."""
-    with commands.open_town(args) as console:
-        stored = console.store_commands(
-            lambda town: commands.merge_commands(
-                [town_commands.control_agent(town, name, action, by=console.by, reason=args.reason) for name in dict.fromkeys(args.names)]
-            ),
-            why=why,
-        )
-    return commands.print_results(args, stored)
-
-
 # --- the list
 
 
@@ -99,14 +31,14 @@ def list_agents(args: Namespace) -> int:
         town, now = console.town(), clock.now()
     shown = sort_agents(town, now, everybody=args.all)
     if args.json:
-        terminal.out_value({"town": console.name, "agents": shown})
+        terminal.print_value({"town": console.name, "agents": shown})
         return 0
     town_lines.print_lines(agent_lines(town, shown, now))
     hidden = len(town.agents) - len(shown)
     if not town.agents:
-        terminal.err("this town has no agents yet; add one with `lore town spawn NAME` and run it with `lore worker`")
+        terminal.print_error("this town has no agents yet; add one with `lore town spawn NAME` and run it with `lore worker`")
     elif hidden:
-        terminal.err(f"{hidden} more stopped more than a day ago; --all shows {'it' if hidden == 1 else 'them'}")
+        terminal.print_error(f"{hidden} more stopped more than a day ago; --all shows {'it' if hidden == 1 else 'them'}")
     return 0
 
 
@@ -129,7 +61,7 @@ def agent_lines(town: TownState, agents: list[Agent], now: datetime, *, indent: 
 def _agent_row(town: TownState, agent: Agent, now: datetime) -> list[Cell]:
     waiting = len(town.inboxes.get(agent.name, ()))
     return [
-        (sanitise(agent.name), BOLD),
+        (sanitise_text(agent.name), BOLD),
         town_lines.state_cell(town_lines.AGENT_STYLES, agent.state),
         (f"asked to {_ACTION_NAMES.get(agent.wish, agent.wish)}" if agent.wish else "", CALL),
         (town_lines.join_names(agent.roles), ""),
@@ -145,7 +77,7 @@ _ACTION_NAMES = {"drain": "close"}
 def _activity_text(town: TownState, agent: Agent) -> str:
     task = town.tasks.get(agent.task or "")
     if task is not None:
-        return f"{sanitise(task.id)}  {town_lines.in_a_line(task.title)}"
+        return f"{sanitise_text(task.id)}  {town_lines.in_a_line(task.title)}"
     if agent.queue:
         return f"next: {town_lines.join_names(agent.queue[:3])}"
     return town_lines.in_a_line(agent.reason) if agent.state not in ("idle", "working", "starting") else ""

@@ -12,12 +12,12 @@ from fleetlore import clock
 from fleetlore.cli import terminal
 from fleetlore.cli.drain_while_watching import drain_in_background
 from fleetlore.cli.goal import lines as goal_lines
-from fleetlore.cli.terminal import sanitise
+from fleetlore.cli.terminal import sanitise_text
 from fleetlore.cli.town import agents as town_agents
 from fleetlore.cli.town import commands, missions, tasks
 from fleetlore.cli.town import lines as town_lines
 from fleetlore.cli.town.lines import BOLD, CALL, DIM, WARN
-from fleetlore.views.town import sorted_inbox
+from fleetlore.views.town import sort_tasks, sorted_inbox
 from fleetlore.views.town_state import CONDUCTOR, ENDED_TASK_STATES, InboxMessage, Mission, TownState
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def _take_snapshot(console: TownConsole, town: TownState, args: Namespace) -> To
 
 def _make_printer(args: Namespace) -> Any:
     return (
-        (lambda snapshot: terminal.out_value(snapshot_fields(snapshot)))
+        (lambda snapshot: terminal.print_value(snapshot_fields(snapshot)))
         if args.json
         else (lambda snapshot: town_lines.print_lines(snapshot_lines(snapshot)))
     )
@@ -127,8 +127,8 @@ def _print_changes(args: Namespace, snapshots: Iterator[TownSnapshot]) -> None:
             shown = essence
             show(snapshot)
             if not args.json:
-                terminal.out("")
-            terminal.flush()
+                terminal.print_line("")
+            terminal.flush_output()
 
 
 # --- output
@@ -177,7 +177,7 @@ def snapshot_lines(snapshot: TownSnapshot) -> Iterator[Line]:
 def _format_headline(snapshot: TownSnapshot) -> Line:
     town = snapshot.town
     counts: Counter[str] = Counter(agent.state for agent in town.agents.values())
-    line: Line = [(sanitise(snapshot.name), BOLD), (f"  {town_lines.count_noun(len(town.agents), 'agent')}", "")]
+    line: Line = [(sanitise_text(snapshot.name), BOLD), (f"  {town_lines.count_noun(len(town.agents), 'agent')}", "")]
     for state, (_, style) in town_lines.AGENT_STYLES.items():
         if counts[state]:
             line += [(" · ", DIM), (f"{counts[state]} {state}", style)]
@@ -201,10 +201,10 @@ def _attention_lines(snapshot: TownSnapshot) -> Iterator[Line]:
     for mission in _missions_asking_help(town):
         assert mission.help is not None
         words = town_lines.in_a_line(mission.help.reason, 300)
-        yield [(f"▲ {sanitise(mission.id)} asks for help ({town_lines.format_age(mission.help.at, now)}): {words}", CALL)]
+        yield [(f"▲ {sanitise_text(mission.id)} asks for help ({town_lines.format_age(mission.help.at, now)}): {words}", CALL)]
     for mission, item in _stuck_items(town):
         if mission.help is None:
-            yield [(f"▲ {sanitise(item.id)} of {sanitise(mission.id)} is stuck: {town_lines.in_a_line(item.reason, 300)}", CALL)]
+            yield [(f"▲ {sanitise_text(item.id)} of {sanitise_text(mission.id)} is stuck: {town_lines.in_a_line(item.reason, 300)}", CALL)]
     asking = {mission.id for mission in _missions_asking_help(town)}
     waiting = [message for message in sorted_inbox(town, CONDUCTOR) if message.sender != DISPATCHER or message.mission not in asking]
     for message in waiting[:MESSAGES_SHOWN]:
@@ -216,7 +216,7 @@ def _attention_lines(snapshot: TownSnapshot) -> Iterator[Line]:
 
 def _message_text(message: InboxMessage) -> str:
     verb = "asks" if message.type == "query" else "messaged"
-    return f"{sanitise(message.sender)} {verb} you: {town_lines.in_a_line(message.body, 200)}"
+    return f"{sanitise_text(message.sender)} {verb} you: {town_lines.in_a_line(message.body, 200)}"
 
 
 def _tasks_title(town: TownState) -> str:
@@ -230,7 +230,7 @@ def _task_lines(snapshot: TownSnapshot) -> Iterator[Line]:
     pending = [task for task in snapshot.town.tasks.values() if task.state not in ENDED_TASK_STATES]
     if snapshot.town.tasks and not pending:
         yield [("  no open tasks", DIM)]
-    yield from tasks.task_lines(tasks.sort_tasks(pending)[:TASKS_SHOWN], snapshot.now, indent=2)
+    yield from tasks.task_lines(sort_tasks(pending)[:TASKS_SHOWN], snapshot.now, indent=2)
     if len(pending) > TASKS_SHOWN:
         yield [(f"  {len(pending) - TASKS_SHOWN:,} more: lore town task", DIM)]
 

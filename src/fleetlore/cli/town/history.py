@@ -34,12 +34,12 @@ def show_history(args: Namespace) -> int:
         newest = list(console.log.read(scope, kinds=SHOWN_KINDS, newest_first=True, limit=args.last)) if args.last else []
         for event in reversed(newest):
             write(event)
-        terminal.flush()
+        terminal.flush_output()
         if args.follow:
             with suppress(KeyboardInterrupt), drain_in_background():  # Ctrl-C is the usual way to end it
                 _follow_history(console, scope, write, max(newest[0].position or "" if newest else "", head or "") or None)
         elif not newest and args.last:
-            terminal.err("the town has no events yet")
+            terminal.print_error("the town has no events yet")
     return 0
 
 
@@ -47,7 +47,7 @@ def _follow_history(console: TownConsole, scope: str, write: Callable[[Event], N
     for event in console.log.follow(scope, after=after):
         if matches_kind(event.kind, (*SHOWN_KINDS, "log.gap")):
             write(event)
-            terminal.flush()
+            terminal.flush_output()
 
 
 def _resolve_scope(console: TownConsole, args: Namespace) -> str:

@@ -10,9 +10,9 @@ import msgspec
 
 from fleetlore import settings as config
 from fleetlore.cli import open_log, terminal
-from fleetlore.cli.town import commands
 from fleetlore.errors import ConfigError, Invalid
 from fleetlore.events.names import is_name
+from fleetlore.operations.context import check_complete_log
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -38,8 +38,8 @@ def init_town(args: Namespace) -> int:
         _write_file(path, "".join(f"{key} = {_quote_toml(value)}\n" for key, value in missing.items()) + (text or ""))
     settings = _create_log(args, path, text)
     if args.json:
-        shown = {"town": settings.town.value, "log": config.masked(settings.log.value), "file": path, "written": sorted(missing)}
-        terminal.out_value(shown)
+        shown = {"town": settings.town.value, "log": config.mask_url(settings.log.value), "file": path, "written": sorted(missing)}
+        terminal.print_value(shown)
         return 0
     _print_summary(settings, path, missing)
     return 0
@@ -57,9 +57,9 @@ def _choose_name(args: Namespace, existing: Mapping[str, object]) -> str:
 def _choose_log(args: Namespace, path: str) -> dict[str, str]:
     """The log URL to write: from `--log`, or the default log if nothing else is configured."""
     if args.log is None:
-        return {"log": config.DEFAULT_LOG} if config.load().log.source == config.DEFAULT else {}
+        return {"log": config.DEFAULT_LOG} if config.load_settings().log.source == config.DEFAULT else {}
     address: str = args.log
-    if config.masked(address) != address:
+    if config.mask_url(address) != address:
         raise Invalid(f"the log URL contains a password, which must not be stored in {path}; omit --log and set FLEETLORE_LOG")
     if address.startswith("memory:"):
         raise Invalid("a town needs a stored log, not memory:; use a file (sqlite:town.db) or a server")
@@ -117,7 +117,7 @@ def _create_log(args: Namespace, path: str, before: str | None) -> config.Settin
     try:
         settings = open_log.settings_of(args)
         with open_log.open_log(args, settings=settings) as log:
-            commands.check_log_keeps_all(log, settings)
+            check_complete_log(log, settings, "a town needs")
     except BaseException:
         if before is None:
             os.unlink(path)
@@ -128,12 +128,12 @@ def _create_log(args: Namespace, path: str, before: str | None) -> config.Settin
 
 
 def _print_summary(settings: config.Settings, path: str, missing: Mapping[str, str]) -> None:
-    shown = terminal.sanitise(f"The town {settings.town.value}, on {config.masked(settings.log.value)}")
+    shown = terminal.sanitise_text(f"The town {settings.town.value}, on {config.mask_url(settings.log.value)}")
     wrote = f"written to {path}" if missing else f"{path} already had these settings"
-    terminal.out(f"{shown}; {terminal.sanitise(wrote)}.")
+    terminal.print_line(f"{shown}; {terminal.sanitise_text(wrote)}.")
     for what, setting in (("town", settings.town), ("log", settings.log)):
         if setting.source not in (path, config.DEFAULT):
-            terminal.err(f"the {what} comes from {setting.source}, which overrides that file")
-    terminal.out("\nNext:")
+            terminal.print_error(f"the {what} comes from {setting.source}, which overrides that file")
+    terminal.print_line("\nNext:")
     for command, what in _NEXT:
-        terminal.out(f"  {command}\n      {what}")
+        terminal.print_line(f"  {command}\n      {what}")

@@ -10,8 +10,8 @@ from fleetlore.cli import terminal
 from fleetlore.cli.event_lines import display_width, pad_columns, truncate_columns
 from fleetlore.cli.goal import lines as goal_lines
 from fleetlore.cli.goal.lines import BAD, BOLD, COMMAND, DIM, GOOD, WARN, Line, in_a_line
-from fleetlore.cli.status_table import ago
-from fleetlore.cli.terminal import sanitise
+from fleetlore.cli.status_table import format_ago
+from fleetlore.cli.terminal import sanitise_text
 from fleetlore.views.town_missions import is_review_required
 
 if TYPE_CHECKING:
@@ -86,12 +86,12 @@ def item_state(mission: Mission, item: MissionItem) -> str:
 
 def format_age(at: datetime | None, now: datetime) -> str:
     """How long ago a time was."""
-    return "–" if at is None else ago(now - at)
+    return "–" if at is None else format_ago(now - at)
 
 
 def join_names(words: Iterable[str]) -> str:
     """Sanitised names in one cell."""
-    return sanitise(", ".join(words))
+    return sanitise_text(", ".join(words))
 
 
 def count_noun(number: int, what: str) -> str:
@@ -115,7 +115,7 @@ def align_rows(rows: Sequence[Sequence[Cell]], *, indent: int = 0, spare: Sequen
     if is_cut:
         widths = {column: min(width, MAX_CELL_WIDTH) for column, width in widths.items()}
         for column in spare:
-            if indent + sum(width + 2 for width in widths.values()) + MIN_LAST_WIDTH > terminal.width(sys.stdout):
+            if indent + sum(width + 2 for width in widths.values()) + MIN_LAST_WIDTH > terminal.terminal_width(sys.stdout):
                 widths.pop(column, None)
     for row in rows:
         fixed = ((f"{pad_columns(truncate_columns(row[column][0], width), width)}  ", row[column][1]) for column, width in widths.items())
@@ -143,7 +143,7 @@ def text_lines(text: str, most: int, *, indent: int = 2) -> Iterator[Line]:
     """The first lines of an untrusted text."""
     lines = text.strip().splitlines()
     for line in lines[:most]:
-        yield [(" " * indent, ""), (sanitise(line), "")]
+        yield [(" " * indent, ""), (sanitise_text(line), "")]
     if len(lines) > most:
         yield [(" " * indent, ""), (f"… {len(lines) - most} more lines; --json shows all", DIM)]
 
@@ -163,7 +163,7 @@ def print_lines(lines: Iterable[Line]) -> None:
         show_lines(shown)
         return
     for text in goal_lines.without_colours(shown):
-        terminal.out(text)
+        terminal.print_line(text)
 
 
 __all__ = ["BAD", "BOLD", "CALL", "CALM", "DIM", "GOOD", "WARN", "Cell", "Line", "in_a_line"]

@@ -1,4 +1,4 @@
-"""`lore town mission`: start, show, pause, resume, stop, review and archive missions."""
+"""`lore town mission`: plans, the list of missions, and one mission in detail."""
 
 from __future__ import annotations
 
@@ -10,25 +10,21 @@ from typing import TYPE_CHECKING, Any
 from fleetlore import clock
 from fleetlore.cli import output, terminal
 from fleetlore.cli.goal import lines as goal_lines
-from fleetlore.cli.terminal import sanitise
+from fleetlore.cli.terminal import sanitise_text
 from fleetlore.cli.town import commands
 from fleetlore.cli.town import lines as town_lines
 from fleetlore.cli.town.lines import BOLD, CALL, DIM, WARN
 from fleetlore.errors import Invalid
-from fleetlore.town import commands as town_commands
 from fleetlore.town import mission_commands
-from fleetlore.views.town_state import ENDED_TASK_STATES
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator
 
-    from fleetlore.cli.town.commands import TownConsole
     from fleetlore.cli.town.lines import Cell, Line
-    from fleetlore.town.commands import TownCommand
+    from fleetlore.operations.town import MissionStarted
     from fleetlore.town.plans.model import MissionPlan
-    from fleetlore.town.store_commands import StoredCommand
-    from fleetlore.views.town_state import Mission, MissionItem, MissionState, TownState
+    from fleetlore.views.town_state import Mission, MissionItem, TownState
 
 STEER = "to control missions"
 NOTES_SHOWN = 8
@@ -38,14 +34,13 @@ BAR = 12
 # --- plans
 
 
-def start_mission(args: Namespace) -> int:
-    """Start a mission from a plan file."""
-    plan = _load_plan(args)
-    with commands.open_town(args, new=True) as console:
-        done = console.store_commands(lambda town: mission_commands.start_mission(town, plan, by=console.by), why="to start a mission")
-    for left_out in plan.left_out:
-        terminal.err(left_out)
-    return commands.print_results(args, done)
+def print_started(response: MissionStarted, args: Namespace) -> None:
+    """Print what started, and what was left out."""
+    from fleetlore.cli.operations import print_answer
+
+    for left_out in response.left_out:
+        terminal.print_error(left_out)
+    print_answer(response)
 
 
 def show_plan(args: Namespace) -> int:
@@ -54,12 +49,12 @@ def show_plan(args: Namespace) -> int:
 
     parsed = _load_plan(args)
     for left_out in parsed.left_out:
-        terminal.err(left_out)
+        terminal.print_error(left_out)
     if args.json:
-        terminal.out_value(parsed)
+        terminal.print_value(parsed)
     else:
         write = output.write_to_terminal if terminal.is_terminal(sys.stdout) else output.write_to_pipe
-        write(load.write(parsed).rstrip("\n") + "\n")
+        write(load.write_plan(parsed).rstrip("\n") + "\n")
     return 0
 
 
@@ -68,87 +63,7 @@ def _load_plan(args: Namespace) -> MissionPlan:
 
     if args.file.endswith(".toml") and (args.title or args.done):
         raise Invalid("--title and --done are for issues; a TOML plan contains its title")
-    return plans_load.load(args.file, title=args.title, done=args.done)
-
-
-# --- commands
-
-
-def pause_mission(args: Namespace) -> int:
-    """Pause a mission."""
-    return _change_state(args, "blocked")
-
-
-def resume_mission(args: Namespace) -> int:
-    """Resume a mission."""
-    return _change_state(args, "running")
-
-
-def stop_mission(args: Namespace) -> int:
-    """Stop a mission; with `--force` also cancel its open tasks."""
-    with commands.open_town(args) as console:
-        key = console.ask_key(STEER)
-        reason = args.reason or f"stopped by {console.by}"
-        done = console.store_commands_with(
-            key, lambda town: [mission_commands.change_mission_state(town, args.id, "failed", by=console.by, reason=reason)]
-        )
-        if args.force:
-            mission = mission_commands.find_mission(console.town(key), args.id)
-            done += _cancel_tasks(console, key, mission, reason)
-    return commands.print_results(args, done)
-
-
-def _cancel_tasks(console: TownConsole, key: Any, mission: Mission, reason: str) -> Iterator[StoredCommand]:
-    """Cancel the open tasks of a mission; tasks that end meanwhile are skipped."""
-    for task in [task for task in console.town(key).tasks.values() if task.mission == mission.id and task.state not in ENDED_TASK_STATES]:
-
-        def make_commands(town: TownState, id: str = task.id) -> Sequence[TownCommand]:
-            return [] if town.tasks[id].state in ENDED_TASK_STATES else [town_commands.cancel_task(town, id, by=console.by, reason=reason)]
-
-        yield from console.store_commands_with(key, make_commands)
-
-
-def _change_state(args: Namespace, to: MissionState) -> int:
-    return _run_command(args, lambda town, by: mission_commands.change_mission_state(town, args.id, to, by=by, reason=args.reason))
-
-
-def add_note(args: Namespace) -> int:
-    """Add a note to a mission; needs no signature."""
-    return _run_command(args, lambda town, by: mission_commands.add_mission_note(town, args.id, " ".join(args.text), by=by), why="")
-
-
-def approve_item(args: Namespace) -> int:
-    """Approve an item's work."""
-    return _review_item(args, is_approved=True)
-
-
-def reject_item(args: Namespace) -> int:
-    """Reject an item's work."""
-    return _review_item(args, is_approved=False)
-
-
-def _review_item(args: Namespace, *, is_approved: bool) -> int:
-    return _run_command(
-        args,
-        lambda town, by: mission_commands.review_item(town, args.id, args.item, by=by, is_approved=is_approved, reason=args.reason),
-        why="to review work",
-    )
-
-
-def resolve_help_request(args: Namespace) -> int:
-    """Resolve a help request."""
-    return _run_command(args, lambda town, by: mission_commands.resolve_help_request(town, args.id, by=by, reason=args.reason))
-
-
-def archive_mission(args: Namespace) -> int:
-    """Archive a mission."""
-    return _run_command(args, lambda town, by: mission_commands.archive_mission(town, args.id, by=by))
-
-
-def _run_command(args: Namespace, make_command: Callable[[TownState, str], TownCommand], *, why: str = STEER) -> int:
-    with commands.open_town(args) as console:
-        done = console.store_commands(lambda town: [make_command(town, console.by)], why=why)
-    return commands.print_results(args, done)
+    return plans_load.load_plan(args.file, title=args.title, done=args.done)
 
 
 # --- the list
@@ -160,14 +75,14 @@ def list_missions(args: Namespace) -> int:
         town, now = console.town(), clock.now()
     shown = sort_missions(town, archived=args.all)
     if args.json:
-        terminal.out_value({"town": console.name, "missions": [mission_summary(mission) for mission in shown]})
+        terminal.print_value({"town": console.name, "missions": [mission_summary(mission) for mission in shown]})
         return 0
     town_lines.print_lines(mission_lines(shown, now))
     hidden = len(town.missions) - len(shown)
     if not town.missions:
-        terminal.err("there are no missions yet; start one with `lore town mission start PLAN`")
+        terminal.print_error("there are no missions yet; start one with `lore town mission start PLAN`")
     elif hidden:
-        terminal.err(f"{hidden} more {'is' if hidden == 1 else 'are'} archived; --all shows {'it' if hidden == 1 else 'them'}")
+        terminal.print_error(f"{hidden} more {'is' if hidden == 1 else 'are'} archived; --all shows {'it' if hidden == 1 else 'them'}")
     return 0
 
 
@@ -198,7 +113,7 @@ def _mission_row(mission: Mission, now: datetime) -> list[Cell]:
     done = sum(item.state == "done" for item in mission.items.values())
     state = ("▲ asks for help", CALL) if mission.help is not None else town_lines.state_cell(town_lines.MISSION_STYLES, mission.state)
     return [
-        (sanitise(mission.id), BOLD),
+        (sanitise_text(mission.id), BOLD),
         state,
         (_progress_bar(done, len(mission.items)) if mission.items else "", ""),
         (f"{done}/{len(mission.items)} done" if mission.items else "no items", ""),
@@ -228,7 +143,7 @@ def show_mission(args: Namespace) -> int:
         town, now = console.town(), clock.now()
     mission = mission_commands.find_mission(town, args.id)
     if args.json:
-        terminal.out_value(_mission_fields(mission))
+        terminal.print_value(_mission_fields(mission))
         return 0
     town_lines.print_lines(_detail_lines(town, mission, now))
     return 0
@@ -243,7 +158,7 @@ def _mission_fields(mission: Mission) -> dict[str, Any]:
 def _detail_lines(town: TownState, mission: Mission, now: datetime) -> Iterator[Line]:
     state, style = town_lines.state_cell(town_lines.MISSION_STYLES, mission.state)
     reason = f": {town_lines.in_a_line(mission.reason)}" if mission.reason else ""
-    yield [(state, style), (f"  {sanitise(mission.id)}", BOLD), (f"  {town_lines.in_a_line(mission.title)}", ""), (reason, WARN)]
+    yield [(state, style), (f"  {sanitise_text(mission.id)}", BOLD), (f"  {town_lines.in_a_line(mission.title)}", ""), (reason, WARN)]
     yield [(_policy_text(mission, now), DIM)]
     if mission.help is not None:
         yield [(f"▲ asks for help ({town_lines.format_age(mission.help.at, now)}): {town_lines.in_a_line(mission.help.reason, 400)}", CALL)]
@@ -278,9 +193,9 @@ def _item_row(town: TownState, mission: Mission, item: MissionItem) -> list[Cell
     whose = task.agent if task is not None and task.state in ("assigned", "running") else (item.authors[-1] if item.authors else "")
     return [
         town_lines.state_cell(town_lines.ITEM_STYLES, town_lines.item_state(mission, item)),
-        (sanitise(item.id), BOLD),
+        (sanitise_text(item.id), BOLD),
         (item.type if item.type != "implement" else "", DIM),
-        (sanitise(whose or ""), ""),
+        (sanitise_text(whose or ""), ""),
         (f"rejected {town_lines.count_times(item.round)}" if item.round else "", WARN),
         (f"after {town_lines.join_names(item.missing)}" if item.missing else "", DIM),
         (_item_reason(item), CALL if item.is_stuck else ""),
@@ -295,8 +210,8 @@ def _item_reason(item: MissionItem) -> str:
 
 def _watch_row(watch: Any) -> list[Cell]:
     return [
-        (sanitise(watch.target), BOLD),
-        (sanitise(watch.type), ""),
+        (sanitise_text(watch.target), BOLD),
+        (sanitise_text(watch.type), ""),
         (watch.state, DIM),
         (f"{watch.triggered} ×" if watch.triggered else "", ""),
     ]
@@ -306,15 +221,15 @@ def _note_lines(mission: Mission, now: datetime) -> Iterator[Line]:
     for each in mission.notes[-NOTES_SHOWN:]:
         yield [
             (f"  {town_lines.format_age(each.at, now)}  ", DIM),
-            (sanitise(each.by), BOLD),
+            (sanitise_text(each.by), BOLD),
             (f"  {goal_lines.in_a_line(each.text, 400)}", ""),
         ]
 
 
 def _next_step(town: TownState, mission: Mission) -> str:
-    id = sanitise(mission.id)
+    id = sanitise_text(mission.id)
     if mission.state == "running" and (task := _stuck_task(town, mission)) is not None:
-        return f"lore town task retry {sanitise(task)}"
+        return f"lore town task retry {sanitise_text(task)}"
     if mission.help is not None:
         return f"lore town mission note {id} TEXT · lore town mission helped {id}"
     match mission.state:

@@ -53,7 +53,7 @@ def _run_job(job: BackgroundJob, stop: Event) -> None:
     try:
         job(stop)
     except FleetloreError as error:
-        terminal.err(f"lore: {error}")
+        terminal.print_error(f"lore: {error}")
 
 
 def _make_notify_job(settings: Settings, context: AppContext, url: str) -> BackgroundJob:
@@ -71,8 +71,8 @@ def _make_notify_job(settings: Settings, context: AppContext, url: str) -> Backg
         rules_of(settings),
         naming=naming,
         url=url,
-        costs=context.view_cache.costs,
-        on_trouble=lambda trouble: terminal.err(f"lore: {trouble}"),
+        outcome_rules=context.view_cache.rules,
+        on_trouble=lambda trouble: terminal.print_error(f"lore: {trouble}"),
     )
     return notifier.run
 
@@ -83,7 +83,8 @@ def _make_ship_job(settings: Settings) -> BackgroundJob:
 
     to = settings.ship_to.value or ""
     source = connect(settings.log.value, town=settings.town.value)
-    target = connect(to, town=town_of_url(to) or settings.town.value, redactor=open_log.redactor_of(settings))
+    town, redactor = town_of_url(to) or settings.town.value, open_log.redactor_of(settings)
+    target = connect(to, town=town, redactor=redactor, keeps_whole_texts=settings.whole_texts.value)
     shipper = Shipper(source.blocking, target.blocking, full=settings.ship_full.value)
     lost = False
 
@@ -91,7 +92,7 @@ def _make_ship_job(settings: Settings) -> BackgroundJob:
         """Print an outage once, when it starts."""
         nonlocal lost
         if status.state == "lost" and not lost:
-            terminal.err(f"lore: {terminal.sanitise(format_outage(status))}")
+            terminal.print_error(f"lore: {terminal.sanitise_text(format_outage(status))}")
         lost = status.state in ("lost", "trying")
 
     def ship(stop: Event) -> None:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from fleetlore.server.open_context import OpenedContext
     from fleetlore.settings import Settings
 
-SUMMARY = "serve the control room and the API of this log"
-
 HOST, PORT = "127.0.0.1", 7077
 """The same as in `server/serve.py`, which is not imported here to keep `--help` fast."""
 
@@ -44,7 +42,7 @@ def configure(parser: ArgumentParser) -> None:
         "--allow-host", metavar="NAME", action="append", default=[], help="a host name that browsers use for this machine; may be repeated"
     )
     graph_settings.add_options(parser)
-    arguments.teach(parser, _EXAMPLES, _NOTES)
+    arguments.add_examples(parser, _EXAMPLES, _NOTES)
 
 
 def add_place(parser: ArgumentParser) -> None:
@@ -58,7 +56,7 @@ def run(args: Namespace) -> int:
     """Serve until a signal."""
     from fleetlore.cli.up.background import run_background_jobs
     from fleetlore.server.open_context import open_context
-    from fleetlore.server.serve import bind_socket, browser_url, serve
+    from fleetlore.server.serve import bind_socket, browser_url, serve_app
 
     settings = open_log.settings_of(args)
     graph_settings.parse_model_options(args.mind)
@@ -72,7 +70,7 @@ def run(args: Namespace) -> int:
         url = browser_url(opened, args.host)
         stack.enter_context(drain_in_background())
         stack.enter_context(run_background_jobs(settings, opened_context.context, url))
-        serve(opened_context.context, opened, allow_hosts=args.allow_host, on_ready=lambda: announce_server(args, opened_context, url))
+        serve_app(opened_context.context, opened, allow_hosts=args.allow_host, on_ready=lambda: announce_server(args, opened_context, url))
     return 0
 
 
@@ -91,14 +89,14 @@ def announce_server(args: Namespace, opened_context: OpenedContext, url: str) ->
     from fleetlore.server import pages
 
     where = f"; the write token is in {opened_context.token_file}" if opened_context.token_file else ""
-    say = terminal.err if getattr(args, "json", False) else terminal.out
+    say = terminal.print_error if getattr(args, "json", False) else terminal.print_line
     say(f"The control room is at {url}{where}")
     if not pages.are_built():
         say("The pages are not built, so only the API is served; build them with `make web` in the checkout (needs Node 20).")
     if opened_context.is_sealed:
         say(_about_steering(opened_context, url))
     say("Ctrl-C ends it.")
-    terminal.flush()
+    terminal.flush_output()
     if args.open:
         from threading import Thread
 
@@ -124,4 +122,4 @@ def open_browser(url: str, token: str) -> None:
     import webbrowser
 
     if not webbrowser.open(f"{url}#token={token}"):
-        terminal.err(f"lore: no browser could be opened; open {url} yourself (add #token=… for write access)")
+        terminal.print_error(f"lore: no browser could be opened; open {url} yourself (add #token=… for write access)")

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING
 
 from fleetlore.cli import arguments, terminal
 from fleetlore.cli.main import UsageError
-from fleetlore.cli.terminal import sanitise
+from fleetlore.cli.terminal import sanitise_text
 from fleetlore.programs import registry
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-
-SUMMARY = "run agents of the town on this machine; they take tasks and work on them"
 
 MAX_AGENTS = 64
 _EXAMPLES = (
@@ -63,7 +61,7 @@ def configure(parser: ArgumentParser) -> None:
         help="seconds without a heartbeat until its tasks are released (12)",
     )
     arguments.add_json(parser, "print progress as JSON, one object per line")
-    arguments.teach(parser, _EXAMPLES, _NOTES)
+    arguments.add_examples(parser, _EXAMPLES, _NOTES)
 
 
 def run(args: Namespace) -> int:
@@ -94,7 +92,7 @@ class WorkerReporter:
         if self._json:
             import msgspec
 
-            terminal.out(terminal.escape_json(msgspec.json.encode({"at": now, "who": who, "what": what}).decode()))
+            terminal.print_line(terminal.escape_json(msgspec.json.encode({"at": now, "who": who, "what": what}).decode()))
         else:
-            terminal.out(f"{now.astimezone():%H:%M:%S}  {sanitise(who):<16}  {sanitise(what)}")
-        terminal.flush()
+            terminal.print_line(f"{now.astimezone():%H:%M:%S}  {sanitise_text(who):<16}  {sanitise_text(what)}")
+        terminal.flush_output()

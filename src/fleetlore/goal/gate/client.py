@@ -275,7 +275,7 @@ class GateMcpServer:
             raw = raw[os.write(self._output, raw) :]
 
 
-def serve(environ: Mapping[str, str], *, input: int = 0, output: int = 1) -> int:
+def serve_gate(environ: Mapping[str, str], *, input: int = 0, output: int = 1) -> int:
     """Serve until the agent's program closes our input or exits. Returns the exit code."""
     server, lines = GateMcpServer(environ, output), GateLineBuffer()
     try:
@@ -296,4 +296,4 @@ def serve(environ: Mapping[str, str], *, input: int = 0, output: int = 1) -> int
 
 
 if __name__ == "__main__":
-    sys.exit(serve(os.environ))
+    sys.exit(serve_gate(os.environ))

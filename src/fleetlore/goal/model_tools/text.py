@@ -67,9 +67,9 @@ def replace_once(path: str, content: bytes, old: str, new: str) -> bytes:
     position = content.find(old_bytes)
     if position < 0:
         hint = "; its lines end with \\r\\n" if b"\r\n" in content and "\n" in old and "\r\n" not in old else ""
-        raise ToolError(f"{path}: `old` is not in it; read the file, and give it exactly as it stands there{hint}")
+        raise ToolError(f"{path}: `old` is not in the file; read the file and copy the text exactly{hint}")
     if content.find(old_bytes, position + 1) >= 0:
-        raise ToolError(f"{path}: `old` is in it more than once; give more of what stands around it")
+        raise ToolError(f"{path}: `old` occurs more than once; include more context")
     if old_bytes == new_bytes:
         raise ToolError(f"{path}: `old` and `new` are the same; nothing was changed")
     return content[:position] + new_bytes + content[position + len(old_bytes) :]

@@ -62,37 +62,37 @@ TOOLS: Mapping[str, WorkspaceTool] = {
     for tool in (
         WorkspaceTool(
             name="read",
-            purpose="a file as text; `from` (a line, counted from one) and `lines` for a part of a long one",
+            purpose="read a file as text; `from` (first line, starting at 1) and `lines` read a part of it",
             properties={"path": _PATH, "from": _COUNT, "lines": _COUNT},
             required=("path",),
         ),
         WorkspaceTool(
             name="write",
-            purpose="write a file, whole; folders that are missing are made",
+            purpose="write a whole file; missing folders are created",
             properties={"path": _PATH, "content": {"type": "string"}},
             required=("path", "content"),
             has_effect=True,
         ),
         WorkspaceTool(
             name="edit",
-            purpose="put `new` in the place of `old`, which must be in the file exactly once: give enough of what stands around it",
+            purpose="replace `old` by `new`; `old` must occur exactly once in the file, so include enough context",
             properties={"path": _PATH, "old": {"type": "string", "minLength": 1}, "new": {"type": "string"}},
             required=("path", "old", "new"),
             has_effect=True,
         ),
         WorkspaceTool(
             name="list",
-            purpose=f"what is in a folder; `depth` up to {_MAX_DEPTH} for what is in the folders in it",
+            purpose=f"list a folder; `depth` up to {_MAX_DEPTH} includes subfolders",
             properties={"path": _PATH, "depth": {**_COUNT, "maximum": _MAX_DEPTH}},
         ),
         WorkspaceTool(
             name="search",
-            purpose="lines of files that hold `text`, or that the regular expression `regex` fits; `glob` chooses files, as in *.py",
+            purpose="find lines that contain `text` or match the regular expression `regex`; `glob` selects files, as in *.py",
             properties={"text": _PATH, "regex": _PATH, "path": _PATH, "glob": _PATH},
         ),
         WorkspaceTool(
             name="shell",
-            purpose="run a command with sh in the workspace; it has `seconds` (120 if not said), and nothing that it starts outlives it",
+            purpose="run a command with sh in the workspace; the timeout is `seconds` (default 120), and all its processes end with it",
             properties={"command": _PATH, "seconds": {**_COUNT, "maximum": 3600}},
             required=("command",),
             has_effect=True,

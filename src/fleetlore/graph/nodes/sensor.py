@@ -60,13 +60,13 @@ class SensorNode(Node):
         lines = []
         if (returned := session.flags.get("returned")) is not None:
             lines.append(
-                f"The user is back after {_describe_absence(returned.get('away_ms'))} away. Say so briefly, and what is on the screen."
+                f"The user is back after {_describe_absence(returned.get('away_ms'))}. Mention it briefly, and what is on the screen."
             )
         if (mismatch := session.flags.get("mismatch")) is not None:
             differences = (
                 f"missing {_describe_controls(mismatch.get('missing'))}; unexpected {_describe_controls(mismatch.get('unexpected'))}"
             )
-            lines.append(f"The browser does not show what it should: {differences}. See whether controls must be given again.")
+            lines.append(f"The browser shows something else than expected: {differences}. Check whether controls must be sent again.")
         return "## Noticed\n" + "\n".join(text_safety.quote_record(line, 800) for line in lines) if lines else ""
 
 

@@ -23,9 +23,9 @@ TASK = """\
 You think for an agent that shares a screen with its user. What is to be seen or pressed you put there with your tools, never in words
 alone; what must be looked up you look up with them. Buttons stay until you replace them. Then say in a few plain notes what the user
 should be told. Your notes are put into words by another; code and tables do not belong into them."""
-CODE_ADVICE = "That was code in words, where a tool was due. Call the tool that does it, or say it without code."
-TALK_ADVICE = "The user asked for something to be done, and nothing was done. Call the tools that do it; if none can, say so."
-INVALID_ANSWER_ADVICE = "Your last answer could not be used. Answer again, and mind this:"
+CODE_ADVICE = "Your answer contained code instead of a tool call. Call the tool, or answer without code."
+TALK_ADVICE = "The user asked for an action, and you called no tool. Call the tools for it; if there is none, say so."
+INVALID_ANSWER_ADVICE = "Your last answer was invalid. Answer again and fix this:"
 _CODE_PATTERN = re.compile(r"```|~~~|^\s*(?:SELECT\b.+\bFROM\b|def \w+\(|import \w+$)", re.IGNORECASE | re.MULTILINE)
 MAX_SAMPLE_LENGTH = 300
 

@@ -16,7 +16,7 @@ from fleetlore.errors import QueryFailed
 from fleetlore.graph.tools.database import Database, DatabaseKind, QueryLimits, Table
 from fleetlore.graph.tools.sql_names import SqlDialect
 
-__all__ = ["Database", "QueryLimits", "Table", "outline", "query"]
+__all__ = ["Database", "QueryLimits", "Table", "read_outline", "run_query"]
 
 _ReadTable: TypeAlias = Callable[[Database, str, QueryLimits], Awaitable[Table]]
 
@@ -33,7 +33,7 @@ _OUTLINE_QUERIES: dict[DatabaseKind, str] = {
 }
 
 
-async def query(database: Database, sql: str, *, limits: QueryLimits | None = None) -> Table:
+async def run_query(database: Database, sql: str, *, limits: QueryLimits | None = None) -> Table:
     """Run a query. Raises `QueryRefused` if it may do more than read, `QueryFailed` if the database cannot answer."""
     with _require_sql_extra():
         from fleetlore.graph.tools.sql_check import check_query
@@ -43,9 +43,9 @@ async def query(database: Database, sql: str, *, limits: QueryLimits | None = No
         return await _load_reader(database.kind)(database, checked, limits or QueryLimits())
 
 
-async def outline(database: Database, *, limits: QueryLimits | None = None) -> Table:
+async def read_outline(database: Database, *, limits: QueryLimits | None = None) -> Table:
     """The tables and columns of a database, one row per column."""
-    return await query(database, _OUTLINE_QUERIES[database.kind], limits=limits)
+    return await run_query(database, _OUTLINE_QUERIES[database.kind], limits=limits)
 
 
 def _load_reader(kind: DatabaseKind) -> _ReadTable:

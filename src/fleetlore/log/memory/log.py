@@ -42,6 +42,7 @@ class MemoryLog:
         self._rows: dict[int, _Row] = {}
         self._members: dict[str, list[int]] = {TOWN: []}
         self._ids: dict[str, int] = {}
+        self._blobs: dict[str, bytes] = {}
         self._forgotten: set[bytes] = set()
         self._last_sequence = 0
         self._trimmed = 0
@@ -69,6 +70,8 @@ class MemoryLog:
         self._last_sequence += 1
         self._rows[self._last_sequence] = _Row(record.at, record.kind, StoredRecord(to_position(self._last_sequence), record.raw))
         self._ids[record.id] = self._last_sequence
+        if record.blobs:
+            self._blobs[record.id] = record.blobs
         for scope in (TOWN, *record.scopes):
             self._members.setdefault(scope, []).append(self._last_sequence)
         return self._last_sequence
@@ -106,6 +109,12 @@ class MemoryLog:
             self._check_open()
             return [self._rows[sequence].stored for sequence in sorted({self._ids[id] for id in ids if id in self._ids})]
 
+    def get_blobs(self, id: str) -> bytes | None:
+        """Return the whole texts of a record."""
+        with self.changed:
+            self._check_open()
+            return self._blobs.get(id)
+
     def head(self, scope: str) -> Position | None:
         """Return the newest position in a scope."""
         with self.changed:
@@ -138,6 +147,7 @@ class MemoryLog:
         for sequence in sequences:
             del self._rows[sequence]
         self._ids = {id: sequence for id, sequence in self._ids.items() if sequence not in dropped}
+        self._blobs = {id: packed for id, packed in self._blobs.items() if id in self._ids}
         for scope, members in self._members.items():
             self._members[scope] = [sequence for sequence in members if sequence not in dropped]
 
@@ -153,7 +163,7 @@ class MemoryLog:
                 first=to_position(town[0]) if town else None,
                 head=self.head(TOWN),
                 trimmed_before=to_position(self._trimmed + 1) if self._trimmed else None,
-                bytes=sum(len(row.stored.raw) for row in self._rows.values()),
+                bytes=sum(len(row.stored.raw) for row in self._rows.values()) + sum(map(len, self._blobs.values())),
                 dedup="as long as the event is kept",
                 durability="none: gone when the handle is closed",
             )

@@ -34,7 +34,7 @@ from fleetlore.log.nats.errors import (
     unreachable_error,
 )
 from fleetlore.log.nats.loop import LoopThread, cancel_tasks
-from fleetlore.settings import masked
+from fleetlore.settings import mask_url
 
 # --- Parsing the address of a NATS server.
 
@@ -169,7 +169,7 @@ class NatsClient(LoopThread):
 
     def __init__(self, address: str, *, timeout: float = 10.0, creds: str | None = None) -> None:
         self._address, self._creds = parse_address(address), creds
-        super().__init__(masked(",".join(self._address.servers)))
+        super().__init__(mask_url(",".join(self._address.servers)))
         self.timeout = timeout
         self.generation = 0
         """How often the connection was lost; server state that belongs to a connection is lost with it."""
@@ -207,7 +207,7 @@ class NatsClient(LoopThread):
     @property
     def version(self) -> str:
         """The server's version."""
-        return ".".join(map(str, _version(self.connection)))
+        return ".".join(map(str, _server_version(self.connection)))
 
     @property
     def is_online(self) -> bool:
@@ -271,7 +271,7 @@ class NatsClient(LoopThread):
         try:
             while await self.wait_online(deadline) and self.time() < deadline:
                 if not attempts or progress() == last_progress:
-                    attempts.add(task := self._loop.create_task(_coroutine(attempt)))
+                    attempts.add(task := self._loop.create_task(_as_coroutine(attempt)))
                     task.add_done_callback(_is_failed)  # retrieves the exception: asyncio warns otherwise
                 last_progress = progress()
                 timeout = min(limit, deadline - self.time())
@@ -321,7 +321,7 @@ class NatsClient(LoopThread):
 
     async def _connect_and_check(self) -> None:
         await self._connect()
-        version, max_payload = _version(self.connection), self.connection.max_payload
+        version, max_payload = _server_version(self.connection), self.connection.max_payload
         if version < MIN_VERSION:
             raise Unsuitable(
                 f"{self.display_address}: nats-server {'.'.join(map(str, version))} is too old, and would silently ignore what a log needs;"
@@ -509,7 +509,7 @@ def is_no_responder(message: Msg) -> bool:
     return not message.data and message_status(message) == "503"
 
 
-async def _coroutine(attempt: Callable[[], Awaitable[_T]]) -> _T:
+async def _as_coroutine(attempt: Callable[[], Awaitable[_T]]) -> _T:
     return await attempt()
 
 
@@ -524,7 +524,7 @@ def _is_transient(error: BaseException | None) -> bool:
     return isinstance(error, ConnectionLost | TimeoutError | nats.errors.ConnectionClosedError)
 
 
-def _version(connection: Client) -> tuple[int, int, int]:
+def _server_version(connection: Client) -> tuple[int, int, int]:
     version = connection.connected_server_version
     return version.major, version.minor, version.patch
 

@@ -16,12 +16,13 @@ from weakref import WeakSet
 import nats.errors
 
 from fleetlore.dialects import nexo
-from fleetlore.errors import FleetloreError, InvalidUrl, LogError
+from fleetlore.errors import Conflict, FleetloreError, Forgotten, InvalidUrl, LogError
 from fleetlore.events import codec
 from fleetlore.log.base import TOWN, AppendBatch, AppendOutcome, LogInfo, LogQuery, Position, Record, StoredRecord, hash_event_id
 from fleetlore.log.nats.append import AppendJob, NatsWriter
+from fleetlore.log.nats.blobs import NatsBlobs
 from fleetlore.log.nats.client import NatsClient
-from fleetlore.log.nats.errors import ConnectionLost
+from fleetlore.log.nats.errors import ConnectionLost, JetStreamError, translate_error
 from fleetlore.log.nats.index import NatsIndex
 from fleetlore.log.nats.loop import map_concurrently
 from fleetlore.log.nats.marks import StreamMarks
@@ -111,6 +112,7 @@ class NatsLog:
         self._reader = NatsReader(self._stream, self._marks)
         self._writer = NatsWriter(self._stream, self._marks, self._reader)
         self._index = NatsIndex(self._stream)
+        self._blobs = NatsBlobs(self._stream, self._index, self._marks)
         self._marks.on_change = self._client.on_end = self._notify_tails
         try:
             self._client.run_coroutine(self._open(dedup, replicas))
@@ -130,10 +132,29 @@ class NatsLog:
         return self._client.run_coroutine(self._commit_batches(batches))
 
     async def _commit_batches(self, batches: Sequence[AppendBatch]) -> list[AppendOutcome]:
+        with_blobs = [record for batch in batches for record in batch.records if record.blobs]
+        if with_blobs:
+            await self._store_blobs(with_blobs)
         jobs = await self._writer.commit(batches)
         for job in jobs:
             await self._publish_driver_events(job)
-        return [job.outcome for job in jobs if job.outcome is not None]
+        outcomes = [job.outcome for job in jobs if job.outcome is not None]
+        if with_blobs:
+            await self._remove_unstored_blobs(jobs, with_blobs)
+        return outcomes
+
+    async def _remove_unstored_blobs(self, jobs: Sequence[AppendJob], records: Sequence[Record]) -> None:
+        """Delete the whole texts of appends that were rejected, or whose ids are known. If it fails, `remove_orphans` does it."""
+        settled = {id for job in jobs if isinstance(job.outcome, list | Conflict | Forgotten) for id in job.ids}
+        stored = {record.id for job in jobs for record, _ in job.stored}
+        with suppress(FleetloreError, nats.errors.Error, ConnectionLost):
+            await self._blobs.remove_unstored([record for record in records if record.id in settled - stored])
+
+    async def _store_blobs(self, records: Sequence[Record]) -> None:
+        try:
+            await self._blobs.store(records)
+        except JetStreamError as error:
+            raise translate_error(self._client.display_address, error) from error
 
     async def _publish_driver_events(self, job: AppendJob) -> None:
         """Publish stored driver events on nexo's subjects, at most once; no stream keeps them."""
@@ -142,7 +163,7 @@ class NatsLog:
                 continue
             # The events are stored: a failed notification must not look like a failed append.
             with suppress(FleetloreError, nats.errors.Error, ConnectionLost):
-                event = codec.decode(record.raw)
+                event = codec.decode_event(record.raw)
                 payload = nexo.DIALECT.encode(event, town=self._town)
                 headers = {"Fleetlore-Id": record.id, "Fleetlore-Position": to_position(seq), "Fleetlore-Town": self._town}
                 if payload is not None and self._client.is_online and not self._client.is_ended:
@@ -159,6 +180,7 @@ class NatsLog:
         horizon = min(before - 1, newest.seq)
         if horizon > await self._marks.look_at_horizon():
             await self._marks.move_horizon(horizon)
+        await self._blobs.remove_orphans()  # before the events, which say what belongs to them
         # With a filter, to keep the records of erased ids; never beyond the end, or sequence numbers would be skipped.
         purged = await self._stream.purge({"filter": events_subject(self._town), "seq": self._marks.horizon + 1})
         await self._marks.publish_horizon(self._marks.horizon)  # if there was no room for it before, there is now
@@ -176,6 +198,8 @@ class NatsLog:
         rows = await self._stream.read_all_at(seq for _, seq in late)
         found |= {row.seq: row for (id, _), row in zip(late, rows, strict=True) if row is not None and self._is_event(row, id)}
         await map_concurrently(sorted(found), self._stream.delete_message, at_once=MAX_IN_FLIGHT)
+        await self._blobs.remove(ids)
+        await self._blobs.remove_orphans()
         [job] = await self._writer.commit([AppendBatch([forgotten_event])])
         if isinstance(job.outcome, LogError):
             raise job.outcome
@@ -210,6 +234,10 @@ class NatsLog:
             if self._marks.is_visible(row):
                 first.setdefault(row.id, row)
         return [StoredRecord(to_position(row.seq), row.raw) for row in first.values()]
+
+    def get_blobs(self, id: str) -> bytes | None:
+        """Return the whole texts of a record."""
+        return self._client.run_coroutine(self._blobs.read(id))
 
     def head(self, scope: str) -> Position | None:
         """Return the newest position in a scope."""

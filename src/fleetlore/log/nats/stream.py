@@ -62,6 +62,7 @@ class PublishAck(Struct, frozen=True, gc=False):
 class _StreamState(Struct, frozen=True):
     bytes: int = 0
     last_seq: int = 0
+    subjects: dict[str, int] | None = None
 
 
 class _LeaderMessage(Struct, frozen=True):
@@ -193,6 +194,15 @@ class NatsStream:
     async def info(self) -> _ApiResponse:
         """Return the stream's settings and state."""
         return await self.call_api("STREAM.INFO")
+
+    async def list_subjects(self, filter: str) -> list[str]:
+        """Return the subjects that match a filter and have messages; the server gives 100,000 at a time."""
+        found: list[str] = []
+        while True:
+            page = (await self.call_api("STREAM.INFO", {"subjects_filter": filter, "offset": len(found)})).state.subjects
+            if not page:
+                return found
+            found += page
 
     async def purge(self, body: dict[str, Any]) -> int:
         """Delete messages and return their number. It may take long, and a second attempt may count what the first left."""

@@ -4,6 +4,7 @@ fl.<town>.<agent>.<parent>.<child>.<mission>.<task>.<goal>.<run>.<source>.<kindâ
 fl-erased.<town>.<sha256 of the id>                                                  an id that is rejected forever
 fl-meta.<town>.trimmed                                                               the horizon: how far the town was trimmed
 fl-meta.<town>.moved.<sha256 of the id>                                              an id that is stored under another message id
+fl-meta.<town>.blob.<event id>.<digest>.<pieces>.<piece>                             a piece of an event's whole texts
 """
 
 from __future__ import annotations
@@ -82,6 +83,11 @@ def erased_subject(town: str, digest: str = ">") -> str:
 def meta_subject(town: str, name: str) -> str:
     """Return the subject of other data in a town's stream."""
     return f"fl-meta.{subject_token(town)}.{name}"
+
+
+def blob_subject(town: str, end: str) -> str:
+    """Return the subject or filter of whole texts: the event's id, and what follows it."""
+    return meta_subject(town, f"blob.{end}")
 
 
 def event_subject(town: str, kind: str, raw: bytes) -> str:

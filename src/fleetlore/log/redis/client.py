@@ -106,7 +106,7 @@ class RedisClient:
     """Connection pool for one server: one connection per thread that is waiting for answers."""
 
     def __init__(self, address: str, *, timeout: float, ca: str | None = None) -> None:
-        self.address = settings.masked(address)
+        self.address = settings.mask_url(address)
         self.timeout = timeout
         self._create_raw_connection = _connection_factory(address, timeout, ca)
         self._idle: list[RedisConnection] = []
@@ -258,13 +258,13 @@ def _connection_factory(address: str, timeout: float, ca: str | None) -> Callabl
     scheme, _, rest = address.partition(":")
     if not rest.startswith("//"):
         if scheme != "unix":
-            raise InvalidUrl(f"{settings.masked(address)}: did you mean {scheme}://HOST:6379?")
+            raise InvalidUrl(f"{settings.mask_url(address)}: did you mean {scheme}://HOST:6379?")
         address = f"unix://{rest}"
     try:
         options: dict[str, Any] = dict(parse_url(address))  # type: ignore[no-untyped-call]
     except ValueError:  # its message may contain the password
         raise InvalidUrl(
-            f"{settings.masked(address)}: not an address of a server; write redis://HOST:6379/0,"
+            f"{settings.mask_url(address)}: not an address of a server; write redis://HOST:6379/0,"
             " and / # ? @ : in a password as %2F %23 %3F %40 %3A"
         ) from None
     if scheme != "unix":
@@ -281,7 +281,7 @@ def _check_database(address: str) -> None:
     path = address.partition("://")[2].rpartition("@")[2].partition("/")[2]
     if path and not path.isdecimal():
         raise InvalidUrl(
-            f"{settings.masked(address)}: /{path} is no database; write a number, as in redis://HOST:6379/0, and the town as ?town=NAME"
+            f"{settings.mask_url(address)}: /{path} is no database; write a number, as in redis://HOST:6379/0, and the town as ?town=NAME"
         )
 
 

@@ -77,14 +77,15 @@ class TownKeys:
         self.forgotten = f"{prefix}:forgotten"
         self.meta = f"{prefix}:meta"
         self.removed = f"{prefix}:removed"
+        self.blobs = f"{prefix}:blobs"
         self.seal = f"{prefix}:seal"
         self.stream = lru_cache(maxsize=16384)(self._stream)
         self._scope_name = re.compile(rb"%b:(?:%b):[0-9a-f-]{36}" % (re.escape(self.events.encode()), "|".join(SCOPE_KINDS).encode()))
 
     @property
-    def own_keys(self) -> tuple[str, str, str, str]:
-        """The keys that only Fleetlore uses."""
-        return self.ids, self.forgotten, self.meta, self.removed
+    def own_keys(self) -> tuple[str, str, str, str, str]:
+        """The keys that only Fleetlore uses, in the order of the scripts."""
+        return self.ids, self.forgotten, self.meta, self.removed, self.blobs
 
     def _stream(self, scope: str) -> str:
         if scope == TOWN:
@@ -115,7 +116,7 @@ def encode_entry(kind: str, raw: bytes, town: str) -> tuple[str, bytes]:
 
 
 def _encode_tinytown_data(raw: bytes, town: str) -> bytes:
-    data = tinytown.DIALECT.encode(codec.decode(raw), town=town)
+    data = tinytown.DIALECT.encode(codec.decode_event(raw), town=town)
     assert data is not None  # tinytown has a type for this kind
     if b'"fleetlore"' in data:  # an imported record has a key of this name; the canonical event contains it too
         kept = {key: value for key, value in json.loads(data).items() if key != OWN_KEY}
@@ -173,7 +174,7 @@ def _extract_event(data: bytes) -> bytes:
     if own is not UNSET:
         return bytes(own)
     event = decode_foreign_event(data)
-    return data if event is None else codec.encode(event)
+    return data if event is None else codec.encode_event(event)
 
 
 def _extract_own_event(data: bytes) -> bytes | UnsetType:

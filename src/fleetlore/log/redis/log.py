@@ -197,6 +197,9 @@ class RedisLog:
         for record in records:
             events += (record.id, *encode_entry(record.kind, record.raw, self._town), targets.stream_numbers(record.scopes))
         arguments = [self._new_log_id, self._stream_limits(targets), expected, head, len(records), *events]
+        for number, record in enumerate(records, 1):
+            if record.blobs:
+                arguments += (number, record.blobs)
         return self.client.make_script_command(scripts.APPEND, targets.keys, arguments)
 
     def _stream_limits(self, targets: _ScriptKeys) -> str:
@@ -232,11 +235,13 @@ class RedisLog:
         if horizon is None:
             return 0
         count = 0
-        while step := self.client.run_script(scripts.CUT_TOWN, [self.keys.events, self.keys.ids, self.keys.removed], [horizon, TRIM_STEP]):
+        keys = [self.keys.events, self.keys.ids, self.keys.removed, self.keys.blobs]
+        while step := self.client.run_script(scripts.CUT_TOWN, keys, [horizon, TRIM_STEP]):
             count += step
         for streams in self.scope_streams():
             self.client.run_script(scripts.CUT_SCOPES, [self.keys.removed, *streams], [horizon])
         self._drop_orphaned_ids()
+        self._drop_orphaned_blobs()
         return count
 
     def _raise_horizon(self, before: Position, limit: str) -> None:
@@ -271,9 +276,15 @@ class RedisLog:
             [(cursor, pairs)] = self.client.run_commands(("HSCAN", self.keys.ids, cursor, "COUNT", 1000))
             orphaned = [part for pair in zip(pairs[::2], pairs[1::2], strict=True) if to_position(pair[1]) < oldest for part in pair]
             if orphaned:
-                self.client.run_script(scripts.DROP_IDS, [self.keys.ids], orphaned)
+                self.client.run_script(scripts.DROP_IDS, [self.keys.ids, self.keys.blobs], orphaned)
             if cursor == b"0":
                 return
+
+    def _drop_orphaned_blobs(self) -> None:
+        """Delete the whole texts of events that 0.1, which does not know of them, has trimmed or erased."""
+        [ids] = self.client.run_commands(("HKEYS", self.keys.blobs))
+        for start in range(0, len(ids), TRIM_STEP):
+            self.client.run_script(scripts.DROP_BLOBS, [self.keys.ids, self.keys.blobs], ids[start : start + TRIM_STEP])
 
     def erase(self, ids: Sequence[str], forgotten_event: Record) -> int:
         """Delete these records from all their streams, and keep only the hashes of their ids."""
@@ -296,6 +307,7 @@ class RedisLog:
             arguments = [self._new_log_id, self._stream_limits(targets), 0, _EMPTY_ARGUMENT, 1, *event, *erase_arguments]
             [status, *_] = self.client.run_script(scripts.ERASE, targets.keys, arguments)
             if status != b"again":  # "again": an event was added or removed since find_copies
+                self._drop_orphaned_blobs()
                 return count
         raise Busy(f"{self.client.address}: these events are being written all the time; try again")
 
@@ -366,6 +378,11 @@ class RedisLog:
         hidden = self._read_horizon() or ""
         rows = {entry: decode_entry(entry, [b"data", data]) for _, entry, data in find_town_entries(self, ids)}
         return sorted((row for row in rows.values() if row.position > hidden), key=lambda row: row.position)
+
+    def get_blobs(self, id: str) -> bytes | None:
+        """Return the whole texts of a record."""
+        [packed] = self.client.run_commands(("HGET", self.keys.blobs, id))
+        return None if packed is None else bytes(packed)
 
     def head(self, scope: str) -> Position | None:
         """Return the newest position in a scope."""

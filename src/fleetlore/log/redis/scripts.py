@@ -2,8 +2,8 @@
 
 Redis does not roll back a failed script, so every check comes before the first write, and what can still fail is undone.
 Common keys, followed by the scopes' streams: the town's stream, `ids` (event id → entry), `forgotten` (hashes of erased
-ids), `meta` (log id, horizon, keep, our last entry, whether anything was erased) and `removed` (stream → how many entries
-we removed ourselves).
+ids), `meta` (log id, horizon, keep, our last entry, whether anything was erased), `removed` (stream → how many entries
+we removed ourselves) and `blobs` (event id → its whole texts).
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ end
 """
 
 # ARGV: log id to use if there is none · length limits of the streams, or '' · key number of the expected scope, or 0 ·
-# its expected newest entry, or '' · number of events, and for each: id, type, data, its key numbers as two bytes each.
+# its expected newest entry, or '' · number of events, and for each: id, type, data, its key numbers as two bytes each ·
+# for each event with whole texts: its number, the texts.
 _APPEND_FUNCTIONS = f"""
 {_COMPARE_FUNCTIONS}
 {_ID_FUNCTION}
-local TOWN, IDS, FORGOTTEN, META, REMOVED = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local OWN_KEYS, FIRST_EVENT, HIGHEST = 5, 6, 9007199254740000
+local TOWN, IDS, FORGOTTEN, META, REMOVED, BLOBS = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local OWN_KEYS, FIRST_EVENT, HIGHEST = 6, 6, 9007199254740000
 local function event(i) return FIRST_EVENT + 4 * (i - 1) end
 local end_of_events = event(tonumber(ARGV[5]) + 1)
 local meta = redis.call('HMGET', META, 'log_id', 'horizon', 'keep', 'last', 'erased')
@@ -159,7 +160,10 @@ local function cut()
   if extra < 100 then return end
   for _, entry in ipairs(redis.call('XRANGE', TOWN, '-', '+', 'COUNT', extra)) do
     local id = id_of(entry[2])
-    if id then redis.call('HDEL', IDS, id) end
+    if id then
+      redis.call('HDEL', IDS, id)
+      redis.call('HDEL', BLOBS, id)
+    end
   end
   redis.call('XTRIM', TOWN, 'MAXLEN', '=', length - extra)
 end
@@ -181,8 +185,17 @@ end
 APPEND = f"""#!lua
 {_APPEND_FUNCTIONS}
 local todo, answer = plan()
-if todo then return write(todo) end
-return answer
+if not todo then return answer end
+local result = write(todo)
+if ARGV[end_of_events] and not result.err then
+  local is_fresh = {{}}
+  for _, i in ipairs(todo.fresh) do is_fresh[i] = true end
+  for at = end_of_events, #ARGV, 2 do
+    local i = tonumber(ARGV[at])
+    if is_fresh[i] then redis.call('HSET', BLOBS, ARGV[event(i)], ARGV[at + 1]) end
+  end
+end
+return result
 """
 
 # ARGV as for APPEND with one event (the `log.forgotten`), then for each id to erase: the id · its entry, or '' · number
@@ -205,6 +218,7 @@ for _, copy in ipairs(copies) do
 end
 for _, id in ipairs(erased) do
   redis.call('HDEL', IDS, id)
+  redis.call('HDEL', BLOBS, id)
   redis.call('SADD', FORGOTTEN, redis.sha1hex(id))
 end
 redis.call('HSET', META, 'erased', 1)
@@ -222,14 +236,17 @@ end
 return 1
 """
 
-# KEYS: town, ids, removed. ARGV: the horizon, the maximum number of entries.
+# KEYS: town, ids, removed, blobs. ARGV: the horizon, the maximum number of entries.
 CUT_TOWN = f"""#!lua flags=allow-oom
 {_ID_FUNCTION}
 local old = redis.call('XRANGE', KEYS[1], '-', ARGV[1], 'COUNT', ARGV[2])
 if #old == 0 then return 0 end
 for _, entry in ipairs(old) do
   local id = id_of(entry[2])
-  if id then redis.call('HDEL', KEYS[2], id) end
+  if id then
+    redis.call('HDEL', KEYS[2], id)
+    redis.call('HDEL', KEYS[4], id)
+  end
 end
 redis.call('XTRIM', KEYS[1], 'MAXLEN', '=', redis.call('XLEN', KEYS[1]) - #old)
 redis.call('HINCRBY', KEYS[3], KEYS[1], #old)
@@ -250,10 +267,21 @@ end
 return 1
 """
 
-# KEYS: ids. ARGV: pairs of id and entry; an id is deleted only if it still has this entry.
+# KEYS: ids, blobs. ARGV: pairs of id and entry; an id is deleted only if it still has this entry.
 DROP_IDS = """#!lua flags=allow-oom
 for i = 1, #ARGV, 2 do
-  if redis.call('HGET', KEYS[1], ARGV[i]) == ARGV[i + 1] then redis.call('HDEL', KEYS[1], ARGV[i]) end
+  if redis.call('HGET', KEYS[1], ARGV[i]) == ARGV[i + 1] then
+    redis.call('HDEL', KEYS[1], ARGV[i])
+    redis.call('HDEL', KEYS[2], ARGV[i])
+  end
+end
+return 1
+"""
+
+# KEYS: ids, blobs. ARGV: ids; the whole texts of those that are gone are deleted.
+DROP_BLOBS = """#!lua flags=allow-oom
+for i = 1, #ARGV do
+  if redis.call('HEXISTS', KEYS[1], ARGV[i]) == 0 then redis.call('HDEL', KEYS[2], ARGV[i]) end
 end
 return 1
 """

@@ -15,9 +15,10 @@ from fleetlore.events import codec
 from fleetlore.events.envelope import Event
 from fleetlore.events.ids import is_uuid, uuid_bytes
 from fleetlore.log.base import epoch_microseconds, event_scopes, hash_event_id
+from fleetlore.log.blobs import list_cuts, unpack_texts
 from fleetlore.log.sequence import to_position
 from fleetlore.log.sqlite import file as sqlite_file
-from fleetlore.log.sqlite.file import ask, translate_errors
+from fleetlore.log.sqlite.file import fetch_rows, translate_errors
 from fleetlore.log.sqlite.query import ZONE_SIZE
 
 Progress: TypeAlias = Callable[[int, int], None]
@@ -46,7 +47,7 @@ class TownRow(NamedTuple):
     indexed: int
 
 
-def check(path: str, *, progress: Progress | None = None) -> LogCheckReport:
+def check_log(path: str, *, progress: Progress | None = None) -> LogCheckReport:
     """Read the whole log in one snapshot and compare everything that is stored twice. Changes nothing."""
     problems = _Problems()
     with translate_errors(path), closing(open_existing(path)) as connection:
@@ -95,7 +96,7 @@ def _check_pages(connection: apsw.Connection, problems: _Problems) -> None:
         if line != "ok":
             problems.add_problem(f"the file: {' '.join(str(line).split())}")
     list_towns(connection)
-    for kind, name in ask(connection, "SELECT type, name FROM sqlite_schema WHERE type IN ('trigger', 'view')"):
+    for kind, name in fetch_rows(connection, "SELECT type, name FROM sqlite_schema WHERE type IN ('trigger', 'view')"):
         problems.add_problem(f"the file: a {kind} that is not ours: {name}")
 
 
@@ -116,7 +117,7 @@ class _TownCheck:
         """Run all checks and return the number of events."""
         name = f"town {self._town.name}"
         _run_part(self._problems, f"{name}, records", self._check_records)
-        for part in (self._check_row, self._check_ids, self._check_members, self._check_zones):
+        for part in (self._check_row, self._check_ids, self._check_members, self._check_zones, self._check_blobs):
             _run_part(self._problems, f"{name}, indexes", part)
         return self._count
 
@@ -135,7 +136,7 @@ class _TownCheck:
             if self._progress is not None and self._count % PROGRESS_INTERVAL == 0:
                 self._progress(min(self._done + self._count, self._total), self._total)
             try:
-                event = codec.decode(raw)
+                event = codec.decode_event(raw)
             except InvalidEvent as error:
                 self._add_problem(f"the record cannot be read: {error}", seq)
             else:
@@ -224,13 +225,33 @@ class _TownCheck:
             f" LEFT JOIN zones_{n} z ON z.zone = t.zone WHERE z.newest IS NULL OR z.newest < t.newest",
         )
 
+    def _check_blobs(self) -> None:
+        """Each whole text belongs to an event that names it, and has the digest that the event names."""
+        n = self._town.n
+        if not sqlite_file.has_blobs(self._connection, n):
+            return
+        sql = f"SELECT b.seq, b.packed, CAST(e.raw AS BLOB) FROM blobs_{n} b LEFT JOIN events_{n} e ON e.seq = b.seq"
+        rows: Iterator[Any] = self._connection.execute(sql)
+        for seq, packed, raw in rows:
+            if raw is None:
+                self._add_problem("the whole text of an event that is gone; `lore trim` or `lore forget` removes it", seq)
+                continue
+            try:
+                named = {cut.sha256 for cut in list_cuts(codec.decode_event(raw))}
+                if not unpack_texts(packed).keys() <= named:
+                    self._add_problem("a whole text that its event does not name", seq)
+            except Damaged as error:
+                self._add_problem(str(error), seq)
+            except InvalidEvent:
+                continue  # reported with the records
+
     def _add_problem_per_row(self, problem: str, sql: str) -> None:
         found: Iterator[Any] = self._connection.execute(sql)
         for (seq,) in found:
             self._add_problem(problem, seq)
 
     def _query_rows(self, sql: str, *values: Any) -> list[Any]:
-        return ask(self._connection, sql, values)
+        return fetch_rows(self._connection, sql, values)
 
 
 # --- the file
@@ -255,7 +276,7 @@ def _check_is_log(connection: apsw.Connection, path: str) -> None:
     [(application,)] = connection.execute("PRAGMA application_id").fetchall()
     if application != sqlite_file.APPLICATION_ID:
         raise Damaged(f"{path}: is not a log of Fleetlore; give another path")
-    [(schema,)] = ask(connection, "SELECT max(n) FROM migrations")
+    [(schema,)] = fetch_rows(connection, "SELECT max(n) FROM migrations")
     if schema > len(sqlite_file.MIGRATIONS):
         raise Damaged(
             f"{path}: written by a newer Fleetlore (schema {schema}, known here: {len(sqlite_file.MIGRATIONS)}); upgrade fleetlore"
@@ -264,11 +285,11 @@ def _check_is_log(connection: apsw.Connection, path: str) -> None:
 
 def list_towns(connection: apsw.Connection) -> list[TownRow]:
     """Return every town of a log."""
-    return [TownRow(*row) for row in ask(connection, "SELECT n, name, trimmed, highest, indexed FROM towns ORDER BY n")]
+    return [TownRow(*row) for row in fetch_rows(connection, "SELECT n, name, trimmed, highest, indexed FROM towns ORDER BY n")]
 
 
 def count_events(connection: apsw.Connection, n: int) -> int:
     """Return the number of events in a town, without a full scan."""
     not_indexed = f"seq > (SELECT indexed FROM towns WHERE n = {n})"
-    [(count,)] = ask(connection, f"SELECT (SELECT count(*) FROM ids_{n}) + (SELECT count(*) FROM events_{n} WHERE {not_indexed})")
+    [(count,)] = fetch_rows(connection, f"SELECT (SELECT count(*) FROM ids_{n}) + (SELECT count(*) FROM events_{n} WHERE {not_indexed})")
     return int(count)

@@ -18,7 +18,7 @@ from fleetlore.errors import Closed, LeaseLost
 from fleetlore.log.base import Position
 from fleetlore.log.coordination import Lease, epoch_microseconds, make_lease, next_epoch, seconds_to_microseconds
 from fleetlore.log.sqlite import file as sqlite_file
-from fleetlore.log.sqlite.file import OpenedFile, ask, transaction, translate_errors
+from fleetlore.log.sqlite.file import OpenedFile, fetch_rows, translate_errors, write_transaction
 from fleetlore.log.tokens import Token, decode_tokens, encode_token
 
 
@@ -41,7 +41,7 @@ class SqliteCoordination:
     def load_cursor(self, name: str) -> Position | None:
         """Return the position of a cursor."""
         with self._locked_connection() as connection:
-            rows = ask(connection, "SELECT position FROM cursors WHERE town = ? AND name = ?", (self._town, name))
+            rows = fetch_rows(connection, "SELECT position FROM cursors WHERE town = ? AND name = ?", (self._town, name))
         return rows[0][0] if rows else None
 
     def commit_cursor(self, name: str, position: Position) -> None:
@@ -52,7 +52,7 @@ class SqliteCoordination:
     def list_cursors(self) -> dict[str, Position]:
         """Return all cursors."""
         with self._locked_connection() as connection:
-            return dict(ask(connection, "SELECT name, position FROM cursors WHERE town = ?", (self._town,)))
+            return dict(fetch_rows(connection, "SELECT name, position FROM cursors WHERE town = ?", (self._town,)))
 
     def delete_cursor(self, name: str) -> None:
         """Delete a cursor."""
@@ -63,7 +63,7 @@ class SqliteCoordination:
         """Acquire a lease if it is free or already the holder's."""
         with self._write_transaction() as connection:
             now = epoch_microseconds(self._now())
-            rows = ask(connection, "SELECT epoch, holder, until FROM leases WHERE town = ? AND name = ?", (self._town, name))
+            rows = fetch_rows(connection, "SELECT epoch, holder, until FROM leases WHERE town = ? AND name = ?", (self._town, name))
             last, held_by, until = rows[0] if rows else (0, None, 0)
             if held_by not in (None, holder) and until > now:
                 return None
@@ -96,7 +96,7 @@ class SqliteCoordination:
     def find_lease(self, name: str) -> Lease | None:
         """Return the current lease."""
         with self._locked_connection() as connection:
-            rows = ask(
+            rows = fetch_rows(
                 connection,
                 "SELECT holder, epoch, until, seconds FROM leases WHERE town = ? AND name = ? AND holder IS NOT NULL AND until > ?",
                 (self._town, name, epoch_microseconds(self._now())),
@@ -111,7 +111,7 @@ class SqliteCoordination:
     def list_tokens(self) -> list[Token]:
         """Return all tokens."""
         with self._locked_connection() as connection:
-            rows = ask(connection, "SELECT token FROM tokens WHERE town = ?", (self._town,))
+            rows = fetch_rows(connection, "SELECT token FROM tokens WHERE town = ?", (self._town,))
         return decode_tokens(raw for (raw,) in rows)
 
     def delete_token(self, id: str) -> None:
@@ -147,7 +147,7 @@ class SqliteCoordination:
     @contextmanager
     def _write_transaction(self) -> Iterator[apsw.Connection]:
         with self._locked_connection() as connection:
-            with transaction(connection):
+            with write_transaction(connection):
                 yield connection
             self._file.check_quickly()  # a lease in a file that was deleted or replaced during the commit is lost
 
@@ -160,5 +160,5 @@ class SqliteCoordination:
 
 
 def _select_seal(connection: apsw.Connection, town: str) -> bytes | None:
-    rows = ask(connection, "SELECT seal FROM seals WHERE town = ?", (town,))
+    rows = fetch_rows(connection, "SELECT seal FROM seals WHERE town = ?", (town,))
     return rows[0][0].encode() if rows else None

@@ -103,7 +103,7 @@ _TOWN_TABLES = (
 )
 
 
-def ask(connection: apsw.Connection, sql: str, values: Sequence[Any] = ()) -> list[Any]:
+def fetch_rows(connection: apsw.Connection, sql: str, values: Sequence[Any] = ()) -> list[Any]:
     """Run a statement and return all rows, so that no statement stays open."""
     return connection.execute(sql, values).fetchall()
 
@@ -202,7 +202,7 @@ def open_file(path: str, *, sync: Sync = "full", timeout: float = 10.0, vfs: str
             # macOS: without it a sync stops at the drive's cache. No effect elsewhere.
             connection.execute(f"PRAGMA fullfsync={int(sync == 'full')}")
             # Split, emptied or freed pages must not keep copies of events that `erase` could not find.
-            ask(connection, "PRAGMA secure_delete=ON")
+            fetch_rows(connection, "PRAGMA secure_delete=ON")
         except BaseException:
             connection.close()
             raise
@@ -214,7 +214,7 @@ def _enable_wal(connection: apsw.Connection, timeout: float) -> None:
     deadline = monotonic() + timeout
     while True:
         try:
-            ask(connection, "PRAGMA journal_mode=WAL")
+            fetch_rows(connection, "PRAGMA journal_mode=WAL")
         except apsw.BusyError:
             if monotonic() >= deadline:
                 raise
@@ -238,8 +238,8 @@ def _create_private(path: str) -> None:
 
 def _check_application(connection: apsw.Connection, path: str) -> None:
     # In this order: a process that is creating the log sets the application id before its tables become visible.
-    [(tables,)] = ask(connection, "SELECT count(*) FROM sqlite_schema")
-    [(application,)] = ask(connection, "PRAGMA application_id")
+    [(tables,)] = fetch_rows(connection, "SELECT count(*) FROM sqlite_schema")
+    [(application,)] = fetch_rows(connection, "PRAGMA application_id")
     if application != APPLICATION_ID and tables:
         raise Damaged(f"{path}: a SQLite file of another program; give another path")
 
@@ -248,7 +248,7 @@ def migrate_schema(connection: apsw.Connection, path: str, migrations: Sequence[
     """Migrate the file to the newest schema, one transaction per step."""
     with translate_errors(path):
         while (done := _schema_version(connection)) < len(migrations):
-            with transaction(connection):
+            with write_transaction(connection):
                 if _schema_version(connection) != done:
                     continue  # another process has done this step
                 if done == 0:
@@ -262,14 +262,14 @@ def migrate_schema(connection: apsw.Connection, path: str, migrations: Sequence[
 
 
 def _schema_version(connection: apsw.Connection) -> int:
-    if not ask(connection, "SELECT 1 FROM sqlite_schema WHERE name = 'migrations'"):
+    if not fetch_rows(connection, "SELECT 1 FROM sqlite_schema WHERE name = 'migrations'"):
         return 0
-    [(done,)] = ask(connection, "SELECT coalesce(max(n), 0) FROM migrations")
+    [(done,)] = fetch_rows(connection, "SELECT coalesce(max(n), 0) FROM migrations")
     return int(done)
 
 
 @contextmanager
-def transaction(connection: apsw.Connection) -> Iterator[None]:
+def write_transaction(connection: apsw.Connection) -> Iterator[None]:
     """Run a write transaction; roll back on any error."""
     connection.execute("BEGIN IMMEDIATE")
     try:
@@ -284,7 +284,7 @@ def transaction(connection: apsw.Connection) -> Iterator[None]:
 
 def find_town(connection: apsw.Connection, name: str) -> int | None:
     """Return the number in the names of a town's tables, or `None`."""
-    rows = ask(connection, "SELECT n FROM towns WHERE name = ?", (name,))
+    rows = fetch_rows(connection, "SELECT n FROM towns WHERE name = ?", (name,))
     return rows[0][0] if rows else None
 
 
@@ -292,7 +292,7 @@ def find_or_create_town(connection: apsw.Connection, name: str) -> int:
     """Return the town's number; create its tables if needed. Call it inside a transaction."""
     number = find_town(connection, name)
     if number is None:
-        [(number,)] = ask(
+        [(number,)] = fetch_rows(
             connection,
             "INSERT INTO towns (name, log_id, created) VALUES (?, ?, ?) RETURNING n",
             (name, clock.uuid7(), clock.now().isoformat()),
@@ -302,12 +302,33 @@ def find_or_create_town(connection: apsw.Connection, name: str) -> int:
     return number
 
 
+def has_blobs(connection: apsw.Connection, n: int) -> bool:
+    """Return whether a town has a table for whole texts. It is created with the first one: 0.1 refuses files of a newer schema."""
+    return bool(fetch_rows(connection, f"SELECT 1 FROM sqlite_schema WHERE name = 'blobs_{n}'"))
+
+
+def insert_blobs(connection: apsw.Connection, n: int, rows: Sequence[tuple[int, bytes]]) -> None:
+    """Store whole texts, by the sequence numbers of their events. Call it inside the transaction that stores the events."""
+    connection.execute(f"CREATE TABLE IF NOT EXISTS blobs_{n} (seq INTEGER PRIMARY KEY, packed BLOB NOT NULL) STRICT")
+    connection.executemany(f"INSERT OR REPLACE INTO blobs_{n} VALUES (?, ?)", rows)
+
+
+def remove_orphaned_blobs(connection: apsw.Connection, n: int) -> None:
+    """Delete the whole texts of events that 0.1, which does not know of them, has trimmed or erased."""
+    if has_blobs(connection, n):
+        connection.execute(f"DELETE FROM blobs_{n} WHERE seq NOT IN (SELECT seq FROM events_{n})")
+
+
 def remove_events(connection: apsw.Connection, n: int, sequences: Iterable[int]) -> None:
-    """Delete events from a town's table and its indexes. Call it inside a transaction."""
+    """Delete events and their whole texts from a town's tables and indexes. Call it inside a transaction."""
+    removed: list[tuple[int]] = []
     for seq in sequences:
-        [(key, scopes)] = ask(connection, f"DELETE FROM events_{n} WHERE seq = ? RETURNING id, scopes", (seq,))
+        [(key, scopes)] = fetch_rows(connection, f"DELETE FROM events_{n} WHERE seq = ? RETURNING id, scopes", (seq,))
         connection.execute(f"DELETE FROM ids_{n} WHERE id = ?", (key,))
         connection.executemany(f"DELETE FROM members_{n} WHERE scope = ? AND seq = ?", [(int(scope), seq) for scope in scopes.split()])
+        removed.append((seq,))
+    if removed and has_blobs(connection, n):
+        connection.executemany(f"DELETE FROM blobs_{n} WHERE seq = ?", removed)
 
 
 def parse_options(options: dict[str, str]) -> dict[str, Any]:

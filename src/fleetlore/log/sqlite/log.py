@@ -23,7 +23,7 @@ from fleetlore.errors import Closed, Conflict, Forgotten, LogError
 from fleetlore.log.base import TOWN, AppendBatch, AppendOutcome, LogInfo, LogQuery, Position, Record, StoredRecord, hash_event_id
 from fleetlore.log.sequence import to_position, to_sequence, to_stored_records
 from fleetlore.log.sqlite import file as sqlite_file
-from fleetlore.log.sqlite.file import OpenedFile, Sync, ask, transaction, translate_errors
+from fleetlore.log.sqlite.file import OpenedFile, Sync, fetch_rows, translate_errors, write_transaction
 from fleetlore.log.sqlite.query import ZONE_SIZE, find_newest, select_by_id, select_records, sequence_range, to_optional_position
 from fleetlore.log.sqlite.tail import ChangeSignal, SqliteTail
 
@@ -50,15 +50,15 @@ class WriterState:
 
     def read_changes(self, connection: apsw.Connection, n: int) -> None:
         """Read what others have written since. Runs in the write transaction, so nobody writes meanwhile."""
-        [(last,)] = ask(connection, f"SELECT max(seq) FROM events_{n}")
+        [(last,)] = fetch_rows(connection, f"SELECT max(seq) FROM events_{n}")
         if last is not None and last == self.last_sequence and n == self.n:
             return
-        [(highest, indexed, erasures)] = ask(connection, "SELECT highest, indexed, erasures FROM towns WHERE n = ?", (n,))
+        [(highest, indexed, erasures)] = fetch_rows(connection, "SELECT highest, indexed, erasures FROM towns WHERE n = ?", (n,))
         if self.last_sequence is None or (indexed, erasures, n) != (self.indexed, self.erasures, self.n):
             self.recent_ids, start = {}, indexed
         else:
             start = self.last_sequence
-        self.recent_ids.update(ask(connection, f"SELECT id, seq FROM events_{n} WHERE seq > ?", (start,)))
+        self.recent_ids.update(fetch_rows(connection, f"SELECT id, seq FROM events_{n} WHERE seq > ?", (start,)))
         self.n, self.last_sequence, self.next_sequence, self.indexed, self.erasures = (
             n,
             last,
@@ -91,9 +91,9 @@ class CommitPlan:
         keys = [record.key for record in records]
         sql = f"SELECT id, seq FROM ids_{self._writer_state.n} WHERE id"
         if len(keys) == 1:
-            known = dict(ask(self._connection, f"{sql} = ?", keys))
+            known = dict(fetch_rows(self._connection, f"{sql} = ?", keys))
         else:
-            known = dict(ask(self._connection, f"{sql} IN carray(?)", (apsw.carray(tuple(keys)),)))
+            known = dict(fetch_rows(self._connection, f"{sql} IN carray(?)", (apsw.carray(tuple(keys)),)))
         known.update({key: recent[key] for key in keys if key in recent})
         return known
 
@@ -132,7 +132,9 @@ class CommitPlan:
         return to_optional_position(find_newest(self._connection, self._writer_state.n, scope))
 
     def _is_erased(self, record: Record) -> bool:
-        return bool(ask(self._connection, f"SELECT 1 FROM forgotten_{self._writer_state.n} WHERE hash = ?", (hash_event_id(record.id),)))
+        return bool(
+            fetch_rows(self._connection, f"SELECT 1 FROM forgotten_{self._writer_state.n} WHERE hash = ?", (hash_event_id(record.id),))
+        )
 
 
 # ---
@@ -206,7 +208,13 @@ class SqliteLog:
             return None
         [record] = records
         seq = state.next_sequence
-        if not record.minted or batches[0].expect is not None or seq - state.indexed >= LAG or seq % ZONE_SIZE == ZONE_SIZE - 1:
+        if (
+            not record.minted
+            or record.blobs
+            or batches[0].expect is not None
+            or seq - state.indexed >= LAG
+            or seq % ZONE_SIZE == ZONE_SIZE - 1
+        ):
             return None
         kind, scopes = self._kinds.get(record.kind), self._find_scope_text(record.scopes)
         if kind is None or scopes is None:
@@ -249,7 +257,7 @@ class SqliteLog:
         with self._write_lock:
             self.check_open()
             try:
-                with transaction(self._writer):
+                with write_transaction(self._writer):
                     self._reset_caches()  # used rarely, so simply start afresh
                     n = sqlite_file.find_or_create_town(self._writer, self._town)
                     yield n
@@ -292,8 +300,10 @@ class SqliteLog:
             for seq, record in enumerate(plan.rows, first)
         ]
         self._writer.executemany(f"INSERT INTO events_{n} VALUES (?, ?, ?, ?, ?, CAST(? AS TEXT))", rows)
+        if blobs := [(seq, record.blobs) for seq, record in enumerate(plan.rows, first) if record.blobs]:
+            sqlite_file.insert_blobs(self._writer, n, blobs)
         if end - 1 - self._writer_state.indexed >= LAG:
-            behind = ask(
+            behind = fetch_rows(
                 self._writer, f"SELECT seq, id, scopes FROM events_{n} WHERE seq > ? AND seq < ?", (self._writer_state.indexed, first)
             )
             self._update_indexes(n, [*behind, *((seq, key, scopes) for seq, key, _, _, scopes, _ in rows)])
@@ -361,11 +371,11 @@ class SqliteLog:
             cached.clear()
             self._scope_texts.clear()
         self._writer.execute(f"INSERT OR IGNORE INTO {table}_{self._writer_state.n} (name) VALUES (?)", (name,))
-        [(cached[name],)] = ask(self._writer, f"SELECT id FROM {table}_{self._writer_state.n} WHERE name = ?", (name,))
+        [(cached[name],)] = fetch_rows(self._writer, f"SELECT id FROM {table}_{self._writer_state.n} WHERE name = ?", (name,))
         return cached[name]
 
     def _insert_closed_zones(self, n: int, end: int) -> None:
-        [(start,)] = ask(self._writer, f"SELECT coalesce(max(zone) + 1, 0) FROM zones_{n}")
+        [(start,)] = fetch_rows(self._writer, f"SELECT coalesce(max(zone) + 1, 0) FROM zones_{n}")
         self._writer.executemany(
             f"INSERT INTO zones_{n} SELECT ?1, max(at) FROM events_{n} WHERE seq >= ?1 * {ZONE_SIZE} AND seq < (?1 + 1) * {ZONE_SIZE}"
             " HAVING count(*)",
@@ -377,12 +387,14 @@ class SqliteLog:
         count, limit = 0, to_sequence(before)
         while step := self._trim_batch(limit):
             count += step
+        with self._write_transaction() as n:
+            sqlite_file.remove_orphaned_blobs(self._writer, n)
         self.changes.notify_change()
         return count
 
     def _trim_batch(self, limit: int) -> int:
         with self._write_transaction() as n:
-            rows = ask(self._writer, f"SELECT seq FROM events_{n} WHERE seq < ? ORDER BY seq LIMIT {TRIM_STEP}", (limit,))
+            rows = fetch_rows(self._writer, f"SELECT seq FROM events_{n} WHERE seq < ? ORDER BY seq LIMIT {TRIM_STEP}", (limit,))
             if rows:
                 last = rows[-1][0]
                 sqlite_file.remove_events(self._writer, n, [seq for (seq,) in rows])
@@ -395,6 +407,7 @@ class SqliteLog:
         with self._write_transaction() as n:
             removed = [seq for seq, _ in select_by_id(self._writer, n, ids)]
             sqlite_file.remove_events(self._writer, n, removed)
+            sqlite_file.remove_orphaned_blobs(self._writer, n)
             self._writer.executemany(f"INSERT OR IGNORE INTO forgotten_{n} VALUES (?)", [(hash_event_id(id),) for id in ids])
             highest = max(removed, default=0)
             self._writer.execute("UPDATE towns SET highest = max(highest, ?), erasures = erasures + 1 WHERE n = ?", (highest, n))
@@ -411,7 +424,7 @@ class SqliteLog:
         self._needs_wal_checkpoint = True
         self._writer.set_busy_timeout(self._timeout_ms if wait else 0)
         try:
-            [(busy, _, _)] = ask(self._writer, "PRAGMA wal_checkpoint(TRUNCATE)")
+            [(busy, _, _)] = fetch_rows(self._writer, "PRAGMA wal_checkpoint(TRUNCATE)")
         finally:
             self._writer.set_busy_timeout(self._timeout_ms)
         self._needs_wal_checkpoint = bool(busy)
@@ -427,6 +440,10 @@ class SqliteLog:
         """Return the records with these ids."""
         rows = self._query_pooled(lambda connection, n: select_by_id(connection, n, ids))
         return to_stored_records(rows or ())
+
+    def get_blobs(self, id: str) -> bytes | None:
+        """Return the whole texts of a record."""
+        return self._query_pooled(lambda connection, n: _select_blobs(connection, n, id))
 
     def head(self, scope: str) -> Position | None:
         """Return the newest position in a scope."""
@@ -471,7 +488,7 @@ class SqliteLog:
         """Describe this log."""
         with self._pooled_connection() as connection:
             log_id, trimmed, count, first, last = self.query_town(connection, _read_town_facts) or ("", 0, 0, None, None)
-            towns = [name for (name,) in ask(connection, "SELECT name FROM towns ORDER BY name")]
+            towns = [name for (name,) in fetch_rows(connection, "SELECT name FROM towns ORDER BY name")]
         return LogInfo(
             backend="sqlite",
             town=self._town,
@@ -529,9 +546,17 @@ class SqliteLog:
             raise Closed("the log was opened before a fork; open it again in the child with connect()")
 
 
+def _select_blobs(connection: apsw.Connection, n: int, id: str) -> bytes | None:
+    found = select_by_id(connection, n, [id])
+    if not found or not sqlite_file.has_blobs(connection, n):
+        return None
+    rows = fetch_rows(connection, f"SELECT packed FROM blobs_{n} WHERE seq = ?", (found[0][0],))
+    return rows[0][0] if rows else None
+
+
 def _read_town_facts(connection: apsw.Connection, n: int) -> tuple[str, int, int, int | None, int | None]:
     """Return a town's log id, last trimmed number, event count, first and last number."""
-    [facts] = ask(
+    [facts] = fetch_rows(
         connection,
         f"SELECT log_id, trimmed, (SELECT count(*) FROM ids_{n}) + (SELECT count(*) FROM events_{n} WHERE seq > indexed),"
         f" (SELECT min(seq) FROM events_{n}), (SELECT max(seq) FROM events_{n}) FROM towns WHERE n = {n}",

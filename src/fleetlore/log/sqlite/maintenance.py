@@ -21,10 +21,10 @@ from fleetlore.errors import Damaged, DiskFull, LogError, Unwritable
 from fleetlore.events.ids import format_uuid
 from fleetlore.log.base import hash_event_id
 from fleetlore.log.sqlite import file as sqlite_file
-from fleetlore.log.sqlite.check import LogCheckReport, Progress, TownRow, check, count_events, list_towns, open_existing
-from fleetlore.log.sqlite.file import ask, transaction, translate_errors
+from fleetlore.log.sqlite.check import LogCheckReport, Progress, TownRow, check_log, count_events, list_towns, open_existing
+from fleetlore.log.sqlite.file import fetch_rows, translate_errors, write_transaction
 
-__all__ = ["LogCheckReport", "Progress", "backup", "check", "restore"]
+__all__ = ["LogCheckReport", "Progress", "backup_log", "check_log", "restore_log"]
 
 PAGES_PER_STEP = 1000
 # Numbers skipped when a damaged log cannot say which was its last: more than any log uses between backups.
@@ -35,7 +35,7 @@ _DISK_FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT)
 # --- backing up
 
 
-def backup(path: str, target: str, *, overwrite: bool = False, progress: Progress | None = None) -> int:
+def backup_log(path: str, target: str, *, overwrite: bool = False, progress: Progress | None = None) -> int:
     """Copy a log, in use or not, to one plain file and return its number of events. The target appears complete or not at all."""
     _check_target(path, target, overwrite)
     with closing(open_existing(path)) as log, _temporary_file(target) as part:
@@ -100,7 +100,7 @@ def _copy_pages(pages: apsw.Backup, progress: Progress | None) -> None:
 # --- restoring
 
 
-def restore(source: str, path: str, *, overwrite: bool = False, timeout: float = 10.0, progress: Progress | None = None) -> int:
+def restore_log(source: str, path: str, *, overwrite: bool = False, timeout: float = 10.0, progress: Progress | None = None) -> int:
     """Replace a log, in use or not, with a backup and return its number of events.
 
     The backup is checked first. A log that has events is replaced only with `overwrite`. New events get sequence numbers
@@ -119,7 +119,7 @@ def restore(source: str, path: str, *, overwrite: bool = False, timeout: float =
             except _UnusableLog as error:
                 if not overwrite:
                     raise error.reason from error
-                with translate_errors(path), transaction(connection):
+                with translate_errors(path), write_transaction(connection):
                     connection.execute(f"UPDATE towns SET highest = highest + {SEQUENCE_SKIP}")
                 events = sum(count_events(connection, town.n) for town in list_towns(connection))
                 connection.close()
@@ -137,7 +137,7 @@ class _UnusableLog(Exception):
 
 def _check_staged(source: str, staged: str, connection: apsw.Connection, progress: Progress | None) -> None:
     sqlite_file.migrate_schema(connection, source)
-    problems = check(staged, progress=progress).problems
+    problems = check_log(staged, progress=progress).problems
     if problems:
         raise Damaged(f"{source}: is damaged and was not restored: {problems[0]}; take another backup (`lore verify` says more)")
 
@@ -156,7 +156,7 @@ def _restore_into(path: str, staged: apsw.Connection, overwrite: bool, timeout: 
             old = _ReplacedLog.read_from(reader)
             if old.has_events and not overwrite:
                 raise Unwritable(f"{path}: has events already; name another path, or let it be replaced (`lore restore --force`)")
-            with transaction(staged):
+            with write_transaction(staged):
                 _carry_over(staged, old)
             _copy_pages(pages, progress)
         # The whole log is in the WAL now, so truncate it; if readers prevent that, a later checkpoint will.
@@ -210,26 +210,26 @@ class _ReplacedLog(NamedTuple):
     def read_from(cls, log: apsw.Connection) -> _ReplacedLog:
         """Read as much as the (possibly damaged) log still gives."""
         towns = list_towns(log)
-        identities = {n: (log_id, created) for n, log_id, created in ask(log, "SELECT n, log_id, created FROM towns")}
+        identities = {n: (log_id, created) for n, log_id, created in fetch_rows(log, "SELECT n, log_id, created FROM towns")}
         return cls(
             has_events=any(_has_events(log, town.n) for town in towns),
             last_n=max((town.n for town in towns), default=0),
             rows=[(town.name, *identities[town.n], _find_last_sequence(log, town)) for town in towns],
             forgotten={town.name: hashes for town in towns if (hashes := _read_erased_hashes(log, town.n))},
-            seals=ask(log, "SELECT town, seal FROM seals"),
+            seals=fetch_rows(log, "SELECT town, seal FROM seals"),
         )
 
 
 def _has_events(log: apsw.Connection, n: int) -> bool:
     try:
-        return bool(ask(log, f"SELECT 1 FROM events_{n} LIMIT 1"))
+        return bool(fetch_rows(log, f"SELECT 1 FROM events_{n} LIMIT 1"))
     except (apsw.CorruptError, apsw.SQLError):
         return True
 
 
 def _find_last_sequence(log: apsw.Connection, town: TownRow) -> int:
     try:
-        [(last,)] = ask(log, f"SELECT max(seq) FROM events_{town.n}")
+        [(last,)] = fetch_rows(log, f"SELECT max(seq) FROM events_{town.n}")
     except (apsw.CorruptError, apsw.SQLError):
         return max(town.highest, town.indexed) + SEQUENCE_SKIP
     return max(last or 0, town.highest)
@@ -237,7 +237,7 @@ def _find_last_sequence(log: apsw.Connection, town: TownRow) -> int:
 
 def _read_erased_hashes(log: apsw.Connection, n: int) -> list[bytes]:
     try:
-        return [hash for (hash,) in ask(log, f"SELECT hash FROM forgotten_{n}")]
+        return [hash for (hash,) in fetch_rows(log, f"SELECT hash FROM forgotten_{n}")]
     except (apsw.CorruptError, apsw.SQLError):
         return []
 
@@ -263,7 +263,7 @@ def _renumber_towns(staged: apsw.Connection, above: int) -> None:
     towns = list_towns(staged)
     shift = max([above, *(town.n for town in towns)]) if above else 0
     for town in towns if shift else ():
-        for (table,) in ask(staged, "SELECT name FROM sqlite_schema WHERE type = 'table'"):
+        for (table,) in fetch_rows(staged, "SELECT name FROM sqlite_schema WHERE type = 'table'"):
             if match := re.fullmatch(rf"([a-z]+)_{town.n}", table):
                 staged.execute(f"ALTER TABLE {table} RENAME TO {match[1]}_{town.n + shift}")
         staged.execute("UPDATE towns SET n = ? WHERE n = ?", (town.n + shift, town.n))
@@ -275,7 +275,7 @@ def _remove_erased(staged: apsw.Connection, n: int, hashes: list[bytes]) -> None
     staged.executemany(f"INSERT OR IGNORE INTO forgotten_{n} VALUES (?)", [(hash,) for hash in hashes])
     staged.create_scalar_function("hash_of_key", _hash_of_key, 1, deterministic=True)
     run("PRAGMA secure_delete=ON").fetchall()
-    erased = [seq for (seq,) in ask(staged, f"SELECT seq FROM events_{n} WHERE hash_of_key(id) IN (SELECT hash FROM forgotten_{n})")]
+    erased = [seq for (seq,) in fetch_rows(staged, f"SELECT seq FROM events_{n} WHERE hash_of_key(id) IN (SELECT hash FROM forgotten_{n})")]
     sqlite_file.remove_events(staged, n, erased)
     last = max(erased, default=0)
     run("UPDATE towns SET highest = max(highest, ?), erasures = erasures + 1 WHERE n = ?", (last, n))

@@ -13,7 +13,7 @@ import apsw
 from fleetlore.events.ids import uuid_bytes
 from fleetlore.log.base import TOWN, LogQuery, Position, StoredRecord, epoch_microseconds
 from fleetlore.log.sequence import to_position, to_sequence, to_stored_records
-from fleetlore.log.sqlite.file import ask
+from fleetlore.log.sqlite.file import fetch_rows
 
 ZONE_SIZE = 4096
 """Sequence numbers per zone. `zones_n` has the newest time in each zone, to skip zones that are too old."""
@@ -39,7 +39,7 @@ def select_records(connection: apsw.Connection, n: int, query: LogQuery) -> list
             f" WHERE e.seq > max(?1, {indexed}) AND e.seq < ?2 AND instr(e.scopes, ' {scope} '){where}"
         )
     order = "DESC" if query.newest_first else "ASC"
-    return to_stored_records(ask(connection, f"{source} ORDER BY 1 {order} LIMIT {int(query.limit)}", values))
+    return to_stored_records(fetch_rows(connection, f"{source} ORDER BY 1 {order} LIMIT {int(query.limit)}", values))
 
 
 def sequence_range(query: LogQuery) -> tuple[int, int]:
@@ -63,17 +63,17 @@ def _build_filters(connection: apsw.Connection, n: int, query: LogQuery) -> tupl
 def _kind_numbers(connection: apsw.Connection, n: int, kinds: Sequence[str]) -> list[int]:
     # Kinds contain no GLOB characters, so `town.*` and plain kinds can be used as patterns directly.
     sql = f"SELECT id FROM kinds_{n} WHERE name GLOB ?"
-    return sorted({number for kind in kinds for (number,) in ask(connection, sql, (kind,))})
+    return sorted({number for kind in kinds for (number,) in fetch_rows(connection, sql, (kind,))})
 
 
 def _scope_number(connection: apsw.Connection, n: int, scope: str) -> int | None:
-    rows = ask(connection, f"SELECT id FROM scopes_{n} WHERE name = ?", (scope,))
+    rows = fetch_rows(connection, f"SELECT id FROM scopes_{n} WHERE name = ?", (scope,))
     return rows[0][0] if rows else None
 
 
 def _last_sequence_before(connection: apsw.Connection, n: int, since: int) -> int:
     """Return a sequence number up to which every event is older than `since`, from the table of zones."""
-    rows = ask(
+    rows = fetch_rows(
         connection,
         f"SELECT coalesce((SELECT min(zone) FROM zones_{n} WHERE newest >= ?), (SELECT max(zone) + 1 FROM zones_{n}), 0)",
         (since,),
@@ -86,7 +86,7 @@ def select_by_id(connection: apsw.Connection, n: int, ids: Sequence[str]) -> lis
     if not ids:
         return []
     keys = apsw.carray(tuple([uuid_bytes(id) for id in ids]))
-    return ask(
+    return fetch_rows(
         connection,
         f"SELECT seq, CAST(raw AS BLOB) FROM events_{n} WHERE seq IN (SELECT seq FROM ids_{n} WHERE id IN carray(?1))"
         f" UNION ALL SELECT seq, CAST(raw AS BLOB) FROM events_{n}"
@@ -99,12 +99,12 @@ def find_newest(connection: apsw.Connection, n: int, scope: str) -> int | None:
     """Return the newest sequence number in a scope."""
     seq: int | None
     if scope == TOWN:
-        [(seq,)] = ask(connection, f"SELECT max(seq) FROM events_{n}")
+        [(seq,)] = fetch_rows(connection, f"SELECT max(seq) FROM events_{n}")
         return seq
     number = _scope_number(connection, n, scope)
     not_indexed = f"SELECT max(seq) FROM events_{n} WHERE seq > (SELECT indexed FROM towns WHERE n = {n}) AND instr(scopes, ?1)"
     indexed = f"SELECT max(seq) FROM members_{n} WHERE scope = ?2"
-    [(seq,)] = ask(connection, f"SELECT coalesce(({not_indexed}), ({indexed}))", (f" {number} ", number))
+    [(seq,)] = fetch_rows(connection, f"SELECT coalesce(({not_indexed}), ({indexed}))", (f" {number} ", number))
     return seq
 
 

@@ -15,7 +15,7 @@ import apsw
 
 from fleetlore.log.base import LogQuery, TailPage
 from fleetlore.log.sequence import to_position, to_sequence
-from fleetlore.log.sqlite.file import OpenedFile, ask, translate_errors
+from fleetlore.log.sqlite.file import OpenedFile, fetch_rows, translate_errors
 from fleetlore.log.sqlite.query import select_records, to_optional_position
 
 POLL_SECONDS, IDLE_POLL_SECONDS = 0.004, 0.01
@@ -111,7 +111,7 @@ class SqliteTail:
         changes = self._changes
         while True:
             self._log.check_open()
-            version = ask(self._connection, "PRAGMA data_version")
+            version = fetch_rows(self._connection, "PRAGMA data_version")
             if version != self._data_version:
                 self._data_version = version
                 changes.notify_change()
@@ -129,7 +129,7 @@ class SqliteTail:
     def _select_page(self, connection: apsw.Connection, n: int) -> TailPage:
         rows = select_records(connection, n, LogQuery(scope=self._scope, after=to_optional_position(self._after)))
         # Read after the rows: what is trimmed in between is then reported as a gap, never skipped silently.
-        [(trimmed,)] = ask(connection, "SELECT trimmed FROM towns WHERE n = ?", (n,))
+        [(trimmed,)] = fetch_rows(connection, "SELECT trimmed FROM towns WHERE n = ?", (n,))
         gap = None
         if self._after is not None and self._after < trimmed:
             gap = to_position(trimmed)

@@ -132,4 +132,5 @@ TOOL_CALLS = ToolCallReader(
     find_output_file=find_output_file,
     is_success_implied=True,  # every other exit code is an error
     question_tools=frozenset(("AskUserQuestion",)),
+    plan_tools=frozenset(("ExitPlanMode",)),
 )

@@ -70,15 +70,15 @@ def _read_script(script: str) -> CallInput:
     if "apply_patch" in names:
         return CallInput("edit")
     if "exec_command" in names or "shell_command" in names:
-        commands = [_unquote(found) for found in _script_command.findall(script)[:20]]
+        commands = [_unquote_literal(found) for found in _script_command.findall(script)[:20]]
         folders = _script_folder.search(script)
-        return CallInput("command", command="\n".join(commands), cwd=_unquote(folders[1]) if folders else "")
+        return CallInput("command", command="\n".join(commands), cwd=_unquote_literal(folders[1]) if folders else "")
     if "write_stdin" in names and (found := _script_terminal.search(script)):
         return CallInput("other", polls=found[1])
     return CallInput("other")
 
 
-def _unquote(literal: str) -> str:
+def _unquote_literal(literal: str) -> str:
     inner = literal[1:-1]
     if literal.startswith("'"):
         inner = inner.replace("\\'", "'").replace('"', '\\"')

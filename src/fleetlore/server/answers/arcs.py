@@ -9,9 +9,9 @@ from typing import Literal, Protocol
 
 from fleetlore.log.base import Position
 from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.operations.sources import ViewSnapshot
 from fleetlore.projections.outcomes import OutcomeQuery
 from fleetlore.server.types.common import ArcRow, ArcsPage
-from fleetlore.server.view_cache import ViewSnapshot
 from fleetlore.views.outcomes.record import Outcome
 from fleetlore.views.patterns import book as pattern_book
 from fleetlore.views.patterns.across_sessions import LONGEST_BOUND, find_record_patterns

@@ -46,7 +46,7 @@ def read_evidence(log: BlockingRecorder, ids: Sequence[str]) -> Evidence:
         if not can_see(event, READER):
             hidden += 1
             continue
-        item = _describe_call(log, event) if event.kind.startswith("tool.") else _describe_text(event)
+        item = _describe_call(log, event) if event.kind.startswith("tool.") else _describe_text(log.restore_whole(event))
         items.setdefault(item.id, item)
     return Evidence(items=list(items.values()), missing=[id for id in wanted if id not in found], hidden=hidden)
 
@@ -68,6 +68,7 @@ def _describe_call(log: BlockingRecorder, event: Event) -> EvidenceItem:
     elif event.cause:
         cause = next(iter(log.get([event.cause])), None)
         first = cause if cause is not None and cause.kind == "tool.called" and can_see(cause, READER) else event
+    first, result = log.restore_whole(first), None if result is None else log.restore_whole(result)
     tool = first.data.get("tool")
     tool = tool if isinstance(tool, str) else ""
     given = first.data.get("input")
@@ -111,10 +112,10 @@ def _read_state(result: Event | None) -> CallState:
 
 
 def _read_text(data: Mapping[str, Any]) -> str:
-    """The output of a result. Of a long one the log has the beginning and the end."""
+    """The output of a result. Of a long one the event has the beginning and the end, and the log perhaps the whole."""
     output = next((value for key in ("output", "error", "reason") if isinstance(value := data.get(key), str) and value), "")
     end = data.get("output_end")
-    return f"{output}\n[…]\n{end}" if isinstance(end, str) else output
+    return f"{output}\n[…]\n{end}" if isinstance(end, str) and not output.endswith(end) else output
 
 
 def _make_call(event: Event, call: CallInput, tool: str, state: CallState, result: Event | None, output: str) -> ToolCall:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from fleetlore.operations.sources import ViewSnapshot
 from fleetlore.server.types.common import AgentCard, Asking, Fleet
-from fleetlore.server.view_cache import ViewSnapshot
 from fleetlore.views import fleet as view
 from fleetlore.views import names as names_view
 from fleetlore.views.activity import FleetActivity

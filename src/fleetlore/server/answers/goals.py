@@ -19,6 +19,7 @@ from fleetlore.goal import commands
 from fleetlore.goal.gate import questions
 from fleetlore.goal.workspace.repository import BRANCH_PREFIX
 from fleetlore.log.base import position_after
+from fleetlore.operations.sources import ViewSnapshot
 from fleetlore.projections.signed_goals import SignedGoals
 from fleetlore.server.types.goals import (
     GoalBurn,
@@ -34,9 +35,9 @@ from fleetlore.server.types.goals import (
     Goals,
     GoalTurn,
 )
-from fleetlore.server.view_cache import ViewCache, ViewSnapshot
+from fleetlore.server.view_cache import ViewCache
 from fleetlore.views import goal_state
-from fleetlore.views.goal_state import MAX_TURNS, GoalLimits, GoalState, SettledTurn, used_tokens, used_usd
+from fleetlore.views.goal_state import MAX_TURNS, GoalLimits, GoalState, GoalUsage, SettledTurn, used_tokens, used_usd
 
 # --- one goal: its turns, budget use over time, criteria, and possible actions
 
@@ -297,8 +298,9 @@ def build_goal_row(goal: GoalState, now: datetime, *, shown: str, signed: bool |
         ended_at=goal.ended_at,
         outcome=goal.outcome,
         why=goal.why,
-        spent=_spent_figures(goal, now),
-        limits=_limit_figures(goal.limits),
+        spent=_copy_figures(goal_state.current_usage(goal, now)),
+        limits=_copy_figures(goal.limits),
+        budgets=goal_state.list_budgets(goal, now),
         ticking=goal.clock_from is not None and not goal.is_paused,
         adrift=False,
         met=sum(each.met is True for each in goal.criteria),
@@ -310,29 +312,8 @@ def build_goal_row(goal: GoalState, now: datetime, *, shown: str, signed: bool |
     )
 
 
-def _spent_figures(goal: GoalState, now: datetime) -> GoalFigures:
-    spent = goal.spent
-    return GoalFigures(
-        turns=spent.turns,
-        seconds=goal_state.elapsed_seconds(goal, now),
-        tokens=goal_state.used_tokens(goal),
-        usd=goal_state.used_usd(goal),
-        denies=spent.denies,
-        errors=spent.errors,
-        overflows=spent.overflows,
-    )
-
-
-def _limit_figures(limits: GoalLimits) -> GoalFigures:
-    return GoalFigures(
-        turns=limits.turns,
-        seconds=limits.seconds,
-        tokens=limits.tokens,
-        usd=limits.usd,
-        denies=limits.denies,
-        errors=limits.errors,
-        overflows=limits.overflows,
-    )
+def _copy_figures(amounts: GoalLimits | GoalUsage) -> GoalFigures:
+    return GoalFigures(**{name: getattr(amounts, name) for name in GoalFigures.__struct_fields__})
 
 
 # --- from the log
@@ -368,6 +349,7 @@ def _mark_adrift_goals(view_cache: ViewCache, copied: GoalsSnapshot) -> None:
 def _mark_adrift(row: GoalRow, copied: GoalsSnapshot) -> None:
     if row.ticking and row.harness is not None:
         row.spent.seconds, row.ticking, row.adrift = copied.seconds.get(row.goal, 0.0), False, True
+        row.budgets = [replace(use, used=row.spent.seconds) if use.unit == "seconds" else use for use in row.budgets]
 
 
 def _question_events(view_cache: ViewCache, page: GoalPage) -> list[Event]:

@@ -9,7 +9,7 @@ from fleetlore.views.conversation_state import Conversation, Screen
 
 if TYPE_CHECKING:
     from fleetlore.graph.model import Edge, Graph
-    from fleetlore.server.view_cache import ViewSnapshot
+    from fleetlore.operations.sources import ViewSnapshot
     from fleetlore.views.conversations import Conversations
 
 NEEDS = ("sessions",)

@@ -5,15 +5,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import msgspec
 
+from fleetlore.events.budget_axes import BudgetUse, list_axes, list_uses
 from fleetlore.events.envelope import Event
 from fleetlore.log.base import position_after
 from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.operations.sources import ViewSnapshot
 from fleetlore.server.types.stage import (
     Stage,
     StageFigures,
@@ -25,7 +28,6 @@ from fleetlore.server.types.stage import (
     StageThought,
     StageVerdict,
 )
-from fleetlore.server.view_cache import ViewSnapshot
 from fleetlore.stage.budget import StageLimits
 from fleetlore.views import stage as view
 
@@ -54,6 +56,8 @@ class StageSnapshot(NamedTuple):
     private_kinds: frozenset[str]
     has_start: bool
     """Whether the run's first event is still on the log."""
+    others: Mapping[str, float]
+    """Use of axes that are counted from events."""
 
 
 def copy_stage(snapshot: ViewSnapshot, run: str | None, *, minds: bool) -> StageSnapshot:
@@ -72,6 +76,7 @@ def copy_stage(snapshot: ViewSnapshot, run: str | None, *, minds: bool) -> Stage
         public_kinds - PRIVATE_KINDS,
         private_kinds | PRIVATE_KINDS if minds else frozenset(),
         has_start,
+        dict(found.spent.others) if found else {},
     )
 
 
@@ -83,7 +88,7 @@ def complete_stage(log: BlockingRecorder, copied: StageSnapshot) -> Stage:
         _add_lines(play, _read_newest(log, scope, end, copied), minds=bool(copied.private_kinds))
         _add_verdicts(play, log)
         if copied.has_start:
-            _add_budget(play, log, scope)
+            _add_budget(play, log, scope, copied.others)
         if play.finished is None and play.spent.calls:
             _add_thinking(play, log, scope, copied.snapshot)
     return copied.response
@@ -220,23 +225,23 @@ def _parse_reveal(value: Any) -> Iterator[tuple[str, str]]:
             yield name, _short_text(each.get("role")) or ""
 
 
-def _add_budget(play: StagePlay, log: BlockingRecorder, scope: str) -> None:
+def _add_budget(play: StagePlay, log: BlockingRecorder, scope: str, others: Mapping[str, float]) -> None:
     """Add the title and the limits from the run's first event."""
     for started in log.read(scope, kinds=["run.started"], limit=1):
         line = view.public_line(started)
         play.title = "" if line is None else line.text
         settings = started.data.get("play")
-        play.budget = _parse_budget(settings.get("governor") if isinstance(settings, dict) else None)
+        try:
+            limits = msgspec.convert(settings.get("governor") if isinstance(settings, dict) else None, StageLimits)
+        except msgspec.ValidationError:
+            continue
+        play.budget = StageFigures(**{name: getattr(limits, f"max_{name}") for name in StageFigures.__struct_fields__})
+        play.budgets = _list_budgets(play.spent, others, limits)
 
 
-def _parse_budget(value: Any) -> StageFigures:
-    try:
-        limits = msgspec.convert(value, StageLimits)
-    except msgspec.ValidationError:
-        return StageFigures()
-    return StageFigures(
-        turns=limits.max_turns, calls=limits.max_calls, tokens=limits.max_tokens, usd=limits.max_usd, seconds=limits.max_seconds
-    )
+def _list_budgets(spent: StageFigures, others: Mapping[str, float], limits: StageLimits) -> list[BudgetUse]:
+    rows = list_axes("stage")
+    return list_uses(rows, SimpleNamespace(**msgspec.structs.asdict(spent), others=others), limits, prefix="max_")
 
 
 def _add_thinking(play: StagePlay, log: BlockingRecorder, scope: str, snapshot: ViewSnapshot) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from fleetlore.operations.sources import ViewSnapshot
 from fleetlore.server.types.common import ThreadRow, Threads
-from fleetlore.server.view_cache import ViewSnapshot
 from fleetlore.views import thread_state
 from fleetlore.views import threads as view
 from fleetlore.views.thread_names import Naming

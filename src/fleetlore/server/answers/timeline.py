@@ -12,10 +12,10 @@ from typing import NamedTuple
 from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
 from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.operations.sources import ViewSnapshot
 from fleetlore.projections.time_index import read_ranges
 from fleetlore.server.answers.arcs import build_arc_rows
 from fleetlore.server.types.common import ArcSpan, LaneRow, Mark, TimelinePage
-from fleetlore.server.view_cache import ViewSnapshot
 from fleetlore.views import fleet as fleet_view
 from fleetlore.views import names as names_view
 from fleetlore.views import time_ranges as calendar_view

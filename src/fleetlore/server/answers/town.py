@@ -7,10 +7,10 @@ from datetime import datetime
 from heapq import nsmallest
 from typing import get_args
 
+from fleetlore.operations.sources import ViewSnapshot
 from fleetlore.server.answers import town_detail
 from fleetlore.server.answers.town_cards import MAX_TITLE_CHARS, TownRows, count_each, mission_fields
 from fleetlore.server.types.town import TownAgent, TownColumn, TownHelp, TownInbox, TownMission, TownPage, TownTask
-from fleetlore.server.view_cache import ViewSnapshot
 from fleetlore.views import town_state
 from fleetlore.views.town import sorted_inbox
 from fleetlore.views.town_state import PERSON_MAILBOXES, PRIORITIES, AgentState, MissionState, TaskState
@@ -60,14 +60,14 @@ def build_town(snapshot: ViewSnapshot, *, mission: str | None, task: str | None,
 
 
 def _agent_rank(agent: town_state.Agent) -> tuple[int, float]:
-    return _AGENT_STATE_ORDER.index(agent.state), -_timestamp(agent.seen_at)
+    return _AGENT_STATE_ORDER.index(agent.state), -_to_timestamp(agent.seen_at)
 
 
 def _mission_rank(mission: town_state.Mission) -> tuple[bool, int, float]:
-    return mission.help is None, _MISSION_STATE_ORDER.index(mission.state), -_timestamp(mission.moved_at)
+    return mission.help is None, _MISSION_STATE_ORDER.index(mission.state), -_to_timestamp(mission.moved_at)
 
 
-def _timestamp(moment: datetime | None) -> float:
+def _to_timestamp(moment: datetime | None) -> float:
     return 0.0 if moment is None else moment.timestamp()
 
 
@@ -86,15 +86,15 @@ def _board_columns(rows: TownRows, mission: str | None, more: TaskState | None) 
 
 def _schedule_key(task: town_state.Task) -> tuple[float, ...]:
     """Tasks that can start in the order of assignment, then those that wait for others."""
-    return bool(task.missing), PRIORITIES.index(task.priority), _timestamp(task.at)
+    return bool(task.missing), PRIORITIES.index(task.priority), _to_timestamp(task.at)
 
 
 def _running_key(task: town_state.Task) -> tuple[float, ...]:
-    return (_timestamp(task.started_at or task.at),)
+    return (_to_timestamp(task.started_at or task.at),)
 
 
 def _ended_key(task: town_state.Task) -> tuple[float, ...]:
-    return (-_timestamp(task.ended_at),)
+    return (-_to_timestamp(task.ended_at),)
 
 
 _SORT_KEYS: dict[TaskState, Callable[[town_state.Task], tuple[float, ...]]] = {
@@ -116,7 +116,7 @@ def _help_rows(missions: Iterable[town_state.Mission]) -> list[TownHelp]:
         for each in missions
         if each.help is not None
     ]
-    return sorted(found, key=lambda each: _timestamp(each.at))[:MAX_MISSIONS]
+    return sorted(found, key=lambda each: _to_timestamp(each.at))[:MAX_MISSIONS]
 
 
 def _inbox_rows(rows: TownRows) -> list[TownInbox]:

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, TypeVar, get_args
 
+from fleetlore.operations.sources import ViewSnapshot
 from fleetlore.server.types.town import TownMessage
-from fleetlore.server.view_cache import ViewSnapshot
 from fleetlore.views import names, town_state
 
 MAX_TITLE_CHARS = 300

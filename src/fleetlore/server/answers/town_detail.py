@@ -5,21 +5,20 @@ from __future__ import annotations
 from heapq import nsmallest
 from itertools import islice
 
+from fleetlore.operations.town import STATE_AFTER_ACTION
 from fleetlore.server.answers.town_cards import MAX_TITLE_CHARS, TownRows, mission_fields
 from fleetlore.server.types.town import AgentPage, MissionPage, TaskPage, TownItem, TownNote, TownTask, TownWatch
 from fleetlore.views import town_state
 from fleetlore.views.town import sorted_inbox
 from fleetlore.views.town_agents import CONTROL_STATES, INACTIVE_STATES
 from fleetlore.views.town_rules import MISSION_STEPS
-from fleetlore.views.town_state import ENDED_TASK_STATES, MissionState
+from fleetlore.views.town_state import ENDED_TASK_STATES
 
 MAX_ITEMS = 500
 MAX_WATCHES = 100
 MAX_TASKS = 30
 MAX_MESSAGES = 50
 MAX_DESCRIPTION_CHARS = 2_000
-STATE_AFTER_ACTION: dict[str, MissionState] = {"pause": "blocked", "resume": "running", "fail": "failed"}
-"""Action on a mission → its new state."""
 _ENDED = ("completed", "failed")
 
 

@@ -116,7 +116,7 @@ def _single_piece(raw: bytes) -> list[BodyPiece]:
 
 
 def _decode_event(raw: bytes) -> Event:
-    return _check_event(codec.decode(raw))
+    return _check_event(codec.decode_event(raw))
 
 
 def _decode_cloudevent(raw: bytes) -> Event:

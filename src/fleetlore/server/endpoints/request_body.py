@@ -53,7 +53,7 @@ class RequestBody(NamedTuple):
 
     def decompress(self, limit: int) -> bytes:
         """The content; a `Problem` if it is damaged or longer than the limit. Slow: run it in a thread."""
-        return self.raw if self.coding == "identity" else decompress(self.raw, self.coding, limit)
+        return self.raw if self.coding == "identity" else decompress_body(self.raw, self.coding, limit)
 
 
 class BodyPiece(NamedTuple):
@@ -93,7 +93,7 @@ def read_media_type(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def decompress(raw: bytes, coding: str, limit: int) -> bytes:
+def decompress_body(raw: bytes, coding: str, limit: int) -> bytes:
     """Decompress gzip or deflate; a `Problem` if it is damaged or longer than the limit."""
     for window in _WINDOWS[coding]:
         try:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from fleetlore.errors import Invalid
 from fleetlore.events.visibility import Viewer, can_see
 from fleetlore.log.base import check_scope
+from fleetlore.operations.sources import ViewSource, resolve_scope
 from fleetlore.prompts import text_safety
 from fleetlore.server.mcp import requests, responses
 from fleetlore.server.mcp.reading import response_fields
@@ -28,7 +29,7 @@ from fleetlore.server.mcp.sanitise import (
     page_rows,
     quote_lines,
 )
-from fleetlore.server.mcp.sources import Caller, ToolSource, resolve_scope
+from fleetlore.server.mcp.sources import Caller
 from fleetlore.server.mcp.story import event_row, render_event_row
 from fleetlore.story.phrases import count_things, count_times
 from fleetlore.views import town as town_view
@@ -49,7 +50,7 @@ _THIRD_OF_PAGE = MAX_PAGE_BYTES // 3
 # --- tasks
 
 
-def list_tasks(source: ToolSource, caller: Caller, request: requests.TasksRequest) -> responses.TasksResponse:
+def list_tasks(source: ViewSource, caller: Caller, request: requests.TasksRequest) -> responses.TasksResponse:
     """The tool `tasks`."""
     request = _resolve_names(source, request)
     with source.snapshot(None, NEEDS) as snapshot:
@@ -61,7 +62,7 @@ def list_tasks(source: ToolSource, caller: Caller, request: requests.TasksReques
         return responses.TasksResponse(**response_fields(snapshot), next=next, tasks=rows, counts=dict(sorted(counts.items())))
 
 
-def _resolve_names(source: ToolSource, request: requests.TasksRequest) -> requests.TasksRequest:
+def _resolve_names(source: ViewSource, request: requests.TasksRequest) -> requests.TasksRequest:
     agent = None if request.agent is None else resolve_scope(source, f"agent:{request.agent}").partition(":")[2]
     mission = None if request.mission is None else resolve_scope(source, f"mission:{request.mission}").partition(":")[2]
     return replace(request, agent=agent, mission=mission)
@@ -101,7 +102,7 @@ def _render_task_row(task: responses.TaskRow) -> str:
     return join_fields(task.id, task.state, task.priority, task.agent, mission, waits, dead_letter, task.title)
 
 
-def get_task(source: ToolSource, caller: Caller, request: requests.TaskRequest) -> responses.TaskResponse:
+def get_task(source: ViewSource, caller: Caller, request: requests.TaskRequest) -> responses.TaskResponse:
     """The tool `task`; `Invalid` for an unknown id."""
     with source.snapshot(None, NEEDS) as snapshot:
         found: state.Task | None = snapshot.states["town"].tasks.get(request.id)
@@ -153,7 +154,7 @@ def render_task(response: responses.TaskResponse) -> str:
 # --- missions
 
 
-def list_missions(source: ToolSource, caller: Caller, request: requests.MissionsRequest) -> responses.MissionsResponse:
+def list_missions(source: ViewSource, caller: Caller, request: requests.MissionsRequest) -> responses.MissionsResponse:
     """The tool `missions`."""
     with source.snapshot(None, NEEDS) as snapshot:
         town: state.TownState = snapshot.states["town"]
@@ -198,7 +199,7 @@ def _render_mission_row(mission: responses.MissionRow) -> str:
     return join_fields(mission.id, mission.state, mission.title, f"items: {items}" if items else None, help_text, mission.reason)
 
 
-def get_mission(source: ToolSource, caller: Caller, request: requests.MissionRequest) -> responses.MissionResponse:
+def get_mission(source: ViewSource, caller: Caller, request: requests.MissionRequest) -> responses.MissionResponse:
     """The tool `mission`; `Invalid` for an unknown id."""
     with source.snapshot(None, NEEDS) as snapshot:
         found: state.Mission | None = snapshot.states["town"].missions.get(request.id)
@@ -254,7 +255,7 @@ def _render_item_row(item: responses.MissionItemRow) -> str:
 # --- inbox
 
 
-def read_inbox(source: ToolSource, caller: Caller, request: requests.InboxRequest) -> responses.InboxResponse:
+def read_inbox(source: ViewSource, caller: Caller, request: requests.InboxRequest) -> responses.InboxResponse:
     """The tool `inbox`: messages that were not acknowledged yet."""
     agent = request.agent or caller.name
     if agent is None:
@@ -274,7 +275,7 @@ def read_inbox(source: ToolSource, caller: Caller, request: requests.InboxReques
     return responses.InboxResponse(**head, next=next, agent=agent, messages=rows, waiting=len(waiting))
 
 
-def read_messages_of(source: ToolSource, agent: str) -> state.TownState:
+def read_messages_of(source: ViewSource, agent: str) -> state.TownState:
     """A town state with only this agent's newest messages, for sessions that are run by hand and belong to no town."""
     town = town_view.initial()
     town.agents[agent] = state.Agent(name=agent)

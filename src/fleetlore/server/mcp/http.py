@@ -15,7 +15,8 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from fleetlore.log.tokens import Token, included_scopes
-from fleetlore.server.mcp.sources import Caller, ServerSource, ToolSource
+from fleetlore.operations.sources import ViewSource
+from fleetlore.server.mcp.sources import Caller, ServerSource
 from fleetlore.server.problems import Problem
 from fleetlore.server.security.local_token import LABEL
 
@@ -63,7 +64,7 @@ def _caller_of_token(token: Token) -> Caller:
         return Caller(token.label or None, refusal=f"the token {token.id} is for {token.scope} only; {_NO_TOKEN}")
     if is_unnamed:
         return Caller(refusal=f"the token {token.id} has no label of its own, so nobody would know who speaks; {_NO_TOKEN}")
-    return Caller(token.label, can_write=True)
+    return Caller(token.label, can_write=True, can_admin="admin" in included_scopes(token.scope))
 
 
 async def _get_server(state: State, app_context: AppContext) -> Server[Any]:
@@ -97,7 +98,7 @@ class HttpTransport:
 
     def __init__(self, app_context: AppContext) -> None:
         self._app_context = app_context
-        self.source: ToolSource = ServerSource(app_context)
+        self.source: ViewSource = ServerSource(app_context)
 
     def caller(self, context: Context) -> Caller:
         """The caller that `McpEndpoint` found by the token."""

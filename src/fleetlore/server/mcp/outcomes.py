@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import islice
 
-from fleetlore.errors import Invalid
-from fleetlore.projections.outcomes import OutcomeQuery, runs_in, select_scope
+from fleetlore.operations import periods, sessions
+from fleetlore.operations.reading import parse_time_zone
+from fleetlore.operations.sources import ViewSource
 from fleetlore.server.mcp import requests, responses, times
-from fleetlore.server.mcp.reading import response_fields
+from fleetlore.server.mcp.reading import head_fields
 from fleetlore.server.mcp.sanitise import clean_line, format_time, join_fields, join_parts, next_page_hint, page_rows, quote_lines
-from fleetlore.server.mcp.sources import Caller, ToolSource, resolve_scope
-from fleetlore.server.queries import parse_time_zone
+from fleetlore.server.mcp.sources import Caller
 from fleetlore.views.outcomes.record import CHECKS, Outcome
 
 MAX_SESSIONS = 1000
@@ -20,15 +20,13 @@ MAX_ITEMS = 20
 """In each list of one session."""
 
 
-def list_sessions(source: ToolSource, caller: Caller, request: requests.SessionsRequest) -> responses.SessionsResponse:
+def list_sessions(source: ViewSource, caller: Caller, request: requests.SessionsRequest) -> responses.SessionsResponse:
     """The tool `sessions`."""
-    runs = runs_in(source.log, resolve_scope(source, request.scope))
-    with source.snapshot(None, ("calendar",)) as snapshot:
-        since = times.parse_since(request.since, now=snapshot.now, zone=parse_time_zone(request.tz))
-        head = response_fields(snapshot)
-    found = source.find_outcomes(OutcomeQuery(since=since, runs=runs, limit=MAX_SESSIONS))
-    rows, next = page_rows(found, _session_row, limit=request.limit, page=request.page)
-    return responses.SessionsResponse(**head, next=next, sessions=rows)
+    since = times.parse_since(request.since, now=source.now(), zone=parse_time_zone(request.tz))
+    wanted = sessions.ListSessions(scope=request.scope, since=since, limit=MAX_SESSIONS)
+    found = sessions.list_sessions(caller.open_context(source), wanted)
+    rows, next = page_rows(found.sessions, _session_row, limit=request.limit, page=request.page)
+    return responses.SessionsResponse(**head_fields(found), next=next, sessions=rows)
 
 
 def _session_row(outcome: Outcome) -> responses.SessionRow:
@@ -73,14 +71,12 @@ def _render_session_row(row: responses.SessionRow) -> str:
 BRIEF_PARTS = ("delivered", "in_progress", "went_wrong", "check_this", "needs_you")
 
 
-def make_brief(source: ToolSource, caller: Caller, request: requests.BriefRequest) -> responses.BriefResponse:
+def make_brief(source: ViewSource, caller: Caller, request: requests.BriefRequest) -> responses.BriefResponse:
     """The tool `brief`."""
-    scope, zone = resolve_scope(source, request.scope), parse_time_zone(request.tz)
-    with source.snapshot(None, ("calendar",)) as snapshot:
-        since = times.parse_since(request.since, now=snapshot.now, zone=zone)
-        head = response_fields(snapshot)
-    found = source.make_brief(select_scope(source.log, scope, OutcomeQuery(since=since)), zone)
-    response = responses.BriefResponse(**head, title=found.title, bill=found.bill.text)
+    since = times.parse_since(request.since, now=source.now(), zone=parse_time_zone(request.tz))
+    read = periods.read_brief(caller.open_context(source), periods.ReadBrief(scope=request.scope, since=since, tz=request.tz))
+    found = read.brief
+    response = responses.BriefResponse(**head_fields(read), title=found.title, bill=found.bill.text)
     for name in BRIEF_PARTS:
         setattr(response, name, _clean_lines(item.text for item in getattr(found, name)))
     return response
@@ -92,18 +88,13 @@ def render_brief(response: responses.BriefResponse) -> str:
     return join_parts(f"The brief of {response.title}:", quote_lines(*rows, response.bill))
 
 
-def get_session(source: ToolSource, caller: Caller, request: requests.SessionRequest) -> responses.SessionResponse:
+def get_session(source: ViewSource, caller: Caller, request: requests.SessionRequest) -> responses.SessionResponse:
     """The tool `session`; `Invalid` for an unknown id."""
-    scope = resolve_scope(source, f"run:{request.id}")
-    with source.snapshot(None, ("calendar",)) as snapshot:
-        head = response_fields(snapshot)
-    found = source.find_outcomes(OutcomeQuery(runs=runs_in(source.log, scope)))
-    if not found:
-        raise Invalid(f"id: {request.id!r} is no session; the tool `sessions` lists them")
-    outcome = found[0]
+    found = sessions.get_session(caller.open_context(source), sessions.GetSession(id=request.id))
+    outcome = found.session
     delivered = outcome.delivered
     return responses.SessionResponse(
-        **head,
+        **head_fields(found),
         session=_session_row(outcome),
         outcome=clean_line(outcome.outcome),
         answer=clean_line(delivered.answer),

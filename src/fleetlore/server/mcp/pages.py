@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from fleetlore.errors import Invalid
+from fleetlore.operations.sources import ViewSource
 from fleetlore.server.mcp.sanitise import QUOTE_NOTICE, clean_line
-from fleetlore.server.mcp.sources import Caller, ToolSource
+from fleetlore.server.mcp.sources import Caller
 from fleetlore.server.mcp.tools import BY_NAME, call_tool
 
 ROOT = "lore://"
@@ -50,7 +51,7 @@ def find_resource(uri: str) -> tuple[McpResource, dict[str, Any]]:
     raise Invalid(f"there is nothing at {clean_line(uri)!r}; known are {', '.join(resource.uri for resource in RESOURCES)}")
 
 
-def read_resource(uri: str, source: ToolSource, caller: Caller) -> str:
+def read_resource(uri: str, source: ViewSource, caller: Caller) -> str:
     """The text of a resource."""
     resource, arguments = find_resource(uri)
     return call_tool(BY_NAME[resource.tool], source, caller, arguments).text
@@ -87,16 +88,16 @@ class McpPrompt(NamedTuple):
     description: str
     arguments: tuple[PromptArgument, ...]
     instructions: str
-    embed: Callable[[ToolSource, Caller, Mapping[str, str]], list[EmbeddedText]]
+    embed: Callable[[ViewSource, Caller, Mapping[str, str]], list[EmbeddedText]]
 
 
-def _catch_up_texts(source: ToolSource, caller: Caller, given: Mapping[str, str]) -> list[EmbeddedText]:
+def _catch_up_texts(source: ViewSource, caller: Caller, given: Mapping[str, str]) -> list[EmbeddedText]:
     story_arguments = {"scope": given.get("scope", "town"), "since": given.get("since", "1d"), "detail": "story"}
     parts = [("fleet", {}), ("story", story_arguments), ("arcs", {"state": "open"})]
     return [EmbeddedText(f"{ROOT}{name}", call_tool(BY_NAME[name], source, caller, arguments).text) for name, arguments in parts]
 
 
-def _hand_over_texts(source: ToolSource, caller: Caller, given: Mapping[str, str]) -> list[EmbeddedText]:
+def _hand_over_texts(source: ViewSource, caller: Caller, given: Mapping[str, str]) -> list[EmbeddedText]:
     id = given["task"]
     story = call_tool(BY_NAME["story"], source, caller, {"scope": f"task:{id}", "detail": "full"}).text
     return [
@@ -131,7 +132,7 @@ PROMPTS: tuple[McpPrompt, ...] = (
 PROMPT_BY_NAME: Mapping[str, McpPrompt] = {prompt.name: prompt for prompt in PROMPTS}
 
 
-def render_prompt(prompt: McpPrompt, source: ToolSource, caller: Caller, given: Mapping[str, str]) -> tuple[str, list[EmbeddedText]]:
+def render_prompt(prompt: McpPrompt, source: ViewSource, caller: Caller, given: Mapping[str, str]) -> tuple[str, list[EmbeddedText]]:
     """The instructions of a prompt and its embedded texts; `Invalid` for missing or unknown arguments."""
     known = {argument.name for argument in prompt.arguments}
     missing = [argument.name for argument in prompt.arguments if argument.is_required and not given.get(argument.name)]

@@ -14,9 +14,11 @@ from mcp.shared.exceptions import MCPError
 
 from fleetlore import __version__
 from fleetlore.errors import FleetloreError
+from fleetlore.operations.sources import ViewSource
 from fleetlore.server.mcp import pages, tools
 from fleetlore.server.mcp.sanitise import QUOTE_NOTICE
-from fleetlore.server.mcp.sources import Caller, ToolSource
+from fleetlore.server.mcp.sources import Caller
+from fleetlore.server.mcp.tool import McpTool
 from fleetlore.server.problems import Problem
 
 NAME = "fleetlore"
@@ -37,7 +39,7 @@ class McpTransport(Protocol):
     """What a transport provides: the source of answers, the caller, and threads."""
 
     @property
-    def source(self) -> ToolSource:
+    def source(self) -> ViewSource:
         """The log and its views."""
 
     def caller(self, context: Context) -> Caller:
@@ -161,7 +163,7 @@ class _RequestRefused(Exception):
     """An expected error, with a message for the caller."""
 
 
-def _tool_definition(tool: tools.McpTool) -> types.Tool:
+def _tool_definition(tool: McpTool) -> types.Tool:
     return types.Tool(
         name=tool.name,
         title=tool.title,

@@ -6,8 +6,10 @@ from datetime import datetime
 from typing import Any
 
 from fleetlore.errors import Invalid
+from fleetlore.operations import costs
+from fleetlore.operations.reading import Head, parse_time_zone
+from fleetlore.operations.sources import ViewSnapshot, ViewSource
 from fleetlore.server.answers import arcs as arc_answers
-from fleetlore.server.answers import costs as cost_answers
 from fleetlore.server.answers import fleet as fleet_answers
 from fleetlore.server.mcp import requests, responses, times
 from fleetlore.server.mcp.sanitise import (
@@ -22,10 +24,8 @@ from fleetlore.server.mcp.sanitise import (
     page_rows,
     quote_lines,
 )
-from fleetlore.server.mcp.sources import Caller, ToolSource
-from fleetlore.server.queries import parse_time_zone
+from fleetlore.server.mcp.sources import Caller
 from fleetlore.server.types.common import ArcRow
-from fleetlore.server.view_cache import ViewSnapshot
 from fleetlore.views import fleet as fleet_view
 from fleetlore.views import names as names_view
 from fleetlore.views.agent_status_rules import AgentStanding
@@ -42,10 +42,15 @@ def response_fields(snapshot: ViewSnapshot) -> dict[str, Any]:
     return {"as_of": snapshot.position, "reading": not snapshot.caught_up}
 
 
+def head_fields(answer: Head) -> dict[str, Any]:
+    """The same fields, of the answer of an operation."""
+    return {"as_of": answer.as_of, "reading": not answer.caught_up}
+
+
 # --- fleet
 
 
-def get_fleet(source: ToolSource, caller: Caller, request: requests.FleetRequest) -> responses.FleetResponse:
+def get_fleet(source: ViewSource, caller: Caller, request: requests.FleetRequest) -> responses.FleetResponse:
     """The tool `fleet`."""
     with source.snapshot(None, ("fleet", "names")) as snapshot:
         state: fleet_view.FleetState = snapshot.states["fleet"]
@@ -125,7 +130,7 @@ def _render_agent_row(agent: responses.AgentRow) -> str:
 # --- arcs
 
 
-def list_arcs(source: ToolSource, caller: Caller, request: requests.ArcsRequest) -> responses.ArcsResponse:
+def list_arcs(source: ViewSource, caller: Caller, request: requests.ArcsRequest) -> responses.ArcsResponse:
     """The tool `arcs`; `Invalid` for an unknown kind."""
     for kind in request.kind:
         if kind not in all_kinds():
@@ -162,18 +167,15 @@ def render_arcs(response: responses.ArcsResponse) -> str:
 # --- costs
 
 
-def get_costs(source: ToolSource, caller: Caller, request: requests.CostsRequest) -> responses.CostsResponse:
+def get_costs(source: ViewSource, caller: Caller, request: requests.CostsRequest) -> responses.CostsResponse:
     """The tool `costs`."""
-    zone = parse_time_zone(request.tz)
-    with source.snapshot(None, cost_answers.NEEDS) as snapshot:
-        since = times.parse_since(request.since, now=snapshot.now, zone=zone)
-        found = cost_answers.build_costs(snapshot, dimensions=(request.by,), since=since, zone=zone, prices=source.prices)
-        head = response_fields(snapshot)
+    since = times.parse_since(request.since, now=source.now(), zone=parse_time_zone(request.tz))
+    found = costs.read_costs(caller.open_context(source), costs.ReadCosts(by=request.by, since=since, tz=request.tz))
     rows, next = page_rows(found.by, lambda row: _cost_row(row.get(request.by), row), limit=request.limit, page=request.page)
     unpriced = dict(sorted(found.unpriced.items(), key=lambda pair: -pair[1])[:10])
     total, older = _cost_row("all", found.total), None if found.older is None else _cost_row("older", found.older)
     return responses.CostsResponse(
-        **head, next=next, by=request.by, total=total, rows=rows, unpriced=unpriced, prices=found.prices, older=older
+        **head_fields(found), next=next, by=request.by, total=total, rows=rows, unpriced=unpriced, prices=found.prices, older=older
     )
 
 

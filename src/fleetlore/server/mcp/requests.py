@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct, field
+from msgspec import Meta, field
+
+from fleetlore.operations.request import Request
 
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
 Kinds = Annotated[list[Annotated[str, Meta(max_length=100)]], Meta(max_length=20)]
@@ -16,11 +18,8 @@ SINCE = "Only from then on: 30m, 2h, 3d or 1w for that long ago, today, or a tim
 When = Annotated[str, Meta(max_length=40, description=SINCE)]
 Zone = Annotated[str, Meta(max_length=60, description="A time zone such as Europe/Berlin: where days begin, and which times are told.")]
 
-MAX_BODY_CHARS = 8000
-ANSWERS = "The id of the message that this answers. If that one waits in your inbox, it is acknowledged."
 
-
-class ToolRequest(Struct, kw_only=True, forbid_unknown_fields=True):
+class ToolRequest(Request, kw_only=True):
     """Arguments of a tool."""
 
 
@@ -163,21 +162,3 @@ class EventsRequest(ToolRequest, kw_only=True):
     data: Annotated[bool, Meta(description="With the payload of each.")] = False
     limit: Annotated[int, Meta(ge=1, le=200)] = 30
     page: Page | None = None
-
-
-class SendMessageRequest(ToolRequest, kw_only=True):
-    """A message to an agent."""
-
-    to: Annotated[Name, Meta(description="The agent that it is for, by the name that `fleet` gives; `conductor` is the person.")]
-    body: Annotated[str, Meta(min_length=1, max_length=MAX_BODY_CHARS, pattern=r"\S", description="What to say.")]
-    type: Annotated[Literal["task", "query", "info", "confirmation"], Meta(description="What kind of message it is.")] = "info"
-    priority: Literal["low", "normal", "high", "urgent"] = "normal"
-    correlation: Annotated[str, Meta(min_length=1, max_length=200, description=ANSWERS)] | None = None
-    task: Annotated[Name, Meta(description="The task that it is about.")] | None = None
-
-
-class AddNoteRequest(ToolRequest, kw_only=True):
-    """A note on a mission."""
-
-    mission: Annotated[Name, Meta(description="The mission's id, as `missions` gives it.")]
-    text: Annotated[str, Meta(min_length=1, max_length=2000, pattern=r"\S", description="What to note.")]

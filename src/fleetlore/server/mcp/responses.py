@@ -337,11 +337,3 @@ class EventsResponse(ToolResponse, kw_only=True):
     """For a search: whether older events are still being indexed, and may be missing."""
     hidden: int = 0
     """Number of private events of others that were left out."""
-
-
-class StoredResponse(ToolResponse, kw_only=True):
-    """The stored event."""
-
-    id: str
-    position: str
-    sender: str

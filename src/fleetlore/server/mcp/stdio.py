@@ -10,8 +10,9 @@ import anyio
 from anyio import CapacityLimiter, to_thread
 from mcp.server.stdio import stdio_server
 
+from fleetlore.operations.sources import ViewSource
 from fleetlore.server.mcp.protocol import Context, make_server
-from fleetlore.server.mcp.sources import Caller, ToolSource
+from fleetlore.server.mcp.sources import Caller
 
 T = TypeVar("T")
 
@@ -19,7 +20,7 @@ T = TypeVar("T")
 class StdioTransport:
     """Runs tools one at a time, for the one agent that the process was started for."""
 
-    def __init__(self, source: ToolSource, caller: Caller) -> None:
+    def __init__(self, source: ViewSource, caller: Caller) -> None:
         self.source, self._caller = source, caller
         self._limiter = CapacityLimiter(1)  # concurrent calls would fold the same events
 
@@ -32,7 +33,7 @@ class StdioTransport:
         return await to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._limiter)
 
 
-def serve_stdio(source: ToolSource, caller: Caller) -> None:
+def serve_stdio(source: ViewSource, caller: Caller) -> None:
     """Serve until standard input is closed. Only the protocol goes to standard output; anything else printed goes to standard error."""
     # The thread that reads standard input cannot be cancelled, so Python's handler would hang on Ctrl-C.
     before = signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -42,7 +43,7 @@ def serve_stdio(source: ToolSource, caller: Caller) -> None:
         signal.signal(signal.SIGINT, before)
 
 
-async def _serve_until_closed(source: ToolSource, caller: Caller) -> None:
+async def _serve_until_closed(source: ViewSource, caller: Caller) -> None:
     server = make_server(StdioTransport(source, caller))
     async with stdio_server() as (read, write):
         await server.run(read, write, server.create_initialization_options())

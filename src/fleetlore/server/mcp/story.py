@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from fleetlore.events.envelope import SCOPE_FIELDS, Event
 from fleetlore.events.visibility import Viewer, can_see
+from fleetlore.operations import periods
+from fleetlore.operations.reading import parse_time_zone
+from fleetlore.operations.sources import ViewSource, resolve_scope
 from fleetlore.projections import search as text_search
 from fleetlore.projections.chronology import event_order
 from fleetlore.projections.newest_events import read_newest
-from fleetlore.projections.outcomes import OutcomeQuery, select_scope
-from fleetlore.projections.thread_events import select
+from fleetlore.projections.thread_events import select_thread
 from fleetlore.server.mcp import requests, responses, times
-from fleetlore.server.mcp.reading import response_fields
+from fleetlore.server.mcp.reading import head_fields, response_fields
 from fleetlore.server.mcp.sanitise import (
     MAX_LINE_CHARS,
     MAX_PAGE_BYTES,
@@ -28,14 +30,11 @@ from fleetlore.server.mcp.sanitise import (
     next_page_hint,
     quote_lines,
 )
-from fleetlore.server.mcp.sources import Caller, ToolSource, resolve_scope
-from fleetlore.server.queries import parse_time_zone
+from fleetlore.server.mcp.sources import Caller
 from fleetlore.story.event_story import tell_events
 from fleetlore.story.paragraphs import StoryParagraph
 from fleetlore.story.phrases import count_things
-from fleetlore.story.reading import PeriodEvents, find_newest_event, read_book, story_of
 from fleetlore.views.event_text import event_line, event_stamp
-from fleetlore.views.names import all_short_names
 from fleetlore.views.time_ranges import newest_blocks
 
 EDGE_EVENTS = 50
@@ -47,40 +46,42 @@ MAX_EVENTS_READ = 2000
 # --- story
 
 
-def get_story(source: ToolSource, caller: Caller, request: requests.StoryRequest) -> responses.StoryResponse:
+def get_story(source: ViewSource, caller: Caller, request: requests.StoryRequest) -> responses.StoryResponse:
     """The tool `story`: paragraphs of a period, or in full detail a page of events. Without private events of others."""
+    if request.detail == "full":
+        return _describe_events(source, caller, request)
+    since = times.parse_since(request.since, now=source.now(), zone=parse_time_zone(request.tz))
+    wanted = periods.ReadStory(scope=request.scope, since=since, tz=request.tz, detail=request.detail)
+    read = periods.read_story(caller.open_context(source), wanted)
+    return _fill_story(head_fields(read), read.story.title, read.story.paragraphs, read.story.bill, next=None)
+
+
+def _describe_events(source: ViewSource, caller: Caller, request: requests.StoryRequest) -> responses.StoryResponse:
+    """A page of events, the newest first page by page."""
     zone, scope = parse_time_zone(request.tz), resolve_scope(source, request.scope)
     page = check_page_position(source.log, request.page)
     with source.snapshot(None, ("names", "threads")) as snapshot:
-        head = response_fields(snapshot)
+        head, naming = response_fields(snapshot), snapshot.naming
         since = times.parse_since(request.since, now=snapshot.now, zone=zone)
-        selection, index = select(scope, snapshot.states["threads"]), copy.deepcopy(snapshot.states["calendar"])
-        shown = all_short_names(snapshot.states["names"])
-        now = snapshot.now
+        selection, blocks = select_thread(scope, snapshot.states["threads"]), newest_blocks(snapshot.states["calendar"])
+    found = list(read_newest(source.log, blocks, selection, before=page, limit=request.limit + 1))
+    more = found[request.limit - 1].position if len(found) > request.limit else None
+    events = [event for event in reversed(found[: request.limit]) if since is None or event_stamp(event)[0] >= since]
+    visible = sorted((event for event in events if can_see(event, Viewer(caller.name))), key=event_order)
+    if since is not None and not any(event_stamp(event)[0] >= since for event in found[: request.limit][-EDGE_EVENTS:]):
+        more = None
+    paragraphs = list(tell_events(visible, zone=zone, name_of=naming.agent))
+    return _fill_story(head, f"{count_things(len(visible), 'event') or 'No events'}.", paragraphs, "", next=more)
 
-    def name_of(agent: str) -> str:
-        return shown.get(agent, agent)
 
-    if request.detail == "full":
-        blocks = newest_blocks(index)
-        found = list(read_newest(source.log, blocks, selection, before=page, limit=request.limit + 1))
-        more = found[request.limit - 1].position if len(found) > request.limit else None
-        events = [event for event in reversed(found[: request.limit]) if since is None or event_stamp(event)[0] >= since]
-        visible = sorted((event for event in events if can_see(event, Viewer(caller.name))), key=event_order)
-        paragraphs = list(tell_events(visible, zone=zone, name_of=name_of))
-        title, bill = f"{count_things(len(visible), 'event') or 'No events'}.", ""
-        if since is not None and not any(event_stamp(event)[0] >= since for event in found[: request.limit][-EDGE_EVENTS:]):
-            more = None
-    else:
-        newest = None if since is not None else find_newest_event(source.log, index, selection, now)
-        period = source.read_period(select_scope(source.log, scope, OutcomeQuery(since=since)), zone, newest)
-        book = read_book(PeriodEvents(source.log, index, selection, period.since, period.until), period, index, zone)
-        story = story_of(period, zone, book=book, detail=request.detail, name_of=name_of)
-        paragraphs, title, bill, more = story.paragraphs, story.title, story.bill, None
+def _fill_story(
+    head: dict[str, Any], title: str, paragraphs: Sequence[StoryParagraph], bill: str, *, next: str | None
+) -> responses.StoryResponse:
+    """The response with as many of the last paragraphs as have room."""
     chapters = fill_rows(reversed(paragraphs), _chapter_text, limit=len(paragraphs))[::-1]
     return responses.StoryResponse(
         **head,
-        next=more,
+        next=next,
         opening=clean_line(title, 2 * MAX_LINE_CHARS),
         chapters=chapters,
         left_out=sum(len(each.sentences) for each in paragraphs) - sum(len(each.sentences) for each in chapters),
@@ -120,7 +121,7 @@ def _indent_lines(sentences: list[str]) -> list[str]:
 # --- events
 
 
-def list_events(source: ToolSource, caller: Caller, request: requests.EventsRequest) -> responses.EventsResponse:
+def list_events(source: ViewSource, caller: Caller, request: requests.EventsRequest) -> responses.EventsResponse:
     """The tool `events`."""
     scope, page, is_newest = resolve_scope(source, request.scope), check_page_position(source.log, request.page), request.order == "newest"
     with source.snapshot(None, ()) as snapshot:
@@ -192,7 +193,7 @@ def render_event_row(event: responses.EventRow) -> str:
 # --- search
 
 
-def search_events(source: ToolSource, caller: Caller, request: requests.SearchRequest) -> responses.EventsResponse:
+def search_events(source: ViewSource, caller: Caller, request: requests.SearchRequest) -> responses.EventsResponse:
     """The tool `search`."""
     page = check_page_position(source.log, request.page)
     with source.snapshot(None, ()) as snapshot:
@@ -212,7 +213,7 @@ def _matching_line(event: Event, terms: Sequence[text_search.SearchTerm]) -> str
 
 
 def _search_visible(
-    source: ToolSource, caller: Caller, request: requests.SearchRequest, filter: text_search.SearchFilter
+    source: ViewSource, caller: Caller, request: requests.SearchRequest, filter: text_search.SearchFilter
 ) -> tuple[list[Event], bool]:
     """Visible events, up to one more than the limit. The number of hidden ones is not returned: it would allow guessing their content."""
     visible: list[Event] = []

@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
 import msgspec
 
-from fleetlore.errors import Invalid
-from fleetlore.server.mcp import board, outcomes, reading, requests, responses, story, writing
+from fleetlore.operations.request import parse_request
+from fleetlore.operations.sources import ViewSource
+from fleetlore.server.mcp import board, operation_tools, outcomes, reading, requests, responses, story
 from fleetlore.server.mcp.sanitise import QUOTE_NOTICE, join_parts
-from fleetlore.server.mcp.sources import Caller, ToolSource
-from fleetlore.server.schema_names import rename_definitions, rename_in_schema
-
-
-class McpTool(NamedTuple):
-    """One MCP tool."""
-
-    name: str
-    title: str
-    description: str
-    request: type[requests.ToolRequest]
-    response: type[responses.ToolResponse]
-    call: Callable[[ToolSource, Caller, Any], responses.ToolResponse]
-    """Blocks."""
-    render: Callable[[Any], str]
-    """The response as text."""
-    writes: bool = False
-    is_costly: bool = False
-    """Whether it may be slow, so that the server runs only a few at a time."""
+from fleetlore.server.mcp.sources import Caller
+from fleetlore.server.mcp.tool import McpTool
+from fleetlore.server.schema_names import add_aliases, rename_definitions, rename_in_schema
 
 
 class ToolOutput(NamedTuple):
@@ -176,33 +161,15 @@ TOOLS: tuple[McpTool, ...] = (
         story.list_events,
         story.render_events,
     ),
-    McpTool(
-        "send_message",
-        "Send a message",
-        "Put a message into an agent's inbox. It is sent under your own name, which this server knows.",
-        requests.SendMessageRequest,
-        responses.StoredResponse,
-        writing.send_message,
-        writing.render_stored,
-        writes=True,
-    ),
-    McpTool(
-        "note",
-        "Note something to a mission",
-        "Add a note to a mission, for everybody who works on it. It is kept under your own name, which this server knows.",
-        requests.AddNoteRequest,
-        responses.StoredResponse,
-        writing.add_note,
-        writing.render_stored,
-        writes=True,
-    ),
+    *operation_tools.build_tools(),
 )
+"""Tools that shape the answer for a model are listed; the others follow from the table of operations."""
 BY_NAME: Mapping[str, McpTool] = {tool.name: tool for tool in TOOLS}
 
 
 def allowed_tools(caller: Caller) -> list[McpTool]:
     """The tools that a caller may use."""
-    return [tool for tool in TOOLS if caller.can_write or not tool.writes]
+    return [tool for tool in TOOLS if caller.may_use(tool.scope)]
 
 
 def describe_tool(tool: McpTool) -> str:
@@ -210,21 +177,15 @@ def describe_tool(tool: McpTool) -> str:
     return tool.description if tool.writes else f"{tool.description} {_DATA_NOTICE}"
 
 
-def call_tool(tool: McpTool, source: ToolSource, caller: Caller, arguments: Mapping[str, Any]) -> ToolOutput:
+def call_tool(tool: McpTool, source: ViewSource, caller: Caller, arguments: Mapping[str, Any]) -> ToolOutput:
     """Call a tool; `Invalid` for wrong arguments."""
     response = tool.call(source, caller, _parse_arguments(tool, arguments))
     text = tool.render(response)
     return ToolOutput(msgspec.to_builtins(response), text if tool.writes else join_parts(QUOTE_NOTICE, text))
 
 
-def _parse_arguments(tool: McpTool, arguments: Mapping[str, Any]) -> requests.ToolRequest:
-    try:
-        return msgspec.convert(dict(arguments), tool.request)
-    except msgspec.ValidationError as error:
-        words, _, path = str(error).partition(" - at `$.")
-        known = ", ".join(field.encode_name for field in msgspec.structs.fields(tool.request))
-        where = f"{path.rstrip('`')}: " if path else ""
-        raise Invalid(f"{where}{words}; known are {known}") from None
+def _parse_arguments(tool: McpTool, arguments: Mapping[str, Any]) -> Any:
+    return parse_request(tool.request, arguments)
 
 
 @cache
@@ -242,5 +203,5 @@ def output_schema(tool: McpTool) -> dict[str, Any]:
 def _tool_schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
     """The JSON schema of a type with the object itself at the root, as MCP requires."""
     definitions: dict[str, Any] = msgspec.json.schema(kind).pop("$defs")
-    root: dict[str, Any] = rename_in_schema(definitions.pop(kind.__name__))
+    root: dict[str, Any] = rename_in_schema(add_aliases(kind, definitions.pop(kind.__name__)))
     return root | ({"$defs": rename_definitions(definitions)} if definitions else {})

@@ -79,11 +79,11 @@ def arguments_of(command: Command, message: Message) -> list[str]:
         "id": message.event.id or "",
         "url": message.url or "",
     }
-    placed = {f"{{{name}}}": harmless(values[name], keep_lines=message.brief is not None) for name in PLACEHOLDERS}
+    placed = {f"{{{name}}}": make_harmless(values[name], keep_lines=message.brief is not None) for name in PLACEHOLDERS}
     return [placed.get(word, word) for word in command.argv]
 
 
-def harmless(argument: str, *, keep_lines: bool = False) -> str:
+def make_harmless(argument: str, *, keep_lines: bool = False) -> str:
     """Make an argument safe: after a space, `-x` is not an option and `@file` not a file."""
     line = "".join(letter if letter.isprintable() or (keep_lines and letter == "\n") else " " for letter in argument)
     return line if not line or line[0].isalnum() else f" {line}"
@@ -105,24 +105,24 @@ Form = tuple[str, bytes, Mapping[str, str]]
 """Content type, body, and additional headers."""
 
 
-def _json(message: Message) -> Form:
+def _json_body(message: Message) -> Form:
     return JSON, json_of(message), {}
 
 
-def _slack(message: Message) -> Form:
+def _slack_body(message: Message) -> Form:
     # Escaping these three characters disables `<!channel>` and masked links in Slack.
     text = message.text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     link = f" <{message.url}|Open>" if message.url else ""
     return JSON, msgspec.json.encode({"text": f"{text}{link}", "unfurl_links": False}), {}
 
 
-def _discord(message: Message) -> Form:
+def _discord_body(message: Message) -> Form:
     link = f"\n<{message.url}>" if message.url else ""
     text = _MARKDOWN.sub(r"\\\1", message.text)[: LONGEST_CONTENT - len(link) - 1].rstrip("\\")
     return JSON, msgspec.json.encode({"content": f"{text}{link}", "allowed_mentions": {"parse": []}}), {}
 
 
-def _ntfy(message: Message) -> Form:
+def _ntfy_body(message: Message) -> Form:
     more = {"Title": f"Fleetlore: {message.rule}" if message.rule.isascii() else "Fleetlore"}
     if message.url:
         more["Click"] = message.url
@@ -137,15 +137,15 @@ def _cut_lines(text: str, most_bytes: int) -> str:
     return "\n".join(lines)
 
 
-def _plain(message: Message) -> Form:
+def _plain_body(message: Message) -> Form:
     return TEXT, f"{message.text}\n".encode(errors="replace"), {}
 
 
 FORMS: Mapping[str, Callable[[Message], Form]] = {
-    "json": _json,
-    "slack": _slack,
-    "discord": _discord,
-    "ntfy": _ntfy,
-    "plain": _plain,
+    "json": _json_body,
+    "slack": _slack_body,
+    "discord": _discord_body,
+    "ntfy": _ntfy_body,
+    "plain": _plain_body,
 }
 """Format → its encoder."""

@@ -130,7 +130,7 @@ def rules_of(settings: Settings) -> tuple[Rule, ...]:
     """The rules for the log that the settings name; raises `ConfigError`, which never contains a secret."""
     rules: dict[str, Rule] = {}
     for notice in settings.notify.value:
-        rule = _rule(notice)
+        rule = _parse_rule(notice)
         if rule.name in rules:
             raise ConfigError(f"{notice.source}: notify {rule.name!r}: the name is taken; give each rule a name of its own")
         if notice.said.get("log", settings.log.value) == settings.log.value:
@@ -138,23 +138,23 @@ def rules_of(settings: Settings) -> tuple[Rule, ...]:
     return tuple(rules.values())
 
 
-def _rule(notice: Notice) -> Rule:
+def _parse_rule(notice: Notice) -> Rule:
     table = notice.said
     name = table.get("name")
     if not isinstance(name, str) or not is_name(name) or len(name.encode()) > LONGEST_NAME:
         raise ConfigError(f'{notice.source}: notify: each rule needs a name of at most {LONGEST_NAME} bytes, as in name = "needs-me"')
     try:
-        by, what = _trigger(table)
+        by, what = _parse_trigger(table)
         return Rule(
             name=name,
             by=by,
             what=what,
-            target=_webhook(table) if _only_one(table, "webhook", "command") == "webhook" else _command(table),
+            target=_parse_webhook(table) if _only_one(table, "webhook", "command") == "webhook" else _parse_command(table),
             scope=check_scope(table.get("scope", TOWN)),
-            every=_turns(table),
-            max_age=_age(table),
+            every=_parse_turns(table),
+            max_age=_parse_max_age(table),
             full=table.get("full", False),
-            schedule=_schedule(table),
+            schedule=_parse_schedule(table),
             brief_format=_brief_format(table),
             source=notice.source,
         )
@@ -169,7 +169,7 @@ def _only_one(table: Mapping[str, Any], *keys: str) -> str:
     return given[0]
 
 
-def _trigger(table: Mapping[str, Any]) -> tuple[By, str]:
+def _parse_trigger(table: Mapping[str, Any]) -> tuple[By, str]:
     by = cast("By", _only_one(table, "when", "kind", "arc", "brief"))
     what: str = table[by]
     if by == "brief":
@@ -182,7 +182,7 @@ def _trigger(table: Mapping[str, Any]) -> tuple[By, str]:
     return by, what
 
 
-def _schedule(table: Mapping[str, Any]) -> Schedule | None:
+def _parse_schedule(table: Mapping[str, Any]) -> Schedule | None:
     if "brief" in table:
         if "full" in table:
             raise Invalid("full: does not go with brief; a brief never has private events in it")
@@ -200,7 +200,7 @@ def _brief_format(table: Mapping[str, Any]) -> str:
     return form
 
 
-def _turns(table: Mapping[str, Any]) -> int:
+def _parse_turns(table: Mapping[str, Any]) -> int:
     every: int = table.get("every", USUAL_TURNS)
     if "every" in table and table.get("when") != "progress":
         raise Invalid('every: only goes with when = "progress"')
@@ -209,7 +209,7 @@ def _turns(table: Mapping[str, Any]) -> int:
     return every
 
 
-def _age(table: Mapping[str, Any]) -> timedelta:
+def _parse_max_age(table: Mapping[str, Any]) -> timedelta:
     if "max_age" not in table:
         return LATEST_BRIEF if "brief" in table else USUAL_AGE
     nanoseconds = durations.parse_duration(table["max_age"])
@@ -218,17 +218,17 @@ def _age(table: Mapping[str, Any]) -> timedelta:
     return timedelta(microseconds=nanoseconds / 1000)
 
 
-def _webhook(table: Mapping[str, Any]) -> Webhook:
+def _parse_webhook(table: Mapping[str, Any]) -> Webhook:
     form = table.get("format", "json")
     if form not in FORMATS:
         raise Invalid(f"format: no such format: {form!r}; there are {', '.join(FORMATS)}")
     for key in ("secret", "token"):
         if not is_fit_for_a_header(table.get(key, "")):
             raise Invalid(f"{key}: only printable ASCII characters are taken; write others out")
-    return Webhook(_address(table["webhook"]), form, table.get("secret"), table.get("token"))
+    return Webhook(_check_address(table["webhook"]), form, table.get("secret"), table.get("token"))
 
 
-def _address(url: str) -> str:
+def _check_address(url: str) -> str:
     """Validate the address; error messages do not contain it."""
     try:
         parts = urlsplit(url)
@@ -247,7 +247,7 @@ def is_fit_for_a_header(text: str) -> bool:
     return text.isascii() and (not text or text.isprintable())
 
 
-def _command(table: Mapping[str, Any]) -> Command:
+def _parse_command(table: Mapping[str, Any]) -> Command:
     for key in ("format", "secret", "token"):
         if key in table:
             raise Invalid(f"{key}: only goes with a webhook")

@@ -12,7 +12,7 @@ from fleetlore.errors import Forgotten
 from fleetlore.events.envelope import Event
 from fleetlore.events.ids import derive_id
 from fleetlore.ingest.read_ahead import LogReadAhead
-from fleetlore.ingest.ship_filter import withhold
+from fleetlore.ingest.ship_filter import withhold_private
 from fleetlore.log.base import TOWN, Position, event_scopes
 from fleetlore.log.coordination import Coordination
 from fleetlore.log.recorder import BlockingRecorder
@@ -22,7 +22,7 @@ from fleetlore.server.notifications.scheduled_brief import BriefPeriod, compose_
 from fleetlore.server.notifications.send import SendResult
 from fleetlore.server.notifications.triggers import TURNS, Occasion, line_of, turn_of, watch_for
 from fleetlore.views import names
-from fleetlore.views.costs import Costs
+from fleetlore.views.outcomes.rules import OutcomeRules
 from fleetlore.views.thread_names import Naming, naming_of
 
 CHUNK = 100
@@ -71,8 +71,8 @@ class Means(NamedTuple):
     url: str | None
     now: clock.Clock
     pace: Pace
-    costs: Costs
-    """Prices for briefs."""
+    outcome_rules: OutcomeRules
+    """Prices and flags for briefs."""
 
 
 class Stopped(Exception):
@@ -190,10 +190,10 @@ class RuleRun:
         event = occasion.event or next(iter(self._log.get([occasion.cause])), None)
         if event is None:  # erased meanwhile
             return None
-        return compose(self.rule, occasion, event, self._naming(), url=self._means.url)
+        return compose_message(self.rule, occasion, event, self._naming(), url=self._means.url)
 
     def _compose_brief(self, id: str, period: BriefPeriod) -> Message | None:
-        brief = read_brief(self._log, self.rule, period, self._means.costs, self._means.now())
+        brief = read_brief(self._log, self.rule, period, self._means.outcome_rules, self._means.now())
         return None if is_empty(brief) else compose_brief(self.rule, id, brief, period, actor=ACTOR, url=self._means.url)
 
     def _naming(self) -> Naming:
@@ -201,7 +201,7 @@ class RuleRun:
 
     def _record(self, message: Message, occasion: Occasion, outcome: SendResult, attempts: int) -> None:
         try:
-            self._log.append([sent(self.rule, message, occasion, outcome, attempts)])
+            self._log.append([make_sent_event(self.rule, message, occasion, outcome, attempts)])
         except Forgotten:  # the record was erased, so it was sent
             return
 
@@ -217,7 +217,7 @@ def notice_id(rule: Rule, occasion: Occasion) -> str:
     return derive_id("notify", f"{rule.name}\n{occasion.key}".encode())
 
 
-def compose(rule: Rule, occasion: Occasion, event: Event, naming: Naming, *, url: str | None = None) -> Message:
+def compose_message(rule: Rule, occasion: Occasion, event: Event, naming: Naming, *, url: str | None = None) -> Message:
     """Build the notification; prompts and code are withheld unless the rule wants them."""
     shown = event if rule.full else _shared_part(event)
     return Message(
@@ -234,12 +234,12 @@ def compose(rule: Rule, occasion: Occasion, event: Event, naming: Naming, *, url
 
 def _shared_part(event: Event) -> Event:
     try:
-        return withhold(event)
+        return withhold_private(event)
     except RecursionError:  # nested too deeply
         return Event(id=event.id, at=event.at, kind=event.kind, actor=event.actor, agent=event.agent, position=event.position)
 
 
-def sent(rule: Rule, message: Message, occasion: Occasion, outcome: SendResult, attempts: int) -> Event:
+def make_sent_event(rule: Rule, message: Message, occasion: Occasion, outcome: SendResult, attempts: int) -> Event:
     """The record of a notification. It is in no agent's or task's scope, because it is no sign of life."""
     data = {
         "rule": rule.name,

@@ -16,7 +16,7 @@ from fleetlore.server.notifications.schedule import Schedule
 from fleetlore.story.brief import Brief
 from fleetlore.story.brief_formats import FORMATS
 from fleetlore.story.reading import brief_of, read_records
-from fleetlore.views.costs import Costs
+from fleetlore.views.outcomes.rules import OutcomeRules
 
 PAGE = "brief"
 
@@ -39,12 +39,12 @@ def find_period(schedule: Schedule, now: datetime) -> BriefPeriod:
     return BriefPeriod(schedule.find_previous(due), due)
 
 
-def read_brief(log: BlockingRecorder, rule: Rule, period: BriefPeriod, costs: Costs, now: datetime) -> Brief:
+def read_brief(log: BlockingRecorder, rule: Rule, period: BriefPeriod, outcome_rules: OutcomeRules, now: datetime) -> Brief:
     """The brief of a period, of the sessions and tasks in the rule's scope."""
     zone = _schedule_of(rule).zone
     wanted = select_scope(log, rule.scope, OutcomeQuery(period.since, period.until))
     with open_store(log.info()) or nullcontext() as store:
-        return brief_of(read_records(log, now=now, zone=zone, costs=costs, wanted=wanted, store=store), zone)
+        return brief_of(read_records(log, now=now, zone=zone, rules=outcome_rules, wanted=wanted, store=store), zone)
 
 
 def is_empty(brief: Brief) -> bool:

@@ -50,19 +50,19 @@ class SendResult(NamedTuple):
     """Seconds that the receiver asks to wait."""
 
 
-def deliver(target: Target, message: Message, *, timeout: float = TIMEOUT) -> SendResult:
+def deliver_message(target: Target, message: Message, *, timeout: float = TIMEOUT) -> SendResult:
     """Send a notification and return the result."""
     if isinstance(target, Webhook):
-        return _call(target, message, timeout)
-    return _run(target, message, timeout)
+        return _call_webhook(target, message, timeout)
+    return _run_command(target, message, timeout)
 
 
 # --- webhooks
 
 
-def _opener(url: str) -> OpenerDirector:
+def _make_opener(url: str) -> OpenerDirector:
     """An opener for web addresses only. Redirects are not followed: a notification is for the address in the rule."""
-    proxies = ProxyHandler({}) if _is_here(_host(url)) else ProxyHandler()
+    proxies = ProxyHandler({}) if _is_here(_host_of(url)) else ProxyHandler()
     opener = OpenerDirector()
     for handler in (proxies, HTTPHandler(), HTTPSHandler(), HTTPDefaultErrorHandler(), HTTPErrorProcessor()):
         opener.add_handler(handler)
@@ -77,35 +77,35 @@ def _is_here(host: str) -> bool:
         return False
 
 
-def _call(webhook: Webhook, message: Message, timeout: float) -> SendResult:
+def _call_webhook(webhook: Webhook, message: Message, timeout: float) -> SendResult:
     call = call_of(webhook, message)
     headers = {"User-Agent": f"fleetlore/{__version__}", **call.headers}
     request = Request(webhook.url, data=call.body, headers=headers, method="POST")
     try:
-        with _opener(webhook.url).open(request, timeout=timeout) as response:
+        with _make_opener(webhook.url).open(request, timeout=timeout) as response:
             response.read(LONGEST_REPLY)
     except HTTPError as error:
         with error:
-            return _refused(error)
+            return _describe_refusal(error)
     except (OSError, HTTPException, ValueError) as error:
-        return SendResult(_reason(error, timeout))
+        return SendResult(_describe_error(error, timeout))
     return SendResult()
 
 
-def _refused(error: HTTPError) -> SendResult:
+def _describe_refusal(error: HTTPError) -> SendResult:
     code = error.code
     if 300 <= code < 400:
-        host = _host(error.headers.get("Location") or "") or "nowhere"
+        host = _host_of(error.headers.get("Location") or "") or "nowhere"
         return SendResult(f"redirected to {host} ({code}), which is not followed; name the final address in the rule", is_final=True)
     wait = error.headers.get("Retry-After") or ""
     return SendResult(
-        f"answered {_status(code)}",
+        f"answered {_describe_status(code)}",
         is_final=code < 500 and code not in _PASSING,
         wait=float(wait) if wait.isascii() and wait.isdigit() and len(wait) < 6 else None,
     )
 
 
-def _status(code: int) -> str:
+def _describe_status(code: int) -> str:
     """The status with the standard phrase: the receiver's own may be anything."""
     try:
         return f"{code} {HTTPStatus(code).phrase}"
@@ -113,14 +113,14 @@ def _status(code: int) -> str:
         return str(code)
 
 
-def _host(address: str) -> str:
+def _host_of(address: str) -> str:
     try:
         return (urlsplit(address).hostname or "").encode("ascii", "replace").decode() if address.isprintable() else ""
     except ValueError:
         return ""
 
 
-def _reason(error: Exception, timeout: float) -> str:
+def _describe_error(error: Exception, timeout: float) -> str:
     """Why there was no response, without the address, which exception texts may contain."""
     cause = error.reason if isinstance(error, URLError) else error
     if isinstance(cause, TimeoutError):
@@ -137,7 +137,7 @@ def _reason(error: Exception, timeout: float) -> str:
 # --- commands
 
 
-def _run(command: Command, message: Message, timeout: float) -> SendResult:
+def _run_command(command: Command, message: Message, timeout: float) -> SendResult:
     try:
         # A session of its own, so that everything it starts can be killed with it.
         process = subprocess.Popen(
@@ -153,7 +153,7 @@ def _run(command: Command, message: Message, timeout: float) -> SendResult:
         try:
             process.communicate(json_of(message), timeout=timeout)
         except subprocess.TimeoutExpired:
-            _end(process)
+            _kill_process(process)
             return SendResult(f"{command.shown} did not end within {timeout:g} s")
     code = process.returncode
     if code < 0:
@@ -161,7 +161,7 @@ def _run(command: Command, message: Message, timeout: float) -> SendResult:
     return SendResult(f"{command.shown} ended with {code}") if code else SendResult()
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _kill_process(process: subprocess.Popen[bytes]) -> None:
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import random
 import socket
-import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from threading import Event as Flag
@@ -24,8 +23,8 @@ from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.server.notifications.bodies import Message
 from fleetlore.server.notifications.rules import Rule, Target
 from fleetlore.server.notifications.runner import Means, Pace, RuleRun, Stopped
-from fleetlore.server.notifications.send import SendResult, deliver
-from fleetlore.views.costs import Costs
+from fleetlore.server.notifications.send import SendResult, deliver_message
+from fleetlore.views.outcomes.rules import OutcomeRules, default_rules
 from fleetlore.views.thread_names import Naming
 
 LEASE = "notify"
@@ -57,11 +56,11 @@ class Notifier:
         on_trouble: Callable[[str], None] = lambda trouble: None,
         now: clock.Clock = clock.now,
         pace: Pace = PACE,
-        send: Deliver = deliver,
+        send: Deliver = deliver_message,
         chance: Callable[[], float] = random.random,
-        costs: Costs | None = None,
+        outcome_rules: OutcomeRules | None = None,
     ) -> None:
-        self._costs = costs or Costs()
+        self._outcome_rules = outcome_rules or default_rules()
         self._rules, self._naming, self._url, self._now, self._pace = tuple(rules), naming, url, now, pace
         self._open_log, self._open_shared = open_log, open_shared
         self._tell, self._deliver, self._chance = on_trouble, send, chance
@@ -86,7 +85,7 @@ class Notifier:
     def _take(self, shared: Coordination, stop: Flag) -> Lease | None:
         """Wait for the lease; `None` if stopped."""
         while not stop.is_set():
-            asked_at = _since_start()
+            asked_at = clock.ticks()
             lease = shared.take(LEASE, self._holder, self._pace.lease)
             if lease is not None:
                 self._held_until = asked_at + self._pace.lease
@@ -106,7 +105,7 @@ class Notifier:
             url=self._url,
             now=self._now,
             pace=self._pace,
-            costs=self._costs,
+            outcome_rules=self._outcome_rules,
         )
         threads = [
             Thread(
@@ -133,11 +132,11 @@ class Notifier:
 
     def _hold(self, shared: Coordination, lease: Lease, stopped: Flag, stop: Flag) -> None:
         """Renew the lease until stopped or lost."""
-        renew_at = _since_start() + self._pace.lease / 3
+        renew_at = clock.ticks() + self._pace.lease / 3
         while not stopped.is_set() and not stop.wait(self._pace.beat):
-            if _since_start() < renew_at:
+            if clock.ticks() < renew_at:
                 continue
-            asked_at = _since_start()
+            asked_at = clock.ticks()
             try:
                 lease = shared.renew(lease)
             except LeaseLost:
@@ -159,7 +158,7 @@ class Notifier:
 
     def _is_ours(self) -> bool:
         """Whether the lease is still held."""
-        return _since_start() < self._held_until
+        return clock.ticks() < self._held_until
 
     def _send(self, rule: Rule, message: Message, stopped: Flag) -> tuple[SendResult, int]:
         """Send with retries; return the outcome and the number of attempts."""
@@ -174,8 +173,3 @@ class Notifier:
                 raise Stopped
             pause *= pace.growth
         return outcome, attempt
-
-
-def _since_start() -> float:
-    """Seconds since boot. On Linux the usual monotonic clock stops while the machine sleeps, and a lease does not."""
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))

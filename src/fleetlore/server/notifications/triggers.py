@@ -21,12 +21,12 @@ from fleetlore.story.event_sentences import EventDescriber
 from fleetlore.story.phrases import clean_text, end_sentence, format_span, spell_number
 from fleetlore.views import fleet
 from fleetlore.views.agent_status_rules import find_standing_effect
-from fleetlore.views.costs import Costs
 from fleetlore.views.event_text import event_stamp
 from fleetlore.views.fleet import SILENT_AFTER, FleetAgent
 from fleetlore.views.outcomes import session
 from fleetlore.views.outcomes.fold import is_row
 from fleetlore.views.outcomes.record import Outcome, make_record
+from fleetlore.views.outcomes.rules import default_rules
 from fleetlore.views.outcomes.session import SessionState
 from fleetlore.views.outcomes.troubles import find_troubles
 from fleetlore.views.patterns import book as pattern_book
@@ -51,7 +51,7 @@ LONGEST_LINE = 500
 MOST_SESSIONS = 200
 """Sessions that a watch follows; the one that was silent longest is dropped."""
 MOST_KNOWN = 5000
-_COSTS = Costs()
+_RULES = default_rules()
 
 Words: TypeAlias = Callable[[Event, Naming], str]
 Counter: TypeAlias = Callable[[str, str | None], int]
@@ -224,8 +224,8 @@ class PatternWatch(TriggerWatch):
         """Add the event to its thread or session."""
         pattern_book.apply(self._book, event)
         if event.run is not None and event.kind in session.KINDS:
-            state = self._sessions.pop(event.run, None) or session.begin(event.run)
-            self._sessions[event.run] = session.apply(state, event, _COSTS)  # the one that moved last is last
+            state = self._sessions.pop(event.run, None) or session.begin_session(event.run)
+            self._sessions[event.run] = session.apply(state, event, _RULES)  # the one that moved last is last
             self._touched.add(event.run)
             if len(self._sessions) > MOST_SESSIONS:
                 gone = next(iter(self._sessions))
@@ -291,7 +291,7 @@ class Stuck(PatternWatch):
         """Silent agents, then agents with one setback after another."""
         for agent in self._fleet.agents.values():
             if fleet.standing_at(agent, now=now, session=fleet.find_session(self._fleet, agent)) == "silent":
-                yield _silence(agent, now)
+                yield _make_silence_occasion(agent, now)
         for run in self._touched:
             self._look_at_session(self._sessions[run])
         self._touched.clear()
@@ -309,7 +309,7 @@ class Stuck(PatternWatch):
                 self._struggles[state.run] = make_open_struggle(state, trouble)
 
 
-def _silence(agent: FleetAgent, now: datetime) -> Occasion:
+def _make_silence_occasion(agent: FleetAgent, now: datetime) -> Occasion:
     seen = agent.last_seen or now
     at_work = f", last at work on task {clean_text(agent.task, LONGEST_LINE)}" if agent.task else ""
 

@@ -35,7 +35,7 @@ HEADERS = {
 """Added to every response that does not set them itself."""
 
 FORM = "application/x-www-form-urlencoded"
-Declared: TypeAlias = Mapping[str, tuple[str, ...]]
+Declared: TypeAlias = Mapping[str, tuple[str, ...] | None]
 DECLARED: Declared = {
     "/api/events": (
         "application/json",
@@ -45,6 +45,7 @@ DECLARED: Declared = {
         "application/cloudevents+json",
         "application/cloudevents-batch+json",
     ),
+    "/api/events/": None,
     "/api/stage/inject": ("application/json",),
     "/api/goals/": ("application/json",),
     "/api/town/": ("application/json",),
@@ -57,6 +58,8 @@ DECLARED: Declared = {
     "/v1": ("application/x-protobuf", "application/json"),
 }
 """Accepted content types of POST requests, by path prefix; a prefix with a final slash means only paths below it.
+
+`None`: nothing is posted there.
 
 The types that HTML forms can send are accepted only from forges, whose deliveries are signed.
 """

@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from datetime import datetime
 from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from fleetlore.story.brief import Brief
-from fleetlore.story.story import Story as StoryOfPeriod
+from fleetlore.operations.reading import Head as Head
 from fleetlore.views.agent_status_rules import AgentStanding
-from fleetlore.views.outcomes.record import Outcome
 from fleetlore.views.session_status import Status, WaitingFor
-
-
-class Head(Struct, kw_only=True):
-    """Fields with which every view begins."""
-
-    as_of: str | None
-    """The position that it shows; `null` for an empty log."""
-    at: datetime | None
-    """The newest event time up to there."""
-    live: bool
-    """Whether it shows the current state, not a past one."""
-    caught_up: bool
-    """Whether it includes the whole log: after a start the log is still being read."""
 
 
 class Meta(Struct, kw_only=True):
@@ -153,55 +138,6 @@ class ArcsPage(Head, kw_only=True):
     counts: dict[str, int]
 
 
-class CostsPage(Head, kw_only=True):
-    """Costs, added up."""
-
-    total: dict[str, Any]
-    by: list[dict[str, Any]]
-    unpriced: dict[str, int]
-    prices: str
-    older: dict[str, Any] | None = None
-    """By task or session: the sum of older ones, which are not kept one by one. It is included in the row without a name."""
-
-
-class SessionsPage(Head, kw_only=True):
-    """The outcome records of sessions, the newest first."""
-
-    sessions: list[Outcome]
-    more: bool
-    """Whether there are older ones."""
-
-
-class SessionPage(Head, kw_only=True):
-    """The outcome record of one session."""
-
-    session: Outcome
-
-
-class Days(Struct, kw_only=True):
-    """Where to go from a period."""
-
-    shown: date | None
-    """The day that is shown; `null` for a longer or shorter period."""
-    previous: date | None
-    """The newest day before the period with sessions."""
-    next: date | None
-    """The first day after the period with sessions."""
-
-
-class PeriodBrief(Head, kw_only=True):
-    """The brief of a period: every line with its sessions, tasks and source events."""
-
-    brief: Brief
-    days: Days
-
-
-class PeriodStory(Head, kw_only=True):
-    """The story of a period: a paragraph per session, every sentence with its source events."""
-
-    story: StoryOfPeriod
-
-
 class LaneRow(Struct, kw_only=True):
     """One agent on the timeline."""
 
@@ -256,12 +192,6 @@ class SearchHits(Struct, kw_only=True):
     events: list[dict[str, Any]]
     indexing: bool
     """Whether older events are still being indexed and may be missing."""
-
-
-class Stored(Struct, kw_only=True):
-    """Positions of the stored events, in the order of the request."""
-
-    positions: list[str]
 
 
 class Ready(Struct, kw_only=True):

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
+from fleetlore.events.budget_axes import BudgetUse
 from fleetlore.server.types.common import Head
 from fleetlore.views.goal_state import GoalStatus
 
@@ -41,6 +42,8 @@ class GoalRow(Struct, kw_only=True):
     why: str
     spent: GoalFigures
     limits: GoalFigures
+    budgets: list[BudgetUse]
+    """Every budget, with axes that `spent` and `limits` have no field for."""
     ticking: bool
     """Whether its clock is running."""
     adrift: bool

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from msgspec import Struct, field
 
+from fleetlore.events.budget_axes import BudgetUse
 from fleetlore.server.types.common import Head
 
 
@@ -112,6 +113,8 @@ class StagePlay(Struct, kw_only=True):
     finished: StageFinish | None
     spent: StageFigures
     budget: StageFigures = field(default_factory=StageFigures)
+    budgets: list[BudgetUse] = field(default_factory=list)
+    """Every budget, with axes that `spent` and `budget` have no field for; empty if the limits are not known."""
 
 
 class StageRun(Struct, kw_only=True):

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from fleetlore.documents.document import Document
-from fleetlore.documents.validation import excerpt
+from fleetlore.documents.validation import make_excerpt
 from fleetlore.errors import InvalidPlan
 from fleetlore.town.plans.model import (
     MAX_DESCRIPTION_BYTES,
@@ -287,10 +287,10 @@ def _unwrap_value(value: Any) -> list[Any] | None:
 def _parse_issue(value: Any, delivery: Mapping[str, Any]) -> Issue | str:
     """The issue, or an error message."""
     if not isinstance(value, dict):
-        return f"an issue is an object with a number and a title, not {excerpt(repr(value)[:60])}"
+        return f"an issue is an object with a number and a title, not {make_excerpt(repr(value)[:60])}"
     number, title = value.get("number"), value.get("title")
     if not isinstance(number, int) or isinstance(number, bool) or not 0 < number < 10**12:
-        keys = ", ".join(excerpt(key) for key in list(value)[:6]) or "nothing"
+        keys = ", ".join(make_excerpt(key) for key in list(value)[:6]) or "nothing"
         return f"an issue has no number, only {keys}; pass issues as the forge's API returns them"
     if not isinstance(title, str) or not title.strip():
         return f"#{number} has no title"
@@ -356,7 +356,7 @@ def _keep_open_issues(issues: Iterable[Issue], left_out: list[str]) -> list[Issu
     open_issues = []
     for issue in issues:
         if issue.is_closed or issue.is_pull:
-            left_out.append(f"#{issue.number} is {'a pull request' if issue.is_pull else 'closed'}: {excerpt(issue.title)}")
+            left_out.append(f"#{issue.number} is {'a pull request' if issue.is_pull else 'closed'}: {make_excerpt(issue.title)}")
         else:
             open_issues.append(issue)
     return open_issues
@@ -403,10 +403,10 @@ def _build_item(document: Document, issue: Issue, resolver: _DependencyResolver,
         try:
             dependencies.append(resolver.resolve_reference(reference, issue))
         except LookupError:
-            name = excerpt(str(reference))
+            name = make_excerpt(str(reference))
             document.add_error((id,), f"waits for {name}, which is not among the open issues; add it, or name it with --done")
     if len(issue.body.encode()) > resolver.max_body_bytes:
-        left_out.append(f"the end of {excerpt(id)}, which is longer than {resolver.max_body_bytes:,} bytes")
+        left_out.append(f"the end of {make_excerpt(id)}, which is longer than {resolver.max_body_bytes:,} bytes")
     return PlannedItem(
         id=id,
         title=issue.title,

@@ -2,33 +2,42 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection
+from typing import Literal
 
-from fleetlore.documents.document import load_document
-from fleetlore.errors import InvalidPlan
+from fleetlore.errors import Invalid, InvalidPlan
 from fleetlore.town.plans import issues, toml
 from fleetlore.town.plans.model import MAX_PLAN_BYTES, PLAN, MissionPlan, PlannedItem
-from fleetlore.town.plans.toml import write
+from fleetlore.town.plans.toml import write_plan
 
-__all__ = ["MissionPlan", "PlannedItem", "load", "read", "write"]
+__all__ = ["MissionPlan", "PlannedItem", "load_plan", "parse_plan", "write_plan"]
 
 ISSUE_SUFFIXES = (".json", ".jsonl")
 
 
-def load(path: str, *, title: str = "", done: Collection[str] = ()) -> MissionPlan:
+def load_plan(path: str, *, title: str = "", done: Collection[str] = ()) -> MissionPlan:
     """Load a plan from a file; raises `InvalidPlan` with all problems. `title` and `done` apply to issues only."""
-    if not path.endswith(ISSUE_SUFFIXES):
-        return toml.build_plan(load_document(path, PLAN))
-    with open(path, "rb") as file:
-        raw = file.read(MAX_PLAN_BYTES + 1)
+    return parse_plan(read_file(path)[0], path, title=title, done=done)
+
+
+def read_file(path: str) -> tuple[str, Literal["toml", "issues"]]:
+    """The text of a plan file, and its format by its suffix. `OSError` if it cannot be read."""
+    is_issues = path.endswith(ISSUE_SUFFIXES)
+    if not is_issues and not path.endswith(PLAN.suffixes):
+        raise Invalid(f"{path}: {PLAN.wrong_suffix}")
+    with open(os.path.expanduser(path), "rb") as file:
+        raw = file.read(MAX_PLAN_BYTES + 4)  # a byte order mark is not counted
     try:
-        return issues.parse_issues(raw.decode("utf-8-sig"), path, title=title, done=done)
+        return raw.decode("utf-8-sig"), "issues" if is_issues else "toml"
     except UnicodeDecodeError as error:
-        raise InvalidPlan([f"{path}: is not UTF-8 text"]) from error
+        if len(raw) > MAX_PLAN_BYTES:  # possibly cut within a character
+            return raw.decode("utf-8-sig", errors="replace"), "issues" if is_issues else "toml"
+        raise InvalidPlan([f"{path}: is not UTF-8 text; save it as such"]) from error
 
 
-def read(text: str, source: str, *, title: str = "", done: Collection[str] = ()) -> MissionPlan:
+def parse_plan(text: str, source: str, *, title: str = "", done: Collection[str] = ()) -> MissionPlan:
     """Parse a plan from text; the suffix of `source` says the format."""
-    if source.endswith(".toml"):
+    if not source.endswith(ISSUE_SUFFIXES):
         return toml.parse_toml_plan(text, source)
     return issues.parse_issues(text, source, title=title, done=done)

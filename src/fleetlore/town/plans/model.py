@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from fleetlore.documents.document import Document, DocumentType
-from fleetlore.documents.validation import KeyPath, excerpt
+from fleetlore.documents.validation import KeyPath, make_excerpt
 from fleetlore.errors import InvalidPlan
 from fleetlore.events.names import is_name
 from fleetlore.views.town_state import DEFAULT_PARALLEL, DEFAULT_TRIES
@@ -80,7 +80,7 @@ def slugify_title(text: str) -> str:
 def check_name(document: Document, path: KeyPath, name: str, label: str) -> None:
     """Report a name that is empty, too long or has control characters."""
     if not name.strip() or not is_name(name):
-        document.add_error(path, f"{excerpt(name)!r} is not valid as {label}: use 1 to 200 bytes without control characters")
+        document.add_error(path, f"{make_excerpt(name)!r} is not valid as {label}: use 1 to 200 bytes without control characters")
 
 
 def check_total_size(document: Document, items: Iterable[PlannedItem]) -> None:
@@ -98,24 +98,24 @@ def check_dependencies(document: Document, items: Sequence[tuple[KeyPath, Planne
     places: dict[str, KeyPath] = {}
     for path, item in items:
         if item.id in places:
-            document.add_error((*path, "id"), f"{excerpt(item.id)!r} appears twice; give each item its own id")
+            document.add_error((*path, "id"), f"{make_excerpt(item.id)!r} appears twice; give each item its own id")
         places.setdefault(item.id, path)
     for path, item in items:
         for index, dependency in enumerate(item.depends_on):
             if dependency not in places:
                 document.add_error(
-                    (*path, "depends_on", index), f"there is no item {excerpt(dependency)!r}{_suggest_item(dependency, places)}"
+                    (*path, "depends_on", index), f"there is no item {make_excerpt(dependency)!r}{_suggest_item(dependency, places)}"
                 )
     for cycle in find_cycles({item.id: [each for each in item.depends_on if each in places] for _, item in items}):
         document.add_error(
-            places[cycle[0]], f"waits for itself: {' → '.join(map(excerpt, (*cycle, cycle[0])))}; remove one of these dependencies"
+            places[cycle[0]], f"waits for itself: {' → '.join(map(make_excerpt, (*cycle, cycle[0])))}; remove one of these dependencies"
         )
 
 
 def _suggest_item(name: str, known: Iterable[str]) -> str:
     names_by_casefold = {each.casefold(): each for each in known}
     match = names_by_casefold.get(name.casefold())
-    return f"; did you mean {excerpt(match)!r}?" if match else "; add it, or remove the dependency"
+    return f"; did you mean {make_excerpt(match)!r}?" if match else "; add it, or remove the dependency"
 
 
 def find_cycles(needs: Mapping[str, Iterable[str]]) -> list[tuple[str, ...]]:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from fleetlore.documents.document import Document, parse_document
-from fleetlore.documents.validation import KeyPath, excerpt, invalid_choice_message
+from fleetlore.documents.validation import KeyPath, invalid_choice_message, make_excerpt
 from fleetlore.town.plans.model import (
     MAX_DESCRIPTION_BYTES,
     MAX_ITEMS,
@@ -138,7 +138,7 @@ def _unique_names(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def write(plan: MissionPlan) -> str:
+def write_plan(plan: MissionPlan) -> str:
     """Write a plan as TOML; parsing it gives the same plan."""
     lines = [f"title = {_quote_string(plan.title)}", f"id = {_quote_string(plan.id)}"]
     settings = (
@@ -148,7 +148,7 @@ def write(plan: MissionPlan) -> str:
         ("tries", plan.tries, DEFAULT_TRIES),
     )
     lines += [f"{key} = {json.dumps(value)}" for key, value, default in settings if value != default]
-    lines += [f"# left out: {excerpt(text)}" for text in plan.left_out]
+    lines += [f"# left out: {make_excerpt(text)}" for text in plan.left_out]
     for item in plan.items:
         lines += [
             "",

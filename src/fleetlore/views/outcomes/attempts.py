@@ -13,7 +13,17 @@ from fleetlore.views.outcomes.shell import SimpleCommand, parse_script, word_set
 
 # --- Results of CI ---------------------------------------------------------------------------------------------------
 
-_CI_JOB = re.compile(r"^([^\t\n]{1,100})\t(pass|fail|pending)\t", re.MULTILINE)
+# What `gh pr checks`, `gh run view` and `gh run watch` print of a job, and what the forge's API answers.
+_CI_JOB = re.compile(
+    r"^(?P<name>[^\t\n]{1,100})\t(?P<result>pass|fail|pending)\t"
+    r"|^(?P<mark>[✓X]) (?P<job>[^\n]{1,100}?) in (?:\d+h)?(?:\d+m)?\d+s \(ID \d+\)"
+    r"|^[✓X] Run (?P<run>[^\n]{1,100}?) \(\d+\) (?:has already )?completed with '(?P<end>\w+)'",
+    re.MULTILINE,
+)
+_CI_OBJECT = re.compile(r"\{[^{}]{0,1500}\}")
+_CI_NAME = re.compile(r"\"(?:workflowName|name)\"\s{0,3}:\s{0,3}\"([^\"\n]{1,100})\"")
+_CI_CONCLUSION = re.compile(r"\"conclusion\"\s{0,3}:\s{0,3}\"(success|failure|timed_out|startup_failure)\"")
+_CI_LOOK = re.compile(r"\bpr checks\b|\bgh run (?:view|watch|list)\b|\bgh api\b")
 _CI_KINDS: tuple[tuple[CheckKind, re.Pattern[str]], ...] = (
     ("lint", re.compile(r"lint|format|style|clippy|ruff", re.IGNORECASE)),
     ("types", re.compile(r"\btype|mypy|pyright", re.IGNORECASE)),
@@ -23,15 +33,27 @@ _CI_KINDS: tuple[tuple[CheckKind, re.Pattern[str]], ...] = (
 
 
 def read_ci_results(call: ToolCall) -> tuple[CheckRun, ...]:
-    """The finished jobs that a look at CI shows (`gh pr checks`)."""
-    if call.kind != "command" or "pr checks" not in call.command:
+    """The finished jobs and workflows that a look at CI shows, those that failed last."""
+    if call.kind != "command" or "gh" not in call.command or not _CI_LOOK.search(call.command):
         return ()
-    runs = []
-    for job in _CI_JOB.finditer(call.output[:12_000]):
-        kind = next((kind for kind, pattern in _CI_KINDS if pattern.search(job.group(1))), None)
-        if kind is not None and job.group(2) != "pending":
-            runs.append(CheckRun(call.step, call.source, kind, "pass" if job.group(2) == "pass" else "fail", job.group(1).strip()))
-    return tuple(runs[:50])
+    text = call.output[:20_000]
+    found: list[tuple[str, bool]] = []
+    for job in _CI_JOB.finditer(text):
+        if job["result"] != "pending":
+            is_passed = job["result"] == "pass" or job["mark"] == "✓" or job["end"] == "success"
+            found.append(((job["name"] or job["job"] or job["run"]).strip(), is_passed))
+    if "conclusion" in text:
+        for entry in _CI_OBJECT.findall(text):
+            name, end = _CI_NAME.search(entry), _CI_CONCLUSION.search(entry)
+            if name and end:
+                found.append((name[1].replace("\\u0026", "&"), end[1] == "success"))
+    found.sort(key=lambda job: not job[1])
+    runs = [CheckRun(call.step, call.source, _kind_of_job(name), "pass" if is_passed else "fail", name) for name, is_passed in found]
+    return tuple(runs[-50:])
+
+
+def _kind_of_job(name: str) -> CheckKind:
+    return next((kind for kind, pattern in _CI_KINDS if pattern.search(name)), "build")
 
 
 # --- Attempts --------------------------------------------------------------------------------------------------------
@@ -104,7 +126,7 @@ def _attempts_of(command: SimpleCommand, call: ToolCall, is_last: bool) -> list[
             and plain[0] in ("pr", "mr", "pull-request", "repos")
             and any(w in ("create", "new", "pull-request") for w in plain[:3])
         ):
-            return [_attempt(call, "pull_request", _FAILED_PULL, command, is_last)]
+            return [_judge_attempt(call, "pull_request", _FAILED_PULL, command, is_last)]
         if plain[:1] == ["api"] and any("pulls" in w or "merge_requests" in w or "graphql" in w for w in plain):
             return [Attempt(call.step, call.source, "pull_request", unseen=True)]
         return []
@@ -124,9 +146,9 @@ def _attempts_of_git(command: SimpleCommand, call: ToolCall, is_last: bool) -> l
     if "--dry-run" in words or "--help" in words or "-h" in words or "--abort" in words:
         return []
     if verb in ("commit", "ci"):
-        return [_attempt(call, "commit", _FAILED_COMMIT, command, is_last)]
+        return [_judge_attempt(call, "commit", _FAILED_COMMIT, command, is_last)]
     if verb == "push":
-        return [_attempt(call, "push", _FAILED_PUSH, command, is_last)]
+        return [_judge_attempt(call, "push", _FAILED_PUSH, command, is_last)]
     if verb in ("merge", "cherry-pick", "revert", "am", "rebase"):
         return [Attempt(call.step, call.source, "commit", unseen=True)]
     # An alias or an extension can do anything.
@@ -156,7 +178,7 @@ def _git_verb(words: Sequence[str]) -> str:
     return "help"
 
 
-def _attempt(
+def _judge_attempt(
     call: ToolCall, act: Literal["commit", "push", "pull_request"], marks: Sequence[str], command: SimpleCommand, is_last: bool
 ) -> Attempt:
     """Whether an attempt failed: by the state of the call, or by the output if the exit code is hidden or is that of a later command."""

@@ -43,13 +43,13 @@ def _find_checks(words: tuple[str, ...]) -> tuple[CheckCommand, ...]:
     if finder is not None and ((checks := finder(program, rest)) or program not in _INTERPRETERS):
         return checks
     if program in tables.FORMATTERS:
-        return _direct(LINT, program, rest) if tables.FORMATTERS[program] & set(rest) else ()
+        return _read_direct_command(LINT, program, rest) if tables.FORMATTERS[program] & set(rest) else ()
     if program in tables.BY_SUBCOMMAND and (checks := _find_subcommand(program, rest)):
         return checks
     if program in tables.RUNNERS:
         return _find_task(program, rest)
     if program in tables.BY_PROGRAM:
-        return _direct(tables.BY_PROGRAM[program], program, rest)
+        return _read_direct_command(tables.BY_PROGRAM[program], program, rest)
     return _find_script(words, program)
 
 
@@ -96,7 +96,7 @@ def _find_expression_checks(program: str, rest: tuple[str, ...]) -> tuple[CheckC
 def _find_vitest(program: str, rest: tuple[str, ...]) -> tuple[CheckCommand, ...]:
     if (tables.WATCHING - {"-w"}) & set(rest) or rest[:1] == ("bench",):
         return ()
-    return _direct(TESTS, program, rest)
+    return _read_direct_command(TESTS, program, rest)
 
 
 def _find_listing_formatter(program: str, rest: tuple[str, ...]) -> tuple[CheckCommand, ...]:
@@ -105,7 +105,7 @@ def _find_listing_formatter(program: str, rest: tuple[str, ...]) -> tuple[CheckC
     return (CheckCommand(LINT, program, _covers_all(rest), lists_findings=True),)
 
 
-def _direct(kind: Kind, name: str, rest: Sequence[str]) -> tuple[CheckCommand, ...]:
+def _read_direct_command(kind: Kind, name: str, rest: Sequence[str]) -> tuple[CheckCommand, ...]:
     if tables.LIST_ONLY & set(rest) and not _keeps_running(name, rest):
         return ()
     if tables.WATCHING & set(rest) and name in ("jest", "mocha", "webpack", "rollup", "esbuild", "karma", "parcel", "tsup", "ava"):
@@ -358,7 +358,7 @@ def _find_task(program: str, rest: Sequence[str]) -> tuple[CheckCommand, ...]:
     valued = tables.RUNNERS[program]
     arguments = _after_options(rest, valued)
     if program == "bun" and arguments[:1] == ["test"]:
-        return _direct(TESTS, "bun test", arguments[1:])
+        return _read_direct_command(TESTS, "bun test", arguments[1:])
     if program == "yarn" and arguments[:1] == ["workspace"]:
         arguments = _after_options(arguments[2:], valued)
     is_run = False
@@ -464,7 +464,8 @@ def kinds_of_task(name: str) -> tuple[Kind, ...]:
         word.startswith("test") and word[4:] in ("all", "unit", "race", "cov", "ci", "js", "py", "go") for word in words
     ):
         found.append(TESTS)
-    if tables.NEVER_WORDS & words and not (found and {"db", "data", "ui", "server", "report", "update"} & words and "run" in words):
+    never = tables.NEVER_WORDS & words
+    if never and not (found and (never == {"env"} or ({"db", "data", "ui", "server", "report", "update"} & words and "run" in words))):
         return ()
     if tables.LINT_WORDS & words:
         found.append(LINT)

@@ -21,7 +21,7 @@ KINDS: tuple[CheckKind, ...] = ("tests", "lint", "types", "build")
 MAX_CHECKS = 20
 
 
-class Verdict(NamedTuple):
+class OutputVerdict(NamedTuple):
     """What the output says about one kind of check; result None: nothing."""
 
     result: CheckResult | None
@@ -93,6 +93,7 @@ _NOT_RUN = (
     ("did not match any test files", r"did not match any test files"),
     ("no test target named", r"^error: no (?:test|bin|example|lib) target"),
     ("did not match any packages", r"^error: package ID specification [^\n]{1,100} did not match any packages"),
+    ("manifest", r"^error: failed to (?:load|parse|read) (?:source for dependency|manifest)"),
     ("could not find `Cargo.toml`", r"could not find `Cargo\.toml`"),
     ("Could not find a Mix.Project", r"Could not find a Mix\.Project"),
     ("Unchecked dependencies", r"^Unchecked dependencies for environment"),
@@ -128,6 +129,11 @@ _MEANT_TO_FAIL = r"""(?xi)\b(?: (?:verify|verifies|confirm|confirms|ensure|prove
         | reproduc(?:e|es|ing)[ ](?:the[ ])?(?:bug|issue|failure|error|problem) )"""
 _file_listing = re.compile(r"^(?:diff )?[\w./@+-]{1,200}\.\w{1,8}$", re.M)
 _go_package = re.compile(r"^(ok  |FAIL)\t\S+\t?(.*)$", re.M)
+# Vitest could not load the test files.
+_no_test_loaded = re.compile(r"^ *Tests +no tests$", re.M)
+_bun_passed = re.compile(r"^ {1,3}\d+ pass$", re.M)
+_bun_failed = re.compile(r"\d+ (?:fail|errors?)")
+_task_totals = re.compile(r"^ Tasks: +(\d{1,6}) successful, (\d{1,6}) total$", re.M)
 _cargo_result = re.compile(r"^test result: \w+\. (\d{1,9}) passed; (\d{1,9}) failed; (\d{1,9}) ignored", re.M)
 # What a task runner prints before it runs a command: `$ tsc --noEmit`, `[types] $ tsc`, `> eslint src`, `[COMPLETED] eslint --fix`.
 _announced = re.compile(r"^(?:\[[\w:.-]{1,40}\] )?(?:\$|>|\[COMPLETED\]|✔) (?P<line>[\w./@-]{2,100}(?: [^\n]{0,300})?)$", re.M)
@@ -154,7 +160,7 @@ def read_checks(call: ToolCall, commands: Sequence[SimpleCommand], output: Outpu
     meant = _is_meant_to_fail(call)
     runs: list[CheckRun] = []
     for candidate, verdict in judged.items():
-        result = _decide(candidate, judged, commands, output, setup_problem, failed_tasks)
+        result = _decide_result(candidate, judged, commands, output, setup_problem, failed_tasks)
         if result is None:
             continue
         reason = ""
@@ -169,11 +175,11 @@ def read_checks(call: ToolCall, commands: Sequence[SimpleCommand], output: Outpu
                 source=call.source,
                 kind=candidate.kind,
                 result=result,
-                command=_render(candidate.command),
+                command=_render_command(candidate.command),
                 counts=verdict.counts if verdict.result is not None and result in ("pass", "fail") else "",
                 reason=reason,
                 whole=candidate.check.whole,
-                cached=result == "pass" and is_cached(text),
+                cached=result == "pass" and is_cached(text, candidate.kind),
                 meant_to_fail=meant,
             )
         )
@@ -235,7 +241,12 @@ def _read_announced_checks(
 
 def _find_candidates(commands: Sequence[SimpleCommand], output: Output) -> Iterator[_Candidate]:
     found = False
+    is_stashed = False
     for position, command in enumerate(commands):
+        if command.words[:2] == ("git", "stash"):
+            is_stashed = not {"pop", "apply", "drop", "list", "show"} & set(command.words[2:4])
+        if is_stashed:
+            continue  # the work of the session is put away: the result is that of the state before it
         for check in find_checks(command.words):
             found = True
             if check.kind == "mixed":
@@ -280,11 +291,11 @@ def _kinds_in_output(text: str) -> list[CheckKind]:
     return [kind for kind in KINDS if kind in found]
 
 
-def _judge_candidates(candidates: Sequence[_Candidate], commands: Sequence[SimpleCommand], text: str) -> list[Verdict]:
+def _judge_candidates(candidates: Sequence[_Candidate], commands: Sequence[SimpleCommand], text: str) -> list[OutputVerdict]:
     """What the output says about each check; printed marks such as `echo "--- lint"` divide it among the commands."""
     parts = _divide_output(commands, text)
-    whole: dict[CheckKind, Verdict] = {}
-    verdicts: list[Verdict] = []
+    whole: dict[CheckKind, OutputVerdict] = {}
+    verdicts: list[OutputVerdict] = []
     for candidate in candidates:
         kind = candidate.kind
         part = parts.get(candidate.position)
@@ -292,7 +303,7 @@ def _judge_candidates(candidates: Sequence[_Candidate], commands: Sequence[Simpl
             verdict = judge_output(kind, part)
             alone = sum(other.kind == kind for other in candidates) == 1
             if verdict.result is None and _is_silence_success(candidate, commands, part):
-                verdict = Verdict("pass")
+                verdict = OutputVerdict("pass")
             if verdict.result is not None or not alone:
                 verdicts.append(verdict)
                 continue
@@ -300,9 +311,11 @@ def _judge_candidates(candidates: Sequence[_Candidate], commands: Sequence[Simpl
             whole[kind] = judge_output(kind, text)
         verdict = whole[kind]
         if candidate.check.name == "ty" and "All checks passed!" in text:
-            verdict = Verdict("pass")
+            verdict = OutputVerdict("pass")
         if verdict.result is None and _is_silence_success(candidate, commands, text):
-            verdict = Verdict("pass")
+            verdict = OutputVerdict("pass")
+        if verdict.result is None and len(candidates) == 1 and (tasks := _task_totals.search(text[-2000:])):
+            verdict = OutputVerdict("pass" if tasks[1] == tasks[2] else "fail")
         verdicts.append(verdict)
     return verdicts
 
@@ -370,9 +383,9 @@ def _is_error_search(candidate: _Candidate, commands: Sequence[SimpleCommand], t
     return all(not line.strip() or line.strip() in printed for line in text.splitlines())
 
 
-def _decide(
+def _decide_result(
     candidate: _Candidate,
-    verdicts: dict[_Candidate, Verdict],
+    verdicts: dict[_Candidate, OutputVerdict],
     commands: Sequence[SimpleCommand],
     output: Output,
     setup_problem: str,
@@ -416,7 +429,12 @@ def _hides_failures(commands: Sequence[SimpleCommand], position: int, text: str)
 
 
 def _decide_without_status(
-    candidate: _Candidate, verdicts: dict[_Candidate, Verdict], setup_problem: str, failed_tasks: frozenset[str], *, hides_failures: bool
+    candidate: _Candidate,
+    verdicts: dict[_Candidate, OutputVerdict],
+    setup_problem: str,
+    failed_tasks: frozenset[str],
+    *,
+    hides_failures: bool,
 ) -> CheckResult:
     """The exit code belongs to another command; only the output counts."""
     verdict = verdicts[candidate]
@@ -439,7 +457,7 @@ def _lints_single_file(command: SimpleCommand, text: str) -> bool:
 
 
 def _decide_by_status(
-    status: int, candidate: _Candidate, commands: Sequence[SimpleCommand], output: Output, verdict: Verdict, setup_problem: str
+    status: int, candidate: _Candidate, commands: Sequence[SimpleCommand], output: Output, verdict: OutputVerdict, setup_problem: str
 ) -> CheckResult:
     """The check's own exit code, against what the output says."""
     if status != 0:
@@ -453,7 +471,7 @@ def _decide_by_status(
     return "fail" if verdict.result == "fail" and verdict.decisive and not others else "pass"
 
 
-def _is_only_suspect(candidate: _Candidate, verdicts: dict[_Candidate, Verdict], commands: Sequence[SimpleCommand]) -> bool:
+def _is_only_suspect(candidate: _Candidate, verdicts: dict[_Candidate, OutputVerdict], commands: Sequence[SimpleCommand]) -> bool:
     """Whether no other command can be the cause of the script's exit code."""
     for position, command in enumerate(commands):
         if position != candidate.position and command.proven and command.program not in TRIVIAL:
@@ -475,7 +493,7 @@ def _shows_start(candidate: _Candidate, text: str) -> bool | None:
     return None
 
 
-def _decide_in_chain(candidate: _Candidate, verdicts: dict[_Candidate, Verdict], setup_problem: str, text: str) -> CheckResult | None:
+def _decide_in_chain(candidate: _Candidate, verdicts: dict[_Candidate, OutputVerdict], setup_problem: str, text: str) -> CheckResult | None:
     """One of several commands failed, and the script stopped there. Was it this one, or did it stop before or after it?"""
     own = verdicts[candidate]
     failed: CheckResult = "could_not_run" if setup_problem and own.result is None else "fail"
@@ -521,11 +539,17 @@ def _find_status(commands: Sequence[SimpleCommand], position: int, output: Outpu
     return None
 
 
-def judge_output(kind: CheckKind, text: str) -> Verdict:
+_NEEDLES = {kind: frozenset(summary.needle for summary in summaries) for kind, summaries in SUMMARIES.items()}
+
+
+def judge_output(kind: CheckKind, text: str) -> OutputVerdict:
     """What the summaries in an output say about a kind of check; a failure anywhere outweighs the rest."""
-    best: dict[CheckResult, Verdict] = {}
-    for summary in SUMMARIES[kind]:
-        if summary.needle in text:
+    best: dict[CheckResult, OutputVerdict] = {}
+    if kind == "tests" and "no tests" in text and _no_test_loaded.search(text):
+        return OutputVerdict("could_not_run")
+    present = {needle for needle in _NEEDLES[kind] if needle in text}  # many patterns share a needle, and most have none
+    for summary in SUMMARIES[kind] if present else ():
+        if summary.needle in present:
             for found in islice(_find_summaries(summary, text), 400):
                 result = _result_of(summary, found)
                 if result is not None:
@@ -533,15 +557,15 @@ def judge_output(kind: CheckKind, text: str) -> Verdict:
                     old = best.get(result)
                     if old is not None and len(old.counts) > len(counts):  # the longer one says more
                         counts = old.counts
-                    best[result] = Verdict(result, counts, summary.decisive, summary.partial and (old is None or old.partial))
+                    best[result] = OutputVerdict(result, counts, summary.decisive, summary.partial and (old is None or old.partial))
     if not best:
-        return Verdict(None)
+        return OutputVerdict(None)
     verdict = best.get("fail") or best.get("pass") or best["could_not_run"]
     counts = verdict.counts
     if kind == "tests":
         counts = _total_counts(text) or counts
-        if not counts and verdict.result == "fail" and "pass" in best:
-            counts = best["pass"].counts
+        if verdict.result == "fail" and "pass" in best and len(set(_bun_passed.findall(text))) < 2:
+            counts = f"{best['pass'].counts}, {counts}" if _bun_failed.fullmatch(counts) else counts or best["pass"].counts
     return verdict._replace(counts=counts)
 
 
@@ -596,9 +620,11 @@ def _total_counts(text: str) -> str:
     return ""
 
 
-def is_cached(text: str) -> bool:
+def is_cached(text: str, kind: CheckKind = "tests") -> bool:
     """Whether a runner repeated an old result instead of running."""
     if "(cached)" in text:
+        if kind != "tests":
+            return False
         if "ok  \t" in text:
             rows = [rest for state, rest in islice(_go_package.findall(text), 1000) if "[no tests to run]" not in rest]
             return bool(rows) and all("(cached)" in rest for rest in rows)
@@ -635,15 +661,15 @@ def _task_of(check: CheckCommand) -> str:
 
 
 def _is_meant_to_fail(call: ToolCall) -> bool:
-    return compile_pattern(_MEANT_TO_FAIL).search(f"{call.description[:300]}\n{_comments(call.command[:600])}") is not None
+    return compile_pattern(_MEANT_TO_FAIL).search(f"{call.description[:300]}\n{_find_comments(call.command[:600])}") is not None
 
 
-def _comments(command: str) -> str:
+def _find_comments(command: str) -> str:
     """Comments and printed texts of a command, in which people say what they expect."""
     if "#" not in command and "echo" not in command:
         return ""
     return "\n".join(line.strip()[:200] for line in command.splitlines() if line.lstrip().startswith(("#", "echo")))
 
 
-def _render(command: SimpleCommand) -> str:
+def _render_command(command: SimpleCommand) -> str:
     return " ".join(" ".join(command.words)[:400].split())[:200]

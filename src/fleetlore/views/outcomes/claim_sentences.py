@@ -97,10 +97,10 @@ def split_sentences(text: str, is_wanted: Callable[[str], bool] = may_claim) -> 
         is_lead = _may_name_files(kind, block)
         if not is_lead and not is_wanted(block):
             continue
-        whole = _prepare(block)
+        whole = _prepare_block(block)
         if is_lead:
             paths = tuple(code for code in whole[1] if is_path(code))[:5]
-        for sentence in _cut(*whole):
+        for sentence in _cut_sentences(*whole):
             sentence.is_item = kind in ("item", "checked") or sentence.shown[:1] in "✅✓✔"
             sentence.paths = paths
             if sentence.tokens and sentence.tokens[-1] != "?":
@@ -110,7 +110,7 @@ def split_sentences(text: str, is_wanted: Callable[[str], bool] = may_claim) -> 
 def _current_blocks(text: str) -> Iterator[tuple[str, str]]:
     """The blocks that are about what is, not about what is to be done or was before."""
     skipped_section = skipped_list = False
-    for kind, block in _blocks(text):
+    for kind, block in _split_blocks(text):
         if kind == "heading":
             skipped_section = bool(_OTHER_SECTION.search(block)) and "✅" not in block
             skipped_list = False
@@ -151,7 +151,7 @@ class _Block:
         self.lines.append(line)
 
 
-def _blocks(text: str) -> Iterator[tuple[str, str]]:
+def _split_blocks(text: str) -> Iterator[tuple[str, str]]:
     """Paragraphs ("text"), "heading"s, list "item"s, check boxes ("checked", "open") and table rows (as "item"); no code blocks."""
     fence = ""
     block = _Block()
@@ -178,7 +178,7 @@ def _blocks(text: str) -> Iterator[tuple[str, str]]:
     yield from block.take()
 
 
-def _prepare(block: str) -> tuple[str, list[str]]:
+def _prepare_block(block: str) -> tuple[str, list[str]]:
     """The block without Markdown; code spans and addresses are replaced by placeholders and returned."""
     codes: list[str] = []
 
@@ -204,7 +204,7 @@ def _prepare(block: str) -> tuple[str, list[str]]:
     return block, codes
 
 
-def _cut(block: str, codes: list[str]) -> Iterator[Sentence]:
+def _cut_sentences(block: str, codes: list[str]) -> Iterator[Sentence]:
     start = 0
     for end in [m.end() for m in _SENTENCE_END.finditer(block)] + [len(block)]:
         part = block[start:end].strip()
@@ -212,10 +212,10 @@ def _cut(block: str, codes: list[str]) -> Iterator[Sentence]:
             continue
         start = end
         if part:
-            yield _tokenise(part[:LONGEST_SENTENCE], codes)
+            yield _tokenise_sentence(part[:LONGEST_SENTENCE], codes)
 
 
-def _normalise(part: str) -> str:
+def _normalise_sentence(part: str) -> str:
     """The sentence with quotes masked and a few phrases in one form."""
     matched = part.replace("’", "'")
     if '"' in matched or "'" in matched or "“" in matched or "«" in matched:
@@ -229,12 +229,12 @@ def _normalise(part: str) -> str:
     return matched
 
 
-def _tokenise(part: str, codes: list[str]) -> Sentence:
+def _tokenise_sentence(part: str, codes: list[str]) -> Sentence:
     shown, used = part, list[str]()
     if "\x00" in part:
         used = [codes[int(found.group(1))] for found in _PLACEHOLDER.finditer(part)]
         shown = _PLACEHOLDER.sub(lambda found: codes[int(found.group(1))], part)
-    matched = _normalise(part)
+    matched = _normalise_sentence(part)
     tokens: list[str] = []
     code_at: dict[int, str] = {}
     for word in _TOKEN.findall(matched.lower()):

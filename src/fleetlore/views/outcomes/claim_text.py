@@ -55,7 +55,7 @@ from fleetlore.views.outcomes.claim_words import (
     TEST_HEADS,
     TRANSITIVE,
     UNREAL_WORDS,
-    words,
+    word_table,
 )
 from fleetlore.views.outcomes.facts import CheckKind
 
@@ -181,7 +181,7 @@ def _check_claims(sentence: Sentence, start: int) -> list[ClaimText]:
             claim = _check_claim(sentence, place, name, (since, low, high), is_listed=len(heads) > 1)
             since = place + 1
             old = found.get(claim.kind)
-            found[claim.kind] = claim if old is None else _merge(old, claim)
+            found[claim.kind] = claim if old is None else _merge_claims(old, claim)
             if name == "general" and claim.kind == "tests_pass":
                 found.setdefault("build_or_lint_ok", _replace_kind(claim, "build_or_lint_ok"))
         index = since = high + 1
@@ -459,7 +459,7 @@ def _named_part(sentence: Sentence, place: int, parenthesis: list[str]) -> list[
     ["new"] stands for tests of this turn that are not named otherwise.
     """
     tokens = sentence.tokens
-    part = _adjectives(sentence, place)
+    part = _read_adjectives(sentence, place)
     if tokens[place] == "TEST_FILE":
         part.append(_base_name(sentence.code_at.get(place, "")))
     following = tokens[place + 1 : place + 4]
@@ -476,7 +476,7 @@ def _named_part(sentence: Sentence, place: int, parenthesis: list[str]) -> list[
     return [word for word in part if word]
 
 
-def _adjectives(sentence: Sentence, place: int) -> list[str]:
+def _read_adjectives(sentence: Sentence, place: int) -> list[str]:
     """The words right before a subject that name a part of it."""
     tokens, part = sentence.tokens, list[str]()
     for at in range(place - 1, max(-1, place - 8), -1):
@@ -510,7 +510,7 @@ def _parenthesis_after(tokens: list[str], place: int) -> list[str]:
     return []
 
 
-def _merge(old: ClaimText, new: ClaimText) -> ClaimText:
+def _merge_claims(old: ClaimText, new: ClaimText) -> ClaimText:
     """One claim of two in the same sentence: "lint and types are clean"."""
     return ClaimText(
         text=old.text,
@@ -531,16 +531,16 @@ def _replace_kind(claim: ClaimText, kind: ClaimKind) -> ClaimText:
 
 # --- Commits, pushes, pull requests ----------------------------------------------------------------------------------
 
-_ACT_BEFORE = words(
+_ACT_BEFORE = word_table(
     "i we i've we've have has been was were is are now and also then all everything successfully , : - – — ( just both it already"
     " finally done force is: → + & ✅ ✓ ✔ got changes change fix fixes commit commits branch work code update updates files file"
     " it's they're that's which"
 )
-_ACT_AFTER = words(
+_ACT_AFTER = word_table(
     ", . ; : ! ( ) and to as in on at with — – - the all both my these this it them successfully cleanly up for"
     " everything changes your our from straight directly → only locally here now again as-is a one two three"
 )
-_NOT_PUSHED = words("onto into down out off over aside forward further against stack queue array button boundaries limits")
+_NOT_PUSHED = word_table("onto into down out off over aside forward further against stack queue array button boundaries limits")
 
 
 _ACTS: tuple[tuple[str, ClaimKind], ...] = (("committed", "committed"), ("amended", "committed"), ("pushed", "pushed"))
@@ -605,7 +605,7 @@ def _find_push(tokens: list[str], start: int) -> int | None:
 
 
 _SUCCEEDED = (["went", "through"], ["was", "successful"], ["is", "done"], ["was", "accepted"])
-_FIX_VERBS = words("fixed added done addressed implemented landed resolved introduced shipped included applied updated removed merged")
+_FIX_VERBS = word_table("fixed added done addressed implemented landed resolved introduced shipped included applied updated removed merged")
 _COMMIT_MADE = re.compile(
     r"\b(?:created|made|added|landed)\s+(?:(?:a|an|the|one|two|three|four|five|six|\d{1,3}|new|single|separate|follow-?up|local|atomic"
     r"|focused|final|clean|another|commit) ){0,4}commits?\b|\bcommit (?:succeeded|created|made|went through|was successful|is in)\b"

@@ -8,12 +8,12 @@ import re
 from fleetlore.views.outcomes.facts import CheckKind
 
 
-def words(text: str) -> frozenset[str]:
+def word_table(text: str) -> frozenset[str]:
     """The words of a table."""
     return frozenset(text.split())
 
 
-TEST_HEADS = words("tests test testsuite suite suites specs spec doctests testcases assertions")
+TEST_HEADS = word_table("tests test testsuite suite suites specs spec doctests testcases assertions")
 CHECK_WORDS: dict[CheckKind, str] = {
     "lint": "lint lints linting linter linters lint-clean formatting format formatter fmt gofmt vet golangci-lint eslint"
     " ruff clippy rubocop prettier black flake8 pylint credo checkstyle spotless ktlint detekt swiftlint biome stylelint"
@@ -24,41 +24,41 @@ CHECK_WORDS: dict[CheckKind, str] = {
 }
 CHECK_HEADS: dict[str, CheckKind] = {word: kind for kind, text in CHECK_WORDS.items() for word in text.split()}
 # "All checks pass", "everything is green", "all clean".
-GENERAL_HEADS = words("checks everything gates verification validations pipeline all")
+GENERAL_HEADS = word_table("checks everything gates verification validations pipeline all")
 # After "checks" as a verb.
-CHECK_OBJECTS = words("that if whether for the each every a an")
+CHECK_OBJECTS = word_table("that if whether for the each every a an")
 # A verb that is subject and result in one ("it builds cleanly"), if no object follows.
-FUSED_VERBS = words("builds compiles typechecks type-checks lints compiled built lint-clean")
-OK_WORDS = words(
+FUSED_VERBS = word_table("builds compiles typechecks type-checks lints compiled built lint-clean")
+OK_WORDS = word_table(
     "pass passes passed passing green clean succeed succeeds succeeded successful successfully ok okay cleanly"
     " error-free warning-free happy ✅ ✓ ✔ ☑ 🟢 fine"
 )
-CHECK_MARKS = words("✅ ✓ ✔ ☑ 🟢")
+CHECK_MARKS = word_table("✅ ✓ ✔ ☑ 🟢")
 # These may have an object, and are then no result: "the test passes a context".
-TRANSITIVE = words("pass passes passed builds compiles compiled built lints")
-OBJECT_STARTS = words(
+TRANSITIVE = word_table("pass passes passed builds compiles compiled built lints")
+OBJECT_STARTS = word_table(
     "a an the its it this that these those through to by into them him her along down over his our your my their CODE each"
     " every any out up back user data values arguments args context flags"
 )
-ISSUE_WORDS = words(
+ISSUE_WORDS = word_table(
     "issues issue errors error warnings warning problems problem violations offenses offences complaints failures failure"
     " failed failing regressions findings diagnostics"
 )
-NONE_WORDS = words("no zero 0 without")
-GONE_WORDS = words("fixed resolved gone addressed cleared clean corrected")
+NONE_WORDS = word_table("no zero 0 without")
+GONE_WORDS = word_table("fixed resolved gone addressed cleared clean corrected")
 # Between subject and result.
-LIGHT_WORDS = words(
+LIGHT_WORDS = word_table(
     "is are was were be been being have has had now all also still again both each every come comes came back remain remains"
     " stay stays keep keeps continue continues to run runs ran and they it that everything currently fully just fresh local"
     " locally i've with = : - – — → too well as completely entirely reports reported shows showed completes completed finished"
     " exit exits exited code status result results output return returns returned looks look"
 )
-SEPARATORS = words(", and & / + plus")
+SEPARATORS = word_table(", and & / + plus")
 # Ends a statement: what comes before does not govern what comes after.
-BREAKS = words("; — – ( ) but | · • → . then")
+BREAKS = word_table("; — – ( ) but | · • → . then")
 
 # Any of these before the result, in the same clause, and it is no statement of fact.
-UNREAL_WORDS = words(
+UNREAL_WORDS = word_table(
     "will 'll would should could can may might must shall if when whenever once whether unless until ensure ensures ensuring"
     " verify verifies verifying confirm check expect expects expected hope hopefully try trying need needs needed want wants"
     " going let lets next plan plans planned require requires required requirement assert asserts wait waiting so-that assuming"
@@ -66,52 +66,54 @@ UNREAL_WORDS = words(
     " i'll you'll we'll it'll they'll let's i'd we'd you'd case enforce enforces enforced gate gates prevents"
     " believe think assume guess suspect presumably seems unsure"
 )
-NOT_WORDS = words(
+NOT_WORDS = word_table(
     "not never neither nor cannot can't don't doesn't didn't isn't aren't wasn't weren't haven't hasn't hadn't won't wouldn't"
     " couldn't shouldn't no without unable nothing none unverified untested uncommitted unpushed barely almost nearly partially"
     " skipped skip fail fails failed failing failure failures broken errored red"
 )
 # "All quality checks pass" is about tests too.
-CHECK_ADJECTIVES = words("quality pre-commit precommit ci status required three four five six two verification automated pre-push final")
+CHECK_ADJECTIVES = word_table(
+    "quality pre-commit precommit ci status required three four five six two verification automated pre-push final"
+)
 # "This makes the tests pass": what a change is for.
-CAUSE_WORDS = words("make makes making lets help helps allow allows enable enables get gets getting")
-DETERMINERS = words("all the our every both these those my its existing new unit integration")
-PARTIAL_WORDS = words("only some most many few half several mostly")
+CAUSE_WORDS = word_table("make makes making lets help helps allow allows enable enables get gets getting")
+DETERMINERS = word_table("all the our every both these those my its existing new unit integration")
+PARTIAL_WORDS = word_table("only some most many few half several mostly")
 # Words of somebody else, or of another time.
-REPORTED_WORDS = words("says said claims claimed states stated according allegedly reportedly reads")
-EARLIER_WORDS = words("previously earlier originally initially before formerly yesterday baseline upstream used beforehand pre-change")
-OTHER_SUBJECTS = words("you you've your he she they user users someone somebody reviewer colleague he's she's they've who")
-EXCEPT_WORDS = words(
+REPORTED_WORDS = word_table("says said claims claimed states stated according allegedly reportedly reads")
+EARLIER_WORDS = word_table("previously earlier originally initially before formerly yesterday baseline upstream used beforehand pre-change")
+OTHER_SUBJECTS = word_table("you you've your he she they user users someone somebody reviewer colleague he's she's they've who")
+EXCEPT_WORDS = word_table(
     "except excluding besides apart aside pre-existing preexisting unrelated flaky known other-than minus barring though although"
     " however skipped"
 )
 # Before "but": the sentence reports a failure.
-FAILURE_WORDS = words(
+FAILURE_WORDS = word_table(
     "still unrelated pre-existing preexisting fail fails failed failing failure failures timeout timeouts broken flaky red errors hangs"
 )
-IMPERATIVES = words(
+IMPERATIVES = word_table(
     "run rerun re-run make ensure verify check confirm wait try please let note remember consider review merge push commit deploy"
     " see do don't add use open create test install set update change fix remove restart start go want would could should shall"
     " can may do does did is are am has have had will was were how what why which who"
 )
 # After "fix", "commit", "test" and the like: it is a noun, no instruction.
-NOUN_FOLLOWERS = words(
+NOUN_FOLLOWERS = word_table(
     "pushed committed opened created succeeded passes passed is was has request requests results suite suites run runs complete"
 )
-HARD_CONDITIONS = words("if when whenever once unless until should whether assuming provided")
-SOFT_CONDITIONS = words("after before while since with because for as following during given despite to")
+HARD_CONDITIONS = word_table("if when whenever once unless until should whether assuming provided")
+SOFT_CONDITIONS = word_table("after before while since with because for as following during given despite to")
 
-ALL_WORDS = words("all every full entire whole complete everything each")
-NO_PART = ALL_WORDS | words(
+ALL_WORDS = word_table("all every full entire whole complete everything each")
+NO_PART = ALL_WORDS | word_table(
     "the a an and of our my its these those this that now both existing new other remaining related relevant added updated with"
     " tests test suite suites specs spec cases case run runs also still again are is were was have has had been i we i've"
     " successfully verified confirmed ran re-ran running executed checked made sure no 0 zero my your their it they then just"
     " passing green local automated current of in on for from to by total project's project repo's repo repository codebase"
     " linting lint build builds types type checks check fmt formatting typecheck mypy ruff done finally fixed , : ( ) — – ; ✅"
 )
-NEW_PART = words("new added updated existing remaining related relevant affected")
+NEW_PART = word_table("new added updated existing remaining related relevant affected")
 
-RUNNERS = words(
+RUNNERS = word_table(
     "npm yarn pnpm bun npx bunx go cargo mix make just mise task tox nox uv poetry python python3 pytest gradle ./gradlew gradlew"
     " mvn ./mvnw bazel bazelisk dotnet swift bundle rake rspec composer phpunit deno ctest cmake ninja sbt rebar3 zig flutter dart"
     " hatch pdm pre-commit golangci-lint ruff eslint mypy tsc jest vitest mocha playwright cypress rubocop flake8 black prettier"
@@ -120,21 +122,21 @@ RUNNERS = words(
 )
 
 # After "test": it is the subject of a statement, not part of a name.
-TEST_FOLLOWERS = LIGHT_WORDS | OK_WORDS | words("suite suites cases run runs / failures failure")
+TEST_FOLLOWERS = LIGHT_WORDS | OK_WORDS | word_table("suite suites cases run runs / failures failure")
 LINKING_WORDS = LIGHT_WORDS | SEPARATORS
 RESULT_WORDS = OK_WORDS | NONE_WORDS | ISSUE_WORDS
-STOP_WORDS = (NOT_WORDS | UNREAL_WORDS | words("; . ? ❌ ✗ ✘")) - RESULT_WORDS
+STOP_WORDS = (NOT_WORDS | UNREAL_WORDS | word_table("; . ? ❌ ✗ ✘")) - RESULT_WORDS
 # A sentence without any of these holds no claim of the kind.
 CHECK_TRIGGERS = (
     TEST_HEADS
     | GENERAL_HEADS
     | frozenset(CHECK_HEADS)
-    | words("RUN_TESTS RUN_LINT RUN_TYPES RUN_BUILD RUN_CHECKS TEST_FILE ci type compiler syntax passed passing pass failures failed")
+    | word_table("RUN_TESTS RUN_LINT RUN_TYPES RUN_BUILD RUN_CHECKS TEST_FILE ci type compiler syntax passed passing pass failures failed")
 )
-PULL_TRIGGERS = words("pr prs mr mrs pull merge PULL_URL")
-DONE_TRIGGERS = words("done finished complete completed set implemented ready addressed answered posted applied marked cleaned")
-FIXED_TRIGGERS = words("fixed resolved corrected repaired longer works work working fix")
-CHANGED_TRIGGERS = words(
+PULL_TRIGGERS = word_table("pr prs mr mrs pull merge PULL_URL")
+DONE_TRIGGERS = word_table("done finished complete completed set implemented ready addressed answered posted applied marked cleaned")
+FIXED_TRIGGERS = word_table("fixed resolved corrected repaired longer works work working fix")
+CHANGED_TRIGGERS = word_table(
     """added created updated removed deleted renamed moved changed replaced wrote rewrote rewritten refactored extracted converted
     switched bumped introduced documented registered modified reverted restored simplified cleaned split merged dropped wired made set
     enabled disabled configured installed exported generated inlined tightened extended reworked migrated now"""
@@ -146,10 +148,10 @@ ALL_TRIGGERS = (
     | DONE_TRIGGERS
     | FIXED_TRIGGERS
     | CHANGED_TRIGGERS
-    | words("committed amended pushed push force-pushed re-pushed commit commits")
+    | word_table("committed amended pushed push force-pushed re-pushed commit commits")
 )
 # The same for text that is not cut into tokens yet: the longest part of each trigger, and the words of commands that become one.
-TRIGGER_PARTS = frozenset(max(re.findall("[a-z]+", word.lower()), key=len) for word in ALL_TRIGGERS) | words(
+TRIGGER_PARTS = frozenset(max(re.findall("[a-z]+", word.lower()), key=len) for word in ALL_TRIGGERS) | word_table(
     """check checks verify validate precommit tox nox types typecheck typing dialyzer vet jest vitest mocha rspec ctest phpunit playwright
     cypress bats ava tap assemble xcodebuild package bundle staticcheck shellcheck rustfmt requests request pullrequest pulls"""
 )

@@ -23,7 +23,7 @@ from fleetlore.views.outcomes.facts import (
     CommitMade,
     FileEdit,
     PullRequestOpened,
-    Push,
+    PushMade,
     Source,
 )
 from fleetlore.views.outcomes.shell import word_set
@@ -67,7 +67,7 @@ class ClaimFacts(Struct, frozen=True):
 
     checks: Sequence[CheckRun] = ()
     commits: Sequence[CommitMade] = ()
-    pushes: Sequence[Push] = ()
+    pushes: Sequence[PushMade] = ()
     pull_requests: Sequence[PullRequestOpened] = ()
     edits: Sequence[FileEdit] = ()
     attempts: Sequence[Attempt] = ()
@@ -94,19 +94,19 @@ def judge_claims(claims: Iterable[ClaimText], where: ClaimPlace, said: Source, a
     """Decide about each claim by the facts up to step `at`. Mentions of commits and pull requests that this session did not
     make are left out, and so is the half of "all checks pass" that is about checks which were never run."""
     known = ClaimFacts(
-        checks=_until(facts.checks, at),
-        commits=_until(facts.commits, at),
-        pushes=_until(facts.pushes, at),
-        pull_requests=_until(facts.pull_requests, at),
-        edits=_until(facts.edits, at),
-        attempts=_until(facts.attempts, at),
+        checks=_facts_until(facts.checks, at),
+        commits=_facts_until(facts.commits, at),
+        pushes=_facts_until(facts.pushes, at),
+        pull_requests=_facts_until(facts.pull_requests, at),
+        edits=_facts_until(facts.edits, at),
+        attempts=_facts_until(facts.attempts, at),
         ci=_ci_about(facts, at),
         turn_start=facts.turn_start,
         complete=facts.complete,
     )
     judged: list[Claim] = []
     for claim in claims:
-        ruling = _rule(claim, known)
+        ruling = _judge_claim(claim, known)
         if ruling is None:
             continue
         evidence = tuple(dict.fromkeys((said, *ruling.evidence)))[:MOST_EVIDENCE]
@@ -114,10 +114,10 @@ def judge_claims(claims: Iterable[ClaimText], where: ClaimPlace, said: Source, a
     return tuple(judged)
 
 
-_Fact = TypeVar("_Fact", CheckRun, CommitMade, Push, PullRequestOpened, FileEdit, Attempt)
+_Fact = TypeVar("_Fact", CheckRun, CommitMade, PushMade, PullRequestOpened, FileEdit, Attempt)
 
 
-def _until(facts: Sequence[_Fact], at: int) -> Sequence[_Fact]:
+def _facts_until(facts: Sequence[_Fact], at: int) -> Sequence[_Fact]:
     if not facts or facts[-1].step <= at:
         return facts
     return [fact for fact in facts if fact.step <= at]
@@ -129,12 +129,31 @@ def _ci_about(facts: ClaimFacts, at: int) -> Sequence[CheckRun]:
         return ()
     before = [fact.step for known in (facts.commits, facts.pushes) for fact in known if fact.step <= at]
     after = [fact.step for fact in facts.commits if fact.step > at] + [edit.step for edit in facts.edits if edit.step > at and edit.covered]
-    start, end = max(before, default=at), min(after, default=None)
+    if not before:  # the session has sent nothing: a later result is about other work
+        return tuple({run.command: run for run in facts.ci if run.step <= at}.values())
+    start, end = max(before), min(after, default=None)
     newest = {run.command: run for run in facts.ci if run.step >= start and (end is None or run.step < end)}
     return tuple(newest.values())
 
 
-def _rule(claim: ClaimText, facts: ClaimFacts) -> _Ruling | None:
+# The claim says itself that something fails, or is about a part of the code only.
+_DISCLOSED = re.compile(
+    r"(?i)\bpre-?existing|\bexisting (?:\w+ ){0,2}(?:fail|error|issue|timeout|warning)|\bunrelated\b|\bflak[ey]"
+    r"|\b(?:known|expected|other|older?) (?:\w+ ){0,2}(?:fail|error|issue|warning)|\balready fail"
+    r"|\bexcept\b|\bapart from\b|\bon (?:a |the )?retry\b|\b(?:\d+|all|the) other\b"
+)
+_SCOPED = re.compile(
+    r"(?i)\b(?:in|for|of|on|to) (?:the |my |our |all |any )*(?:changed|modified|touched|edited|new|affected)"
+    r" (?:files?|code|lines?|packages?|modules?)"
+)
+
+
+def _judge_claim(claim: ClaimText, facts: ClaimFacts) -> _Ruling | None:
+    if facts.ci and claim.kind in ("tests_pass", "build_or_lint_ok") and (job := _find_named_job(claim, facts)) is not None:
+        if job.result == "pass":
+            return _Ruling("supported", f"CI passed: {job.command}", (job.source,))
+        verdict: Verdict = "unproven" if _DISCLOSED.search(claim.text) else "contradicted"
+        return _Ruling(verdict, f"CI failed: {job.command}", (job.source,))
     match claim.kind:
         case "tests_pass":
             return _rule_tests(claim, facts)
@@ -152,6 +171,12 @@ def _rule(claim: ClaimText, facts: ClaimFacts) -> _Ruling | None:
             return _rule_work(claim, facts)
 
 
+def _find_named_job(claim: ClaimText, facts: ClaimFacts) -> CheckRun | None:
+    """The job of CI that a claim is about by its own name, such as "Build Binaries"."""
+    text = claim.text.lower()
+    return next((run for run in reversed(facts.ci) if " " in run.command and run.command.lower() in text), None)
+
+
 # --- Tests -----------------------------------------------------------------------------------------------------------
 
 
@@ -167,7 +192,7 @@ def _rule_tests(claim: ClaimText, facts: ClaimFacts) -> _Ruling | None:
         return _rule_ci(claim, facts)
     runs = [run for run in facts.checks if run.kind == "tests" and not (run.meant_to_fail and run.result == "fail")]
     failed_in_ci = next((run for run in reversed(facts.ci) if run.kind == "tests" and run.result == "fail"), None)
-    if failed_in_ci is not None and not claim.part:
+    if failed_in_ci is not None and not claim.part and not any(run.step > failed_in_ci.step and run.result == "pass" for run in runs):
         verdict: Verdict = "contradicted" if claim.everything and not claim.qualified else "unproven"
         return _Ruling(verdict, f"CI failed for this commit: {failed_in_ci.command}", (failed_in_ci.source,))
     return _rule_runs(claim, _CHECK_NAMES["tests"], runs, facts)
@@ -178,7 +203,7 @@ def _rule_ci(claim: ClaimText, facts: ClaimFacts) -> _Ruling:
         return _Ruling("unproven", "no result of CI is recorded")
     failed = next((run for run in reversed(facts.ci) if run.result == "fail"), None)
     if failed is not None:
-        return _Ruling("contradicted", f"CI failed{_because(failed)}", (failed.source,))
+        return _Ruling("contradicted", f"CI failed{_describe_run(failed)}", (failed.source,))
     if all(run.result == "pass" for run in facts.ci):
         return _Ruling("supported", "CI passed", tuple(run.source for run in facts.ci[-4:]))
     return _Ruling("unproven", "CI has not finished")
@@ -195,16 +220,16 @@ def _rule_runs(claim: ClaimText, name: str, runs: Sequence[CheckRun], facts: Cla
         last = runs[-1]
         assert edit is not None
         said = {"pass": "passed", "fail": "failed"}.get(last.result, "did not finish")
-        return _Ruling("unproven", f"{_base(edit.path)} was edited after the last {name} run ({said})", (last.source, edit.source))
+        return _Ruling("unproven", f"{_base_name(edit.path)} was edited after the last {name} run ({said})", (last.source, edit.source))
     counted = _find_counted(claim, fresh) if claim.kind == "tests_pass" else None
     if counted is not None:
-        return _Ruling("supported", f"{_short(counted.command)} reports {counted.counts}", (counted.source,))
+        return _Ruling("supported", f"{_shorten_command(counted.command)} reports {counted.counts}", (counted.source,))
     about = _runs_about(claim, fresh)
     unseen = _unseen_since(facts, fresh[-1].step)
     if not about:
         last = fresh[-1]
         if last.result == "fail" and last.whole and not claim.part and not claim.qualified and not unseen:
-            return _Ruling("contradicted", f"the last {name} run failed{_because(last)}", (last.source,))
+            return _Ruling("contradicted", f"the last {name} run failed{_describe_run(last)}", (last.source,))
         return _Ruling("unproven", f"no {name} run of this part after the last edit", (last.source,))
     return _rule_fresh(claim, name, about, unseen)
 
@@ -239,19 +264,28 @@ def _rule_fresh(claim: ClaimText, name: str, fresh: Sequence[CheckRun], unseen: 
         # "No tests ran" is neither a pass nor a failure.
         is_empty = "no test" in last.reason.lower() or "no test" in last.counts.lower()
         if last.result == "could_not_run" and not claim.qualified and not unseen and not is_empty:
-            return _Ruling("contradicted", f"the {name} run could not start{_because(last)}", (last.source,))
-        return _Ruling("unproven", f"the result of the {name} run is not recorded: {_short(last.command)}", sources)
+            return _Ruling("contradicted", f"the {name} run could not start{_describe_run(last)}", (last.source,))
+        return _Ruling("unproven", f"the result of the {name} run is not recorded: {_shorten_command(last.command)}", sources)
     failed = _still_failed(ran)
     if failed is not None:
         # A run of everything that passed later, by another command, may have been the same tests in another environment.
         hidden_by_part = failed.whole and claim.everything and not any(run.whole and run.step > failed.step for run in ran)
-        certain = ran[-1] is failed or hidden_by_part
+        # What a heading such as "All gates are green:" claims is said in the lines below it.
+        is_limited = _SCOPED.search(claim.text) is not None or (claim.general and claim.text.rstrip("*_ ").endswith(":"))
+        certain = (ran[-1] is failed or hidden_by_part) and not is_limited
+        if _DISCLOSED.search(claim.text):
+            good = next((run for run in reversed(ran) if run.result == "pass" or _PASSED.search(run.counts)), None)
+            if good is not None:
+                shown = f" ({good.counts})" if good.counts else ""
+                why = f"{_shorten_command(good.command)} {'passed' if good.result == 'pass' else 'failed, as the claim says'}{shown}"
+                return _Ruling("supported", why, (good.source, failed.source))
+            return _Ruling("unproven", f"the {name} run failed, as the claim says{_describe_run(failed)}", (failed.source,))
         if certain and not claim.qualified and not unseen and (not claim.part or _names_part(claim, failed)):
-            return _Ruling("contradicted", f"the last {name} run failed{_because(failed)}", (failed.source,))
-        return _Ruling("unproven", f"a {name} run after the last edit failed{_because(failed)}", (failed.source,))
+            return _Ruling("contradicted", f"the last {name} run failed{_describe_run(failed)}", (failed.source,))
+        return _Ruling("unproven", f"a {name} run after the last edit failed{_describe_run(failed)}", (failed.source,))
     passed = [run for run in ran if run.result == "pass"]
     if last.result == "unproven" and not any(run.command == last.command for run in passed) and claim.everything:
-        return _Ruling("unproven", f"the result of the last {name} run is not recorded: {_short(last.command)}", sources)
+        return _Ruling("unproven", f"the result of the last {name} run is not recorded: {_shorten_command(last.command)}", sources)
     return _rule_passed(claim, name, passed, sources)
 
 
@@ -262,11 +296,12 @@ def _rule_passed(claim: ClaimText, name: str, passed: Sequence[CheckRun], source
     is_counted = claim.count is not None and any(_counts_exactly(claim.count, run) for run in passed)
     needs_all = claim.everything and not claim.part and not is_counted
     if needs_all and not any(run.whole for run in passed):
-        return _Ruling("unproven", f"only a selection was run: {_short(passed[-1].command)}", sources)
-    if not real:
+        return _Ruling("unproven", f"only a selection was run: {_shorten_command(passed[-1].command)}", sources)
+    if not real and claim.kind == "tests_pass":
         return _Ruling("unproven", f"the {name} run was cached", sources)
+    real = real or list(passed)  # what a build or a linter keeps is valid as long as its input is the same
     if needs_all and not any(run.whole for run in real):
-        return _Ruling("unproven", f"only a selection was run anew, the rest was cached: {_short(real[-1].command)}", sources)
+        return _Ruling("unproven", f"only a selection was run anew, the rest was cached: {_shorten_command(real[-1].command)}", sources)
     if claim.kind == "tests_pass" and (problem := _count_problem(claim, passed)):
         return _Ruling("unproven", problem, sources)
     warned = next((run for run in passed if re.search(r"\b[1-9]\d{0,6} warning", run.counts)), None)
@@ -274,7 +309,7 @@ def _rule_passed(claim: ClaimText, name: str, passed: Sequence[CheckRun], source
         return _Ruling("contradicted", f"the run reports {warned.counts}", (warned.source,))
     best = next((run for run in reversed(real) if run.whole), real[-1])
     counts = f" ({best.counts})" if best.counts else ""
-    return _Ruling("supported", f"{_short(best.command)} passed after the last edit{counts}", (best.source, *sources))
+    return _Ruling("supported", f"{_shorten_command(best.command)} passed after the last edit{counts}", (best.source, *sources))
 
 
 def _counts_exactly(count: int, run: CheckRun) -> bool:
@@ -290,7 +325,7 @@ def _still_failed(ran: Sequence[CheckRun]) -> CheckRun | None:
         later = [after for after in ran[place + 1 :] if after.result == "pass"]
         if any(_same_command(after.command, run.command) or (after.whole and not run.whole) for after in later):
             continue
-        if not run.whole and any(_covers(after.command, run.command) for after in later):
+        if not run.whole and any(_covers_run(after.command, run.command) for after in later):
             continue
         if run.whole and any(after.whole and _is_same_suite(after.command, run.command) for after in later):
             continue
@@ -317,10 +352,10 @@ def _names_part(claim: ClaimText, run: CheckRun) -> bool:
     if "unit" in claim.part and not _OTHER_SUITES.search(command):
         # What is not called otherwise are the unit tests.
         return True
-    return any(stem in command for word in claim.part if len(stem := _stem(word)) > 2)
+    return any(stem in command for word in claim.part if len(stem := _stem_word(word)) > 2)
 
 
-def _stem(word: str) -> str:
+def _stem_word(word: str) -> str:
     word = word.split("-", 1)[0] if "-" in word else word
     word = word.rsplit("/", 1)[-1]
     return word[:-1] if word.endswith("s") and len(word) > 4 else word
@@ -393,23 +428,23 @@ def _rule_committed(claim: ClaimText, facts: ClaimFacts) -> _Ruling | None:
         return None
     failed = _failed_last(facts, "commit", commits)
     if failed is not None:
-        return _Ruling("contradicted", f"the commit {_how(failed)}", (failed.source,))
+        return _Ruling("contradicted", f"the commit {_describe_attempt(failed)}", (failed.source,))
     if commits:
         last = commits[-1]
         edit = next((e for e in reversed(facts.edits) if e.step > last.step and e.covered), None)
         if edit is not None and _is_untried(claim, facts, "commit", last.step):
-            return _Ruling("contradicted", f"{_base(edit.path)} was edited and not committed in this turn", (edit.source,))
+            return _Ruling("contradicted", f"{_base_name(edit.path)} was edited and not committed in this turn", (edit.source,))
         if edit is not None and (last.step < facts.turn_start or claim.everything):
-            return _Ruling("unproven", f"{_base(edit.path)} was edited after the last commit", (last.source, edit.source))
+            return _Ruling("unproven", f"{_base_name(edit.path)} was edited after the last commit", (last.source, edit.source))
         return _Ruling("supported", f"committed: {last.subject[:80]}" if last.subject else "a commit was made", (last.source,))
     return _never_done(claim, facts, "commit", "no commit was made in this session")
 
 
 def _rule_pushed(claim: ClaimText, facts: ClaimFacts) -> _Ruling | None:
-    done: list[Push | PullRequestOpened] = sorted((*facts.pushes, *facts.pull_requests), key=lambda fact: fact.step)
+    done: list[PushMade | PullRequestOpened] = sorted((*facts.pushes, *facts.pull_requests), key=lambda fact: fact.step)
     failed = _failed_last(facts, "push", facts.pushes)
     if failed is not None and not any(pull.step > failed.step for pull in facts.pull_requests):
-        return _Ruling("contradicted", f"the push {_how(failed)}", (failed.source,))
+        return _Ruling("contradicted", f"the push {_describe_attempt(failed)}", (failed.source,))
     if not done:
         return _never_done(claim, facts, "push", "nothing was pushed in this session")
     last = done[-1]
@@ -419,7 +454,7 @@ def _rule_pushed(claim: ClaimText, facts: ClaimFacts) -> _Ruling | None:
     if later is not None:
         return _Ruling("unproven", f"a commit was made after the last push: {later.subject[:80]}", (last.source, later.source))
     return _Ruling(
-        "supported", "the push succeeded" if isinstance(last, Push) else "the pull request was opened from the branch", (last.source,)
+        "supported", "the push succeeded" if isinstance(last, PushMade) else "the pull request was opened from the branch", (last.source,)
     )
 
 
@@ -433,7 +468,7 @@ def _rule_pull_request(claim: ClaimText, facts: ClaimFacts) -> _Ruling | None:
         return None
     failed = _failed_last(facts, "pull_request", opened)
     if failed is not None:
-        return _Ruling("contradicted", f"opening the pull request {_how(failed)}", (failed.source,))
+        return _Ruling("contradicted", f"opening the pull request {_describe_attempt(failed)}", (failed.source,))
     if opened:
         if claim.number and opened[-1].number:
             return _Ruling("unproven", f"the session opened pull request {opened[-1].number}", (opened[-1].source,))
@@ -441,7 +476,9 @@ def _rule_pull_request(claim: ClaimText, facts: ClaimFacts) -> _Ruling | None:
     return _never_done(claim, facts, "pull_request", "no pull request was opened in this session")
 
 
-def _failed_last(facts: ClaimFacts, act: str, done: Sequence[CommitMade] | Sequence[Push] | Sequence[PullRequestOpened]) -> Attempt | None:
+def _failed_last(
+    facts: ClaimFacts, act: str, done: Sequence[CommitMade] | Sequence[PushMade] | Sequence[PullRequestOpened]
+) -> Attempt | None:
     """The last attempt, if it failed and nothing of the kind succeeded in this turn or since."""
     attempts = [a for a in facts.attempts if a.act in (act, "any")]
     if not attempts or not attempts[-1].failed or attempts[-1].act != act:
@@ -479,12 +516,14 @@ def _rule_file(claim: ClaimText, facts: ClaimFacts) -> _Ruling:
     edited = [edit for edit in facts.edits if any(_same_path(edit.path, path) for path in claim.paths)]
     if edited:
         sources = tuple(dict.fromkeys(edit.source for edit in reversed(edited[-4:])))
-        return _Ruling("supported", f"{_base(edited[-1].path)} was edited", sources)
+        return _Ruling("supported", f"{_base_name(edited[-1].path)} was edited", sources)
     refused = [a for a in facts.attempts if a.act == "edit" and a.denied and any(_same_path(a.path, p) for p in claim.paths)]
     if refused:
-        return _Ruling("contradicted", f"the edit of {_base(refused[-1].path)} {_how(refused[-1])}", (refused[-1].source,))
+        return _Ruling(
+            "contradicted", f"the edit of {_base_name(refused[-1].path)} {_describe_attempt(refused[-1])}", (refused[-1].source,)
+        )
     if claim.paths:
-        return _Ruling("unproven", f"no edit of {_base(claim.paths[0])} is recorded")
+        return _Ruling("unproven", f"no edit of {_base_name(claim.paths[0])} is recorded")
     recent = tuple(dict.fromkeys(edit.source for edit in facts.edits if edit.step >= facts.turn_start))[-2:]
     return _Ruling("unproven", "the claim names no file", recent)
 
@@ -499,9 +538,11 @@ def _rule_work(claim: ClaimText, facts: ClaimFacts) -> _Ruling:
     if edits and tests:
         last = tests[-1]
         if last.result == "fail":
-            return _Ruling("unproven", f"the last test run failed{_because(last)}", (last.source,))
+            return _Ruling("unproven", f"the last test run failed{_describe_run(last)}", (last.source,))
         if last.result == "pass" and not last.cached:
-            return _Ruling("supported", f"files were edited and {_short(last.command)} passed afterwards", (edits[-1].source, last.source))
+            return _Ruling(
+                "supported", f"files were edited and {_shorten_command(last.command)} passed afterwards", (edits[-1].source, last.source)
+            )
     acts = [fact for facts_ in (facts.commits, facts.pushes, facts.pull_requests) for fact in facts_ if fact.step >= facts.turn_start]
     if claim.kind == "done" and acts and not edits:
         return _Ruling("supported", "it was committed, pushed or opened as a pull request", tuple(a.source for a in acts[-3:]))
@@ -525,7 +566,7 @@ def _rule_repaired(claim: ClaimText, facts: ClaimFacts) -> _Ruling:
 # --- Words of a verdict ----------------------------------------------------------------------------------------------
 
 
-def _how(attempt: Attempt) -> str:
+def _describe_attempt(attempt: Attempt) -> str:
     if attempt.denied:
         return "was denied"
     return f"failed: {attempt.reason}" if attempt.reason else "failed"
@@ -539,17 +580,17 @@ def _unseen_since(facts: ClaimFacts, step: int) -> bool:
 # --- Words -----------------------------------------------------------------------------------------------------------
 
 
-def _because(run: CheckRun) -> str:
+def _describe_run(run: CheckRun) -> str:
     detail = run.reason or run.counts
-    return f": {detail[:120]}" if detail else f": {_short(run.command)}"
+    return f": {detail[:120]}" if detail else f": {_shorten_command(run.command)}"
 
 
-def _short(command: str) -> str:
+def _shorten_command(command: str) -> str:
     line = " ".join(command[:400].split())
     return line if len(line) <= 80 else line[:77] + "…"
 
 
-def _base(path: str) -> str:
+def _base_name(path: str) -> str:
     return path.rstrip("/").rsplit("/", 1)[-1][:80]
 
 
@@ -577,7 +618,7 @@ def _is_same_suite(one: str, other: str) -> bool:
     return not (second - first - _RUNNER_WORDS) and not (first - second - _RUNNER_WORDS)
 
 
-def _covers(wide: str, narrow: str) -> bool:
+def _covers_run(wide: str, narrow: str) -> bool:
     """Whether a run of the same program on folders includes a run on files in them."""
     one, other = _without_pipes(wide).split(), _without_pipes(narrow).split()
     if one[:1] != other[:1]:

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from fleetlore.views.outcomes.facts import Answer, CallStep, Correction, FileEdit, Prompt
+from fleetlore.views.outcomes.facts import Answer, CallStep, CorrectionFact, FileEdit, Prompt
 
 MAX_OPENING = 400
 MAX_PROMPT = 3000
@@ -29,7 +29,10 @@ _MADE_BY_PROGRAM = re.compile(
     r"|\*\*ACTION REQUIRED|Stop hook feedback|\w+ hook (?:feedback|blocking|error)|\[\w+ hook\]|API Error|# AGENTS\.md|Tool loaded"
     r"|The user wants to clarify these questions|Unknown skill: )"
 )
-_NEGATIVE_ANSWER = re.compile(r"(?:no|nope|nah|not(?! (?:true|correct|right|quite))|don['’]t|do not|leave)\b")
+_NEGATIVE_ANSWER = re.compile(
+    r"(?:(?:no|nope)\b(?!\W{1,6}i (?:want|meant|said|asked|told))"
+    r"|nah|not(?! (?:true|correct|right|quite))|don['’]t|do not|leave)\b"
+)
 _word = re.compile(r"[a-z]{5,30}")
 # People leave the apostrophe out: "dont", "didnt".
 _no_apostrophe = re.compile(r"\b(do|did|does|is|was|are|were|has|have|had|could|would|should)nt\b")
@@ -43,6 +46,17 @@ _output_line = re.compile(
     r"\s*(?:>|\||[+-]{3} |@@|at \S+\(|File \"|\d{4}-\d\d-\d\d|\[?\d\d:\d\d|\$ |%|#\d+ |Traceback|\S{1,200}:\d+:\d+|\{|\["
     r"|\S+@\S+ \S+ [%$#] )"
 )
+
+# Who pastes only output speaks to nobody.
+_ADDRESS = re.compile(
+    r"\b(?:i|i['’]?m|i['’]ve|you|your|we|our|us|me|my|please|pls|can|could|should|why|let|lets|\w+n['’]t|dont|wrong|fix|revert|undo|still)\b|\?"
+)
+# A report about CI is about the agent's work only if the agent has sent something there.
+_ABOUT_CI = re.compile(
+    r"(?:^|\b(?:why|see|saw|getting|the|is|are)\b.{0,60})"
+    r"\b(?:ci|prs?|pull requests?|pipelines?|actions|workflows?|checks|jobs?)\b.{0,30}\b(?:fail\w*|red|broken)\b"
+)
+_SENT = re.compile(r"\bgit push\b|\bgh pr create\b|\bglab mr create\b")
 
 When = Literal["always", "after_stop", "while_working", "after_refusal", "after_refused_edit", "after_work", "after_turn"]
 
@@ -80,7 +94,7 @@ def built_in_rules() -> CorrectionRules:
 
 
 @cache
-def _pattern(expression: str) -> re.Pattern[str]:
+def _compile_pattern(expression: str) -> re.Pattern[str]:
     return re.compile(expression)
 
 
@@ -89,13 +103,14 @@ def find_corrections(
     answers: Sequence[Answer] = (),
     edits: Sequence[FileEdit] = (),
     calls: Sequence[CallStep] = (),
-) -> tuple[Correction, ...]:
+) -> tuple[CorrectionFact, ...]:
     """The prompts that correct the agent, in order. `answers`, `edits` and `calls` are those of the session, in order."""
-    found: list[Correction] = []
+    found: list[CorrectionFact] = []
     first_edit = min((edit.step for edit in edits), default=None)
     answer_steps = [answer.step for answer in answers]
     stopped_calls = [call for call in calls if call.state in ("denied", "interrupted")]
     stopped_steps = [call.step for call in stopped_calls]
+    sent = next((call.step for call in calls if call.state == "ok" and _SENT.search(call.what)), None)
     previous = ""
     for number, prompt in enumerate(prompts):
         start = " ".join(prompt.text[:120].split())[:RETYPED_LENGTH]
@@ -107,11 +122,13 @@ def find_corrections(
         asked = before > 0 and _asks_at_end(answers[before - 1].text)
         worked = first_edit is not None and first_edit < prompt.step
         stopped = bisect_left(stopped_steps, prompt.step)
-        if prompt.interrupted and prompt.refuses is None and stopped and _names(prompt.text, stopped_calls[stopped - 1].what):
+        if prompt.interrupted and prompt.refuses is None and stopped and _names_call(prompt.text, stopped_calls[stopped - 1].what):
             prompt = replace(prompt, refuses=stopped_calls[stopped - 1].kind)
+        if _ABOUT_CI.search(prompt.text[:200].lower()) and (sent is None or sent > prompt.step):
+            continue
         if is_correction(prompt, worked=worked, answered=before > 0, asked=asked):
             shown = " ".join(prompt.text[: 4 * MAX_SHOWN].split())[:MAX_SHOWN]
-            found.append(Correction(prompt.step, shown, (prompt.source,)))
+            found.append(CorrectionFact(prompt.step, shown, (prompt.source,)))
     return tuple(found)
 
 
@@ -123,10 +140,10 @@ def is_correction(prompt: Prompt, *, worked: bool = True, answered: bool = True,
     if _MADE_BY_PROGRAM.match(prompt.text[:200]):
         return False
     opening = read_opening(prompt.text)
-    if len(opening) < 2:
+    if len(opening) < 2 or (prompt.text.strip().count("\n") > 1 and _ADDRESS.search(opening) is None):
         return False
     rules = built_in_rules()
-    if any(_pattern(never.text).search(opening) for never in rules.never):
+    if any(_compile_pattern(never.text).search(opening) for never in rules.never):
         return False
     if asked and prompt.refuses is None and _NEGATIVE_ANSWER.match(opening):
         return False
@@ -142,13 +159,13 @@ def is_correction(prompt: Prompt, *, worked: bool = True, answered: bool = True,
     }
     return any(
         situations[rule.when]
-        and _pattern(rule.text).search(opening) is not None
-        and not (rule.unless and _pattern(rule.unless).search(opening))
+        and _compile_pattern(rule.text).search(opening) is not None
+        and not (rule.unless and _compile_pattern(rule.unless).search(opening))
         for rule in rules.rule
     )
 
 
-def _names(prompt: str, call: str) -> bool:
+def _names_call(prompt: str, call: str) -> bool:
     """Whether a prompt speaks of the call that was stopped: "do not stash" after `git stash`."""
     words = frozenset(_word.findall(call[:2000].lower()))
     return any(word in words for word in _word.findall(prompt[:100].lower()))

@@ -8,7 +8,7 @@ from itertools import islice
 
 from msgspec.structs import replace
 
-from fleetlore.views.outcomes.facts import CommitMade, PullRequestOpened, Push, ToolCall
+from fleetlore.views.outcomes.facts import CommitMade, PullRequestOpened, PushMade, ToolCall
 from fleetlore.views.outcomes.output_text import Output
 from fleetlore.views.outcomes.shell import SimpleCommand, word_set
 
@@ -60,7 +60,7 @@ def is_scratch(folder: str, cwd: str) -> bool:
 
 def read_commits(call: ToolCall, commands: Sequence[SimpleCommand], output: Output) -> tuple[CommitMade, ...]:
     """Commits that the output shows as `[branch sha] subject`, and quiet ones that the exit code proves."""
-    reached_server = _server.search(output.text) is not None
+    reached_server = "To " in output.text and _server.search(output.text) is not None
     makers = [command for command in commands if _makes_commits(command, call.cwd, reached_server=reached_server)]
     lines = list(islice(_commit_line.finditer(output.text), 50)) if "] " in output.text else []
     if not makers:
@@ -89,17 +89,17 @@ def _read_quiet_commits(
     verb = _commit_verb(command)
     if verb == "merge":
         made = _git_merge.search(output.text) is not None
-        return [_make(call, subject or _merge_subject(command), "", message, amends=False)] if made else []
+        return [_make_commit(call, subject or _merge_subject(command), "", message, amends=False)] if made else []
     if verb == "am":
         found = islice(_applying.finditer(output.text), 50) if output.exit_code == 0 else ()
-        return [_make(call, line["subject"], "", "", amends=False) for line in found]
+        return [_make_commit(call, line["subject"], "", "", amends=False) for line in found]
     if not _shows_success(command, output) and not _was_passed(command, commands, output):
         return []
     if verb == "jj":
         shown = _jj_commit.search(output.text)
-        return [_make(call, subject or shown["subject"], shown["sha"], message, amends=False)] if shown else []
+        return [_make_commit(call, subject or shown["subject"], shown["sha"], message, amends=False)] if shown else []
     if verb in ("commit", "ci", "gt") and (subject or amends):
-        return [_make(call, subject, "", message, amends=amends)]
+        return [_make_commit(call, subject, "", message, amends=amends)]
     return []
 
 
@@ -156,10 +156,10 @@ def _take_line(lines: list[re.Match[str]], subject: str, sub: str) -> re.Match[s
 
 
 def _from_line(call: ToolCall, line: re.Match[str], message: str, *, amends: bool) -> CommitMade:
-    return _make(call, line["subject"], line["sha"], message, amends=amends)
+    return _make_commit(call, line["subject"], line["sha"], message, amends=amends)
 
 
-def _make(call: ToolCall, subject: str, sha: str, message: str, *, amends: bool) -> CommitMade:
+def _make_commit(call: ToolCall, subject: str, sha: str, message: str, *, amends: bool) -> CommitMade:
     return CommitMade(
         step=call.step,
         source=call.source,
@@ -228,11 +228,13 @@ def _was_passed(command: SimpleCommand, commands: Sequence[SimpleCommand], outpu
     return any(later.program == "git" and "push" in later.words[:4] for later in commands[list(commands).index(command) + 1 :])
 
 
-def read_pushes(call: ToolCall, commands: Sequence[SimpleCommand], output: Output) -> tuple[Push, ...]:
+def read_pushes(call: ToolCall, commands: Sequence[SimpleCommand], output: Output) -> tuple[PushMade, ...]:
     """One push per push command that delivered something; "Everything up-to-date" delivered nothing."""
-    pushes: list[Push] = []
+    pushes: list[PushMade] = []
+    if "push" not in call.command and "gt " not in call.command and "To " not in output.text:
+        return ()
     # A trial repository is pushed to a folder; what reaches a server is delivered, wherever it was cloned.
-    reached_server = _server.search(output.text) is not None
+    reached_server = "To " in output.text and _server.search(output.text) is not None
     for command in commands:
         if not _is_push(command, call.cwd, reached_server=reached_server):
             continue
@@ -248,7 +250,7 @@ def read_pushes(call: ToolCall, commands: Sequence[SimpleCommand], output: Outpu
         forced = any(word in ("-f", "--force") or word.startswith(("--force-with-lease", "+")) for word in arguments)
         forced = forced or any(line["flag"] == "+" for line in lines)
         branch = lines[-1]["remote"] if lines else _pushed_ref(arguments) if command.program == "git" else ""
-        pushes.append(Push(step=call.step, source=call.source, branch=branch[:200], forced=forced))
+        pushes.append(PushMade(step=call.step, source=call.source, branch=branch[:200], forced=forced))
     if (
         not pushes
         and "\nTo " in f"\n{output.text}"
@@ -257,7 +259,7 @@ def read_pushes(call: ToolCall, commands: Sequence[SimpleCommand], output: Outpu
     ):
         pushed = next((line for line in islice(_push_line.finditer(output.text), 50) if line["flag"] != "!"), None)
         if pushed is not None:
-            pushes.append(Push(step=call.step, source=call.source, branch=pushed["remote"][:200], forced=pushed["flag"] == "+"))
+            pushes.append(PushMade(step=call.step, source=call.source, branch=pushed["remote"][:200], forced=pushed["flag"] == "+"))
     return tuple(pushes[:20])
 
 
@@ -322,8 +324,8 @@ def read_pull_requests(call: ToolCall, commands: Sequence[SimpleCommand], output
                 source=call.source,
                 url=url[0] if url else "",
                 number=url["number"] if url else "",
-                title=(_option(command, "--title", "-t", "--message", "-m") or "")[:MAX_SUBJECT],
-                body=(_option(command, "--body", "-b", "--description", "-d") or (command.body if "-" in command.words else ""))[
+                title=(_option_value(command, "--title", "-t", "--message", "-m") or "")[:MAX_SUBJECT],
+                body=(_option_value(command, "--body", "-b", "--description", "-d") or (command.body if "-" in command.words else ""))[
                     :MAX_MESSAGE
                 ],
             )
@@ -350,16 +352,16 @@ def _opens_pull_request(command: SimpleCommand) -> bool:
 
 
 def _read_body(command: SimpleCommand, commands: Sequence[SimpleCommand]) -> str:
-    body = _option(command, "--body", "-b", "--description", "-d")
+    body = _option_value(command, "--body", "-b", "--description", "-d")
     if body is not None:
         return body
-    path = _option(command, "--body-file", "-F", "--file")
+    path = _option_value(command, "--body-file", "-F", "--file")
     if path is None:
         return ""
     return command.body if path == "-" else _find_file_text(path, commands)
 
 
-def _option(command: SimpleCommand, *names: str) -> str | None:
+def _option_value(command: SimpleCommand, *names: str) -> str | None:
     for place, word in enumerate(command.words):
         if word in names and place + 1 < len(command.words):
             return command.words[place + 1]

@@ -7,7 +7,7 @@ result arrives, and only the facts are kept; the output is not.
 from datetime import datetime
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 CallKind = Literal["command", "edit", "read", "search", "other"]
 CallState = Literal["ok", "failed", "denied", "interrupted", "unknown"]
@@ -80,7 +80,7 @@ class CommitMade(Struct, frozen=True):
     rewritten: bool = False  # an existing commit that a rebase made again, not new work
 
 
-class Push(Struct, frozen=True):
+class PushMade(Struct, frozen=True):
     """A push that reached the remote."""
 
     step: int
@@ -109,6 +109,7 @@ class FileEdit(Struct, frozen=True):
     added: int = 0
     removed: int = 0
     covered: bool = True  # False: prose, a plan or a temporary file, so a check does not become outdated by it
+    restored: bool = False  # set back to its last commit; the path "." stands for all files
 
 
 class Attempt(Struct, frozen=True):
@@ -135,7 +136,7 @@ class Flag(Struct, frozen=True):
     executed: bool
 
 
-class Failure(Struct, frozen=True):
+class CallFailure(Struct, frozen=True):
     """A call that did not do what it was for. `signature` is equal for repeats of the same attempt."""
 
     step: int
@@ -145,6 +146,7 @@ class Failure(Struct, frozen=True):
     signature: str
     expected: bool = False  # a lookup, a planned red test, a denied permission, an interruption
     shown_by: Source | None = None  # of a background command: the call whose result showed the failure
+    head: str = ""  # of a command: program and sub-command that failed
 
 
 class CallFacts(Struct, frozen=True):
@@ -152,10 +154,10 @@ class CallFacts(Struct, frozen=True):
 
     checks: tuple[CheckRun, ...] = ()
     commits: tuple[CommitMade, ...] = ()
-    pushes: tuple[Push, ...] = ()
+    pushes: tuple[PushMade, ...] = ()
     pull_requests: tuple[PullRequestOpened, ...] = ()
     edits: tuple[FileEdit, ...] = ()
-    failure: Failure | None = None
+    failure: CallFailure | None = None
 
 
 class Prompt(Struct, frozen=True):
@@ -194,9 +196,10 @@ class CallStep(Struct, frozen=True):
     source: Source
     what: str  # the start of the command, or the path
     helper: str = ""
+    result: str = ""  # the event with its output
 
 
-class Trouble(Struct, frozen=True):
+class TroubleFact(Struct, frozen=True):
     """An unexpected failure that cost extra steps. `evidence` are the failing calls, at most five."""
 
     step: int
@@ -210,9 +213,18 @@ class Trouble(Struct, frozen=True):
     ran: bool = True  # False: the check could not be run at all
 
 
-class Correction(Struct, frozen=True):
+class CorrectionFact(Struct, frozen=True):
     """A prompt in which the person corrects the agent."""
 
     step: int
     prompt: str
     evidence: tuple[Source, ...]
+
+
+class RiskFlag(Struct, kw_only=True):
+    """A risky act. `executed` is false if the call was denied or failed."""
+
+    flag: str
+    what: str
+    executed: bool
+    evidence: list[Source] = field(default_factory=list)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from fleetlore.views.outcomes.checks import TRIVIAL
 from fleetlore.views.outcomes.deliveries import git_subcommand
-from fleetlore.views.outcomes.facts import CheckKind, CheckRun, Failure, ToolCall
+from fleetlore.views.outcomes.facts import CallFailure, CheckKind, CheckRun, ToolCall
 from fleetlore.views.outcomes.output_text import Output, find_cause
 from fleetlore.views.outcomes.shell import SimpleCommand, word_set
 
@@ -36,6 +36,13 @@ _no_tests = re.compile(
     r"no tests?\b|did not match any test files|deselected|Ran 0 tests|\b0 (?:tests|passing|examples|total)", re.IGNORECASE
 )
 _error_tag = re.compile(r"</?tool_use_error>|</?error>|<system-reminder>")
+# The program's own tool cannot work at all; that a file does not exist or is too long is no failure of it.
+_broken_tool = re.compile(
+    r"posix_spawn|\bspawn \S{1,300} E[A-Z]{3,}|InputValidationError|\bEACCES\b|ripgrep (?:failed|timed out|not found)"
+)
+# Options with which a download is written to a file: it is wanted, not only looked at.
+_DOWNLOADS = word_set("-o -O -LO -OL -Lo -fsSLo -fLo -sSLo -sLo --output --remote-name --output-document")
+_INTERPRETERS = frozenset(("python", "python3", "node", "bun", "ruby", "perl", "deno", "php"))
 _flagged = re.compile(r"-{1,2}[\w-]+(?:=.*)?\Z", re.DOTALL)
 _git_error = re.compile(r"\s{0,5}(?:error|fatal): ")
 _failed_run = re.compile(r"[\"']conclusion[\"']:\s{0,3}[\"'](?:failure|timed_out|startup_failure)[\"']")
@@ -61,11 +68,13 @@ _last_error = re.compile(r"(?i)(?:error|fatal|panic)\b[:\[ ]")
 _number = re.compile(r"\b[0-9a-f]{7,40}\b|\d+")
 
 
-def read_failure(call: ToolCall, commands: Sequence[SimpleCommand], output: Output, checks: Sequence[CheckRun]) -> Failure | None:
+def read_failure(call: ToolCall, commands: Sequence[SimpleCommand], output: Output, checks: Sequence[CheckRun]) -> CallFailure | None:
     """The failure of a call, None if it succeeded or its state is unknown."""
     if call.state in ("denied", "interrupted"):
         what = "not permitted" if call.state == "denied" else "interrupted"
-        return _make(call, f"{_name_attempt(call, commands)} {what}", _find_words_of_person(output.text[:4000]), commands, expected=True)
+        return _make_failure(
+            call, f"{_name_attempt(call, commands)} {what}", _find_words_of_person(output.text[:4000]), commands, expected=True
+        )
     bad = next((check for check in checks if check.result == "fail"), None)
     if bad is None:
         bad = next((check for check in checks if check.result == "could_not_run"), None)
@@ -77,17 +86,20 @@ def read_failure(call: ToolCall, commands: Sequence[SimpleCommand], output: Outp
             what = "push refused by a hook" if " push" in bad.command[:60] else "commit refused by a hook"
         cause = bad.reason or find_cause(output.text, bad.kind)
         nothing_to_run = bad.result == "could_not_run" and _no_tests.search(cause) is not None
-        return _make(call, what, cause, commands, expected=bad.meant_to_fail or nothing_to_run, target=bad.command)
+        return _make_failure(call, what, cause, commands, expected=bad.meant_to_fail or nothing_to_run, target=bad.command)
     if not commands:
         if call.state != "failed":
             return None
         text = _error_tag.sub("", output.text[:4000])
-        expected = call.kind in ("read", "search") or _sibling.search(text) is not None or call.tool in _QUESTION_TOOLS
-        return _make(call, f"{_name_attempt(call, commands)} failed", find_cause(text), commands, expected=expected)
+        is_lookup = call.kind in ("read", "search") and _broken_tool.search(text[:1000]) is None
+        expected = is_lookup or _sibling.search(text) is not None or call.tool in _QUESTION_TOOLS
+        # Behind its first line, the answer to an edit shows the text that was to be replaced.
+        cause = find_cause(text.strip().partition("\n")[0] if call.kind == "edit" else text)
+        return _make_failure(call, f"{_name_attempt(call, commands)} failed", cause, commands, expected=expected)
     return _read_failed_command(call, commands, output)
 
 
-def _read_failed_command(call: ToolCall, commands: Sequence[SimpleCommand], output: Output) -> Failure | None:
+def _read_failed_command(call: ToolCall, commands: Sequence[SimpleCommand], output: Output) -> CallFailure | None:
     """The failure of a command that is no check."""
     hidden = _find_hidden_failure(commands, output)
     is_failed = call.state == "failed" or output.exit_code not in (0, None)
@@ -97,13 +109,18 @@ def _read_failed_command(call: ToolCall, commands: Sequence[SimpleCommand], outp
         return None
     text = _error_tag.sub("", output.text)
     if hidden is not None:
-        return _make(call, hidden[0], find_cause(text), commands, expected=False, target=hidden[1])
+        cause = find_cause(text)
+        if hidden[0] == SERVER_FAILED and (taken := _port_taken.search(text[-8000:])):
+            cause = find_cause(text[-8000:][text[-8000:].rfind("\n", 0, taken.start()) + 1 :].partition("\n")[0]) or taken[0]
+        return _make_failure(call, hidden[0], cause, commands, expected=False, target=hidden[1])
     suspect = _find_suspect(commands)
     # `timeout 10 npm run dev`: a server that is meant to be stopped.
     is_stopped = output.exit_code == 124 and "timeout" in call.command[:200]
     cause = find_cause(text)
+    # The work was put away to see the state before it.
+    is_stopped = is_stopped or any(command.words[:2] == ("git", "stash") and command is not suspect for command in commands)
     expected = is_stopped or (_is_lookup(suspect, commands, output) and not find_environment(cause))
-    return _make(call, _describe(suspect, text), cause, commands, expected=expected, target=" ".join(suspect.words))
+    return _make_failure(call, _describe_failure(suspect, text), cause, commands, expected=expected, target=" ".join(suspect.words))
 
 
 def find_environment(cause: str) -> str:
@@ -136,9 +153,15 @@ def _find_hidden_failure(commands: Sequence[SimpleCommand], output: Output) -> t
     return _find_failed_ci(commands, output) or _find_failed_server(commands, output)
 
 
+_failed_job = re.compile(r"^ {0,6}X (?!\S+ \S+ \S+ · )\S", re.MULTILINE)
+
+
 def _find_failed_ci(commands: Sequence[SimpleCommand], output: Output) -> tuple[str, str] | None:
-    """A finished CI run or job that a look at it shows as failed: `gh run view --json …`, `gh api …/jobs`."""
-    if "conclusion" not in output.text[:20_000] or not _failed_run.search(output.text[:20_000]):
+    """A finished CI run or job that a look at it shows as failed: `gh run watch`, `gh run view --json …`, `gh api …/jobs`."""
+    text = output.text[:20_000]
+    if "X " in text and _failed_job.search(text) and any("run" in c.words and not {"watch", "view"}.isdisjoint(c.words) for c in commands):
+        return next(((CI_FAILED, " ".join(c.words[:3])) for c in commands if "gh" in c.words[:4]), None)
+    if "conclusion" not in text or not _failed_run.search(text):
         return None
     for command in commands:
         words = command.words[command.words.index("gh") :] if "gh" in command.words[:4] else ()
@@ -149,7 +172,8 @@ def _find_failed_ci(commands: Sequence[SimpleCommand], output: Output) -> tuple[
 
 def _find_failed_server(commands: Sequence[SimpleCommand], output: Output) -> tuple[str, str] | None:
     """A server that could not start because its port is taken, as its own output or its log says."""
-    if _port_taken.search(output.text[-8000:]) is None:
+    text = output.text[-8000:]
+    if ("EADDRINUSE" not in text and "in use" not in text) or _port_taken.search(text) is None:
         return None
     for command in commands:
         reads_log = command.program in ("tail", "cat", "head") and any(word.endswith((".output", ".log", ".out")) for word in command.words)
@@ -166,7 +190,7 @@ def _find_suspect(commands: Sequence[SimpleCommand]) -> SimpleCommand:
     return (telling or failing or own or list(commands))[-1]
 
 
-def _describe(command: SimpleCommand, text: str) -> str:
+def _describe_failure(command: SimpleCommand, text: str) -> str:
     words, program = command.words, command.program
     if program == "git":
         sub, _, _ = git_subcommand(words)
@@ -190,7 +214,7 @@ def _is_lookup(command: SimpleCommand, commands: Sequence[SimpleCommand], output
     if code in (130, 137, 143) and program not in _LOOKUPS:
         return False
     if program in _LOOKUPS:
-        return True
+        return program not in ("curl", "wget") or (program == "curl" and _DOWNLOADS.isdisjoint(words))
     if program == "git":
         sub, arguments, _ = git_subcommand(words)
         if sub == "branch" and {"-d", "-D", "-m", "-M"} & set(arguments):
@@ -210,23 +234,45 @@ def _name_attempt(call: ToolCall, commands: Sequence[SimpleCommand]) -> str:
         return "search"
     if commands:
         suspect = next((command for command in commands if command.words and command.program not in TRIVIAL), commands[0])
-        name = _describe(suspect, "")
+        name = _describe_failure(suspect, "")
         return name.removesuffix(" failed") or "command"
     return call.tool.rpartition("__")[2].replace("_", " ")[:60] or "call"
 
 
-def _make(call: ToolCall, what: str, cause: str, commands: Sequence[SimpleCommand], *, expected: bool, target: str = "") -> Failure:
-    return Failure(
+def _make_failure(
+    call: ToolCall, what: str, cause: str, commands: Sequence[SimpleCommand], *, expected: bool, target: str = ""
+) -> CallFailure:
+    return CallFailure(
         step=call.step,
         source=call.source,
         what=what,
         cause=cause,
-        signature=_sign(call, commands, target),
+        signature=_make_signature(call, commands, target),
         expected=expected,
+        head=_find_head(commands, target),
     )
 
 
-def _sign(call: ToolCall, commands: Sequence[SimpleCommand], target: str) -> str:
+def _find_head(commands: Sequence[SimpleCommand], target: str) -> str:
+    if not commands:
+        return ""
+    if words := target[:400].split():
+        return name_command(words[0].rpartition("/")[2], words)
+    suspect = _find_suspect(commands)
+    return name_command(suspect.program, suspect.words)
+
+
+def name_command(program: str, words: Sequence[str]) -> str:
+    """Program and first sub-command or argument: `git push`, `npm run`."""
+    if program in ("curl", "wget"):
+        return program  # the rest is an address
+    if any(word in ("-c", "-e") for word in words[1:4]) and program in _INTERPRETERS:
+        return f"{program} -c"
+    word = next((word for word in words[1:6] if not word.startswith("-") and "=" not in word), "")
+    return f"{program} {word}"[:80].strip()
+
+
+def _make_signature(call: ToolCall, commands: Sequence[SimpleCommand], target: str) -> str:
     """Equal for repeats of the same attempt: options, numbers and the rest of the script do not count."""
     if not commands:
         return f"{call.tool} {' '.join(call.paths)}"[:MAX_SIGNATURE]

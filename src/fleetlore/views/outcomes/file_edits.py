@@ -49,7 +49,7 @@ def read_edits(call: ToolCall, commands: Sequence[SimpleCommand], *, failed: boo
             return ()
         if call.edits:
             return tuple(_from_text_edit(call, edit) for edit in call.edits[:MAX_EDITS])
-        return tuple(_make(call, path) for path in call.paths[:MAX_EDITS])
+        return tuple(_make_edit(call, path) for path in call.paths[:MAX_EDITS])
     edits: list[FileEdit] = []
     for command in commands:
         if failed and command.proven and len(commands) == 1:
@@ -78,7 +78,7 @@ def is_covered(path: str, cwd: str) -> bool:
 def _from_text_edit(call: ToolCall, edit: TextEdit) -> FileEdit:
     new = edit.new.splitlines()
     if edit.old is None:
-        return _make(call, edit.path, len(new), 0)
+        return _make_edit(call, edit.path, len(new), 0)
     old = edit.old.splitlines()
     start = 0
     while start < len(old) and start < len(new) and old[start] == new[start]:
@@ -86,10 +86,22 @@ def _from_text_edit(call: ToolCall, edit: TextEdit) -> FileEdit:
     end = 0
     while end < len(old) - start and end < len(new) - start and old[-1 - end] == new[-1 - end]:
         end += 1
-    return _make(call, edit.path, len(new) - start - end, len(old) - start - end)
+    made = _make_edit(call, edit.path, len(new) - start - end, len(old) - start - end)
+    if made.path.endswith("package.json"):
+        changed = (*old[start : len(old) - end], *new[start : len(new) - end])
+        if all(_package_words.fullmatch(line.strip()) for line in changed):
+            return replace(made, covered=False)
+    return made
 
 
-def _make(call: ToolCall, path: str, added: int = 0, removed: int = 0) -> FileEdit:
+# A line of package.json that no code depends on: a script's command, or words about the package.
+_package_words = re.compile(
+    r"\"(?:version|description|author|license|homepage|private|bugs|url|keywords)\": ?[^\n]{0,300}|"
+    r"\"[\w:.@/-]{1,80}\": \"[^\"\n]{1,60} [^\"\n]{1,600}\",?|"
+)
+
+
+def _make_edit(call: ToolCall, path: str, added: int = 0, removed: int = 0) -> FileEdit:
     return FileEdit(step=call.step, source=call.source, path=path[:1000], added=added, removed=removed, covered=is_covered(path, call.cwd))
 
 
@@ -101,8 +113,14 @@ def _from_command(call: ToolCall, command: SimpleCommand) -> list[FileEdit]:
         return _from_patch(call, command)
     paths = [path for path in dict.fromkeys(_written_paths(command)) if _is_source(path, call.cwd)]
     added = command.body.count("\n") + 1 if program in ("cat", "tee") and command.body else 0
-    edits = [_make(call, path, added) for path in paths]
-    if program in ("rm", "unlink"):
+    edits = [_make_edit(call, path, added) for path in paths]
+    if program == "git":
+        sub, arguments, _ = git_subcommand(command.words)
+        if sub in ("checkout", "restore") and not any(word.startswith(("origin/", "--source", "-s")) for word in arguments):
+            edits = [replace(edit, restored=True) for edit in edits]
+        elif sub == "reset" and "--hard" in arguments and len(arguments) == 1:
+            edits = [replace(_make_edit(call, "."), restored=True)]
+    elif program in ("rm", "unlink"):
         # Mostly scratch files at the end of the work; a check that passed before stays valid.
         edits = [replace(edit, covered=False) for edit in edits]
     return edits
@@ -180,7 +198,7 @@ def _from_patch(call: ToolCall, command: SimpleCommand) -> list[FileEdit]:
             current = counts.setdefault((found[1] or found[2]).strip(), [0, 0])
         elif current is not None and line[:1] in "+-" and not line.startswith(("---", "+++")):
             current[line[:1] == "-"] += bool(line)
-    return [_make(call, path, added, removed) for path, (added, removed) in counts.items()]
+    return [_make_edit(call, path, added, removed) for path, (added, removed) in counts.items()]
 
 
 def _is_source(path: str, cwd: str) -> bool:

@@ -93,7 +93,7 @@ def is_disposable(path: str, directory: str = "") -> bool:
     """Whether deleting this path loses nothing: a temporary folder, or something that a build makes again."""
     whole = path if path.startswith(("/", "~", "$", "%")) or not directory else f"{directory}/{path}"
     if _TEMPORARY.search(whole[:2000]):
-        return _SHARED_TEMPORARY.match(path) is None
+        return True
     parts = [part for part in path[:2000].replace("\\", "/").split("/") if part not in ("", ".", "*", "**")]
     if any(part in _BUILD_FOLDERS or _BUILD_NAMES.fullmatch(part) for part in parts):
         return True
@@ -120,6 +120,10 @@ def _deletes_folder(command: SimpleCommand, rest: list[str], script: Script) -> 
             continue
         return True
     return False
+
+
+def _deletes_shared_temporary(command: SimpleCommand, rest: list[str], script: Script) -> bool:
+    return has_option(rest, ("-r", "-R", "--recursive")) and any(_SHARED_TEMPORARY.match(word) for word in rest[:200])
 
 
 def _folder_of(command: SimpleCommand, script: Script) -> str:
@@ -290,8 +294,8 @@ def _git_without_revision(command: SimpleCommand, rest: list[str], script: Scrip
 
 
 def _prints_environment(command: SimpleCommand, rest: list[str], script: Script) -> bool:
-    if command.writes:
-        return False
+    if command.writes or (script.call.state == "ok" and not script.call.output.strip()):
+        return False  # nothing was shown
     names = [word for word in rest if not word.startswith("-")]
     if command.program in ("export", "declare"):
         return False if names else has_option(rest, ("-p", "-x")) or (command.program == "export" and not rest)
@@ -342,9 +346,13 @@ _LOCAL = re.compile(r"\b(?:localhost|127\.0\.0\.1|0\.0\.0\.0)\b")
 
 
 def _prints_variable(command: SimpleCommand, rest: list[str], script: Script) -> bool:
-    if command.writes or "$" not in script.text:
+    if command.writes:
         return False
     for word in rest[:50]:
+        # The log has no secrets: what was printed is masked in the command and in its output.
+        name, masked, _ = word[:200].partition("=[redacted]")
+        if masked and _is_secret_name(name) and f"{name}=[redacted]" in script.call.output and not _is_piped(command, script):
+            return True
         for match in _variable.finditer(word[:4000]):
             name = match[1] or match[2]
             if not _is_secret_name(name) or _is_piped(command, script) or _in_single_quotes(match[0], script.text):
@@ -476,6 +484,7 @@ def _not_in_deny(match: re.Match[str], old: str, new: str) -> bool:
 
 COMMAND_CHECKS: dict[str, Callable[[SimpleCommand, list[str], Script], bool]] = {
     "deletes_folder": _deletes_folder,
+    "deletes_shared_temporary": _deletes_shared_temporary,
     "find_deletes": _find_deletes,
     "deletes_foreign_branch": _deletes_foreign_branch,
     "removes_foreign_worktree": _removes_foreign_worktree,

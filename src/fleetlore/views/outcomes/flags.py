@@ -14,8 +14,9 @@ from itertools import islice
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from fleetlore.views.outcomes.facts import Failure, Flag, Source, TextEdit, ToolCall
+from fleetlore.views.outcomes.facts import CallFailure, Flag, Source, TextEdit, ToolCall
 from fleetlore.views.outcomes.flag_checks import (
     COMMAND_CHECKS,
     EDIT_CHECKS,
@@ -31,6 +32,7 @@ from fleetlore.views.outcomes.flag_checks import (
     words_of,
 )
 from fleetlore.views.outcomes.shell import SimpleCommand, parse_script
+from fleetlore.views.session_status import EPOCH
 
 FLAGS = (
     "no_verify",
@@ -139,7 +141,7 @@ class FlagRules(_RuleDocument, frozen=True):
 
     def extended_by(self, other: "FlagRules") -> "FlagRules":
         """These rules and those of another document."""
-        return _index(
+        return _index_rules(
             self.command + other.command,
             self.script + other.script,
             self.edit + other.edit,
@@ -169,12 +171,36 @@ def read_rules(document: str) -> FlagRules:
     every: list[CommandRule | ScriptRule | EditRule | FileRule | ShapeRule] = []
     every += [*rules.command, *rules.script, *rules.edit, *rules.file, *rules.shape]
     for rule in every:
+        if rule.flag not in FLAGS:
+            raise ValueError(f'The flag rule "{rule.what}" has an unknown class: {rule.flag}. Use one of: {", ".join(FLAGS)}.')
         for name in ("word", "text", "unless", "raw_unless", "added", "path", "unless_path"):
             try:
                 re.compile(getattr(rule, name, ""))
             except (re.error, OverflowError, RecursionError) as error:
                 raise ValueError(f'The flag rule "{rule.what}" has an invalid pattern in {name}: {error}.') from error
-    return _index(rules.command, rules.script, rules.edit, rules.file, rules.shape)
+    return _index_rules(rules.command, rules.script, rules.edit, rules.file, rules.shape)
+
+
+def check_examples(rules: FlagRules) -> None:
+    """Raises ValueError if a rule does not do what its examples say."""
+    with_examples: list[CommandRule | ScriptRule | EditRule | FileRule] = [*rules.command, *rules.script, *rules.edit, *rules.file]
+    for rule in with_examples:
+        for is_expected, examples in ((True, rule.yes), (False, rule.no)):
+            for example in examples:
+                found = find_flags(_example_call(rule, example), rules)
+                if (rule.flag in {flag.flag for flag in found}) is not is_expected:
+                    problem = "does not find its example" if is_expected else "finds what its examples exclude"
+                    raise ValueError(f'The flag rule "{rule.what}" {problem}: {example}')
+
+
+def _example_call(rule: CommandRule | ScriptRule | EditRule | FileRule, example: str) -> ToolCall:
+    """An example is a shell line, or for edits "path: new text" or "path: old text ==> new text"."""
+    made = ToolCall(1, 1, EPOCH, Source("", ""), kind="command", tool="", state="ok")
+    if not isinstance(rule, EditRule):
+        return replace(made, command=example, output="API_KEY=[redacted]")
+    path, _, text = example.partition(": ")
+    old, changed, new = text.partition(" ==> ")
+    return replace(made, kind="edit", edits=(TextEdit(path, old if changed else None, new if changed else text),))
 
 
 @cache
@@ -183,7 +209,7 @@ def built_in_rules() -> FlagRules:
     return read_rules(resources.files(__package__).joinpath("flags.toml").read_text("utf-8"))
 
 
-def _index(
+def _index_rules(
     command: tuple[CommandRule, ...],
     script: tuple[ScriptRule, ...],
     edit: tuple[EditRule, ...],
@@ -200,7 +226,7 @@ def _index(
 
 
 @cache
-def _pattern(expression: str) -> re.Pattern[str]:
+def _compile_pattern(expression: str) -> re.Pattern[str]:
     return re.compile(expression)
 
 
@@ -213,8 +239,8 @@ def find_flags(call: ToolCall, rules: FlagRules | None = None, context: FlagCont
     context = context if context is not None else FlagContext()
     for found in _find_all(call, rules or built_in_rules(), context):
         if found.flag not in flags:
-            flags[found.flag] = Flag(call.step, call.source, found.flag, _line(found), call.state == "ok")
-    _remember(call, context)
+            flags[found.flag] = Flag(call.step, call.source, found.flag, _format_finding(found), call.state == "ok")
+    _remember_call(call, context)
     return tuple(flags.values())
 
 
@@ -226,14 +252,21 @@ def _find_all(call: ToolCall, rules: FlagRules, context: FlagContext) -> Iterato
         if call.edits:
             known = frozenset((*context.suppressed, *(line for edit in call.edits[:50] for line in _suppressed_lines(edit.old or ""))))
         for edit in call.edits[:50]:
-            if edit.old is not None or not _REPLACED.match(call.output[:400]):
-                yield from _flags_of_edit(edit, rules, known)
+            yield from _flags_of_whole_edit(edit, call, rules, known)
         for path in call.paths[:20] if call.kind == "read" else ():
             for rule in rules.file:
-                if _pattern(rule.path).search(path) and _shows_secrets(call.output, path):
+                if _compile_pattern(rule.path).search(path) and _shows_secrets(call.output, path):
                     yield _Found(rule.flag, rule.what, path)
     if call.kind == "command" and call.output:
         yield from _secrets_in(call.output[:MAX_OUTPUT_TEXT], rules, "in the output of", call.command)
+
+
+def _flags_of_whole_edit(edit: TextEdit, call: ToolCall, rules: FlagRules, known: frozenset[str]) -> Iterator[_Found]:
+    found = _flags_of_edit(edit, rules, known)
+    if edit.old is None and _REPLACED.match(call.output[:400]):
+        # What was in the file before is unknown. Settings that allow everything count in any case.
+        return (each for each in found if each.flag == "permission_bypass")
+    return found
 
 
 # Marks of a suppressed finding. A line with one that was in a file before is only moved when it is written again.
@@ -266,7 +299,7 @@ def _line_around(text: str, at: int) -> str:
     return "".join(line.split())[:300]
 
 
-def _remember(call: ToolCall, context: FlagContext) -> None:
+def _remember_call(call: ToolCall, context: FlagContext) -> None:
     if call.state != "ok":
         return
     if call.command and ("mkdir" in call.command or "git" in call.command or "cp " in call.command):
@@ -306,7 +339,7 @@ def _shows_secrets(output: str, path: str) -> bool:
     return any("[redacted]" in value or (_PLACEHOLDER.search(value) is None and _LOCAL_VALUE.search(value) is None) for value in values)
 
 
-def _line(found: _Found) -> str:
+def _format_finding(found: _Found) -> str:
     detail = " ".join(found.detail[:400].split())
     text = f"{found.what}: {detail}" if detail else found.what
     return text if len(text) <= MAX_WHAT else f"{text[: MAX_WHAT - 1].rstrip()}…"
@@ -325,7 +358,7 @@ def _flags_of_script(call: ToolCall, rules: FlagRules, context: FlagContext) -> 
     for rule in rules.script:
         if (rule.run and programs.isdisjoint(rule.run)) or not _has_one(script.text, rule.has):
             continue
-        match = _pattern(rule.text).search(script.text)
+        match = _compile_pattern(rule.text).search(script.text)
         if match and (not rule.check or SCRIPT_CHECKS[rule.check](match, script)):
             yield _Found(rule.flag, rule.what, match[0])
     yield from _secrets_in(script.text, rules, "on the command line", "")
@@ -340,8 +373,8 @@ def _flags_of_command(command: SimpleCommand, script: Script, rules: FlagRules) 
     if command.program == "git" and is_disposable("", command.directory or script.call.cwd) and not _REMOTE.search(script.call.output):
         of_program = ()  # a repository for a trial
     for rule, subcommands in of_program:
-        if _matches(rule, subcommands, command, script):
-            yield _Found(rule.flag, rule.what, _shown(command))
+        if _matches_command(rule, subcommands, command, script):
+            yield _Found(rule.flag, rule.what, _format_command(command, rule.text))
     if command.program in _PRINTERS:
         yield from _files_printed(command, script, rules)
     for edit in _edits_of_command(command):
@@ -362,11 +395,15 @@ def _with_remote_commands(commands: tuple[SimpleCommand, ...]) -> tuple[SimpleCo
     return tuple(found)
 
 
-def _shown(command: SimpleCommand) -> str:
-    return " ".join(word if len(word) <= 80 else f"{word[:79]}…" for word in command.words[:12])
+def _format_command(command: SimpleCommand, text: str = "") -> str:
+    """The command, shortened; of a deletion only the files that the rule is about."""
+    words: Sequence[str] = command.words
+    if text and command.program in ("rm", "unlink"):
+        words = [word for word in words if word is words[0] or word.startswith("-") or _compile_pattern(text).search(f" {word}")]
+    return " ".join(word if len(word) <= 80 else f"{word[:79]}…" for word in words[:12])
 
 
-def _matches(rule: CommandRule, subcommands: tuple[tuple[str, ...], ...], command: SimpleCommand, script: Script) -> bool:
+def _matches_command(rule: CommandRule, subcommands: tuple[tuple[str, ...], ...], command: SimpleCommand, script: Script) -> bool:
     words = command.words
     if not any(not wanted or wanted[0] in words for wanted in subcommands):
         return False  # the most frequent case, and this is cheaper than to look at the options
@@ -375,15 +412,15 @@ def _matches(rule: CommandRule, subcommands: tuple[tuple[str, ...], ...], comman
         return False
     if rule.options and not has_option(rest, rule.options, rule.takes):
         return False
-    if rule.word and not any(_pattern(rule.word).fullmatch(word) for word in rest[:100] if not word.startswith("-")):
+    if rule.word and not any(_compile_pattern(rule.word).fullmatch(word) for word in rest[:100] if not word.startswith("-")):
         return False
     if rule.text or rule.unless:
         text = f"{' '.join(command.words)[:MAX_COMMAND_TEXT]}\n{command.body[:MAX_COMMAND_TEXT]}"
-        if rule.text and not _pattern(rule.text).search(text):
+        if rule.text and not _compile_pattern(rule.text).search(text):
             return False
-        if rule.unless and _pattern(rule.unless).search(text):
+        if rule.unless and _compile_pattern(rule.unless).search(text):
             return False
-    if rule.raw_unless and _pattern(rule.raw_unless).search(script.text):
+    if rule.raw_unless and _compile_pattern(rule.raw_unless).search(script.text):
         return False
     return not rule.check or COMMAND_CHECKS[rule.check](command, rest, script)
 
@@ -426,8 +463,8 @@ def _files_printed(command: SimpleCommand, script: Script, rules: FlagRules) -> 
         if word.startswith("-") or len(word) > 400:
             continue
         for rule in rules.file:
-            if _pattern(rule.path).search(word) and not _MASKED.search(script.text) and _shows_secrets(script.call.output, word):
-                yield _Found(rule.flag, rule.what, _shown(command))
+            if _compile_pattern(rule.path).search(word) and not _MASKED.search(script.text) and _shows_secrets(script.call.output, word):
+                yield _Found(rule.flag, rule.what, _format_command(command))
 
 
 def _searches_secrets(words: Sequence[str]) -> bool:
@@ -471,7 +508,7 @@ def _flags_of_edit(edit: TextEdit, rules: FlagRules, known: frozenset[str] = fro
             continue
         for match in _added_matches(rule, old, new):
             line = new[new.rfind("\n", 0, match.start()) + 1 : match.end()][-400:]
-            if rule.unless and _pattern(rule.unless).search(line):
+            if rule.unless and _compile_pattern(rule.unless).search(line):
                 continue
             if rule.check and not EDIT_CHECKS[rule.check](match, old, new):
                 continue
@@ -511,8 +548,8 @@ def _removals_of_edit(path: str, old: str, new: str) -> Iterator[_Found]:
     elif _TEST_FILE.search(path):
         tests = [a or b for a, b in _TEST_NAME.findall(old)]
         if len(tests) == 1 and tests == [a or b for a, b in _TEST_NAME.findall(new)]:
-            kept = {_normal(line) for line in _ASSERTION.findall(new)}
-            lost = [line for line in _ASSERTION.findall(old) if _normal(line) not in kept]
+            kept = {_without_spaces(line) for line in _ASSERTION.findall(new)}
+            lost = [line for line in _ASSERTION.findall(old) if _without_spaces(line) not in kept]
             # Where the value that it was about is gone too, the code has changed, not the test.
             subjects = set(_SUBJECT.findall(_STRING.sub(" ", " ".join(lost)))) - set(_SUBJECT.findall(new))
             if lost and kept and not subjects and len(_ASSERTION.findall(old)) > len(_ASSERTION.findall(new)):
@@ -524,7 +561,8 @@ def _rules_of_path(rules: tuple[EditRule, ...], path: str) -> tuple[EditRule, ..
     return tuple(
         rule
         for rule in rules
-        if (not rule.path or _pattern(rule.path).search(path)) and not (rule.unless_path and _pattern(rule.unless_path).search(path))
+        if (not rule.path or _compile_pattern(rule.path).search(path))
+        and not (rule.unless_path and _compile_pattern(rule.unless_path).search(path))
     )
 
 
@@ -533,10 +571,10 @@ def _added_matches(rule: EditRule, old: str, new: str) -> Iterator[re.Match[str]
     matches = _find_in_lines(rule, new)
     if not matches:
         return
-    before = Counter(_normal(match[0]) for match in _find_in_lines(rule, old)) if old else Counter[str]()
+    before = Counter(_without_spaces(match[0]) for match in _find_in_lines(rule, old)) if old else Counter[str]()
     added: list[re.Match[str]] = []
     for match in matches:
-        text = _normal(match[0])
+        text = _without_spaces(match[0])
         if before[text] > 0:
             before[text] -= 1
         else:
@@ -553,7 +591,7 @@ def _added_matches(rule: EditRule, old: str, new: str) -> Iterator[re.Match[str]
 
 def _find_in_lines(rule: EditRule, text: str) -> list[re.Match[str]]:
     """The first matches of a rule; only lines that have one of its words are searched, because that is much faster."""
-    pattern = _pattern(rule.added)
+    pattern = _compile_pattern(rule.added)
     if not rule.has:
         return list(islice(pattern.finditer(text), MAX_MATCHES))
     lines: dict[int, int] = {}
@@ -575,7 +613,7 @@ def _has_one(text: str, words: tuple[str, ...]) -> bool:
 _words = re.compile(r"[\w@/.-]+")
 
 
-def _normal(text: str) -> str:
+def _without_spaces(text: str) -> str:
     return "".join(text.split())
 
 
@@ -611,7 +649,7 @@ def _secrets_in(text: str, rules: FlagRules, where: str, name: str, old: str = "
 
 
 def _find_shapes(rule: ShapeRule, starts: Iterable[str], text: str) -> Iterator[re.Match[str]]:
-    pattern = _pattern(rule.text)
+    pattern = _compile_pattern(rule.text)
     for start in starts:
         at = text.find(start)
         for _ in range(MAX_MATCHES):
@@ -626,13 +664,13 @@ def _looks_random(text: str) -> bool:
     return any(letter.isdigit() for letter in text) and sum(letter.isalpha() for letter in text[4:]) >= 4
 
 
-# --- across calls and tasks ---
+# --- across calls ---
 
 
-def find_loops(failures: Iterable[Failure]) -> tuple[Flag, ...]:
+def find_loops(failures: Iterable[CallFailure]) -> tuple[Flag, ...]:
     """A `loop` for every call that failed in the same way at least three times in a row."""
     found: list[Flag] = []
-    run: list[Failure] = []
+    run: list[CallFailure] = []
     for failure in failures:
         if failure.expected:
             continue
@@ -644,32 +682,9 @@ def find_loops(failures: Iterable[Failure]) -> tuple[Flag, ...]:
     return (*found, *_loop_of(run))
 
 
-def _loop_of(run: list[Failure]) -> list[Flag]:
+def _loop_of(run: list[CallFailure]) -> list[Flag]:
     if len(run) < LOOP_LENGTH:
         return []
     last = run[-1]
     what = f"failed {len(run)} times in the same way: {last.what[:100]}"
     return [Flag(last.step, last.source, "loop", what, True)]
-
-
-class WorkReport(Struct, frozen=True):
-    """An agent says that it has done a task. `step` orders the reports."""
-
-    step: int
-    source: Source
-    task: str
-    agent: str = ""
-
-
-def find_repeated_work(reports: Iterable[WorkReport]) -> tuple[Flag, ...]:
-    """A `repeated_work` for every task that was reported as done more than once."""
-    by_task: dict[str, list[WorkReport]] = {}
-    for report in reports:
-        by_task.setdefault(report.task, []).append(report)
-    found: list[Flag] = []
-    for task, done in by_task.items():
-        if len(done) > 1:
-            agents = ", ".join(dict.fromkeys(report.agent for report in done if report.agent))
-            what = f"{task[:80]} was done {len(done)} times" + (f" by {agents[:60]}" if agents else "")
-            found.append(Flag(done[-1].step, done[-1].source, "repeated_work", what, True))
-    return tuple(found)

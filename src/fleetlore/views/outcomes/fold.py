@@ -8,9 +8,9 @@ from datetime import datetime
 from msgspec import Struct, field
 
 from fleetlore.events.envelope import Event
-from fleetlore.views.costs import Costs
 from fleetlore.views.outcomes import session
 from fleetlore.views.outcomes.record import Outcome, make_record
+from fleetlore.views.outcomes.rules import OutcomeRules
 from fleetlore.views.outcomes.session import SessionState
 
 
@@ -20,23 +20,23 @@ class Sessions(Struct, kw_only=True):
     runs: dict[str, SessionState] = field(default_factory=dict)
 
 
-def fold_events(events: Iterable[Event], costs: Costs) -> Sessions:
+def fold_events(events: Iterable[Event], rules: OutcomeRules) -> Sessions:
     """The facts of all sessions."""
     sessions = Sessions()
     for event in events:
-        apply(sessions, event, costs)
+        apply(sessions, event, rules)
     return sessions
 
 
-def apply(sessions: Sessions, event: Event, costs: Costs) -> None:
+def apply(sessions: Sessions, event: Event, rules: OutcomeRules) -> None:
     """Take in one more event."""
     run = event.run
     if run is None or event.kind not in session.KINDS:
         return
     state = sessions.runs.get(run)
     if state is None:
-        state = sessions.runs[run] = session.begin(run)
-    session.apply(state, event, costs)
+        state = sessions.runs[run] = session.begin_session(run)
+    session.apply(state, event, rules)
 
 
 def is_row(state: SessionState) -> bool:

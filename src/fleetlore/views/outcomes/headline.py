@@ -1,37 +1,78 @@
 """The headline of a session: what came of it, then how it was left.
 
-The result is the title of a pull request, else the most telling commit, else the agent's own sentence about what it changed,
-else the title of the session, else what was asked, marked as such. The names of files are the last resort.
+The result is the title of a pull request, else the commits that answer the request, else what was asked with the agent's own
+sentence about what it changed or found out, else what was asked, marked as such. The names of files are the last resort.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-from fleetlore.views.outcomes.file_edits import agent_folder
-from fleetlore.views.outcomes.result_words import find_change, is_statement, is_title
-from fleetlore.views.outcomes.words import cut_words, first_sentence, short_request, shorten
+from fleetlore.programs.tool_calls import proposes_plan
+from fleetlore.views.outcomes.facts import Source
+from fleetlore.views.outcomes.result_words import Report, begins_plainly, find_change, find_finding, is_title, list_content_words
+from fleetlore.views.outcomes.words import cut_words, drop_courtesy, first_sentence, is_examination, is_order, short_request, shorten_text
 
 if TYPE_CHECKING:
-    from fleetlore.views.outcomes.record import ChangedFile, Commit, Outcome
+    from fleetlore.views.outcomes.record import ChangedFile, Outcome, SessionCommit
     from fleetlore.views.outcomes.session import SessionState
 
 CHECK_NAMES = {"tests": "tests", "lint": "lint", "types": "type check", "build": "build"}
 MOST_WORDS = 20
 """Of the result; the closing state comes on top."""
+MOST_OF_TWO = 32
+"""Of two results together."""
+MOST_TOPIC = 16
+LEAST_TOPIC = 4
+LEAST_ABOUT = 3
+"""A text with fewer content words does not say what it is about."""
+ENOUGH_SHARED = 2
+"""A report with so many words of the topic, and half of them, tells it."""
+LEAST_PART = 4
+"""A second result comes from a turn with at least this part of the edits of the main one."""
+LEAST_CALLS = 1
+LEAST_VERB = 4
+"""Letters by which "Remove" and "Removed" are the same verb."""
+LEAST_SCORE = 4
+MOST_BY_EDITS = 4
+"""What the turn with the most edits counts, beside the words of the request."""
+MOST_QUOTED = 14
 MANY_COMMITS = 3
-"""So many commits are named by the session's title, if it has one."""
+"""Of so many commits two are named."""
 MOST_TURNS = 50
 ASKED = "Asked: "
+PLAN_REFUSED = "its plan was refused"
+LAST_PLAN_REFUSED = "the plan for its last request was refused"
+DISCARDED = "its changes were discarded"
 LONGEST_TITLE = 120
+LONGEST_PROMPT = 400
+"""Characters of a prompt whose words are looked for in the answer."""
+MOST_ASKED = 24
 _minor = re.compile(
     r"(?i)(?:merge\b|wip\b|fixup!|squash!|(?:chore|docs?|style|ci|build|test|release)(?:\([^)]{0,60}\))?!?:"
     r"|(?:bump|update) (?:the )?(?:version|dependenc|changelog|lock)|v?\d+\.\d+\.\d+)"
 )
+_folded = re.compile(r"(?:fixup|squash|amend)! ")
+_topic_end = re.compile(r" [-–—] |[;:] |, (?:and|but|so|then|because|since) |\. ")
+_no_request = re.compile(r"(?i)(?:yes|no|ok|okay|sure|continue|go on|thanks?|great|[@/])(?:\b|$)|[@/\[<{]")
+_asks_why = re.compile(r"(?i)(?:why|how|what|where|when|who|is|are|does|do)\b")
+_function_words = re.compile(
+    r"(?:[\s,]+(?:and|or|but|so|the|an?|are|is|was|were|be|that|which|who|for|of|to|in|on|at|with|from|by|as|if|this|these|its|our|my|all|any|make|us|you|it))+$"
+)
+_done = re.compile(
+    r"(?i)\W*(?:(?:all )?done|fixed|completed?|finished|implemented|updated|ready)\b|.{0,60}\bwhat (?:was|i) (?:done|did|changed|built)\b"
+    r"|.{0,200}\b(?:is|are) (?:now |both |all )?(?:up|running)(?: fine)?[.! ]"
+    r"|\W*(?:all (?:\d+ )?|the )?(?:\w+ ){0,2}(?:tasks?|changes|items?|implementation|work|plan|fix)(?: #?\d+)? "
+    r"(?:is |are |has been |have been )?(?:now )?(?:complete|completed|done|implemented|finished|works)\b"
+)
+_task_label = re.compile(r"(?i)^(?:task|issue|story|ticket)\b[^:—]{0,30}[:—-]\s*(?:#?\d+\s*[—:-]\s*)?")
 _trailer = re.compile(r"\s+[A-Z][\w-]{2,40}: \S{6,80}$")
+_notes = re.compile(r"(?:^|/)\.\w+/(?:plans|projects|todos|memory)/|^/(?:private/)?(?:tmp|var/folders)/")
+_merges = re.compile(r"\bgh pr merge\b|\bglab mr merge\b")
+_tags = re.compile(r"\bgit tag (?:-[asf] ){0,3}(?!-)([\w./-]{1,60})(?=\s|$)")
 _absolute = re.compile(r"[/\\~]|[A-Za-z]:[/\\]")
 
 
@@ -44,42 +85,118 @@ def write_headline(record: Outcome, state: SessionState) -> str:
 # --- what came of it
 
 
+class TurnReport(NamedTuple):
+    """What an agent said at the end of a turn, and how much it did in it."""
+
+    turn: int
+    edits: int
+    calls: int
+    text: str
+    source: Source
+
+
 def find_result(record: Outcome, state: SessionState) -> str:
-    """What came of the session, in one clause."""
+    """What came of the session, in one clause or two. The answers that it is taken from are kept as the evidence of `result`."""
+    record.evidence.pop("result", None)
+    landed = _name_landed(record, state)
+    if not landed:
+        return _describe_work(record, state)
+    beside = _find_result_beside(record, state, landed)
+    later = _find_later_change(record, state)
+    return "; ".join(part for part in (beside, landed, later and f"then {_lower(later)}") if part)
+
+
+def _find_later_change(record: Outcome, state: SessionState) -> str:
+    """What was changed after the last commit and is not committed."""
+    last = max((commit.step for commit in state.commits), default=0)
+    turns = {call.source.event: call.turn for call in state.calls}
+    last_turn = max((turns.get(commit.source.event, 0) for commit in state.commits), default=0)
+    if not last or not list_uncommitted(record, state):
+        return ""
+    for report in reversed(_list_reports(record, state)):
+        if report.turn > last_turn and report.edits:
+            found = _read_change(record, report, _find_turn_words(state, report.turn))
+            if found is not None:
+                record.evidence["result"] = [*record.evidence.get("result", []), report.source]
+                return found.text
+    return ""
+
+
+def _name_landed(record: Outcome, state: SessionState) -> str:
+    """The pull requests or commits of a session by their titles."""
     delivered = record.delivered
-    titled = [request.title for request in delivered.pull_requests if request.title]
-    if titled:
-        return _clean(titled[-1])
-    if delivered.commits:
-        return _name_commits(record, state)
-    return _describe_work(record, state)
-
-
-def _name_commits(record: Outcome, state: SessionState) -> str:
-    commits = record.delivered.commits
-    more = len(commits) - 1
-    suffix = f" (+{more} commit{'s' if more > 1 else ''})" if more else ""
+    titles = list(dict.fromkeys(clean for request in delivered.pull_requests if (clean := _clean_title(request.title))))
+    if titles:
+        return titles[-1] if len(titles) == 1 else f"{titles[0]}; {titles[-1]}" + (f" (+{len(titles) - 2} more)" if len(titles) > 2 else "")
+    commits = _list_named_commits(delivered.commits, state)
+    if not commits:
+        return ""
     if all(commit.rewritten for commit in state.commits):
-        return f"Rebased: {_clean(commits[-1].subject)}{suffix}"
-    if len(commits) >= MANY_COMMITS and (title := find_title(record, state)):
-        return f"{title} ({len(commits)} commits)"
-    named = choose_commit(commits)
-    return _clean(named.subject) + suffix if named is not None else f"{_describe_work(record, state)}{suffix}"
+        return f"Rebased: {_clean_title(commits[-1].subject)}{_count_more(len(commits) - 1)}"
+    request = _find_request_words(state)
+    main = max(commits, key=lambda commit: _rank_commit(commit, request))
+    telling = [commit for commit in commits if _rank_commit(commit, ())[:2] == _rank_commit(main, ())[:2] and commit is not main]
+    chosen = [main, *telling[-1:]] if len(commits) >= MANY_COMMITS else [main]
+    named = [_clean_title(commit.subject) for commit in commits if any(commit is each for each in chosen)]
+    return "; ".join(named) + _count_more(len(commits) - len(named))
 
 
-def choose_commit(commits: Sequence[Commit]) -> Commit | None:
+def _count_more(count: int) -> str:
+    return f" (+{count} commit{'s' if count > 1 else ''})" if count > 0 else ""
+
+
+def _list_named_commits(commits: Sequence[SessionCommit], state: SessionState) -> list[SessionCommit]:
+    """The commits with a subject, each subject once. Empty commits, and those that are to be folded into another, say nothing."""
+    empty = {call.source.event for call in state.calls if "--allow-empty" in call.what}
+    named: dict[str, SessionCommit] = {}
+    for commit in commits:
+        if commit.subject and not _folded.match(commit.subject) and empty.isdisjoint(source.event for source in commit.evidence):
+            named.setdefault(_clean_title(commit.subject), commit)
+    return list(named.values())
+
+
+def _rank_commit(commit: SessionCommit, request: Collection[str]) -> tuple[bool, bool, int]:
+    shared = len(list_content_words(commit.subject).intersection(request))
+    return not commit.subject.startswith("Merge "), not _minor.match(commit.subject), shared
+
+
+def choose_commit(commits: Sequence[SessionCommit]) -> SessionCommit | None:
     """The first commit that is neither a merge nor a chore; else the first with a subject."""
-    named = [commit for commit in commits if commit.subject]
-    telling = [commit for commit in named if not _minor.match(commit.subject)]
-    unmerged = [commit for commit in named if not commit.subject.startswith("Merge ")]
-    return next(iter((*telling, *unmerged, *named)), None)
+    return max((commit for commit in commits if commit.subject), key=lambda commit: _rank_commit(commit, ()), default=None)
+
+
+def _find_request_words(state: SessionState) -> frozenset[str]:
+    from fleetlore.views.outcomes.record import find_request
+
+    request = find_request(state)
+    return list_content_words(first_sentence(request.text)) if request is not None else frozenset()
+
+
+def _find_result_beside(record: Outcome, state: SessionState, landed: str) -> str:
+    """What came of the request if the commits are about something else: an audit, a repaired server."""
+    request = _find_request_words(state)
+    subjects = list_content_words(" ".join((landed, *(commit.message for commit in state.commits))))
+    if len(request) < LEAST_ABOUT or request & subjects:
+        return ""
+    first = min((commit.step for commit in state.commits), default=0)
+    before = {call.turn for call in state.calls if call.step < first}
+    reports = [report for report in _list_reports(record, state) if report.turn in before and report.calls >= LEAST_CALLS]
+    reports = [report for report in reports if not any(call.step >= first and call.turn == report.turn for call in state.calls)]
+    changed = [(found, report) for report in reports if (found := _read_change(record, report, request)) and found.score >= LEAST_SCORE]
+    if not changed and _is_examined(state):
+        changed = [(found, report) for report in reports if (found := _read_finding(record, report, request)) and found.score > LEAST_SCORE]
+    if not changed:
+        return ""
+    found, report = max(changed, key=lambda pair: (pair[0].score, pair[1].turn))
+    record.evidence["result"] = [report.source]
+    return found.text
 
 
 def find_title(record: Outcome, state: SessionState) -> str:
     """A title for the work: of the program, a person, or the plan that was to be carried out. Nothing for a raw prompt."""
     for text in (record.title or "", _read_plan_title(state)):
         if is_title(text):
-            return _clean(text)
+            return _clean_title(text)
     return ""
 
 
@@ -93,51 +210,203 @@ def _read_plan_title(state: SessionState) -> str:
     return " ".join(found[1].split()) if found else ""
 
 
+def _is_examined(state: SessionState) -> bool:
+    from fleetlore.views.outcomes.record import find_request
+
+    request = find_request(state)
+    return request is not None and is_examination(request.text)
+
+
 def _describe_work(record: Outcome, state: SessionState) -> str:
-    """The work of a session without a commit."""
+    """The work of a session without a named commit: what it is about, then what the agent reports."""
+    if refused := _name_refused(state):
+        return refused
     title = find_title(record, state)
-    changes = [] if title and record.files else list(_find_changes(record, state))
-    if title and (record.files or not changes):
-        return title
-    if changes:
-        return changes[0]
-    if not record.files and (answer := _find_answer(state)):
-        return cut_words(answer, MOST_WORDS)
-    work = [file for file in record.files if not _is_note(file.path)]
-    return _name_request(record, state) or (f"Edited {name_files(work)}" if work else record.name)
+    edited = {path for _, path in _list_edits(state)}
+    found = _find_changes(record, state) if edited else _find_findings(record, state, is_examined=_is_examined(state))
+    if not found and (_is_examined(state) or all(path.endswith((".md", ".txt")) for path in edited)):
+        found = _find_findings(record, state, is_examined=_is_examined(state))
+    if title and is_examination(title):
+        found = found or _find_findings(record, state, is_examined=True)
+    elif title and (edited or record.delivered.pull_requests):
+        found = [pair for pair in found if pair[1] != _find_first_report(record, state)][-1:]
+        record.evidence["result"] = [source for _, source in found]
+        return f"{title}; then {_lower(found[0][0])}" if found and edited else title
+    if not found:
+        work = [file for file in record.files if not _is_note(file.path)]
+        if title:
+            return title if edited else f"{ASKED}{title}"
+        return _name_request(record, state) or (f"Edited {name_files(work)}" if work else record.name)
+    record.evidence["result"] = [source for _, source in found]
+    said = "; then ".join([found[0][0], *(_lower(text) for text, _ in found[1:])])
+    topic = title or _find_topic(state, is_changed=bool(edited))
+    is_told = bool(edited) and " more changes)" not in said and _tells(said, topic)
+    return said if is_told or len(topic.split()) < LEAST_TOPIC else f"{topic}: {said}"
 
 
-def _find_changes(record: Outcome, state: SessionState) -> Iterator[str]:
-    """The agent's sentences about what it changed; those of the turn with the most edits first. None that the records contradict."""
-    edits = Counter(call.turn for call in state.calls if call.kind == "edit" and call.state == "ok" and not _is_note(call.what))
+def _tells(said: str, topic: str) -> bool:
+    """Whether a report says by itself what the topic says: "Removed the plugin …" for "Remove the plugin"."""
+    about, named = list_content_words(said), list_content_words(topic)
+    is_same_act = topic[:LEAST_VERB].casefold() == said[:LEAST_VERB].casefold()
+    least = ENOUGH_SHARED if is_same_act else max(ENOUGH_SHARED, len(named) / 2)
+    return len(about & named) >= min(least, len(named))
+
+
+def _lower(text: str) -> str:
+    """The text in the middle of a sentence: a plain word begins with a small letter."""
+    return text[:1].lower() + text[1:] if begins_plainly(text) else text
+
+
+def _find_topic(state: SessionState, *, is_changed: bool) -> str:
+    """What the work is about: the request, or the order of the turn with the most edits. A question is no topic of a change."""
+    from fleetlore.views.outcomes.record import find_request
+
+    request = find_request(state)
+    edits = Counter(turn for turn, _ in _list_edits(state)).most_common(1)
+    prompts = [request, *(prompt for prompt in state.prompts if edits and prompt.turn == edits[0][0])]
+    texts = [prompt.text for prompt in prompts if prompt is not None]
+    orders = [text for text in texts if is_order(text) or (is_examination(text) and not (is_changed and _asks_why.match(text)))]
+    return next((topic for text in orders if (topic := _name_topic(text))), "")
+
+
+def _find_first_report(record: Outcome, state: SessionState) -> Source | None:
+    """The report of the first turn with edits: it is about the session's title."""
+    return next((report.source for report in _list_reports(record, state) if report.edits), None)
+
+
+def _list_reports(record: Outcome, state: SessionState) -> list[TurnReport]:
+    """The last answer of every turn that has content, and the newest text of a turn that was cut off; oldest first."""
+    edits = Counter(turn for turn, _ in _list_edits(state))
+    calls = Counter(call.turn for call in state.calls if call.state == "ok")
     answers = [answer for answer in state.answers[-MOST_TURNS:] if not answer.helper]
-    ranked = sorted(answers, key=lambda answer: (edits[answer.turn], answer.step), reverse=True)
-    refuted = [claim.text for claim in record.claims if claim.verdict == "contradicted"]
-    for answer in ranked:
-        if edits and not edits[answer.turn]:
-            return
-        if (found := find_change(answer.text, MOST_WORDS)) and not any(found in claim or claim in found for claim in refuted):
-            yield found
+    if state.text is not None and record.status in ("interrupted", "failed") and find_change(state.text.text, MOST_WORDS):
+        answers.append(state.text)
+    return [TurnReport(answer.turn, edits[answer.turn], calls[answer.turn], answer.text, answer.source) for answer in answers]
 
 
-def _find_answer(state: SessionState) -> str:
-    """The first sentence of the last answer, if it can be understood alone."""
-    answer = first_sentence(state.answers[-1].text, is_answer=True).rstrip(".。") if state.answers else ""
-    return answer if is_statement(answer) else ""
+def _read_change(record: Outcome, report: TurnReport, wanted: Collection[str]) -> Report | None:
+    found = find_change(report.text, MOST_WORDS, wanted)
+    return found if found is not None and not _is_refuted(record, found.text) else None
+
+
+def _read_finding(record: Outcome, report: TurnReport, wanted: Collection[str]) -> Report | None:
+    found = find_finding(report.text, MOST_WORDS, wanted)
+    return found if found is not None and not _is_refuted(record, found.text) else None
+
+
+def _is_refuted(record: Outcome, text: str) -> bool:
+    return any(claim.verdict == "contradicted" and (text in claim.text or claim.text in text) for claim in record.claims)
+
+
+def _find_turn_words(state: SessionState, turn: int) -> frozenset[str]:
+    return list_content_words(" ".join(prompt.text[:LONGEST_PROMPT] for prompt in state.prompts if prompt.turn == turn))
+
+
+def _find_changes(record: Outcome, state: SessionState) -> list[tuple[str, Source]]:
+    """The agent's sentences about what it changed: the main one, and that of another turn. None that the records contradict."""
+    reports = _list_reports(record, state)
+    reports = [report for report in reports if report.edits]
+    request = _find_request_words(state)
+    most = max((report.edits for report in reports), default=0) or 1
+    best: dict[int, tuple[float, Report, TurnReport]] = {}
+    for report in reports:
+        found = _read_change(record, report, request | _find_turn_words(state, report.turn))
+        if found is None:
+            continue
+        score = found.score + MOST_BY_EDITS * report.edits / most
+        if report.turn not in best or score >= best[report.turn][0]:
+            best[report.turn] = (score, found, report)
+    ranked = sorted(best.values(), key=lambda each: (each[0], each[2].turn), reverse=True)
+    chosen = ranked[:1]
+    for each in ranked[1:]:  # a later turn that tells of the same thing has the newer state
+        shared = list_content_words(each[1].text) & list_content_words(chosen[0][1].text)
+        if each[2].turn > chosen[0][2].turn and len(shared) * 2 >= len(list_content_words(each[1].text)):
+            chosen = [each]
+    for each in ranked:
+        main = list_content_words(chosen[0][1].text)
+        more = list_content_words(each[1].text)
+        if each is chosen[0] or each[2].edits * LEAST_PART < most:
+            continue
+        words = len(chosen[0][1].text.split()) + len(each[1].text.split())
+        if words <= MOST_OF_TWO and len(more & main) * 2 < len(more):
+            chosen.append(each)
+            break
+    chosen.sort(key=lambda each: each[2].turn)
+    return [(_count_others(found), report.source) for _, found, report in chosen]
+
+
+def _count_others(found: Report) -> str:
+    return f"{found.text} (and {found.others} more changes)" if found.others > 1 else found.text
+
+
+def _list_edits(state: SessionState) -> list[tuple[int, str]]:
+    """The edits of files that are not the agent's own notes, each with its turn."""
+    turns = {call.source.event: call.turn for call in state.calls}
+    folder = f"{state.cwd.rstrip('/')}/"
+    return [(turns.get(edit.source.event, 0), edit.path) for edit in state.edits if not _is_note(edit.path.removeprefix(folder))]
+
+
+def _find_findings(record: Outcome, state: SessionState, *, is_examined: bool) -> list[tuple[str, Source]]:
+    """What the agent found out or did without an edit: of the last turn in which it did much."""
+    request = _find_request_words(state)
+    reports = _list_reports(record, state)
+    most = max((report.calls for report in reports), default=0)
+    ranked = sorted(reports, key=lambda report: (report.calls * 5 >= most * 2, report.turn), reverse=True)
+    for report in ranked:
+        wanted = request | _find_turn_words(state, report.turn)
+        change, finding = _read_change(record, report, wanted), _read_finding(record, report, wanted)
+        if not is_examined and report.calls:
+            chosen = change or finding
+        else:
+            chosen = max((found for found in (finding, change) if found), key=lambda found: found.score, default=None)
+        if chosen is not None:
+            return [(chosen.text, report.source)]
+    return []
+
+
+def _name_refused(state: SessionState) -> str:
+    """The files that the agent was not permitted to edit."""
+    paths = [call.what for call in state.calls if call.kind == "edit" and call.state == "denied"]
+    if not paths or any(call.kind == "edit" and call.state == "ok" for call in state.calls):
+        return ""
+    names = list(dict.fromkeys(path.replace("\\", "/").rpartition("/")[2] for path in paths))[:3]
+    return f"No permission to edit {join_names(names)}"
 
 
 def _name_request(record: Outcome, state: SessionState) -> str:
     from fleetlore.views.outcomes.record import find_request
 
     request = find_request(state)
-    asked = short_request(request.text, MOST_WORDS) if request is not None else ""
-    asked = asked or cut_words(record.asked.rstrip(".: "), MOST_WORDS)
-    return f"{ASKED}{asked[:1].upper()}{asked[1:]}" if asked else ""
+    asked = short_request(request.text, MOST_ASKED) if request is not None else ""
+    asked = _task_label.sub("", asked or cut_words(drop_courtesy(record.asked).rstrip(".: "), MOST_ASKED))
+    asked = asked[:1].upper() + asked[1:]
+    if asked and not asked.endswith("?") and _is_reported_done(record, state):
+        return f"{asked}: reported as done"
+    return f"{ASKED}{asked}" if asked else ""
+
+
+def _is_reported_done(record: Outcome, state: SessionState) -> bool:
+    """Whether the last answer of a turn with edits begins by saying that it is done, and nothing contradicts it."""
+    reports = [report for report in _list_reports(record, state) if report.edits]
+    return record.status == "finished" and bool(reports) and _done.match(reports[-1].text) is not None
+
+
+_url = re.compile(r"\(?https?://\S+\)?")
+
+
+def _name_topic(text: str) -> str:
+    """What a request is about, in a few words; nothing if they would not say it."""
+    sentence = _url.sub("", drop_courtesy(first_sentence(text))).strip(" .?!:,;\"'")
+    clause = _topic_end.split(sentence, maxsplit=1)[0]
+    short = cut_words(clause if len(clause.split()) >= LEAST_TOPIC else sentence, MOST_TOPIC)
+    if short.endswith("…"):
+        short = _function_words.sub("", short.rstrip("…"))
+    return short[:1].upper() + short[1:] if len(list_content_words(short)) >= LEAST_ABOUT - 1 else ""
 
 
 def _is_note(path: str) -> bool:
-    """Whether a file is the agent's own: a plan or a memory."""
-    return agent_folder.search(path) is not None
+    """Whether a file is the agent's own: a plan, a memory or a temporary file."""
+    return _notes.search(path) is not None
 
 
 def name_files(files: Sequence[ChangedFile]) -> str:
@@ -148,8 +417,8 @@ def name_files(files: Sequence[ChangedFile]) -> str:
     return f"{name} and {more} more file{'s' if more > 1 else ''}" if more else name
 
 
-def _clean(text: str) -> str:
-    return shorten(_trailer.sub("", text), LONGEST_TITLE).rstrip(". ")
+def _clean_title(text: str) -> str:
+    return shorten_text(_trailer.sub("", text), LONGEST_TITLE).rstrip(". ")
 
 
 # --- how it was left
@@ -162,30 +431,54 @@ def describe_closing(record: Outcome, state: SessionState) -> Iterator[str]:
     last_push = max((push.step for push in state.pushes), default=0)
     if state.ci and state.ci[-1].step > last_push and state.ci[-1].result in ("pass", "fail"):
         yield "CI passed" if state.ci[-1].result == "pass" else "CI failed"
-    match record.status:
-        case "interrupted":
-            yield "stopped before the end"
-        case "failed":
-            yield "ended with an error"
-        case "running":
-            yield "still running"
     if record.waiting_for == "permission":
         yield "waits for your permission"
     elif record.waiting_for == "person":
-        yield "waits for your answer"
+        question = quote_short(record.question or "")
+        yield f"asks: {question}" if question else "waits for your answer"
+    elif record.status != "finished":
+        yield describe_end(record, state)
+
+
+def describe_end(record: Outcome, state: SessionState) -> str:
+    """How a session ended that is not finished: by an error, a refused plan, or in the middle of a request."""
+    match record.status:
+        case "failed":
+            return "ended with an error"
+        case "running":
+            return "still running"
+    prompts = [prompt for prompt in state.prompts if prompt.refuses is None]
+    if is_plan_refused(state):
+        return LAST_PLAN_REFUSED if state.answers else PLAN_REFUSED
+    answered = {answer.turn for answer in state.answers if not answer.helper}
+    last = prompts[-1] if prompts and prompts[-1].turn not in answered and len({prompt.turn for prompt in prompts}) > 1 else None
+    request = quote_short(first_sentence(last.text)) if last is not None else ""
+    return f'stopped during "{request}"' if request else "stopped before the end"
+
+
+def is_plan_refused(state: SessionState) -> bool:
+    """Whether the session's last call proposed a plan that the person refused."""
+    own = [call for call in state.calls if not call.helper]
+    return bool(own) and own[-1].state == "denied" and proposes_plan(own[-1].tool)
+
+
+def quote_short(text: str) -> str:
+    """A question or a request for the end of a headline: whole, or nothing if it is long."""
+    plain = " ".join(text.replace('"', "'").split()).rstrip(".")
+    is_clear = 2 <= len(plain.split()) <= MOST_QUOTED and "://" not in plain and not _no_request.match(plain)
+    return plain if is_clear else ""
 
 
 def _describe_delivery(record: Outcome, state: SessionState) -> Iterator[str]:
     delivered = record.delivered
-    numbers = [f"#{request.number}" for request in delivered.pull_requests if request.number]
     if delivered.pull_requests:
-        count = len(delivered.pull_requests)
-        yield " ".join(part for part in ("pull request" + "s" * (count > 1), join_names(numbers) if numbers else "", "opened") if part)
+        yield _describe_requests(record, state)
     elif delivered.pushed:
         yield "pushed"
     elif delivered.commits:
         yield "committed, not pushed"
-    work = [file for file in record.files if not _is_note(file.path)] or record.files
+    yield from _describe_git(record, state)
+    work = [file for file in record.files if not _is_note(file.path)]
     changed = f"{name_files(work)} changed" if work else ""
     if list_uncommitted(record, state):
         if delivered.commits:
@@ -193,18 +486,55 @@ def _describe_delivery(record: Outcome, state: SessionState) -> Iterator[str]:
         else:
             yield f"{changed}, not committed" if record.result.startswith(ASKED) and changed else "not committed"
     elif not (delivered.commits or delivered.pushed or delivered.pull_requests):
-        done = "answered, " if record.result.startswith(ASKED) and delivered.answer and record.status == "finished" else ""
-        if changed:
-            yield changed
-        elif not any(call.kind in ("command", "other") and call.state == "ok" for call in state.calls):
-            yield f"{done}nothing changed"
-        elif record.status != "running":
-            yield f"{done}no files edited"
+        yield from _describe_undelivered(record, state, changed)
+
+
+def _describe_undelivered(record: Outcome, state: SessionState, changed: str) -> Iterator[str]:
+    """What is left of a session without a commit and without uncommitted changes."""
+    done = "answered, " if record.result.startswith(ASKED) and record.delivered.answer and record.status == "finished" else ""
+    if changed:
+        yield DISCARDED if _is_inside_repository(state) and _has_discarded(record) else changed
+    elif not any(call.kind in ("command", "other") and call.state == "ok" for call in state.calls):
+        yield f"{done}nothing changed"
+    elif record.status != "running":
+        yield f"{done}no files edited"
+
+
+def _has_discarded(record: Outcome) -> bool:
+    return any(flag.executed and flag.what.startswith("uncommitted changes discarded") for flag in record.flags)
+
+
+def _describe_requests(record: Outcome, state: SessionState) -> str:
+    requests = record.delivered.pull_requests
+    numbers = [f"#{request.number}" for request in requests if request.number]
+    commands = [call.what for call in state.calls if call.kind == "command" and call.state == "ok"]
+    is_merged = any(map(_merges.search, commands))
+    created = [command for command in commands if "pr create" in command]
+    is_draft = bool(created) and all("--draft" in command for command in created) and not any("pr ready" in one for one in commands)
+    name = ("draft " if is_draft and not is_merged else "") + ("pull requests" if len(requests) > 1 else "pull request")
+    return " ".join(part for part in (name, join_names(numbers) if numbers else "", "opened and merged" if is_merged else "opened") if part)
+
+
+def _describe_git(record: Outcome, state: SessionState) -> Iterator[str]:
+    """Skipped hooks, tags, and a last attempt to deliver that failed."""
+    delivered = record.delivered
+    if delivered.commits and any(flag.flag == "no_verify" and flag.executed for flag in record.flags):
+        yield "git hooks skipped"
+    tags = [found[1] for call in state.calls if call.kind == "command" and call.state == "ok" and (found := _tags.search(call.what))]
+    if tags and (delivered.commits or delivered.pushed):
+        yield f"tagged {tags[-1]}"
+    tried = [each for each in state.attempts if each.act in ("commit", "push", "pull_request") and not each.unseen]
+    if tried and tried[-1].failed and not tried[-1].denied:
+        yield f"{tried[-1].act.replace('_', ' ')} failed"
+
+
+def _is_inside_repository(state: SessionState) -> bool:
+    return bool(state.branch) or any(call.kind == "command" and "git " in call.what for call in state.calls)
 
 
 def list_uncommitted(record: Outcome, state: SessionState) -> list[str]:
     """Files of the session's repository that were edited after its last commit. A later push or commit command may have taken them in."""
-    if not (state.branch or any(call.kind == "command" and "git " in call.what for call in state.calls)):
+    if not _is_inside_repository(state):
         return []
     last = max((*(commit.step for commit in state.commits), *(push.step for push in state.pushes)), default=0)
     if last:
@@ -212,7 +542,7 @@ def list_uncommitted(record: Outcome, state: SessionState) -> list[str]:
     folder = f"{state.cwd.rstrip('/')}/" if state.cwd else ""
     edits = [edit for edit in state.edits if edit.step > last and (edit.covered or not last)]
     discarded = [flag for flag in state.flags if flag.executed and flag.what.startswith("uncommitted changes discarded")]
-    kept = [edit.path for edit in edits if not any(flag.step > edit.step and _ends_with(flag.what, edit.path) for flag in discarded)]
+    kept = [edit.path for edit in edits if not any(flag.step >= edit.step and _ends_with(flag.what, edit.path) for flag in discarded)]
     paths = (path.removeprefix(folder) for path in kept)
     return list(dict.fromkeys(path for path in paths if not _is_note(path) and not _absolute.match(path)))
 

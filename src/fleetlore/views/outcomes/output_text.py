@@ -100,15 +100,16 @@ def _read_wrapped(raw: str, code: int | None) -> tuple[str, int | None]:
 
 def strip_task_prefixes(text: str, command: str) -> str:
     """Lines without the name of the task that a runner puts before them: `[lint] 0 issues.`."""
-    if any(runner in command for runner in _TASK_RUNNERS):
+    # A script can start a runner without naming it: `bun run lint`.
+    if "\n Tasks: " in text or "• turbo " in text[:400] or any(runner in command for runner in _TASK_RUNNERS):
         return _task_prefix.sub("", text)
     return text
 
 
 _NOISE = r"""(?xi)\s*+(?: $ | Exit[ ]code | \[?[\w:.-]*\]?[ ]?\$[ ] | >[ ] | [=\-_*#~.─━]{3,} | npm[ ](?:ERR!|error)[ ](?:Lifecycle|code|path|command|A[ ]complete|errno)
-      | (?:warning|warn|info|note|hint|debug)\b | (?:\[[\w:.-]+\][ ])?ERROR[ ]task[ ]failed | \[\w+\][ ]\$ | Finished[ ]in | make(?:\[\d+\])?:[ ](?:Entering|Leaving|\*\*\*)
+      | (?:mise[ ]WARN|warning|warn|info|note|hint|debug)\b | (?:\[[\w:.-]+\][ ])?ERROR[ ]task[ ]failed | \[\w+\][ ]\$ | Finished[ ]in | make(?:\[\d+\])?:[ ](?:Entering|Leaving|\*\*\*)
       | (?:Checking|Compiling|Downloading|Downloaded|Running|Building|Resolved|Updating|Blocking|Fetching|Installed|Prepared)\b | (?:ok|\?)[ ]{2,3}\t | ✓ | ✔ | PASS\b | RUN[ ] | ===[ ]
-      | Usage:|usage: | at[ ]\S+[ ]\( | Traceback | File[ ]" | Shell[ ]cwd | \[\s*\d+%\] | \d+\.\.\d+ | TAP[ ]version | \#[ ] | \[(?:STARTED|COMPLETED|SKIPPED)\] | [\w.]+[ ]\(node: | (?:go|npm(?![ ]err)|npx|yarn|pnpm|make|ruff|pytest|mypy|cargo|eslint|python3?)[ ][\w./-]+[ ]?[\w./ -]*$ | \+[ ] )"""
+      | Usage:|usage: | At[ ]line:\d | v?\d+\.\d+\.\d+$ | %[ ]Total | (?:Dload|\d+)[ ]+\S+[ ]+\S+[ ]+\S+[ ]+\S+[ ]+\S+[ ] | at[ ]\S+[ ]\( | Traceback | File[ ]" | Shell[ ]cwd | \[\s*\d+%\] | \d+\.\.\d+ | TAP[ ]version | \#[ ] | \[(?:STARTED|COMPLETED|SKIPPED)\] | [\w.]+[ ]\(node: | (?:go|npm(?![ ]err)|npx|yarn|pnpm|make|ruff|pytest|mypy|cargo|eslint|python3?)[ ][\w./-]+[ ]?[\w./ -]*$ | \+[ ~] | [~^]+$ )"""
 _CAUSES: dict[str, tuple[tuple[str, str], ...]] = {
     "tests": (
         ("\nE  ", r"^E {3,}(?P<cause>\S[^\n]*)"),
@@ -117,6 +118,7 @@ _CAUSES: dict[str, tuple[tuple[str, str], ...]] = {
         ("***", r"^[ \t]*(?P<cause>\d+/\d+ Test +#\d+: [^\n]*\*\*\*[^\n]*)"),
         ("Failed test", r"^#[ \t]+(?P<cause>Failed test [^\n]*)"),
         ("panicked at", r"^thread '(?P<cause>[^'\n]{1,120}'[^\n]{0,30} panicked at [^\n]*)"),
+        ("(fail) ", r"^(?:[\w@/.-]{1,80}: )?\(fail\) (?P<cause>[^\n\[]{1,200})"),
         ("... FAILED", r"^test (?P<cause>\S+) \.\.\. FAILED"),
         ("●", r"^ *● (?!Console)(?P<cause>\S[^\n]*)"),
         ("[ERROR]", r"^\[ERROR\] {2,6}(?P<cause>\S[^\n]*)"),
@@ -157,8 +159,10 @@ _CAUSES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "": (
         ("[", r"^(?P<cause>\[(?!INFO|WARN|DEBUG|STARTED|COMPLETED|SKIPPED|FAILED|ERROR\])[A-Z][A-Z ]{2,20}\][^\n]*)"),
+        ("\tfail\t", r"^(?P<cause>[^\t\n]{1,100})\tfail\t"),
         ("nothing ", r"^(?P<cause>nothing (?:to commit|added to commit)[^\n]*)"),
         ("fatal: ", r"^(?P<cause>fatal: [^\n]*)"),
+        ("curl: (", r"(?P<cause>\bcurl: \(\d{1,3}\) [^\n]*)"),
         ("rejected]", r"^ ! (?P<cause>\[(?:remote )?rejected\][^\n]*)"),
         ("CONFLICT", r"^(?P<cause>CONFLICT [^\n]*)"),
         (
@@ -179,14 +183,14 @@ def find_cause(text: str, kind: CheckKind | None = None) -> str:
     padded = "\n" + text
     for needle, pattern in (*(_CAUSES[kind] if kind else ()), *_CAUSES[""]):
         if needle in padded and (found := compile_pattern(pattern).search(text)):
-            return _shorten(found["cause"])
+            return _shorten_line(found["cause"])
     noise = compile_pattern(_NOISE)
     for line in text[:4000].splitlines():
         if not noise.match(line):
-            return _shorten(line)
+            return _shorten_line(line)
     return ""
 
 
-def _shorten(line: str) -> str:
+def _shorten_line(line: str) -> str:
     line = " ".join(line[: MAX_CAUSE * 3].split())
     return line if len(line) <= MAX_CAUSE else line[: MAX_CAUSE - 1] + "…"

@@ -25,7 +25,7 @@ from fleetlore.views.outcomes.record import (
     write_headline,
     write_outcome,
 )
-from fleetlore.views.outcomes.session import SessionState, microseconds
+from fleetlore.views.outcomes.session import SessionState, to_microseconds
 from fleetlore.views.outcomes.words import first_sentence
 
 
@@ -60,7 +60,7 @@ def make_period_record(state: SessionState, now: datetime, since: datetime | Non
     record = make_record(known, now)
     record.usd, record.tokens = amount.usd, amount.tokens
     if since is not None:
-        _drop_before(record, known, inside, microseconds(since))
+        _drop_before(record, known, inside, to_microseconds(since))
     record.ended = state.ended
     if until is not None and state.ended is not None and state.ended >= until:
         record.status, record.waiting_for, record.question = "running", None, None
@@ -71,7 +71,7 @@ def make_period_record(state: SessionState, now: datetime, since: datetime | Non
 
 def _forget_after(state: SessionState, until: datetime) -> SessionState:
     """The session as it was known at a time."""
-    end = microseconds(until)
+    end = to_microseconds(until)
 
     def cut(facts: Iterable[_Fact]) -> list[_Fact]:
         return [fact for fact in facts if fact.step < end]
@@ -98,7 +98,7 @@ def _forget_after(state: SessionState, until: datetime) -> SessionState:
 
 def _forget_before(state: SessionState, since: datetime) -> SessionState:
     """What was said and done from a time on."""
-    start = microseconds(since)
+    start = to_microseconds(since)
     return replace(
         state,
         prompts=[prompt for prompt in state.prompts if prompt.step >= start],
@@ -111,6 +111,7 @@ def _forget_before(state: SessionState, since: datetime) -> SessionState:
 def _drop_before(record: Outcome, known: SessionState, inside: SessionState, start: int) -> None:
     """Leave out what happened before the period. `inside` has the facts of the period only."""
     steps = {call.source.event: call.step for call in known.calls}
+    steps |= {call.result: call.step for call in known.calls if call.result}
     steps |= {prompt.source.event: prompt.step for prompt in known.prompts}
     steps |= {answer.source.event: answer.step for answer in known.answers}
     steps |= {said.source.event: said.step for said in known.statements}
@@ -133,7 +134,7 @@ def _drop_before(record: Outcome, known: SessionState, inside: SessionState, sta
     record.troubles, record.corrections = keep(record.troubles), keep(record.corrections)
     record.flags, record.claims = keep(record.flags), keep(record.claims)
     record.files, record.helpers = keep(record.files), keep(record.helpers)
-    record.patterns = [pattern for pattern in record.patterns if microseconds(pattern.last_at) >= start]
+    record.patterns = [pattern for pattern in record.patterns if to_microseconds(pattern.last_at) >= start]
     asked = find_request(inside)
     if asked is not None:
         record.asked = first_sentence(asked.text)

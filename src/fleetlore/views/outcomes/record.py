@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Literal, Protocol
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -16,14 +16,13 @@ from msgspec.structs import replace
 from fleetlore.views import cost_sums, session_status
 from fleetlore.views.outcomes.claims import ClaimFacts, judge_claims
 from fleetlore.views.outcomes.corrections import find_corrections
-from fleetlore.views.outcomes.facts import Answer, CheckRun, Prompt, Source
-from fleetlore.views.outcomes.facts import Trouble as TroubleFact
+from fleetlore.views.outcomes.facts import Answer, CheckRun, Prompt, RiskFlag, Source, TroubleFact
 from fleetlore.views.outcomes.flags import find_loops
 from fleetlore.views.outcomes.headline import describe_results
 from fleetlore.views.outcomes.headline import write_headline as write_headline
 from fleetlore.views.outcomes.session import SessionState, Statement, make_statement
 from fleetlore.views.outcomes.troubles import find_package, find_troubles
-from fleetlore.views.outcomes.words import first_sentence, is_weak, shorten
+from fleetlore.views.outcomes.words import first_sentence, is_weak, shorten_text
 from fleetlore.views.patterns.model import Finding
 from fleetlore.views.patterns.session_rules import find_session_patterns
 from fleetlore.views.session_status import EPOCH, Status, WaitingFor
@@ -39,7 +38,7 @@ SHORT_REQUEST = 8
 Evidence = list[Source]
 
 
-class Commit(Struct, kw_only=True):
+class SessionCommit(Struct, kw_only=True):
     """A commit that the session made."""
 
     subject: str
@@ -59,7 +58,7 @@ class PullRequest(Struct, kw_only=True):
 class Delivered(Struct, kw_only=True):
     """What came out of a session."""
 
-    commits: list[Commit] = field(default_factory=list)
+    commits: list[SessionCommit] = field(default_factory=list)
     pushed: bool = False
     pull_requests: list[PullRequest] = field(default_factory=list)
     tasks: list[str] = field(default_factory=list)
@@ -98,15 +97,6 @@ class Correction(Struct, kw_only=True):
     """A prompt in which the person corrects the agent."""
 
     prompt: str
-    evidence: Evidence = field(default_factory=list)
-
-
-class RiskFlag(Struct, kw_only=True):
-    """A risky act. `executed` is false if the call was denied or failed."""
-
-    flag: str
-    what: str
-    executed: bool
     evidence: Evidence = field(default_factory=list)
 
 
@@ -188,8 +178,8 @@ class Outcome(Struct, kw_only=True):
 def make_record(state: SessionState, now: datetime) -> Outcome:
     """The outcome of a session as it is known now."""
     evidence: dict[str, Evidence] = {}
-    status, waiting_for, question = session_status.decide(state.status, now)
-    delivered = _deliver(state, evidence)
+    status, waiting_for, question = session_status.decide_status(state.status, now)
+    delivered = _collect_delivered(state, evidence)
     checks = judge_checks(state)
     amount = cost_sums.sum_total(state.spending)
     troubles = find_troubles(state.calls, state.failures, state.checks, state.edits, state.prompts, state.answers)
@@ -208,7 +198,7 @@ def make_record(state: SessionState, now: datetime) -> Outcome:
         person=find_person(state) or None,
         repo=find_repo(state) or None,
         branch=state.branch or None,
-        title=shorten(state.name or state.title) or None,
+        title=shorten_text(state.name or state.title) or None,
         asked=first_sentence(asked.text) if asked is not None else "",
         outcome="",
         headline="",
@@ -235,7 +225,29 @@ def make_record(state: SessionState, now: datetime) -> Outcome:
     record.name = record.title or record.asked or state.project or state.run
     record.headline = write_headline(record, state)
     record.outcome = write_outcome(record, state)
+    _cite_results(record, state)
     return record
+
+
+class _Cites(Protocol):
+    evidence: Evidence
+
+
+def _cite_results(record: Outcome, state: SessionState) -> None:
+    """Cite the event with the output behind each call that proves or disproves something: a reader of the evidence needs both."""
+    results = {call.source.event: call.result for call in state.calls if call.result}
+    delivered = record.delivered
+    checks: list[Check] = [getattr(record.checks, kind) for kind in CHECKS]
+    items: list[_Cites] = [*checks, *record.troubles, *record.flags, *record.claims, *delivered.commits, *delivered.pull_requests]
+    for item in items:
+        item.evidence = _add_results(item.evidence, results)
+    if pushed := record.evidence.get("delivered.pushed"):
+        record.evidence["delivered.pushed"] = _add_results(pushed, results)
+
+
+def _add_results(evidence: Evidence, results: Mapping[str, str]) -> Evidence:
+    cited = [(source, Source(results[source.event], source.source)) if source.event in results else (source,) for source in evidence]
+    return list(dict.fromkeys(source for pair in cited for source in pair))
 
 
 def find_request(state: SessionState) -> Prompt | None:
@@ -277,11 +289,11 @@ def _judge_check(runs: Sequence[CheckRun], last_edit: int | None) -> Check:
         newest = {find_package(run.command): run for run in after if run.result != "could_not_run"}
         last = next((run for name, run in newest.items() if name and name != package and run.result == "fail"), last)
     assert last.result != "unproven"
-    return Check(result=last.result, counts=last.counts, earlier=earlier, reason=shorten(last.reason), evidence=[last.source])
+    return Check(result=last.result, counts=last.counts, earlier=earlier, reason=shorten_text(last.reason), evidence=[last.source])
 
 
-def _deliver(state: SessionState, evidence: dict[str, Evidence]) -> Delivered:
-    commits: list[Commit] = []
+def _collect_delivered(state: SessionState, evidence: dict[str, Evidence]) -> Delivered:
+    commits: list[SessionCommit] = []
     has_own = any(not commit.rewritten for commit in state.commits)
     for commit in state.commits:
         if commit.amends and commits:
@@ -296,7 +308,7 @@ def _deliver(state: SessionState, evidence: dict[str, Evidence]) -> Delivered:
             continue
         if commit.rewritten and has_own:
             continue  # a rebase made an older commit again
-        commits.append(Commit(subject=commit.subject[:LONGEST_SUBJECT], sha=commit.sha, evidence=[commit.source]))
+        commits.append(SessionCommit(subject=commit.subject[:LONGEST_SUBJECT], sha=commit.sha, evidence=[commit.source]))
     requests = [
         PullRequest(title=found.title[:LONGEST_SUBJECT], url=found.url, number=found.number, evidence=[found.source])
         for found in state.pull_requests
@@ -383,8 +395,12 @@ def _list_statements(state: SessionState, *, is_over: bool) -> list[Statement]:
 def _add_up_files(state: SessionState) -> list[ChangedFile]:
     files: dict[str, ChangedFile] = {}
     folder = f"{state.cwd.rstrip('/')}/"
+    commits = [commit.step for commit in state.commits]
     for edit in state.edits:
         path = edit.path.removeprefix(folder) if len(folder) > 1 else edit.path
+        if edit.restored:
+            _forget_restored(files, path, max((step for step in commits if step < edit.step), default=0))
+            continue
         file = files.setdefault(path, ChangedFile(path=path))
         file.added += edit.added
         file.removed += edit.removed
@@ -392,6 +408,14 @@ def _add_up_files(state: SessionState) -> list[ChangedFile]:
         file.first_at, file.last_at = file.first_at or at, at
         file.evidence = [*file.evidence, edit.source][-MOST_EVIDENCE:]
     return list(files.values())
+
+
+def _forget_restored(files: dict[str, ChangedFile], path: str, committed: int) -> None:
+    """Take out the files that were set back to their last commit, unless that commit has changes of the session."""
+    last_commit = EPOCH + timedelta(microseconds=committed)
+    for name, file in list(files.items()):
+        if (path in (".", "./", "*") or name == path or name.startswith(f"{path.rstrip('/')}/")) and (file.first_at or EPOCH) > last_commit:
+            del files[name]
 
 
 def _list_helpers(state: SessionState) -> list[Helper]:

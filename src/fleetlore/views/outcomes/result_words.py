@@ -1,14 +1,18 @@
-"""The sentence of an answer that says what was changed.
+"""The sentence of an answer that says what came of a request: what was changed, or what was found.
 
-It has a subject and a verb of change ("The cart is cached per customer now", "Added a test for tabs"). Test counts, measurements,
-progress notes, questions, lead-ins and cut sentences are passed over.
+A change has a subject and a verb of change ("The cart is cached per customer now", "Added a test for tabs"). Test counts,
+measurements, progress notes, questions, lead-ins and cut sentences are passed over. Of several sentences the one that has the
+most words of the request is taken, prose before lists.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
 
-from fleetlore.views.outcomes.words import cut_words, is_lead_in, is_weak, list_sentences
+from fleetlore.views.outcomes.shell import word_set
+from fleetlore.views.outcomes.words import LONGEST_LOOK, cut_words, is_lead_in, is_open, is_weak, list_sentences
 
 _CHANGED = (
     r"(?:added|adjusted|applied|bumped|built|cached|changed|cleaned up|closed|configured|consolidated|converted|copied|corrected|created"
@@ -27,15 +31,21 @@ _passive = re.compile(
     rf".{{3,100}}?\b(?:is|are|was|were|has been|have been|now)(?: now| all| also| successfully| been| fully| being)* {_CHANGED}\b"
     r"|.{3,100}?\b(?:now|no longer) (?!(?:pass|clean|green|complete|ready|running)\w*)[a-z]+"
     r"|.{3,80} (?:is|are|works?) [^.]{3,60} now\b|.{8,120} now$"
-    r"|.{8,100} [—–-] (?:complete|done|implemented|fixed)\b",
+    r"|.{8,100} [—–-] (?:complete|done|implemented|fixed)\b"
+    r"|.{3,80}? (?:is|are) (?:now )?(?:installed|running (?:at|on|with)|live|deployed)\b"
+    r"|.{8,80}? (?:is|are) (?:now |all |both |still |up and )*running(?: fine)?$"
+    rf"|[\w`./@-]{{3,60}}(?: [\w`./@-]{{2,40}}){{0,3}} {_CHANGED} (?:at|in|to|with|for|from|as|by|on|into)\b",
     re.IGNORECASE,
 )
+_unnamed = re.compile(r"\bthis (?:guidance|change|fix|approach|logic|issue|problem|pattern|rule)\b", re.IGNORECASE)
+_no_object = re.compile(r"\w+ (?:to|it|them|this|these)\b(?! \w+s\b)", re.IGNORECASE)
 _no_result = re.compile(
-    r"(?:this|that|it|its|they|these|those|you|your|if|when|here|there|good|great|perfect|got it|let|next|one|step|note|which|what|why|how"
+    r"(?:this|that|it|its|they|these|those|you|your|done|if|when|here|there|good|great|perfect|got it|let|next|one|step|note"
+    r"|which|what|why|how"
     r"|without|since|because|after|before|once|as|yes|no|but|so|and|or|previously|currently|suggested|with|status|story status|task #?\d+"
-    r"|i (?:see|think|found|understand|need|will|can|could|did)|all (?:\d+ )?(?:\w+ )?(?:tests?|checks?|tasks?|todos?)"
-    r"|the (?:reason|issue|problem|cause|bug|error|failure|fix|question|key|only|old|previous|current|user|reviewer|plan|answer|tests?"
-    r"|changes?|file|edit)s?)\b"
+    r"|i['’]m|i (?:see|think|found|understand|need|will|can|could|did)|line \d|all (?:\d+ )?(?:\w+ )?(?:tests?|checks?|tasks?|todos?)"
+    r"|the (?:reason|issue|problem|cause|bug|error|failure|fix|question|key|only|old|previous|current|user|reviewer|plan|answer"
+    r"|tests?(?! (?:harness|helper|data|repo|runner))|changes?|file|edit)s?)\b"
     r"|.{0,120}\b(?:should|would|could|will|might|may|let me|i['’]ll|want|needs? to|still|tests? (?:now )?pass\w*|not yet|don['’]t|can['’]t"
     r"|failed|wasn['’]t|already)\b"
     r"|.{0,60}\bwhen\b|\W*\d|[^a-zA-Z`\"'/.]",
@@ -45,9 +55,13 @@ _check_only = re.compile(
     r"\b(?:tests?|lint(?:er|ing)?|checks?|suite|clippy|types?|build|compil\w+)\b.{0,40}\b(?:pass\w*|clean|green|succe\w+)\b", re.IGNORECASE
 )
 _file_label = re.compile(r"^(?:\w+ )?[\w./@-]{1,80}\.[a-zA-Z]\w{0,4}(?::\d+(?:-\d+)?)?(?: \([^)]{1,40}\))?\s*(?:[:—–]|->|→| - )\s*")
+_label = re.compile(
+    r"^(?:(?:the )?(?:fix|solution|changes?|result|update|what changed|change \w{1,4}) ?[:—–-] +"
+    r"|(?:[A-Z][a-z]+ ){0,2}[A-Za-z]+: (?=[A-Z](?!ow\b)))"
+)
 _condition = re.compile(r"^(?:(?:when|if|since|because) [^,]{3,160}, (?=\S)|now,? (?=the |`|[A-Z])|[✅🎉✓]\s*)", re.IGNORECASE)
 _progress = re.compile(
-    r"(?:i['’]?(?:ve|m| have| am)? (?:finished|done|now|going|looking|reading|checking|about)"
+    r"(?:i['’]?(?:ve|m| have| am)? (?:finished|done|now|going|about)|i(?:['’]m| am) \w+ing"
     r"|let me|now |next|got it|good[,.]|ok|yes|no)\b",
     re.IGNORECASE,
 )
@@ -55,32 +69,144 @@ LEAST_WORDS = 4
 LEAST_OPEN = 6
 """Words of a sentence that may end with a colon."""
 LONGEST_TITLE = 14
+LONGEST_REPORT = 180
+"""Characters: some languages have no spaces between words."""
 
 
-def find_change(text: str, most: int) -> str:
-    """The first sentence that says what was changed, in at most so many words: of the prose, else of the lists. May be empty."""
-    for items in (False, True):
-        for sentence in list_sentences(text, items=items):
-            if found := read_change(sentence, most):
-                return found
-    return ""
+class Report(NamedTuple):
+    """A sentence about what came of a request. `others` is how many more items of its list are of this kind."""
+
+    text: str
+    score: int
+    others: int = 0
+
+
+_split_name = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_word = re.compile(r"[^\W_]{2,}")
+_suffix = re.compile(r"(?:ings?|ures?|ions?|ed|es|s|ly)$")
+_COMMON = word_set(
+    """about after again also and any are because been before being both but can code could does done file files find fix for from get
+    has have here how into its just let like look make more need new not now off only our out over please run see should some such
+    take than that the their them then there these they this use want was way we were what when where which why will with would you
+    your commit implement implementation plan change changes check work issue make sure me my if in is it of on or so to up"""
+)
+LEAST_STEM = 3
+LONGEST_STEM = 7
+MOST_SHARED = 4
+MOST_OF_PAIR = 28
+"""Words of a list of two changes that is told whole."""
+
+
+def list_content_words(text: str) -> frozenset[str]:
+    """The stems of the words that say what a text is about."""
+    words = {word for form in (text, _split_name.sub(" ", text)) for word in _word.findall(form.lower())} - _COMMON
+    return frozenset((_suffix.sub("", word) if len(word) > LEAST_STEM + 2 else word)[:LONGEST_STEM] for word in words)
+
+
+def find_change(text: str, most: int, wanted: Collection[str] = ()) -> Report | None:
+    """The sentence that says what was changed, in at most so many words. `wanted` are the content words of the request."""
+    found: Report | None = None
+    for is_item in (False, True):
+        sentences = [*list_sentences(text, items=is_item), *(() if is_item else _join_leads(text))]
+        changes = dict.fromkeys(change for sentence in sentences if (change := read_change(sentence, most)))
+        if is_item and len(changes) == 2 and len(" ".join(changes).split()) <= MOST_OF_PAIR:
+            first, second = changes
+            changes = {f"{first}; {second[:1].lower() if begins_plainly(second) else second[:1]}{second[1:]}": None}
+        for change in changes:
+            words = list_content_words(change)
+            score = 2 * min(len(words.intersection(wanted)), MOST_SHARED) + (0 if is_item else 2)
+            if "test" in words and "test" not in wanted:
+                score -= 3
+            if found is None or score > found.score:
+                found = Report(change, score, len(changes) - 1 if is_item else 0)
+    return found
+
+
+_lead = re.compile(
+    r"^([^\n:]{12,120}\b(?:now|will) \w+):\n+[ \t]*(?:[-*•]|1[.)])[ \t]+(?:\*\*)?([^\n*:—–]{4,120}?)(?=\*\*|[:—–\n]| - |$)", re.MULTILINE
+)
+
+
+def _join_leads(text: str) -> Iterator[str]:
+    """Sentences that end with a verb and a list ("The page now shows:"), each with the first item of its list."""
+    for found in _lead.finditer(text[:LONGEST_LOOK]):
+        start = found[1].rpartition(". ")[2]
+        yield f"{start} {found[2][:1].lower()}{found[2][1:].strip()}"
+
+
+_vague = re.compile(
+    r"(?:(?:this|that|it|its|they|these|those|here|which|ok|okay|let|next|note|if you|you|your|want|would|should|shall|could|see|try|to"
+    r"|\w+ing (?:it|this)"
+    r"|the (?:fix|solution|change) is|please|thanks|sorry|open|run|option|step|e\.g|for example"
+    r"|i (?:see|think|understand|will|can|need|now|should|was|used))\b"
+    r"|(?:yes|no)\b.{0,12}$|waiting\b|all (?:\d+ )?\w* ?(?:tasks|agents)\b|\W*$)",
+    re.IGNORECASE,
+)
+_conclusion = re.compile(r"(?i)結論|结论|\b(?:verdict|conclusion|root cause|overall|tl;?dr)\b")
+_verdict = re.compile(
+    r"(?i)\b(?:main (?:risk|issue|finding|problem)|the (?:problem|cause|issue|reason|risk) (?:is|was)"
+    r"|no (?:secrets?|issues?|problems?|findings?|vulnerabilit\w+|hardcoded \w+)|found \d+|\d+ (?:issues?|findings?|problems?)|is safe"
+    r"|looks? (?:good|safe|clean)|there(?:['’]s| is) no way|not possible|works?\b|already"
+    r"|approved?|pass(?:es|ing)\b|fail(?:s|ed|ing|ures?)\b)"
+)
+MOST_LOOKED_AT = 12
+"""Sentences of an answer in which its finding is looked for."""
+
+
+def find_finding(text: str, most: int, wanted: Collection[str] = ()) -> Report | None:
+    """The sentence that says what was found out, in at most so many words."""
+    found: Report | None = None
+    for is_item in (False, True):
+        for place, sentence in enumerate(list_sentences(text, items=is_item)):
+            if place >= MOST_LOOKED_AT:
+                break
+            plain = sentence.strip().rstrip(".!。！ ")
+            if plain.endswith(":") and len(plain.split()) >= LEAST_OPEN and not is_open(plain):
+                plain = plain.rstrip(" :")
+            if _vague.match(plain) or not is_statement(plain):
+                continue
+            short = _cut(plain, most)
+            if short.endswith("…") or short.count('"') % 2 or len(short) > LONGEST_REPORT:
+                continue
+            shared = len(list_content_words(short).intersection(wanted))
+            weight = 9 if _conclusion.search(short) else 3 if _verdict.search(short) else 0
+            score = 2 * min(shared, MOST_SHARED) + weight + (0 if is_item else 3) + max(0, 2 - place)
+            if found is None or score > found.score:
+                found = Report(short[:1].upper() + short[1:], score)
+    return found
 
 
 def read_change(sentence: str, most: int) -> str:
     """The sentence as a result, such as "Added a test for tabs"; empty if it reports no change or cannot be understood alone."""
-    plain = _condition.sub("", _file_label.sub("", sentence), count=1).strip().rstrip(".! ")
+    plain = _condition.sub("", _file_label.sub("", _label.sub("", sentence, count=1)), count=1).strip().rstrip(".! ")
     if plain.endswith(":") and len(plain.split()) >= LEAST_OPEN:
-        plain = re.sub(r",? ?(?:with|such as|namely)?:$", "", plain)
-    if plain.endswith(("?", ":", "…", ",", "？")) or is_lead_in(plain) or is_weak(plain) or _check_only.search(plain):
+        plain = re.sub(r",? ?(?:with [\w ]{0,30}for|with|such as|namely|for|by \w+ing)?:$", "", plain)
+    if (
+        plain.endswith(("?", ":", "…", ",", "？"))
+        or is_lead_in(plain)
+        or is_weak(plain)
+        or _check_only.search(plain)
+        or _unnamed.search(plain)
+    ):
         return ""
     active = _active.fullmatch(plain)
     if active is not None:
         plain = active["change"]
+        if _no_object.match(plain):
+            return ""
     elif _no_result.match(plain) or not _passive.match(plain):
         return ""
-    short = _drop_open_bracket(cut_words(plain[:1].upper() + plain[1:], most)).rstrip(" ,;:")
-    is_whole = len(short.split()) >= LEAST_WORDS and not short.endswith("…") and short.count('"') % 2 == 0
+    short = _cut(plain[:1].upper() + plain[1:], most)
+    is_whole = len(short.split()) >= LEAST_WORDS and len(short) <= LONGEST_REPORT and not short.endswith("…") and short.count('"') % 2 == 0
     return short if is_whole else ""
+
+
+_plain_start = re.compile(rf"(?:{_CHANGED}|adds|fixes|the|a|an|all|both|its?|modal|tests?)\b", re.IGNORECASE)
+
+
+def begins_plainly(text: str) -> bool:
+    """Whether a sentence begins with a word that has a small letter in the middle of a text."""
+    return _plain_start.match(text) is not None and (len(text) < 2 or text[1] == " " or text[1].islower())
 
 
 def is_statement(sentence: str) -> bool:
@@ -103,6 +229,12 @@ def is_title(text: str) -> bool:
     return "://" not in text and not _slug.fullmatch(text) and not _spoken.search(text)
 
 
-def _drop_open_bracket(text: str) -> str:
-    """Without a parenthesis that was cut off."""
-    return text.rpartition("(")[0] if text.count("(") > text.count(")") else text
+_parenthesis = re.compile(r" \([^()]{4,200}\)")
+
+
+def _cut(text: str, most: int) -> str:
+    """The text in at most so many words: without its parentheses if it is longer, then cut where a clause ends."""
+    if len(text.split()) > most:
+        text = _parenthesis.sub("", text)
+    short = cut_words(text, most)
+    return (short.rpartition("(")[0] if short.count("(") > short.count(")") else short).rstrip(" ,;:")

@@ -7,8 +7,10 @@ record from it. Events of sub-agents belong to the session that launched them.
 from __future__ import annotations
 
 import re
+from bisect import insort
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import Any, Literal
 
 from msgspec import Struct, field
@@ -25,23 +27,23 @@ from fleetlore.programs.tool_calls import (
     read_notification,
 )
 from fleetlore.views import session_status
-from fleetlore.views.costs import Costs, Spending
+from fleetlore.views.costs import Spending
 from fleetlore.views.outcomes.claims import ClaimPlace, ClaimText, extract_claims, read_attempts, read_ci_results
 from fleetlore.views.outcomes.commands import NO_FACTS, read_call
 from fleetlore.views.outcomes.facts import (
     Answer,
     Attempt,
     CallFacts,
+    CallFailure,
     CallState,
     CallStep,
     CheckRun,
     CommitMade,
-    Failure,
     FileEdit,
     Flag,
     Prompt,
     PullRequestOpened,
-    Push,
+    PushMade,
     Source,
     TextEdit,
     ToolCall,
@@ -49,9 +51,10 @@ from fleetlore.views.outcomes.facts import (
 from fleetlore.views.outcomes.failures import JOINED_WORDS, STOPPED_CODES, TURN_BROKEN
 from fleetlore.views.outcomes.flag_checks import FlagContext
 from fleetlore.views.outcomes.flags import find_flags
+from fleetlore.views.outcomes.rules import OutcomeRules
 from fleetlore.views.session_status import EPOCH, SessionStatus, end_of_turn, find_helper, is_answered, is_late
 
-VERSION = 8
+VERSION = 10
 """Raised with every change of the state's shape or rules: stored states of another version are folded again."""
 
 MOST_FACTS = 2000
@@ -148,13 +151,13 @@ class SessionState(Struct, kw_only=True):
     ci: list[CheckRun] = field(default_factory=list)
     """Results of CI that the agent looked at."""
     commits: list[CommitMade] = field(default_factory=list)
-    pushes: list[Push] = field(default_factory=list)
+    pushes: list[PushMade] = field(default_factory=list)
     pull_requests: list[PullRequestOpened] = field(default_factory=list)
     edits: list[FileEdit] = field(default_factory=list)
     attempts: list[Attempt] = field(default_factory=list)
     flags: list[Flag] = field(default_factory=list)
     flag_context: FlagContext = field(default_factory=FlagContext)
-    failures: list[Failure] = field(default_factory=list)
+    failures: list[CallFailure] = field(default_factory=list)
     statements: list[Statement] = field(default_factory=list)
     helpers: dict[str, HelperState] = field(default_factory=dict)
     spending: Spending = field(default_factory=Spending)
@@ -165,12 +168,12 @@ class SessionState(Struct, kw_only=True):
         return self.status.agent
 
 
-def begin(run: str) -> SessionState:
+def begin_session(run: str) -> SessionState:
     """A session of which nothing is known yet."""
     return SessionState(run=run)
 
 
-def apply(state: SessionState, event: Event, costs: Costs) -> SessionState:
+def apply(state: SessionState, event: Event, rules: OutcomeRules) -> SessionState:
     """The session after one more event of its run. Changes the state in place; never raises."""
     handle = _HANDLERS.get(event.kind)
     if handle is None:
@@ -180,9 +183,11 @@ def apply(state: SessionState, event: Event, costs: Costs) -> SessionState:
     if event.task is not None and event.task not in state.tasks and len(state.tasks) < 20:
         state.tasks.append(event.task)
     if event.kind == "model.replied":
-        state.spending = costs.apply(state.spending, event)
+        state.spending = rules.costs.apply(state.spending, event)
     if event.visibility == "public" or event.kind in _NOTIFICATIONS:  # nobody else's thoughts are in a record
-        handle(state, event, at)
+        ended = handle(state, event, at)
+        if ended is not None:
+            _keep_in_order(state.flags, find_flags(ended, rules.flags, state.flag_context))
     session_status.apply(state.status, event)
     return state
 
@@ -198,31 +203,33 @@ def _note_time(state: SessionState, at: datetime) -> None:
         state.ended = at
 
 
-def microseconds(at: datetime) -> int:
+def to_microseconds(at: datetime) -> int:
     """The time since 1970."""
     return (at - EPOCH) // timedelta(microseconds=1)
 
 
-def _source(event: Event, key: object = None) -> Source:
+def _source_of(event: Event, key: object = None) -> Source:
     return Source(event.id or "", key if isinstance(key, str) and key else event.id or "")
 
 
-def _text(value: object, limit: int) -> str:
+def _text_of(value: object, limit: int) -> str:
     return value[:limit] if isinstance(value, str) else ""
 
 
-def _keep(facts: list[Any], more: Sequence[Any]) -> None:
+def _keep_in_order(facts: list[Any], more: Sequence[Any]) -> None:
     """Add facts in the order of their steps: those of a background command come late."""
     if not more:
         return
-    is_late = False
     for fact in more:
-        is_late = is_late or (bool(facts) and facts[-1].step > fact.step)
-        facts.append(fact)
-    if is_late:
-        facts.sort(key=lambda fact: fact.step)
+        if facts and facts[-1].step > fact.step:
+            insort(facts, fact, key=_step_of)
+        else:
+            facts.append(fact)
     if len(facts) > MOST_FACTS:
         del facts[: len(facts) - MOST_FACTS]
+
+
+_step_of = attrgetter("step")
 
 
 def _next_step(state: SessionState, at: datetime, helper: str = "") -> int:
@@ -231,7 +238,7 @@ def _next_step(state: SessionState, at: datetime, helper: str = "") -> int:
     The files of helpers may be read after the session's own, so the order of arrival does not say what came first. Within
     one file it does: times that are equal or a little out of order are moved behind the step before.
     """
-    step = microseconds(at)
+    step = to_microseconds(at)
     last = state.steps.get(helper, 0)
     if 0 <= last - step < DISORDER:
         step = last + 1
@@ -248,20 +255,20 @@ def _turn_at(state: SessionState, at: datetime) -> int:
 # --- what the session is
 
 
-def _start(state: SessionState, event: Event, at: datetime) -> None:
+def _on_start(state: SessionState, event: Event, at: datetime) -> None:
     data = event.data
     state.parent = event.parent or state.parent
     for name in ("program", "project", "branch", "person", "cwd", "model", "title"):
-        value = _text(data.get(name), 500)
+        value = _text_of(data.get(name), 500)
         if value:
             setattr(state, name, value)
 
 
-def _name(state: SessionState, event: Event, at: datetime) -> None:
+def _on_name(state: SessionState, event: Event, at: datetime) -> None:
     if event.agent is not None and state.agent and event.agent != state.agent:
         return
-    state.name = _text(event.data.get("name"), 200) or state.name
-    state.title = _text(event.data.get("title"), 200) or state.title
+    state.name = _text_of(event.data.get("name"), 200) or state.name
+    state.title = _text_of(event.data.get("title"), 200) or state.title
 
 
 # --- turns
@@ -270,7 +277,7 @@ def _name(state: SessionState, event: Event, at: datetime) -> None:
 def _note_prompt(state: SessionState, event: Event, at: datetime) -> None:
     if find_helper(state.status, event):
         return
-    text = _text(event.data.get("prompt"), LONGEST_PROMPT) or _text(event.text, LONGEST_PROMPT)
+    text = _text_of(event.data.get("prompt"), LONGEST_PROMPT) or _text_of(event.text, LONGEST_PROMPT)
     if text.startswith("!"):  # the person ran a command; the agent is asked nothing
         return
     is_mid_turn = state.status.turn == "running"
@@ -279,9 +286,9 @@ def _note_prompt(state: SessionState, event: Event, at: datetime) -> None:
         state.turn += 1
         state.turn_start = step
         state.text = None
-    source = _source(event, event.data.get("row") or event.data.get("prompt_id"))
+    source = _source_of(event, event.data.get("row") or event.data.get("prompt_id"))
     prompt = Prompt(step, state.turn, at, source, text, state.status.turn == "interrupted", is_mid_turn)
-    _keep(state.prompts, (prompt,))
+    _keep_in_order(state.prompts, (prompt,))
     state.turn_source = source
 
 
@@ -290,9 +297,9 @@ def _note_reply(state: SessionState, event: Event, at: datetime) -> None:
     if find_helper(state.status, event) or is_late(state.status, at):
         return
     _go_on(state)
-    state.model = _text(event.data.get("model"), 100) or state.model
+    state.model = _text_of(event.data.get("model"), 100) or state.model
     if isinstance(said, str) and said.strip():
-        source = _source(event, event.data.get("row") or event.data.get("message_id"))
+        source = _source_of(event, event.data.get("row") or event.data.get("message_id"))
         state.text = Answer(_next_step(state, at), state.turn, at, source, said[:LONGEST_ANSWER])
 
 
@@ -305,13 +312,13 @@ def _go_on(state: SessionState) -> None:
 def _end_turn(state: SessionState, event: Event, at: datetime) -> None:
     if find_helper(state.status, event) or is_late(state.status, at):
         return
-    state.branch = _text(event.data.get("branch"), 200) or state.branch
-    state.turn_source = _source(event)
+    state.branch = _text_of(event.data.get("branch"), 200) or state.branch
+    state.turn_source = _source_of(event)
     end = end_of_turn(event)
-    error = _text(event.text, LONGEST_WHAT) if end == "failed" else state.status.error
+    error = _text_of(event.text, LONGEST_WHAT) if end == "failed" else state.status.error
     if error and end != "interrupted":
         cause = JOINED_WORDS.sub(" ", error)
-        _keep(state.failures, (Failure(_next_step(state, at), state.turn_source, TURN_BROKEN, cause, TURN_BROKEN),))
+        _keep_in_order(state.failures, (CallFailure(_next_step(state, at), state.turn_source, TURN_BROKEN, cause, TURN_BROKEN),))
     if end != "ended":
         return
     text = state.text
@@ -320,7 +327,7 @@ def _end_turn(state: SessionState, event: Event, at: datetime) -> None:
     if text is not None:
         if state.answers:
             state.answers[-1] = _shorten_answer(state.answers[-1])
-        _keep(state.answers, (text,))
+        _keep_in_order(state.answers, (text,))
         state.text = None
         _note_claims(state, text.text, "answer", text.source, _next_step(state, at))
 
@@ -334,7 +341,7 @@ def make_statement(state: SessionState, said: Answer) -> Statement | None:
 def _note_claims(state: SessionState, text: str, where: ClaimPlace, source: Source, step: int) -> None:
     claims = extract_claims(text, where)
     if claims:
-        _keep(state.statements, (Statement(step=step, turn_start=state.turn_start, where=where, source=source, claims=claims),))
+        _keep_in_order(state.statements, (Statement(step=step, turn_start=state.turn_start, where=where, source=source, claims=claims),))
 
 
 def _shorten_answer(answer: Answer) -> Answer:
@@ -357,16 +364,16 @@ def _note_call(state: SessionState, event: Event, at: datetime) -> None:
         _go_on(state)
     call_id = data.get("call_id")
     dialect = event.origin.dialect if event.origin is not None else None
-    tool = _text(data.get("tool"), 200)
+    tool = _text_of(data.get("tool"), 200)
     pending = PendingCall(
         step=_next_step(state, at, helper),
         turn=_turn_at(state, at) if helper else state.turn,
         at=at,
         tool=tool,
-        source=_source(event, call_id),
+        source=_source_of(event, call_id),
         call=normalise_input(dialect, tool, data.get("input")),
         dialect=dialect,
-        cwd=_text(data.get("cwd"), 500) or state.cwd,
+        cwd=_text_of(data.get("cwd"), 500) or state.cwd,
         helper=helper,
     )
     state.cwd = state.cwd or pending.cwd
@@ -375,12 +382,12 @@ def _note_call(state: SessionState, event: Event, at: datetime) -> None:
     state.pending[event.id or pending.source.source] = pending
 
 
-def _note_result(state: SessionState, event: Event, at: datetime) -> None:
+def _note_result(state: SessionState, event: Event, at: datetime) -> ToolCall | None:
     if not find_helper(state.status, event) and not is_late(state.status, at):
         _go_on(state)
     pending = state.pending.pop(event.cause or "", None)
     if pending is None:
-        return
+        return None
     data = event.data
     output = _output_of(data)
     told = normalise_output(pending.dialect, pending.call, output, data)
@@ -402,17 +409,18 @@ def _note_result(state: SessionState, event: Event, at: datetime) -> None:
     if is_running and told.task and len(state.background) < MOST_PENDING:
         state.background[told.task] = pending
     call = _call_of(pending, call_state, code if isinstance(code, int) else None, output, is_running=is_running)
-    _read_facts(state, call)
+    _read_facts(state, call, event.id or "")
+    return call
 
 
 def _note_refusal(state: SessionState, event: Event, refused: PendingCall, at: datetime) -> None:
     """What a person says when they refuse a call is a prompt in mid-turn."""
-    reason = _text(event.data.get("reason"), LONGEST_PROMPT)
+    reason = _text_of(event.data.get("reason"), LONGEST_PROMPT)
     if not reason.strip():
         return
-    source = _source(event, event.data.get("row") or refused.source.source)
+    source = _source_of(event, event.data.get("row") or refused.source.source)
     prompt = Prompt(_next_step(state, at), state.turn, at, source, reason, mid_turn=True, refuses=refused.call.kind)
-    _keep(state.prompts, (prompt,))
+    _keep_in_order(state.prompts, (prompt,))
 
 
 def _note_end_of_command(state: SessionState, event: Event, at: datetime) -> None:
@@ -445,14 +453,14 @@ def _finish_background(
     found = read_call(_call_of(started, call_state, code, output))
     if any(run.result != "unproven" for run in found.checks):
         state.checks = [run for run in state.checks if run.step != started.step]
-    _keep(state.checks, tuple(replace(run, shown_by=shown_by) for run in found.checks))
+    _keep_in_order(state.checks, tuple(replace(run, shown_by=shown_by) for run in found.checks))
     if not any(commit.step == started.step for commit in state.commits):
-        _keep(state.commits, found.commits)
+        _keep_in_order(state.commits, found.commits)
     if not any(push.step == started.step for push in state.pushes):
-        _keep(state.pushes, found.pushes)
+        _keep_in_order(state.pushes, found.pushes)
     is_known = any(failure.step == started.step for failure in state.failures)
     if found.failure is not None and found.failure.cause and code not in STOPPED_CODES and not is_known:
-        _keep(state.failures, (replace(found.failure, shown_by=shown_by),))
+        _keep_in_order(state.failures, (replace(found.failure, shown_by=shown_by),))
 
 
 def _call_of(pending: PendingCall, state: CallState, code: int | None, output: str, *, is_running: bool = False) -> ToolCall:
@@ -499,27 +507,26 @@ def _state_of(event: Event) -> CallState:
             return "interrupted" if event.data.get("interrupted") is True else "failed"
 
 
-def _read_facts(state: SessionState, call: ToolCall) -> None:
+def _read_facts(state: SessionState, call: ToolCall, result: str) -> None:
     what = call.command or (call.paths[0] if call.paths else call.tool)
-    step = CallStep(call.step, call.turn, call.at, call.kind, call.tool, call.state, call.source, what[:LONGEST_WHAT], call.helper)
-    _keep(state.calls, (step,))
+    step = CallStep(call.step, call.turn, call.at, call.kind, call.tool, call.state, call.source, what[:LONGEST_WHAT], call.helper, result)
+    _keep_in_order(state.calls, (step,))
     found = read_call(call)
     if found is not NO_FACTS:
         _keep_facts(state, found)
     if call.kind == "command":
-        _keep(state.ci, read_ci_results(call))
-    _keep(state.attempts, read_attempts(call))
-    _keep(state.flags, find_flags(call, context=state.flag_context))
+        _keep_in_order(state.ci, read_ci_results(call))
+    _keep_in_order(state.attempts, read_attempts(call))
 
 
 def _keep_facts(state: SessionState, found: CallFacts) -> None:
-    _keep(state.checks, found.checks)
-    _keep(state.commits, found.commits)
-    _keep(state.pushes, found.pushes)
-    _keep(state.pull_requests, found.pull_requests)
-    _keep(state.edits, found.edits)
+    _keep_in_order(state.checks, found.checks)
+    _keep_in_order(state.commits, found.commits)
+    _keep_in_order(state.pushes, found.pushes)
+    _keep_in_order(state.pull_requests, found.pull_requests)
+    _keep_in_order(state.edits, found.edits)
     if found.failure is not None:
-        _keep(state.failures, (found.failure,))
+        _keep_in_order(state.failures, (found.failure,))
     for commit in found.commits:
         _note_claims(state, commit.message or commit.subject, "commit", commit.source, commit.step)
     for request in found.pull_requests:
@@ -529,38 +536,38 @@ def _keep_facts(state: SessionState, found: CallFacts) -> None:
 # --- helpers
 
 
-def _launch(state: SessionState, event: Event, at: datetime) -> None:
+def _on_launch(state: SessionState, event: Event, at: datetime) -> None:
     child = event.child or ""
     if not child:
         return
     helper = state.helpers.get(child) or HelperState(agent=child)
     data = event.data
-    helper.role = _text(data.get("role"), 200) or helper.role
-    helper.asked = _text(event.text, LONGEST_WHAT) or helper.asked
+    helper.role = _text_of(data.get("role"), 200) or helper.role
+    helper.asked = _text_of(event.text, LONGEST_WHAT) or helper.asked
     helper.background = data.get("background") is True or helper.background
     helper.started = helper.started or at
-    helper.sources = [*helper.sources, _source(event, data.get("call_id"))][:2]
+    helper.sources = [*helper.sources, _source_of(event, data.get("call_id"))][:2]
     if len(state.helpers) < MOST_PENDING:
         state.helpers[child] = helper
 
 
-def _return(state: SessionState, event: Event, at: datetime) -> None:
+def _on_return(state: SessionState, event: Event, at: datetime) -> None:
     child = event.child or ""
     if not child:
         return
     helper = state.helpers.setdefault(child, HelperState(agent=child, started=at))
     data = event.data
-    helper.role = helper.role or _text(data.get("role"), 200)
+    helper.role = helper.role or _text_of(data.get("role"), 200)
     helper.ended = at
     helper.status = "failed" if data.get("status") in ("failed", "error", "killed") else "finished"
-    helper.answer = _text(data.get("result"), 2000) or _text(event.text, 2000) or helper.answer
-    helper.sources = [*helper.sources, _source(event, data.get("call_id"))][:5]
+    helper.answer = _text_of(data.get("result"), 2000) or _text_of(event.text, 2000) or helper.answer
+    helper.sources = [*helper.sources, _source_of(event, data.get("call_id"))][:5]
 
 
 _NOTIFICATIONS = frozenset(notification_kinds())
-_HANDLERS: Mapping[str, Callable[[SessionState, Event, datetime], None]] = {
-    "session.started": _start,
-    "agent.named": _name,
+_HANDLERS: Mapping[str, Callable[[SessionState, Event, datetime], ToolCall | None]] = {
+    "session.started": _on_start,
+    "agent.named": _on_name,
     "prompt.submitted": _note_prompt,
     "model.replied": _note_reply,
     "model.failed": _note_nothing,
@@ -571,8 +578,8 @@ _HANDLERS: Mapping[str, Callable[[SessionState, Event, datetime], None]] = {
     "tool.returned": _note_result,
     "tool.failed": _note_result,
     "tool.denied": _note_result,
-    "agent.launched": _launch,
-    "agent.returned": _return,
+    "agent.launched": _on_launch,
+    "agent.returned": _on_return,
     **dict.fromkeys(_NOTIFICATIONS, _note_end_of_command),
 }
 KINDS = frozenset(_HANDLERS)

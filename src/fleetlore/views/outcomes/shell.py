@@ -127,7 +127,7 @@ class _Draft:
 @lru_cache(maxsize=64)
 def parse_script(script: str) -> tuple[SimpleCommand, ...]:
     """The simple commands of a script in the order in which they are written, inner shells and substitutions included."""
-    drafts = _Parser(*_prepared(script[:MAX_SCRIPT]), 0).parse_list(0)
+    drafts = _Parser(*_prepare_script(script[:MAX_SCRIPT]), 0).parse_list(0)
     commands: list[SimpleCommand] = []
     directory = ""
     for draft in drafts[:MAX_COMMANDS]:
@@ -218,7 +218,7 @@ class _Parser:
                     draft.background, draft.proven = True, False
             if chain:
                 if not self.errexit:
-                    _doubt(last)
+                    _doubt_drafts(last)
                 done += chain
                 last = chain
         return done
@@ -232,9 +232,9 @@ class _Parser:
             pipeline, operator = self._parse_pipeline(level, before)
             if before == "||":
                 if not any(draft.words[:1] and draft.words[0] in _LEAVING for draft in pipeline):
-                    _doubt(chain[doubted:])
+                    _doubt_drafts(chain[doubted:])
                     doubted = len(chain)
-                _doubt(pipeline)
+                _doubt_drafts(pipeline)
             chain += pipeline
             if operator not in ("&&", "||"):
                 return chain, operator
@@ -279,7 +279,7 @@ class _Parser:
             elif operator == "(":
                 inner = self.parse_list(level + 1) if level < MAX_DEPTH else []
                 if words:  # a substitution, or a function's name
-                    _doubt(inner)
+                    _doubt_drafts(inner)
                 found += inner
             elif operator and (operator != "\n" or words or found or writes):
                 ending = ("" if level else ";") if operator == ")" else _ENDINGS.get(operator, ";")
@@ -308,7 +308,7 @@ class _Parser:
         if words or writes:
             found += self._unwrapped(words, writes, body)
         if self.compound or negated:
-            _doubt(found)
+            _doubt_drafts(found)
         return found
 
     def _unwrapped(self, words: list[str], writes: list[str], body: str) -> list[_Draft]:
@@ -316,7 +316,7 @@ class _Parser:
         inner = _inner_script(bare, body) if bare and self.depth < 3 else None
         if inner is None:
             return [_Draft(bare, writes, body)] if bare or writes else []
-        parser = _Parser(*_prepared(inner), self.depth + 1)
+        parser = _Parser(*_prepare_script(inner), self.depth + 1)
         parser.pipefail = parser.pipefail or self.pipefail
         drafts = parser.parse_list(0)
         for draft in drafts:
@@ -329,7 +329,7 @@ class _Parser:
 
     def _plain(self, word: str) -> str:
         if '"' in word or "'" in word or "\\" in word:
-            word = unquote(word)
+            word = unquote_word(word)
         if "\0" in word and self.bodies:
             whole = _cat_placeholder.fullmatch(word.strip())
             if whole:
@@ -338,17 +338,17 @@ class _Parser:
         return word
 
 
-def _prepared(script: str) -> tuple[str, list[str]]:
+def _prepare_script(script: str) -> tuple[str, list[str]]:
     script, bodies = _extract_here_documents(script) if "<<" in script else (script, [])
     return script[:MAX_TOKENS_TEXT].replace("\\\n", " "), bodies
 
 
-def _doubt(drafts: Sequence[_Draft]) -> None:
+def _doubt_drafts(drafts: Sequence[_Draft]) -> None:
     for draft in drafts:
         draft.proven = False
 
 
-def unquote(word: str) -> str:
+def unquote_word(word: str) -> str:
     """A word without its quotation marks and escapes."""
 
     def plain(found: re.Match[str]) -> str:

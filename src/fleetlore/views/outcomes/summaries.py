@@ -23,7 +23,7 @@ class Summary(NamedTuple):
     partial: bool  # success of one part only: other parts have lines of their own
 
 
-def _rows(kind: CheckKind, rows: tuple[tuple[str, str, CheckResult | None], ...], decisive: bool = True) -> list[Summary]:
+def _make_summaries(kind: CheckKind, rows: tuple[tuple[str, str, CheckResult | None], ...], decisive: bool = True) -> list[Summary]:
     return [Summary(kind, needle, pattern, fixed, decisive, needle in _PARTIAL) for needle, pattern, fixed in rows]
 
 
@@ -31,7 +31,7 @@ def _rows(kind: CheckKind, rows: tuple[tuple[str, str, CheckResult | None], ...]
 _PARTIAL = frozenset(("ok  \t", "PASS", "passing", "passed", " pass", "pass ", " passed (", " PASSED in ", "Passed\n", "Suite result: "))
 
 
-_TESTS = _rows(
+_TESTS = _make_summaries(
     "tests",
     (
         # pytest: "=== 1 failed, 2 passed in 0.1s ===", with -q without the bars
@@ -72,6 +72,7 @@ _TESTS = _rows(
         ("pass ", r"^(?:# |ℹ )(?P<counts>pass (?P<n>\d+))$", None),
         (" fail", r"^ {1,3}(?P<only>(?P<f>\d+) fail)$", None),
         (" pass", r"^ {1,3}(?P<counts>(?P<n>\d+) pass)$", None),
+        (" error", r"^ {1,3}(?P<only>(?P<f>\d+) errors?)$", None),
         ("passed | ", r"^(?:ok|FAILED) \| (?P<counts>\d+ passed(?: \(\d+ steps?\))? \| (?P<f>\d+) failed)", None),
         (" specs, ", r"^(?P<counts>(?P<n>\d+) specs?, (?P<f>\d+) failures?)", None),
         ("SUCCESS", r"^(?:TOTAL: \d+ SUCCESS|.{0,80}Executed \d+ of \d+ .{0,40}SUCCESS)", "pass"),
@@ -154,7 +155,7 @@ _TESTS = _rows(
 )  # fmt: skip
 
 _LINT = [
-    *_rows(
+    *_make_summaries(
         "lint",
         (
             ("issues", r"^(?P<counts>(?P<f>\d+) issues?)[.:]", None),  # golangci-lint
@@ -217,10 +218,10 @@ _LINT = [
         decisive=False,
     ),
     # flake8, pylint, pycodestyle: findings with a code
-    *_rows("lint", (("", r"^\S{1,200}:\d+:\d+: (?:[EWFCNBR]\d{3,4}|[CRWEF]\d{4}:) ", "fail"),), decisive=False),
+    *_make_summaries("lint", (("", r"^\S{1,200}:\d+:\d+: (?:[EWFCNBR]\d{3,4}|[CRWEF]\d{4}:) ", "fail"),), decisive=False),
 ]
 
-_TYPES = _rows(
+_TYPES = _make_summaries(
     "types",
     (
         ("Success: no issues", r"^Success: (?P<counts>no issues found in \d+ source files?)", "pass"),
@@ -243,7 +244,7 @@ _TYPES = _rows(
     decisive=False,
 )
 
-_BUILD = _rows(
+_BUILD = _make_summaries(
     "build",
     (
         ("BUILD SUCCESSFUL", r"^BUILD SUCCESSFUL", "pass"),

@@ -12,8 +12,8 @@ from functools import lru_cache
 
 from msgspec import Struct, field
 
-from fleetlore.views.outcomes.facts import Answer, CallStep, CheckKind, CheckRun, Failure, FileEdit, Prompt, Source, Trouble
-from fleetlore.views.outcomes.failures import CI_FAILED, ENVIRONMENTS, SERVER_FAILED, TURN_BROKEN, find_environment
+from fleetlore.views.outcomes.facts import Answer, CallFailure, CallStep, CheckKind, CheckRun, FileEdit, Prompt, Source, TroubleFact
+from fleetlore.views.outcomes.failures import CI_FAILED, ENVIRONMENTS, SERVER_FAILED, TURN_BROKEN, find_environment, name_command
 from fleetlore.views.outcomes.shell import parse_script
 
 MAX_EVIDENCE = 5
@@ -25,6 +25,7 @@ REWRITE_LINES = 20
 # A command that is not important in itself is a trouble if it fails so often.
 MANY_FAILURES = 3
 EDIT_NAME = "edit of "
+TOOL_BROKEN = "tool: "
 
 _CHECK_NAMES: dict[CheckKind, str] = {"tests": "Tests", "lint": "Lint", "types": "Type check", "build": "Build"}
 _FIX = (
@@ -96,7 +97,6 @@ _CONTINUED = frozenset(("git commit", "git push", "git merge", "git rebase", "gi
 _IGNORED_HEADS = frozenset(
     ("cd", "echo", "export", "set", "source", ".", "true", "false", "test", "[", "sleep", "mkdir", "cat", "printf", "pwd", "which")
 )
-_INTERPRETERS = frozenset(("python", "python3", "node", "bun", "ruby", "perl", "deno", "php"))
 _BOOKKEEPING = re.compile(r"(?i)todo|task(?:create|update|list|get)|update_plan|think|notify|report_intent")
 
 
@@ -164,12 +164,12 @@ class _Session:
 
 def find_troubles(
     calls: Sequence[CallStep],
-    failures: Iterable[Failure] = (),
+    failures: Iterable[CallFailure] = (),
     checks: Iterable[CheckRun] = (),
     edits: Iterable[FileEdit] = (),
     prompts: Iterable[Prompt] = (),
     answers: Iterable[Answer] = (),
-) -> tuple[Trouble, ...]:
+) -> tuple[TroubleFact, ...]:
     """The troubles of a session, in order. All arguments are in the order of their steps."""
     session = _Session(calls, edits, prompts)
     session.answers = list(answers)
@@ -180,21 +180,22 @@ def find_troubles(
     problems = [problem for problem in _group_checks(runs) if _is_trouble_of_check(problem, session)]
     problems += _find_command_problems(failures, {run.step for run in runs}, session)
     problems.sort(key=lambda problem: problem.attempts[0].step)
-    return tuple(_describe(problem) for problem in problems)
+    return tuple(_describe_problem(problem) for problem in problems)
 
 
-def _describe(problem: _Problem) -> Trouble:
+def _describe_problem(problem: _Problem) -> TroubleFact:
     first = problem.attempts[0]
-    times = f" {len(problem.attempts)} times" if len(problem.attempts) > 1 else ""
-    what = f"CI failed{times}" if problem.name == "ci" else f"{first.what}{times}"
-    if first.cause and first.cause not in what:
-        what = f"{what}: {first.cause}"
-    return Trouble(
+    # What is left of a problem that was not fixed is what its last attempt shows.
+    shown = first if problem.ended is not None else problem.attempts[-1]
+    what = _name_attempts(problem, shown)
+    if shown.cause and shown.cause not in what:
+        what = f"{what}: {shown.cause}"
+    return TroubleFact(
         first.step,
         " ".join(what[: 2 * MAX_WHAT].split())[:MAX_WHAT],
-        first.cause,
+        shown.cause,
         problem.ended is not None,
-        _cite(problem.attempts),
+        _cite_attempts(problem.attempts),
         len(problem.attempts),
         problem.ended,
         problem.name,
@@ -202,7 +203,23 @@ def _describe(problem: _Problem) -> Trouble:
     )
 
 
-def _cite(attempts: list[_Attempt]) -> tuple[Source, ...]:
+def _name_attempts(problem: _Problem, shown: _Attempt) -> str:
+    """`Tests failed (3 failed)`, `Lint failed 2 times`, `Type check failed 3 times, last`: other causes are not called equal."""
+    what = "CI failed" if problem.name == "ci" else shown.what
+    same = sum(_numbers.sub("", attempt.cause) == _numbers.sub("", shown.cause) for attempt in problem.attempts)
+    count = len(problem.attempts)
+    if problem.name not in (*_CHECK_NAMES, "ci"):
+        return what if same == 1 else f"{what} {same} times"  # the other failures of a command may be quite different ones
+    if count == 1:
+        return what
+    counts = {attempt.what for attempt in problem.attempts}
+    name = what if len(counts) == 1 else what.partition(" (")[0]
+    if same == count:
+        return f"{name} {count} times"
+    return f"{name} {count} times, {'first' if problem.ended is not None else 'last'}"
+
+
+def _cite_attempts(attempts: list[_Attempt]) -> tuple[Source, ...]:
     """The first attempts and the last one; of a background command also the call whose result showed its failure."""
     cited = [source for attempt in attempts for source in (attempt.shown_by, attempt.source) if source is not None]
     return tuple(cited if len(cited) <= MAX_EVIDENCE else [*cited[: MAX_EVIDENCE - 1], cited[-1]])
@@ -228,8 +245,7 @@ def _group_checks(runs: Iterable[CheckRun]) -> list[_Problem]:
             continue
         if current is not None and (run.result == "pass" or (run.result == "fail" and not current.ran)):
             # It passes; or it can be run again, and what it finds is another problem.
-            current.ended = current.ended if current.ended is not None else run.step
-            open_problems = {kind: problem for kind, problem in open_problems.items() if problem is not current}
+            _close_kind(run, current, open_problems)
             current = None
         if run.result == "pass":
             continue
@@ -244,6 +260,13 @@ def _group_checks(runs: Iterable[CheckRun]) -> list[_Problem]:
         if not current.attempts or current.attempts[-1].step != run.step:
             current.attempts.append(attempt)
     return done
+
+
+def _close_kind(run: CheckRun, current: _Problem, open_problems: dict[str, _Problem]) -> None:
+    """A problem ends when all kinds of check that began to fail with it pass."""
+    del open_problems[run.kind]
+    if current.ended is None and not any(problem is current for problem in open_problems.values()):
+        current.ended = run.step
 
 
 def _leaves_open(current: _Problem, run: CheckRun) -> bool:
@@ -290,21 +313,38 @@ def _is_trouble_of_check(problem: _Problem, session: _Session) -> bool:
         return False
     if problem.ran and not session.edited_before(first.step, covered=True):
         return False  # the state that the session found, not one that it caused
-    if all(_FORMAT.search(attempt.cause) for attempt in problem.attempts):
-        return False  # the formatter repairs it
+    problem.attempts = [attempt for attempt in problem.attempts if not _FORMAT.search(attempt.cause)]  # the formatter repairs it
+    if not problem.attempts or (problem.ended is None and _is_found_state(problem, session)):
+        return False
+    first = problem.attempts[0]
     repeated = len(problem.attempts) > 1
     if problem.ended is None and problem.name == "tests" and _was_planned(first, session):
         return False
     if problem.ended is None:
         return repeated or problem.name != "tests" or not _is_of_no_test(problem)
     lines = sum(max(edit.added, edit.removed) for edit in session.edits_between(first.step, problem.ended))
-    return repeated or session.count_calls(first.step, problem.ended) > CHEAP_CALLS or lines >= REWRITE_LINES
+    calls = session.count_calls(first.step, problem.ended)
+    return repeated or calls > CHEAP_CALLS or (calls == CHEAP_CALLS and not problem.ran) or lines >= REWRITE_LINES
 
 
 _PLANNED = re.compile(
     r"(?i)\bexpected (?:test )?fail(?:ure|s|ing)?\b|\b(?:expected|meant|supposed|intended) to fail\b"
     r"|\bfail(?:s|ed|ing)? (?:as|by) (?:expected|planned|intended|design)"
 )
+
+
+_NAMED_FILE = re.compile(r"(?P<path>[\w./@$\[\]+-]{1,300}\.\w{1,8})(?::\d+|\(\d+)")
+
+
+def _is_found_state(problem: _Problem, session: _Session) -> bool:
+    """Whether a type checker complains about a file that the session never changed, and nothing was done about it."""
+    if problem.name != "types":
+        return False
+    named = _NAMED_FILE.search(problem.attempts[0].cause)
+    if named is None:
+        return False
+    name = named["path"].rpartition("/")[2]
+    return not any(edit.path.replace("\\", "/").rpartition("/")[2] == name for edit in session.edits)
 
 
 def _was_planned(first: _Attempt, session: _Session) -> bool:
@@ -346,7 +386,7 @@ def _was_asked_for(name: str, first: _Attempt, session: _Session) -> bool:
 # --- other commands ---
 
 
-def _find_command_problems(failures: Iterable[Failure], check_steps: set[int], session: _Session) -> list[_Problem]:
+def _find_command_problems(failures: Iterable[CallFailure], check_steps: set[int], session: _Session) -> list[_Problem]:
     by_step = {call.step: call for call in session.calls}
     open_problems: dict[str, _Problem] = {}
     done: list[_Problem] = []
@@ -375,30 +415,34 @@ def _find_command_problems(failures: Iterable[Failure], check_steps: set[int], s
     return [problem for problem in done if _is_trouble_of_command(problem, session, by_step)]
 
 
+_numbers = re.compile(r"\d+")
 _VARIABLE = re.compile(r"['\"`(/][^'\"`\s]{0,300}|\d+|[0-9a-f]{7,40}")
 
 
-def _is_same_cause(problem: _Problem, failure: Failure) -> bool:
+def _is_same_cause(problem: _Problem, failure: CallFailure) -> bool:
     """Whether the same thing goes wrong again, although the command worked in between: two lines that differ in names only."""
     last = problem.attempts[-1].cause
     return bool(failure.cause) and _VARIABLE.sub("", last) == _VARIABLE.sub("", failure.cause)
 
 
-def _name_problem(failure: Failure, call: CallStep | None) -> str:
+def _name_problem(failure: CallFailure, call: CallStep | None) -> str:
     if failure.signature == TURN_BROKEN:
         return TURN_BROKEN
     if (environment := find_environment(failure.cause)) and (call is None or call.kind in ("command", "other")):
         return environment
     if call is not None and call.kind == "edit":
         return f"{EDIT_NAME}{call.what}"
+    if call is not None and call.kind in ("read", "search"):
+        return f"{TOOL_BROKEN}{_VARIABLE.sub('', failure.cause)}"
     if call is None or call.kind != "command":
-        return call.tool if call is not None and call.kind == "other" else failure.signature
+        return call.tool if call is not None else failure.signature
     if _CI.search(call.what) or failure.what == CI_FAILED:
         return "ci"
     if failure.what == SERVER_FAILED:
         return "server"
     heads = find_heads(call.what)
-    return next((head for head in heads if _IMPORTANT.match(head)), heads[-1] if heads else failure.signature)
+    suspect = failure.head if failure.head and failure.head.partition(" ")[0] not in _IGNORED_HEADS else ""
+    return next((head for head in heads if _IMPORTANT.match(head)), suspect or (heads[-1] if heads else failure.signature))
 
 
 @lru_cache(maxsize=1024)
@@ -409,11 +453,7 @@ def find_heads(command: str) -> tuple[str, ...]:
         program = simple.program
         if not program or program in _IGNORED_HEADS:
             continue
-        if any(word in ("-c", "-e") for word in simple.words[1:4]) and program in _INTERPRETERS:
-            heads.append(f"{program} -c")
-            continue
-        word = next((word for word in simple.words[1:6] if not word.startswith("-") and "=" not in word), "")
-        heads.append(f"{program} {word}"[:80].strip())
+        heads.append(name_command(program, simple.words))
     return tuple(dict.fromkeys(heads))
 
 
@@ -423,6 +463,11 @@ def _find_success(name: str, after: int, before: int | None, session: _Session) 
         place = bisect_right(session.call_steps, after)
         later = (call.step for call in session.calls[place:] if call.kind == "command" and call.step not in session.failed)
         step = next((step for step in later), None)
+        return step if step is not None and (before is None or step < before) else None
+    if name.startswith(TOOL_BROKEN):
+        tools = {call.tool for call in session.calls if call.step == after}
+        place = bisect_right(session.call_steps, after)
+        step = next((call.step for call in session.calls[place:] if call.tool in tools and call.state == "ok"), None)
         return step if step is not None and (before is None or step < before) else None
     if name.startswith(EDIT_NAME):
         steps = [edit.step for edit in session.edits if edit.step > after and edit.path.endswith(name[len(EDIT_NAME) :])]
@@ -455,6 +500,9 @@ _MISTYPED = re.compile(
     r"(?i)command not found|: not found$|could not be found in this|is not recognized as|unknown (?:flag|option|command|argument|shorthand)"
     r"|unrecognized (?:option|argument|subcommand|command)|invalid option|unexpected argument|^usage:"
 )
+_UNCOMMITTED = re.compile(
+    r"(?i)you have (?:unstaged|uncommitted) changes|index contains uncommitted changes|local changes .{0,60}would be overwritten"
+)
 # The tool itself cannot work here.
 _UNUSABLE = re.compile(r"(?i)\bsandbox\b|permission denied|read-only file system|\bEACCES\b|\bEROFS\b|operation not permitted")
 
@@ -482,7 +530,7 @@ def _is_trouble_of_command(problem: _Problem, session: _Session, by_step: dict[i
     if kind != "command":
         # An edit or a lookup is only tried again; a tool that changes something is wanted.
         wanted = _CHANGING_TOOL.search(problem.name) is not None and (count > 1 or problem.ended is None)
-        return kind == "other" and (wanted or count >= MANY_FAILURES)
+        return (kind == "other" and wanted) or count >= (MANY_FAILURES if kind == "other" else 2)
     if problem.name in ENVIRONMENTS:
         return count > 1 or _was_run_again(first, call, session)
     if problem.name == "server":
@@ -490,14 +538,46 @@ def _is_trouble_of_command(problem: _Problem, session: _Session, by_step: dict[i
         end = session.prompt_steps[place] if place < len(session.prompt_steps) else session.call_steps[-1] + 1
         return count > 1 or session.count_calls(first.step, end) > CHEAP_CALLS
     if problem.name == "ci":
-        return session.edited_before(first.step) and not _was_asked_for("ci", first, session)
+        return _is_trouble_of_ci(problem, session)
     if _CONFLICT.search(first.cause) and any(
         _CONFLICT_EXPECTED.search(prompt.text[:2000]) for prompt in session.prompts_of_turn(first.step)
     ):
         return False  # resolving conflicts is what was asked for
+    if count == 1 and problem.ended is not None and _UNCOMMITTED.search(first.cause):
+        return False  # the changes are stashed or committed first
     if count < MANY_FAILURES and all(_MISTYPED.search(attempt.cause) for attempt in problem.attempts):
         return False  # the agent goes on without the program, or writes the command again
     return _cost_effort(problem, session)
+
+
+_SENT_TO_CI = re.compile(r"\bgit push\b|\b(?:gh run rerun|gh workflow run|gh pr create|glab ci (?:run|retry))\b")
+_OTHER_BRANCH = re.compile(r"\bgit (?:checkout|switch) (?!--|-b )\w")
+# Results that are shown at once are those of the run before. A step is a time in microseconds.
+_CI_DELAY = 45_000_000
+
+
+def _is_trouble_of_ci(problem: _Problem, session: _Session) -> bool:
+    """CI fails on the session's own work. What was red before is none until something was pushed or run again."""
+    first = problem.attempts[0]
+    if session.edited_before(first.step) and not _was_asked_for("ci", first, session):
+        return True
+    problem.attempts = [attempt for attempt in problem.attempts if _was_sent_before(attempt, session)]
+    return bool(problem.attempts)
+
+
+def _was_sent_before(attempt: _Attempt, session: _Session) -> bool:
+    """Whether the session pushed, or ran CI again, and then saw it fail on the same branch."""
+    place = bisect_left(session.call_steps, attempt.step)
+    seen = session.calls[place].what if place < len(session.calls) else ""
+    latest = attempt.step if " watch" in seen else attempt.step - _CI_DELAY
+    for call in reversed(session.calls[:place]):
+        if call.kind != "command" or call.state != "ok":
+            continue
+        if call.step < latest and _SENT_TO_CI.search(call.what):
+            return True
+        if _OTHER_BRANCH.search(call.what):
+            return False
+    return False
 
 
 def _was_run_again(first: _Attempt, call: CallStep | None, session: _Session) -> bool:

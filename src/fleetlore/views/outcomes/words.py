@@ -20,7 +20,7 @@ _markers = re.compile(r"^(?:[#>*+\-•✓✅☑🎉]+[ \t]+|\d{1,3}[.)][ \t]+|\[
 _emphasis = re.compile(r"\*\*|__|`")
 _link = re.compile(r"\[([^\]\n]{1,200})\]\([^)\n]{1,500}\)")
 _space = re.compile(r"\s+")
-_sentence_end = re.compile(r"(?<=[.!?…])[\"')\]]?\s+(?=[^\sa-z])")
+_sentence_end = re.compile(r"(?<=[.!?…])[\"')\]]?\s+(?=[^\sa-z])|(?<=[。！？])(?=\S)")
 _abbreviation = re.compile(r"\b(?:e\.g|i\.e|etc|vs|cf|approx|no|Dr|Mr|Ms|St)\.$")
 _rule = re.compile(r"^[\s\-=_*~|:+]+$")
 _tag = re.compile(r"^</?[a-zA-Z][\w-]{0,40}[^>\n]{0,200}>")
@@ -40,7 +40,7 @@ _LEAD_IN = re.compile(
     r"(?:here(?:'s| is| are)|below (?:is|are)|this is|these are|the following)\b"
     r"|(?:now )?(?:let me|i'?ll|i will|i'?m going to|let's)\b"
     r"|(?:now )?i (?:now )?have (?:a |all |enough|the |everything|what)"
-    r"|i'?ve (?:now )?(?:read|reviewed|looked|gathered|got|finished (?:reading|reviewing|looking))\b"
+    r"|i['’]?ve (?:now )?(?:read|reviewed|looked|gathered|got|finished)\b"
     r"|(?:please )?(?:implement|execute|follow|carry out|address|apply|do|fix|read|review|consider|see|use|check)"
     r" (?:on )?(?:the |this |these |my )?(?:following|below|attached)\b"
     r"|(?:the )?(?:summary|plan|overview|context|background|changes|what (?:changed|i did|was done)|details|results?|tl;?dr|done|task|goal"
@@ -64,6 +64,9 @@ _EMPTY_CLAIM = re.compile(
     rf"(?:,? and {_CHECK_WORDS} pass)?"
     r"|all (?:clean|green|good|fixed|set)|pushed|committed|(?:the )?(?:implementation|changes?|task|work|fix|plan) (?:is|are|works|looks) ?"
     r"(?:now )?(?:complete|completed|done|ready|as expected|good)?|implementation complete"
+    r"|(?:the )?(?:\w+ )?(?:status|story|task|issue|ticket|todo)s?(?: #?[\w.-]{1,12})? (?:is |was |has been |are )?(?:now )?"
+    r"(?:updated|set|marked|moved|changed) (?:to|as) [^.!?]{1,30}"
+    r"|(?:committed|created|pushed|status|branch|commit): [^.!?]{0,80}"
     r"|i found (?:the|an?) (?:issue|problem|bug|cause|root cause)"
     r"|i'?ve (?:now )?(?:reviewed|read|looked at|analy[sz]ed|checked|explored) [^.!?]{0,60}"
     r")[.!]*",
@@ -104,29 +107,30 @@ def first_sentence(text: str, *, is_answer: bool = False, limit: int = LONGEST_S
 def _find_first_sentence(text: str, is_answer: bool, limit: int) -> str:
     fallback, weak = "", ""
     text = _request_heading.split(_system_block.sub("\n", text) if not is_answer else text)[-1]
-    for line in _lines(text, headings=not is_answer):
-        for sentence in _sentences(line):
+    for line in _prose_lines(text, headings=not is_answer):
+        for sentence in _split_sentences(line):
             if is_lead_in(sentence) or (not is_answer and _ROLE.match(sentence)):
                 fallback = fallback or sentence
-            elif is_answer and is_weak(sentence):
+            elif is_answer and (is_weak(sentence) or is_open(sentence)):
                 weak = weak or sentence
             else:
                 asks = "" if is_answer or len(text) > LONGEST_CHAT else _find_asking(text, sentence)
-                return shorten(_close(asks or sentence), limit)
-    return shorten(_close(weak or fallback), limit)
+                return shorten_text(_close_sentence(asks or sentence), limit)
+    return shorten_text(_close_sentence(weak or fallback), limit)
 
 
 def _find_asking(text: str, first: str) -> str:
     """The sentence of a short prompt that asks for something, if its first one only tells what the person saw."""
-    if _ASKS.match(first) or first.endswith("?") or _is_order(_drop_courtesy(first)):
+    if _ASKS.match(first) or first.endswith("?") or _is_order(drop_courtesy(first)):
         return ""
-    sentences = (sentence for line in _lines(text) for sentence in _sentences(line))
+    sentences = (sentence for line in _prose_lines(text) for sentence in _split_sentences(line))
     return next((sentence for sentence in sentences if _ASKS.match(sentence) and not is_lead_in(sentence)), "")
 
 
 _POLITE = re.compile(
-    r"(?:(?:please|ok|okay|so|now|hey|hi|hello|great|thanks|plan:|task:|goal:|title:|also|and)[,:]?\s+"
-    r"|(?:can|could|would|will) you (?:please |also |now |quickly )?|(?:let'?s|let us|we need to|we should|we want to|you should"
+    r"(?:(?:please|ok|okay|so|now|then|hey|hi|hello|great|thanks|plan:|task:|goal:|title:|also|and|maybe|just|quickly|completely)[,:]?\s+"
+    r"|(?:can|could|would|will) (?:you|we) (?:please |also |now |quickly )?|you (?=harden|build|write|implement|fix|add|create)"
+    r"|(?:let'?s|let us|we need to|we should|we want to|you should"
     r"|i need you to|i want you to|i'?d like (?:you )?to|i would like (?:you )?to|i want to|need to|help me(?: to)?)\s+)",
     re.IGNORECASE,
 )
@@ -136,25 +140,38 @@ _WORK_VERBS = word_set(
     extract finish fix format generate guard handle hide implement improve increase install integrate introduce limit link load log
     make merge migrate mock modify move open optimise optimize parse patch persist pin polish port prevent print publish push put
     rebase reduce refactor register reimplement release remove rename render replace reply resolve respond restore restructure return
-    revert reword rework rewrite round run save send separate set ship show simplify skip sort speed split stop store strip support
+    revert harden reword rework rewrite round run save send separate set ship show simplify skip sort speed split stop store strip support
     swap switch sync test throw tidy translate trim turn tweak unify update upgrade use validate wire wrap write"""
+)
+_EXAMINES = re.compile(
+    r"(?:check|review|audit|investigate|analy[sz]e|inspect|verify|scan|find (?:why|where|how|if|whether|out|the (?:cause|reason))"
+    r"|fetch where|why\b|look (?:at|into|over)|have a look|go over|debug|examine|explain|compare|count|test (?:if|whether|using)"
+    r"|do an? (?:analysis|audit|review))"
+    r"(?!\w)",
+    re.IGNORECASE,
 )
 _NEED = re.compile(r"(?:we |i )?(?:need|want) an? ", re.IGNORECASE)
 _CLAUSE_BREAK = re.compile(r" [-–—] |; |: (?=[A-Z])")
-_CLAUSE_END = re.compile(r" [-–—] |[;:](?= )|\.(?= )|, (?:and|but|so|because|which|where|then) | \(|, ")
+_CLAUSE_END = re.compile(r" (?:[-–—]|--) |[;:](?= )|\.(?= )|, (?:and|but|so|because|which|where|then) | \(|, ")
 _ITEM = re.compile(r"^\s*(?:[-*+•|>]|\d{1,3}[.)]|#{1,6}\s|\*\*[^*\n]{1,80}\*\*\s*$)")
 
 
 def is_order(text: str) -> bool:
     """Whether a request asks for work, not for an answer."""
-    return _is_order(_drop_courtesy(first_sentence(text)))
+    return _is_order(drop_courtesy(first_sentence(text)))
+
+
+def is_examination(text: str) -> bool:
+    """Whether a request asks to find something out."""
+    return _EXAMINES.match(drop_courtesy(first_sentence(text))) is not None
 
 
 def _is_order(sentence: str) -> bool:
     return sentence.partition(" ")[0].lower() in _WORK_VERBS or _NEED.match(sentence) is not None
 
 
-def _drop_courtesy(sentence: str) -> str:
+def drop_courtesy(sentence: str) -> str:
+    """The sentence without "please", "can you" and the like in front."""
     for _ in range(4):
         if not (found := _POLITE.match(sentence)):
             break
@@ -164,7 +181,7 @@ def _drop_courtesy(sentence: str) -> str:
 
 def short_request(text: str, most: int) -> str:
     """A request for work as a headline of at most so many words, such as "Round the total to cents"; empty for anything else."""
-    sentence = _drop_courtesy(first_sentence(text))
+    sentence = drop_courtesy(first_sentence(text))
     if not _is_order(sentence) or len(sentence.split()) < LEAST_REQUEST:
         return ""
     clause = _CLAUSE_BREAK.split(sentence, maxsplit=1)[0]
@@ -172,11 +189,18 @@ def short_request(text: str, most: int) -> str:
     return short[:1].upper() + short[1:]
 
 
+_one_line_code = re.compile(r"(?<=[a-z]):\n+```\w{0,20}\n([^\n]{3,160})\n```(?:\n|$)")
+_last_cell = re.compile(r"\|\s*([^|]{4,300}?)\s*\|?\s*$")
+
+
 def list_sentences(text: str, *, items: bool = False) -> Iterator[str]:
-    """The sentences of a text without code: those of its prose, or of its lists and headings."""
-    wanted = "\n".join(line if _is_kept(line, items) else "" for line in text[:LONGEST_LOOK].splitlines())
-    for line in _lines(wanted, headings=items, fenced=False):
-        yield from _sentences(line)
+    """The sentences of a text without code: those of its prose, or of its lists, headings and the last column of its tables."""
+    text = _one_line_code.sub(r" \1\n", text[:LONGEST_LOOK])
+    wanted = "\n".join(line if _is_kept(line, items) else "" for line in text.splitlines())
+    if items:
+        wanted = "\n".join(cell[1] if line.startswith("|") and (cell := _last_cell.search(line)) else line for line in wanted.splitlines())
+    for line in _prose_lines(wanted, headings=items, fenced=False):
+        yield from _split_sentences(line)
 
 
 def _is_kept(line: str, items: bool) -> bool:
@@ -194,18 +218,29 @@ def cut_words(sentence: str, most: int) -> str:
     return (whole or f"{start}…").rstrip(" ,;:")
 
 
-def _close(sentence: str) -> str:
+def _close_sentence(sentence: str) -> str:
     """The sentence without a colon, and without a tail such as ", you'll see:" that leads over to a list."""
     if not sentence.endswith(":"):
         return sentence
     start, comma, tail = sentence.rpartition(",")
     bare = start if comma and len(tail.split()) <= 3 else sentence
-    return bare.rstrip(" :")
+    return bare.rstrip(" :") + ("…" if is_open(bare) else "")
 
 
 def is_weak(sentence: str) -> bool:
     """Whether a sentence says only that something is done, or is a bare name such as a path."""
-    return " " not in sentence.strip() or _EMPTY_CLAIM.fullmatch(sentence[:200]) is not None
+    is_name = " " not in sentence.strip() and (sentence.isascii() or len(sentence) < LEAST_WORDS)
+    return is_name or _EMPTY_CLAIM.fullmatch(sentence[:200]) is not None
+
+
+_open_end = re.compile(
+    r"\b(?:at|in|to|with|by|as|is|are|was|were|for|of|from|the|an?|like|using|via|on|following|follows):$", re.IGNORECASE
+)
+
+
+def is_open(sentence: str) -> bool:
+    """Whether a sentence needs the list or the code that follows it."""
+    return _open_end.search(sentence) is not None
 
 
 def is_lead_in(sentence: str) -> bool:
@@ -219,7 +254,7 @@ def is_lead_in(sentence: str) -> bool:
     return sentence.endswith(":") and len(sentence.split()) < LEAST_WORDS
 
 
-def shorten(text: str, limit: int = LONGEST_SENTENCE) -> str:
+def shorten_text(text: str, limit: int = LONGEST_SENTENCE) -> str:
     """The text on one line, cut at a word."""
     line = _space.sub(" ", text).strip()
     if len(line) <= limit:
@@ -239,24 +274,24 @@ _announces = re.compile(
 def is_announcement(text: str) -> bool:
     """Whether a text ends by saying what the agent does next: it was cut off before it did so."""
     last = ""
-    for line in _lines(text[-1500:]):
-        for sentence in _sentences(line):
+    for line in _prose_lines(text[-1500:]):
+        for sentence in _split_sentences(line):
             last = sentence
     return _announces.match(last) is not None and not last.endswith("?")
 
 
 def last_question(text: str) -> str:
     """What an answer asks the person at its end: a question in any language, or a request to decide; empty if nothing."""
-    lines = list(_lines(text[-3000:]))
+    lines = list(_prose_lines(text[-3000:]))
     if not lines:
         return ""
     for line in reversed(lines[-12:]):
-        sentences = list(_sentences(line))
+        sentences = list(_split_sentences(line))
         for sentence in reversed(sentences):
             if sentence.endswith(("?", "？")) and _is_for_person(sentence):
-                return shorten(sentence, 400)
+                return shorten_text(sentence, 400)
         if sentences and _decide.search(sentences[-1]):
-            return shorten(sentences[-1], 400)
+            return shorten_text(sentences[-1], 400)
         if not _is_option(line):
             return ""
     return ""
@@ -288,7 +323,7 @@ def _is_option(line: str) -> bool:
     return (len(line) < 300 and line[:1].isupper() is False) or bool(re.match(r"(?:[A-Z0-9][.)]|Option\b)", line))
 
 
-def _lines(text: str, *, headings: bool = True, fenced: bool = True) -> Iterator[str]:
+def _prose_lines(text: str, *, headings: bool = True, fenced: bool = True) -> Iterator[str]:
     """Lines of prose without markup; the inside of code fences (and headings, if not wanted) only if the text has nothing else."""
     others: list[str] = []
     is_code, found = False, False
@@ -299,7 +334,7 @@ def _lines(text: str, *, headings: bool = True, fenced: bool = True) -> Iterator
             continue
         if not line or _rule.match(line) or line.startswith("|") or _command.match(line):
             continue
-        plain = _plain(line)
+        plain = _strip_markup(line)
         if not plain:
             continue
         if is_code or (not headings and _is_heading(line)):
@@ -316,14 +351,14 @@ def _is_heading(line: str) -> bool:
     return line.startswith("#") or (line.startswith("**") and line.rstrip(":").endswith("**") and line.count("**") == 2)
 
 
-def _plain(line: str) -> str:
+def _strip_markup(line: str) -> str:
     line = _tag.sub("", line)
     line = _markers.sub("", line)
     line = _link.sub(r"\1", line)
     return _space.sub(" ", _emphasis.sub("", line)).strip()
 
 
-def _sentences(line: str) -> Iterator[str]:
+def _split_sentences(line: str) -> Iterator[str]:
     start = 0
     for found in _sentence_end.finditer(line):
         part = line[start : found.start()]

@@ -73,7 +73,7 @@ def _find_shared_files(records: Sequence[Outcome], bounds: Bounds) -> Iterator[F
         if not moments:
             continue
         names = sorted({basename(touch.file.path) for pair in shared for touch in pair})
-        yield _make(
+        yield _make_finding(
             f"run:{one.record.session}",
             [one.record.agent, other.record.agent],
             [id for _, id in moments],
@@ -99,18 +99,20 @@ def _find_repeated_requests(records: Sequence[Outcome], bounds: Bounds) -> Itera
             continue
         key = (record.repo, request)
         before = waiting.pop(key, None)
-        asked = _first(record.evidence.get("asked", ()))
+        asked = _first_event(record.evidence.get("asked", ()))
         if before is not None and before.ended is not None and asked:
             is_soon = before.ended <= record.started <= before.ended + within
-            evidence = [id for id in (_first(before.evidence.get("asked", ())), _first(before.evidence.get("status", ())), asked) if id]
+            evidence = [
+                id for id in (_first_event(before.evidence.get("asked", ())), _first_event(before.evidence.get("status", ())), asked) if id
+            ]
             if is_soon:
                 agents = [before.agent, record.agent]
-                yield _make(f"run:{record.session}", agents, evidence, before.ended, record.started, note="with the same request")
+                yield _make_finding(f"run:{record.session}", agents, evidence, before.ended, record.started, note="with the same request")
         if not _has_delivered(record):
             waiting[key] = record
 
 
-def _first(sources: Sequence[Source]) -> str:
+def _first_event(sources: Sequence[Source]) -> str:
     return sources[0].event if sources else ""
 
 
@@ -119,7 +121,7 @@ def _has_delivered(record: Outcome) -> bool:
     return bool(delivered.commits or delivered.pull_requests or delivered.pushed) or (record.status == "finished" and not record.troubles)
 
 
-def _make(thread: str, agents: Sequence[str], evidence: Sequence[str], first: datetime, last: datetime, *, note: str) -> Finding:
+def _make_finding(thread: str, agents: Sequence[str], evidence: Sequence[str], first: datetime, last: datetime, *, note: str) -> Finding:
     ids = list(dict.fromkeys(evidence))
     return Finding(
         kind="",

@@ -22,7 +22,7 @@ from fleetlore.events.envelope import Event
 from fleetlore.views.patterns.kinds import event_patterns
 from fleetlore.views.patterns.matching import Matched, match_steps, settle_findings
 from fleetlore.views.patterns.model import Finding
-from fleetlore.views.patterns.steps import BRANCH, Step, find_thread, is_git, read_step
+from fleetlore.views.patterns.steps import BRANCH, PatternStep, find_thread, is_git, read_step
 
 VERSION = 9
 """Raised with every change of the state's shape or rules: a checkpoint of another version is thrown away."""
@@ -42,17 +42,17 @@ class CommitSeen(Struct, array_like=True, gc=False):
     """A commit of a git history."""
 
     thread: str
-    step: Step
+    step: PatternStep
     parents: tuple[str, ...]
     """The events of its parents."""
-    helpers: list[Step] = []
+    helpers: list[PatternStep] = []
     """Steps of its co-authors."""
 
 
 class PatternBook(Struct, kw_only=True):
     """The steps of every thread, and what was found in those that are no longer kept."""
 
-    threads: dict[str, list[Step]] = field(default_factory=dict)
+    threads: dict[str, list[PatternStep]] = field(default_factory=dict)
     current: dict[str, str] = field(default_factory=dict)
     """Agent → the issue that it was given last."""
     commits: dict[str, CommitSeen] = field(default_factory=dict)
@@ -94,14 +94,14 @@ def apply(book: PatternBook, event: Event) -> PatternBook:
     return book
 
 
-def _is_no_work(book: PatternBook, step: Step, thread: str) -> bool:
+def _is_no_work(book: PatternBook, step: PatternStep, thread: str) -> bool:
     """Whether a commit says nothing about its author's work: the main branch merged into another, a bot's update."""
     commit = book.commits.get(step.id)
     is_merge = commit is not None and len(commit.parents) > 1 and step.signs == _PROGRESS
     return is_merge or (step.who.endswith("[bot]") and thread.startswith("agent:"))
 
 
-def _add_step(book: PatternBook, thread: str, step: Step) -> None:
+def _add_step(book: PatternBook, thread: str, step: PatternStep) -> None:
     steps = book.threads.get(thread)
     if steps is None:
         steps = book.threads[thread] = []
@@ -114,19 +114,19 @@ def _add_step(book: PatternBook, thread: str, step: Step) -> None:
         _cut_thread(book, thread)
 
 
-def _step_time(step: Step) -> datetime:
+def _step_time(step: PatternStep) -> datetime:
     return step.at
 
 
-def _step_order(step: Step) -> tuple[datetime, tuple[str, int, str]]:
+def _step_order(step: PatternStep) -> tuple[datetime, tuple[str, int, str]]:
     return step.at, step.place
 
 
-def _follow_work(book: PatternBook, event: Event, thread: str, step: Step) -> None:
+def _follow_work(book: PatternBook, event: Event, thread: str, step: PatternStep) -> None:
     """Remember who was given which issue, and the commits with their co-authors."""
     agent = event.agent or ""
     if event.kind == "fleet.dispatch" and agent and thread.startswith("task:") and event.task is None:
-        _remember(book.current, agent, thread)
+        _remember_name(book.current, agent, thread)
     elif event.kind in ("fleet.pr_merge", "fleet.abandon") and book.current.get(agent) == thread:
         del book.current[agent]
     if event.kind == "fleet.collab" and step.cause:
@@ -136,19 +136,19 @@ def _follow_work(book: PatternBook, event: Event, thread: str, step: Step) -> No
     elif is_git(event):
         parents = event.data.get("parents")
         ids = [commit_event_id(sha) for sha in parents[:MOST_PARENTS] if isinstance(sha, str)] if isinstance(parents, list) else []
-        _remember(book.commits, step.id, CommitSeen(thread, step, tuple(ids), []))
+        _remember_name(book.commits, step.id, CommitSeen(thread, step, tuple(ids), []))
     elif event.kind == "fleet.commit":
-        _remember(book.commits, step.id, CommitSeen(thread, step, (), []))
+        _remember_name(book.commits, step.id, CommitSeen(thread, step, (), []))
 
 
-def _remember(names: dict[str, _Value], key: str, value: _Value) -> None:
+def _remember_name(names: dict[str, _Value], key: str, value: _Value) -> None:
     names.pop(key, None)
     names[key] = value
     if len(names) > MOST_NAMES:
         del names[next(iter(names))]
 
 
-def _list_branch_steps(book: PatternBook, event: Event) -> list[Step]:
+def _list_branch_steps(book: PatternBook, event: Event) -> list[PatternStep]:
     """The commits that a pull request brings in, as far as they are known, with their co-authors.
 
     They can be reached from the merge's second parent, not from the first. Merges are not work on the branch, and a commit with
@@ -168,7 +168,7 @@ def _list_branch_steps(book: PatternBook, event: Event) -> list[Step]:
     ]
     own.sort(key=lambda commit: (commit.step.at, commit.step.id))
     authors: list[str] = []
-    steps: list[Step] = []
+    steps: list[PatternStep] = []
     for commit in own:
         author = next((name for name in authors if is_same_person(name, commit.step.who)), commit.step.who)
         authors.append(author)
@@ -194,14 +194,14 @@ def _list_ancestors(book: PatternBook, id: str, without: Collection[str], most: 
     return found
 
 
-def _match(book: PatternBook, thread: str) -> Matched:
+def _match_thread(book: PatternBook, thread: str) -> Matched:
     found = book.cache.get(thread)
     if found is None:
         found = book.cache[thread] = match_steps(thread, book.threads[thread], event_patterns())
     return found
 
 
-def _archive(book: PatternBook, findings: list[Finding]) -> None:
+def _archive_findings(book: PatternBook, findings: list[Finding]) -> None:
     book.closed += findings
     for finding in book.closed[: max(0, len(book.closed) - MOST_CLOSED)]:
         book.dropped[finding.kind] = book.dropped.get(finding.kind, 0) + 1
@@ -211,12 +211,12 @@ def _archive(book: PatternBook, findings: list[Finding]) -> None:
 def _cut_thread(book: PatternBook, thread: str) -> None:
     """Drop the older half of a thread's steps, but none of a finding that goes on after them."""
     steps = book.threads[thread]
-    findings = list(settle_findings(thread, _match(book, thread), steps[-1].at))
+    findings = list(settle_findings(thread, _match_thread(book, thread), steps[-1].at))
     cut = steps[len(steps) // 2].at
     for finding in sorted(findings, key=lambda one: one.first_at, reverse=True):
         if finding.first_at < cut <= finding.last_at and finding.first_at > steps[0].at:
             cut = finding.first_at
-    _archive(book, [finding for finding in findings if finding.last_at < cut and finding.state == "closed"])
+    _archive_findings(book, [finding for finding in findings if finding.last_at < cut and finding.state == "closed"])
     kept = [step for step in steps if step.at >= cut]
     book.threads[thread] = kept if len(kept) < len(steps) else steps[len(steps) // 2 :]
     book.cache.pop(thread, None)
@@ -227,23 +227,23 @@ def _drop_threads(book: PatternBook) -> None:
     newest = book.threads[by_age[-1]][-1].at
     gone: list[Finding] = []
     for thread in by_age[:-MOST_THREADS]:
-        gone += [finding for finding in settle_findings(thread, _match(book, thread), newest) if finding.state == "closed"]
+        gone += [finding for finding in settle_findings(thread, _match_thread(book, thread), newest) if finding.state == "closed"]
         del book.threads[thread]
         book.cache.pop(thread, None)
-    _archive(book, sorted(gone, key=sort_key))
+    _archive_findings(book, sorted(gone, key=sort_key))
 
 
 def find_patterns(book: PatternBook, now: datetime) -> Iterator[Finding]:
     """All findings as of a time; in no order."""
     yield from book.closed
     for thread in book.threads:
-        yield from settle_findings(thread, _match(book, thread), now)
+        yield from settle_findings(thread, _match_thread(book, thread), now)
 
 
 def find_in_thread(book: PatternBook, thread: str, now: datetime) -> Iterator[Finding]:
     """The findings of one thread."""
     if thread in book.threads:
-        yield from settle_findings(thread, _match(book, thread), now)
+        yield from settle_findings(thread, _match_thread(book, thread), now)
 
 
 def last_thread(book: PatternBook) -> str | None:

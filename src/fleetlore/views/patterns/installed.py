@@ -74,11 +74,11 @@ def _check_template(kind: str, template: str) -> None:
             raise ValueError(f"arc {kind!r}: {{{name}}} is not known of an arc; there are {', '.join(sorted(TEMPLATE_FIELDS))}")
 
 
-def _claims(found: InstalledPatterns) -> Iterable[str]:
+def _claimed_kinds(found: InstalledPatterns) -> Iterable[str]:
     return {pattern.kind for pattern in found.patterns}
 
 
-PATTERNS: ExtensionPoint[InstalledPatterns] = ExtensionPoint(GROUP, lambda name, thing: check_patterns(thing), claims=_claims)
+PATTERNS: ExtensionPoint[InstalledPatterns] = ExtensionPoint(GROUP, lambda name, thing: check_patterns(thing), claims=_claimed_kinds)
 
 
 @cache

@@ -48,12 +48,12 @@ class PatternKind(Struct, frozen=True, kw_only=True):
     """The rule for several sessions."""
 
 
-def _seconds(text: str) -> float:
+def _parse_seconds(text: str) -> float:
     return parse_duration(_DAYS.sub(lambda days: f"{int(days[1]) * 24}h", text)) / 1e9
 
 
 def _read_bounds(table: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: _seconds(value) if key in _DURATIONS else value for key, value in table.items()}
+    return {key: _parse_seconds(value) if key in _DURATIONS else value for key, value in table.items()}
 
 
 def _read_parts(tables: list[dict[str, Any]]) -> tuple[Part, ...]:

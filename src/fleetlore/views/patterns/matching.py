@@ -8,7 +8,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from fleetlore.views.patterns.model import MOST_EVIDENCE, Finding, FindingState, Part, Pattern, Who
-from fleetlore.views.patterns.steps import Step
+from fleetlore.views.patterns.steps import PatternStep
 
 
 class Walk(Struct):
@@ -19,12 +19,12 @@ class Walk(Struct):
     part: int = 0
     """The part that it is in; the number of parts once all are met."""
     times: int = 0
-    steps: list[Step] = []
+    steps: list[PatternStep] = []
     agents: list[str] = []
     causes: set[str] = set()
     count: int = 0
 
-    def take(self, step: Step) -> None:
+    def take(self, step: PatternStep) -> None:
         """Add one more step."""
         self.times += 1
         self.count += 1
@@ -62,7 +62,7 @@ class Matched(Struct, frozen=True):
     walks: list[Walk]
 
 
-def match_steps(thread: str, steps: Sequence[Step], patterns: Sequence[Pattern]) -> Matched:
+def match_steps(thread: str, steps: Sequence[PatternStep], patterns: Sequence[Pattern]) -> Matched:
     """The patterns in the steps of a thread, which are in the order of time."""
     closed: list[Finding] = []
     walks: list[Walk] = []
@@ -80,24 +80,24 @@ def settle_findings(thread: str, matched: Matched, now: datetime) -> Iterator[Fi
         pattern = walk.pattern
         if walk.is_late(now):
             if walk.is_complete and pattern.pause is not None and walk.seconds >= pattern.at_least:
-                yield _find(walk, thread, "closed")
+                yield _make_finding(walk, thread, "closed")
             continue
         if _count_parts(walk) >= (len(pattern.parts) if pattern.open_after is None else pattern.open_after) and (
             walk.seconds >= pattern.at_least or not walk.is_complete
         ):
-            yield _find(walk, thread, "open")
+            yield _make_finding(walk, thread, "open")
 
 
-def _match_pattern(thread: str, steps: Sequence[Step], pattern: Pattern) -> tuple[list[Finding], list[Walk]]:
+def _match_pattern(thread: str, steps: Sequence[PatternStep], pattern: Pattern) -> tuple[list[Finding], list[Walk]]:
     found: list[Finding] = []
     walks: list[Walk] = []
     may_begin, is_fresh = True, True
-    before: Step | None = None
+    before: PatternStep | None = None
     for step in steps:
         is_anew = bool(pattern.anew & step.signs)
         has_ended = False
         for walk in list(walks):
-            fate = _advance(walk, step)
+            fate = _advance_walk(walk, step)
             if fate is None:
                 continue
             walks.remove(walk)
@@ -105,21 +105,21 @@ def _match_pattern(thread: str, steps: Sequence[Step], pattern: Pattern) -> tupl
             if fate == "broken" and pattern.anew and not is_anew:
                 may_begin = False
             if fate in ("closed", "paused") and walk.seconds >= pattern.at_least:
-                found.append(_find(walk, thread, "closed"))
+                found.append(_make_finding(walk, thread, "closed"))
         may_begin = may_begin or is_anew
         # What closes a finding does not begin the next one of its kind.
         if not has_ended and may_begin and (is_fresh or not pattern.from_the_start):
-            begun = _begin(walks, pattern, step, before)
+            begun = _begin_walk(walks, pattern, step, before)
             if begun is not None and _is_closed_at_once(begun):
                 walks.remove(begun)
-                found.append(_find(begun, thread, "closed"))
+                found.append(_make_finding(begun, thread, "closed"))
         is_fresh = "deliver" in step.signs
         if pattern.preceded_by & step.signs:
             before = step
     return found, walks
 
 
-def _begin(walks: list[Walk], pattern: Pattern, step: Step, before: Step | None) -> Walk | None:
+def _begin_walk(walks: list[Walk], pattern: Pattern, step: PatternStep, before: PatternStep | None) -> Walk | None:
     if not _has_sign(pattern.parts[0], step) or any(not pattern.per_agent or walk.agent == step.who for walk in walks):
         return None
     walk = Walk(pattern, step.who if before is None else before.who, steps=[], agents=[], causes=set())
@@ -140,14 +140,14 @@ def _is_closed_at_once(walk: Walk) -> bool:
     return walk.is_complete and (not pattern.until or bool(pattern.until & walk.steps[-1].signs)) and pattern.pause is None
 
 
-def _advance(walk: Walk, step: Step) -> str | None:
+def _advance_walk(walk: Walk, step: PatternStep) -> str | None:
     """Take the step along: `closed`, `paused`, `broken`, or nothing if the walk goes on."""
     pattern = walk.pattern
     if walk.is_late(step.at):
         return "paused" if walk.is_complete and pattern.pause is not None else "broken"
     is_end = bool(pattern.until & step.signs)
     if walk.is_complete:
-        return _linger(walk, step, is_end=is_end)
+        return _wait_for_end(walk, step, is_end=is_end)
     part = pattern.parts[walk.part]
     following = pattern.parts[walk.part + 1] if walk.part + 1 < len(pattern.parts) else None
     if following is not None and walk.times >= part.times and _is_meant(following, walk, step):
@@ -164,7 +164,7 @@ def _advance(walk: Walk, step: Step) -> str | None:
     return None if (pattern.until or pattern.pause is not None) and not is_end else "closed"
 
 
-def _linger(walk: Walk, step: Step, *, is_end: bool) -> str | None:
+def _wait_for_end(walk: Walk, step: PatternStep, *, is_end: bool) -> str | None:
     """A complete walk that waits for its end."""
     pattern = walk.pattern
     if is_end and not _is_broken(walk, step, apart=pattern.until):
@@ -180,25 +180,25 @@ def _linger(walk: Walk, step: Step, *, is_end: bool) -> str | None:
     return "closed" if is_end else None
 
 
-def _is_broken(walk: Walk, step: Step, apart: frozenset[str] = frozenset()) -> bool:
+def _is_broken(walk: Walk, step: PatternStep, apart: frozenset[str] = frozenset()) -> bool:
     return any(
         bool((part.signs - apart if part.who == "any" else part.signs) & step.signs) and _is_by(part.who, walk, step)
         for part in walk.pattern.broken_by
     )
 
 
-def _has_sign(part: Part, step: Step) -> bool:
+def _has_sign(part: Part, step: PatternStep) -> bool:
     return not part.signs.isdisjoint(step.signs)
 
 
-def _is_meant(part: Part, walk: Walk, step: Step) -> bool:
+def _is_meant(part: Part, walk: Walk, step: PatternStep) -> bool:
     """Whether a step belongs to a part of the walk."""
     if not _has_sign(part, step) or not _is_by(part.who, walk, step):
         return False
     return not (walk.pattern.linked and step.cause) or step.cause in walk.causes or not any(taken.cause for taken in walk.steps)
 
 
-def _is_by(who: Who, walk: Walk, step: Step) -> bool:
+def _is_by(who: Who, walk: Walk, step: PatternStep) -> bool:
     match who:
         case "same":
             return step.who == walk.agent
@@ -213,7 +213,7 @@ def _count_parts(walk: Walk) -> int:
     return walk.part + (not walk.is_complete and walk.times >= walk.pattern.parts[walk.part].times)
 
 
-def _find(walk: Walk, thread: str, state: FindingState) -> Finding:
+def _make_finding(walk: Walk, thread: str, state: FindingState) -> Finding:
     steps = walk.steps
     return Finding(
         kind=walk.pattern.kind,

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 from fleetlore.views.outcomes.corrections import find_corrections
-from fleetlore.views.outcomes.facts import CallStep, PullRequestOpened, Push, Source, Trouble
+from fleetlore.views.outcomes.facts import CallStep, PullRequestOpened, PushMade, Source, TroubleFact
 from fleetlore.views.outcomes.session import SessionState
 from fleetlore.views.patterns.kinds import own_kinds
 from fleetlore.views.patterns.model import MOST_EVIDENCE, Finding
@@ -23,10 +23,10 @@ VERSION = 1
 """Raised with every change of the rules: stored records of another version are made again."""
 CHECKS = ("tests", "lint", "types", "build")
 Bounds = Mapping[str, Any]
-Rule = Callable[[SessionState, Sequence[Trouble], Bounds], Iterator[Finding]]
+Rule = Callable[[SessionState, Sequence[TroubleFact], Bounds], Iterator[Finding]]
 
 
-def find_session_patterns(state: SessionState, troubles: Sequence[Trouble]) -> list[Finding]:
+def find_session_patterns(state: SessionState, troubles: Sequence[TroubleFact]) -> list[Finding]:
     """The patterns in a session, in the order of their end."""
     found: list[Finding] = []
     for kind in own_kinds().values():
@@ -41,7 +41,7 @@ def _time_of(step: int) -> datetime:
     return EPOCH + timedelta(microseconds=step)
 
 
-def _make(state: SessionState, sources: Sequence[Source], first: int, last: int, *, count: int, note: str = "") -> Finding:
+def _make_finding(state: SessionState, sources: Sequence[Source], first: int, last: int, *, count: int, note: str = "") -> Finding:
     ids = list(dict.fromkeys(source.event for source in sources))
     if len(ids) > MOST_EVIDENCE:
         ids = [*ids[: MOST_EVIDENCE // 2], *ids[-MOST_EVIDENCE // 2 :]]
@@ -60,15 +60,15 @@ def _make(state: SessionState, sources: Sequence[Source], first: int, last: int,
     )
 
 
-def make_open_struggle(state: SessionState, trouble: Trouble) -> Finding:
+def make_open_struggle(state: SessionState, trouble: TroubleFact) -> Finding:
     """A trouble that a running session has not solved yet."""
     last = next((failure.step for failure in reversed(state.failures) if failure.step >= trouble.step), trouble.step)
-    finding = _make(state, trouble.evidence, trouble.step, last, count=trouble.attempts, note=trouble.what)
+    finding = _make_finding(state, trouble.evidence, trouble.step, last, count=trouble.attempts, note=trouble.what)
     finding.kind, finding.state = "struggle_and_recovery", "open"
     return finding
 
 
-def _find_recoveries(state: SessionState, troubles: Sequence[Trouble], bounds: Bounds) -> Iterator[Finding]:
+def _find_recoveries(state: SessionState, troubles: Sequence[TroubleFact], bounds: Bounds) -> Iterator[Finding]:
     """A trouble that took more than one attempt or some time, and was fixed."""
     sources = {call.step: call.source for call in state.calls} | {run.step: run.source for run in state.checks}
     passed = {(run.kind, run.step) for run in state.checks if run.result == "pass"}
@@ -81,10 +81,10 @@ def _find_recoveries(state: SessionState, troubles: Sequence[Trouble], bounds: B
             continue
         seconds = (trouble.ended - trouble.step) / 1e6
         if 0 <= seconds <= bounds["within"] and (trouble.attempts >= bounds["attempts"] or seconds > bounds["longer"]):
-            yield _make(state, (*trouble.evidence, fix), trouble.step, trouble.ended, count=trouble.attempts + 1, note=trouble.what)
+            yield _make_finding(state, (*trouble.evidence, fix), trouble.step, trouble.ended, count=trouble.attempts + 1, note=trouble.what)
 
 
-def _find_long_turns(state: SessionState, troubles: Sequence[Trouble], bounds: Bounds) -> Iterator[Finding]:
+def _find_long_turns(state: SessionState, troubles: Sequence[TroubleFact], bounds: Bounds) -> Iterator[Finding]:
     """A turn of many calls in a row without a word from the person and without trouble, up to its answer."""
     turns: dict[int, list[CallStep]] = {}
     for call in state.calls:
@@ -103,12 +103,12 @@ def _find_long_turns(state: SessionState, troubles: Sequence[Trouble], bounds: B
             continue
         if any(first.step <= trouble.step <= last.step for trouble in troubles):
             continue
-        yield _make(state, [*(call.source for call in calls), answers[turn].source], first.step, last.step, count=len(calls))
+        yield _make_finding(state, [*(call.source for call in calls), answers[turn].source], first.step, last.step, count=len(calls))
 
 
-def _find_straight_deliveries(state: SessionState, troubles: Sequence[Trouble], bounds: Bounds) -> Iterator[Finding]:
+def _find_straight_deliveries(state: SessionState, troubles: Sequence[TroubleFact], bounds: Bounds) -> Iterator[Finding]:
     """From the request to a pushed commit or a pull request, without trouble, correction, refusal or helper."""
-    handed_over: list[Push | PullRequestOpened] = [*state.pushes, *state.pull_requests]
+    handed_over: list[PushMade | PullRequestOpened] = [*state.pushes, *state.pull_requests]
     if not (state.prompts and state.edits and state.commits and handed_over) or state.helpers:
         return
     request, end = state.prompts[0], min(delivery.step for delivery in handed_over)
@@ -127,7 +127,7 @@ def _find_straight_deliveries(state: SessionState, troubles: Sequence[Trouble], 
         return
     delivered = [delivery.source for delivery in handed_over if delivery.step == end]
     sources = [request.source, edits[0].source, *(commit.source for commit in commits), *delivered]
-    yield _make(state, sources, request.step, end, count=len(steps))
+    yield _make_finding(state, sources, request.step, end, count=len(steps))
 
 
 RULES: Mapping[str, Rule] = {

@@ -42,7 +42,7 @@ _OWN_WORK = frozenset(("fleet.commit", "fleet.push", "fleet.pr_open", "fleet.pr_
 """What an agent does belongs to the issue that it was given, whatever other number the text names."""
 
 
-class Step(Struct, frozen=True, array_like=True, gc=False):
+class PatternStep(Struct, frozen=True, array_like=True, gc=False):
     """One event of a thread, as far as patterns look at it."""
 
     at: datetime
@@ -54,7 +54,7 @@ class Step(Struct, frozen=True, array_like=True, gc=False):
     """Source, line and tie-breaker: orders events of the same time, whichever was imported first."""
 
 
-def read_step(event: Event) -> Step | None:
+def read_step(event: Event) -> PatternStep | None:
     """The step that an event is; `None` if it is none."""
     if event.kind in SESSION_KINDS or event.visibility == "private" or event.id is None or event.at is None:
         return None
@@ -62,34 +62,34 @@ def read_step(event: Event) -> Step | None:
     if not signs:
         return None
     if is_git(event):
-        signs = _signs(COAUTHOR) if event.kind == "fleet.collab" else signs
+        signs = _sign_set(COAUTHOR) if event.kind == "fleet.collab" else signs
     at = event.at if event.at.tzinfo is not None else event.at.replace(tzinfo=UTC)
     (_, source, line), tie_breaker = event_rank(event)
-    return Step(at, event.id, signs, event.agent or event.actor or "", event.cause or "", (source, line, tie_breaker))
+    return PatternStep(at, event.id, signs, event.agent or event.actor or "", event.cause or "", (source, line, tie_breaker))
 
 
 def read_signs(event: Event) -> frozenset[str]:
     """The beat of an event and what else it is a sign of; nothing for signs of life and unknown kinds."""
     kind, data = event.kind, event.data
     if kind == "work.updated":
-        return _signs("release") if _is_taken_away(event) else _NONE
+        return _sign_set("release") if _is_taken_away(event) else _NONE
     beat = beat_of(event)
     if beat == "judgement":
-        return _signs(beat, REJECTION) if is_rejection(kind, data) else _signs(beat)
+        return _sign_set(beat, REJECTION) if is_rejection(kind, data) else _sign_set(beat)
     if kind == "driver.budget_exhausted":
-        return _signs(beat or "setback", EXHAUSTED)
+        return _sign_set(beat or "setback", EXHAUSTED)
     if kind == "town.task_completed" and not _is_work_done(event):
-        return _signs(DROPPED)
+        return _sign_set(DROPPED)
     if kind in ENDING_KINDS:
-        return _signs(beat or ENDED, ENDED, EXHAUSTED) if _is_spent(kind, data) else _signs(beat or ENDED, ENDED)
-    return _NONE if beat is None or beat in QUIET_BEATS else _signs(beat)
+        return _sign_set(beat or ENDED, ENDED, EXHAUSTED) if _is_spent(kind, data) else _sign_set(beat or ENDED, ENDED)
+    return _NONE if beat is None or beat in QUIET_BEATS else _sign_set(beat)
 
 
 _NONE: frozenset[str] = frozenset()
 
 
 @lru_cache(maxsize=256)
-def _signs(*signs: str) -> frozenset[str]:
+def _sign_set(*signs: str) -> frozenset[str]:
     return frozenset(signs)
 
 

@@ -19,44 +19,44 @@ WORK = {
 COMPLAINT = "The breakwater's light does not say how far it is seen. Say so."
 
 
-def say(words: str, tokens: int) -> None:
+def report_progress(words: str, tokens: int) -> None:
     """Report progress and tokens, then wait."""
     sys.stdout.write(json.dumps({"say": words, "tokens": tokens, "usd": tokens / 100_000}) + "\n")
     sys.stdout.flush()
     time.sleep(float(os.environ["DEMO_PACE"]))
 
 
-def work(item: str, prompt: str) -> None:
+def write_page(item: str, prompt: str) -> None:
     """Write the page of an item, and commit it."""
-    say("Reading the task and the existing pages.", 1900)
+    report_progress("Reading the task and the existing pages.", 1900)
     page = Path("lights", f"{item}.md")
     page.parent.mkdir(exist_ok=True)
     text = WORK.get(item, "Done.")
     if COMPLAINT in prompt:
         text = f"{text[:-1]}, seen for five miles."
     page.write_text(f"{text}\n")
-    say(f"{page} is written; reading it once more.", 4200)
+    report_progress(f"{page} is written; reading it once more.", 4200)
     name = os.environ["LORE_AGENT"]
     who = ("-c", f"user.name={name}", "-c", f"user.email={name}@example.org")
     subprocess.run(["git", "add", str(page)], capture_output=True, check=False)
     subprocess.run(["git", *who, "commit", "--quiet", "-m", text], capture_output=True, check=False)
-    say(text, 5600)
+    report_progress(text, 5600)
 
 
-def review(item: str, prompt: str) -> None:
+def review_page(item: str, prompt: str) -> None:
     """Reject the breakwater's page once; approve everything else."""
-    say("Reading the change.", 2300)
+    report_progress("Reading the change.", 2300)
     if item == "breakwater" and "five miles" not in prompt:
-        say(f"REJECTED: {COMPLAINT}", 3100)
+        report_progress(f"REJECTED: {COMPLAINT}", 3100)
     else:
-        say("APPROVED: The page is complete.", 3100)
+        report_progress("APPROVED: The page is complete.", 3100)
 
 
 def take_turn(prompt: str) -> None:
     """One task of the town."""
     found = re.search(rf"/({'|'.join(WORK)})\b", prompt)
     item = found[1] if found else "other"
-    review(item, prompt) if "You are the reviewer" in prompt else work(item, prompt)
+    review_page(item, prompt) if "You are the reviewer" in prompt else write_page(item, prompt)
 
 
 take_turn(sys.stdin.read())

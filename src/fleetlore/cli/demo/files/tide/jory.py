@@ -11,7 +11,7 @@ from pathlib import Path
 TABLE = Path("tide.py")
 
 
-def say(words: str, tokens: int) -> None:
+def report_progress(words: str, tokens: int) -> None:
     """Report progress and tokens, then wait."""
     sys.stdout.write(json.dumps({"say": words, "tokens": tokens, "usd": tokens / 100_000}) + "\n")
     sys.stdout.flush()
@@ -27,17 +27,17 @@ def take_turn(prompt: str) -> None:
     """Guess in the first turn; use the check's output after that."""
     expected = re.findall(r"day 2: .*not at (\d\d):(\d\d)", prompt)
     if not expected:
-        say("I read tide.py: high water is at the same time every day.", 2100)
+        report_progress("I read tide.py: high water is at the same time every day.", 2100)
         write_step(40)
-        say("I let the tide come a little later each day.", 4800)
+        report_progress("I let the tide come a little later each day.", 4800)
         return
     hour, minute = map(int, expected[-1])
-    say(f"The second day's high water is at {hour:02}:{minute:02}, says the check.", 5200)
+    report_progress(f"The second day's high water is at {hour:02}:{minute:02}, says the check.", 5200)
     write_step(hour * 60 + minute - 6 * 60)
-    say("So it comes 50 minutes later each day. I look at the third day, too.", 6900)
+    report_progress("So it comes 50 minutes later each day. I look at the third day, too.", 6900)
     who = ("-c", "user.name=jory", "-c", "user.email=jory@example.org")
     subprocess.run(["git", *who, "commit", "--quiet", "-m", "The tide comes later each day", str(TABLE)], capture_output=True, check=False)
-    say("The tide comes 50 minutes later each day, and that is committed.", 8100)
+    report_progress("The tide comes 50 minutes later each day, and that is committed.", 8100)
 
 
 take_turn(sys.stdin.read())

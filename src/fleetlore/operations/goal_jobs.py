@@ -1,25 +1,30 @@
-"""Does a town's jobs by running a goal for each: connects `town/` and `goal/`, which do not know each other."""
+"""Does a town's jobs by running a goal for each: connects `town/` and `goal/`, which do not know each other.
+
+A `GoalTemplate` makes the goal of a job from the worker's file and options. Programs, models, commands and folders come only from
+there. A task names checks; this machine decides what they run.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from typing import TYPE_CHECKING
-from uuid import UUID, uuid5
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from uuid import NAMESPACE_URL, UUID, uuid5
 
 import msgspec
 from msgspec.structs import replace
 
-from fleetlore.cli.goal import find, pursuit
-from fleetlore.cli.worker import instructions
+from fleetlore.clock import ticks
 from fleetlore.errors import Held, Invalid, LogError
 from fleetlore.events.goal_plan import KEY, plan_of
-from fleetlore.goal import commands
-from fleetlore.goal.driver import Driver
-from fleetlore.goal.setup import open_resources
+from fleetlore.goal import commands, files
 from fleetlore.goal.workspace.handover import Handover
 from fleetlore.goal.workspace.location import read_location
-from fleetlore.kernel.lease import AGAIN_SECONDS, LEASE_SECONDS, ticks
+from fleetlore.kernel.lease import AGAIN_SECONDS, LEASE_SECONDS
+from fleetlore.operations.goal_runs import GoalRun, goal_data_folder, open_goal
+from fleetlore.operations.goals import read_goal
+from fleetlore.town import instructions
 from fleetlore.town.jobs import (
     AgentUnavailable,
     Approved,
@@ -34,31 +39,95 @@ from fleetlore.town.jobs import (
 )
 
 if TYPE_CHECKING:
-    from fleetlore.cli.goal.find import GoalLog
-    from fleetlore.cli.worker.template import GoalTemplate
-    from fleetlore.events.driver_types import Goal
-    from fleetlore.goal.resources import GoalResources
+    from fleetlore.events.driver_types import Criterion, Goal
+    from fleetlore.log.async_recorder import Recorder
     from fleetlore.log.seal import OperatorKey
+    from fleetlore.operations.context import OperationContext
+    from fleetlore.redact import Redactor
     from fleetlore.views.goal_state import GoalState
     from fleetlore.views.town_state import InboxMessage
 
 MAX_GOAL_NAMES = 20
 LOCAL_FAILURES = ("auth", "credit", "missing")
 """Failures that every task on this machine would have."""
+VARIABLES = ("LORE_AGENT", "LORE_TASK")
+"""Environment variables that tell `lore town` inside an agent who it is."""
+_DESCRIPTION = "a task of the town"
+
+
+# --- the goal of a job
+
+
+class GoalTemplate:
+    """The common part of a worker's goals, and its checks by name."""
+
+    def __init__(self, goal: Goal, checks: Mapping[str, Criterion]) -> None:
+        self.goal, self.checks = goal, checks
+
+    @property
+    def harness(self) -> str:
+        """The harness, or the model for the harness `mind`."""
+        plan = plan_of(self.goal)
+        return plan.mind or plan.harness if plan.harness == "mind" else plan.harness
+
+    def find_unknown_checks(self, job: TaskJob | QuestionJob) -> list[str]:
+        """Checks of a task that this worker does not define."""
+        return [name for name in getattr(job, "checks", ()) if name not in self.checks]
+
+    def goal_for(self, job: TaskJob | QuestionJob, town: str) -> Goal:
+        """The goal of a job. An interrupted job gets the same goal id again."""
+        plan, is_work = plan_of(self.goal), isinstance(job, TaskJob) and job.purpose != "review"
+        of: TaskJob | InboxMessage = job if isinstance(job, TaskJob) else job.message
+        name = f"{town}\n{job.task}\n{job.failures}" if isinstance(job, TaskJob) else f"{town}\n{job.message.id}"
+        plan = replace(plan, agent=job.agent, task=of.task, mission=of.mission, variables=(*plan.variables, *VARIABLES))
+        checks = tuple(self.checks[each] for each in job.checks) if isinstance(job, TaskJob) and is_work else ()
+        return replace(
+            self.goal,
+            id=str(uuid5(NAMESPACE_URL, f"fleetlore:{name}")),
+            description=instructions.render_brief(job),
+            acceptance=(*self.goal.acceptance, *checks) if is_work else (),
+            metadata=self.goal.metadata | {KEY: msgspec.to_builtins(plan)},
+        )
+
+
+def load_template(
+    file: str | None = None,
+    *,
+    harness: str | None = None,
+    mind: str | None = None,
+    command: Sequence[str] | None = None,
+    workspace: str | None = None,
+    allow: Sequence[str] = (),
+    redactor: Redactor | None = None,
+) -> GoalTemplate:
+    """The template from a worker's file and options, which win over the file; `Invalid` lists all errors."""
+    fields: dict[str, Any] = {
+        "harness": harness or ("mind" if mind else None),
+        "mind": mind,
+        "command": None if command is None else list(command),
+        "workspace": None if workspace is None else os.path.abspath(workspace),
+        "permissions": {"allow": list(allow)} if allow else None,
+    }
+    given = {"description": _DESCRIPTION, **{name: value for name, value in fields.items() if value is not None}}
+    return GoalTemplate(*files.load_worker_goal(file, given=given, redactor=redactor))
+
+
+# --- doing a job
 
 
 class GoalWork:
     """The `Work` callable of `town/jobs.py`: runs a goal for each job."""
 
-    def __init__(self, template: GoalTemplate, place: GoalLog, key: OperatorKey | None) -> None:
-        self._template, self._place, self._key = template, place, key
+    def __init__(self, context: OperationContext, template: GoalTemplate, key: OperatorKey | None, log: Recorder) -> None:
+        """`log` is the context's log for the running loop."""
+        self._context, self._template, self._key, self._log = context, template, key, log
 
     async def __call__(self, job: TaskJob | QuestionJob, inbox: JobInbox) -> JobOutcome:
         """Run the goal of a job to its end and return the outcome."""
         if missing := self._template.find_unknown_checks(job):
             names = ", ".join(missing)
             return HelpNeeded(f"this worker does not define the check {names}; add [checks.{missing[0]}] to its file")
-        goal = self._template.goal_for(job, self._place.settings.town.value)
+        goal = self._template.goal_for(job, self._context.town)
         try:
             state, work = await self._run_goal(goal, job, inbox)
         except _GoalRefused as error:
@@ -72,20 +141,17 @@ class GoalWork:
         if known is not None and known.outcome is not None and not _has_local_files(goal):
             return known, Handover()
         environ = {**os.environ, "LORE_AGENT": job.agent, "LORE_TASK": job.task if isinstance(job, TaskJob) else ""}
-        expect = None if known is None else known.verifiers
-        async with open_resources(goal, home=pursuit.goal_data_folder(), environ=environ, expect=expect) as resources:
-            driver = Driver(self._place.log, goal.id, resources, shared=self._place.shared, key=self._key)
+        async with open_goal(self._context, goal, key=self._key, is_resumed=known is not None, log=self._log, environ=environ) as run:
             if known is None:
-                await _start_goal(driver, goal)
+                await _start_goal(run)
             for message in (*_undelivered_messages(job, known), *inbox.take_waiting_messages()):
                 await self._forward(goal.id, job.agent, message)
             forwarding = asyncio.create_task(self._forward_messages(goal.id, job.agent, inbox))
             try:
-                state = await _run_driver(driver)
+                return await _finish_goal(run)
             finally:
                 forwarding.cancel()
                 await asyncio.gather(forwarding, return_exceptions=True)
-            return state, await asyncio.to_thread(_hand_over, resources, goal, state)
 
     def _find_or_name_goal(self, goal: Goal) -> tuple[Goal, GoalState | None]:
         """The goal with the first id that is free, or whose goal has the same settings and can be resumed. Blocks.
@@ -101,7 +167,7 @@ class GoalWork:
 
     def _known(self, id: str) -> GoalState | None:
         try:
-            known = find.fold_goal(self._place, id, self._key)
+            known = read_goal(self._context, id, self._key)
         except Invalid:  # an unsigned goal does not count
             return None
         return known if known.goal is not None else None
@@ -114,26 +180,26 @@ class GoalWork:
     async def _forward(self, goal: str, agent: str, message: InboxMessage) -> None:
         text = instructions.render_forwarded_message(message)
         event = commands.make_control_event(goal, "say", by=message.sender, value=text, agent=agent)
-        await asyncio.to_thread(self._place.put, [event], self._key)
+        await asyncio.to_thread(self._context.store, [event], self._key)
 
 
 class _GoalRefused(Exception):
     """The log refuses the task's goal; not the agent's fault."""
 
 
-async def _start_goal(driver: Driver, goal: Goal) -> None:
+async def _start_goal(run: GoalRun) -> None:
     try:
-        await driver.start(goal)
+        await run.start()
     except Invalid as error:
         raise _GoalRefused(str(error)) from error
 
 
-async def _run_driver(driver: Driver) -> GoalState:
-    """Run the driver to the end. Waits for the lease of an earlier driver that may be dead."""
+async def _finish_goal(run: GoalRun) -> tuple[GoalState, Handover]:
+    """Run the goal to its end. Waits for the lease of an earlier driver that may be dead."""
     until = ticks() + 2 * LEASE_SECONDS
     while True:
         try:
-            return await driver.run_goal()
+            return await run.finish()
         except LogError as error:
             if not isinstance(error.__cause__, Held) or ticks() > until:
                 raise
@@ -161,16 +227,12 @@ def _is_usable(known: GoalState) -> bool:
 
 def _has_local_files(goal: Goal) -> bool:
     """Whether the goal's files are on this machine."""
-    return read_location(pursuit.goal_data_folder(), goal.id)[1] is not None
+    return read_location(goal_data_folder(), goal.id)[1] is not None
 
 
 def _is_agent_unavailable(state: GoalState) -> bool:
     """Whether it ended because the agent's program or model cannot be used here."""
     return state.outcome == "escalate" and bool(state.turns) and state.turns[-1].complaint in LOCAL_FAILURES
-
-
-def _hand_over(resources: GoalResources, goal: Goal, state: GoalState) -> Handover:
-    return pursuit.handed_over(resources.workspace, goal, is_kept=state.outcome != "done")
 
 
 def _job_outcome(job: TaskJob | QuestionJob, state: GoalState, work: Handover) -> JobOutcome:

@@ -1,0 +1,240 @@
+"""Operations on goals that change something: control requests, and answers to approval requests.
+
+They are stored as `control.requested` events; the process that runs the goal reads them from the log.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+from msgspec.structs import replace
+
+from fleetlore.errors import Invalid, NotFound
+from fleetlore.goal import commands
+from fleetlore.goal.gate import questions
+from fleetlore.goal.gate.questions import IsTrusted, PermissionQuestion
+from fleetlore.kernel.journal import BlockingJournal, JournalDecision, NoState
+from fleetlore.log.base import Expect
+from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.log.seal import OperatorKey
+from fleetlore.operations.context import OperationContext
+from fleetlore.operations.request import InvalidRequest, Name, Request, as_list
+from fleetlore.operations.responses import Stored
+from fleetlore.operations.table import Argument
+from fleetlore.projections.signed_goals import SignedGoalsFold
+from fleetlore.views import goals as goals_view
+from fleetlore.views.goal_state import GoalState
+
+MIN_ID_CHARS, UUID_CHARS = 4, 36
+MAX_GOALS = 50
+"""In one request."""
+Reason = Annotated[str, Meta(max_length=2000, description="reason; it is recorded"), Argument(metavar="TEXT")]
+Limit = Annotated[str, Meta(max_length=100)] | int | float
+
+
+# --- control
+
+
+class ControlGoals(Request, kw_only=True):
+    """A control command for goals."""
+
+    id: Annotated[
+        Name | Annotated[list[Name], Meta(max_length=MAX_GOALS)],
+        Meta(description="goal id, or a unique prefix"),
+        Argument(metavar="ID"),
+    ]
+    action: Literal["pause", "resume", "cancel", "say", "raise"]
+    value: (
+        Annotated[
+            Annotated[str, Meta(max_length=commands.MAX_MESSAGE_BYTES)] | dict[str, Limit],
+            Meta(description='for `say` the message, for `raise` the new limits, as in {"turns": 60, "wall_time": "6h"}'),
+        ]
+        | None
+    ) = None
+    reason: Reason | None = None
+
+
+def control_goals(context: OperationContext, request: ControlGoals) -> Stored:
+    """Pause, resume or cancel goals, send their agents a message, or raise their budgets. All requests are checked before one is stored."""
+    _check_value(request)
+    action, value, reason = request.action, request.value, (request.reason or "").strip() or None
+    ids = [find_goal_id(context.log, id) for id in as_list(request.id)]
+    key = context.signing_key(f"to {action} a goal")  # read goals with the key, so that forged events of an agent do not count
+    goals = [read_goal(context, id, key) for id in ids]
+    for goal in goals:
+        try:
+            commands.check_action(goal, action, value)
+        except Invalid as error:
+            is_unreadable = isinstance(value, dict) and len(goals_view.parse_limits(value)) != len(value)
+            raise (InvalidRequest if is_unreadable else Invalid)(f"{commands.short_goal_id(goal)}: {error}") from error
+    events = [
+        commands.make_control_event(
+            goal.id, action, by=context.actor, value=value, reason=reason, agent=goal.agent or None, now=context.now
+        )
+        for goal in goals
+    ]
+    stored = context.store(events, key)
+    answer = "\n".join(f"{commands.short_goal_id(goal)}  {_describe_effect(context, request, goal)}" for goal in goals)
+    return Stored.of(answer, stored)
+
+
+def _check_value(request: ControlGoals) -> None:
+    match request.action, request.value:
+        case "pause" | "resume" | "cancel", None:
+            return
+        case "say", str() if request.value.strip():
+            return
+        case "raise", dict() if request.value:
+            if len({name.removeprefix("max_") for name in request.value}) < len(request.value):
+                raise InvalidRequest("value: a budget is given twice; give each once")
+            return
+        case "say", _:
+            raise InvalidRequest("value: the message is empty; give a text")
+        case "raise", _:
+            known = ", ".join(commands.BUDGET_AXES)
+            raise InvalidRequest(f'value: nothing to raise; give the new limits, as in {{"turns": 60, "wall_time": "6h"}}: {known}')
+    raise InvalidRequest(f"value: is not needed to {request.action}; leave it out")
+
+
+def _describe_effect(context: OperationContext, request: ControlGoals, goal: GoalState) -> str:
+    """The effect of a request, as text."""
+    driver, short = context.find_holder(f"goal:{goal.id}"), commands.short_goal_id(goal)
+    not_running = f"; it is not running: resume it with lore goal resume {short}"
+    match request.action:
+        case "pause":
+            return "pauses after its current turn" if driver else "is paused; it was not running"
+        case "resume":
+            return "resumes" if driver else f"may go on{not_running}"
+        case "cancel":
+            return "is cancelled" if driver else f"is cancelled; it is not running, so it ends with the next lore goal resume {short}"
+        case "say":
+            return "gets the message with its next turn" + ("" if driver else not_running)
+    limits = request.value if isinstance(request.value, dict) else {}
+    limit_texts = ", ".join(f"{axis.replace('_', ' ')} up to {limit}" for axis, limit in limits.items())
+    return f"has a larger budget: {limit_texts}" + ("" if driver else not_running)
+
+
+# --- approvals
+
+_CLOSED_REASONS = {
+    "answered": "was answered already",
+    "expired": "was not answered in time, and was denied",
+    "over": "was asked in a turn that is over",
+}
+
+
+class AnswerApproval(Request, kw_only=True):
+    """A person's answer to an approval request of an agent."""
+
+    id: Annotated[Name, Meta(description="the goal, by its id or a unique prefix")] | None = None
+    of: Annotated[Name, Meta(description="the question, by its id or a unique prefix")]
+    choice: Literal["allow", "deny"]
+    message: Annotated[str, Meta(max_length=2000, description="the reason; the agent sees it")] | None = None
+
+
+def answer_approval(context: OperationContext, request: AnswerApproval) -> Stored:
+    """Allow or deny what an agent asks for. `Invalid` if it was answered, has timed out, or its turn is over."""
+    log, is_sealed = context.log, context.is_sealed()
+    question = find_question(read_trusted_questions(context, request.of), request.of)
+    if request.id is not None and find_goal_id(log, request.id) != question.goal:
+        raise NotFound(f"goal {request.id} has not asked {request.of}; `lore decide` lists open questions")
+    check_question_is_open(context, question, lambda event: not is_sealed)  # signatures are checked once the key is known
+    key = context.signing_key("to answer")
+    if key is not None and not any(map(key.has_signed, log.get([question.id]))):
+        raise Invalid(f"question {question.id} was not asked by the goal's driver: its signature is false; `lore decide` shows what waits")
+    scope, message = f"goal:{question.goal}", (request.message or "").strip()
+    value = {"choice": request.choice, "message": message}
+
+    def answer(_: None) -> JournalDecision[None]:
+        head = log.head(scope)  # before looking, so that an event in between causes a conflict
+        check_question_is_open(context, question, (lambda event: True) if key is None else key.has_signed)
+        event = commands.make_control_event(
+            question.goal, "decide", by=context.actor, value=value, of=question.id, reason=message or None, now=context.now
+        )
+        text = f"{request.choice} {question.tool}" + (f": {message}" if message else "")
+        return JournalDecision([replace(event, text=text[: commands.MAX_TEXT_CHARS])], guard=Expect(scope, head))
+
+    # A busy goal must not keep a person from answering. The driver ignores an answer that comes too late.
+    stored = BlockingJournal(log, NoState(), scopes=(), key=key).decide(answer, unguarded=True).events
+    word = "allowed" if request.choice == "allow" else "denied"
+    return Stored.of(f"{word}: {question.tool} in turn {question.turn or '?'} of goal {question.goal}", stored)
+
+
+def read_trusted_questions(context: OperationContext, id: str = "") -> list[PermissionQuestion]:
+    """All questions that count on this log, oldest first; only that one for a complete id. Signatures are only named, not verified."""
+    is_trusted = find_trust(context)
+    if len(id) != UUID_CHARS:
+        return questions.read_questions(context.log, is_trusted)
+    found = [event for event in context.log.get([id]) if event.kind == "goal.permission_asked" and is_trusted(event)]
+    return [question for question in map(questions.parse_question, found) if question is not None]
+
+
+def find_trust(context: OperationContext) -> IsTrusted:
+    """Which events to trust without the key: on a sealed log those that name it."""
+    seal = None if context.source.coordination is None else context.source.coordination.load_seal()
+    return (lambda event: True) if seal is None else SignedGoalsFold(seal).is_signed
+
+
+def check_question_is_open(context: OperationContext, question: PermissionQuestion, is_trusted: IsTrusted) -> None:
+    """`Invalid` if a question was answered, has timed out, or its turn is over."""
+    found = questions.find_question_status(context.log, question, context.now(), is_trusted)
+    if found != "waiting":
+        raise Invalid(f"question {question.id} {_CLOSED_REASONS[found]}; `lore decide` shows what waits")
+
+
+def find_question(known: list[PermissionQuestion], text: str) -> PermissionQuestion:
+    """The question with this id or unique prefix; `Invalid` otherwise."""
+    found = [question for question in known if text and question.id.startswith(text.lower())]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise NotFound(f"no open question id starts with {text!r}; `lore decide` lists them")
+    several = ", ".join(question.id for question in found[-8:])
+    raise Invalid(f"several question ids start with {text!r}; give more characters: {several}")
+
+
+# --- finding goals
+
+
+def list_goal_ids(log: BlockingRecorder) -> list[str]:
+    """Ids of all started goals, oldest first."""
+    started = log.read(kinds=("driver.goal_started",))
+    return list(dict.fromkeys(event.goal for event in started if event.goal is not None))
+
+
+def find_goal_id(log: BlockingRecorder, text: str) -> str:
+    """The id of the goal with this prefix; `Invalid` if there is none or several."""
+    known = list_goal_ids(log)
+    found = [id for id in known if text and id.startswith(text.lower())]
+    if text in known or text.lower() in known:
+        return text if text in known else text.lower()
+    if not known:
+        raise NotFound("there are no goals on this log yet; start one with `lore goal run FILE`")
+    if not found or len(text) < MIN_ID_CHARS:
+        short = f"at least {MIN_ID_CHARS} characters of the id are needed" if found else f"no goal id starts with {text!r}"
+        raise NotFound(f"{short}; `lore goal list --all` lists all ids")
+    if len(found) > 1:
+        raise Invalid(f"{len(found)} goal ids start with {text!r}: {', '.join(found[:5])}; give more characters")
+    return found[0]
+
+
+def read_goal(context: OperationContext, id: str, key: OperatorKey | None = None) -> GoalState:
+    """Fold one goal from the log. On a sealed log unsigned events are ignored; signatures are verified only if the key is given."""
+    seal = None if context.source.coordination is None else context.source.coordination.load_seal()
+    return fold_goal(context.log, id, None if seal is None else SignedGoalsFold(seal, key).is_signed, is_verified=key is not None)
+
+
+def fold_goal(log: BlockingRecorder, id: str, is_signed: Any, *, is_verified: bool = False) -> GoalState:
+    """Fold one goal from its own scope; `is_signed` is `None` on a log that is not sealed."""
+    goal = GoalState(id=id)
+    for event in log.read(f"goal:{id}"):
+        if is_signed is None or is_signed(event):
+            goals_view.apply_to_goal(goal, event)
+        elif event.kind == "control.requested":
+            goal.unsigned += 1
+    if is_verified and goal.goal is None:
+        raise Invalid(
+            f"goal {id} was not started with this log's passphrase, so it cannot be controlled; start it again with `lore goal run`"
+        )
+    return goal

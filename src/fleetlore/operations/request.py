@@ -1,0 +1,107 @@
+"""Requests of operations: the base class, parsing with aliases, and the functions and types behind the table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import Meta, Struct
+
+from fleetlore.errors import Invalid
+
+if TYPE_CHECKING:
+    from fleetlore.operations.table import Operation
+
+MAX_NAME_CHARS = 200
+Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_CHARS)]
+_R = TypeVar("_R", bound="Request")
+
+
+class InvalidRequest(Invalid):
+    """The request itself is wrong, whatever the log says (HTTP 422)."""
+
+
+class Request(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The arguments of an operation.
+
+    A field's `Meta(description=…)` is its help everywhere. In its annotation, an `Argument` says how the command line writes it, and
+    an `Alias` is another name that HTTP and MCP accept.
+    """
+
+
+class Alias(NamedTuple):
+    """Another name of a field."""
+
+    name: str
+
+
+class LoadedOperation(NamedTuple):
+    """The function of an operation, and its types."""
+
+    run: Callable[[Any, Any], Any]
+    request: type[Request]
+    response: type[Struct]
+
+
+def load_operation(operation: Operation) -> LoadedOperation:
+    """Import the function of an operation; its annotations name the types of request and response."""
+    return _load_function(operation.module)
+
+
+@cache
+def _load_function(path: str) -> LoadedOperation:
+    module, _, name = path.partition(":")
+    run = getattr(import_module(f"fleetlore.{module}"), name)
+    hints = get_type_hints(run)
+    return LoadedOperation(run, hints["request"], hints["return"])
+
+
+def parse_request(kind: type[_R], given: Mapping[str, Any]) -> _R:
+    """A request from plain values; `InvalidRequest` says which field is wrong and which are known."""
+    values = dict(given)
+    for alias, name in find_aliases(kind).items():
+        if alias in values:
+            if name in values:
+                raise InvalidRequest(f"{alias}: is another name of {name}; give only one of them")
+            values[name] = values.pop(alias)
+    try:
+        return msgspec.convert(values, kind)
+    except msgspec.ValidationError as error:
+        raise InvalidRequest(describe_mismatch(error, kind)) from None
+
+
+@cache
+def find_aliases(kind: type[Struct]) -> dict[str, str]:
+    """Other names of the fields of a request → fields."""
+    hints = get_type_hints(kind, include_extras=True)
+    return {note.name: field for field, hint in hints.items() for note in unwrap_annotation(hint)[1] if isinstance(note, Alias)}
+
+
+def describe_mismatch(error: msgspec.ValidationError, kind: type[Struct]) -> str:
+    """A validation error with the name of the field first, and all known fields at the end."""
+    words, _, path = str(error).partition(" - at `$.")
+    known = ", ".join(field.encode_name for field in msgspec.structs.fields(kind)) or "no fields"
+    return f"{path.rstrip('`')}: {words}; known are {known}" if path else f"{words}; known are {known}"
+
+
+def unwrap_annotation(hint: Any) -> tuple[Any, list[Any]]:
+    """A type without `Annotated` and `| None`, and all annotations on the way."""
+    notes: list[Any] = []
+    while True:
+        if get_origin(hint) is Annotated:
+            hint, *more = get_args(hint)
+            notes += more
+            continue
+        options = [option for option in get_args(hint) if option is not type(None)]
+        if type(None) in get_args(hint) and len(options) == 1:
+            hint = options[0]
+            continue
+        return hint, notes
+
+
+def as_list(value: str | list[str]) -> list[str]:
+    """One name or several, as a list."""
+    return value if isinstance(value, list) else [value]

@@ -1,0 +1,58 @@
+"""MCP tools of the operations in `operations/table.py`."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from fleetlore.operations import table
+from fleetlore.operations.context import OperationContext
+from fleetlore.operations.request import load_operation
+from fleetlore.operations.table import Operation
+from fleetlore.server.mcp.tool import McpTool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fleetlore.operations.sources import ViewSource
+    from fleetlore.server.mcp.sources import Caller
+RENDERERS: dict[str, Callable[[Any], str]] = {}
+"""Operation → how its response is written as text; others give their answer."""
+SHAPED = frozenset(("sessions", "session", "brief", "story", "costs"))
+"""Tools that run their operation and cut the answer to what a model can read; `tools.py` lists them."""
+_OWN_NAME = "It is stored under your own name, which this server knows."
+
+
+def build_tools() -> tuple[McpTool, ...]:
+    """A tool for each operation with an MCP name, except those that `tools.py` lists."""
+    return tuple(_make_tool(operation) for operation in table.OPERATIONS if operation.mcp and operation.mcp not in SHAPED)
+
+
+def _make_tool(operation: Operation) -> McpTool:
+    loaded = load_operation(operation)
+    return McpTool(
+        operation.mcp,
+        operation.title or operation.help.rstrip("."),
+        f"{operation.help} {_OWN_NAME}" if operation.changes else operation.help,
+        loaded.request,
+        loaded.response,
+        partial(_call_operation, operation),
+        RENDERERS.get(operation.name, render_answer),
+        scope=operation.scope,
+        is_costly=operation.is_costly,
+    )
+
+
+def _call_operation(operation: Operation, source: ViewSource, caller: Caller, request: Any) -> Any:
+    actor = caller.require(operation.scope) if operation.changes else caller.name or ""
+    return load_operation(operation).run(OperationContext(source, actor=actor, is_agent=True), request)
+
+
+def render_answer(response: Any) -> str:
+    """The answer of a response, and what was stored; a response without an answer as JSON."""
+    if not hasattr(response, "answer"):
+        return msgspec.json.encode(response).decode()
+    stored = [f"Stored as {event.id}, at {event.position}." for event in response.events]
+    return "\n".join(filter(None, (response.answer, *stored)))

@@ -1,0 +1,115 @@
+"""Routes of the operations in `operations/table.py`: each request is parsed, run in a thread, and its response sent as JSON.
+
+`openapi.py` describes them with `describe_operations`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from fleetlore.errors import Invalid, InvalidPlan, NotFound, TooLarge
+from fleetlore.operations import table
+from fleetlore.operations.context import OperationContext
+from fleetlore.operations.request import InvalidRequest, load_operation, parse_request
+from fleetlore.operations.table import Operation
+from fleetlore.server import queries
+from fleetlore.server.endpoints.request_body import decode_json, read_body
+from fleetlore.server.endpoints.response import JSON, EndpointResult, counted_endpoint
+from fleetlore.server.mcp.sources import ServerSource
+from fleetlore.server.problems import Problem
+from fleetlore.story import brief_formats, story_formats
+
+if TYPE_CHECKING:
+    from fleetlore.server.context import AppContext
+
+PERSON = "control room"
+"""The actor of events that people store over HTTP."""
+TEXT = "text/plain; charset=utf-8"
+MEDIA_TYPES = {"json": JSON, "markdown": "text/markdown; charset=utf-8", "html": "text/html; charset=utf-8"}
+"""Of formats that are not `text/plain`."""
+WRITERS: dict[str, Callable[[Any, str], str]] = {
+    "brief": lambda answer, format: brief_formats.FORMATS[format](answer.brief),
+    "story": lambda answer, format: story_formats.FORMATS[format](answer.story),
+}
+"""Operation → writes its answer in another format than JSON."""
+
+
+def build_routes() -> list[Route]:
+    """A route for each operation with an HTTP path."""
+    return [
+        Route(operation.path, _make_endpoint(operation) if operation.changes else _make_reader(operation), methods=[operation.method])
+        for operation in table.OPERATIONS
+        if operation.http
+    ]
+
+
+def _make_endpoint(operation: Operation) -> Callable[[Request], Awaitable[Response]]:
+    """The endpoint of an operation that changes something: its request is the body, with the values of the path."""
+
+    @counted_endpoint(operation.path.split("/")[2])
+    async def endpoint(request: Request, app: AppContext) -> EndpointResult:
+        await app.keys.need(request, operation.scope)
+        body = await read_body(request, app.limits)
+        path = request.path_params
+
+        def handle() -> Any:
+            known = ", ".join(field.encode_name for field in msgspec.structs.fields(load_operation(operation).request))
+            given = decode_json(body.decompress(app.limits.body), dict[str, Any], f"known are {known}")
+            if twice := given.keys() & path.keys():
+                raise Problem(422, f"{min(twice)}: is in the path already; leave it out of the body")
+            return run_operation(app, operation, given | path)
+
+        response = await app.run_storing(body, handle)
+        stored = len(getattr(response, "positions", ()))
+        return EndpointResult(Response(msgspec.json.encode(response), media_type=JSON), events=stored)
+
+    return endpoint
+
+
+def _make_reader(operation: Operation) -> Callable[[Request], Awaitable[Response]]:
+    """The endpoint of an operation that reads: its request is the query, with the values of the path."""
+
+    async def endpoint(request: Request) -> Response:
+        app: AppContext = request.app.state.context
+        await app.keys.need(request, operation.scope)
+        loaded = load_operation(operation)
+        query = parse_request(loaded.request, queries.read_parameters(request, loaded.request) | request.path_params)
+        as_of = getattr(query, "as_of", None)
+
+        def handle() -> bytes:
+            position = app.view_cache.resolve_position(as_of)
+            make = partial(_encode_answer, app, operation, query)
+            return app.share_answer(operation.path, query, position, make, is_shared=operation.is_costly)
+
+        is_costly = operation.is_costly or as_of is not None
+        answer = await (app.run_costly(request, handle) if is_costly else app.run(handle))
+        return Response(answer, media_type=MEDIA_TYPES.get(getattr(query, "format", "json"), TEXT))
+
+    return endpoint
+
+
+def _encode_answer(app: AppContext, operation: Operation, query: Any) -> bytes:
+    """The answer as JSON, or in the format that the query asks for."""
+    answer = load_operation(operation).run(OperationContext(ServerSource(app), actor=PERSON), query)
+    format = getattr(query, "format", "json")
+    return msgspec.json.encode(answer) if format == "json" else WRITERS[operation.name](answer, format).encode()
+
+
+def run_operation(app: AppContext, operation: Operation, given: dict[str, Any]) -> Any:
+    """Parse a request that changes something, and run it: 422 for the request, 404 for unknown names, 409 for what the state forbids."""
+    loaded = load_operation(operation)
+    try:
+        return loaded.run(OperationContext(ServerSource(app), actor=PERSON), parse_request(loaded.request, given))
+    except (InvalidRequest, NotFound, TooLarge):
+        raise
+    except InvalidPlan as error:
+        raise Problem(422, str(error), problems=list(error.problems)) from error
+    except Invalid as error:
+        raise Problem(409, str(error)) from error
