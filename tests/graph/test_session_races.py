@@ -10,7 +10,7 @@ import pytest
 from fleetlore import connect
 from fleetlore.errors import LogError
 from fleetlore.graph import scripted
-from fleetlore.graph.session import CLOSE_SECONDS, Session
+from fleetlore.graph.session import Session
 from fleetlore.graph.sessions import SessionManager
 from fleetlore.graph.settings import GraphSettings
 from fleetlore.graph.sink import CollectingSink
@@ -72,15 +72,17 @@ async def test_what_is_noticed_in_the_middle_of_a_reply_waits_for_the_next_one()
 
 
 async def test_closing_ends_all_that_comes_after_earlier_replies() -> None:
+    closing = asyncio.Event()
+
     async def sleep(seconds: float) -> None:
-        if seconds != CLOSE_SECONDS:  # a sensor's
-            await sleep_forever(seconds)
+        await closing.wait()
 
     mind = Gated("memorizer")
     async with open_chat(models={"default": mind}, sleep=sleep) as chat:
         await chat.say("make me a counter")
         await mind.reached.wait()
         await chat.press("unknown")  # does not wait for what comes after the first; what comes after this one does
+        closing.set()
         await chat.session.close()
         names = [task.get_coro().__qualname__ for task in asyncio.all_tasks() if "Session" in task.get_coro().__qualname__]  # type: ignore[union-attr]
         assert names == []
