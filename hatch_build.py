@@ -36,7 +36,8 @@ def _compile(root: str, folder: Path) -> list[Path]:
     from setuptools.command.build_ext import build_ext
 
     os.chdir(root)
-    parts = [Extension(QUICK, [SOURCE])]
+    # Without debug information, which holds absolute paths: the same sources give the same file anywhere.
+    parts = [Extension(QUICK, [SOURCE], extra_compile_args=["-g0"])]
     command = build_ext(Distribution({"ext_modules": parts, "package_dir": {"": "src"}}))
     command.build_lib = str(folder)
     command.force = True

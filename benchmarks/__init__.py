@@ -1,1 +1,1 @@
-"""Fleetlore against its peers, always as ratios taken in one run on one machine."""
+"""Fleetlore compared with other libraries: ratios, measured in one run on one machine."""

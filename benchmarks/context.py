@@ -1,9 +1,9 @@
-"""The prompt of one turn, in short logs and long ones: `python -m benchmarks.context [--quick]`, or `make bench`.
+"""The prompt of one turn, in short and long logs: `python -m benchmarks.context [--quick]`, or `make bench`.
 
-Each log is a fleet's story with a run of a stage at its end, the same run in each. What is measured is what a conductor waits for
-before it asks a mind: recalling what an agent may know, and building its prompt. *Kept open* is one turn after another, a line said
-between two; *begun anew* is what `lore context` does, which takes the fold and the index of words up where they were left. The
-peer, as far as a hundred thousand events, reads and folds every event at each turn.
+Each log is a generated fleet log with the same stage run at its end. Measured is the time before a model is asked: recall what an agent
+may know, and build its prompt. *Kept open* is one turn after another with a line appended in between; *begun anew* is what `lore context`
+does, which continues from the stored fold and text index. The peer, up to a hundred thousand events, reads and folds every event at each
+turn.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ TARGET = 1.5
 
 
 @dataclass
-class Stand:
+class PreparedLog:
     """One log, opened, with its store."""
 
     size: int
@@ -49,13 +49,13 @@ class Stand:
     recall: Recall
     turn: int = RUN
 
-    def say(self) -> None:
+    def append_line(self) -> None:
         """One more line, as a turn ends with it."""
         self.turn += 1
         speaker = CAST[self.turn % len(CAST)]
         self.log.append([_line(self.turn, speaker)])
 
-    def kept_open(self) -> BuiltPrompt:
+    def open_reader(self) -> BuiltPrompt:
         return build_prompt(self.recall.turn("mara", run="bench"))
 
     def begun_anew(self) -> BuiltPrompt:
@@ -84,13 +84,13 @@ def main(argv: list[str] | None = None) -> int:
     rounds = ROUNDS // 3 if options.quick else ROUNDS
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fleetlore-bench-", dir=real_disk(options.dir))))
-        stands = [_stand(stack, folder, size) for size in sizes]
-        rows = _grown(stands, rounds) + _against_scanning(stands, rounds)
+        prepared_logs = [_prepare_log(stack, folder, size) for size in sizes]
+        rows = _grown(prepared_logs, rounds) + _against_scanning(prepared_logs, rounds)
     print_table(rows)
     return 0
 
 
-def _stand(stack: ExitStack, folder: Path, size: int) -> Stand:
+def _prepare_log(stack: ExitStack, folder: Path, size: int) -> PreparedLog:
     log = stack.enter_context(connect(f"sqlite:{folder / f'{size}.db'}?sync=off").blocking())
     start = perf_counter()
     log.append_all(_events(size))
@@ -103,7 +103,7 @@ def _stand(stack: ExitStack, folder: Path, size: int) -> Stand:
     search.update_index(log, store)
     times = f"stored in {built - start:.0f} s, folded in {folded - built:.1f} s, indexed in {perf_counter() - folded:.0f} s"
     progress(f"{size:,} events: {times}", end=True)
-    return Stand(size, log, store, recall)
+    return PreparedLog(size, log, store, recall)
 
 
 def _events(size: int) -> Iterator[Event]:
@@ -143,43 +143,45 @@ def _timed(work: Callable[[], BuiltPrompt]) -> float:
     return took * 1000
 
 
-def _grown(stands: list[Stand], rounds: int) -> list[Row]:
-    kept: dict[int, list[float]] = {stand.size: [] for stand in stands}
-    anew: dict[int, list[float]] = {stand.size: [] for stand in stands}
+def _grown(prepared_logs: list[PreparedLog], rounds: int) -> list[Row]:
+    kept: dict[int, list[float]] = {prepared.size: [] for prepared in prepared_logs}
+    anew: dict[int, list[float]] = {prepared.size: [] for prepared in prepared_logs}
     for number in range(rounds):
-        for stand in stands[number % len(stands) :] + stands[: number % len(stands)]:
-            stand.say()
-            kept[stand.size].append(_timed(stand.kept_open))
-            anew[stand.size].append(_timed(stand.begun_anew))
+        for prepared in prepared_logs[number % len(prepared_logs) :] + prepared_logs[: number % len(prepared_logs)]:
+            prepared.append_line()
+            kept[prepared.size].append(_timed(prepared.open_reader))
+            anew[prepared.size].append(_timed(prepared.begun_anew))
     rows = []
     for name, times in (("kept open", kept), ("begun anew", anew)):
-        least = median(times[stands[0].size])
-        for stand in stands:
-            is_judged = stand is stands[-1]
+        least = median(times[prepared_logs[0].size])
+        for prepared in prepared_logs:
+            is_judged = prepared is prepared_logs[-1]
             row = Row(
-                f"a prompt at {stand.size:,} events, {name}, against 1,000",
+                f"a prompt at {prepared.size:,} events, {name}, against 1,000",
                 "ms",
-                median(times[stand.size]),
+                median(times[prepared.size]),
                 least,
-                median(times[stand.size]) / least,
+                median(times[prepared.size]) / least,
             )
             rows.append(Row(**{**vars(row), "target": TARGET if is_judged else None, "sense": "≤"}))
     return rows
 
 
-def _against_scanning(stands: list[Stand], rounds: int) -> list[Row]:
+def _against_scanning(prepared_logs: list[PreparedLog], rounds: int) -> list[Row]:
     rows = []
-    for stand in stands:
-        if stand.size > LONGEST_SCAN:
+    for prepared in prepared_logs:
+        if prepared.size > LONGEST_SCAN:
             continue
         ours, theirs = [], []
-        for _ in range(max(3, min(rounds, 300_000 // stand.size))):
-            stand.say()
-            ours.append(_timed(stand.kept_open))
-            theirs.append(_timed(stand.scanned))
+        for _ in range(max(3, min(rounds, 300_000 // prepared.size))):
+            prepared.append_line()
+            ours.append(_timed(prepared.open_reader))
+            theirs.append(_timed(prepared.scanned))
         ratio = median(their / our for our, their in zip(ours, theirs, strict=True))
         rows.append(
-            Row(f"a prompt at {stand.size:,} events: scanning all takes so many times as long", "ms", median(ours), median(theirs), ratio)
+            Row(
+                f"a prompt at {prepared.size:,} events: scanning all takes so many times as long", "ms", median(ours), median(theirs), ratio
+            )
         )
     return rows
 

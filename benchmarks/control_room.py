@@ -20,7 +20,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from statistics import median
 from time import perf_counter, sleep
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import msgspec
 
@@ -30,7 +30,7 @@ from benchmarks.story import build
 
 LORE = str(Path(sys.executable).parent / "lore")
 VIEWS = ("fleet", "threads", "arcs", "costs", "story", "timeline")
-LOOKS = 21
+PAST_VIEWS = 21
 STARTS = 5
 WINDOWS = {"a minute": 60, "an hour": 3600, "a day": 86_400, "all of it": 0}
 
@@ -44,13 +44,13 @@ def main(argv: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="fleetlore-bench-", dir=real_disk(options.dir)) as name:
         folder = Path(name)
         build(f"sqlite:{folder / 'fleet.db'}?sync=normal", count)
-        rows = [*_first_start(folder), *_later_starts(folder), *_looks(folder)]
+        rows = [*_first_start(folder), *_later_starts(folder), *_time_past_views(folder)]
     print(f"{count:,} events")
     print_table(rows)
     return 0
 
 
-class Room:
+class RunningServer:
     """A running `lore up`, seen from outside."""
 
     def __init__(self, folder: Path) -> None:
@@ -63,7 +63,9 @@ class Room:
             text=True,
         )
         assert self._process.stdout is not None
-        self._address = next(word for word in self._process.stdout.readline().split() if word.startswith("http")).rstrip(";")
+        words = self._process.stdout.readline().split()
+        self._address = next(word for word in words if word.startswith("http")).rstrip(";")
+        self._headers = {"authorization": f"Bearer {Path(words[-1]).read_text().strip()}"}
 
     @property
     def age(self) -> float:
@@ -71,7 +73,7 @@ class Room:
 
     def get(self, path: str) -> tuple[bytes, float]:
         start = perf_counter()
-        with urlopen(f"{self._address}api/{path}") as answer:
+        with urlopen(Request(f"{self._address}api/{path}", headers=self._headers)) as answer:
             return answer.read(), perf_counter() - start
 
     def meta(self) -> dict[str, str]:
@@ -86,23 +88,23 @@ class Room:
 
 
 @contextmanager
-def open_room(folder: Path) -> Iterator[Room]:
-    room = Room(folder)
+def open_server(folder: Path) -> Iterator[RunningServer]:
+    server = RunningServer(folder)
     try:
-        yield room
+        yield server
     finally:
-        room.end()
+        server.end()
 
 
 def _first_start(folder: Path) -> Iterator[Row]:
-    with open_room(folder) as room:
-        room.get("events?limit=100")
-        events = room.age
-        while not room.meta()["caught_up"]:
+    with open_server(folder) as server:
+        server.get("events?limit=100")
+        events = server.age
+        while not server.meta()["caught_up"]:
             progress("folding for the first time")
             sleep(0.5)
-        folded = room.age
-        while msgspec.json.decode(room.get("search?q=nothing")[0])["indexing"]:
+        folded = server.age
+        while msgspec.json.decode(server.get("search?q=nothing")[0])["indexing"]:
             progress("indexing for the first time")
             sleep(0.5)
         progress("folded and indexed", end=True)
@@ -113,35 +115,35 @@ def _first_start(folder: Path) -> Iterator[Row]:
 def _later_starts(folder: Path) -> Iterator[Row]:
     events, views = [], []
     for _ in range(STARTS):
-        with open_room(folder) as room:
-            room.get("events?limit=100")
-            events.append(room.age)
-            while not room.meta()["caught_up"]:
+        with open_server(folder) as server:
+            server.get("events?limit=100")
+            events.append(server.age)
+            while not server.meta()["caught_up"]:
                 sleep(0.01)
-            room.get("fleet")
-            views.append(room.age)
+            server.get("fleet")
+            views.append(server.age)
     yield _row("`lore up` to the first page with events, with checkpoints", median(events), 1000)
     yield _row("the same, to Fleet at the head", median(views))
 
 
-def _looks(folder: Path) -> Iterator[Row]:
-    with open_room(folder) as room:
-        while not room.meta()["caught_up"]:
+def _time_past_views(folder: Path) -> Iterator[Row]:
+    with open_server(folder) as server:
+        while not server.meta()["caught_up"]:
             sleep(0.1)
-        meta = room.meta()
+        meta = server.meta()
         first, last = (datetime.fromisoformat(meta[name]) for name in ("first_at", "last_at"))
         for view in VIEWS:
-            room.get(view)
-            yield _row(f"{view} at the head", median([room.get(view)[1] for _ in range(LOOKS)]))
-            chance = random.Random(view)
-            then = [_asked(first + (last - first) * chance.random()) for _ in range(LOOKS)]
-            times = [room.get(f"{view}?as_of={moment}")[1] for moment in then]
-            progress(f"{view} as of {LOOKS} moments", end=True)
+            server.get(view)
+            yield _row(f"{view} at the head", median([server.get(view)[1] for _ in range(PAST_VIEWS)]))
+            rng = random.Random(view)
+            then = [_asked(first + (last - first) * rng.random()) for _ in range(PAST_VIEWS)]
+            times = [server.get(f"{view}?as_of={moment}")[1] for moment in then]
+            progress(f"{view} as of {PAST_VIEWS} moments", end=True)
             yield _row(f"{view} as of a moment at random (longest {max(times):.2f} s)", median(times), _TARGETS.get(view))
         middle = first + (last - first) / 2
         for name, seconds in WINDOWS.items():
             window = f"from={_asked(middle)}&to={_asked(middle + timedelta(seconds=seconds))}&" if seconds else ""
-            yield _row(f"timeline, {name}", room.get(f"timeline?{window}width=1201")[1])
+            yield _row(f"timeline, {name}", server.get(f"timeline?{window}width=1201")[1])
 
 
 _TARGETS = {"fleet": 500, "threads": 500}

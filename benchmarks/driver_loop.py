@@ -1,6 +1,6 @@
-"""Ours: a goal whose agent answers at once, whose workspace is only spoken of and whose criteria fail until the last turn.
+"""Our driver alone: the agent answers at once, the workspace is a stub, and the criteria fail until the last turn.
 
-All that is left is the loop: deciding, telling, storing, folding, building prompts.
+What is left is the loop: decide, record, store, fold, build prompts.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ import msgspec
 from fleetlore import connect
 from fleetlore.events.driver_types import BudgetGuards, Failure, Goal, ShellCommand, Verdict
 from fleetlore.events.goal_plan import KEY, Plan
+from fleetlore.goal.acceptance.judging_copy import TouchedFile
 from fleetlore.goal.driver import Driver
 from fleetlore.goal.resources import GoalResources
 from fleetlore.log.async_recorder import Recorder
 from fleetlore.log.base import Record
 from fleetlore.log.coordination import Coordination, open_shared
 from fleetlore.models.base import Model
-from fleetlore.programs.harness import Ended, Heard, Order, Watch
+from fleetlore.programs.harness import TurnProgress, TurnRequest, TurnResult, Watch
 
 WORDS = "I changed the parser in three places and ran the tests; two of them still fail, and I know why."
 EVIDENCE = "FAILED tests/test_parser.py::test_comments - AssertionError: expected 3 tokens, found 2\n" * 4
@@ -35,10 +36,10 @@ class Agent:
     name = "command"
     has_sessions = True
 
-    async def take_turn(self, order: Order, watch: Watch) -> Ended:
+    async def take_turn(self, order: TurnRequest, watch: Watch) -> TurnResult:
         session = order.session or order.new_session
-        await watch(Heard(session=session, tokens=TOKENS, words=WORDS))
-        return Ended(how="finished", words=WORDS, tokens=TOKENS, session=session)
+        await watch(TurnProgress(session=session, tokens=TOKENS, words=WORDS))
+        return TurnResult(how="finished", words=WORDS, tokens=TOKENS, session=session)
 
 
 class Saved(NamedTuple):
@@ -71,9 +72,10 @@ class Nowhere:
         return Change("1 file changed, 3 insertions(+)")
 
 
-class Looked(NamedTuple):
+class CheckResult(NamedTuple):
     verdict: Verdict
-    put_back: tuple[str, ...] = ()
+    touched: tuple[TouchedFile, ...] = ()
+    walls: tuple[str, ...] | None = None
 
 
 class Checks:
@@ -84,9 +86,9 @@ class Checks:
     def __init__(self, turns: int) -> None:
         self._left = turns
 
-    async def check(self, goal: Goal, place: Any, *, judge: Model | None, cancel: asyncio.Event, words: str = "") -> Looked:
+    async def check(self, goal: Goal, place: Any, *, judge: Model | None, cancel: asyncio.Event, words: str = "") -> CheckResult:
         self._left -= 1
-        return Looked(Verdict(met=self._left <= 0, failures=failures(self._left), evaluated_at="2026-11-16T09:00:00Z", elapsed_ms=5))
+        return CheckResult(Verdict(met=self._left <= 0, failures=failures(self._left), evaluated_at="2026-11-16T09:00:00Z", elapsed_ms=5))
 
 
 def failures(left: int) -> tuple[Failure, ...]:
@@ -130,8 +132,8 @@ class Ours:
 
     async def _pursue(self, turns: int, log: Recorder) -> None:
         goal = goal_of(turns)
-        crew = GoalResources(harness=Agent(), workspace=Nowhere(), verifiers=Checks(turns))
-        driver = Driver(log, goal.id, crew, shared=self._shared)
+        resources = GoalResources(harness=Agent(), workspace=Nowhere(), verifiers=Checks(turns))
+        driver = Driver(log, goal.id, resources, shared=self._shared)
         await driver.start(goal)
         state = await driver.run_goal()
         assert (state.outcome, state.spent.turns) == ("done", turns)

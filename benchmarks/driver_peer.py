@@ -143,8 +143,8 @@ def _judge(state: State) -> State:
 
 
 def _prompt(state: State) -> str:
-    told = "\n".join(f"- {each['label']}: {each['message']}\n{each['evidence']}" for each in state["failures"])
-    return f"The goal: {state['goal']}\n\nWhat does not hold yet:\n{told}\n\nGo on."
+    result = "\n".join(f"- {each['label']}: {each['message']}\n{each['evidence']}" for each in state["failures"])
+    return f"The goal: {state['goal']}\n\nWhat does not hold yet:\n{result}\n\nGo on."
 
 
 def _first(turns: int) -> State:

@@ -1,7 +1,7 @@
-"""A process of its own that follows a log and tells how long each event took to reach it.
+"""A separate process that follows a log and reports how long each event took to reach it.
 
-`python -m benchmarks.follower URL COUNT`: says `ready` on the first event, then prints a JSON list with the
-microseconds between the `sent` of each event and its arrival. Both processes read the one monotonic clock.
+`python -m benchmarks.follower URL COUNT`: prints `ready` on the first event, then a JSON list with the microseconds between the `sent` of
+each event and its arrival. Both processes read the same monotonic clock.
 """
 
 from __future__ import annotations

@@ -281,7 +281,7 @@ def _redaction_row(what: str, redactor: Redactor, raws: Sequence[bytes], target:
     def redact() -> None:
         for event, raw in zip(events, raws, strict=True):
             if redactor.may_contain_secret(raw):
-                redactor.redact_value(codec.to_builtins(event))
+                redactor.redact_value(codec.to_builtins(event), raw=raw)
 
     def write() -> None:
         for event in events:

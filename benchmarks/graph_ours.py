@@ -1,4 +1,4 @@
-"""Ours: seven nodes that do nothing, in a row. With a session on a log of its own, or the engine alone."""
+"""Seven nodes in a row that do nothing: with a session on a log of its own, or the engine alone."""
 
 from __future__ import annotations
 

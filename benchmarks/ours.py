@@ -1,4 +1,4 @@
-"""Fleetlore through its public door, `fleetlore.connect`, with its defaults: sync=full, checks and redaction on."""
+"""Fleetlore through its public API, `fleetlore.connect`, with defaults: sync=full, validation and redaction on."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ class Async:
 
     def __init__(self, url: str, supply: Sequence[Event] | None = None) -> None:
         self.take = Supply(supply or events()).take
-        self._door = connect(url)
+        self._recorder = connect(url)
         self._runner = asyncio.Runner()
-        self._log = self._runner.run(self._door.__aenter__())
+        self._log = self._runner.run(self._recorder.__aenter__())
 
     def one_a_commit(self, batch: Sequence[Event]) -> None:
         self._runner.run(self._one_by_one(batch))
@@ -69,7 +69,7 @@ class Async:
         self._runner.run(self._log.append_all(batch))
 
     def close(self) -> None:
-        self._runner.run(self._door.__aexit__(None, None, None))
+        self._runner.run(self._recorder.__aexit__(None, None, None))
         self._runner.close()
 
 

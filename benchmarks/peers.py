@@ -1,7 +1,7 @@
-"""What ours is measured against, each set up to be as durable as ours: WAL, synchronous=FULL, one fsync a commit.
+"""The other libraries, each configured to be as durable as ours: WAL, synchronous=FULL, one fsync per commit.
 
-All of them are handed finished bytes and keep no scopes; only `eventsourcing` keeps an index at all. The bare
-inserts have the statement prepared and bind one value: it is the least that SQLite can be asked to do.
+All get finished bytes and keep no scopes; only `eventsourcing` keeps an index at all. The bare inserts use a prepared statement with one
+bound value: the least that SQLite can be asked to do.
 """
 
 from __future__ import annotations

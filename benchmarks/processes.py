@@ -59,7 +59,7 @@ def _run(command: list[str], folder: Path) -> None:
 
 def follow_delays(url: str, count: int) -> list[float]:
     """Microseconds from the call of `append`, the commit included, to the follower in another process."""
-    chance = Random(7)
+    rng = Random(7)
     with connect(url).blocking() as log:
         log.append([_sign()])
         command = [sys.executable, "-m", "benchmarks.follower", url, str(count)]
@@ -70,7 +70,7 @@ def follow_delays(url: str, count: int) -> list[float]:
             assert child.stdout.readline() == "ready\n"
             for _ in range(count):
                 # Not in step with the follower's polling.
-                sleep(chance.uniform(0.005, 0.015))
+                sleep(rng.uniform(0.005, 0.015))
                 log.append([_sign()])
             return msgspec.json.decode(child.stdout.readline(), type=list[float])
 

@@ -1,8 +1,8 @@
-"""Taking in a recording: `python -m benchmarks.recordings [--quick]`, or `make bench`.
+"""Importing a transcript: `python -m benchmarks.recordings [--quick]`, or `make bench`.
 
-A made-up transcript in the manner of Claude Code (two thirds of its rows are progress, as in real ones) is imported by `lore import`
-in a process of its own, into an empty log on the disk. What is told: megabytes per second of one core, the highest memory at two
-sizes, and the same file imported by the peer `agent-strace`, where that is installed.
+A generated transcript of Claude Code (two thirds of its rows are progress, as in real ones) is imported by `lore import` in a separate
+process into an empty log on disk. Measured: megabytes per second of one core, peak memory at two sizes, and the same file imported by
+`agent-strace`, if installed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The events that every contestant stores: tool calls, results and chronicle entries of about 500 bytes.
+"""The events that every library stores: tool calls, results and chronicle entries of about 500 bytes.
 
 Three scopes each: one of 20 agents, one of 200 tasks, the one mission. The text is put together from words,
 paths and numbers, so that no page, cache or search is helped by repetition; none of it looks like a secret.
@@ -47,8 +47,8 @@ class Supply(Generic[_Item]):
 @cache
 def events() -> tuple[Event, ...]:
     """Events as a caller makes them: without id and time."""
-    chance = Random(20261115)
-    return tuple(_event(chance, n) for n in range(VARIETY))
+    rng = Random(20261115)
+    return tuple(_event(rng, n) for n in range(VARIETY))
 
 
 @cache
@@ -61,63 +61,61 @@ def agent(n: int) -> str:
     return f"{_NAMES[n % len(_NAMES)]}-{n % AGENTS:02d}"
 
 
-def _event(chance: Random, n: int) -> Event:
+def _event(rng: Random, n: int) -> Event:
     make = (_called, _returned, _committed)[n % 3]
-    kind, data = make(chance)
-    who = agent(chance.randrange(AGENTS))
-    event = Event(
-        kind=kind, actor=who, agent=who, task=f"task-{chance.randrange(TASKS):04d}", mission=MISSION, text=_line(chance), data=data
-    )
-    return _grown(chance, event)
+    kind, data = make(rng)
+    who = agent(rng.randrange(AGENTS))
+    event = Event(kind=kind, actor=who, agent=who, task=f"task-{rng.randrange(TASKS):04d}", mission=MISSION, text=_line(rng), data=data)
+    return _grown(rng, event)
 
 
-def _grown(chance: Random, event: Event) -> Event:
+def _grown(rng: Random, event: Event) -> Event:
     """The event with a text as long as it takes to come near the size."""
     stamped = 36 + 27 + len('"id":"","at":"",')
     while len(codec.encode_event(event)) + stamped < SIZE - 20:
-        event = replace(event, text=f"{event.text}; {_line(chance)}")
+        event = replace(event, text=f"{event.text}; {_line(rng)}")
     excess = max(0, len(codec.encode_event(event)) + stamped - SIZE)
     return replace(event, text=(event.text or "")[: len(event.text or "") - excess])
 
 
-def _called(chance: Random) -> tuple[str, dict[str, Any]]:
-    command = f"python -m pytest {_path(chance)} -k {chance.choice(_NOUNS).split()[-1]} --maxfail={chance.randrange(1, 9)}"
+def _called(rng: Random) -> tuple[str, dict[str, Any]]:
+    command = f"python -m pytest {_path(rng)} -k {rng.choice(_NOUNS).split()[-1]} --maxfail={rng.randrange(1, 9)}"
     return "tool.called", {
-        "tool": chance.choice(_TOOLS),
-        "call_id": _call(chance),
+        "tool": rng.choice(_TOOLS),
+        "call_id": _call(rng),
         "input": {"command": command},
-        "turn": chance.randrange(400),
+        "turn": rng.randrange(400),
     }
 
 
-def _returned(chance: Random) -> tuple[str, dict[str, Any]]:
-    output = f"{chance.randrange(900)} passed, {chance.randrange(9)} skipped in {chance.randrange(9000) / 100}s"
+def _returned(rng: Random) -> tuple[str, dict[str, Any]]:
+    output = f"{rng.randrange(900)} passed, {rng.randrange(9)} skipped in {rng.randrange(9000) / 100}s"
     return "tool.returned", {
-        "tool": chance.choice(_TOOLS),
-        "call_id": _call(chance),
+        "tool": rng.choice(_TOOLS),
+        "call_id": _call(rng),
         "output": output,
         "exit_code": 0,
-        "paths": [_path(chance)],
-        "duration_ms": chance.randrange(90_000) / 10,
+        "paths": [_path(rng)],
+        "duration_ms": rng.randrange(90_000) / 10,
     }
 
 
-def _committed(chance: Random) -> tuple[str, dict[str, Any]]:
+def _committed(rng: Random) -> tuple[str, dict[str, Any]]:
     return "fleet.commit", {
-        "sha": f"{chance.getrandbits(160):040x}",
-        "branch": f"fix/{chance.randrange(9999)}",
-        "files": [_path(chance), _path(chance)],
+        "sha": f"{rng.getrandbits(160):040x}",
+        "branch": f"fix/{rng.randrange(9999)}",
+        "files": [_path(rng), _path(rng)],
     }
 
 
-def _call(chance: Random) -> str:
-    return f"call_{chance.getrandbits(48):012x}"
+def _call(rng: Random) -> str:
+    return f"call_{rng.getrandbits(48):012x}"
 
 
-def _path(chance: Random) -> str:
-    return f"{chance.choice(_FOLDERS)}/{chance.choice(_NOUNS).split()[-1]}_{chance.randrange(300)}.py"
+def _path(rng: Random) -> str:
+    return f"{rng.choice(_FOLDERS)}/{rng.choice(_NOUNS).split()[-1]}_{rng.randrange(300)}.py"
 
 
-def _line(chance: Random) -> str:
-    deed = " ".join(chance.choice(words) for words in (_NAMES, _VERBS, _NOUNS, _REASONS))
-    return f"{deed} (step {chance.randrange(10_000)})"
+def _line(rng: Random) -> str:
+    deed = " ".join(rng.choice(words) for words in (_NAMES, _VERBS, _NOUNS, _REASONS))
+    return f"{deed} (step {rng.randrange(10_000)})"

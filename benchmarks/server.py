@@ -2,7 +2,7 @@
 
 What is compared: how fast `lore up` delivers events to 1, 100 and 1,000 streams of server-sent events, and how long one event
 takes, beside a plain Starlette app with a queue for each client; what one client that never reads costs the others; whether
-anything is lost or told twice when streams break and resume; and what comes in by the doors, beside the log's own bulk append.
+anything is lost or delivered twice when streams break and resume; and events received over HTTP, compared with the log's own bulk append.
 Why it is fair: both servers follow a log of their own on the same disk, run under uvicorn with the same settings, and take turns;
 the clients are another process, the same for both. Ours does all that `lore up` does besides; the peer does nothing else.
 """
@@ -24,7 +24,7 @@ from typing import Any, Self
 
 import msgspec
 
-from benchmarks import ours, samples, server_doors
+from benchmarks import ours, samples, server_ingest
 from benchmarks.foundation import kind_of_disk, real_disk
 from benchmarks.measure import Lane, Race, Row, middle_half, percentile, print_table, progress, race, rate_row
 from benchmarks.processes import ROOT
@@ -46,10 +46,10 @@ class Plan:
     stalls: int = 15
     breaks: int = 1000
     restless: int = 100
-    doors: server_doors.Plan = server_doors.THOROUGH
+    ingest: server_ingest.Plan = server_ingest.THOROUGH
 
 
-QUICK = Plan(rounds=5, seconds=25.0, deliveries=200_000, beats=40, stalls=7, doors=server_doors.QUICK)
+QUICK = Plan(rounds=5, seconds=25.0, deliveries=200_000, beats=40, stalls=7, ingest=server_ingest.QUICK)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -58,7 +58,7 @@ def main(argv: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="fleetlore-bench-", dir=real_disk(options.dir)) as name:
         folder = Path(name)
         print(f"disk: {kind_of_disk(folder)}; events of about {samples.SIZE} bytes, {AN_APPEND} an append; clients on loopback", flush=True)
-        rows = [*_feeds(folder, plan), *server_doors.rows(folder, plan.doors)]
+        rows = [*_feeds(folder, plan), *server_ingest.rows(folder, plan.ingest)]
     print_table(rows)
     return 0
 
@@ -131,6 +131,7 @@ class Watched:
         self._clients = clients
 
     def __enter__(self) -> Self:
+        self._clients.ask("token", self.served.port, self.served.token)
         self._clients.ask("open", self.served.name, self.served.port, self.count)
         return self
 
@@ -227,6 +228,7 @@ def _broken(served: Served, clients: Clients, plan: Plan) -> Iterator[Row]:
     """Streams that break at any moment while events are stored, and come back with their last position."""
     batch = served.take(40 * plan.breaks // plan.restless * 4)
     last = int(served.log.head() or 0) + len(batch)
+    clients.ask("token", served.port, served.token)
     clients.ask("restless", served.port, plan.restless, plan.breaks, last)
     clients.tell("finish")
     for start in range(0, len(batch), AN_APPEND):

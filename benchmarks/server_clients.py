@@ -2,6 +2,7 @@
 
 `python -m benchmarks.server_clients`: one JSON command a line on standard input, one JSON answer a line on standard output.
 
+- `["token", port, secret]` gives the token that the server at this port needs;
 - `["open", group, port, count]` opens that many streams, and answers when each has been greeted;
 - `["stall", group, port]` opens one more that never reads again, and whose window is small;
 - `["timed", group, yes]` says whether to look for a `sent` in events;
@@ -35,9 +36,16 @@ GREETING = b"event: hello"
 BEGINNING = b"\nid: "
 _LONGEST = len(BEGINNING) - 1
 _REQUEST = "GET /api/stream HTTP/1.1\r\nHost: 127.0.0.1\r\n{}\r\n"
+_tokens: dict[int, str] = {}
 _sent = re.compile(rb'"sent":(\d+)')
 _id = re.compile(rb"(?:^|\n)id: (\d+)\n")
 _SMALL_WINDOW = 4096
+
+
+def request_to(transport: Transport, resume: str = "") -> bytes:
+    """The request for a stream, with the token of the server that it goes to."""
+    secret = _tokens.get(transport.get_extra_info("peername")[1])
+    return _REQUEST.format((f"Authorization: Bearer {secret}\r\n" if secret else "") + resume).encode()
 
 
 class Watcher(asyncio.BufferedProtocol):
@@ -53,7 +61,7 @@ class Watcher(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(Transport, transport)
-        self.transport.write(_REQUEST.format("").encode())
+        self.transport.write(request_to(self.transport))
 
     def get_buffer(self, sizehint: int) -> bytearray:
         return self.buffer
@@ -126,7 +134,7 @@ class Group:
         line.connect(("127.0.0.1", port))
         line.setblocking(False)
         transport, _ = await asyncio.get_running_loop().create_connection(asyncio.Protocol, sock=line)
-        transport.write(_REQUEST.format("").encode())
+        transport.write(request_to(transport))
         transport.pause_reading()
         self.stalled.append(transport)
 
@@ -149,7 +157,7 @@ class Restless(asyncio.Protocol):
         self._rest = b""
         self._last: int | None = None
         self._width = 0
-        self._until_break = crowd.chance.randrange(1, 40)
+        self._until_break = crowd.rng.randrange(1, 40)
 
     async def connect(self) -> None:
         await asyncio.get_running_loop().create_connection(lambda: self, "127.0.0.1", self._crowd.port)
@@ -158,7 +166,7 @@ class Restless(asyncio.Protocol):
         self._transport = cast(Transport, transport)
         self._rest = b""
         resume = "" if self._last is None else f"Last-Event-ID: {self._last:0{self._width}d}\r\n"
-        self._transport.write(_REQUEST.format(resume).encode())
+        self._transport.write(request_to(self._transport, resume))
 
     def data_received(self, data: bytes) -> None:
         data = self._rest + data
@@ -178,7 +186,7 @@ class Restless(asyncio.Protocol):
             self._crowd.finished()
         self._until_break -= 1
         if self._until_break <= 0 and self._crowd.may_break():
-            self._until_break = self._crowd.chance.randrange(1, 40)
+            self._until_break = self._crowd.rng.randrange(1, 40)
             self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -193,7 +201,7 @@ class Crowd:
         self.port, self.last = port, last
         self.missing = self.doubled = self.broken = 0
         self.is_over = False
-        self.chance = Random(7)
+        self.rng = Random(7)
         self._times = times
         self._greetings = self._unfinished = count
         self._tasks: set[asyncio.Task[None]] = set()
@@ -243,6 +251,8 @@ async def main() -> None:
     while line := await loop.run_in_executor(None, sys.stdin.readline):
         answer: Any = None
         match msgspec.json.decode(line):
+            case ["token", int(port), str(secret)]:
+                _tokens[port] = secret
             case ["open", str(name), int(port), int(count)]:
                 await groups[name].open(port, count)
             case ["stall", str(name), int(port)]:

@@ -1,6 +1,6 @@
 """The two servers that are compared, each in a process of its own: `python -m benchmarks.server_peer ours|queues URL`.
 
-`ours` is what `lore up` serves, with all that it does beside the feed: folding the views, indexing the text, guarding the doors.
+`ours` is what `lore up` serves, with all that it does beside the feed: folding the views, indexing the text, checking tokens and limits.
 `queues` is what one writes first, and nothing else: a task follows the log and encodes each event once, every client has an
 `asyncio.Queue`, and a `StreamingResponse` takes from it. Both run under uvicorn with the same settings; both print a JSON list
 with their port and their token, and end with their input.

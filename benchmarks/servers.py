@@ -155,7 +155,7 @@ def _delay_rows(name: str, delays: Sequence[float]) -> Iterator[Row]:
 def _polled_delays(port: int, count: int) -> list[float]:
     """Milliseconds from XADD to a reader that looks once a second."""
     delays: list[float] = []
-    enough, chance = Signal(), Random(7)
+    enough, rng = Signal(), Random(7)
 
     def poll() -> None:
         with redis.Redis(port=port) as client:
@@ -172,7 +172,7 @@ def _polled_delays(port: int, count: int) -> list[float]:
     with redis.Redis(port=port) as client:
         while not enough.is_set():
             client.xadd("polled", {"sent": repr(perf_counter())})
-            enough.wait(chance.uniform(0.2, 0.9))
+            enough.wait(rng.uniform(0.2, 0.9))
     progress(f"polling: {len(delays)} events", end=True)
     return delays
 

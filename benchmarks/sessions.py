@@ -61,10 +61,17 @@ def _fold(folder: Path, megabytes: int) -> list[Row]:
     log = folder / "folding.db"
     imported = _lore(folder, log, "import", "claude-code", str(recordings))
     folded = _lore(folder, log, "sessions", "--all", "--json")
-    told = _lore(folder, log, "tell", "--all")
+    result = _lore(folder, log, "tell", "--all")
     return [
         Row(
-            f"folding {megabytes} MB: lore sessions / lore tell", "CPU seconds", folded.cpu, told.cpu, folded.cpu / told.cpu, None, 1.3, "≤"
+            f"folding {megabytes} MB: lore sessions / lore tell",
+            "CPU seconds",
+            folded.cpu,
+            result.cpu,
+            folded.cpu / result.cpu,
+            None,
+            1.3,
+            "≤",
         ),
         Row(f"folding {megabytes} MB / importing it", "CPU seconds", folded.cpu, imported.cpu, folded.cpu / imported.cpu),
     ]
@@ -100,9 +107,9 @@ def _ask(folder: Path, events: int) -> list[Row]:
 
 def _fill(folder: Path, count: int) -> Path:
     """A log of so many events: a session every hour, the newest one now."""
-    path, told = folder / f"{count}.db", _sessions(count)
+    path, result = folder / f"{count}.db", _sessions(count)
     with connect(f"sqlite:{path}").blocking() as log:
-        while batch := list(islice(told, BATCH)):
+        while batch := list(islice(result, BATCH)):
             log.append(batch)
             progress(f"writing {count:,} events")
     return path

@@ -19,13 +19,13 @@ from statistics import median
 from time import perf_counter
 
 from benchmarks import fleet_story
-from benchmarks.foundation import real_disk
 from benchmarks.measure import Row, print_table, progress
 from fleetlore import connect
 
 ROUNDS = 5
 MOST_MEGABYTES = 150.0
-COMMANDS = (("brief", ()), ("story", ()), ("story", ("--detail", "full")))
+AGENT = ("--scope", "agent:agent-07")
+COMMANDS = (("brief", ()), ("story", ()), ("story", ("--detail", "full")), ("brief", AGENT), ("story", AGENT))
 _RUN = """\
 import sys
 from fleetlore.cli.main import main
@@ -40,14 +40,17 @@ raise SystemExit(code)
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.story", description="The brief and the story of a long log.")
     parser.add_argument("--quick", action="store_true", help="300,000 events instead of 3,000,000")
+    parser.add_argument("--events", type=int, help="so many events (3,000,000)")
+    parser.add_argument("--peer", type=int, default=30_000, help="events of the log to compare with: one hour has 9,000 (30,000)")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="runs of each command (5)")
     parser.add_argument("--dir", type=Path, help="where to put the logs (else the system's place for temporary files)")
     options = parser.parse_args(argv)
-    count = 300_000 if options.quick else 3_000_000
-    with tempfile.TemporaryDirectory(prefix="fleetlore-bench-", dir=real_disk(options.dir)) as name:
+    count = options.events or (300_000 if options.quick else 3_000_000)
+    with tempfile.TemporaryDirectory(prefix="fleetlore-bench-", dir=options.dir) as name:
         long, short = (f"sqlite:{Path(name) / file}?sync=normal" for file in ("long.db", "short.db"))
         build(long, count)
-        build(short, count // 100)
-        print_table([*_compare(long, short, count, Path(name))])
+        build(short, options.peer)
+        print_table([*_compare(long, short, (count, options.peer), Path(name), options.rounds)])
     return 0
 
 
@@ -61,20 +64,21 @@ def build(url: str, count: int) -> None:
     progress(f"built a log of {count:,} events", end=True)
 
 
-def _compare(long: str, short: str, count: int, folder: Path) -> Iterator[Row]:
+def _compare(long: str, short: str, counts: tuple[int, int], folder: Path, rounds: int) -> Iterator[Row]:
+    count, peer = counts
     for command, options in COMMANDS:
         times: dict[str, list[float]] = {long: [], short: []}
         peak = 0.0
         for url in (long, short):
             _run(url, command, options, folder)  # fills the store
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             for url in (long, short):
                 start = perf_counter()
                 megabytes = _run(url, command, options, folder)
                 times[url].append(perf_counter() - start)
                 peak = max(peak, megabytes) if url == long else peak
         ours, theirs = median(times[long]), median(times[short])
-        what = f"lore {' '.join((command, *options))} --since 1h, {count:,} / {count // 100:,} events"
+        what = f"lore {' '.join((command, *options))} --since 1h, {count:,} / {peer:,} events"
         yield Row(what, "s", ours, theirs, ours / theirs, None, 1.5, "≤")
         yield Row(
             f"lore {' '.join((command, *options))}: memory on {count:,} events",

@@ -102,26 +102,26 @@ class Board:
         self._state, self._numbers, self._positions = town.initial(), count(), count(1)
         for number in range(agents):
             name = f"agent{number}"
-            self._tell(events.agent_spawned(name, by="bench"))
-            self._tell(events.agent_state_changed(name, "cold", "starting", lease=LEASE))
-            self._tell(events.agent_state_changed(name, "starting", "idle", lease=LEASE))
+            self._print_rows(events.agent_spawned(name, by="bench"))
+            self._print_rows(events.agent_state_changed(name, "cold", "starting", lease=LEASE))
+            self._print_rows(events.agent_state_changed(name, "starting", "idle", lease=LEASE))
         for _ in range(finished):
             self.one()
 
-    def _tell(self, event: Event) -> None:
+    def _print_rows(self, event: Event) -> None:
         stored = msgspec.structs.replace(event, at=START, position=f"{next(self._positions):020d}")
         self._state = town.apply(self._state, stored)
 
     def one(self) -> None:
         """One task, from the writing down to the end."""
         id = f"t{next(self._numbers)}"
-        self._tell(events.task_created(id, title="A task", by="bench"))
+        self._print_rows(events.task_created(id, title="A task", by="bench"))
         [move] = planning.propose_assignments(self._state)
         for event in move.events:
-            self._tell(event)
+            self._print_rows(event)
         agent, task = self._state.agents[move.agent], self._state.tasks[id]
-        self._tell(events.task_started(agent, task))
-        self._tell(events.task_completed(task, result="done"))
+        self._print_rows(events.task_started(agent, task))
+        self._print_rows(events.task_completed(task, result="done"))
 
 
 def _dispatch_rows(plan: Plan) -> Iterator[Row]:

@@ -1,4 +1,4 @@
-"""A town under load: simulated agents that do their tasks in no time, all in one process, and what the log tells of it afterwards."""
+"""A town under load: simulated agents in one process that finish tasks at once, and figures read from the log afterwards."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class Load:
     """Milliseconds from the writing of each assignment to that of its claim: the commit, the way to the agent, its look at the task."""
 
 
-async def work(job: TaskJob | QuestionJob, hearing: JobInbox) -> JobOutcome:
+async def work(job: TaskJob | QuestionJob, delay: JobInbox) -> JobOutcome:
     return JobDone()
 
 
 class _Crowd:
-    def __init__(self, scribe: TownJournal, dispatcher: Dispatcher, tasks: list[asyncio.Task[None]]) -> None:
-        self.scribe, self.dispatcher, self._tasks = scribe, dispatcher, tasks
+    def __init__(self, journal: TownJournal, dispatcher: Dispatcher, tasks: list[asyncio.Task[None]]) -> None:
+        self.journal, self.dispatcher, self._tasks = journal, dispatcher, tasks
 
     @property
     def town(self) -> TownState:
@@ -66,11 +66,11 @@ class _Crowd:
 async def _crowd(url: str, agents: int) -> AsyncIterator[_Crowd]:
     async with connect(url) as log:
         with open_shared(url) as shared:
-            scribe, stop = TownJournal(log), asyncio.Event()
-            dispatcher = Dispatcher(scribe, shared, lease_seconds=60.0)
-            worker = Worker(scribe, shared, work, concurrency=agents, lease_seconds=60.0)
+            journal, stop = TownJournal(log), asyncio.Event()
+            dispatcher = Dispatcher(journal, shared, lease_seconds=60.0)
+            worker = Worker(journal, shared, work, concurrency=agents, lease_seconds=60.0)
             tasks = [asyncio.create_task(dispatcher.run(stop)), asyncio.create_task(worker.run(stop))]
-            crowd = _Crowd(scribe, dispatcher, tasks)
+            crowd = _Crowd(journal, dispatcher, tasks)
             try:
                 await crowd.until_idle(agents)
                 yield crowd
@@ -87,11 +87,11 @@ def flood(url: str, agents: int, count: int) -> Load:
 
 async def _flood(url: str, agents: int, count: int) -> Load:
     async with _crowd(url, agents) as crowd:
-        await crowd.scribe.append_all(_tasks(count))
+        await crowd.journal.append_all(_tasks(count))
         start, done = perf_counter(), crowd.town.done
         await crowd.until_done(count)
         rate = (count - done) / (perf_counter() - start)
-        return Load(rate, await _claims(crowd.scribe))
+        return Load(rate, await _claims(crowd.journal))
 
 
 def pace(url: str, agents: int, count: int, rate: float) -> Load:
@@ -104,19 +104,19 @@ async def _pace(url: str, agents: int, count: int, rate: float) -> Load:
         start = perf_counter()
         for number, task in enumerate(_tasks(count)):
             await asyncio.sleep(max(0.0, start + number / rate - perf_counter()))
-            await crowd.scribe.append([task])
+            await crowd.journal.append([task])
         await crowd.until_done(count)
-        return Load(count / (perf_counter() - start), await _claims(crowd.scribe))
+        return Load(count / (perf_counter() - start), await _claims(crowd.journal))
 
 
 def _tasks(count: int) -> list[Event]:
     return [events.task_created(f"t{number}", title=f"The task {number}", by="bench") for number in range(count)]
 
 
-async def _claims(scribe: TownJournal) -> list[float]:
+async def _claims(journal: TownJournal) -> list[float]:
     given: dict[tuple[str | None, int], float] = {}
     claims = []
-    async for event in scribe.log.read(kinds=("town.task_assigned", "work.started")):
+    async for event in journal.log.read(kinds=("town.task_assigned", "work.started")):
         assert event.at is not None
         key = event.task, event.data["epoch"]
         if event.kind == "town.task_assigned":

@@ -258,3 +258,16 @@ def test_the_architecture_names_modules_that_exist() -> None:
     assert len(named) > 60
     missing = [name for name in named if not any(each.exists() for base in (package, ROOT) for each in (base / name, base / f"{name}.py"))]
     assert not missing
+
+
+def test_the_architecture_names_files_of_each_package_that_exist() -> None:
+    package = ROOT / "src" / "fleetlore"
+    rows = re.findall(r"^\| (`[a-z]+/`(?: `[a-z]+/`)*) \| (.*) \|$", (ROOT / "ARCHITECTURE.md").read_text(), re.MULTILINE)
+    assert len(rows) > 10
+    missing = []
+    for folders, text in rows:
+        places = [package / name for name in re.findall(r"`([a-z]+)/`", folders)]
+        for name in re.findall(r"`([a-z_]+\.py)`", text):
+            if not any(any(place.rglob(name)) for place in places):
+                missing.append(f"{folders}: {name}")
+    assert not missing

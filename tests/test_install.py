@@ -15,7 +15,7 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -135,8 +135,11 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
-def get(url: str) -> str:
-    with urlopen(url, timeout=PATIENCE) as answer:
+def get(url: str, said: list[str] | None = None) -> str:
+    """What is there; with the token from the file that `lore up` named, if what it said is given."""
+    found = re.search(r" is in (\S+)", "".join(said or ()))
+    headers = {"authorization": f"Bearer {Path(found[1]).read_text().strip()}"} if found else {}
+    with urlopen(Request(url, headers=headers), timeout=PATIENCE) as answer:
         return str(answer.read().decode())
 
 
@@ -157,13 +160,13 @@ def test_the_wheel_has_everything_and_works_without_node(machine: Machine) -> No
     assert "compiled     nothing" in well
     assert "wh-1" in machine.lore("tell", "--all", "--log", "sqlite:demo.db")
     assert "ada" in machine.lore("status", "--log", "sqlite:demo.db")
-    with machine.up("--log", "sqlite:demo.db") as (address, _):
+    with machine.up("--log", "sqlite:demo.db") as (address, said):
         page = get(address)
         assets = re.findall(r'(?:src|href)="/?(assets/[^"]+)"', page)
         assert "Fleetlore" in page
         assert len(assets) >= 2
         assert all(get(address + asset) for asset in assets)
-        assert '"ada"' in get(f"{address}api/fleet")
+        assert '"ada"' in get(f"{address}api/fleet", said)
 
 
 @pytest.mark.slow
@@ -225,7 +228,7 @@ def test_a_checkout_without_pages_installs_and_says_what_is_missing(machine: Mac
     with machine.up() as (address, said):
         assert "not built, so only the API is served" in "".join(said)
         assert "make web" in get(address)
-        assert '"ada"' in get(f"{address}api/fleet")
+        assert '"ada"' in get(f"{address}api/fleet", said)
 
 
 # --- extras

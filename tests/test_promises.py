@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from fleetlore import connect
-from fleetlore.errors import MindRefused
+from fleetlore.errors import ModelRefused
 from fleetlore.events.driver_types import BudgetAxis, BudgetSpent
 from fleetlore.events.envelope import Event
 from fleetlore.events.goal_plan import Memory
@@ -18,7 +18,7 @@ from fleetlore.goal.next_step import FinishGoal, next_step
 from fleetlore.goal.recorded_model import RecordedModel
 from fleetlore.log.admission import Admission
 from fleetlore.models.base import ModelRequest
-from fleetlore.models.scripted import ScriptedMind
+from fleetlore.models.scripted import ScriptedModel
 from fleetlore.story.paragraphs import Detail
 from fleetlore.testing import START, given
 from fleetlore.town import planning
@@ -51,7 +51,7 @@ def test_a_value_under_the_key_secret_is_never_stored(kind: str, data: dict[str,
 @pytest.mark.parametrize("axis", ["tokens", "usd"])
 async def test_no_model_is_called_after_the_budget_is_spent(tmp_path: Path, axis: str) -> None:
     """Mutation: the model for memories and dreams does not look at the dollar budget before it is asked."""
-    thinker = ScriptedMind({"memory": {"memories": []}, "dream": {"merges": []}})
+    thinker = ScriptedModel({"memory": {"memories": []}, "dream": {"merges": []}})
     with connect("memory:").blocking() as log:
         led = make_driver(log, [done(tokens=2000, usd=2.0)], met=[False], memory=MemoryFolder(str(tmp_path / "ada")), thinker=thinker)
         limits: dict[str, Any] = {"budget": {"max_tokens": 1000}} if axis == "tokens" else {"max_usd": 1.0}
@@ -60,7 +60,7 @@ async def test_no_model_is_called_after_the_budget_is_spent(tmp_path: Path, axis
         assert (state.outcome, state.why) == ("budget_exhausted", axis)
         assert "model.called" not in kinds(log)
         for purpose in ("memory", "dream", "judge"):
-            with pytest.raises(MindRefused, match=f"budget of {axis}"):
+            with pytest.raises(ModelRefused, match=f"budget of {axis}"):
                 await RecordedModel(led.driver.journal, thinker, purpose=purpose).reply(ModelRequest(prompt="What did you learn?"))
         assert "model.called" not in kinds(log)
 

@@ -33,6 +33,6 @@ def test_the_tour_can_be_followed_as_it_stands_and_leaves_nothing_running(tmp_pa
             one.follow(step)
             if step.commands.startswith("kill -9"):
                 assert one.ended("lore goal") == -signal.SIGKILL
-        assert "#token=" in (one.home / ".opened").read_text()
+        assert "/open?code=" in (one.home / ".opened").read_text()
         assert one.left_running() == {}
         assert not (one.home / "evening").exists()

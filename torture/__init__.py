@@ -1,1 +1,1 @@
-"""The fault tests, for long."""
+"""Long versions of the fault tests."""

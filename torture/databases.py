@@ -342,7 +342,7 @@ async def _torment(server: Server, seed: int, statements: int) -> str:
     await _literals(server)
     await _values(server)
     ended = await _endless(server)
-    outcomes = await _by_chance(server, seed, statements)
+    outcomes = await _pick_random(server, seed, statements)
     assert await server.state() == before, "a statement by chance changed something"
     name = type(server).__name__
     return (
@@ -453,11 +453,11 @@ async def _endless(server: Server) -> tuple[float, float]:
     return lasted, perf_counter() - start
 
 
-async def _by_chance(server: Server, seed: int, statements: int) -> dict[str, int]:
+async def _pick_random(server: Server, seed: int, statements: int) -> dict[str, int]:
     """Each as a graph would ask it, and each handed on unchecked."""
-    chance, outcomes = Random(seed), {"answered": 0, "failed": 0, "refused": 0}
+    rng, outcomes = Random(seed), {"answered": 0, "failed": 0, "refused": 0}
     for _ in range(statements):
-        sql = statement(chance)
+        sql = statement(rng)
         try:
             await run_query(server.database, sql, limits=QueryLimits(seconds=2))
             outcomes["answered"] += 1

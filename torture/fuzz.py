@@ -1,4 +1,4 @@
-"""Every property of the tests, with thirty times the examples: above all, what the readers of foreign bytes make of damaged ones."""
+"""Runs every property test with thirty times the examples, above all the readers of damaged foreign bytes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from time import perf_counter
 
 ROOT = Path(__file__).parents[1]
 PLACES = (
-    *("tests/fuzz", "tests/dialects", "tests/events", "tests/minds", "tests/intake", "tests/server", "tests/cli", "tests/log"),
+    *("tests/fuzz", "tests/dialects", "tests/events", "tests/models", "tests/ingest", "tests/server", "tests/cli", "tests/log"),
     *(
         "tests/test_redact.py",
         "tests/test_nexus.py",
@@ -21,7 +21,7 @@ PLACES = (
         "tests/town",
         "tests/stage",
         "tests/graph",
-        "tests/chronicle",
+        "tests/story",
         "tests/views",
         "tests/projections",
     ),

@@ -1,4 +1,4 @@
-"""The fault tests, for long: power cuts, kills, crowds and wrong questions by the thousand. Prints lines for docs/benchmarks.md.
+"""Long runs of the fault tests: power cuts, kills, many processes and thousands of invalid requests. Prints lines for docs/benchmarks.md.
 
 `make torture` runs it; exits non-zero if anything acknowledged was lost, doubled or torn.
 """
@@ -34,7 +34,7 @@ from fleetlore.errors import FleetloreError
 from fleetlore.log.sqlite import maintenance
 from torture.databases import attack_databases
 from torture.fuzz import fuzz
-from torture.mind import ask_a_real_model
+from torture.model import ask_a_real_model, run_runtimes
 from torture.soak import soak
 from torture.towns import BACKENDS, kill_towns
 
@@ -77,7 +77,7 @@ def gather_crowds(folder: Path, rounds: int, count: int) -> str:
     for number in range(rounds):
         path = folder / f"crowd-{number}.db"
         stored, seen = test_many_processes.crowd(path, count)
-        test_many_processes.look(stored, seen, count)
+        test_many_processes.check_order(stored, seen, count)
         assert maintenance.check_log(str(path)).problems == []
         events += len(stored)
     return f"{rounds} crowds of eight writers and two followers, {events} events: one order, no gap, nothing twice"
@@ -174,6 +174,7 @@ def main() -> int:
         run(lambda folder: kill_servers(folder, chosen.seed, chosen.server_kills)),
         run(lambda folder: restart_control_room(folder, chosen.restarts)),
         run(lambda folder: ask_a_real_model(folder, chosen.questions)),
+        run(run_runtimes),
         run(lambda folder: kill_up(folder, chosen.seed, chosen.up_kills)),
         run(kill_drivers),
         run(lambda folder: kill_stages(folder, chosen.seed, chosen.stages)),

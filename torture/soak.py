@@ -34,9 +34,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.browser import conftest
 
 from fleetlore import connect
-from torture.soak_agents import Agent, Line, Tally
+from torture.soak_agents import Agent, Connection, Tally
 from torture.soak_gauges import MIB, Minute, Process, p50_p99, pressure, slope, table, thirds
-from torture.soak_readers import TASTES, Reader
+from torture.soak_readers import PROFILES, Reader
 
 AGENTS = 200
 WARM_SHARE, LONGEST_WARM = 1 / 2, 10.0
@@ -71,18 +71,18 @@ class Soak:
         """All of it; what was wrong is in `faults` afterwards."""
         async with self._up() as up:
             port, token = up
-            self.readers = [Reader(taste, port, self.tally.sent, self.seed) for taste in TASTES]
+            self.readers = [Reader(profile, port, token, self.tally.sent, self.seed) for profile in PROFILES]
             stop, end = asyncio.Event(), asyncio.Event()
             async with asyncio.TaskGroup() as crowd:
                 for reader in self.readers:
                     crowd.create_task(reader.read(end))
                 async with asyncio.TaskGroup() as working:
                     for number in range(self._count):
-                        agent = Agent(number, self.seed, Line(port, token, self.tally), self.tally)
+                        agent = Agent(number, self.seed, Connection(port, token, self.tally), self.tally)
                         working.create_task(agent.live(stop))
                     working.create_task(self._probe(port, token, stop))
                     working.create_task(self._beside(stop))
-                    working.create_task(self._browse(port, stop))
+                    working.create_task(self._browse(port, token, stop))
                     await self._watch()
                     stop.set()
                 await self._catch_up()
@@ -95,9 +95,9 @@ class Soak:
     @asynccontextmanager
     async def _up(self) -> AsyncIterator[tuple[int, str]]:
         command = [sys.executable, "-m", "fleetlore", "up", "--log", self.log, "--port", "0"]
-        with open(self.folder / "up.err", "wb") as complaints:  # noqa: ASYNC230 - before anything runs
+        with open(self.folder / "up.err", "wb") as problems:  # noqa: ASYNC230 - before anything runs
             self._server = await asyncio.create_subprocess_exec(
-                *command, env=self._environment, cwd=self.folder, stdout=PIPE, stderr=complaints
+                *command, env=self._environment, cwd=self.folder, stdout=PIPE, stderr=problems
             )
             assert self._server.stdout is not None
             try:
@@ -116,9 +116,9 @@ class Soak:
     async def _lore(self, *words: str) -> str:
         command = [sys.executable, "-m", "fleetlore", *words, "--log", self.log]
         process = await asyncio.create_subprocess_exec(*command, env=self._environment, cwd=self.folder, stdout=PIPE, stderr=PIPE)
-        said, complaint = await process.communicate()
+        said, problem = await process.communicate()
         if process.returncode:
-            self.faults.append(f"lore {' '.join(words)} ended with {process.returncode}: {complaint[-300:]!r}")
+            self.faults.append(f"lore {' '.join(words)} ended with {process.returncode}: {problem[-300:]!r}")
         return said.decode()
 
     async def _beside(self, stop: asyncio.Event) -> None:
@@ -128,30 +128,30 @@ class Soak:
             turn += 1
 
     async def _probe(self, port: int, token: str, stop: asyncio.Event) -> None:
-        line = Line(port, token, self.tally)
+        line = Connection(port, token, self.tally)
         while not await _stopped(stop, PROBE):
             began = monotonic()
             await line.get("/api/fleet")
             self.looks.append((monotonic() - began) * 1e3)
         line.close()
 
-    async def _browse(self, port: int, stop: asyncio.Event) -> None:
+    async def _browse(self, port: int, token: str, stop: asyncio.Event) -> None:
         if not os.access(conftest.CHROMIUM, os.X_OK):
             self.faults.append(f"nobody looked: there is no browser at {conftest.CHROMIUM}")
             return
-        command = [sys.executable, "-m", "torture.soak_browser", f"http://127.0.0.1:{port}/", str(self.seed)]
+        command = [sys.executable, "-m", "torture.soak_browser", f"http://127.0.0.1:{port}/", token, str(self.seed)]
         process = await asyncio.create_subprocess_exec(*command, cwd=Path(__file__).parents[1], stdin=PIPE, stdout=PIPE)
         assert process.stdin is not None
         assert process.stdout is not None
-        hearing = asyncio.create_task(self._hear(process.stdout))
-        await asyncio.wait({hearing, leaving := asyncio.create_task(stop.wait())}, return_when=asyncio.FIRST_COMPLETED)
+        reading = asyncio.create_task(self._read_lines(process.stdout))
+        await asyncio.wait({reading, leaving := asyncio.create_task(stop.wait())}, return_when=asyncio.FIRST_COMPLETED)
         leaving.cancel()
         process.stdin.close()
-        await hearing
+        await reading
         if await process.wait():
             self.faults.append(f"the browser's walk ended with {process.returncode}")
 
-    async def _hear(self, lines: asyncio.StreamReader) -> None:
+    async def _read_lines(self, lines: asyncio.StreamReader) -> None:
         while line := await lines.readline():
             told = json.loads(line)
             self.faults += told.pop("faults")
@@ -196,13 +196,13 @@ class Soak:
         """Let every reader come to the end of what it wants."""
         with connect(self.log).blocking() as log:
             self._ends = {
-                taste.name: int(next(iter(log.read(taste.scope, kinds=_kinds(taste.kind), newest_first=True, limit=1))).position or 0)
-                for taste in TASTES
+                profile.name: int(next(iter(log.read(profile.scope, kinds=_kinds(profile.kind), newest_first=True, limit=1))).position or 0)
+                for profile in PROFILES
             }
         for reader in self.readers:
             reader.is_hurried = True
         deadline = monotonic() + END
-        while monotonic() < deadline and any(reader.last < self._ends[reader.taste.name] for reader in self.readers):  # noqa: ASYNC110
+        while monotonic() < deadline and any(reader.last < self._ends[reader.profile.name] for reader in self.readers):  # noqa: ASYNC110
             await asyncio.sleep(0.1)
 
     # --- what is judged
@@ -211,7 +211,10 @@ class Soak:
         """What was acknowledged is on the log once; what is on the log came to each reader once, in order."""
         with connect(self.log).blocking() as log:
             events = list(log.read())
-            told = {taste.name: [int(event.position or 0) for event in log.read(taste.scope, kinds=_kinds(taste.kind))] for taste in TASTES}
+            told = {
+                profile.name: [int(event.position or 0) for event in log.read(profile.scope, kinds=_kinds(profile.kind))]
+                for profile in PROFILES
+            }
         stored = {event.id: event.position for event in events}
         lost = sum(stored.get(id) != position for id, position in self.tally.stored.items())
         lost += len(set(self.tally.beats) - set(stored.values()))
@@ -222,20 +225,20 @@ class Soak:
         if len(events) != self.tally.count or len(stored) != len(events):
             self.faults.append(f"{len(events)} events are on the log, {self.tally.count} were acknowledged")
         for reader in self.readers:
-            if (seen := reader.positions.tolist()) != told[reader.taste.name]:
-                missing, twice = len(set(told[reader.taste.name]) - set(seen)), len(seen) - len(set(seen))
+            if (seen := reader.positions.tolist()) != told[reader.profile.name]:
+                missing, twice = len(set(told[reader.profile.name]) - set(seen)), len(seen) - len(set(seen))
                 self.faults.append(
-                    f"the reader of {reader.taste.name}: {missing} missing, {twice} twice, of {len(told[reader.taste.name])}"
+                    f"the reader of {reader.profile.name}: {missing} missing, {twice} twice, of {len(told[reader.profile.name])}"
                 )
 
     @property
-    def _warm(self) -> float:
+    def _warm_up(self) -> float:
         """The minutes that are not judged."""
         return min(LONGEST_WARM, self.minutes * WARM_SHARE)
 
     @property
     def _judged(self) -> list[Minute]:
-        return [row for row in self.rows if row.minute > self._warm]
+        return [row for row in self.rows if row.minute > self._warm_up]
 
     def judge(self) -> list[str]:
         """Every fault, those of growth and slowness among them."""
@@ -265,7 +268,7 @@ class Soak:
     def figures(self) -> str:
         """What the judgement rests on, beyond the table."""
         rows = self._judged
-        lines = [f"after {self._warm:.0f} minutes: RSS {slope([(row.minute, row.rss) for row in rows]):+.3f} MiB a minute"]
+        lines = [f"after {self._warm_up:.0f} minutes: RSS {slope([(row.minute, row.rss) for row in rows]):+.3f} MiB a minute"]
         lines += [
             f"p99 of {name}, first and last third: {first:.1f}, {last:.1f} ms"
             for name in ("append", "delivery", "fleet")

@@ -1,8 +1,8 @@
-"""Two hundred scripted agents of a soak: what each does, and how it says so through the public doors.
+"""Two hundred scripted agents of a soak test, which send events over HTTP.
 
-Most post events, singly or a few at once; some say at times only that they live; some are sessions of Claude Code that speak by its
-hooks. Each goes from task to task: it runs tools, asks a model, commits, fails, recovers, delivers, rests. Tasks are small, so that in ten
-minutes there are more of them than any view remembers. Chance follows from the seed.
+Most post events, one or a few per request; some also send heartbeats; some are Claude Code sessions that send hooks. Each works on
+one task after another: tools, model calls, commits, failures, recoveries, deliveries. Tasks are small, so that ten minutes bring more
+of them than any view keeps. Everything random follows from the seed.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Tally:
         return len(self.stored) + len(self.beats) + len(self.calls)
 
 
-class Line:
+class Connection:
     """One agent's connection to the server; opened again where the server closed it. What was not answered is sent again."""
 
     def __init__(self, port: int, token: str, tally: Tally) -> None:
@@ -102,9 +102,9 @@ class Line:
 
 
 def _length(head: bytes) -> int | None:
-    for line in head.lower().split(b"\r\n"):
-        if line.startswith(b"content-length:"):
-            return int(line[15:])
+    for connection in head.lower().split(b"\r\n"):
+        if connection.startswith(b"content-length:"):
+            return int(connection[15:])
     return None
 
 
@@ -119,58 +119,58 @@ async def _chunks(reader: asyncio.StreamReader) -> bytes:
 class Agent:
     """One agent. `live` goes on until it is told to stop, and ends with what it has begun to say."""
 
-    def __init__(self, number: int, seed: int, line: Line, tally: Tally) -> None:
+    def __init__(self, number: int, seed: int, connection: Connection, tally: Tally) -> None:
         self.name, self.team = f"agent-{number:03d}", number // TEAM
-        self._chance = Random(f"{seed}/{number}")
-        self._line, self._tally = line, tally
+        self._rng = Random(f"{seed}/{number}")
+        self._connection, self._tally = connection, tally
         self._is_program = number < PROGRAMS
 
     async def live(self, stop: asyncio.Event) -> None:
         steps = self._calls() if self._is_program else self._work()
-        say = self._say_hook if self._is_program else self._say
+        post = self._post_hooks if self._is_program else self._post_events
         while not stop.is_set():
-            count = self._chance.randint(2, MOST) if self._chance.random() < BATCH_SHARE and not self._is_program else 1
-            await say([next(steps) for _ in range(count)])
-            if self._chance.random() < BEAT_SHARE and not self._is_program:
+            count = self._rng.randint(2, MOST) if self._rng.random() < BATCH_SHARE and not self._is_program else 1
+            await post([next(steps) for _ in range(count)])
+            if self._rng.random() < BEAT_SHARE and not self._is_program:
                 await self._beat()
-            await _wait(stop, self._chance.uniform(0.2, 1.8) * count * SECONDS_A_STEP)
-        self._line.close()
+            await _wait(stop, self._rng.uniform(0.2, 1.8) * count * SECONDS_A_STEP)
+        self._connection.close()
 
-    async def _say(self, steps: list[Step]) -> None:
+    async def _post_events(self, steps: list[Step]) -> None:
         now = monotonic()
         for step in steps:
             self._tally.sent[step["id"]] = now
         if len(steps) == 1:
-            answer = await self._line.post("/api/events", json.dumps(steps[0]).encode())
+            answer = await self._connection.post("/api/events", json.dumps(steps[0]).encode())
         else:
-            answer = await self._line.post("/api/events", "\n".join(map(json.dumps, steps)).encode(), _LINES)
+            answer = await self._connection.post("/api/events", "\n".join(map(json.dumps, steps)).encode(), _LINES)
         for step, position in zip(steps, answer["positions"], strict=True):
             self._tally.stored[step["id"]] = position
 
     async def _beat(self) -> None:
         # It has no id of its own: were it sent again it would be there twice, so a connection that rested is not used.
-        self._line.close()
-        answer = await self._line.post("/hooks/heartbeat", json.dumps({"agent": self.name, "text": "still at it"}).encode())
+        self._connection.close()
+        answer = await self._connection.post("/hooks/heartbeat", json.dumps({"agent": self.name, "text": "still at it"}).encode())
         self._tally.beats += answer["positions"]
 
-    async def _say_hook(self, steps: list[Step]) -> None:
+    async def _post_hooks(self, steps: list[Step]) -> None:
         for step in steps:
-            await self._line.post("/hooks/claude-code", json.dumps(step).encode())
+            await self._connection.post("/hooks/claude-code", json.dumps(step).encode())
             self._tally.calls.append(f"{HOOKS[step['hook_event_name']]}/{step['tool_use_id']}")
 
     # --- what it does
 
     def _id(self) -> str:
-        return str(UUID(int=self._chance.getrandbits(128), version=4))
+        return str(UUID(int=self._rng.getrandbits(128), version=4))
 
     def _calls(self) -> Iterator[Step]:
         """A session of Claude Code: tools, and nothing but tools."""
         session = self._id()
         while True:
             call: Step = {"session_id": session, "cwd": "/home/soak/parcel-api", "tool_name": "Bash", "tool_use_id": f"toolu_{self._id()}"}
-            call["tool_input"] = {"command": f"pytest tests/part_{self._chance.randrange(90)}"}
+            call["tool_input"] = {"command": f"pytest tests/part_{self._rng.randrange(90)}"}
             yield call | {"hook_event_name": "PreToolUse"}
-            if self._chance.random() < 0.15:
+            if self._rng.random() < 0.15:
                 yield call | {"hook_event_name": "PostToolUseFailure", "error": "2 failed, 31 passed"}
             else:
                 yield call | {"hook_event_name": "PostToolUse", "tool_response": {"stdout": "33 passed"}}
@@ -186,42 +186,42 @@ class Agent:
             yield self._step("session.ended", None, run=run)
 
     def _task(self, task: str, run: str) -> Iterator[Step]:
-        chance, own = self._chance, {"task": task, "run": run, "mission": f"mission-{self.team}"}
-        title = f"Part {chance.randrange(1000)} of the parcel service"
+        rng, own = self._rng, {"task": task, "run": run, "mission": f"mission-{self.team}"}
+        title = f"Part {rng.randrange(1000)} of the parcel service"
         yield self._step("work.task_created", title, actor="mira", agent=None, task=task, mission=own["mission"], data={"title": title})
         yield self._step("fleet.dispatch", title, actor="mira", **(own | {"run": None}))
-        for _ in range(chance.randint(1, 2)):
+        for _ in range(rng.randint(1, 2)):
             yield self._step("model.replied", None, **own, data=self._reply())
             yield from self._tool(own, failed=False)
-            if chance.random() < 0.3:
+            if rng.random() < 0.3:
                 yield from self._tool(own, failed=True)
                 yield self._step("fleet.error", "The deliveries table is locked; checkout would hang", **own)
                 yield self._step("fleet.recovery", "Filled in batches; the longest lock took 90 ms", **own)
-            yield self._step("fleet.commit", "Fill the outbox in batches of 1,000", **own, data={"sha": f"{chance.getrandbits(28):07x}"})
-        if chance.random() < 0.06:
+            yield self._step("fleet.commit", "Fill the outbox in batches of 1,000", **own, data={"sha": f"{rng.getrandbits(28):07x}"})
+        if rng.random() < 0.06:
             yield self._step("session.waiting", "May I drop the old table?", **own, data={"why": "permission"})
             yield self._step("prompt.submitted", "Yes, after a backup", actor="mira", **own)
-        if chance.random() < 0.05:
+        if rng.random() < 0.05:
             yield self._step("fleet.abandon", "It has to be filled online, and I have not done that before", **own)
             # Else it would stay on the board for somebody to take it up, and views rightly remember what is open.
             yield self._step("work.cancelled", "Not now", actor="mira", **(own | {"run": None}), data={"reason": "not now"})
             return
-        yield self._step("fleet.pr_merge", f"PR #{chance.randrange(9999)} merged", **own, data={"number": chance.randrange(9999)})
+        yield self._step("fleet.pr_merge", f"PR #{rng.randrange(9999)} merged", **own, data={"number": rng.randrange(9999)})
         yield self._step("town.task_completed", f"{title} is done", **own)
-        if chance.random() < 0.3:
+        if rng.random() < 0.3:
             yield self._step("fleet.idle", "Nothing to do just now", run=run)
 
     def _tool(self, own: dict[str, Any], *, failed: bool) -> Iterator[Step]:
-        call = {"tool": "Bash", "call_id": f"call-{self._chance.getrandbits(48):012x}"}
+        call = {"tool": "Bash", "call_id": f"call-{self._rng.getrandbits(48):012x}"}
         yield self._step("tool.called", "make test", **own, data=call | {"input": {"command": "make test"}})
-        outcome = call | {"exit_code": int(failed), "duration_ms": self._chance.randrange(800, 40_000)}
+        outcome = call | {"exit_code": int(failed), "duration_ms": self._rng.randrange(800, 40_000)}
         if failed:
             yield self._step("tool.failed", "2 failed, 31 passed", **own, data=outcome | {"error": "2 failed, 31 passed"})
         else:
             yield self._step("tool.returned", "33 passed", **own, data=outcome)
 
     def _reply(self) -> dict[str, Any]:
-        tokens = {"input": self._chance.randrange(2_000, 9_000), "output": self._chance.randrange(400, 1_800)}
+        tokens = {"input": self._rng.randrange(2_000, 9_000), "output": self._rng.randrange(400, 1_800)}
         return {"model": "sonnet", **tokens, "usd": round(tokens["input"] * 3e-6 + tokens["output"] * 15e-6, 4)}
 
     def _step(self, kind: str, text: str | None, **fields: Any) -> Step:

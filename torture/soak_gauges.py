@@ -1,4 +1,4 @@
-"""What a soak measures, minute by minute, and how it judges what it measured."""
+"""What a soak test measures every minute, and how the figures are judged."""
 
 from __future__ import annotations
 

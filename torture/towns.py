@@ -1,4 +1,4 @@
-"""Missions of twelve items whose workers are killed with -9, again and again: `python -m torture.towns [--missions N] [--seed N]`."""
+"""Missions of twelve items whose workers are killed with SIGKILL repeatedly: `python -m torture.towns [--missions N] [--seed N]`."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def kill_towns(folder: Path, backend: str, seed: int, missions: int) -> str:
     kills, begun, tasks = 0, 0, 0
     with _addresses(folder, backend, missions) as urls:
         for number, url in enumerate(urls):
-            chance = Random(seed * 1000 + number)
+            rng = Random(seed * 1000 + number)
             start = perf_counter()
-            course = asyncio.run(run_mission(url, chance, chance.randint(2, MOST_KILLS)))
+            course = asyncio.run(run_mission(url, rng, rng.randint(2, MOST_KILLS)))
             kills, begun, tasks = kills + course.kills, begun + course.begun, tasks + course.tasks
             print(f"  {backend}, mission {number + 1}: {course} ({perf_counter() - start:.1f} s)", file=sys.stderr, flush=True)
     told = f"{missions} missions of twelve items on {backend}, their workers and dispatchers killed with -9 {kills} times"

@@ -26,12 +26,14 @@ LORE = str(Path(sys.executable).parent / "lore")
 COLUMNS = 110
 BROWSERS = ("/usr/bin/chromium", "/usr/bin/chromium-headless-shell")
 MOMENTS = {
-    "sends something back": {
-        "town": ("town?mission=lights", "dark", 1000),
-        "fleet": ("fleet", "dark", 800),
+    "kaya needs you": {
+        "now": ("now", "dark", 800),
+        "session": ("sessions/Expire%20old%20signing%20keys%20after%2024%20hours", "light", 800),
+        "brief": ("brief", "light", 800),
         "goals": ("goals", "dark", 800),
+        "timeline": ("timeline", "dark", 800),
+        "town": ("town?mission=lights", "dark", 1000),
     },
-    "is delivered": {"story": ("story?scope=mission:reliable-webhooks", "light", 800), "timeline": ("timeline", "dark", 800)},
 }
 """What the demo says → pictures that are taken then: name → path, colours, height."""
 
@@ -104,7 +106,7 @@ def photograph(environment: dict[str, str], log: str) -> None:
 def converse(browser: Browser, address: str, token: str) -> None:
     """Talk to an agent, and photograph that."""
     page = browser.new_page(viewport={"width": 1280, "height": 800}, color_scheme="dark")
-    page.goto(f"{address}agent?session=new#token={token}", wait_until="load")
+    page.goto(f"{address}chat?session=new#token={token}", wait_until="load")
     for said in ("Make a counter", "And a traffic light, please"):
         page.get_by_label("Say something to the agent").fill(said)
         page.keyboard.press("Enter")

@@ -257,6 +257,7 @@ def _defined(module: Any) -> Iterator[str]:
             not name.startswith("_")
             and getattr(value, "__module__", None) == module.__name__
             and (inspect.isclass(value) or inspect.isfunction(value))
+            and value.__name__ == name  # no aliases
         ):
             yield name
 
@@ -342,7 +343,7 @@ def configuration() -> str:
     """docs/configuration.md with its table of settings made anew."""
     from fleetlore.settings import SPECS
 
-    head = "setting | meaning | default | also set by | project's file | if several places set it"
+    head = "setting | meaning | default | also set by | if several places set it"
     made = table(head, (row for spec in SPECS.values() for row in _setting(spec)))
     return SETTINGS_BLOCK.sub(lambda found: found[1] + made + found[2], CONFIGURATION.read_text(encoding="utf-8"))
 
@@ -350,10 +351,9 @@ def configuration() -> str:
 def _setting(spec: Any) -> Iterator[tuple[str, ...]]:
     """A row, or one for each key of a table."""
     also = ", ".join(code(each) for each in (spec.flag, spec.environment) if each)
-    is_set_once = spec.project.note == "no" and not (spec.environment or spec.read_environment)
     rows = {f"{spec.key}.{part}": about for part, about in spec.parts.items()} or {spec.key: (spec.help, spec.default)}
     for key, (help, default) in rows.items():
-        yield code(key), help, default, also, spec.project.note, "" if is_set_once else spec.merge.__doc__
+        yield code(key), help, default, also, spec.merge.__doc__
 
 
 PAGES: dict[str, Callable[[], str]] = {"cli.md": cli, "api.md": api, "python.md": python}

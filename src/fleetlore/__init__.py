@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from fleetlore.log.base import Expect
     from fleetlore.log.connect import connect
     from fleetlore.operations.context import OperationContext, open_context
-    from fleetlore.operations.goal_jobs import GoalTemplate, load_template
     from fleetlore.operations.goal_runs import GoalResult, run_goal
     from fleetlore.operations.prompts import AgentPrompt
     from fleetlore.operations.public import (
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
         render_brief,
         render_story,
     )
-    from fleetlore.operations.workers import run_worker
+    from fleetlore.operations.workers import GoalTemplate, load_template, run_worker
     from fleetlore.story.brief import Brief
     from fleetlore.story.story import Story
     from fleetlore.views.outcomes.record import Outcome
@@ -45,7 +44,7 @@ _HOMES = {
     "Expect": "log.base",
     "Goal": "events.driver_types",
     "GoalResult": "operations.goal_runs",
-    "GoalTemplate": "operations.goal_jobs",
+    "GoalTemplate": "operations.workers",
     "OperationContext": "operations.context",
     "Origin": "events.envelope",
     "Outcome": "views.outcomes.record",
@@ -54,7 +53,7 @@ _HOMES = {
     "connect": "log.connect",
     "list_sessions": "operations.public",
     "load_goal": "goal.files",
-    "load_template": "operations.goal_jobs",
+    "load_template": "operations.workers",
     "open_context": "operations.context",
     "read_brief": "operations.public",
     "read_costs": "operations.public",

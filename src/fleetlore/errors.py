@@ -1,47 +1,47 @@
 """All errors that Fleetlore raises on purpose.
 
     FleetloreError
-    ├── Invalid            the caller's input is not acceptable; nothing was stored
-    │   ├── InvalidEvent   an event breaks the envelope's or its payload's rules (.path says where)
-    │   ├── InvalidScope   not `town`, `agent:X`, `mission:X`, …
-    │   ├── NotFound       what is named is not there
+    ├── Invalid              the caller's input is not acceptable; nothing was stored
+    │   ├── InvalidEvent     an event breaks the envelope's or its payload's rules (.path says where)
+    │   ├── InvalidScope     not `town`, `agent:X`, `mission:X`, …
+    │   ├── NotFound         what is named is not there
     │   │   └── UnknownName  no agent, task, run … has that name (.kind, .name, .suggestions)
-    │   ├── AmbiguousName  several have that name (.kind, .name, .candidates)
-    │   ├── InvalidUrl     a log address that no backend understands
-    │   ├── InvalidMind    a model address that cannot be used
+    │   ├── AmbiguousName    several have that name (.kind, .name, .candidates)
+    │   ├── InvalidUrl       a log address that no backend understands
+    │   ├── InvalidModelAddress  a model address that cannot be used
     │   ├── InvalidScenario  a scenario is invalid (.problems: each with its file and line)
-    │   ├── InvalidGoal    a goal file is invalid (.problems: each with its place)
-    │   ├── InvalidPlan    a mission plan is invalid (.problems: each with its place)
-    │   ├── TooLarge       an event or an append is over its limit
-    │   ├── QueryRefused   a query does more than read, or may do so (.reason)
-    │   ├── PromptTooLarge the required parts of a prompt are over its budget (.tokens, .budget)
-    │   └── DialectError   a foreign record that its dialect cannot read (.path says where)
-    ├── ConfigError        a setting is wrong or unreadable
-    ├── BrokenExtension    an extension of an installed package cannot be used (.name, .package, .reason)
-    ├── MindError          a model call failed or gave no usable answer (.status, .attempts, .reply)
-    │   ├── MindTimeout    it timed out (.waiting_for says in which phase)
-    │   ├── MindRefused    the endpoint refuses this request; a retry is useless
-    │   ├── MindBusy       rate limited or overloaded, after all retries (.retry_after)
-    │   └── MindNonsense   the answer cannot be used (.reason, .text)
-    ├── HarnessError       an agent's program could not be run
-    │   └── NotStarted     it is missing, or cannot be run here
-    ├── QueryFailed        a database could not answer a query
-    ├── BudgetExceeded     a run has used up a budget (.reason: turns, calls, tokens, usd or seconds)
-    └── LogError           the log could not do what was requested
-        ├── Conflict       the scope has new events since its head was read
-        ├── Forgotten      the event was erased and cannot be stored again
-        ├── Held           another process holds the lease (.name, .holder)
-        ├── LeaseLost      the lease expired, was released, or was taken by another holder (.name, .epoch)
-        ├── Busy           another process holds the log's lock for too long
-        ├── Unreachable    the server does not answer
-        │   └── Unanswered the connection broke before the answer: the events may or may not be stored (.ids)
-        ├── Denied         the server rejects the login, or forbids this
-        ├── Unsuitable     the server is too old, or configured so that it would lose events
-        ├── NoRoom         the server has no room left; everything acknowledged is safe
-        │   └── DiskFull   the disk is full
-        ├── Unwritable     the file or its directory cannot be written
-        ├── Damaged        the stored bytes are not a readable log
-        └── Closed         the handle was used after it was closed
+    │   ├── InvalidGoal      a goal file is invalid (.problems: each with its place)
+    │   ├── InvalidPlan      a mission plan is invalid (.problems: each with its place)
+    │   ├── TooLarge         an event or an append is over its limit
+    │   ├── QueryRefused     a query does more than read, or may do so (.reason)
+    │   ├── PromptTooLarge   the required parts of a prompt are over its budget (.tokens, .budget)
+    │   └── DialectError     a foreign record that its dialect cannot read (.path says where)
+    ├── ConfigError          a setting is wrong or unreadable
+    ├── BrokenExtension      an extension of an installed package cannot be used (.name, .package, .reason)
+    ├── ModelError           a model call failed or gave no usable answer (.status, .attempts, .reply)
+    │   ├── ModelTimeout     it timed out (.waiting_for says in which phase)
+    │   ├── ModelRefused     the endpoint refuses this request; a retry is useless
+    │   ├── ModelBusy        rate limited or overloaded, after all retries (.retry_after)
+    │   └── UnusableAnswer   the answer cannot be used (.reason, .text)
+    ├── HarnessError         an agent's program could not be run
+    │   └── NotStarted       it is missing, or cannot be run here
+    ├── QueryFailed          a database could not answer a query
+    ├── BudgetExceeded       a run has used up a budget (.reason: turns, calls, tokens, usd or seconds)
+    └── LogError             the log could not do what was requested
+        ├── Conflict         the scope has new events since its head was read
+        ├── Forgotten        the event was erased and cannot be stored again
+        ├── LeaseHeld        another process holds the lease (.name, .holder)
+        ├── LeaseLost        the lease expired, was released, or was taken by another holder (.name, .epoch)
+        ├── Busy             another process holds the log's lock for too long
+        ├── Unreachable      the server does not answer
+        │   └── Unanswered   the connection broke before the answer: the events may or may not be stored (.ids)
+        ├── Denied           the server rejects the login, or forbids this
+        ├── Unsuitable       the server is too old, or configured so that it would lose events
+        ├── StorageFull      the server has no room left; everything acknowledged is safe
+        │   └── DiskFull     the disk is full
+        ├── Unwritable       the file or its directory cannot be written
+        ├── Damaged          the stored bytes are not a readable log
+        └── Closed           the handle was used after it was closed
 
 Each message says what to do next; details are on the attributes.
 """
@@ -97,7 +97,7 @@ class InvalidUrl(Invalid):
     """A log address that no backend understands."""
 
 
-class InvalidMind(Invalid):
+class InvalidModelAddress(Invalid):
     """A model address that cannot be used; the message says how to write one."""
 
 
@@ -172,7 +172,7 @@ class BrokenExtension(FleetloreError):
         super().__init__(f"the extension {name!r} of {package} is left out: {reason}")
 
 
-class MindError(FleetloreError):
+class ModelError(FleetloreError):
     """A model call failed or gave no usable answer. `reply` is the `ModelReply`, if tokens were spent."""
 
     def __init__(self, message: str, *, status: int | None = None, attempts: int = 1, reply: object | None = None) -> None:
@@ -182,7 +182,7 @@ class MindError(FleetloreError):
         super().__init__(message)
 
 
-class MindTimeout(MindError):
+class ModelTimeout(ModelError):
     """The model timed out. `waiting_for`: a connection, the first token, the next token, or the whole answer."""
 
     def __init__(self, message: str, *, waiting_for: str, attempts: int = 1) -> None:
@@ -190,11 +190,11 @@ class MindTimeout(MindError):
         super().__init__(message, attempts=attempts)
 
 
-class MindRefused(MindError):
+class ModelRefused(ModelError):
     """The endpoint refuses this request; a retry is useless."""
 
 
-class MindBusy(MindError):
+class ModelBusy(ModelError):
     """The endpoint is rate limited or overloaded; `retry_after` is the delay in seconds that it asks for, if any."""
 
     def __init__(self, message: str, *, status: int | None = None, attempts: int = 1, retry_after: float | None = None) -> None:
@@ -202,7 +202,7 @@ class MindBusy(MindError):
         super().__init__(message, status=status, attempts=attempts)
 
 
-class MindNonsense(MindError):
+class UnusableAnswer(ModelError):
     """The answer cannot be used; `reason` can be shown to the model, `text` is the start of the answer."""
 
     def __init__(self, reason: str, *, text: str = "", attempts: int = 1, reply: object | None = None) -> None:
@@ -250,7 +250,7 @@ class Forgotten(LogError):
         super().__init__(f"erased for good, not stored again: {', '.join(self.ids[:3])}" + (" …" if len(self.ids) > 3 else ""))
 
 
-class Held(LogError):
+class LeaseHeld(LogError):
     """Another process holds the lease; it becomes free when that process ends, or after `seconds` at the latest."""
 
     def __init__(self, name: str, holder: str, seconds: float) -> None:
@@ -290,11 +290,11 @@ class Unsuitable(LogError):
     """The server cannot store a log: too old, or configured so that it would lose events."""
 
 
-class NoRoom(LogError):
+class StorageFull(LogError):
     """The server has no room left; everything acknowledged so far is safe."""
 
 
-class DiskFull(NoRoom):
+class DiskFull(StorageFull):
     """No room left on the disk; everything acknowledged so far is safe."""
 
 
@@ -308,3 +308,14 @@ class Damaged(LogError):
 
 class Closed(LogError):
     """The log was closed; open it again with `connect()`."""
+
+
+# Names of 0.1, until 0.3.
+MindError = ModelError
+MindTimeout = ModelTimeout
+MindRefused = ModelRefused
+MindBusy = ModelBusy
+MindNonsense = UnusableAnswer
+InvalidMind = InvalidModelAddress
+Held = LeaseHeld
+NoRoom = StorageFull

@@ -1,7 +1,7 @@
 """Applies regular expressions to texts, in a child process that `user_patterns.py` starts from this file.
 
-In a process of its own, a slow pattern can be ended by the kernel. Standard library only, without modules that are slow
-to import. Each request and reply on the standard streams is a frame: its length in four bytes, then a marshalled value.
+The kernel can kill this process if a pattern is too slow. It uses only modules of the standard library that are fast to
+import. Each request and reply on the standard streams is a frame: its length in four bytes, then a marshalled value.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ if TYPE_CHECKING:
     """A text with its matches masked, and their number."""
 
 MOST_MATCHES = 1_000_000
-"""Per text; with more, the masks alone would take seconds and megabytes."""
+"""The most matches in one text; with more, the masks alone would take seconds and megabytes."""
 MOST_MEMORY = 1024 * 1024 * 1024
+"""The most memory of this process, in bytes."""
 COMPILE_SECONDS = 2.0
-MATCHES_NOTHING = "matches even where nothing stands; say what must be there"
+MATCHES_NOTHING = "matches the empty string, so it matches everywhere; require at least one character"
+"""The problem of a pattern that matches the empty string."""
 
 
 def compile_patterns(patterns: Sequence[str]) -> tuple[list[re.Pattern[str]], Problem | None]:
@@ -35,7 +37,7 @@ def compile_patterns(patterns: Sequence[str]) -> tuple[list[re.Pattern[str]], Pr
         try:
             compiled.append(re.compile(pattern))
         except (re.error, RecursionError, OverflowError) as error:
-            return [], (index, f"is no regular expression: {error}; mend it", False)
+            return [], (index, f"is no regular expression: {error}; correct it", False)
     empty = next((index for index, pattern in enumerate(compiled) if pattern.search("")), None)
     return compiled, None if empty is None else (empty, MATCHES_NOTHING, True)
 
@@ -52,7 +54,7 @@ def mask_matches(patterns: Sequence[re.Pattern[str]], text: str, mask: str) -> M
 
 
 def _make_replacement(pattern: re.Pattern[str], mask: str) -> str | Callable[[re.Match[str]], str]:
-    """The mask, keeping what the groups `before` and `after` match."""
+    """Return the replacement for a match: the mask, between what the groups `before` and `after` match."""
     if not pattern.groupindex.keys() & {"before", "after"}:
         return mask
 
@@ -72,7 +74,7 @@ def write_frame(value: Any) -> bytes:
 def _serve_requests() -> None:
     """Answer requests until standard input ends.
 
-    Replies: the problem of the patterns, one per text, then the CPU time used.
+    Replies to a request: the problem of the patterns or `None`, then one reply per text, then the CPU time used.
     """
     from time import process_time
 
@@ -82,10 +84,10 @@ def _serve_requests() -> None:
 
     def reply(value: Any) -> None:
         replies.write(write_frame(value))
-        replies.flush()  # flushed, since the next text may be the end of this process
+        replies.flush()  # the next text may get this process killed, and what is not flushed would be lost
 
-    while head := requests.read(4):
-        patterns, texts, mask, seconds = marshal.loads(requests.read(int.from_bytes(head, "big")))
+    while length := requests.read(4):
+        patterns, texts, mask, seconds = marshal.loads(requests.read(int.from_bytes(length, "big")))
         started = process_time()
         _limit_time(COMPILE_SECONDS)
         if patterns not in cache:

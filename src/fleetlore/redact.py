@@ -551,17 +551,30 @@ class Redactor:
             start = text_start
         return _may_match_rules(raw[start:])
 
-    def redact_value(self, value: _Value, *, harmless: Container[str] = (), fixed_keys: Container[str] = ()) -> tuple[_Value, int]:
+    def redact_value(
+        self, value: _Value, *, harmless: Container[str] = (), fixed_keys: Container[str] = (), raw: bytes | None = None
+    ) -> tuple[_Value, int]:
         """Return the value without its secrets, and how many there were.
 
         Values under `harmless` keys are not treated as secrets because of the key. User patterns do not change `fixed_keys`, the
-        keys of a format. A text for which the user patterns take too long is withheld as a whole.
+        keys of a format. A text for which the user patterns take too long is withheld as a whole. `raw` is JSON that holds the value,
+        if there is some: it is searched instead of all texts of the value.
         """
         mask = _Mask(harmless)
-        cleaned: _Value = _redact_nested(value, mask, _find_needles("\n".join(_texts_in(value, ()))))
+        cleaned: _Value = _redact_nested(value, mask, _find_needles_in_value(value) if raw is None else _find_needles_in_json(raw))
         if self._extra:
             cleaned = _mask_user_patterns(cleaned, self._extra, mask, fixed_keys)
         return cleaned, mask.found
+
+
+def name_secrets(value: Any) -> list[str]:
+    """The kinds of secrets in a value, each once, for people; never the secrets themselves."""
+    index, names = _find_needles_in_value(value), list[str]()
+    for text in _texts_in(value, ()):
+        for rule, pattern in _find_rules(text.lower(), index):
+            if pattern.search(text[::-1] if rule.is_backwards else text):
+                names.append(rule.name)
+    return list(dict.fromkeys(names))
 
 
 def is_surely_clean(raw: bytes) -> bool:
@@ -596,6 +609,22 @@ def _find_needles(text: str) -> _Index:
         return [index[number] for number in fast_search.numbers_in(text.encode(errors="replace"))]
     lowered = text.lower()
     return [entry for entry in index if entry[0] in lowered]
+
+
+def _find_needles_in_json(raw: bytes) -> _Index:
+    """At least the needles that are in the texts of a JSON value: only quotes and backslashes are escaped, so these are put back."""
+    fast_search = secret_word_search()
+    unescaped = raw.replace(b'\\"', b'"')
+    if fast_search is None:
+        return _find_needles(unescaped.decode(errors="replace"))
+    index = _index_needles()
+    return [index[number] for number in fast_search.numbers_in(unescaped)]
+
+
+def _find_needles_in_value(value: Any) -> _Index:
+    texts: list[str] = []
+    _collect_texts(value, texts)
+    return _find_needles("\n".join(texts))
 
 
 def _find_rules(lowered: str, index: _Index) -> list[_CompiledRule]:
@@ -665,18 +694,42 @@ def _redact_nested(value: Any, mask: _Mask, index: _Index, context: _SecretConte
             return value if value in ("", MASK) else mask.mask_value()
         return _redact_text(value, mask, index)
     if isinstance(value, dict):
-        return {
-            _redact_nested(key, mask, index): _redact_nested(
-                item, mask, index, context if key in mask.harmless else _context_from_key(key, context)
-            )
-            for key, item in value.items()
-        }
+        return _redact_dict(value, mask, index, context)
     if isinstance(value, list):
         before = (None, *value)
         return [_redact_nested(item, mask, index, _context_from_flag(flag, context)) for flag, item in zip(before, value, strict=False)]
     if context.numbers and isinstance(value, int | float) and not isinstance(value, bool):
         return mask.mask_value()
     return value
+
+
+def _redact_dict(value: dict[Any, Any], mask: _Mask, index: _Index, context: _SecretContext) -> dict[Any, Any]:
+    """Most keys are plain and most values are texts or numbers, so these need no further calls."""
+    cleaned, harmless = {}, mask.harmless
+    for key, item in value.items():
+        below = context
+        if type(key) is str and len(key) < 100:
+            if key not in harmless and not context.strings:
+                below = _find_short_key_context(key) or context
+            if not _is_plain_key(key):
+                key = _redact_text(key, mask, index)
+        else:
+            below = context if key in harmless else _context_from_key(key, context)
+            key = _redact_nested(key, mask, index)
+        if below is _NO_SECRET_CONTEXT and type(item) is str:
+            cleaned[key] = _redact_text(item, mask, index)
+        elif below is _NO_SECRET_CONTEXT and type(item) is not dict and type(item) is not list:
+            cleaned[key] = item
+        else:
+            cleaned[key] = _redact_nested(item, mask, index, below)
+    return cleaned
+
+
+@lru_cache(maxsize=4096)
+def _is_plain_key(key: str) -> bool:
+    """Whether no rule can match in a key; keys recur."""
+    lowered = key.lower()
+    return not any(needle in lowered for needle, _ in _index_needles())
 
 
 def _redact_text(text: str, mask: _Mask, index: _Index) -> str:
@@ -700,8 +753,11 @@ def _redact_text(text: str, mask: _Mask, index: _Index) -> str:
 
 
 def _mask_at_anchors(text: str, lowered: str, mask: _Mask, rule: SecretRule, pattern: re.Pattern[str]) -> str:
+    starts = {start for anchor in rule.anchors if anchor in lowered for start in _find_all(anchor, lowered)}
+    if not starts:
+        return text
     parts, end = list[str](), 0
-    for start in sorted({start for anchor in rule.anchors for start in _find_all(anchor, lowered)}):
+    for start in sorted(starts):
         if start >= end and (match := pattern.match(text, start)):
             parts += (text[end:start], mask(match))
             end = match.end()
@@ -755,6 +811,23 @@ def _texts_in(value: Any, fixed_keys: Container[str]) -> Iterator[str]:
     elif isinstance(value, list):
         for item in value:
             yield from _texts_in(item, fixed_keys)
+
+
+def _collect_texts(value: Any, texts: list[str]) -> None:
+    """Like `_texts_in`, with all keys that are not plain; a plain loop, because this runs for every suspicious event."""
+    if isinstance(value, str):
+        texts.append(value)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if not isinstance(key, str) or len(key) >= 100 or not _is_plain_key(key):
+                _collect_texts(key, texts)
+            if isinstance(item, str):
+                texts.append(item)
+            elif isinstance(item, dict | list):
+                _collect_texts(item, texts)
+    elif isinstance(value, list):
+        for item in value:
+            _collect_texts(item, texts)
 
 
 def _context_from_key(key: Any, above: _SecretContext) -> _SecretContext:

@@ -24,6 +24,7 @@ __all__ = [
     "PRICE_KEYS",
     "REDACT_LEVELS",
     "SERVERS",
+    "SINK_TARGETS",
     "SPECS",
     "Notice",
     "Prices",
@@ -79,13 +80,20 @@ _NOTIFY_TEXT_KEYS = (
 NOTIFY_KEYS = (*_NOTIFY_TEXT_KEYS, "every", "full", "command")
 """The keys of a notification rule; `server/notifications/rules.py` has their meaning."""
 
+SINK_TARGETS = {"nats": "nats://127.0.0.1:4222", "webhook": "https://example.org/driver", "jsonl": "driver.jsonl"}
+SINK_KEYS = ("name", *SINK_TARGETS, "prefix", "secret")
+"""The keys of a sink; the targets with an example each. `operations/sinks.py` has their meaning."""
+
 CONTEXT_NAMES = {"tokenizer": "estimate", "nearness": "words"}
 CONTEXT_NUMBERS = {"budget": 1_000_000_000, "relevance": 1000, "recency": 1000, "importance": 1000, "decay": 1000}
 """The keys of `[context]` that hold a name, with an example, and those that hold a number, with the highest that is accepted."""
 
 GRAPH_TEXTS = {"default": "seven", "folder": "~/graphs", "proxy_header": "X-Remote-User"}
-GRAPH_TABLES = {"minds": 'strong = "openai:MODEL"', "databases": 'shop = "sqlite:shop.db"'}
+GRAPH_TABLES = {"minds": 'strong = "openai:MODEL"', "databases": 'shop = "sqlite:shop.db"', "jwt": 'keys = "jwks.json"'}
 """The keys of `[graph]` that hold a text and those that hold a table of texts, with examples."""
+GRAPH_NUMBERS = {"turn_seconds": 86_400}
+"""Those that hold a number, with the highest that is accepted."""
+JWT_KEYS = ("header", "keys", "issuer", "audience", "claim")
 
 HOOK_SECRETS = ("github_secret", "gitea_secret", "forgejo_secret")
 """The keys of `[hooks]`; in the environment FLEETLORE_GITHUB_SECRET and so on."""
@@ -113,7 +121,7 @@ class Secret:
 
 
 class Notice(NamedTuple):
-    """One `[[notify]]` table, its types checked. It may hold secrets, so `repr` shows only its name."""
+    """One `[[notify]]` or `[[sink]]` table, its types checked. It may hold secrets, so `repr` shows only its name."""
 
     source: str
     said: Mapping[str, Any]
@@ -136,8 +144,10 @@ class SettingsLayer:
         self.source, self.is_project = source, is_project
         self.values: dict[str, Setting[Any]] = {}
         """By the name of the field."""
+        self.ignored: list[str] = []
+        """What of a project file does not count, as it is not approved."""
         self.refused_log: str | None = None
-        """The log of a project's file that a project may not choose."""
+        """The same for its log."""
 
     def applies_to_log(self, chosen: "SettingsLayer | None") -> bool:
         """Whether its `[ship]` and `[retention]` are for the log in use, which the layer `chosen` names (`None`: the default log).
@@ -329,6 +339,18 @@ def _read_prices(path: str, content: Content) -> Prices | None:
     return {model: _read_price(path, model, table) for model, table in _read_table(path, content, "prices").items()} or None
 
 
+BUDGET_PERIODS = ("day", "week", "month")
+
+
+def _read_cost_budgets(path: str, content: Content) -> Mapping[str, float] | None:
+    table = _read_table(path, content, "budget")
+    _reject_unknown_keys(path, table, BUDGET_PERIODS, under="budget.")
+    for period, usd in table.items():
+        if isinstance(usd, bool) or not isinstance(usd, int | float) or not 0 < usd < 1e9:
+            raise ConfigError(f"{path}: budget.{period}: dollars are needed, as in {period} = 20")
+    return {period: float(usd) for period, usd in table.items()} or None
+
+
 def _read_flag_rules(path: str, content: Content) -> tuple[str, ...] | None:
     table = _read_table(path, content, "flags")
     _reject_unknown_keys(path, table, ("rules",), under="flags.")
@@ -367,7 +389,7 @@ def _hook_secrets_in_environment(environ: Mapping[str, str]) -> Mapping[str, Sec
 
 
 def _read_context(path: str, content: Content) -> Mapping[str, Any] | None:
-    """Which tokenizers and nearnesses there are is known to `prompts/tokens.py` and `prompts/embeddings.py`."""
+    """Which tokenizers and nearnesses there are is known to `prompts/build.py` and `prompts/embeddings.py`."""
     table = _read_table(path, content, "context")
     _reject_unknown_keys(path, table, (*CONTEXT_NAMES, *CONTEXT_NUMBERS), under="context.")
     for key, value in table.items():
@@ -384,8 +406,10 @@ def _read_context(path: str, content: Content) -> Mapping[str, Any] | None:
 
 def _read_graph(path: str, content: Content) -> Mapping[str, Any] | None:
     table = dict(_read_table(path, content, "graph"))
-    _reject_unknown_keys(path, table, (*GRAPH_TEXTS, *GRAPH_TABLES), under="graph.")
+    _reject_unknown_keys(path, table, (*GRAPH_TEXTS, *GRAPH_TABLES, *GRAPH_NUMBERS), under="graph.")
     for key, value in table.items():
+        if key in GRAPH_NUMBERS and (isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= GRAPH_NUMBERS[key]):
+            raise ConfigError(f"{path}: graph.{key}: a number is needed, from 0 to {GRAPH_NUMBERS[key]:,}")
         if key in GRAPH_TEXTS and (not isinstance(value, str) or not value):
             raise ConfigError(f'{path}: graph.{key}: a string is needed, as in {key} = "{GRAPH_TEXTS[key]}"')
         if key in GRAPH_TABLES and not (isinstance(value, dict) and all(isinstance(each, str) and each for each in value.values())):
@@ -393,6 +417,11 @@ def _read_graph(path: str, content: Content) -> Mapping[str, Any] | None:
     folder = os.path.dirname(path)
     if "folder" in table:
         table["folder"] = os.path.join(folder, os.path.expanduser(table["folder"]))
+    if "jwt" in table:
+        _reject_unknown_keys(path, table["jwt"], JWT_KEYS, under="graph.jwt.")
+        if missing := [key for key in ("keys", "issuer", "audience") if key not in table["jwt"]]:
+            raise ConfigError(f"{path}: graph.jwt.{missing[0]} is missing; a token is accepted only with keys, issuer and audience")
+        table["jwt"] = table["jwt"] | {"keys": os.path.join(folder, os.path.expanduser(table["jwt"]["keys"]))}
     if "databases" in table:
         table["databases"] = {name: resolve_relative_url(address, folder) for name, address in table["databases"].items()}
     return table or None
@@ -424,6 +453,28 @@ def _find_notify_type_error(key: str, value: Any) -> str | None:
     return None if isinstance(value, str) and value else "a string is needed"
 
 
+def _read_sinks(path: str, content: Content) -> tuple[Notice, ...] | None:
+    tables = content.get("sink", [])
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise ConfigError(f"{path}: sink: tables are needed, each under a [[sink]] of its own")
+    for number, table in enumerate(tables, 1):
+        _reject_unknown_keys(path, table, SINK_KEYS, under="sink.")
+        for key, value in table.items():
+            if not isinstance(value, str) or not value:  # not shown: it may be a secret
+                raise ConfigError(f"{path}: sink {number}: {key}: a string is needed")
+        targets = [key for key in SINK_TARGETS if key in table]
+        if len(targets) != 1 or not table.get("name", "").replace("-", "").replace("_", "").isalnum():
+            example = " or ".join(f'{key} = "{value}"' for key, value in SINK_TARGETS.items())
+            raise ConfigError(f'{path}: sink {number}: name = "team" (letters, digits, - and _) and one target are needed: {example}')
+    if len({table["name"] for table in tables}) < len(tables):
+        raise ConfigError(f"{path}: sink: two sinks have the same name; each needs one of its own")
+    folder = os.path.dirname(path)
+    resolved = [
+        {**table, "jsonl": os.path.join(folder, os.path.expanduser(table["jsonl"]))} if "jsonl" in table else table for table in tables
+    ]
+    return tuple(Notice(path, table) for table in resolved) or None
+
+
 def _read_table(path: str, content: Content, key: str) -> Mapping[str, Any]:
     """A table; an empty one if it is not there."""
     value = content.get(key, {})
@@ -442,41 +493,29 @@ def _reject_unknown_keys(path: str, table: Mapping[str, Any], known: Sequence[st
             raise ConfigError(f"{path}: no such setting: {under}{key}{hint}; known are {', '.join(under + name for name in known)}")
 
 
-# --- What a project's file may set. It comes with a repository that others wrote, and nobody has approved it.
+# --- Project files. They come with a repository that others wrote, so they count only after the user has approved their content.
 
 
-class ProjectRule:
-    """Whether a project's file may set a setting: always, never (`refusal` says why), or if `check` does not raise `ConfigError`."""
-
-    def __init__(self, note: str, *, refusal: str = "", check: Callable[[str, Any, str], None] | None = None) -> None:
-        self.note, self.refusal, self.check = note, refusal, check
-        """`note` is for the docs; `check` takes the file's path, the value, and the address of the file's log."""
+def trust_folder(environ: Mapping[str, str] = os.environ) -> str:
+    """The folder with one file for each approved content of a project file."""
+    return os.path.join(os.path.dirname(user_file(environ)), "trusted")
 
 
-def _check_project_retention(path: str, days: int, log: str) -> None:
-    if not _is_file_inside(log, os.path.dirname(path)):
-        raise ConfigError(
-            f'{path}: [retention] in a project\'s file is for a log inside the project, as log = "sqlite:fleet.db" beside it is'
-        )
+def trust_digest(path: str, content: bytes) -> str:
+    """Name of the approval of a project file: it holds for this content at this place only."""
+    from hashlib import sha256
+
+    return sha256(os.fsencode(os.path.realpath(path)) + b"\0" + content).hexdigest()
 
 
-def _check_project_ship_full(path: str, full: bool, log: str) -> None:
-    if full:
-        raise ConfigError(f"{path}: ship.full: a project cannot ask for prompts and code; say `lore ship --full` yourself")
-
-
-def _check_project_ship_to(path: str, to: str, log: str) -> None:
-    folder = os.path.dirname(path)
-    if not _is_file_inside(log, folder):
-        raise ConfigError(f'{path}: [ship] in a project\'s file is for a log inside the project, as log = "sqlite:fleet.db" beside it is')
-    if to.partition(":")[0] not in SERVERS and not _is_file_inside(to, folder):
-        raise ConfigError(
-            f"{path}: ship.to: a project's log goes to a server, or to a file inside the project; say `lore ship --to` yourself"
-        )
+def is_trusted(path: str, content: bytes, environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether the user approved this content of a project file with `lore trust`."""
+    approval = os.path.join(trust_folder(environ), trust_digest(path, content))
+    return os.path.isfile(approval) and _belongs_to_user(approval)
 
 
 def is_project_log(url: str, folder: str) -> bool:
-    """Whether the `log` of a project's file is used: a SQLite file inside the project, or `sqlite:`, the user's own log."""
+    """Whether the `log` of a project file counts without approval: a SQLite file inside the project, or `sqlite:`, the user's own log."""
     scheme, _, rest = url.partition(":")
     is_own_log = scheme == "sqlite" and rest.partition("?")[0] in ("", "//")
     return is_own_log or _is_file_inside(url, folder)
@@ -497,9 +536,6 @@ def _is_file_inside(url: str, folder: str) -> bool:
         return all(os.path.realpath(real + suffix).startswith(inside) for suffix in ("", "-wal", "-shm", "-journal"))
     except ValueError:  # a path that no system has, such as one with a null byte
         return False
-
-
-_PROJECT_MAY = ProjectRule("yes")
 
 
 # --- How `lore config` shows a value: as text, and as a plain value for JSON.
@@ -539,7 +575,6 @@ class SettingSpec:
         read: Callable[[str, Content], Any],
         default: str,
         merge: MergeRule = take_strongest,
-        project: ProjectRule = _PROJECT_MAY,
         flag: str = "",
         environment: str = "",
         read_environment: Callable[[Mapping[str, str]], Any] | None = None,
@@ -547,7 +582,7 @@ class SettingSpec:
         to_json: Callable[[Any], Any] = _keep_value,
         parts: Mapping[str, tuple[str, str]] | None = None,
     ) -> None:
-        self.key, self.help, self.read, self.merge, self.project = key, help, read, merge, project
+        self.key, self.help, self.read, self.merge = key, help, read, merge
         self.flag, self.environment, self.read_environment = flag, environment, read_environment
         self.default = default
         """The default as the docs show it."""
@@ -579,7 +614,6 @@ class Settings(NamedTuple):
             default="`sqlite:`",
             flag="--log",
             environment="FLEETLORE_LOG",
-            project=ProjectRule("only a [file inside the project](#project-files)"),  # see `_keep_allowed_log`
             show=lambda value: mask_url(value),
             to_json=lambda value: mask_url(value),
         ),
@@ -629,7 +663,6 @@ class Settings(NamedTuple):
             read=_read_retention,
             default="for ever",
             merge=take_for_own_log,
-            project=ProjectRule("only for a log inside the project", check=_check_project_retention),
             show=_show_age,
             to_json=lambda value: value and f"{value}d",
         ),
@@ -655,7 +688,6 @@ class Settings(NamedTuple):
             merge=take_for_own_log,
             flag="--to",
             environment="FLEETLORE_SHIP_TO",
-            project=ProjectRule("only for a log inside the project", check=_check_project_ship_to),
             show=lambda value: mask_url(value or "nowhere"),
             to_json=lambda value: value and mask_url(value),
         ),
@@ -669,7 +701,6 @@ class Settings(NamedTuple):
             default="`false`",
             merge=take_for_own_log,
             flag="--full",
-            project=ProjectRule("no", check=_check_project_ship_full),
             show=lambda value: str(value).lower(),
         ),
     ] = Setting(False, DEFAULT)
@@ -685,6 +716,18 @@ class Settings(NamedTuple):
             parts={'"MODEL"': ("[prices](#prices) of a model, for [`lore costs`](costs.md)", "the table that comes with Fleetlore")},
         ),
     ] = Setting({}, DEFAULT)
+    cost_budgets: Annotated[
+        Setting[Mapping[str, float]],
+        SettingSpec(
+            "budget",
+            "dollars that you want to spend at most in a `day`, `week` or `month`; pages, `lore costs` and `lore statusline` compare",
+            read=_read_cost_budgets,
+            default="none",
+            merge=add_up_by_name,
+            show=lambda value: ", ".join(f"${usd:g} a {period}" for period, usd in value.items()) or "none",
+            parts={period: (f"dollars that you want to spend at most in a {period}", "none") for period in BUDGET_PERIODS},
+        ),
+    ] = Setting({}, DEFAULT)
     flag_rules: Annotated[
         Setting[tuple[str, ...]],
         SettingSpec(
@@ -693,8 +736,6 @@ class Settings(NamedTuple):
             read=_read_flag_rules,
             default="none",
             merge=add_up,
-            # A stranger's patterns could take for ever.
-            project=ProjectRule("no", refusal="[flags]: a project cannot say what is a risk; write it into {user_file}"),
             show=lambda value: ", ".join(value) or "none",
         ),
     ] = Setting((), DEFAULT)
@@ -705,11 +746,19 @@ class Settings(NamedTuple):
             "rules by which you are notified, each a `[[notify]]` table: [notifications.md](notifications.md)",
             read=_read_notify_rules,
             default="none",
-            project=ProjectRule(
-                "no", refusal="[[notify]]: a project cannot have commands run or addresses called; write its rules into {user_file}"
-            ),
             show=lambda value: f"{_show_count(value)}; `lore notify list` shows them",
             to_json=lambda value: [notice.said.get("name") for notice in value],
+        ),
+    ] = Setting((), DEFAULT)
+    sinks: Annotated[
+        Setting[tuple[Notice, ...]],
+        SettingSpec(
+            "sink",
+            "where the driver events of goals are published, each a `[[sink]]` table: [driver.md](driver.md#sinks)",
+            read=_read_sinks,
+            default="none",
+            show=lambda value: ", ".join(notice.said["name"] for notice in value) or "none",
+            to_json=lambda value: [notice.said["name"] for notice in value],
         ),
     ] = Setting((), DEFAULT)
     hooks: Annotated[
@@ -721,8 +770,6 @@ class Settings(NamedTuple):
             default="none",
             merge=add_up_by_name,
             read_environment=_hook_secrets_in_environment,
-            # Anybody who knows such a secret can write to the log.
-            project=ProjectRule("no", refusal="[hooks]: secrets do not belong into a project's file; write them into {user_file}"),
             show=lambda value: ", ".join(value) or "no secrets",
             to_json=lambda value: dict.fromkeys(value, "[redacted]"),
             parts={
@@ -762,9 +809,6 @@ class Settings(NamedTuple):
             "what conversational agents run with",
             read=_read_graph,
             default="none",
-            project=ProjectRule(
-                "no", refusal="[graph]: a project cannot say whom agents call and what they read; write it into {user_file}"
-            ),
             show=_show_graph,
             to_json=_mask_graph,
             parts={
@@ -772,6 +816,12 @@ class Settings(NamedTuple):
                 "folder": ("a folder with graphs of your own", "none"),
                 "proxy_header": (
                     "the header in which a proxy that you trust names its user ([graph-page.md](graph-page.md#whose-it-is))",
+                    "none",
+                ),
+                "turn_seconds": ("seconds after which a turn is stopped; 0 for no limit", "300"),
+                "jwt.KEY": (
+                    "users by a signed token of their identity provider: `keys` (a JWKS file), `issuer`, `audience`, `header`, `claim` "
+                    "([graph-page.md](graph-page.md#whose-it-is))",
                     "none",
                 ),
                 "minds.PROFILE": ("the [model](minds.md) that answers, by profile: `default`, `quick`, `strong`", "a script"),
@@ -808,11 +858,11 @@ def load_settings(
     layers = [
         _layer_of_flags({"log": log, "town": town}),
         _layer_of_environment(environ, folder),
-        *(_read_settings_file(path, is_user=path == own) for path in files),
+        *(_read_settings_file(path, is_user=path == own, environ=environ) for path in files),
     ]
     chosen = next((layer for layer in layers if "log" in layer.values), None)
     merged = {name: found for name, spec in SPECS.items() if (found := spec.merge(name, layers, chosen)) is not None}
-    warnings = (*(_foreign_warning(path, own) for path in foreign), *_log_warnings(layers, chosen, own))
+    warnings = (*(_foreign_warning(path, own) for path in foreign), *_untrusted_warnings(layers, chosen))
     return Settings(**merged, files=files, warnings=warnings)
 
 
@@ -835,56 +885,65 @@ def _layer_of_environment(environ: Mapping[str, str], folder: str | None) -> Set
     return layer
 
 
-def _read_settings_file(path: str, *, is_user: bool) -> SettingsLayer:
-    """The settings of a file; every key and type is checked."""
-    content = _parse_file(path)
+def _read_settings_file(path: str, *, is_user: bool, environ: Mapping[str, str]) -> SettingsLayer:
+    """The settings of a file; every key and type is checked. Of an unapproved project file only a log inside the project counts."""
+    try:
+        with open(path, "rb") as file:
+            written = file.read()
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror}); let yourself read it, or move it away") from error
+    if not is_user and not is_trusted(path, written, environ):
+        return _read_untrusted_file(path, written)
+    content = _parse_content(path, written)
     _reject_unknown_keys(path, content, _TOP_LEVEL_KEYS)
     layer = SettingsLayer(path, is_project=not is_user)
     for name, spec in SPECS.items():
         if "." in spec.key:
             known = [each.key.partition(".")[2] for each in SPECS.values() if each.table == spec.table]
             _reject_unknown_keys(path, _read_table(path, content, spec.table), known, under=f"{spec.table}.")
-        if not is_user and spec.project.refusal and content.get(spec.table):
-            raise ConfigError(f"{path}: {spec.project.refusal.format(user_file=user_file())}")
         if (value := spec.read(path, content)) is not None:
             layer.values[name] = Setting(value, path)
-    if not is_user:
-        for name, setting in layer.values.items():
-            if (check := SPECS[name].project.check) is not None:
-                check(path, setting.value, layer.log_address)
-        _keep_allowed_log(layer)
     return layer
 
 
-def _parse_file(path: str) -> Content:
+def _read_untrusted_file(path: str, written: bytes) -> SettingsLayer:
+    """What counts of a project file without approval. Its mistakes are no errors: it is a stranger's file."""
+    layer = SettingsLayer(path, is_project=True)
+    try:
+        content = _parse_content(path, written)
+        log = _read_log(path, content)
+    except ConfigError:
+        layer.ignored = ["everything (it cannot be read)"]
+        return layer
+    if log is not None and is_project_log(log, os.path.dirname(path)):
+        layer.values["log"] = Setting(log, path)
+    elif log is not None:
+        layer.refused_log = log
+    layer.ignored += [key[:40] for key in content if key != "log"][:_MAX_IGNORED]
+    return layer
+
+
+_MAX_IGNORED = 10
+
+
+def _parse_content(path: str, written: bytes) -> Content:
     import tomllib
 
     try:
-        with open(path, "rb") as file:
-            return tomllib.load(file)
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read ({error.strerror}); let yourself read it, or move it away") from error
+        return tomllib.loads(written.decode())
     except (ValueError, RecursionError) as error:  # not only a TOMLDecodeError: of a number with too many digits, too
         raise ConfigError(f"{path}: not TOML: {error}; fix it, or move it away") from error
 
 
-def _keep_allowed_log(layer: SettingsLayer) -> None:
-    """Drop the log of a project's file if a project may not name it; `_log_warnings` reports it."""
-    if "log" in layer.values and not is_project_log(layer.log_address, os.path.dirname(layer.source)):
-        layer.refused_log = layer.values.pop("log").value
-
-
-def _log_warnings(layers: Sequence[SettingsLayer], chosen: SettingsLayer | None, own: str) -> Iterator[str]:
-    """Why a project's log is not used; nothing where a flag or the environment names the log anyway, or the same log is used."""
-    log = DEFAULT_LOG if chosen is None else chosen.values["log"].value
+def _untrusted_warnings(layers: Sequence[SettingsLayer], chosen: SettingsLayer | None) -> Iterator[str]:
+    """What of project files is ignored, and how to approve it. A log is not named where a stronger place names one, or the same is used."""
+    log, is_chosen = DEFAULT_LOG if chosen is None else chosen.values["log"].value, False
     for layer in layers:
-        if layer is chosen:
-            return
-        if layer.refused_log is not None and layer.refused_log != log:
-            yield (
-                f"{layer.source}: log = {mask_url(layer.refused_log)!r} is ignored: a project may only name a SQLite file inside its own"
-                f" folder. To use it, put it into {own}, or use --log or FLEETLORE_LOG"
-            )
+        is_chosen = is_chosen or layer is chosen
+        refused = layer.refused_log
+        logs = [] if refused is None or is_chosen or refused == log else [f"log = {mask_url(refused)!r}"]
+        if names := ", ".join([*logs, *layer.ignored]):
+            yield f"{layer.source}: ignored, as you have not approved this file: {names}. Read it, then approve it with `lore trust`"
 
 
 def _foreign_warning(path: str, own: str) -> str:

@@ -13,7 +13,9 @@ from playwright.sync_api import Page
 from fleetlore import Event, connect
 from fleetlore import settings as config
 from fleetlore.graph.settings import GraphSettings
+from fleetlore.log.coordination import open_shared
 from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.log.tokens import TokenScope, create_token
 from fleetlore.server.context import AppContext
 from fleetlore.server.open_context import open_context
 from fleetlore.server.serve import bind_socket, serve_in_thread
@@ -62,6 +64,13 @@ class ControlRoom:
     def stop(self) -> None:
         self._open.close()
         self._house = None
+
+    def create_token(self, scope: TokenScope) -> str:
+        """The secret of a new token."""
+        secret, token = create_token(scope, now=datetime.now(UTC), label="a test")
+        with open_shared(self.address, town="default") as shared:
+            shared.save_token(token)
+        return secret
 
     def tell(self, *events: Event) -> list[str]:
         """Store events; their ids."""

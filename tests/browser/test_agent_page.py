@@ -27,10 +27,10 @@ LINE_BROKE = r"WebSocket connection to .* failed|ERR_CONNECTION|WebSocket is clo
 
 
 def agent_page(room: ControlRoom, visit: Visits, session: str = "new", **options: Any) -> Page:
-    return visit(room, f"/agent?session={session}#token={options.pop('token', room.token)}", **options)
+    return visit(room, f"/chat?session={session}#token={options.pop('token', room.token)}", **options)
 
 
-def say(page: Page, text: str) -> None:
+def send_text(page: Page, text: str) -> None:
     page.get_by_label("Say something to the agent").fill(text)
     page.keyboard.press("Enter")
 
@@ -66,7 +66,7 @@ def kinds(room: ControlRoom, session: str, *wanted: str) -> list[Event]:
 
 def test_a_counter_counts_without_asking_any_model(room: ControlRoom, visit: Visits) -> None:
     page = agent_page(room, visit)
-    say(page, "Make a counter")
+    send_text(page, "Make a counter")
     expect(value(page, "Count")).to_have_text("0")
     expect(replies(page)).to_have_count(1)
     for count in range(1, 4):
@@ -81,7 +81,7 @@ def test_a_counter_counts_without_asking_any_model(room: ControlRoom, visit: Vis
 
 def test_a_machine_of_three_states_goes_round(room: ControlRoom, visit: Visits) -> None:
     page = agent_page(room, visit)
-    say(page, "Make a traffic light")
+    send_text(page, "Make a traffic light")
     light = screen(page).get_by_role("group", name="Machine light")
     for state in ("red", "green", "yellow", "red"):
         expect(light.locator("strong")).to_have_text(state)
@@ -106,7 +106,7 @@ def shop(tmp_path: Path) -> Iterator[ControlRoom]:
 
 def test_a_table_comes_from_a_real_database(shop: ControlRoom, visit: Visits) -> None:
     page = agent_page(shop, visit)
-    say(page, "SELECT name, price FROM goods ORDER BY price")
+    send_text(page, "SELECT name, price FROM goods ORDER BY price")
     table = screen(page).get_by_role("table")
     expect(table.get_by_role("columnheader")).to_have_text(["name", "price"])
     expect(table.get_by_role("cell")).to_have_text([SCRIPT, re.compile(r"^1(\.0)?$"), "rope", "4.25", "lamp", "12.5"])
@@ -116,7 +116,7 @@ def test_a_table_comes_from_a_real_database(shop: ControlRoom, visit: Visits) ->
 
 def test_a_control_that_was_taken_out_of_the_page_is_noticed_and_comes_back(room: ControlRoom, visit: Visits) -> None:
     page = agent_page(room, visit)
-    say(page, "Make a counter")
+    send_text(page, "Make a counter")
     expect(button(page, "+1")).to_be_visible()
     button(page, "+1").evaluate("(one) => one.remove()")
     expect(button(page, "+1")).to_be_visible()
@@ -129,12 +129,12 @@ def test_a_control_that_was_taken_out_of_the_page_is_noticed_and_comes_back(room
 
 def test_a_node_that_fails_in_the_middle_of_a_turn_shows_an_error_and_the_next_message_works(room: ControlRoom, visit: Visits) -> None:
     page = agent_page(room, visit)
-    say(page, "Please fail")
+    send_text(page, "Please fail")
     failure = page.locator(".said.failed")
     expect(failure).to_contain_text("This turn failed in thinker")
     expect(failure).to_have_count(1)
     expect(page.locator("[data-node=thinker]")).to_have_attribute("data-state", "failed")
-    say(page, "Make a counter")
+    send_text(page, "Make a counter")
     expect(button(page, "+1")).to_be_visible()
     expect(page.locator("[data-node=thinker]")).to_have_attribute("data-state", "done")
     page.reload()
@@ -145,8 +145,8 @@ def test_two_sessions_never_see_each_other(room: ControlRoom, visit: Visits) -> 
     from tests.server.test_chat_api import token_of
 
     ada, bob = (agent_page(room, visit, token=token_of(room.folder, name)) for name in ("ada", "bob"))
-    say(ada, "Make a counter")
-    say(bob, "Make a traffic light")
+    send_text(ada, "Make a counter")
+    send_text(bob, "Make a traffic light")
     expect(value(ada, "Count")).to_have_text("0")
     expect(value(bob, "light")).to_have_text("red")
     button(ada, "+1").click()
@@ -157,7 +157,7 @@ def test_two_sessions_never_see_each_other(room: ControlRoom, visit: Visits) -> 
     expect(screen(bob)).not_to_contain_text("Count")
     hers = session_of(ada)
     visit.forgive(LINE_BROKE, "404")
-    bob.goto(f"{room.url}/agent?session={hers}")
+    bob.goto(f"{room.url}/chat?session={hers}")
     expect(bob.locator(".said.failed")).to_contain_text("There is no such conversation of yours")
     expect(screen(bob)).to_have_count(0)
     bob.get_by_label("Say something to the agent").fill("Is anybody there?")
@@ -169,9 +169,9 @@ def test_two_sessions_never_see_each_other(room: ControlRoom, visit: Visits) -> 
 def test_the_server_restarts_and_the_screen_is_the_same(room: ControlRoom, visit: Visits) -> None:
     page = agent_page(room, visit)
     visit.witness.forgive(GONE, LINE_BROKE)
-    say(page, "Make a counter")
+    send_text(page, "Make a counter")
     expect(replies(page)).to_have_count(1)
-    say(page, "And a traffic light")
+    send_text(page, "And a traffic light")
     expect(replies(page)).to_have_count(2)
     button(page, "+1").click()
     expect(value(page, "Count")).to_have_text("1")
@@ -198,11 +198,11 @@ def test_the_server_restarts_and_the_screen_is_the_same(room: ControlRoom, visit
 
 
 def test_words_come_one_by_one_and_stay_once(room: ControlRoom, visit: Visits) -> None:
-    page = visit(room, f"/fleet#token={room.token}")
+    page = visit(room, f"/now#token={room.token}")
     pieces: list[str] = []
     page.on("websocket", lambda socket: socket.on("framereceived", lambda frame: pieces.append(str(frame))))
     page.keyboard.press("a")
-    expect(page.get_by_role("heading", level=1)).to_have_text("Agent")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Chat")
     page.get_by_role("button", name="Hello").click()
     expect(replies(page)).to_contain_text(["Good to see you"])
     expect(page.locator(".said.saying, .said.pending, .said.at-work")).to_have_count(0)
@@ -212,7 +212,7 @@ def test_words_come_one_by_one_and_stay_once(room: ControlRoom, visit: Visits) -
 
 def test_a_conversation_is_cleared_only_after_asking_back(room: ControlRoom, visit: Visits) -> None:
     page = agent_page(room, visit)
-    say(page, "Make a counter")
+    send_text(page, "Make a counter")
     expect(button(page, "+1")).to_be_visible()
     page.get_by_role("button", name="Clear…").click()
     page.get_by_role("button", name="No", exact=True).click()
@@ -228,7 +228,7 @@ def test_a_conversation_is_cleared_only_after_asking_back(room: ControlRoom, vis
 
 def test_another_graph_is_taken_in_the_middle_and_everything_stays(room: ControlRoom, visit: Visits) -> None:
     page = agent_page(room, visit)
-    say(page, "Make a counter")
+    send_text(page, "Make a counter")
     expect(button(page, "+1")).to_be_visible()
     page.get_by_label("Graph", exact=True).select_option("reflex")
     expect(page.locator(".agent-graph h2")).to_contain_text("reflex")
@@ -242,11 +242,11 @@ def test_a_new_conversation_begins_beside_the_others_and_each_is_found_again(roo
     page = agent_page(room, visit)
     page.get_by_label("Graph", exact=True).select_option("reflex")
     first = session_of(page)
-    say(page, "Hello")
+    send_text(page, "Hello")
     expect(replies(page)).to_have_count(1)
     page.get_by_role("button", name="New", exact=True).click()
     expect(page.locator(".talk-empty")).to_be_visible()
-    say(page, "Make a counter")
+    send_text(page, "Make a counter")
     expect(button(page, "+1")).to_be_visible()
     assert session_of(page) != first
     choice = page.get_by_label("Which conversation")
@@ -254,7 +254,7 @@ def test_a_new_conversation_begins_beside_the_others_and_each_is_found_again(roo
     choice.select_option(first)
     expect(page.locator(".talk")).to_contain_text("Hello")
     expect(screen(page)).to_be_hidden()
-    page.goto(f"{room.url}/agent")
+    page.goto(f"{room.url}/chat")
     expect(page).to_have_url(re.compile("session="))
     expect(button(page, "+1")).to_be_visible()
 
@@ -266,7 +266,7 @@ def test_nodes_are_drawn_and_light_up_and_choosing_one_shows_only_its_steps(room
     page = agent_page(room, visit)
     expect(page.locator(".graph-canvas canvas").first).to_be_attached()
     expect(page.locator("[data-node=thinker]")).to_have_attribute("data-state", "idle")
-    say(page, "Make a counter")
+    send_text(page, "Make a counter")
     for node in ("sensor", "input", "thinker", "ui", "output", "memorizer"):
         expect(page.locator(f"[data-node={node}]")).to_have_attribute("data-state", "done")
     page.locator("[data-node=ui]").click()
@@ -281,7 +281,7 @@ def test_nodes_are_drawn_and_light_up_and_choosing_one_shows_only_its_steps(room
 
 def test_the_heavy_drawing_is_fetched_only_by_who_looks_at_a_graph(room: ControlRoom, visit: Visits) -> None:
     room.tell(Event(kind="fleet.commit", agent="ada", text="Fix the login"))
-    page = visit(room, f"/fleet#token={room.token}")
+    page = visit(room, f"/now#token={room.token}")
     expect(page.locator("article.card")).to_have_count(1)
     before = {url for url in visit.witness.urls if "/assets/" in url}
     page.keyboard.press("a")
@@ -297,7 +297,7 @@ def test_the_slider_shows_the_conversation_as_it_was_and_lets_nobody_speak_to_it
     room.tell(*_earlier("counted"))
     page = agent_page(room, visit, "counted")
     expect(value(page, "Count")).to_have_text("1")
-    slider = page.get_by_role("slider", name="Moment that is shown")
+    slider = page.get_by_role("slider", name="Time that is shown")
     slider.fill(str(ago(25).timestamp() * 1000))
     expect(page.locator(".talk")).to_contain_text("There you are")
     expect(page.locator(".talk")).not_to_contain_text("pressed")
@@ -306,7 +306,7 @@ def test_the_slider_shows_the_conversation_as_it_was_and_lets_nobody_speak_to_it
     expect(page.get_by_label("Say something to the agent")).to_have_count(0)
     expect(page.get_by_role("button", name="Clear…")).to_have_count(0)
     slider.fill(str(ago(45).timestamp() * 1000))
-    expect(page.locator("main")).to_contain_text("Nobody had spoken yet")
+    expect(page.locator("main")).to_contain_text("No conversation yet")
     page.get_by_role("button", name="Return to live").click()
     expect(value(page, "Count")).to_have_text("1")
     expect(button(page, "+1")).to_be_enabled()
@@ -372,7 +372,7 @@ def test_hostile_text_stays_text_and_breaks_nothing(room: ControlRoom, visit: Vi
 def test_it_can_be_read_in_the_dark_and_in_the_light_and_by_who_does_not_see_it(room: ControlRoom, visit: Visits, scheme: str) -> None:
     page = agent_page(room, visit, color_scheme=scheme, reduced_motion="reduce")
     for text in ("Make a counter", "And a traffic light", "Show a table", "Please fail"):
-        say(page, text)
+        send_text(page, text)
     expect(page.locator(".said.failed")).to_have_count(1)
     expect(screen(page).get_by_role("table")).to_be_visible()
     expect(page.locator(".said.pending, .said.at-work, .said.saying")).to_have_count(0)
@@ -399,15 +399,15 @@ def test_it_fits_on_a_phone(room: ControlRoom, visit: Visits) -> None:
     phone: dict[str, Any] = PHONE
     page = agent_page(room, visit, **phone)
     expect(page.get_by_label("Say something to the agent")).to_be_in_viewport()
-    say(page, "Show a table")
+    send_text(page, "Show a table")
     expect(screen(page).get_by_role("table")).to_be_visible()
-    say(page, "Make a counter")
+    send_text(page, "Make a counter")
     button(page, "+1").tap()
     expect(value(page, "Count")).to_have_text("1")
     assert not scrolls_sideways(page)
 
 
 def test_without_the_right_to_write_the_page_says_how_to_get_it(room: ControlRoom, visit: Visits) -> None:
-    page = visit(room, "/agent")
+    page = visit(room, "/chat")
     expect(page.locator("main")).to_contain_text("lore token create --scope write")
     expect(page.get_by_label("Say something to the agent")).to_have_count(0)

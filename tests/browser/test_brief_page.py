@@ -1,4 +1,4 @@
-"""The Brief page: what a day came to, the days around it, and for every line the command, its output or the diff."""
+"""The Brief page: what a day came to, the days around it, and forevery line the command, its output or the diff."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def frames(page: Page) -> str:
 
 def test_a_fleet_of_four_hundred_stays_light_while_all_are_at_work(room: ControlRoom, visit: Visits, record_property: Keep) -> None:
     room.log.append_all(deed(f"agent-{number:03}", f"Work {number}", "fleet.dispatch", task=f"t{number}") for number in range(400))
-    page = visit(room, "/fleet")
+    page = visit(room, "/now")
     expect(page.locator("article.card")).to_have_count(120)
     expect(page.locator(".counts")).to_contain_text("400")
     page.evaluate(WATCH_FRAMES)

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_on_an_empty_log_every_page_teaches_how_to_fill_it_and_fills_by_itself(room: ControlRoom, visit: Visits) -> None:
-    pages = [visit(room, path) for path in ("/fleet", "/timeline", "/threads", "/costs", "/events")]
+    pages = [visit(room, path) for path in ("/now", "/timeline", "/costs?by=agent", "/events")]
     for page in pages:
         expect(page.locator(".teach code")).to_have_count(3)
         expect(page.locator(".teach")).to_contain_text("lore demo")
@@ -66,7 +66,7 @@ def reading(tmp_path: Path, gate: Gate) -> Iterator[ControlRoom]:
 
 
 def test_a_log_that_is_still_being_read_shows_how_far_it_is(reading: ControlRoom, gate: Gate, visit: Visits) -> None:
-    page = visit(reading, "/fleet")
+    page = visit(reading, "/now")
     banner = page.locator(".banner.reading")
     expect(banner).to_contain_text("250 of 1,000")
     expect(page.get_by_role("progressbar", name="Reading the log")).to_have_attribute("value", "0.25")
@@ -80,21 +80,22 @@ def test_a_log_that_is_still_being_read_shows_how_far_it_is(reading: ControlRoom
 
 def test_a_page_that_the_server_cannot_answer_says_so_and_tries_again(room: ControlRoom, visit: Visits) -> None:
     room.tell(deed("ada", "Fix the login", "fleet.dispatch", task="t1"))
-    page = visit(room, "/fleet")
+    page = visit(room, "/now")
     visit.witness.forgive("503")
     expect(page.locator("article.card")).to_have_count(1)
     body = '{"type": "about:blank", "title": "Not now", "status": 503, "detail": "the log cannot be read just now; try again"}'
-    page.route("**/api/threads*", lambda route: route.fulfill(status=503, content_type="application/problem+json", body=body))
-    page.keyboard.press("h")
+    page.route("**/api/sessions*", lambda route: route.fulfill(status=503, content_type="application/problem+json", body=body))
+    page.keyboard.press("s")
     expect(page.locator("main")).to_contain_text("the log cannot be read just now; try again")
     page.unroute_all()
     room.tell(deed("ada", "It goes on", task="t1"))
-    expect(page.locator(".thread")).to_have_count(1)
+    expect(page.get_by_role("heading", name="No sessions yet")).to_be_visible()
     expect(page.locator(".trouble-note")).to_have_count(0)
 
 
-def test_an_address_that_is_no_page_shows_the_fleet(room: ControlRoom, visit: Visits) -> None:
+def test_an_address_that_is_no_page_says_so(room: ControlRoom, visit: Visits) -> None:
     room.tell(deed("ada", "Fix the login"))
     page = visit(room, "/nowhere")
-    expect(page.get_by_role("heading", level=1)).to_have_text("Fleet")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Page not found")
+    page.get_by_role("button", name="Now").click()
     expect(page.locator("article.card")).to_have_count(1)

@@ -72,9 +72,9 @@ def test_the_key_opens_the_list_and_who_needs_a_person_comes_first(goals: Contro
 
 
 def test_the_card_of_an_agent_that_asks_leads_to_the_goal_where_it_is_answered(goals: ControlRoom, visit: Visits) -> None:
-    page = visit(goals, "/fleet")
+    page = visit(goals, "/now")
     page.locator(".card.needs-you", has_text=ASKING[:8]).click()
-    page.get_by_role("link", name="Its goal").click()
+    page.get_by_role("link", name="Goal").click()
     expect(page).to_have_url(re.compile(f"/goals/{ASKING}"))
     expect(page.get_by_role("dialog")).to_have_count(0)
 
@@ -133,13 +133,13 @@ def test_the_slider_goes_back_to_what_was_known_then(goals: ControlRoom, visit: 
     assert first.at is not None
     page = visit(goals, f"/goals/{DONE}#token={goals.token}")
     expect(page.locator(".goal-turn")).to_have_count(3)
-    slider = page.get_by_role("slider", name="Moment that is shown")
+    slider = page.get_by_role("slider", name="Time that is shown")
     slider.fill(str(first.at.timestamp() * 1000 + 1000))
     expect(page.locator(".goal-turn")).to_have_count(1)
     expect(page.get_by_role("button", name="Pause")).to_have_count(0)
-    expect(page.locator(".steer-how")).to_contain_text("Return to live")
+    expect(page.locator(".steer-how")).to_contain_text("return to live")
     slider.fill(str(ago(500).timestamp() * 1000))
-    expect(page.locator("main")).to_contain_text("had not begun at that moment")
+    expect(page.locator("main")).to_contain_text("had not started at this time")
 
 
 def test_an_address_leads_to_its_goal_and_one_that_leads_nowhere_says_so(goals: ControlRoom, visit: Visits) -> None:
@@ -171,7 +171,7 @@ def test_a_question_is_answered_with_a_reason(goals: ControlRoom, visit: Visits,
     question = part(page, "Waiting for you")
     expect(question).to_contain_text("May it use Bash?")
     expect(question.locator("pre").first).to_have_text("git push --force origin release/2.4")
-    question.get_by_label("Why; the agent is told").fill("Only this once.")
+    question.get_by_label("Reason, for the agent").fill("Only this once.")
     question.get_by_role("button", name=button).click()
     expect(question).to_contain_text(f"Answered: {choice}")
     expect(question.get_by_role("button")).to_have_count(0)
@@ -194,9 +194,9 @@ def test_a_goal_is_called_off_only_after_asking_back(goals: ControlRoom, visit: 
     page.get_by_role("button", name="No", exact=True).click()
     assert asked(goals) == []
     page.get_by_role("button", name="Cancel…").click()
-    back = page.get_by_role("group", name="Call it off?")
+    back = page.get_by_role("group", name="Cancel this goal?")
     back.get_by_label("Why").fill("The plan changed.")
-    back.get_by_role("button", name="Call it off").click()
+    back.get_by_role("button", name="Cancel goal").click()
     expect(page.locator(".goal-standing")).to_contain_text("to be called off: The plan changed.")
     expect(page.get_by_role("button", name="Cancel…")).to_have_count(0)
     assert asked(goals) == [{"action": "cancel", "reason": "The plan changed."}]

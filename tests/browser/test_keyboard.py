@@ -13,7 +13,7 @@ from tests.server import goal_logs
 
 pytestmark = pytest.mark.slow
 
-PAGES = {"f": "Fleet", "b": "Brief", "t": "Timeline", "h": "Threads", "o": "Goals", "w": "Town", "c": "Costs", "e": "Events"}
+PAGES = {"n": "Now", "s": "Sessions", "b": "Brief", "c": "Costs", "t": "Timeline", "e": "Events", "g": "Stage", "a": "Chat"}
 SAYS = """() => {
     const hidden = (one) => one.closest('[aria-hidden=true], [hidden]') !== null || one.getClientRects().length === 0;
     const labelled = (one) => one.getAttribute('aria-label')?.trim()
@@ -96,7 +96,7 @@ def heading(page: Page, title: str) -> None:
 
 def test_every_page_has_its_key(busy: ControlRoom, visit: Visits) -> None:
     page = visit(busy)
-    heading(page, "Fleet")
+    heading(page, "Now")
     for key, title in reversed(PAGES.items()):
         page.keyboard.press(key)
         heading(page, title)
@@ -105,7 +105,7 @@ def test_every_page_has_its_key(busy: ControlRoom, visit: Visits) -> None:
 
 
 def test_search_and_help_open_by_key_and_close_with_escape(busy: ControlRoom, visit: Visits) -> None:
-    page = visit(busy, "/fleet")
+    page = visit(busy, "/now")
     expect(page.locator("article.card")).to_have_count(2)
     ada = page.locator("article.card .agent-name[title=ada]")  # by name: cards change their places
     ada.focus()
@@ -113,12 +113,12 @@ def test_search_and_help_open_by_key_and_close_with_escape(busy: ControlRoom, vi
     box = page.get_by_role("searchbox", name="Search all text")
     expect(box).to_be_focused()
     page.keyboard.type("secret")  # letters are words there, and no commands
-    heading(page, "Fleet")
+    heading(page, "Now")
     page.keyboard.press("Escape")
     expect(box).to_have_count(0)
     expect(ada).to_be_focused()
     page.keyboard.press("?")
-    help = page.get_by_role("dialog", name="Keys and marks")
+    help = page.get_by_role("dialog", name="Keyboard shortcuts")
     expect(help).to_be_visible()
     for title in PAGES.values():
         expect(help).to_contain_text(title)
@@ -129,7 +129,7 @@ def test_search_and_help_open_by_key_and_close_with_escape(busy: ControlRoom, vi
 
 @pytest.mark.parametrize(("key", "opened"), [("/", ".drawer"), ("?", "dialog.help")])
 def test_what_is_opened_and_closed_in_one_breath_gives_the_focus_back(busy: ControlRoom, visit: Visits, key: str, opened: str) -> None:
-    page = visit(busy, "/fleet")
+    page = visit(busy, "/now")
     ada = page.locator("article.card .agent-name[title=ada]")
     ada.focus()
     page.evaluate(IN_ONE_BREATH, [key, opened, "Escape"])
@@ -139,7 +139,7 @@ def test_what_is_opened_and_closed_in_one_breath_gives_the_focus_back(busy: Cont
 
 @pytest.mark.parametrize("key", ["/", "?"])
 def test_a_card_that_changed_its_place_meanwhile_gets_the_focus_back(busy: ControlRoom, visit: Visits, key: str) -> None:
-    page = visit(busy, "/fleet")
+    page = visit(busy, "/now")
     names = page.locator("article.card .agent-name")
     expect(names).to_have_text(["ada", "bram"])
     ada = page.locator("article.card .agent-name[title=ada]")
@@ -154,7 +154,7 @@ def test_a_card_that_changed_its_place_meanwhile_gets_the_focus_back(busy: Contr
 
 
 def test_where_a_card_is_gone_meanwhile_the_page_gets_the_focus(busy: ControlRoom, visit: Visits) -> None:
-    page = visit(busy, "/fleet?standing=working")
+    page = visit(busy, "/now?standing=working")
     ada = page.locator("article.card .agent-name[title=ada]")
     ada.focus()
     page.keyboard.press("/")
@@ -166,8 +166,8 @@ def test_where_a_card_is_gone_meanwhile_the_page_gets_the_focus(busy: ControlRoo
 
 
 def test_what_is_opened_right_after_a_page_stays_open(busy: ControlRoom, visit: Visits) -> None:
-    page = visit(busy, "/fleet")
-    heading(page, "Fleet")
+    page = visit(busy, "/now")
+    heading(page, "Now")
     page.evaluate(IN_ONE_BREATH, ["e", ".page-events", "/"])
     heading(page, "Events")
     expect(page.get_by_role("cell")).not_to_have_count(0)
@@ -176,7 +176,7 @@ def test_what_is_opened_right_after_a_page_stays_open(busy: ControlRoom, visit: 
 
 @pytest.mark.parametrize("agent", ["ada", "bram"])
 def test_cards_that_change_their_places_keep_the_focus(busy: ControlRoom, visit: Visits, agent: str) -> None:
-    page = visit(busy, "/fleet")
+    page = visit(busy, "/now")
     names = page.locator("article.card .agent-name")
     expect(names).to_have_text(["ada", "bram"])
     one = page.locator(f"article.card .agent-name[title={agent}]")
@@ -187,7 +187,7 @@ def test_cards_that_change_their_places_keep_the_focus(busy: ControlRoom, visit:
 
 
 def test_tab_reaches_the_cards_and_one_always_sees_where_one_is(busy: ControlRoom, visit: Visits) -> None:
-    page = visit(busy, "/fleet")
+    page = visit(busy, "/now")
     expect(page.locator("article.card")).to_have_count(2)
     for _ in range(40):
         page.keyboard.press("Tab")
@@ -201,7 +201,7 @@ def test_tab_reaches_the_cards_and_one_always_sees_where_one_is(busy: ControlRoo
 
 
 def test_the_first_link_skips_to_the_page(busy: ControlRoom, visit: Visits) -> None:
-    page = visit(busy, "/fleet")
+    page = visit(busy, "/now")
     expect(page.locator("article.card")).to_have_count(2)
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="Skip to the page")).to_be_focused()
@@ -210,21 +210,21 @@ def test_the_first_link_skips_to_the_page(busy: ControlRoom, visit: Visits) -> N
 
 
 def test_every_part_of_every_page_has_a_name_and_a_place(busy: ControlRoom, visit: Visits) -> None:
-    busy.tell(*goal_logs.finished())
-    page = visit(busy, "/fleet")
-    for title in PAGES.values():
-        page.goto(f"{busy.url}/{title.lower()}")
+    busy.tell(*goal_logs.finished(), deed("ada", "Fix it for ada", "prompt.submitted", run="s1", data={"prompt": "Fix it for ada"}))
+    page = visit(busy, "/now")
+    for path in ("now", "sessions", "sessions/s1", "brief", "goals", "costs?by=agent", "timeline", "events"):
+        page.goto(f"{busy.url}/{path}")
         expect(page.locator("main")).to_contain_text("ada")
-        assert page.evaluate(SAYS) == SOUND, title
+        assert page.evaluate(SAYS) == SOUND, path
     page.keyboard.press("?")
-    expect(page.get_by_role("dialog", name="Keys and marks")).to_be_visible()
+    expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
     assert page.evaluate(SAYS) == SOUND
 
 
 def test_what_a_key_opens_in_the_first_moment_stays_open(busy: ControlRoom, visit: Visits) -> None:
     page = visit(busy, "/events")
     page.add_init_script(AT_ONCE)
-    page.goto(f"{busy.url}/fleet")
+    page.goto(f"{busy.url}/now")
     expect(page.locator("article.card")).to_have_count(2)
     expect(page.get_by_role("searchbox", name="Search all text")).to_be_visible()
 

@@ -23,7 +23,7 @@ def card(page: Page, agent: str) -> Locator:
 
 def test_a_card_appears_and_goes_from_working_to_idle(room: ControlRoom, visit: Visits) -> None:
     room.tell(deed("ada", "Fix the login", "fleet.dispatch", task="t1"))
-    page = visit(room, "/fleet")
+    page = visit(room, "/now")
     expect(card(page, "ada")).to_contain_text("working")
     room.tell(deed("bram", "Write the docs", "fleet.dispatch", task="t2"))
     expect(card(page, "bram")).to_contain_text("Write the docs")
@@ -46,13 +46,13 @@ def test_who_needs_a_person_comes_first_and_is_announced(room: ControlRoom, visi
     notice.get_by_role("button", name="Dismiss").click()
     expect(notice).to_have_count(0)
     room.tell(deed("cleo", "Thank you", "prompt.submitted"))
-    expect(page).to_have_title(re.compile("^Fleet"))
+    expect(page).to_have_title(re.compile("^Now"))
 
 
 def test_nobody_is_announced_who_needed_a_person_before_the_page_was_opened(room: ControlRoom, visit: Visits) -> None:
     room.tell(asks("cleo", "May I?"))
-    page = visit(room, "/fleet")
-    expect(page).to_have_title(re.compile(r"^\(1\) Fleet"))
+    page = visit(room, "/now")
+    expect(page).to_have_title(re.compile(r"^\(1\) Now"))
     room.tell(asks("dov", "And I?"))
     expect(page.locator(".toast")).to_have_count(1)
     expect(page.locator(".toast")).to_contain_text("dov")
@@ -85,21 +85,9 @@ def test_keys_walk_from_mark_to_mark_and_open_one(room: ControlRoom, visit: Visi
     expect(page.get_by_role("dialog")).to_contain_text("The second deed")
 
 
-def test_a_thread_opens_and_closes(room: ControlRoom, visit: Visits) -> None:
-    room.tell(deed("ada", "Fix the login", "fleet.dispatch", task="t1"))
-    page = visit(room, "/threads")
-    thread = page.locator(".thread", has_text="task t1")
-    expect(thread.locator(".thread-state")).to_have_text("open")
-    room.tell(deed("ada", "Merged", "fleet.pr_merge", task="t1"))
-    expect(thread.locator(".thread-state")).to_have_text("closed")
-    page.get_by_role("button", name="Open", exact=True).click()
-    expect(thread).to_have_count(0)
-    expect(page).to_have_url(re.compile("state=open"))
-
-
 def test_costs_rise(room: ControlRoom, visit: Visits) -> None:
     room.tell(reply("ada", 0.25))
-    page = visit(room, "/costs")
+    page = visit(room, "/costs?by=agent")
     total = page.locator(".costs-sum dd")
     expect(total).to_have_text("$0.25")
     room.tell(reply("bram", 1.5, model="opus"))
@@ -149,7 +137,7 @@ def test_who_reads_further_down_is_told_of_new_rows_and_not_moved(room: ControlR
 
 def test_nothing_is_missed_between_the_first_answer_and_the_stream(room: ControlRoom, visit: Visits) -> None:
     room.tell(deed("ada", "One"))
-    page = visit(room, "/fleet")
+    page = visit(room, "/now")
     held: list[Route] = []
     page.route("**/api/stream", lambda route: held.append(route))
     page.goto(f"{room.url}/events")
@@ -162,7 +150,7 @@ def test_nothing_is_missed_between_the_first_answer_and_the_stream(room: Control
 
 def test_nothing_is_missed_that_comes_while_a_slow_answer_is_on_its_way(room: ControlRoom, visit: Visits) -> None:
     room.tell(deed("ada", "One"))
-    page = visit(room, "/fleet")
+    page = visit(room, "/now")
     expect(page.locator(".rail .connection")).to_have_text("Live")
     held: list[tuple[Route, APIResponse]] = []
     page.route("**/api/events?*", lambda route: held.append((route, route.fetch())))
@@ -178,7 +166,7 @@ def test_nothing_is_missed_that_comes_while_a_slow_answer_is_on_its_way(room: Co
 
 def test_search_finds_whatever_was_said(room: ControlRoom, visit: Visits) -> None:
     room.tell(deed("ada", "The cookie was never set"), deed("bram", "Something else"))
-    page = visit(room, "/fleet")
+    page = visit(room, "/now")
     page.get_by_role("button", name="Search all text").click()
     page.get_by_role("searchbox", name="Search all text").fill("cookie")
     found = page.get_by_role("dialog").locator(".event-line")
@@ -190,7 +178,7 @@ def test_search_finds_whatever_was_said(room: ControlRoom, visit: Visits) -> Non
 
 def test_the_fleet_is_searched_as_one_types(room: ControlRoom, visit: Visits) -> None:
     room.tell(deed("ada", "Fix the login"), deed("bram", "Write the docs"))
-    page = visit(room, "/fleet")
+    page = visit(room, "/now")
     page.get_by_label("Find an agent").fill("docs")
     expect(page.locator("article.card")).to_have_count(1)
     expect(page.locator("article.card")).to_contain_text("bram")
@@ -199,7 +187,7 @@ def test_the_fleet_is_searched_as_one_types(room: ControlRoom, visit: Visits) ->
 
 def test_an_agents_drawer_goes_on_with_each_deed(room: ControlRoom, visit: Visits) -> None:
     room.tell(deed("ada", "Fix the login"))
-    page = visit(room, "/fleet")
+    page = visit(room, "/now")
     card(page, "ada").get_by_role("button", name="ada").click()
     lines = page.get_by_role("dialog").locator(".event-line")
     expect(lines).to_have_count(1)
@@ -212,7 +200,7 @@ def test_the_list_copied_as_curl_gives_the_same_events_in_a_shell(room: ControlR
     (kept, _) = room.tell(deed("ada", "One"), deed("bram", "Two"))
     page = visit(room, "/events?scope=agent:ada", permissions=["clipboard-read", "clipboard-write"])
     expect(page.locator(".ev-row")).to_have_count(1)
-    answer = msgspec.json.decode(run(copied(page, "Copy as curl")))
+    answer = msgspec.json.decode(run(copied(page, "Copy as curl"), LORE_TOKEN=room.token))
     assert [event["id"] for event in answer["events"]] == [kept]
 
 

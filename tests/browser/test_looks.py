@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -13,8 +14,9 @@ from tests.browser.witness import scrolls_sideways
 
 pytestmark = pytest.mark.slow
 
-PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
-PAGES = ("fleet", "brief", "timeline", "threads", "costs", "events")
+PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
+PAGES = ("now", "now?as=table", "sessions", "sessions/s1", "brief", "timeline", "costs?by=agent", "events")
+TABS = ("now", "sessions", "brief", "costs")
 FAINTEST = 4.5
 """What WCAG asks for between text and what is behind it; 3 where the text is large."""
 CONTRASTS = """() => {
@@ -70,6 +72,7 @@ def busy(room: ControlRoom) -> ControlRoom:
         deed("cleo", "It takes its time", at=ago(14)),
         deed("dov", "Done", "session.ended", at=ago(2), data={"reason": "exit"}),
         deed("bram", "Write the docs"),
+        deed("ada", "Fix it for ada", "prompt.submitted", run="s1", at=ago(3), data={"prompt": "Fix it for ada"}),
         asks("edda", "May I drop the table?"),
     )
     return room
@@ -82,7 +85,7 @@ def ready(page: Page) -> None:
 
 @pytest.mark.parametrize("scheme", ["dark", "light"])
 def test_text_can_be_read_on_every_page(busy: ControlRoom, visit: Visits, scheme: str) -> None:
-    page = visit(busy, "/fleet", color_scheme=scheme, reduced_motion="reduce")
+    page = visit(busy, "/now", color_scheme=scheme, reduced_motion="reduce")
     for name in PAGES:
         page.goto(f"{busy.url}/{name}")
         ready(page)
@@ -90,7 +93,7 @@ def test_text_can_be_read_on_every_page(busy: ControlRoom, visit: Visits, scheme
 
 
 def test_the_page_is_as_dark_as_the_system_until_somebody_chooses(busy: ControlRoom, visit: Visits) -> None:
-    page = visit(busy, "/fleet", color_scheme="light")
+    page = visit(busy, "/now", color_scheme="light")
     root = page.locator("html")
     expect(root).to_have_attribute("data-theme", "light")
     page.emulate_media(color_scheme="dark")
@@ -102,18 +105,21 @@ def test_the_page_is_as_dark_as_the_system_until_somebody_chooses(busy: ControlR
 
 
 def test_every_page_fits_on_a_phone_and_leads_to_the_others(busy: ControlRoom, visit: Visits) -> None:
-    page = visit(busy, "/fleet", **PHONE)
-    for name in PAGES:
-        page.locator(".rail-entry", has_text=name.capitalize()).tap()
+    page = visit(busy, "/now", **PHONE)
+    for name in TABS:
+        page.locator(".rail-pages .rail-entry", has_text=name.capitalize()).tap()
         expect(page).to_have_url(re.compile(f"/{name}"))
+        expect(page.locator(".waiting")).to_have_count(0)
+        for entry in page.locator(".rail-pages .rail-entry").all():
+            expect(entry).to_be_in_viewport()
+    for name in PAGES:
+        page.goto(f"{busy.url}/{name}")
         ready(page)
         assert not scrolls_sideways(page), name
-        for entry in page.locator(".rail-entry").all():
-            expect(entry).to_be_in_viewport()
 
 
 def test_on_a_phone_cards_stand_below_each_other_and_open(busy: ControlRoom, visit: Visits) -> None:
-    page = visit(busy, "/fleet", **PHONE)
+    page = visit(busy, "/now", **PHONE)
     ready(page)
     boxes = [card.bounding_box() for card in page.locator("article.card").all()]
     assert len({box["x"] for box in boxes if box}) == 1
@@ -127,7 +133,7 @@ def test_on_a_phone_cards_stand_below_each_other_and_open(busy: ControlRoom, vis
 
 
 def test_on_a_phone_the_slider_can_be_reached(busy: ControlRoom, visit: Visits) -> None:
-    page = visit(busy, "/fleet", **PHONE)
+    page = visit(busy, "/now", **PHONE)
     ready(page)
     expect(page.get_by_role("slider")).to_be_in_viewport()
     page.get_by_role("slider").fill(str(ago(16).timestamp() * 1000))

@@ -66,7 +66,7 @@ def restart_under_load(room: ControlRoom, page: Page, times: int) -> int:
             shown = int(rows.get_attribute("aria-rowcount") or 0)
             page.wait_for_function(MORE_ROWS, arg=shown)  # it lives
             room.stop()
-            expect(connection).to_contain_text("Lost")
+            expect(connection).to_contain_text("Disconnected")
             room.start()
     expected = [event.text or "" for event in reversed(room.stored())]
     if len(expected) <= MOST_ROWS:
@@ -85,7 +85,7 @@ def rows_of(page: Page) -> list[str]:
 
 def test_a_lost_connection_is_shown_and_heals_by_itself(room: ControlRoom, visit: Visits) -> None:
     room.tell(deed("ada", "Fix the login"))
-    page = visit(room, "/fleet")
+    page = visit(room, "/now")
     visit.witness.forgive(GONE)
     expect(page.locator(".rail .connection")).to_have_text("Live")
     room.stop()
@@ -106,7 +106,7 @@ def test_when_the_server_comes_back_under_load_nothing_is_lost_and_nothing_doubl
 
 def test_every_page_is_right_again_after_a_restart(room: ControlRoom, visit: Visits) -> None:
     room.tell(deed("ada", "Fix the login", "fleet.dispatch", task="t1"))
-    pages = {path: visit(room, path) for path in ("/timeline", "/threads")}
+    pages = {path: visit(room, path) for path in ("/timeline", "/now")}
     visit.forgive(GONE)
     for page in pages.values():
         expect(page.locator("main")).to_contain_text("ada")
@@ -119,7 +119,7 @@ def test_every_page_is_right_again_after_a_restart(room: ControlRoom, visit: Vis
 
 def test_a_page_that_was_opened_while_the_server_was_starting_finds_it(room: ControlRoom, visit: Visits) -> None:
     room.tell(deed("ada", "Fix the login"))
-    page = visit(room, "/fleet")
+    page = visit(room, "/now")
     visit.witness.forgive(GONE, "503")
     page.route("**/api/**", lambda route: route.abort("connectionrefused"))
     page.goto(f"{room.url}/costs")

@@ -116,7 +116,7 @@ def hostile_site() -> Iterator[int]:
 
 def visited(visit: Visits, room: ControlRoom, address: str) -> Page:
     """A browser that has the control room open, and then goes to a page elsewhere. Whatever that one is refused is no fault of ours."""
-    page = visit(room, f"/fleet#token={room.token}")
+    page = visit(room, f"/now#token={room.token}")
     expect(page.locator("article.card")).to_have_count(1)
     visit.forgive(".")
     page.goto(address)
@@ -138,7 +138,7 @@ def test_a_rebound_name_gets_no_page_and_no_answer(room: ControlRoom, playwright
     before = room.stored()
     with launch(playwright, "--host-resolver-rules=MAP evil.test 127.0.0.1") as browser:
         page = browser.new_page()
-        for path in ("/", "/fleet", "/api/events", "/assets/"):
+        for path in ("/", "/now", "/api/events", "/assets/"):
             answer = page.goto(f"http://evil.test:{room.port}{path}")
             assert answer is not None
             assert answer.status == 421
@@ -151,10 +151,10 @@ def test_a_rebound_name_gets_no_page_and_no_answer(room: ControlRoom, playwright
 
 def test_the_page_says_what_may_run_and_nothing_else_does(room: ControlRoom, visit: Visits) -> None:
     room.tell(deed("ada", "Fix the login"))
-    page = visit(room, "/fleet")
+    page = visit(room, "/now")
     visit.witness.forgive("Content Security Policy", "csp$", "elsewhere.invalid")
     expect(page.locator("article.card")).to_have_count(1)
-    policy = page.request.get(f"{room.url}/fleet").headers["content-security-policy"]
+    policy = page.request.get(f"{room.url}/now").headers["content-security-policy"]
     assert "script-src 'self'" in policy
     assert "unsafe" not in policy
     page.evaluate(INJECT)
@@ -169,7 +169,7 @@ def test_no_page_may_put_the_control_room_into_a_frame(room: ControlRoom, visit:
     with hostile_site() as port:
         page = visited(visit, room, f"http://127.0.0.1:{port}/")
         page.evaluate(
-            "(address) => document.body.append(Object.assign(document.createElement('iframe'), { src: address }))", f"{room.url}/fleet"
+            "(address) => document.body.append(Object.assign(document.createElement('iframe'), { src: address }))", f"{room.url}/now"
         )
         frame = page.frame_locator("iframe")
         page.wait_for_function(

@@ -34,7 +34,7 @@ def slide(page: Page, to: datetime) -> None:
 
 
 def slider(page: Page) -> Locator:
-    return page.get_by_role("slider", name="Moment that is shown")
+    return page.get_by_role("slider", name="Time that is shown")
 
 
 def cards(page: Page) -> Locator:
@@ -46,7 +46,7 @@ def banner(page: Page) -> Locator:
 
 
 def test_at_a_past_moment_the_page_says_so_and_who_came_later_is_gone(past: ControlRoom, visit: Visits) -> None:
-    page = visit(past, "/fleet")
+    page = visit(past, "/now")
     expect(cards(page)).to_have_count(2)
     slide(page, ago(30))
     expect(banner(page)).to_contain_text("As known at")
@@ -75,7 +75,7 @@ def test_what_happens_meanwhile_waits_until_one_returns_to_live(past: ControlRoo
 
 
 def test_the_address_carries_the_moment_through_reload_and_history(past: ControlRoom, visit: Visits) -> None:
-    page = visit(past, "/fleet")
+    page = visit(past, "/now")
     expect(cards(page)).to_have_count(2)
     slide(page, ago(30))
     expect(page).to_have_url(re.compile("as_of=20"))
@@ -98,7 +98,7 @@ def test_the_address_carries_the_moment_through_reload_and_history(past: Control
 
 
 def test_play_goes_on_from_there_and_comes_home_to_live(past: ControlRoom, visit: Visits) -> None:
-    page = visit(past, "/fleet")
+    page = visit(past, "/now")
     expect(cards(page)).to_have_count(2)
     slide(page, ago(55))
     expect(cards(page)).to_have_count(1)
@@ -123,7 +123,7 @@ def test_play_goes_on_from_there_and_comes_home_to_live(past: ControlRoom, visit
 
 
 def test_the_slider_is_moved_by_keys(past: ControlRoom, visit: Visits) -> None:
-    page = visit(past, "/fleet")
+    page = visit(past, "/now")
     expect(cards(page)).to_have_count(2)
     expect(slider(page)).to_be_visible()
     page.keyboard.press("[")
@@ -142,8 +142,7 @@ def test_the_slider_is_moved_by_keys(past: ControlRoom, visit: Visits) -> None:
     ("path", "selector", "then", "now"),
     [
         ("/timeline", ".tl-names", "ada", "bram"),
-        ("/threads", ".thread-list", "task t1", "task t2"),
-        ("/costs", ".costs-tables", "ada", "bram"),
+        ("/costs?by=agent", ".costs-tables", "ada", "bram"),
         ("/events", ".ev-rows", "Found the cookie", "Write the docs"),
     ],
 )
@@ -167,7 +166,7 @@ def test_every_page_shows_what_was_known_then(room: ControlRoom, visit: Visits, 
 
 
 def test_an_agent_opened_in_the_past_shows_what_it_had_done_by_then(past: ControlRoom, visit: Visits) -> None:
-    page = visit(past, "/fleet")
+    page = visit(past, "/now")
     expect(cards(page)).to_have_count(2)
     slide(page, ago(30))
     expect(cards(page)).to_have_count(1)
@@ -179,14 +178,14 @@ def test_an_agent_opened_in_the_past_shows_what_it_had_done_by_then(past: Contro
 
 def test_a_link_to_a_position_shows_that_place(past: ControlRoom, visit: Visits) -> None:
     second = past.stored()[1].position
-    page = visit(past, f"/fleet?as_of={second}")
+    page = visit(past, f"/now?as_of={second}")
     expect(banner(page)).to_contain_text("As known at")
     expect(cards(page)).to_have_count(1)
     expect(cards(page)).to_contain_text("Found the cookie")
 
 
 def test_a_moment_that_is_no_moment_is_explained_and_left_by_one_click(past: ControlRoom, visit: Visits) -> None:
-    page = visit(past, "/fleet?as_of=yesterdayish")
+    page = visit(past, "/now?as_of=yesterdayish")
     visit.witness.forgive("422")
     expect(page.locator("main")).to_contain_text("not a time")
     page.get_by_role("button", name="Return to live").click()

@@ -27,24 +27,24 @@ CAST = {
 AT_END = "() => { const page = document.getElementById('page'); return page.scrollHeight - page.scrollTop - page.clientHeight < 3; }"
 
 
-def told(kind: str, text: str, *, agent: str | None = None, run: str = "duel-1", at: datetime | None = None, **data: Any) -> Event:
+def make_event(kind: str, text: str, *, agent: str | None = None, run: str = "duel-1", at: datetime | None = None, **data: Any) -> Event:
     return Event(kind=kind, actor=agent or "conductor", agent=agent, run=run, text=text, at=at, data=data)
 
 
 def opening(*, run: str = "duel-1", at: datetime | None = None) -> list[Event]:
     start: dict[str, Any] = {"turn": 0, "seed": "a wet Sunday", "goal": "Settle whose hedge it is.", "scenario": "duel", "cast": CAST}
     return [
-        told("run.started", "Pistols at Dawn", run=run, at=at, **start),
-        told("world.observed", "A lawn. Between two chairs: a hedge.", run=run, at=at, turn=0),
+        make_event("run.started", "Pistols at Dawn", run=run, at=at, **start),
+        make_event("world.observed", "A lawn. Between two chairs: a hedge.", run=run, at=at, turn=0),
     ]
 
 
 def spoke(agent: str, text: str, turn: int = 1, *, at: datetime | None = None, **more: Any) -> Event:
-    return told("agent.spoke", text, agent=agent, at=at, turn=turn, **more)
+    return make_event("agent.spoke", text, agent=agent, at=at, turn=turn, **more)
 
 
-VERDICT = told("judge.verdict", "The hedge is Ada's.", agent="Jo", turn=2, winner="Ada", scores={"Ada": 8.5, "Bob": 3})
-FINISH = told("run.finished", "Pistols at Dawn: Ada won", reason="verdict", winner="Ada", turn=2)
+VERDICT = make_event("judge.verdict", "The hedge is Ada's.", agent="Jo", turn=2, winner="Ada", scores={"Ada": 8.5, "Bob": 3})
+FINISH = make_event("run.finished", "Pistols at Dawn: Ada won", reason="verdict", winner="Ada", turn=2)
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_the_scene_the_cast_and_their_lines_are_shown_and_grow_by_themselves(due
     expect(page.locator(".cast .player-name")).to_have_text(["Ada", "Bob", "Jo"])
     expect(lines(page)).to_have_text(["It was a twig when I bought it.", "I have a map."])
     expect(page.locator(".line-mood")).to_have_text("sweet")
-    duel.tell(spoke("Ada", "Show it.", 2), told("world.observed", "It begins to rain.", turn=2))
+    duel.tell(spoke("Ada", "Show it.", 2), make_event("world.observed", "It begins to rain.", turn=2))
     expect(lines(page)).to_have_count(3)
     expect(page.locator(".scene-now")).to_have_text("It begins to rain.")
     expect(page.locator(".entry.arrives").first).to_be_visible()
@@ -142,7 +142,7 @@ def test_a_play_that_is_over_is_read_from_its_beginning(duel: ControlRoom, visit
 
 
 def test_another_run_is_chosen_and_is_in_the_address(duel: ControlRoom, visit: Visits) -> None:
-    duel.tell(*opening(run="duel-2"), told("agent.spoke", "Again?", agent="Bob", run="duel-2", turn=1))
+    duel.tell(*opening(run="duel-2"), make_event("agent.spoke", "Again?", agent="Bob", run="duel-2", turn=1))
     page = visit(duel, "/stage")
     expect(lines(page)).to_have_text(["Again?"])
     page.get_by_label("Which run").select_option("duel-1")
@@ -157,7 +157,7 @@ def test_the_slider_goes_back_to_what_had_been_said_then(room: ControlRoom, visi
     room.tell(spoke("Ada", "First.", at=ago(20)), spoke("Bob", "Second.", at=ago(10)), VERDICT, FINISH)
     page = visit(room, "/stage")
     expect(page.locator(".curtain")).to_have_count(1)
-    slider = page.get_by_role("slider", name="Moment that is shown")
+    slider = page.get_by_role("slider", name="Time that is shown")
     slider.fill(str(ago(15).timestamp() * 1000))
     expect(lines(page)).to_have_text(["First."])
     expect(page.locator(".verdict, .curtain")).to_have_count(0)
@@ -200,16 +200,16 @@ def test_an_empty_stage_teaches_how_to_fill_it(room: ControlRoom, visit: Visits)
 def test_hostile_text_stays_text_and_breaks_nothing(room: ControlRoom, visit: Visits, width: int) -> None:
     cast = {name: {"role": SCRIPT, "team": IMAGE, "persona": TEXTS[0]} for name in NAMES}
     start: dict[str, Any] = {"seed": SCRIPT, "goal": TEXTS[4], "scenario": IMAGE, "cast": cast}
-    room.tell(told("run.started", SCRIPT, run=IMAGE, **start), told("world.observed", TEXTS[3], run=IMAGE, turn=0))
+    room.tell(make_event("run.started", SCRIPT, run=IMAGE, **start), make_event("world.observed", TEXTS[3], run=IMAGE, turn=0))
     room.tell(
         *(
-            told("agent.spoke", TEXTS[n % len(TEXTS)], agent=name, run=IMAGE, turn=1, mood=SCRIPT, thought=TEXTS[n % len(TEXTS)])
+            make_event("agent.spoke", TEXTS[n % len(TEXTS)], agent=name, run=IMAGE, turn=1, mood=SCRIPT, thought=TEXTS[n % len(TEXTS)])
             for n, name in enumerate(NAMES)
         ),
-        told("user.injected", TEXTS[1], run=IMAGE, label=SCRIPT),
-        told("clue.found", TEXTS[2], agent=SCRIPT, run=IMAGE),
-        told("judge.verdict", TEXTS[3], agent=IMAGE, run=IMAGE, winner=SCRIPT, accused=IMAGE, scores=dict.fromkeys(NAMES, 1e308)),
-        told("run.finished", TEXTS[4], run=IMAGE, winner="W" * 200, reason=SCRIPT),
+        make_event("user.injected", TEXTS[1], run=IMAGE, label=SCRIPT),
+        make_event("clue.found", TEXTS[2], agent=SCRIPT, run=IMAGE),
+        make_event("judge.verdict", TEXTS[3], agent=IMAGE, run=IMAGE, winner=SCRIPT, accused=IMAGE, scores=dict.fromkeys(NAMES, 1e308)),
+        make_event("run.finished", TEXTS[4], run=IMAGE, winner="W" * 200, reason=SCRIPT),
     )
     page = visit(room, "/stage?minds=true", viewport={"width": width, "height": 800})
     expect(page.locator(".curtain")).to_have_count(1)
@@ -220,7 +220,7 @@ def test_hostile_text_stays_text_and_breaks_nothing(room: ControlRoom, visit: Vi
 @pytest.mark.parametrize("scheme", ["dark", "light"])
 def test_it_can_be_read_in_the_dark_and_in_the_light_and_by_who_does_not_see_it(duel: ControlRoom, visit: Visits, scheme: str) -> None:
     duel.tell(*(spoke(f"Neighbour {n}", "Quite so.", thought="Not at all.") for n in range(6)))
-    duel.tell(told("user.injected", "Fire!", turn=1), told("clue.found", "A root.", agent="Bob", turn=1), VERDICT, FINISH)
+    duel.tell(make_event("user.injected", "Fire!", turn=1), make_event("clue.found", "A root.", agent="Bob", turn=1), VERDICT, FINISH)
     page = visit(duel, "/stage?minds=true", color_scheme=scheme, reduced_motion="reduce")
     expect(page.locator(".curtain")).to_have_count(1)
     assert page.evaluate(CONTRASTS) == []

@@ -58,6 +58,7 @@ def told(town: ControlRoom, story: list[Event]) -> list[str]:
 def test_the_key_opens_it_and_what_waits_for_a_person_is_on_top(town: ControlRoom, visit: Visits) -> None:
     page = visit(town)
     page.keyboard.press("w")
+    page.locator(".sub-pages").get_by_role("link", name="Town").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Town")
     waits = part(page, "Waits for you")
     expect(waits.get_by_role("heading")).to_have_text("!Waits for you 2")
@@ -131,15 +132,15 @@ def test_the_slider_goes_back_to_what_was_known_then_and_nothing_can_be_asked_th
     assert moment is not None
     page = steering_page(town, visit, MISSION)
     expect(page.get_by_role("button", name="Pause", exact=True)).to_be_visible()
-    slider = page.get_by_role("slider", name="Moment that is shown")
+    slider = page.get_by_role("slider", name="Time that is shown")
     slider.fill(str(moment.timestamp() * 1000 + 500))
     expect(page.locator(".town-node.review")).to_have_count(1)
     expect(part(page, "Waits for you")).to_have_count(0)
     expect(page.get_by_role("button", name=re.compile("^(Pause|Stop…|Start a mission…|Note)$"))).to_have_count(0)
-    expect(page.locator(".steer-how").last).to_contain_text("Return to live")
+    expect(page.locator(".steer-how").last).to_contain_text("return to live")
     page.locator(".town-card").first.click()
     expect(page.get_by_role("dialog").locator(".steer-how, .town-facts").first).to_be_visible()
-    expect(page.get_by_role("dialog").get_by_role("button", name=re.compile("Call it off|Give it"))).to_have_count(0)
+    expect(page.get_by_role("dialog").get_by_role("button", name=re.compile("Cancel goal|Give it"))).to_have_count(0)
     page.keyboard.press("Escape")
     slider.fill(str(ago(500).timestamp() * 1000))
     expect(page.locator("main")).to_contain_text("No such mission here")
@@ -182,10 +183,10 @@ def test_a_task_is_given_to_another_called_off_and_tried_again(town: ControlRoom
     drawer.get_by_label("To whom").select_option("gwen")
     drawer.get_by_role("button", name="Give it", exact=True).click()
     expect(drawer).to_contain_text("meant forgwen")
-    drawer.get_by_role("button", name="Call it off…").click()
-    drawer.get_by_role("button", name="Call it off", exact=True).click()
+    drawer.get_by_role("button", name="Cancel goal…").click()
+    drawer.get_by_role("button", name="Cancel goal", exact=True).click()
     drawer.get_by_role("button", name="Try again").click()
-    expect(drawer.get_by_role("button", name="Call it off…")).to_be_visible()
+    expect(drawer.get_by_role("button", name="Cancel goal…")).to_be_visible()
     assert told(town, story) == ["control.requested", "work.cancelled", "work.reopened"]
 
 

@@ -14,7 +14,7 @@ from fleetlore.events.goal_plan import KEY, Plan
 from fleetlore.goal.events import GoalEvents
 from fleetlore.log.connect import connect
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.programs.harness import Ended
+from fleetlore.programs.harness import TurnResult
 from fleetlore.views import goals
 from fleetlore.views.goal_state import GoalState
 
@@ -57,7 +57,7 @@ class Past:
         self.add(self.tell.attempt_started(self.state, number))
         attempt = self.state.attempt
         assert attempt is not None
-        ended = Ended(how="finished", words=words, tokens=tokens, usd=0.25)
+        ended = TurnResult(how="finished", words=words, tokens=tokens, usd=0.25)
         told = self.tell.attempt_ended(number, ended, complaint=None, until=None, seconds=5.0, cause=attempt.id)
         self.add(told)
         failures = tuple(

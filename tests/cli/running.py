@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fleetlore.cli.main import main
+from fleetlore.cli.trust import approve_file
+from fleetlore.settings import FILE_NAME
 
 START = "import sys; from fleetlore.cli.main import entry; sys.exit(entry())"
 
@@ -84,11 +86,13 @@ class Lore:
             os.close(ours)
         return Result(process.wait(), shown.replace(b"\r\n", b"\n"), "")
 
-    def write(self, name: str, content: str | bytes) -> str:
-        """Write a file; answers its path."""
+    def write(self, name: str, content: str | bytes, *, approve: bool = True) -> str:
+        """Write a file; answers its path. A project's settings are approved, as `lore trust` does."""
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        if approve and path.name == FILE_NAME:
+            approve_file(str(path), path.read_bytes())
         return str(path)
 
 

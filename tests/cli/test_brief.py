@@ -117,7 +117,7 @@ def test_private_text_never_appears(lore: Lore) -> None:
 def test_the_story_has_a_paragraph_for_each_session_of_the_newest_day(told: Lore) -> None:
     out = " ".join(told("story", code=0).out.split())
     assert out.startswith("Sunday 2026-03-15 ")
-    assert 'Open question: "Should I fix both?"' in out
+    assert 'It asks: "Should I fix both?"' in out
     assert "It keeps parsed files for an hour" in out
     assert 'Closed: "Written"; finn had the task.' in out
     assert "Accept tabs" not in out

@@ -102,10 +102,10 @@ def test_a_wrong_file_is_named_with_the_wrong_key(lore: Lore, content: str, reas
     assert reason in result.err
 
 
-def test_a_file_of_other_bytes_is_an_error_of_the_settings(tmp_path: Path) -> None:
-    (tmp_path / "fleetlore.toml").write_bytes(b"\xff\xfe")
+def test_a_file_of_other_bytes_is_an_error_of_the_settings(lore: Lore) -> None:
+    lore.write("fleetlore.toml", b"\xff\xfe")
     with pytest.raises(ConfigError, match=r"fleetlore\.toml: not TOML"):
-        config.load_settings(folder=str(tmp_path), environ={})
+        config.load_settings()
 
 
 def test_the_table_for_people_names_every_setting_and_its_source(lore: Lore) -> None:
@@ -136,19 +136,4 @@ def test_the_keys_of_a_table_are_those_that_are_known() -> None:
     keys = {name: {part.partition(".")[0] for part in spec.parts} for name, spec in config.SPECS.items()}
     assert keys["hooks"] == {*config.HOOK_SECRETS}
     assert keys["context"] == config.CONTEXT_NAMES.keys() | config.CONTEXT_NUMBERS.keys()
-    assert keys["graph"] == config.GRAPH_TEXTS.keys() | config.GRAPH_TABLES.keys()
-
-
-@pytest.mark.parametrize("name", [name for name, spec in config.SPECS.items() if spec.project.refusal])
-def test_what_a_project_may_not_set_is_refused_with_the_place_to_set_it(tmp_path: Path, name: str) -> None:
-    path = tmp_path / "fleetlore.toml"
-    path.write_text(
-        {
-            "flag_rules": "[flags]\nrules = 'x'",
-            "notify": "[[notify]]\nname = 'x'",
-            "hooks": "[hooks]\ngithub_secret = 'x'",
-            "graph": "[graph]\ndefault = 'x'",
-        }[name]
-    )
-    with pytest.raises(ConfigError, match=rf"(?s)^{path}: \[.*write .* into .*fleetlore\.toml$"):
-        config.load_settings(folder=str(tmp_path), environ={})
+    assert keys["graph"] == config.GRAPH_TEXTS.keys() | config.GRAPH_TABLES.keys() | config.GRAPH_NUMBERS.keys()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from tests.prompts import plays
 def bakery(lore: Lore) -> Lore:
     with connect("sqlite:fleet.db").blocking() as log:
         plays.bakery(log)
-    (lore.folder / "fleetlore.toml").write_text('log = "sqlite:fleet.db"\n')
+    lore.write("fleetlore.toml", 'log = "sqlite:fleet.db"\n')
     return lore
 
 
@@ -80,8 +81,8 @@ def test_a_prompt_can_be_recorded(bakery: Lore) -> None:
 
 
 def test_the_settings_say_how_tokens_are_counted_and_how_many_there_may_be(bakery: Lore) -> None:
-    file = bakery.folder / "fleetlore.toml"
-    file.write_text(file.read_text() + '[context]\ntokenizer = "characters"\nbudget = 900\nrecency = 0\n')
+    said = (bakery.folder / "fleetlore.toml").read_text()
+    bakery.write("fleetlore.toml", said + '[context]\ntokenizer = "characters"\nbudget = 900\nrecency = 0\n')
     answer = bakery("context", "--agent", "mara", "--json", code=0).json
     assert (answer["tokenizer"], answer["budget"]) == ("characters", 900)
     assert answer["tokens"] == len(answer["text"]) <= 900
@@ -99,8 +100,7 @@ def test_the_settings_say_how_tokens_are_counted_and_how_many_there_may_be(baker
     ],
 )
 def test_wrong_settings_are_named(bakery: Lore, said: str, why: str) -> None:
-    file = bakery.folder / "fleetlore.toml"
-    file.write_text(file.read_text() + f"[context]\n{said}\n")
+    bakery.write("fleetlore.toml", (bakery.folder / "fleetlore.toml").read_text() + f"[context]\n{said}\n")
     result = bakery("context", "--agent", "mara")
     assert result.code != 0
     assert why in result.err
@@ -145,3 +145,94 @@ def test_it_explains_what_had_no_room_and_what_was_passed_over(bakery: Lore) -> 
     roomy = bakery("context", "--agent", "mara", "--explain", "--budget", "400", code=0)
     assert "    passed over: 7 that stand elsewhere here, or matter less" in roomy.lines
     assert "no room" not in roomy.out
+
+
+# --- work
+
+
+def record(lore: Lore, *events: dict[str, object]) -> None:
+    lines = "\n".join(json.dumps({"at": f"2026-11-14T09:{number:02}:00Z", **event}) for number, event in enumerate(events))
+    lore("--log", "sqlite:fleet.db", "emit", "-", stdin=lines.encode(), code=0)
+
+
+def task_of(lore: Lore, agent: str, *argv: str) -> str | None:
+    """What the prompt says that the agent has to do."""
+    out = lore("--log", "sqlite:fleet.db", "context", "--agent", agent, *argv, code=0).out
+    blocks = dict(block.split("\n", 1) for block in out.strip().split("\n\n## ") if "\n" in block)
+    return blocks.get("Your task")
+
+
+def dispatch(task: str, agent: str, text: str) -> dict[str, object]:
+    return {"kind": "fleet.dispatch", "agent": agent, "task": task, "text": text}
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        {"kind": "town.task_completed", "agent": "ada", "task": "t2", "text": "Done"},
+        {"kind": "fleet.pr_merge", "agent": "ada", "task": "t2", "text": "Merged"},
+        {"kind": "fleet.abandon", "agent": "ada", "task": "t2", "text": "Too hard"},
+        {"kind": "work.cancelled", "agent": "mira", "task": "t2", "text": "No longer needed"},
+        {"kind": "fleet.dispatch", "agent": "bo", "task": "t2", "text": "Retry failed deliveries"},
+    ],
+    ids=lambda end: str(end["kind"]),
+)
+def test_only_open_work_is_the_task(lore: Lore, end: dict[str, object]) -> None:
+    record(lore, dispatch("t1", "ada", "Write the outbox"), dispatch("t2", "ada", "Retry failed deliveries"))
+    assert "Retry failed deliveries" in (task_of(lore, "ada") or "")
+    record(lore, {**end, "at": "2026-11-14T10:00:00Z"})
+    assert "Write the outbox" in (task_of(lore, "ada") or ""), "the older task is still open"
+    record(lore, {"kind": "town.task_completed", "agent": "ada", "task": "t1", "text": "Done", "at": "2026-11-14T11:00:00Z"})
+    assert task_of(lore, "ada") is None
+    record(lore, {**dispatch("t2", "ada", "Retry failed deliveries, again"), "at": "2026-11-14T12:00:00Z"})
+    assert "again" in (task_of(lore, "ada") or ""), "a task that is taken up again is open"
+
+
+SESSION = {"agent": "claude-code/11111111", "run": "11111111-aaaa-4bbb-8ccc-0123456789ab"}
+
+
+def prompt(text: str) -> dict[str, object]:
+    return {"kind": "prompt.submitted", **SESSION, "text": text, "data": {"prompt": text}}
+
+
+@pytest.mark.parametrize("nudge", ["continue", "Yes, please go ahead.", "ok", "weiter", "Go on!", "Continue from where you left off."])
+def test_the_task_is_the_original_request_and_not_a_nudge(lore: Lore, nudge: str) -> None:
+    record(lore, prompt("Fix the parser for empty input"), {"kind": "session.turn_ended", **SESSION, "text": "Half done"}, prompt(nudge))
+    assert task_of(lore, "claude-code/11111111") == "Fix the parser for empty input"
+
+
+def test_the_request_is_found_behind_hundreds_of_events(lore: Lore) -> None:
+    call: dict[str, object] = {"kind": "tool.called", **SESSION, "at": "2026-11-14T09:30:00Z"}
+    calls = [{**call, "data": {"tool": "Bash", "call_id": f"c{number}", "input": {"command": "ls"}}} for number in range(400)]
+    record(lore, prompt("Fix the parser for empty input"), *calls, {**prompt("continue"), "at": "2026-11-14T10:00:00Z"})
+    assert task_of(lore, "claude-code/11111111") == "Fix the parser for empty input"
+
+
+def test_a_newer_request_is_the_task(lore: Lore) -> None:
+    record(lore, prompt("Fix the parser"), prompt("Now write the release notes"), prompt("continue"))
+    assert task_of(lore, "claude-code/11111111") == "Now write the release notes"
+
+
+def test_every_displayed_name_is_accepted(lore: Lore) -> None:
+    """Names of agents and sessions as `lore status` and `lore sessions` show them, ids and titles among them."""
+    started = {"kind": "session.started", "data": {"project": "app", "program": "claude-code", "cwd": "/home/ada/app"}}
+    other = {"agent": "ada", "run": "ada-1"}
+    record(
+        lore,
+        {**started, **SESSION},
+        prompt("Fix the parser for empty input"),
+        {**started, **other},
+        {"kind": "prompt.submitted", **other, "text": "Write the docs", "data": {"prompt": "Write the docs"}},
+        dispatch("t1", "bo", "Review it"),
+    )
+    log = ("--log", "sqlite:fleet.db")
+    lore(*log, "name", "bo", "Bo the reviewer", code=0)
+    agents = lore(*log, "status", "--json", "--all", code=0).json["agents"]
+    sessions = lore(*log, "sessions", "--json", "--all", code=0).ndjson
+    shown = {agent.get(key) for agent in agents for key in ("name", "shown", "run", "session")}
+    shown |= {session.get(key) for session in sessions for key in ("session", "agent", "name", "title")}
+    names = sorted(name for name in shown if name)
+    assert {"ada-1", "Bo the reviewer", "Write the docs"} <= set(names)
+    for name in names:
+        assert task_of(lore, name), name
+    assert "no agent is called 'nobody'" in lore(*log, "context", "--agent", "nobody", code=2).err

@@ -89,7 +89,7 @@ def test_the_table_aligns_figures_and_says_what_has_no_price(told: Lore) -> None
     assert lines[3].split() == ["mystery-9", "10", "5", "0", "0", "?"]
     assert lines[4].split() == ["TOTAL", "3,210", "705", "120,000", "2,000", "≥", "2.59"]
     assert len({len(line) for line in lines[:5]}) == 1
-    assert f"prices of {PRICES_DATE}" in lines[6]
+    assert f"Prices as of {PRICES_DATE}" in lines[6]
     assert "no price known for mystery-9 (15 tokens)" in lines[7]
     assert '[prices."mystery-9"]' in lines[8]
 
@@ -251,3 +251,31 @@ def test_what_the_oldest_cost_can_be_asked_for(crowded: Lore, scope: str) -> Non
 def test_projects_of_a_part_are_those_of_the_sessions_in_it(crowded: Lore) -> None:
     assert sums(crowded("costs", "--by", "project", "--scope", "agent:ada", "--json", code=0).json, "project") == {"p0": 25, "p1": 25}
     assert sums(crowded("costs", "--by", "project", "--json", code=0).json, "project") == {"p0": 25, "p1": 25}
+
+
+def test_weeks_months_and_pull_requests(told: Lore) -> None:
+    linked = event(
+        "claude_code.pr_link", "15T08:02", agent="claude-code/22222222", run="r2", data={"prNumber": 12, "prRepository": "a/web"}
+    )
+    told("emit", "-", stdin=(json.dumps(linked) + "\n").encode(), code=0)
+    assert set(sums(told("costs", "--by", "week", "--json", code=0).json, "week")) == {"2026-11-09"}
+    assert set(sums(told("costs", "--by", "month", "--json", code=0).json, "month")) == {"2026-11"}
+    assert sums(told("costs", "--by", "pull_request", "--json", code=0).json, "pull_request")["a/web#12"] == 2.5
+
+
+def test_sessions_have_their_names(told: Lore) -> None:
+    rows = told("costs", "--by", "session", "--json", code=0).json["by"]
+    assert {row["session"]: row["name"] for row in rows}["r1"] == "Fix the parser"
+
+
+def test_the_status_line_has_the_session_and_today(told: Lore) -> None:
+    more = {"kind": "model.replied", "agent": "claude-code/11111111", "run": "r1", "data": HAIKU | {"usd": 1.5}}
+    told("emit", "-", stdin=json.dumps(more).encode() + b"\n", code=0)
+    line = told("statusline", stdin=b'{"session_id": "r1"}', code=0).out
+    assert line.startswith("$1.59 session · context ")
+    assert "$1.50 today" in line
+
+
+@pytest.mark.parametrize("given", [b"", b"[]", b"no json", b'{"session_id": 7}', b'{"session_id": "unknown"}'])
+def test_the_status_line_never_fails(told: Lore, given: bytes) -> None:
+    assert told("statusline", stdin=given, code=0).err == ""

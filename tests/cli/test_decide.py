@@ -38,7 +38,7 @@ def ask(
     return str(event.id)
 
 
-def tell(kind: str, goal: str = GOAL, cause: str | None = None, **data: Any) -> None:
+def record_event(kind: str, goal: str = GOAL, cause: str | None = None, **data: Any) -> None:
     store(Event(kind=kind, actor="driver", goal=goal, cause=cause, data=data))
 
 
@@ -133,11 +133,11 @@ def test_what_does_not_wait_any_more_is_refused(lore: Lore, then: str, reason: s
         case "answer":
             lore("decide", id, "deny", code=0)
         case "decision":
-            tell("driver.decision", cause=id, decision=decided(id))
+            record_event("driver.decision", cause=id, decision=decided(id))
         case "end":
-            tell("goal.attempt_ended", turn=3, how="finished")
+            record_event("goal.attempt_ended", turn=3, how="finished")
         case "complete":
-            tell(
+            record_event(
                 "driver.attempt_started",
                 goal_id=GOAL,
                 turn_index=4,
@@ -151,7 +151,7 @@ def test_what_does_not_wait_any_more_is_refused(lore: Lore, then: str, reason: s
 
 def test_what_happens_to_other_goals_does_not_matter(lore: Lore) -> None:
     id = ask()
-    tell("goal.attempt_ended", OTHER, turn=3, how="finished")
+    record_event("goal.attempt_ended", OTHER, turn=3, how="finished")
     lore("emit", "control.requested", "--goal", GOAL, "--data", json.dumps({"action": "decide", "of": "another", "value": {}}))
     lore("decide", id, "allow", code=0)
 
@@ -204,7 +204,7 @@ def test_on_a_sealed_log_the_answer_is_signed_with_the_passphrase_of_a_person(lo
 
 def test_an_answer_that_nobody_signed_neither_counts_nor_hides_the_question(lore: Lore, key: OperatorKey) -> None:
     id = ask(key=key)
-    tell("control.requested", action="decide", of=id, value={"choice": "allow"})
+    record_event("control.requested", action="decide", of=id, value={"choice": "allow"})
     assert [row["id"] for row in lore("decide", "--json", code=0).ndjson] == [id]
     store(Event(kind="control.requested", actor="x", goal=GOAL, data={"action": "decide", "of": id}, mac=Mac(key=key.id, hex="0" * 64)))
     assert at_terminal(lore, "decide", id, "deny", answers=[WORDS]).code == 0
@@ -215,7 +215,7 @@ def test_an_answer_that_nobody_signed_neither_counts_nor_hides_the_question(lore
 
 def test_an_end_that_nobody_signed_hides_no_question_and_keeps_nobody_from_answering(lore: Lore, key: OperatorKey) -> None:
     id = ask(key=key)
-    tell("goal.attempt_ended", turn=3, how="finished")
+    record_event("goal.attempt_ended", turn=3, how="finished")
     assert [row["id"] for row in lore("decide", "--json", code=0).ndjson] == [id]
     false = Mac(key=key.id, hex="0" * 64)
     store(Event(kind="goal.attempt_ended", actor="driver", goal=GOAL, data={"turn": 3, "how": "finished"}, mac=false))

@@ -27,21 +27,21 @@ def thread(task: str) -> list[Event]:
     return [event for event in EVENTS if event.task == task]
 
 
-def deeds(task: str) -> list[tuple[str | None, str]]:
+def list_actions(task: str) -> list[tuple[str | None, str]]:
     return [(event.agent, event.kind) for event in thread(task)]
 
 
 def in_order(task: str, *wanted: tuple[str, str]) -> bool:
     """Whether these deeds come one after another on a thread, whatever is between them."""
-    rest = iter(deeds(task))
+    rest = iter(list_actions(task))
     return all(deed in rest for deed in wanted)
 
 
 def test_five_agents_are_on_one_mission_for_about_a_hundred_events() -> None:
-    assert {event.agent for event in EVENTS if event.agent} == set(CAST)
+    assert {event.agent for event in EVENTS if event.mission and event.agent} == set(CAST)
     assert len(CAST) == 5
     assert {event.mission for event in EVENTS if event.mission} == {MISSION}
-    assert 80 <= len(EVENTS) <= 120
+    assert 80 <= sum(event.mission is not None for event in EVENTS) <= 120
     assert {event.kind.partition(".")[0] for event in EVENTS} >= {"fleet", "town", "work", "tool", "session"}
 
 
@@ -62,7 +62,7 @@ INGREDIENTS: dict[str, Callable[[], bool]] = {
     ),
     "work is handed on": lambda: in_order("wh-3", ("ada", "fleet.commit"), ("ada", "town.task_delegated"), ("bram", "work.started")),
     "one agent goes all the way alone": lambda: (
-        {agent for agent, _ in deeds("wh-4")} == {None, "cleo"}
+        {agent for agent, _ in list_actions("wh-4")} == {None, "cleo"}
         and in_order("wh-4", ("cleo", "fleet.dispatch"), ("cleo", "fleet.commit"), ("cleo", "fleet.pr_open"), ("cleo", "fleet.pr_merge"))
     ),
     "everybody gives signs of life": lambda: {event.agent for event in EVENTS if event.kind == "fleet.heartbeat"} == set(CAST),
@@ -114,7 +114,7 @@ def test_at_the_end_every_state_is_on_show() -> None:
     for offset, event in PAGES:
         state = fleet.apply(state, replace(event, at=START + timedelta(seconds=offset)))
     standings = fleet.sort_by_standing(state, now=START + timedelta(seconds=PAGES[-1][0]))
-    assert [(standing, agent.name) for standing, agent in standings] == [
+    assert [(standing, agent.name) for standing, agent in standings if agent.name in CAST] == [
         ("needs you", "bram"),
         ("working", "edda"),
         ("idle", "ada"),
@@ -178,7 +178,7 @@ def test_the_home_directory_is_written_short_and_still_understood(lore: Lore, mo
     lines = lore("demo", "--no-serve", "--speed", "0", code=0).lines
     [status] = [shlex.split(line)[1:] for line in lines if line.startswith("  lore status")]
     assert status[2].startswith("sqlite:~/")
-    assert "5 agents" in lore(*status, code=0).out
+    assert "9 agents" in lore(*status, code=0).out
 
 
 def test_a_log_with_something_in_it_is_left_alone_unless_asked(lore: Lore) -> None:

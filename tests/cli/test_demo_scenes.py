@@ -16,7 +16,8 @@ import pytest
 
 from fleetlore import Event, connect, settings
 from fleetlore.cli.demo.environment import DemoEnvironment, SceneReporter
-from fleetlore.models.base import ModelRequest
+from fleetlore.goal.model_harness import MODEL_TOOLS
+from fleetlore.models.base import ChatMessage, ModelRequest, ModelToolCall
 from fleetlore.models.open import open_model
 from fleetlore.process.table import list_processes
 from tests.cli.running import Lore
@@ -132,10 +133,10 @@ def test_a_demo_in_a_hook_of_git_commits_nothing_to_that_repository(tmp_path: Pa
     subprocess.run(["git", "init", "--quiet", tmp_path / "mine"], check=True)
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "mine" / ".git"))
     (tmp_path / "ground").mkdir()
-    ground = DemoEnvironment(
+    environment = DemoEnvironment(
         tmp_path / "ground", settings.load_settings(log="sqlite:demo.db", environ={}), speed=1.0, reporter=SceneReporter(json=False)
     )
-    ground.workspace("tide")
+    environment.create_workspace("tide")
     assert (tmp_path / "ground" / "tide" / ".git").is_dir()
     assert not list((tmp_path / "mine" / ".git" / "refs" / "heads").iterdir())
 
@@ -154,15 +155,16 @@ def test_scenes_that_cannot_be_shown_are_refused(lore: Lore, argv: list[str], re
     assert not Path(lore.folder.parent / "data").exists()
 
 
-async def test_the_herald_asks_before_it_acts_and_takes_no_for_an_answer() -> None:
-    async def says(*told: str) -> dict[str, Any]:
+async def test_the_herald_asks_before_it_acts_and_accepts_a_denial() -> None:
+    async def ask(*results: str) -> ModelToolCall:
+        calls = tuple(ModelToolCall(id=str(number), name="read", arguments={}) for number in range(len(results)))
+        said = [ChatMessage(role="assistant", calls=calls), *(ChatMessage(role="tool", call=str(n), text=t) for n, t in enumerate(results))]
+        messages = (ChatMessage(role="user", text="Publish the table."), *(said if results else ()))
         async with open_model("scripted:herald") as mind:
-            return dict(
-                (await mind.reply(ModelRequest(prompt="\n".join(("[[x task, turn 1]]", *told)), schema={"type": "object"}))).data or {}
-            )
+            return (await mind.reply(ModelRequest(prompt="", messages=messages, tools=MODEL_TOOLS))).calls[0]
 
-    read, asked = await says(), await says("[[x result of read]]", "High water")
-    assert (read["tool"], asked["tool"], asked["args"]) == ("read", "shell", {"command": "cp table.txt board.txt"})
-    denied = await says("[[x result of read]]", "[[x result of shell]]", "You may not do that: not today")
-    assert denied["done"]
-    assert "not allowed" in denied["say"]
+    read, asked = await ask(), await ask("High water")
+    assert (read.name, asked.name, asked.arguments) == ("read", "shell", {"command": "cp table.txt board.txt"})
+    denied = await ask("High water", "You may not do that: not today")
+    assert denied.name == "done"
+    assert "not allowed" in denied.arguments["text"]

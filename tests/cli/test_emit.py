@@ -121,7 +121,7 @@ def test_bad_lines_become_rejections_with_number_and_reason_and_the_rest_goes_in
     result = lore("emit", "-", "--json", stdin=b"\r\n".join(lines), code=3)
     assert result.json == {"recorded": 2, "already_there": 0, "folded": 0, "rejected": 4, "forgotten": 0}
     assert "stdin, line 3: not JSON" in result.err
-    assert "stdin, line 4: Object contains unknown field `colour`" in result.err
+    assert "stdin, line 4: unknown field `colour`; known fields: " in result.err
     rejected = {event["data"]["n"]: event for event in lore("events", "--json", "--kind", "log.rejected").ndjson}
     assert sorted(rejected) == [3, 4, 5, 6]
     assert rejected[3]["data"]["sample"] == "nonsense token=[redacted]"
@@ -204,3 +204,19 @@ def test_only_ship_says_from_where_an_event_was_shipped(lore: Lore) -> None:
     stored = lore("events", "--all", "--json", "--log", "sqlite:a.db", code=0).ndjson
     assert [event.get("origin") for event in stored] == [None, {"dialect": "nexus", "n": 3}, None]
     assert "no source is called '0b1c'" in lore("events", "--all", "--log", "sqlite:a.db", "--scope", "source:0b1c", code=2).err
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"), [("time", "at"), ("type", "kind"), ("colour", None), ("agnet", "agent"), ("session_id", "run")]
+)
+def test_an_unknown_field_is_answered_with_the_one_that_was_meant(lore: Lore, wrong: str, right: str | None) -> None:
+    result = lore("emit", "-", stdin=json.dumps({"kind": "a.b", wrong: "x"}).encode() + b"\n")
+    assert f"unknown field `{wrong}`" in result.err
+    assert (f"did you mean `{right}`?" if right else "`data`") in result.err
+
+
+def test_a_thousand_rejections_in_a_row_end_it(lore: Lore) -> None:
+    wrong, right = b'{"kind": "a.b", "time": "x"}\n', b'{"kind": "fleet.commit", "agent": "ada"}\n'
+    result = lore("emit", "-", "--json", stdin=right + wrong * 999 + right + wrong * 3000)
+    assert "1,000 lines in a row were rejected" in result.err
+    assert result.json["rejected"] == 1999

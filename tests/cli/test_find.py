@@ -9,6 +9,7 @@ import pytest
 
 from fleetlore import Event, connect
 from fleetlore.cli.find import DEFAULT_LAST
+from fleetlore.operations import context
 from tests.cli.running import Lore
 from tests.cli.test_terminal import NASTY, is_harmless
 
@@ -110,7 +111,8 @@ def test_hostile_words_leave_harmless(lore: Lore) -> None:
         assert all(is_harmless(line) for line in shown.split("\n"))
 
 
-def test_without_a_cache_the_same_is_found(told: Lore, cache: Path) -> None:
+def test_without_a_cache_the_same_is_found(told: Lore, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(context, "SAVE_AFTER", 0)  # a short log is searched without an index
     with_cache = told("find", "the pars", code=0)
     assert list(cache.glob("fleetlore/*.db"))
     for file in cache.glob("fleetlore/*"):

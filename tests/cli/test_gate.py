@@ -30,7 +30,7 @@ from fleetlore.goal.gate.decision import (
     make_denial,
 )
 from fleetlore.goal.gate.server import GateServer
-from fleetlore.programs.harness import Gate, Order
+from fleetlore.programs.harness import Gate, TurnRequest
 from tests.cli.running import Lore, command
 from tests.cli.test_claude_code_program import CLAUDE, QUIET, ROOT, without_a_network
 from tests.patience import PATIENCE
@@ -39,8 +39,8 @@ GOAL = "7f7a50ca-4f1c-4e9a-9d57-1de1a3d0c0de"
 CLEAN = {"PATH": os.environ["PATH"]}
 
 
-def order(workspace: str = "/w") -> Order:
-    return Order(goal=GOAL, agent="ada", turn=1, prompt="", workspace=workspace, new_session=GOAL, mark="m")
+def order(workspace: str = "/w") -> TurnRequest:
+    return TurnRequest(goal=GOAL, agent="ada", turn=1, prompt="", workspace=workspace, new_session=GOAL, mark="m")
 
 
 def call(id: Any, tool: Any, input: Any) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def call(id: Any, tool: Any, input: Any) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "permission_prompt", "arguments": arguments}}
 
 
-def said(answer: dict[str, Any]) -> Any:
+def read_answer(answer: dict[str, Any]) -> Any:
     """What the tool answered."""
     return json.loads(answer["result"]["content"][0]["text"])
 
@@ -126,14 +126,14 @@ def test_it_loads_the_standard_library_alone() -> None:
 )
 def test_without_a_driver_nothing_is_allowed_and_the_agent_is_told_why(env: dict[str, str], reason: str) -> None:
     answers = talk(call(1, "Bash", {"command": "ls"}), call(2, "Read", {}), env=CLEAN | env)
-    assert [said(answer)["behavior"] for answer in answers] == ["deny", "deny"]
-    assert all(reason in said(answer)["message"] for answer in answers)
+    assert [read_answer(answer)["behavior"] for answer in answers] == ["deny", "deny"]
+    assert all(reason in read_answer(answer)["message"] for answer in answers)
 
 
 @pytest.mark.parametrize(("tool", "input"), [(None, {}), ("", {}), (7, {}), ("Bash", None), ("Bash", "ls"), ("Bash", [])])
 def test_a_request_that_is_none_is_denied(tool: Any, input: Any) -> None:
     [answer] = talk(call(1, tool, input))
-    assert said(answer)["behavior"] == "deny"
+    assert read_answer(answer)["behavior"] == "deny"
 
 
 # --- with a driver
@@ -158,7 +158,7 @@ class Process:
         await self.say(call(id, tool, input))
         answer = await self.hear()
         assert answer["id"] == id
-        return said(answer)
+        return read_answer(answer)
 
 
 @asynccontextmanager
@@ -219,7 +219,7 @@ async def test_a_driver_that_goes_takes_all_permissions_with_it() -> None:
         await process.say({"jsonrpc": "2.0", "id": 0, "method": "ping"})
         await process.hear()
         await process.say(call(1, "yes", {}))
-    assert "gone" in said(await process.hear())["message"]
+    assert "gone" in read_answer(await process.hear())["message"]
     assert (await process.ask(2, "yes", {}))["behavior"] == "deny"
     await process.process.communicate(b"")
 
@@ -232,7 +232,7 @@ def test_a_driver_that_went_before_it_was_asked_is_gone_all_the_same() -> None:
         door = gate_door.GateMcpServer({}, output.fileno())
         door.driver.socket = ours
         door.handle_line(json.dumps(call(1, "yes", {})).encode())
-        assert "the driver of this goal is gone" in said(json.loads(answers.readline()))["message"]
+        assert "the driver of this goal is gone" in read_answer(json.loads(answers.readline()))["message"]
 
 
 async def test_no_answer_in_time_is_a_no_and_the_next_request_does_not_get_it() -> None:
@@ -292,7 +292,7 @@ def test_a_socket_that_was_put_in_the_place_of_the_drivers_is_not_heard(tmp_path
         listening.listen()
         env = CLEAN | {gate_door.SOCKET_VARIABLE: path, gate_door.TOKEN_VARIABLE: "x", gate_door.DRIVER_VARIABLE: str(os.getpid() + 1)}
         [answer] = talk(call(1, "yes", {}), env=env)
-    assert "another process listens in its place" in said(answer)["message"]
+    assert "another process listens in its place" in read_answer(answer)["message"]
 
 
 # --- the real program

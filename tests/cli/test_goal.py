@@ -209,9 +209,10 @@ def test_a_verb_is_needed(lore: Lore) -> None:
 def test_a_good_file_is_told_in_a_line(lore: Lore) -> None:
     head = "description = 'x'\nharness = 'command'\ncommand = 'sh'\n"
     path = lore.write("fix.toml", f"{head}[budget]\nmax_usd = 2\n[[acceptance]]\ncommand = 'true'")
-    assert lore("goal", "check", path, code=0).lines == [
-        f"{path}: valid. fix (command), 1 criterion; at most 40 turns, 4h, 2,000,000 tokens, $2.00"
-    ]
+    first, *rest = lore("goal", "check", path, code=0).lines
+    assert first == f"{path}: valid. fix (command), 1 criterion; at most 40 turns, 4h, 2,000,000 tokens, $2.00"
+    assert "  checks use the original of: no file (no build or test configuration was found)." in rest
+    assert "  warning: max_usd counts only the dollars that the command reports (`usd` in its report)" in rest
     assert lore("goal", "check", "--json", path).json["goal"]["description"] == "x"
 
 

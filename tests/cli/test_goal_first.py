@@ -31,7 +31,7 @@ def _commit(folder: Path) -> None:
 def test_the_first_goal_fails_twice_and_is_then_done_on_a_branch_of_its_own(lore: Lore, first: str) -> None:
     _commit(lore.folder)
     lines = lore("goal", "run", first, code=0).lines
-    assert "  restored  check.py  changed by the agent" in lines
+    assert "  judge  the agent changed goals/first/check.py (named by a criterion); the original was used" in lines
     assert "    | day 4: high water at 08:00, not at 08:30" in lines
     assert [line.partition("  ")[0] for line in lines if line.startswith("turn") and ":" in line] == [
         "turn 1: checks failed",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shlex
 import signal
 import subprocess
 from pathlib import Path
@@ -12,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.cli.person import seated
-from tests.cli.running import Lore
+from tests.cli.running import Lore, command
 from tests.patience import PATIENCE
 
 URL = "sqlite:goals.db"
@@ -166,7 +168,10 @@ def _run_shown(lines: list[str]) -> None:
     """Run the commands that were shown, as they are."""
     environ = os.environ | {f"GIT_{who}_{what}": "a@b.c" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
     for line in lines:
-        subprocess.run(line[len("  merge it   ") :], shell=True, check=True, env=environ, capture_output=True)
+        shown = line[len("  merge it   ") :]
+        argv = command(shlex.split(shown)[1:]) if shown.startswith("lore ") else shlex.split(shown)
+        done = subprocess.run(argv, check=False, env=environ, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
 
 
 def test_work_that_is_not_committed_is_kept_and_taken_over_by_the_commands_that_are_shown(lore: Lore) -> None:
@@ -178,11 +183,11 @@ def test_work_that_is_not_committed_is_kept_and_taken_over_by_the_commands_that_
     assert (place / "a 'b'").exists()
 
 
-def test_a_worktree_that_stands_on_another_branch_is_kept_and_that_branch_named(lore: Lore) -> None:
+def test_work_on_another_branch_of_the_agent_arrives_on_the_goal_s_branch(lore: Lore) -> None:
     place = _repository(lore)
     commit = "git -c user.name=a -c user.email=a@b.c commit -qm ok"
     result = goal(lore, "run", write(lore, "branchy", f"cat >/dev/null; git switch -qc mine; touch ok; git add ok; {commit}"), code=0)
-    assert result.lines[-3].startswith("the work: 1 commit on the branch mine, in ")
+    assert result.lines[-3].startswith("the work: 1 commit on the branch fleetlore/")
     _run_shown(result.lines[-1:])
     assert (place / "ok").exists()
 
@@ -246,7 +251,8 @@ def test_stopped_it_ends_the_turn_and_says_how_to_go_on(lore: Lore, number: sign
     out, err = process.communicate(timeout=PATIENCE)
     id = goal(lore, "show", "--json").json["id"]
     assert process.returncode == 130, err
-    assert err.decode() == f"\nstopped. Resume with: lore goal resume {id[:8]} --log {URL}\n"
+    assert "this log is not sealed" in err.decode()
+    assert err.decode().endswith(f"\nstopped. Resume with: lore goal resume {id[:8]} --log {URL}\n")
     assert b"turn 1: interrupted" in out
     assert not os.path.exists(f"/proc/{(place / 'pid').read_text().strip()}")
     (place / "quick").touch()
@@ -293,7 +299,7 @@ def test_commands_to_be_copied_are_not_broken_on_a_narrow_terminal(lore: Lore) -
     _repository(lore)
     path = write(lore, "branchy", "cat >/dev/null; touch ok")
     shown = lore.on_terminal("--log", URL, "goal", "run", path, columns=40)
-    assert "/work && git add --all && git commit -m 'Work of the goal')" in shown.out
+    assert "/work/place-branchy merge fleetlore/" in shown.out
 
 
 # --- sealed logs
@@ -315,3 +321,62 @@ def test_a_sealed_log_asks_for_its_passphrase_first(lore: Lore) -> None:
     told = goal(lore, "show").out
     assert "✓ one  done" in told
     assert "signatures were not verified" in told
+
+
+# --- without a file
+
+
+def test_a_goal_is_run_without_a_file(lore: Lore) -> None:
+    wrong = goal(lore, "make the file", "--check", "test -e ok", "--harness", "command", code=2)
+    assert "command: is missing" in wrong.err
+    result = goal(lore, "make the file", "--check", "test -e ok", "--mind", "scripted:", "--turns", "1", "--json", code=1)
+    started = next(line for line in map(json.loads, result.lines) if line["kind"] == "driver.goal_started")["data"]["goal"]
+    assert (started["description"], started["acceptance"][0]["command"]) == ("make the file", "test -e ok")
+    assert started["budget"]["max_turns"] == 1
+    assert started["workspace"] == str(lore.folder)
+    assert started["metadata"]["fleetlore"]["agent"] == "make-the-file"
+    assert "no such choice" in goal(lore, "lst", code=2).err
+    assert "either goal files, or --do" in goal(lore, "run", code=2).err
+
+
+def test_check_warns_about_files_that_the_worktree_lacks_and_missing_prices(lore: Lore) -> None:
+    place = _repository(lore)
+    (place / "notes.txt").write_text("not committed")
+    path = write(lore, "branchy", "true")
+    assert "warning: the agent's worktree will not have 1 untracked (notes.txt)" in goal(lore, "check", path).out
+    lore.write("branchy.toml", Path(path).read_text().replace("[[acc", 'isolation = "none"\n[[acc'))
+    assert "warning" not in goal(lore, "check", path).out
+    head = 'description = "x"\nworkspace = "place-branchy"\nisolation = "none"\nmind = "openai:no-such-model"\n[budget]\nmax_usd = 2.0\n'
+    warned = goal(lore, "check", lore.write("dear.toml", head), "--json").json
+    assert warned["warnings"] == [
+        "there is no price for no-such-model, so max_usd counts only the dollars that the endpoint reports; add a price under [prices]"
+    ]
+
+
+def test_worktrees_are_listed_shown_merged_and_cleaned(lore: Lore, monkeypatch: pytest.MonkeyPatch) -> None:
+    for who in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{who}_NAME", "a")
+        monkeypatch.setenv(f"GIT_{who}_EMAIL", "a@b.c")
+    place = _repository(lore)
+    script = "cat >/dev/null; echo hello > ok; git add ok; git -c user.name=a -c user.email=a@b.c commit -qm ok"
+    goal(lore, "run", write(lore, "branchy", script), "--keep-worktree", code=0)
+    id = goal(lore, "show", "--json").json["id"]
+    [line] = goal(lore, "worktrees").lines
+    assert line.startswith(f"{id[:8]}  done ")
+    assert f"fleetlore/{id[:8]}  1 commits, " in line
+    assert goal(lore, "worktrees", "diff", id[:8], code=0)
+    goal(lore, "worktrees", "merge", id[:8], code=0)
+    assert (place / "ok").read_text() == "hello\n"
+    assert "nothing to merge" in goal(lore, "worktrees", "merge", id[:8], code=0).out
+    assert "removed" in goal(lore, "worktrees", "clean", code=0).out
+    work = Path(os.environ["XDG_DATA_HOME"]) / "fleetlore" / "goals" / id / "work"
+    assert not work.exists()
+    assert "name one goal" in goal(lore, "worktrees", "diff", code=2).err
+
+
+def test_work_that_is_not_committed_is_neither_merged_nor_cleaned(lore: Lore) -> None:
+    _repository(lore)
+    goal(lore, "run", write(lore, "branchy", "cat >/dev/null; touch ok"), code=0)
+    id = goal(lore, "show", "--json").json["id"]
+    assert "not committed; commit them with" in goal(lore, "worktrees", "merge", id[:8], code=2).err
+    assert "kept: 1 files" in goal(lore, "worktrees", "clean", code=0).out

@@ -62,11 +62,6 @@ def test_a_mind_that_cannot_be_is_refused_before_anything_is_served(lore: Lore, 
     assert "lore: " in lore("up", "--port", "0", *argv, code=2).err
 
 
-def test_a_projects_file_says_nothing_of_it(lore: Lore) -> None:
-    lore.write("fleetlore.toml", "[graph.minds]\ndefault = 'openai:m?base_url=https://elsewhere.example/v1'\n")
-    assert "[graph]: a project cannot say whom agents call" in lore("config", code=1).err
-
-
 @pytest.mark.parametrize(
     ("content", "reason"),
     [

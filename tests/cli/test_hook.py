@@ -27,7 +27,7 @@ import json, sys
 before = set(sys.modules)
 import fleetlore.cli.main
 from fleetlore.cli import hook
-hook.hand_over("claude-code")
+hook.spool_payload("claude-code")
 print(json.dumps(sorted(set(sys.modules) - before)))
 """
 

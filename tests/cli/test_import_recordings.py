@@ -49,8 +49,8 @@ def test_where_there_is_nothing_it_says_where_it_looked(lore: Lore) -> None:
     result = lore("import", "claude-code", code=2)
     assert ".claude/projects" in result.err
     assert not (Path(os.environ["XDG_DATA_HOME"]) / "fleetlore").exists()
-    assert "which files" in lore("import", "forge", code=2).err
-    assert "which files" in lore("import", "nexus", code=2).err
+    assert "name the files" in lore("import", "forge", code=2).err
+    assert "name the files" in lore("import", "nexus", code=2).err
 
 
 def test_a_file_that_is_not_there_leaves_no_log_behind(lore: Lore) -> None:

@@ -54,7 +54,7 @@ class Output(io.BytesIO):
         return super().write(data)
 
 
-def heard(*argv: str, asked: dict[str, Any]) -> Any:
+def ask_server(*argv: str, asked: dict[str, Any]) -> Any:
     """What `lore mcp` answers to one question, asked within this process; there is nothing else on its output."""
     ours, theirs = os.pipe()
     os.write(theirs, spoken(asked))
@@ -91,7 +91,7 @@ def test_a_program_that_starts_it_can_ask_and_write(lore: Lore, fleet: str) -> N
             await asyncio.to_thread(call_hook, fleet)
             assert "Bash" in str(await client.call_tool("events", {"kind": ["tool.*"]}))
             assert not (await client.call_tool("send_message", {"to": "ada", "body": "hello"})).is_error
-            assert len((await client.list_tools()).tools) == 17
+            assert len((await client.list_tools()).tools) == 20
             return client.protocol_version
 
     assert asyncio.run(asyncio.wait_for(talk(), PATIENCE)) == "2026-07-28"
@@ -130,23 +130,23 @@ def test_its_output_holds_nothing_but_the_protocol_whatever_else_is_said_and_ctr
 
 
 def test_without_write_it_only_reads(lore: Lore, fleet: str) -> None:
-    listed = heard("--log", fleet, "--agent", "ada", asked=request(2, "tools/list"))
+    listed = ask_server("--log", fleet, "--agent", "ada", asked=request(2, "tools/list"))
     assert "send_message" not in {tool["name"] for tool in listed["tools"]}
-    refused = heard("--log", fleet, "--agent", "ada", asked=use("send_message", to="bo", body="hi"))
+    refused = ask_server("--log", fleet, "--agent", "ada", asked=use("send_message", to="bo", body="hi"))
     assert refused["isError"]
     assert "lore mcp --write --agent NAME" in refused["content"][0]["text"]
 
 
 @pytest.mark.parametrize(("argv", "sees"), [((), False), (("--agent", "bo"), False), (("--agent", "ada"), True)])
 def test_whoever_it_speaks_for_sees_its_own_thoughts_and_no_others(lore: Lore, fleet: str, argv: tuple[str, ...], sees: bool) -> None:
-    answer = heard("--log", fleet, *argv, asked=use("events"))
+    answer = ask_server("--log", fleet, *argv, asked=use("events"))
     assert ("secretplan" in str(answer)) is sees
 
 
 def test_the_name_comes_from_the_environment_unless_it_is_said(lore: Lore, fleet: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FLEETLORE_AGENT", "ada")
     for argv, sender in (((), "ada"), (("--agent", "bo"), "bo")):
-        answer = heard("--log", fleet, "--write", *argv, asked=use("note", mission="m1", text="noted"))
+        answer = ask_server("--log", fleet, "--write", *argv, asked=use("note", mission="m1", text="noted"))
         assert answer["structuredContent"]["sender"] == sender
 
 
@@ -158,7 +158,7 @@ def test_to_write_needs_a_name(lore: Lore, fleet: str) -> None:
 
 
 def test_the_users_own_log_may_still_be_empty_and_another_that_is_missing_is_noticed(lore: Lore) -> None:
-    answer = heard(asked=use("fleet"))
+    answer = ask_server(asked=use("fleet"))
     assert answer["structuredContent"]["agents"] == []
     assert "there is no log yet" in lore("mcp", "--log", "sqlite:slip.db", code=1).err
 

@@ -87,11 +87,6 @@ def test_a_slip_of_the_pen_is_a_usage_error(lore: Lore, receiver: Receiver, argv
     assert reason in lore("notify", *argv, code=2).err
 
 
-def test_a_projects_rules_stop_every_command(lore: Lore) -> None:
-    lore.write("fleetlore.toml", '[[notify]]\nname = "x"\nwhen = "done"\ncommand = ["rm", "-rf", "/"]\n')
-    assert "a project cannot have commands run" in lore("emit", "fleet.idle", code=1).err
-
-
 @pytest.mark.parametrize("kind", [*GONE_KINDS, "fleet_convergence"])
 def test_a_rule_for_a_hidden_pattern_is_accepted_and_says_that_it_does_not_fire(lore: Lore, kind: str) -> None:
     lore.write("../home/.config/fleetlore/fleetlore.toml", f'[[notify]]\nname = "mine"\narc = "{kind}"\ncommand = ["true"]\n')

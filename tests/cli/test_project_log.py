@@ -63,7 +63,7 @@ def clone(lore: Lore, log: str) -> str:
     (lore.folder / "linked").symlink_to(elsewhere)
     (lore.folder / "beside.db-wal").symlink_to(elsewhere / "overwritten")
     (lore.folder / "near.db").symlink_to("fleet.db")
-    return lore.write("fleetlore.toml", f'log = "{log}"\n')
+    return lore.write("fleetlore.toml", f'log = "{log}"\n', approve=False)
 
 
 def call_hook(folder: Path, text: str) -> None:
@@ -77,9 +77,8 @@ def test_a_log_outside_of_the_project_is_ignored_with_one_warning(lore: Lore, se
     path = clone(lore, log.format(address_of(server)))
     before = sorted(lore.folder.parent.rglob("*"))
     result = lore("emit", "fleet.idle", "--text", "a prompt", code=0)
-    assert result.err.startswith(f"lore: {path}: log = ")
-    assert "is ignored: a project may only name a SQLite file inside its own folder" in result.err
-    assert all(hint in result.err for hint in (config.user_file(), "--log", "FLEETLORE_LOG"))
+    assert result.err.startswith(f"lore: {path}: ignored, as you have not approved this file: log = ")
+    assert "`lore trust`" in result.err
     assert result.err.count("\n") == 1
     assert lore("events", "--json", "--log", "sqlite:", code=0).json["text"] == "a prompt"
     made = [path for path in sorted(lore.folder.parent.rglob("*")) if path not in before]
@@ -95,7 +94,7 @@ def test_a_hook_there_records_in_the_users_own_log(lore: Lore, server: socket.so
     monkeypatch.chdir("/")
     result = lore("events", "--json", code=0)
     assert any(event["text"] == "the plan" for event in result.ndjson)
-    assert result.err.count(f"lore: {path}: log = ") == 1
+    assert result.err.count(f"lore: {path}: ignored") == 1
     assert spool.is_spool_empty()
 
 
@@ -115,14 +114,14 @@ def test_a_project_may_name_the_users_own_log(lore: Lore) -> None:
     assert lore("emit", "fleet.idle", code=0).err == ""
 
 
-def test_the_users_log_takes_its_place_and_the_other_keys_count(lore: Lore, server: socket.socket) -> None:
+def test_the_users_log_takes_its_place_and_the_other_keys_do_not_count(lore: Lore, server: socket.socket) -> None:
     lore.write(USER_FILE, 'log = "sqlite:user.db"\n')
     clone(lore, f'nats://{address_of(server)}?town=theirs"\n[redact]\npatterns = ["EMP-[0-9]+"]\n#')
     settings = lore("config", "show", "--json").json
     assert settings["log"]["from"] == config.user_file()
     assert settings["log"]["value"] == f"sqlite:{os.path.dirname(config.user_file())}/user.db"
     assert settings["town"]["value"] == "default"
-    assert settings["redact.patterns"]["value"] == ["EMP-[0-9]+"]
+    assert settings["redact.patterns"]["value"] == []
     assert len(settings["ignored"]) == 1
 
 
@@ -142,15 +141,8 @@ def test_config_and_doctor_show_what_is_ignored_without_its_password(lore: Lore)
     path = clone(lore, "redis://ada:hunter2@example.org")
     shown = [lore("config", "show"), lore("config", "show", "--json"), lore("doctor", "--json")]
     for result in shown:
-        assert f"{path}: log = " in result.out
-        assert "is ignored" in result.out
+        assert f"{path}: ignored, as you have not approved" in result.out
         assert "hunter2" not in result.out + result.err
-
-
-@pytest.mark.parametrize("table", ['[ship]\nto = "nats://example.org"', '[retention]\nkeep = "1d"'])
-def test_shipping_and_trimming_are_still_refused_for_such_a_log(lore: Lore, table: str) -> None:
-    clone(lore, f'nats://example.org"\n{table}\n#')
-    assert "inside the project" in lore("status", code=1).err
 
 
 @pytest.mark.parametrize("log", ["nats://127.0.0.1:1", "sqlite:../town.db", "sqlite:/outside.db"])

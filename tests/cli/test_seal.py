@@ -309,7 +309,7 @@ def test_up_hands_the_right_to_steer_over_on_the_terminal_alone(lore: Lore) -> N
         url, token = found[1].decode(), found[2].decode()
         assert b"lore_" not in said
         assert steer(url, token)[0] == 404
-        assert (meta(url, token)["sealed"], meta(url, token)["scopes_of_token"]) == (True, ["read", "write", "admin"])
+        assert (meta(url, token)["sealed"], meta(url, token)["scopes_of_token"]) == (True, ["read", "approve", "write", "admin"])
         code, why = steer(url, token_in_file(lore))
         assert (code, "is for write only" in why) == (403, True)
         with open_shared(f"sqlite:{lore.folder}/fleet.db") as shared:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import signal
 import subprocess
 from pathlib import Path
@@ -322,17 +321,6 @@ def test_what_counts_as_a_server_is_the_same_everywhere() -> None:
         log_connect.connect("ftp://host")
 
 
-@pytest.mark.parametrize(
-    "to",
-    ["sqlite:~/x.db", "sqlite:/x.db", "sqlite:../x.db", "sqlite:", "sqlite:link.db", "sqlite:..%2Fx.db", "sqlite://~/x.db", "http://x"],
-)
-def test_a_project_cannot_write_into_files_that_are_not_its_own(told: Lore, to: str) -> None:
-    os.symlink("/x.db", told.folder / "link.db")
-    path = told.write("fleetlore.toml", f'log = "sqlite:a.db"\n[ship]\nto = "{to}"\n')
-    result = told("ship", "--once", code=1)
-    assert result.err.startswith(f"lore: {path}: ship.to: a project's log goes to a server, or to a file inside the project")
-
-
 @pytest.mark.parametrize("to", ["nats://team:4222", "rediss://team", "sqlite:sub/b.db"])
 def test_a_project_may_ship_to_servers_and_to_its_own_files(told: Lore, to: str) -> None:
     told.write("fleetlore.toml", f'log = "sqlite:a.db"\n[ship]\nto = "{to}"\n')
@@ -342,15 +330,6 @@ def test_a_project_may_ship_to_servers_and_to_its_own_files(told: Lore, to: str)
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ('[ship]\nto = "nats://evil"', "a log inside the project"),
-        ('log = "sqlite:"\n[ship]\nto = "nats://evil"', "a log inside the project"),
-        ('log = "sqlite:~/x.db"\n[ship]\nto = "nats://evil"', "a log inside the project"),
-        ('log = "sqlite:/x.db"\n[ship]\nto = "nats://evil"', "a log inside the project"),
-        ('log = "sqlite:../x.db"\n[ship]\nto = "nats://evil"', "a log inside the project"),
-        ('log = "sqlite:..%2Fx.db"\n[ship]\nto = "nats://evil"', "a log inside the project"),
-        ('log = "sqlite:link.db"\n[ship]\nto = "nats://evil"', "a log inside the project"),
-        ('log = "redis://localhost"\n[ship]\nto = "nats://evil"', "a log inside the project"),
-        ('log = "sqlite:a.db"\n[ship]\nto = "nats://evil"\nfull = true', "ship.full: a project cannot ask"),
         ('log = "sqlite:a.db"\n[ship]\nfull = false', "ship.to: it is not said where to"),
         ("log = 'sqlite:a.db'\n[ship]\nto = 7", "ship.to: the address of a log is needed"),
         ("log = 'sqlite:a.db'\n[ship]\nto = 'x'", "ship.to: the address of a log is needed"),
@@ -359,8 +338,7 @@ def test_a_project_may_ship_to_servers_and_to_its_own_files(told: Lore, to: str)
         ("ship = 1", "ship: a table is needed"),
     ],
 )
-def test_a_project_cannot_ship_what_is_not_its_own(told: Lore, content: str, reason: str) -> None:
-    os.symlink("/x.db", told.folder / "link.db")
+def test_wrong_settings_of_shipping_are_named(told: Lore, content: str, reason: str) -> None:
     path = told.write("fleetlore.toml", content)
     result = told("config", "show", code=1)
     assert result.err.startswith(f"lore: {path}: ")

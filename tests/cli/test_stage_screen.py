@@ -16,19 +16,19 @@ def shown(event: Event, *, width: int = 80, read_minds: bool = False) -> list[st
     return list(screen.lines(event))
 
 
-def said(**more: object) -> Event:
+def make_line(**more: object) -> Event:
     return Event(kind="agent.spoke", agent="ada", text="It was lit.", data=dict(more))
 
 
 def test_who_speaks_stands_before_the_words_and_on_a_narrow_terminal_above_them() -> None:
-    [line] = shown(said())
+    [line] = shown(make_line())
     assert line.split() == ["ada", "It", "was", "lit."]
-    assert shown(said(), width=30) == ["ada", "  It was lit."]
+    assert shown(make_line(), width=30) == ["ada", "  It was lit."]
 
 
 def test_what_one_thinks_is_shown_to_who_reads_minds_alone() -> None:
-    [line] = shown(said(thought="Or was it?"))
-    first, second = shown(said(thought="Or was it?"), read_minds=True)
+    [line] = shown(make_line(thought="Or was it?"))
+    first, second = shown(make_line(thought="Or was it?"), read_minds=True)
     assert (first, second.strip()) == (line, "(Or was it?)")
     [alone] = shown(Event(kind="agent.thought", agent="ada", text="I wonder"), read_minds=True)
     assert alone.split(maxsplit=1) == ["ada", "(I wonder)"]

@@ -14,10 +14,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from fleetlore import Event, clock, connect
-from fleetlore.cli.status_table import Seen, format_ago, render_plain
+from fleetlore.cli.status_table import render_plain
+from fleetlore.cli.terminal import format_ago
+from fleetlore.operations.agents import Asking, FleetStatus
 from fleetlore.testing import START as MOMENT
-from fleetlore.testing import given
-from fleetlore.views import fleet
 from tests.cli.running import START, Lore
 from tests.cli.test_terminal import NASTY, is_harmless
 from tests.patience import PATIENCE
@@ -136,8 +136,9 @@ def test_a_log_that_was_named_and_is_missing_is_an_error(lore: Lore) -> None:
 
 
 def test_a_mission_that_asks_for_help_is_shown_though_it_names_no_agent() -> None:
-    told = given(fleet, Event(kind="town.mission_help_needed", mission="m1", text="nobody\x1b[31m is free"))
-    page = render_plain(Seen(told.state, {}, "default", MOMENT + timedelta(minutes=2), fleet.SILENT_AFTER))
+    asking = [Asking(mission="m1", text="nobody\x1b[31m is free", since=MOMENT)]
+    now = MOMENT + timedelta(minutes=2)
+    page = render_plain(FleetStatus(town="default", position=None, now=now, events=1, agents=[], asking=asking, is_trimmed=False))
     assert "mission m1 asks for help (2 min ago): nobody is free" in page.splitlines()
 
 

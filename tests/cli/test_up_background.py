@@ -10,9 +10,10 @@ import pytest
 
 from fleetlore import Event, clock, connect
 from fleetlore import settings as config
+from fleetlore.cli.trust import approve_file
 from fleetlore.cli.up.background import run_background_jobs
 from fleetlore.settings import Settings
-from tests.server.serving import Served, serve
+from tests.server.serving import Served, homely, serve
 
 
 @pytest.fixture
@@ -21,8 +22,11 @@ def served(tmp_path: Path) -> AbstractContextManager[Served]:
 
 
 def settings(folder: Path, said: str) -> Settings:
-    (folder / "fleetlore.toml").write_text(f'log = "sqlite:fleet.db"\n{said}')
-    return config.load_settings(environ={}, folder=str(folder))
+    file = folder / "fleetlore.toml"
+    file.write_text(f'log = "sqlite:fleet.db"\n{said}')
+    with homely(folder):
+        approve_file(str(file), file.read_bytes())
+        return config.load_settings(environ={"XDG_CONFIG_HOME": str(folder / "config")}, folder=str(folder))
 
 
 def test_a_log_is_shipped_as_long_as_it_is_served(tmp_path: Path, served: AbstractContextManager[Served]) -> None:

@@ -20,7 +20,7 @@ from fleetlore.events.envelope import Event
 from fleetlore.events.goal_plan import KEY, plan_of
 from fleetlore.log.admission import MAX_STRING_BYTES
 from fleetlore.log.connect import connect
-from fleetlore.operations.goal_jobs import load_template
+from fleetlore.operations.workers import load_template
 from fleetlore.town import commands, instructions, mission_commands
 from fleetlore.town.jobs import QuestionJob, TaskJob
 from fleetlore.town.plans.model import MissionPlan, PlannedItem
@@ -98,7 +98,8 @@ def test_a_mission_goes_to_its_end_through_real_programs_and_a_review(lore: Lore
         wait_for(lambda: fold().missions["m"].state == "completed")
     town = fold()
     assert (town.missions["m"].items["one"].approved_by, town.refused) == ("dov", 0)
-    assert {agent.state for agent in town.agents.values()} == {"cold"}  # whoever ran them was stopped
+    states = {name.partition("-")[0]: agent.state for name, agent in town.agents.items()}
+    assert states == {"dov": "cold", "backend": "stopped"}  # their workers were stopped, and an invented agent ends with its worker
     met = [event.data["verdict"]["met"] for event in events("driver.acceptance")]
     assert met
     assert all(met)
@@ -310,3 +311,45 @@ def test_flags_win_over_the_file_and_a_broken_file_is_refused_with_reasons(lore:
         read(lore, "harness = 'claude-code'\n[checks.lint]\ncommand = ''\n")
     with pytest.raises(Invalid, match=r"w\.toml:2: checks\.lint\.command: looks like a secret"):
         read(lore, f"[checks.lint]\ncommand = 'curl -H \"Authorization: Bearer ghp_{'a1B2' * 9}\"'\n")
+
+
+# --- spawn modes, through real programs and models
+
+
+def test_a_fresh_agent_starts_empty_and_a_forked_one_with_its_parents_context(lore: Lore) -> None:
+    path = file(lore, 'cat > "prompt-$LORE_AGENT.txt"; echo "I moved the port to 8081"')
+    ask(commands.spawn_agent(view.initial(), "ada", by="grace"))
+    ask(commands.add_task(fold(), "Move the port", by="grace", id="t1", agent="ada"))
+    with worker(lore, path, "--agent", "ada"):
+        wait_for(lambda: fold().tasks["t1"].state == "completed")
+    ask(commands.spawn_agent(fold(), "fork", by="grace", parent="ada", mode="forkedcontext"))
+    ask(commands.spawn_agent(fold(), "new", by="grace"))
+    for name in ("fork", "new"):
+        ask(commands.add_task(fold(), "Write it down", by="grace", id=f"t-{name}", agent=name))
+    with worker(lore, path, "--agent", "fork", "--agent", "new"):
+        wait_for(lambda: {fold().tasks[id].state for id in ("t-fork", "t-new")} == {"completed"})
+    forked, fresh = ((lore.folder / "place" / f"prompt-{name}.txt").read_text() for name in ("fork", "new"))
+    assert "You start with the context of ada" in forked
+    assert "Move the port" in forked
+    assert "Move the port" not in fresh
+    assert "context of" not in fresh
+
+
+def test_a_resumed_agent_continues_the_named_session(lore: Lore) -> None:
+    (lore.folder / "place").mkdir()
+    path = lore.write("worker.toml", "mind = 'scripted:herald'\nworkspace = 'place'\n[permissions]\nallow = ['read', 'shell']\n")
+    (lore.folder / "place" / "table.txt").write_text("High water at noon\n")
+    ask(commands.spawn_agent(view.initial(), "ada", by="grace"))
+    ask(commands.add_task(fold(), "Publish the table", by="grace", id="t1", agent="ada"))
+    with worker(lore, path, "--agent", "ada"):
+        wait_for(lambda: fold().tasks["t1"].state == "completed")
+    [bound] = events("goal.session_bound")
+    session = bound.data["session"]
+    ask(commands.spawn_agent(fold(), "bob", by="grace", mode="resumed", session=session))
+    ask(commands.add_task(fold(), "Publish it once more", by="grace", id="t2", agent="bob"))
+    with worker(lore, path, "--agent", "bob"):
+        wait_for(lambda: fold().tasks["t2"].state == "completed")
+    assert [event.data["session"] for event in events("goal.session_bound")] == [session, session]
+    assert len(events("driver.attempt_started")) == 2, "no turn was repeated in a new session"
+    [kept] = {path.read_text() for path in (lore.folder.parent).rglob(f"sessions/{session}.jsonl") if "once more" in path.read_text()}
+    assert "Publish the table" in kept

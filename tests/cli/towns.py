@@ -107,7 +107,7 @@ def live_worker(lore: Lore) -> str:
     """A worker that lives, by its lease: this process."""
     name = make_holder_name()
     with open_shared(address(lore), town="harbour") as shared:
-        lease = shared.take(f"worker:{name}", name, 60.0)
+        lease = shared.acquire(f"worker:{name}", name, 60.0)
     assert lease is not None
     return f"{name}@{lease.epoch}"
 

@@ -11,7 +11,7 @@ from fleetlore.log.async_recorder import Recorder
 from tests.patience import PATIENCE
 
 
-def deed(text: str = "a deed", **fields: Any) -> Event:
+def make_event(text: str = "a commit", **fields: Any) -> Event:
     """An event that says only what the test is about."""
     return Event(**({"kind": "fleet.commit", "actor": "ada", "text": text} | fields))
 

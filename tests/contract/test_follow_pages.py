@@ -13,7 +13,7 @@ from fleetlore.errors import InvalidScope
 from fleetlore.log.base import TailPage
 from fleetlore.log.reading import decode_stored
 from fleetlore.log.recorder import BlockingRecorder
-from tests.contract.helpers import deed
+from tests.contract.helpers import make_event
 
 
 def texts(page: TailPage) -> list[str | None]:
@@ -22,11 +22,11 @@ def texts(page: TailPage) -> list[str | None]:
 
 def test_pages_hold_the_stored_bytes_of_what_is_there_and_of_what_comes(url: str) -> None:
     with connect(url).blocking() as log:
-        [first] = log.append([deed("0")])
+        [first] = log.append([make_event("0")])
         pages = log.follow_pages("task:t", after=first)
-        log.append([deed("1", task="t"), deed("2", task="u")])
+        log.append([make_event("1", task="t"), make_event("2", task="u")])
         assert texts(next(pages)) == ["1"]
-        log.append([deed("3", task="t")])
+        log.append([make_event("3", task="t")])
         assert texts(next(pages)) == ["3"]
         pages.close()
         assert [event.text for event in log.read()] == ["0", "1", "2", "3"]
@@ -34,7 +34,7 @@ def test_pages_hold_the_stored_bytes_of_what_is_there_and_of_what_comes(url: str
 
 def test_a_page_tells_of_the_gap_that_a_trim_left(url: str) -> None:
     with connect(url).blocking() as log:
-        positions = log.append([deed(str(n)) for n in range(4)])
+        positions = log.append([make_event(str(n)) for n in range(4)])
         log.trim(positions[3])
         page = next(log.follow_pages(after=positions[0]))
         rows = page.rows or next(log.follow_pages(after=page.gap)).rows  # some tell of the gap by itself

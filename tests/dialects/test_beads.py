@@ -38,7 +38,7 @@ def line(**changed: Any) -> bytes:
     return json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def told(**changed: Any) -> tuple[str, str | None, str | None, str | None]:
+def summarise_event(**changed: Any) -> tuple[str, str | None, str | None, str | None]:
     event = DIALECT.decode(line(**changed))
     return event.kind, event.actor, event.agent, event.text
 
@@ -102,7 +102,7 @@ def test_a_dispatch_names_who_gave_what_to_whom() -> None:
     ],
 )
 def test_only_work_that_begins_for_somebody_is_a_dispatch(new: dict[str, Any], old: dict[str, Any], kind: str) -> None:
-    assert told(new_value=new, old_value=old)[0] == kind
+    assert summarise_event(new_value=new, old_value=old)[0] == kind
 
 
 def test_a_task_that_is_taken_away_says_from_whom() -> None:
@@ -117,9 +117,9 @@ def test_a_task_that_is_taken_away_says_from_whom() -> None:
 
 
 def test_a_close_is_by_the_assignee_else_by_the_actor() -> None:
-    assert told(event_type="closed", new_value="done") == ("town.task_completed", "mayor", "mayor", "done")
-    assert told(event_type="closed", new_value="Closed") == ("town.task_completed", "mayor", "mayor", None)
-    assert told(event_type="closed", new_value="done", old_value={"assignee": "ada", "title": "Oil"}) == (
+    assert summarise_event(event_type="closed", new_value="done") == ("town.task_completed", "mayor", "mayor", "done")
+    assert summarise_event(event_type="closed", new_value="Closed") == ("town.task_completed", "mayor", "mayor", None)
+    assert summarise_event(event_type="closed", new_value="done", old_value={"assignee": "ada", "title": "Oil"}) == (
         "town.task_completed", "mayor", "ada", "Oil: done",
     )  # fmt: skip
 

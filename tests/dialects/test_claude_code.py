@@ -813,3 +813,13 @@ def test_an_answer_that_goes_on_behind_others_is_counted_with_its_final_usage(be
     assert sum(answer.data["output"] for answer in answers) == 50
     assert sum(answer.data.get("input", 0) for answer in answers) == 3
     assert answers[-1].data["said"] == "Done."
+
+
+def test_a_pull_request_is_linked_once_however_often_it_is_repeated() -> None:
+    session = Transcript()
+    session.prompt("Open a pull request")
+    for _ in range(3):
+        session.add("pr-link", prNumber=7, prUrl="https://forge.example/ada/shop/pull/7", prRepository="ada/shop")
+    links = [event for event in read(session) if event.kind == "claude_code.pr_link"]
+    assert {link.id for link in links} == {links[0].id}
+    assert (links[0].text, links[0].data["number"]) == ("Pull request #7 of ada/shop", 7)

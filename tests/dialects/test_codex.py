@@ -558,3 +558,22 @@ def test_huge_records_from_the_future_still_fit_into_a_log() -> None:
         [meta(), event(1, "novelty", **huge), response(2, "function_call", name="x", arguments=json.dumps(huge), call_id=CALL)]
     ):
         Admission().admit(told)
+
+
+def test_a_paginated_fork_names_its_parents_file_and_copies_nothing() -> None:
+    parent = "019a0000-0000-7000-8000-00000000aaaa"
+    header = meta(0, forked_from_id=parent, history_mode="paginated", history_base={"thread_id": parent, "end_ordinal_exclusive": 9})
+    events = read([header, asked(0.1, "Go on"), tokens(0.2, usage(100, 0, 10), usage(900, 0, 90))])
+    assert one(events, "session.started").data["parent_run"] == parent
+    assert one(events, "model.replied").data["input"] == 100
+
+
+def test_rate_limits_are_reported_when_another_tenth_is_used() -> None:
+    def limited(seconds: float, percent: float) -> Row:
+        limits = {"primary": {"used_percent": percent, "window_minutes": 300, "resets_at": 1_785_274_415}, "plan_type": "pro"}
+        return event(seconds, "token_count", info=None, rate_limits=limits)
+
+    events = read([meta(), *(limited(second, percent) for second, percent in enumerate([41.0, 42.0, 49.9, 50.0, 3.0]))])
+    reports = of_kind(events, "codex.rate_limits")
+    assert [report.text for report in reports] == [f"Used {share} % of the 5-hour limit" for share in (41, 50, 3)]
+    assert reports[0].data["plan"] == "pro"

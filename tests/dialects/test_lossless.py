@@ -86,7 +86,7 @@ def test_a_damaged_time_is_left_aside(at: str) -> None:
 def test_half_a_surrogate_pair_in_a_native_event_is_escaped() -> None:
     for name in dialects.NAMES[:2]:
         event = Event(at=EPOCH, kind="town.mission_event" if name == "tinytown" else "fleet.idle", actor="a", text="\ud800")
-        assert b"\\ud800" in (dialects.find(name).encode(event) or b"")
+        assert b"\\ud800" in (dialects.find_dialect(name).encode(event) or b"")
 
 
 @pytest.mark.parametrize(

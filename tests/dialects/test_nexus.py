@@ -165,8 +165,8 @@ def test_a_heartbeat_shares_nothing_with_what_it_was_made_of() -> None:
         ({"sha": "0a1b2c3d4e5f", "message": "\nOil the hinges\n\nThey squeak."}, "Oil the hinges", {"sha": "0a1b2c3d"}),
         ({"sha": "0a1b2c3d4e5f", "commit": {"message": "Oil the hinges"}}, "Oil the hinges", {"sha": "0a1b2c3d"}),
         ({"id": "0a1b2c3d4e5f", "message": "Oil"}, "Oil", {"sha": "0a1b2c3d"}),
-        ({"sha": None, "message": None, "commit": None}, None, {}),
-        (None, None, {}),
+        ({"sha": None, "message": None, "commit": None}, None, {"sha": ""}),
+        (None, None, {"sha": ""}),
     ],
 )
 def test_a_commit_is_told_by_the_first_line_of_its_message(commit: dict[str, Any] | None, text: str | None, data: dict[str, Any]) -> None:

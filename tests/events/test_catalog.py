@@ -24,7 +24,8 @@ FAMILIES = {
     "driver": "goal_started goal_completed attempt_started attempt_completed decision acceptance budget_exhausted escalate "
     "replay_decision compact_requested compact_completed compact_summary_stored extract_memories_completed "
     "extract_memories_skipped auto_dream_outcome progress",
-    "run": "started finished",
+    "run": "started finished waiting",
+    "turn": "missed",
     "world": "observed",
     "agent": "spoke thought reflected launched returned named",
     "oracle": "spoke",

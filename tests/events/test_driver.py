@@ -40,7 +40,7 @@ SAMPLES = {
         f'{{"outcome":{{"goal_id":"{G}","outcome":{{"kind":"budget_exhausted","axis":"consecutive413"}},"total_turns":3,'
         f'"usage":{USAGE},"final_text":null,"acceptance":null,"elapsed":"1m 2s"}}}}'
     ),
-    "driver.attempt_started": f'{{"goal_id":"{G}","turn_index":0,"usage":{USAGE}}}',
+    "driver.attempt_started": f'{{"goal_id":"{G}","turn_index":1,"usage":{USAGE}}}',
     "driver.attempt_completed": (
         f'{{"result":{{"goal_id":"{G}","turn_index":2,"outcome":{{"kind":"sleep","duration_ms":5000,"reason":"rate limit"}},'
         f'"decisions_recorded":[{DECISION}],"usage_after":{USAGE},"acceptance":{VERDICT},"final_text":"done ✓",'
@@ -106,7 +106,7 @@ def test_a_payload_is_written_as_it_was_read(kind: str) -> None:
     ],
 )
 def test_each_outcome_of_a_turn_is_kept_and_what_is_absent_is_left_out(outcome: str) -> None:
-    raw = f'{{"result":{{"goal_id":"{G}","turn_index":0,"outcome":{outcome},"decisions_recorded":[],"usage_after":{USAGE}}}}}'
+    raw = f'{{"result":{{"goal_id":"{G}","turn_index":1,"outcome":{outcome},"decisions_recorded":[],"usage_after":{USAGE}}}}}'
     assert rewrite("driver.attempt_completed", raw) == raw
 
 

@@ -148,7 +148,7 @@ def test_a_shipped_private_event_has_none_of_its_words(event: Event) -> None:
 def test_no_mcp_tool_answers_another_agent_with_a_private_event(history: list[Event]) -> None:
     pytest.importorskip("mcp")
     from fleetlore.server.mcp import tools
-    from fleetlore.server.mcp.sources import Caller
+    from fleetlore.server.mcp.caller import Caller
     from tests.server.mcp_talk import on_demand
 
     def answers() -> Iterator[tuple[str, bytes]]:

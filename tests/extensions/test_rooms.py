@@ -19,7 +19,7 @@ from fleetlore.events.goal_plan import Plan
 from fleetlore.events.installed_kinds import check_kinds, combine_version
 from fleetlore.goal import harnesses
 from fleetlore.graph.registry import REGISTRY
-from fleetlore.programs.harness import Ended, Order, Watch
+from fleetlore.programs.harness import TurnRequest, TurnResult, Watch
 from fleetlore.projections import runner
 from fleetlore.projections.runner import Runner, view_of
 from fleetlore.projections.store import ProjectionStore
@@ -40,7 +40,7 @@ SETBACK = Part(frozenset(("setback",)))
 
 @pytest.mark.parametrize("name", dialects.NAMES)
 def test_our_own_dialects_pass_the_check_that_others_are_given(name: str) -> None:
-    assert check_dialect(dialects.find(name), golden.lines(name)[:5])
+    assert check_dialect(dialects.find_dialect(name), golden.lines(name)[:5])
 
 
 def clumsy(read: Callable[[Record], Event], write: Callable[[Event, str], Record | None] = lambda event, town: {}) -> Dialect:
@@ -54,7 +54,7 @@ def stumbles(record: Record) -> Event:
 def test_whatever_an_extension_stumbles_over_is_a_bad_record() -> None:
     dialect = clumsy(stumbles)
     guarded = GuardedDialect(name=dialect.name, style=dialect.style, read=dialect.read, write=lambda event, town: 1 / 0)  # type: ignore[arg-type,return-value]
-    with pytest.raises(DialectError, match="clumsy stumbled: KeyError: 'did'"):
+    with pytest.raises(DialectError, match="clumsy failed: KeyError: 'did'"):
         guarded.decode(b"{}")
     with pytest.raises(DialectError, match="division by zero"):
         guarded.encode(Event(kind="fleet.idle", actor="ada"))
@@ -150,7 +150,7 @@ class Falls:
     name = "falls"
     has_sessions = False
 
-    async def take_turn(self, order: Order, watch: Watch) -> Ended:
+    async def take_turn(self, order: TurnRequest, watch: Watch) -> TurnResult:
         raise RuntimeError("over its own feet")
 
 

@@ -92,8 +92,8 @@ def test_setup_offers_it(lore: Place) -> None:
 
 
 def test_commands_list_it(lore: Place) -> None:
-    assert "claude-code or codex or sprig" in lore("watch", "--help").out
-    assert "claude-code, codex, sprig, forge" in lore("import", "--help").out
+    assert "opencode, sprig" in lore("watch", "--help").out
+    assert "opencode, sprig, forge" in lore("import", "--help").out
     assert "Sprig (~/.sprig/sessions)" in lore("setup", "--help").out
     assert "sprig has no hooks" in lore("install", "sprig").err
     assert "sprig is only read, not written" in lore("export", "sprig").err

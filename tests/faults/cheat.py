@@ -34,7 +34,7 @@ def main() -> None:
     for way in given["cheats"] if turn == 1 else ():
         WAYS[way](site)
     work(given, turn)
-    say({"say": f"turn {turn}", "tokens": 100, "usd": 0.25})
+    print_row({"say": f"turn {turn}", "tokens": 100, "usd": 0.25})
 
 
 def work(given: dict[str, Any], turn: int) -> None:
@@ -61,7 +61,7 @@ WAYS: dict[str, Callable[[Site], None]] = {
 
 def as_claude(given: dict[str, Any], site: Site, turn: int) -> None:
     session = sys.argv[sys.argv.index("--session-id" if "--session-id" in sys.argv else "--resume") + 1]
-    say({"type": "system", "subtype": "init", "session_id": session, "model": "m", "cwd": os.getcwd(), "tools": []})
+    print_row({"type": "system", "subtype": "init", "session_id": session, "model": "m", "cwd": os.getcwd(), "tools": []})
     config = json.loads(Path(sys.argv[sys.argv.index("--mcp-config") + 1]).read_text())["mcpServers"]["fleetlore"]
     with subprocess.Popen(
         [config["command"], *config["args"]], env=os.environ | config["env"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -72,15 +72,15 @@ def as_claude(given: dict[str, Any], site: Site, turn: int) -> None:
                 if given["cheats"]:
                     cheat_at_gate(site, config["env"])
                 (site.spare / "ready").touch()  # the person may answer now
-            heard(gate)
+            read_answer(gate)
         assert gate.stdin is not None
         gate.stdin.close()
     work(given, turn)
     usage = {"input_tokens": 60, "output_tokens": 40}
-    say({"type": "result", "subtype": "success", "is_error": False, "session_id": session, "result": "so", "usage": usage})
+    print_row({"type": "result", "subtype": "success", "is_error": False, "session_id": session, "result": "so", "usage": usage})
 
 
-def say(row: dict[str, Any]) -> None:
+def print_row(row: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps(row) + "\n")
     sys.stdout.flush()
 
@@ -93,7 +93,7 @@ def ask(gate: subprocess.Popen[bytes], number: int, tool: str, input: Any) -> No
     gate.stdin.flush()
 
 
-def heard(gate: subprocess.Popen[bytes]) -> None:
+def read_answer(gate: subprocess.Popen[bytes]) -> None:
     assert gate.stdout is not None
     gate.stdout.readline()
 

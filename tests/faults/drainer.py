@@ -10,13 +10,13 @@ from fleetlore.cli.hook import line_of
 from fleetlore.ingest import spool
 
 
-def say(word: str) -> None:
+def print_word(word: str) -> None:
     sys.stdout.write(f"{word}\n")
     sys.stdout.flush()
 
 
 def main(mode: str, name: str = "", count: str = "0") -> None:
-    say("ready")
+    print_word("ready")
     if mode == "drain":
         while True:
             open_log.drain_spool()
@@ -29,7 +29,7 @@ def main(mode: str, name: str = "", count: str = "0") -> None:
         }
         raw = json.dumps(payload).encode()
         spool.append_line(line_of("claude-code", raw, len(raw)))
-    say("done")
+    print_word("done")
 
 
 if __name__ == "__main__":

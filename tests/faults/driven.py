@@ -19,7 +19,7 @@ from fleetlore import connect
 from fleetlore.events.envelope import Event
 from fleetlore.log.coordination import open_shared
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.programs.harness import Ended, Heard, Order, Watch
+from fleetlore.programs.harness import TurnProgress, TurnRequest, TurnResult, Watch
 from tests.goal.scripted import GOAL, FakeChecker, done, goal, make_driver
 
 TURNS = 10
@@ -65,8 +65,8 @@ def deeds_in(folder: Path) -> list[tuple[int, str]]:
 async def drive(folder: Path, at: int, *, after: bool) -> None:
     """Begin the goal, or go on with it."""
 
-    async def work(order: Order, watch: Watch) -> Ended:
-        await watch(Heard(session=order.session or order.new_session))
+    async def work(order: TurnRequest, watch: Watch) -> TurnResult:
+        await watch(TurnProgress(session=order.session or order.new_session))
         with (folder / "deeds.txt").open("a") as file:
             file.write(f"{order.turn} {order.mark}\n")
         return done(f"turn {order.turn}", tokens=100)

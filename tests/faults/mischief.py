@@ -31,7 +31,7 @@ from fleetlore.goal.gate.decision import PermissionAnswer, make_decision_event
 from fleetlore.goal.gate.decision import PermissionRequest as Asked
 from fleetlore.log.admission import Admission
 from fleetlore.process.identity import Process
-from fleetlore.programs.harness import Ended
+from fleetlore.programs.harness import TurnResult
 from fleetlore.views import goals
 from fleetlore.views.goal_state import GoalState
 
@@ -124,7 +124,9 @@ def _of_the_driver(site: Site, told: Sequence[Event]) -> Iterator[Event]:
         yield say.attempt_completed(state, outcome, verdict=good, words="done")
         yield from say.goal_finished(state, outcome, "done")
     yield say.attempt_started(state, 7)
-    yield say.attempt_ended(1, Ended(how="finished", tokens=10**7, usd=99.0), complaint=None, until=None, seconds=1, cause=clock.uuid7())
+    yield say.attempt_ended(
+        1, TurnResult(how="finished", tokens=10**7, usd=99.0), complaint=None, until=None, seconds=1, cause=clock.uuid7()
+    )
     yield say.wait_started("a long rest", until=clock.now() + timedelta(days=3), turn=1)
     yield from say.spent_by_child([site.goal], turns=50, tokens=10**8, usd=500.0)
     yield say.make_event("model.replied", {"model": "m", "input": 10**8, "output": 10**8, "usd": 500.0})
@@ -277,6 +279,11 @@ def commands(site: Site, told: Sequence[Event]) -> Mapping[str, Sequence[Sequenc
         "emit": [["control.requested", "--goal", goal, "--data", '{"action": "raise", "value": {"turns": 99}}']],
         "import": [],  # in every dialect, from a log of its own
         "watch": [["claude-code", str(site.spare), "--once"]],
+        "open": [["--print"]],
+        "trust": [["--list"], ["--yes"]],
+        "sinks": [["--send"]],
+        "scan": [["--dry-run"], []],
+        "statusline": [[]],
         "export": [["nexo", "--out", str(site.spare / "all.jsonl")]],
         "events": [["--scope", f"goal:{goal}", "--json"]],
         "status": [["--json"]],

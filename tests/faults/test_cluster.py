@@ -43,7 +43,7 @@ class Holder:
     def _hold(self) -> None:
         try:
             with open_shared(self._url) as shared:
-                lease = shared.take("goal:1", "ada", 600)
+                lease = shared.acquire("goal:1", "ada", 600)
                 assert lease is not None
                 while not self._enough.is_set():
                     lease = shared.renew(lease)

@@ -33,7 +33,7 @@ def finish(folder: Path) -> int:
     return int(writes)
 
 
-def look(folder: Path, kills: int) -> None:
+def check_goal(folder: Path, kills: int) -> None:
     """One goal, ten turns, and nothing done that the log does not tell of."""
     deeds = deeds_in(folder)
     with connect(f"sqlite:{folder / 'goal.db'}").blocking() as log:
@@ -63,7 +63,7 @@ def torment(folder: Path) -> tuple[int, int]:
             place.mkdir()
             assert kill_at(place, write, when)
             finish(place)
-            look(place, 1)
+            check_goal(place, 1)
             kills, repeated = kills + 1, repeated + len(deeds_in(place)) - TURNS
     return kills, repeated
 
@@ -76,4 +76,4 @@ def test_a_goal_whose_drivers_are_killed_again_and_again_comes_to_its_end(tmp_pa
         kills += kill_at(tmp_path, chance.randint(2, 9), chance.choice(("before", "after")))
     assert kills == 4
     finish(tmp_path)
-    look(tmp_path, kills)
+    check_goal(tmp_path, kills)

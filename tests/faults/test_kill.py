@@ -34,7 +34,7 @@ def kill_one(url: str, mode: str, name: str, chance: Random) -> Acknowledged:
     return {int(number): positions for number, *positions in map(str.split, said)}
 
 
-def look(log: BlockingRecorder, mode: str, name: str, acknowledged: Acknowledged) -> None:
+def compare_log(log: BlockingRecorder, mode: str, name: str, acknowledged: Acknowledged) -> None:
     """Compare what the killed writer left with what it was told."""
     stored = list(log.read(f"agent:{name}"))
     ids = [event.id for event in stored]
@@ -81,7 +81,7 @@ def torment(folder: Path, mode: str, seed: int, kills: int, *, per_file: int = 3
         acknowledged = kill_one(f"sqlite:{path}", mode, name, chance)
         total += len(acknowledged)
         with connect(f"sqlite:{path}").blocking() as log:
-            look(log, mode, name, acknowledged)
+            compare_log(log, mode, name, acknowledged)
             retry(log, mode, name, acknowledged)
         assert maintenance.check_log(str(path)).problems == []
     return total

@@ -36,7 +36,7 @@ def crowd(path: Path, count: int) -> tuple[list[Event], list[list[str]]]:
         return list(log.read()), seen
 
 
-def look(stored: list[Event], seen: list[list[str]], count: int) -> None:
+def check_order(stored: list[Event], seen: list[list[str]], count: int) -> None:
     """One order for all, nothing twice, nothing missed, the counter exact."""
     assert len(stored) == expected(WRITERS, count)
     assert len({event.id for event in stored}) == len(stored), "an id is there twice"
@@ -68,5 +68,5 @@ def _look_at_batches(stored: list[Event]) -> None:
 def test_eight_processes_append_while_two_follow(tmp_path: Path) -> None:
     path = tmp_path / "fleet.db"
     stored, seen = crowd(path, COUNT)
-    look(stored, seen, COUNT)
+    check_order(stored, seen, COUNT)
     assert maintenance.check_log(str(path)).problems == []

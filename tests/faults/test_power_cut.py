@@ -103,14 +103,14 @@ def failures(story: Story, folder: Path, seed: int, cuts: int) -> list[str]:
         place.mkdir()
         machine.cut_power(place, chance)
         try:
-            look(story, moment, place / FILE)
+            compare_log(story, moment, place / FILE)
         except (AssertionError, LogError) as error:
             wrong.append(f"cut at {moment} of {len(story.operations)}: {error!r}")
         rmtree(place)
     return wrong
 
 
-def look(story: Story, moment: int, path: Path, *, may_lose: bool = False) -> None:
+def compare_log(story: Story, moment: int, path: Path, *, may_lose: bool = False) -> None:
     """Open what is left, and compare it with what was acknowledged."""
     acknowledged = sum(append.moment <= moment for append in story.appends)
     with connect(f"sqlite:{path}").blocking() as log:
@@ -174,5 +174,5 @@ def test_with_normal_sync_the_newest_may_be_lost_but_nothing_else(tmp_path: Path
         place = tmp_path / f"cut-{moment}"
         place.mkdir(exist_ok=True)
         machine.cut_power(place, chance)
-        look(relaxed, moment, place / FILE, may_lose=True)
+        compare_log(relaxed, moment, place / FILE, may_lose=True)
         rmtree(place)

@@ -13,7 +13,7 @@ from time import monotonic
 import pytest
 
 from fleetlore import Event, connect
-from fleetlore.errors import Denied, LogError, NoRoom, Unreachable, Unsuitable
+from fleetlore.errors import Denied, LogError, StorageFull, Unreachable, Unsuitable
 from fleetlore.events.ids import derive_id
 from fleetlore.log.recorder import BlockingRecorder
 from tests.cable import Cable
@@ -255,11 +255,11 @@ def test_a_server_without_room_refuses_whole_appends_and_keeps_the_acknowledged(
     for server in servers:
         with server, connect(server.url).blocking() as log:
             stored: list[str] = []
-            with pytest.raises(NoRoom, match="acknowledged"):
+            with pytest.raises(StorageFull, match="acknowledged"):
                 fill(log, stored)
             assert [event.position for event in log.read()] == stored
             assert len(stored) % 10 == 0
 
 
 def test_errors_of_servers_are_errors_of_the_log() -> None:
-    assert all(issubclass(error, LogError) for error in (Denied, NoRoom, Unreachable, Unsuitable))
+    assert all(issubclass(error, LogError) for error in (Denied, StorageFull, Unreachable, Unsuitable))

@@ -29,7 +29,7 @@ NOBODY = 65534
 _names = count()
 
 
-def deed(text: str = "a deed") -> Event:
+def make_event(text: str = "a commit") -> Event:
     return Event(kind="fleet.commit", agent="ada", text=text)
 
 
@@ -43,7 +43,7 @@ def path(tmp_path: Path) -> Path:
     """A log with three events, closed."""
     path = tmp_path / "fleet.db"
     with connect(f"sqlite:{path}").blocking() as log:
-        log.append([deed("one"), deed("two"), deed("three")])
+        log.append([make_event("one"), make_event("two"), make_event("three")])
     return path
 
 
@@ -80,12 +80,12 @@ def fill(log: BlockingRecorder) -> list[str]:
     for number in count():
         batch = [f"{number}/{nth}".ljust(900, ".") for nth in range(number % 7 + 1)]
         try:
-            log.append([deed(text) for text in batch])
+            log.append([make_event(text) for text in batch])
         except DiskFull:
             break
         acknowledged += batch
     with pytest.raises(DiskFull, match="make room and try again"):
-        log.append([deed(text) for text in batch])
+        log.append([make_event(text) for text in batch])
     return acknowledged
 
 
@@ -98,7 +98,7 @@ def test_a_full_disk_loses_nothing_and_appends_go_on_once_there_is_room(room: in
             acknowledged = fill(log)
             assert [event.text for event in log.read()] == acknowledged
             disk.room += 1_000_000
-            log.append([deed("there is room again")])
+            log.append([make_event("there is room again")])
             assert [event.text for event in log.read()] == [*acknowledged, "there is room again"]
     finally:
         disk.unregister()
@@ -130,7 +130,7 @@ def test_a_really_full_disk_loses_nothing_either(tmp_path: Path) -> None:
             with pytest.raises(DiskFull, match="make room"):
                 maintenance.backup_log(str(path), str(place / "backup.db"))
             ballast.unlink()
-            log.append([deed("there is room again")])
+            log.append([make_event("there is room again")])
         assert texts(path) == [*acknowledged, "there is room again"]
         assert [name for name in os.listdir(place) if "backup" in name] == [], "the failed backup left something behind"
 
@@ -171,12 +171,12 @@ def test_a_directory_that_cannot_be_written_is_said_and_stays_empty(open_folder:
 def test_a_log_in_a_directory_that_cannot_be_written_is_said_and_unchanged(open_folder: Path) -> None:
     path = open_folder / "fleet.db"
     with connect(f"sqlite:{path}").blocking() as log:
-        log.append([deed()])
+        log.append([make_event()])
     path.chmod(0o444)
     before = path.read_bytes()
     open_folder.chmod(0o555)
     with without_rights(), pytest.raises(Unwritable, match=r"check .*directory"), connect(f"sqlite:{path}").blocking() as log:
-        log.append([deed()])
+        log.append([make_event()])
     assert os.listdir(open_folder) == ["fleet.db"]
     assert path.read_bytes() == before
 
@@ -184,12 +184,12 @@ def test_a_log_in_a_directory_that_cannot_be_written_is_said_and_unchanged(open_
 def test_a_file_that_cannot_be_written_is_said_and_unchanged(open_folder: Path) -> None:
     path = open_folder / "fleet.db"
     with connect(f"sqlite:{path}").blocking() as log:
-        log.append([deed()])
+        log.append([make_event()])
     before = path.read_bytes()
     path.chmod(0o444)
     open_folder.chmod(0o777)
     with without_rights(), pytest.raises(Unwritable, match=r"check .*permissions"), connect(f"sqlite:{path}").blocking() as log:
-        log.append([deed()])
+        log.append([make_event()])
     assert path.read_bytes() == before
 
 
@@ -255,8 +255,8 @@ def test_a_log_that_another_process_makes_at_the_same_moment_is_not_taken_for_a_
 
     monkeypatch.setattr(sqlite_file, "fetch_rows", ask_slowly)
     with connect(f"sqlite:{path}").blocking() as log:
-        log.append([deed()])
-    assert texts(path) == ["a deed"]
+        log.append([make_event()])
+    assert texts(path) == ["a commit"]
 
 
 def test_a_log_of_a_newer_fleetlore_is_refused_and_unchanged(path: Path) -> None:
@@ -278,11 +278,11 @@ def test_a_log_that_another_process_holds_is_busy_and_then_works(begin: str, pat
         assert holder.line() == "held"
         with connect(f"sqlite:{path}?timeout=0.2").blocking() as log:
             with pytest.raises(Busy, match=r"try again, or raise \?timeout="):
-                log.append([deed("four")])
+                log.append([make_event("four")])
             assert [event.text for event in log.read()] == ["one", "two", "three"], "readers do not wait for a writer"
             holder.say("let go")
             holder.wait()
-            log.append([deed("five")])
+            log.append([make_event("five")])
     assert texts(path) == ["one", "two", "three", "five"]
 
 
@@ -332,7 +332,7 @@ def test_a_page_of_garbage_is_found_and_never_read_as_something_else(tmp_path: P
     path, chance = tmp_path / "fleet.db", Random(3)
     with connect(f"sqlite:{path}").blocking() as log:
         for number in range(40):
-            log.append([deed(f"{number}/{nth}".ljust(300, ".")) for nth in range(20)])
+            log.append([make_event(f"{number}/{nth}".ljust(300, ".")) for nth in range(20)])
         right = {event.position: event.text for event in log.read()}
     sound = path.read_bytes()
     told = 0

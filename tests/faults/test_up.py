@@ -51,7 +51,8 @@ class Up:
     def asked(self, method: str, path: str, body: bytes | None = None, **headers: str) -> Iterator[HTTPResponse]:
         connection = HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         try:
-            connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
+            sent = {"Authorization": f"Bearer {self.token}"} | {name.replace("_", "-"): value for name, value in headers.items()}
+            connection.request(method, path, body, sent)
             response = connection.getresponse()
             assert response.status == 200, response.read()
             yield response

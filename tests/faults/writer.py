@@ -39,13 +39,13 @@ def long_text(name: str, number: int) -> str:
     return Random(f"{name}/{number}").randbytes(40_000).hex()
 
 
-def _say(line: str) -> None:
+def _report(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
 
 def _acknowledge(number: int, positions: list[str]) -> None:
-    _say(f"{number} {' '.join(positions)}")
+    _report(f"{number} {' '.join(positions)}")
 
 
 def _write_one_by_one(mode: str, url: str, name: str) -> None:
@@ -67,7 +67,7 @@ async def _write_from_tasks(mode: str, url: str, name: str) -> None:
 
 def main(mode: str, url: str, name: str) -> None:
     """Append for ever."""
-    _say("ready")
+    _report("ready")
     if mode == "tasks":
         asyncio.run(_write_from_tasks(mode, url, name))
     else:

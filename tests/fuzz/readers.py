@@ -43,8 +43,12 @@ from fleetlore.log.redis import entry
 from fleetlore.log.redis import log as redis_log
 from fleetlore.models import open as minds
 from fleetlore.models import parse_json
-from fleetlore.operations.goal_jobs import load_template
+from fleetlore.operations.events import ListEvents, SearchEvents
 from fleetlore.operations.reading import parse_time_zone
+from fleetlore.operations.request import Request
+from fleetlore.operations.timeline import ReadTimeline
+from fleetlore.operations.town_page import ReadTown
+from fleetlore.operations.workers import load_template
 from fleetlore.process.pipes import OutputLine
 from fleetlore.process.table import parse_ps_line
 from fleetlore.programs import failure_patterns, failures, registry
@@ -69,6 +73,7 @@ from fleetlore.town.plans import load as plans_load
 from tests.dialects import golden, rollouts
 from tests.graph.tools.attacks import ATTACKS
 from tests.models.stubs.turns import order_for
+from tests.programs.recordings import RECORDED
 from tests.transcripts import a_day
 
 ROOT = Path(__file__).parents[2]
@@ -184,9 +189,15 @@ DELIVERY = json.dumps(
 )
 
 for _name in dialects.NAMES:
-    of_bytes(f"dialect {_name}", golden.lines(_name), _told(dialects.find(_name).decode))
+    of_bytes(f"dialect {_name}", golden.lines(_name), _told(dialects.find_dialect(_name).decode))
 of_bytes("event", [EVENT], _told(codec.decode_event))
 of_bytes("transcript of Claude Code", [b"\n".join(a_day().lines())], _recorded(CLAUDE_CODE))
+for _recorded_program in RECORDED:
+    of_bytes(
+        f"transcript of {_recorded_program.program}",
+        [b"\n".join(json.dumps(row).encode() for row in _recorded_program.rows())],
+        _recorded(registry.find_recording(_recorded_program.program)),
+    )
 of_bytes(
     "rollout of Codex",
     [
@@ -366,7 +377,7 @@ of_text(
 )
 
 
-def _asked(kind: type[queries.Query]) -> Callable[[bytes], object]:
+def _asked(kind: type[Request]) -> Callable[[bytes], object]:
     def read(raw: bytes) -> object:
         return queries.parse_query(HTTPConnection({"type": "http", "query_string": raw, "headers": []}), kind)
 
@@ -374,7 +385,7 @@ def _asked(kind: type[queries.Query]) -> Callable[[bytes], object]:
 
 
 _QUERY = b"scope=town&kind=fleet.*&id=x&limit=7&after=0007&since=2026-06-01T12:00:00Z&as_of=7&q=a%20b&tz=UTC&width=100&by=day"
-for _kind in (queries.EventsQuery, queries.TimelineQuery, queries.SearchQuery, queries.TownQuery, FeedQuery):
+for _kind in (ListEvents, ReadTimeline, SearchEvents, ReadTown, FeedQuery):
     _known = {field.encode() for field in _kind.__struct_fields__}
     _said = b"&".join(part for part in _QUERY.split(b"&") if part.partition(b"=")[0] in _known)
     of_bytes(f"query {_kind.__name__}", [_said or b"as_of=7"], _asked(_kind), Problem)
@@ -426,7 +437,7 @@ def _heard(make: Callable[[], OutputParser]) -> Callable[[bytes], object]:
         for line in raw.split(b"\n"):
             with suppress(DialectError):
                 hearer.parse_output(line)
-        hearer.flush_held()
+        hearer.flush_events()
         assert hearer.report.tokens >= 0
 
     return read

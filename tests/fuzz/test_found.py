@@ -30,7 +30,7 @@ GRAPH = b'name = "g"\n[nodes]\ninput = "input_v1"\n'
         ("graph in YAML", b"nodes: " + DEEP),
         ("graph in YAML", b"nodes: &a [*a]"),
         ("graph in YAML", b"name: 2026-02-30"),
-        ("query TimelineQuery", b"width=" + LONG_NUMBER),
+        ("query ReadTimeline", b"width=" + LONG_NUMBER),
         ("seal as it is kept", b'{"a":' * 3000),
         ("time zone", b"a/" * 5000),
     ],

@@ -30,7 +30,7 @@ def damaged(samples: list[bytes]) -> st.SearchStrategy[bytes]:
     return lines.filter(lambda line: bool(line.strip()) and line not in samples)
 
 
-@pytest.mark.parametrize("dialect", [dialects.find(name) for name in dialects.NAMES], ids=dialects.NAMES)
+@pytest.mark.parametrize("dialect", [dialects.find_dialect(name) for name in dialects.NAMES], ids=dialects.NAMES)
 @FEW
 @given(data=st.data())
 def test_a_damaged_line_of_a_file_is_one_item_and_its_neighbours_are_as_they_were(dialect: Dialect, data: st.DataObject) -> None:

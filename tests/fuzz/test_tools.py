@@ -14,7 +14,7 @@ from fleetlore import Event, connect
 from fleetlore.errors import Invalid
 from fleetlore.operations.sources import OnDemandSource
 from fleetlore.server.mcp import pages, tools
-from fleetlore.server.mcp.sources import Caller
+from fleetlore.server.mcp.caller import Caller
 from fleetlore.server.mcp.tool import McpTool
 from tests.fuzz.mutants import PIECES
 from tests.server.mcp_talk import on_demand

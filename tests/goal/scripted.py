@@ -14,6 +14,7 @@ from fleetlore.events import codec
 from fleetlore.events.driver_types import BudgetGuards, Failure, Goal, ShellCommand, Verdict
 from fleetlore.events.envelope import Event
 from fleetlore.events.goal_plan import KEY, Plan
+from fleetlore.goal.acceptance.judging_copy import TouchedFile
 from fleetlore.goal.driver import Driver
 from fleetlore.goal.resources import GoalResources
 from fleetlore.log.admission import Admission
@@ -22,12 +23,12 @@ from fleetlore.log.base import Expect, Position, Record
 from fleetlore.log.coordination import open_shared
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.models.base import Model
-from fleetlore.programs.harness import Ended, Heard, Order, Watch
+from fleetlore.programs.harness import TurnProgress, TurnRequest, TurnResult, Watch
 
 GOAL = "3f2b8c1e-0000-4000-8000-000000000042"
 START = datetime(2026, 11, 16, 9, 0, tzinfo=UTC)
 
-ScriptedTurn: TypeAlias = "Ended | Callable[[Order, Watch], Awaitable[Ended]]"
+ScriptedTurn: TypeAlias = "TurnResult | Callable[[TurnRequest, Watch], Awaitable[TurnResult]]"
 """How a turn ends, or a function that runs it."""
 
 
@@ -49,17 +50,17 @@ class ScriptedHarness:
     turns: Sequence[ScriptedTurn]
     name: str = "command"
     has_sessions: bool = True
-    orders: list[Order] = field(default_factory=list)
-    on_turn: Callable[[Order], None] = lambda order: None
+    orders: list[TurnRequest] = field(default_factory=list)
+    on_turn: Callable[[TurnRequest], None] = lambda order: None
 
-    async def take_turn(self, order: Order, watch: Watch) -> Ended:
+    async def take_turn(self, order: TurnRequest, watch: Watch) -> TurnResult:
         self.orders.append(order)
         self.on_turn(order)
         turn = self.turns[min(len(self.orders), len(self.turns)) - 1]
-        if not isinstance(turn, Ended):
+        if not isinstance(turn, TurnResult):
             return await turn(order, watch)
         session = order.session or order.new_session
-        stop = await watch(Heard(session=session, tokens=turn.tokens, usd=turn.usd, words=turn.words))
+        stop = await watch(TurnProgress(session=session, tokens=turn.tokens, usd=turn.usd, words=turn.words))
         return turn if stop is None else msgspec.structs.replace(turn, how=stop)
 
 
@@ -95,7 +96,8 @@ class FakeWorkspace:
 
 class FakeCheckResult(NamedTuple):
     verdict: Verdict
-    put_back: Sequence[str] = ()
+    touched: Sequence[TouchedFile] = ()
+    walls: Sequence[str] | None = None
 
 
 @dataclass
@@ -129,9 +131,9 @@ def goal(*, budget: dict[str, Any] | None = None, id: str = GOAL, **plan: Any) -
     )
 
 
-def done(words: str = "Done.", *, tokens: int = 100, usd: float | None = 0.01, **more: Any) -> Ended:
+def done(words: str = "Done.", *, tokens: int = 100, usd: float | None = 0.01, **more: Any) -> TurnResult:
     """A turn in which the agent reports that it is done."""
-    return Ended(how="finished", words=words, tokens=tokens, usd=usd, **more)
+    return TurnResult(how="finished", words=words, tokens=tokens, usd=usd, **more)
 
 
 class AsyncLog:

@@ -14,8 +14,8 @@ from fleetlore.events.envelope import Event
 from fleetlore.goal.model_harness import ModelHarness
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.models.base import ModelRequest
-from fleetlore.models.scripted import ScriptedMind
-from fleetlore.programs.harness import Ended, Heard, Order, Watch
+from fleetlore.models.scripted import ScriptedModel
+from fleetlore.programs.harness import TurnProgress, TurnRequest, TurnResult, Watch
 from tests.goal.scripted import GOAL, Clock, DriverSetup, FakeChecker, FakeWorkspace, done, goal, make_driver
 
 CHILD, SIBLING = f"{GOAL[:-1]}7", f"{GOAL[:-1]}8"
@@ -37,14 +37,14 @@ class Spender:
     def __init__(self, *, tokens: int = 0, usd: float = 0.0) -> None:
         self.records, self._tokens, self._usd = 0, tokens, usd
 
-    async def __call__(self, order: Order, watch: Watch) -> Ended:
+    async def __call__(self, order: TurnRequest, watch: Watch) -> TurnResult:
         first, stop = self.records, None
         while stop is None:
             self.records += 1
             taken = self.records - first
-            stop = await watch(Heard(tokens=taken * self._tokens, usd=taken * self._usd))
+            stop = await watch(TurnProgress(tokens=taken * self._tokens, usd=taken * self._usd))
             assert self.records < 1000, "nobody stops it"
-        return Ended(how=stop, tokens=taken * self._tokens, usd=taken * self._usd)
+        return TurnResult(how=stop, tokens=taken * self._tokens, usd=taken * self._usd)
 
 
 async def pursued(setup: DriverSetup, **options: Any) -> Any:
@@ -82,9 +82,9 @@ async def test_what_earlier_turns_took_is_not_there_for_later_ones(log: Blocking
 
 
 async def test_what_a_turn_costs_that_is_cut_short_counts(log: BlockingRecorder) -> None:
-    async def give_up(order: Order, watch: Watch) -> Ended:
-        await watch(Heard(tokens=700))
-        return Ended(how="failed", error="fetch failed: ECONNRESET", tokens=700)
+    async def give_up(order: TurnRequest, watch: Watch) -> TurnResult:
+        await watch(TurnProgress(tokens=700))
+        return TurnResult(how="failed", error="fetch failed: ECONNRESET", tokens=700)
 
     setup = make_driver(log, [give_up, Spender(tokens=100)], met=[False], clock=Clock(step=30))
     state = await pursued(setup, budget={"max_tokens": 1000})
@@ -108,7 +108,7 @@ async def test_a_mind_is_not_asked_what_it_can_no_longer_pay_for(log: BlockingRe
     def answer(ask: ModelRequest) -> dict[str, Any]:
         return {"say": "I look again. " + "x" * 2000, "tool": "list", "args": {}}
 
-    mind = ScriptedMind(answer)
+    mind = ScriptedModel(answer)
     setup = make_driver(log, [])
     setup.resources.workspace = FakeWorkspace(path=str(tmp_path))
     setup.resources.harness = ModelHarness(mind, folder=tmp_path / "sessions", max_tokens=1000)
@@ -124,8 +124,8 @@ async def test_a_mind_is_not_asked_what_it_can_no_longer_pay_for(log: BlockingRe
 
 async def test_a_budget_that_is_raised_in_the_midst_of_a_turn_lets_it_go_on(log: BlockingRecorder) -> None:
     class Raised(Spender):
-        async def __call__(self, order: Order, watch: Watch) -> Ended:
-            async def watched(heard: Heard) -> Any:
+        async def __call__(self, order: TurnRequest, watch: Watch) -> TurnResult:
+            async def watched(heard: TurnProgress) -> Any:
                 if self.records == 9:
                     log.append([control("raise", value={"tokens": 2000})])
                 return await watch(heard)
@@ -140,9 +140,9 @@ async def test_a_budget_that_is_raised_in_the_midst_of_a_turn_lets_it_go_on(log:
 async def test_a_turn_that_ended_by_a_budget_that_was_raised_meanwhile_is_followed_by_another(log: BlockingRecorder) -> None:
     """A program that was given the rest of the budget when it began stops by itself, and cannot know."""
 
-    async def stop_by_itself(order: Order, watch: Watch) -> Ended:
+    async def stop_by_itself(order: TurnRequest, watch: Watch) -> TurnResult:
         log.append([control("raise", value={"tokens": 2000})])
-        return Ended(how="over_budget", tokens=900, extras={"axis": "tokens"})
+        return TurnResult(how="over_budget", tokens=900, extras={"axis": "tokens"})
 
     setup = make_driver(log, [stop_by_itself, done(tokens=50)], met=[False, True])
     state = await pursued(setup, budget={"max_tokens": 1000})
@@ -172,8 +172,8 @@ async def test_a_goal_below_is_stopped_in_its_turn_when_a_sibling_uses_up_what_b
     """The agent says nothing at all meanwhile."""
     await with_parent(log, max_tokens=1000)
 
-    async def keep_silent(order: Order, watch: Watch) -> Ended:
-        await watch(Heard(tokens=100))
+    async def keep_silent(order: TurnRequest, watch: Watch) -> TurnResult:
+        await watch(TurnProgress(tokens=100))
         sibling = make_driver(log, [done(tokens=900)], id=SIBLING)
         await asyncio.create_task(pursued(sibling, parent=GOAL))
         await asyncio.Event().wait()
@@ -210,7 +210,7 @@ async def test_whoever_is_called_off_between_the_beginning_of_a_turn_and_its_age
 
 
 async def test_a_goal_that_was_called_off_and_taken_up_again_is_checked_as_ever(log: BlockingRecorder) -> None:
-    async def called_off(order: Order, watch: Watch) -> Ended:
+    async def called_off(order: TurnRequest, watch: Watch) -> TurnResult:
         log.append([control("cancel")])
         await asyncio.Event().wait()
         raise AssertionError

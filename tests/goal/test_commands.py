@@ -26,7 +26,7 @@ def begun(**fields: Any) -> GoalState:
     return GoalState(id=ID, goal=goal, plan=Plan(harness="command", agent="ada"), **fields)
 
 
-def wish(action: str, value: Any = None, **more: Any) -> Event:
+def make_command(action: str, value: Any = None, **more: Any) -> Event:
     return commands.make_control_event(ID, action, by="grace", value=value, now=lambda: NOW, **more)
 
 
@@ -42,14 +42,14 @@ def wish(action: str, value: Any = None, **more: Any) -> Event:
     ],
 )
 def test_a_wish_is_a_fact_that_the_log_takes(action: str, value: Any, text: str | None) -> None:
-    event = wish(action, value)
+    event = make_command(action, value)
     assert (event.kind, event.actor, event.goal, event.at, event.text) == ("control.requested", "grace", ID, NOW, text)
     assert event.data == {"action": action} | ({} if value is None else {"value": value})
     catalog.check_payload(event.kind, event.data)
 
 
 def test_an_answer_names_the_question_and_a_wish_its_reason() -> None:
-    answer = wish("decide", {"choice": "deny", "message": "no"}, of="q1", reason="not on a Friday")
+    answer = make_command("decide", {"choice": "deny", "message": "no"}, of="q1", reason="not on a Friday")
     assert (answer.cause, answer.data["of"], answer.data["reason"]) == ("q1", "q1", "not on a Friday")
 
 
@@ -58,13 +58,13 @@ def test_what_is_checked_is_what_the_fold_obeys() -> None:
     for action, value in [("raise", {"turns": 60, "usd": 5.0, "max_wall_time": "6h"}), ("say", "hello"), ("pause", None)]:
         if action != "raise":
             commands.check_action(goal, action, value)
-        goals.apply_to_goal(goal, wish(action, value))
+        goals.apply_to_goal(goal, make_command(action, value))
     assert (goal.limits.turns, goal.limits.seconds, goal.is_paused) == (60, 6 * 3600.0, True)
     assert [message.text for message in goal.messages] == ["hello"]
     commands.check_action(goal, "resume")
-    goals.apply_to_goal(goal, wish("resume"))
+    goals.apply_to_goal(goal, make_command("resume"))
     commands.check_action(goal, "cancel")
-    goals.apply_to_goal(goal, wish("cancel", reason="another way was found"))
+    goals.apply_to_goal(goal, make_command("cancel", reason="another way was found"))
     assert (goal.is_paused, goal.cancel) == (False, "another way was found")
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fleetlore.errors import MindBusy, Unreachable
+from fleetlore.errors import ModelBusy, Unreachable
 from fleetlore.events.goal_plan import Memory
 from fleetlore.goal.memory.dream import (
     DreamHistory,
@@ -27,7 +27,7 @@ from fleetlore.goal.memory.dream import (
 from fleetlore.goal.memory.files import OpenFolder
 from fleetlore.goal.memory.folder import MemoryFolder, MemoryProposal
 from fleetlore.log.coordination import AsyncCoordination, Lease, open_shared
-from fleetlore.testing import START, FrozenClock, ScriptedMind, Stall
+from fleetlore.testing import START, FrozenClock, ScriptedModel, Stall
 
 PLAN = Memory(dream_after_hours=24, dream_after_sessions=2, dream_timeout=30)
 EAGER = Memory(dream_after_hours=0, dream_after_sessions=0, dream_timeout=30)
@@ -68,7 +68,7 @@ def seen(folder: MemoryFolder) -> dict[str, bytes]:
 
 
 def run(folder: MemoryFolder, answer: Any, **options: Any) -> str:
-    return asyncio.run(run_dream(ScriptedMind([answer]), folder, 5, now=FrozenClock(), **options))
+    return asyncio.run(run_dream(ScriptedModel([answer]), folder, 5, now=FrozenClock(), **options))
 
 
 # --- the gates
@@ -102,7 +102,7 @@ def test_what_speaks_against_a_dream_is_told_the_cheapest_first(
 async def test_goals_are_counted_until_there_are_enough_and_the_dream_is_kept_in_mind(
     folder: MemoryFolder, leases: AsyncCoordination
 ) -> None:
-    mind, now = ScriptedMind([TIDY, {}]), FrozenClock()
+    mind, now = ScriptedModel([TIDY, {}]), FrozenClock()
 
     async def ended(goal: str) -> str:
         return await dream_if_due(PLAN, mind, folder, leases, session=goal, now=now)
@@ -120,7 +120,7 @@ async def test_goals_are_counted_until_there_are_enough_and_the_dream_is_kept_in
 async def test_where_memory_is_off_nothing_is_even_written(tmp_path: Path, leases: AsyncCoordination) -> None:
     folder = MemoryFolder(str(tmp_path / "none"))
     for plan, outcome in ((None, "skipped_disabled"), (Memory(enabled=False), "skipped_auto_memory_disabled")):
-        assert await dream_if_due(plan, ScriptedMind([]), folder, leases, session="g") == outcome
+        assert await dream_if_due(plan, ScriptedModel([]), folder, leases, session="g") == outcome
     assert not (tmp_path / "none").exists()
 
 
@@ -131,24 +131,24 @@ async def test_one_dreams_at_a_time(folder: MemoryFolder, leases: AsyncCoordinat
         inside.set()
         await go_on.wait()
 
-    first = asyncio.create_task(dream_if_due(EAGER, ScriptedMind([Stall()], sleep=sleep), folder, leases, session="a"))
+    first = asyncio.create_task(dream_if_due(EAGER, ScriptedModel([Stall()], sleep=sleep), folder, leases, session="a"))
     await inside.wait()
-    assert await dream_if_due(EAGER, ScriptedMind([TIDY]), folder, leases, session="b") == "lock_blocked"
+    assert await dream_if_due(EAGER, ScriptedModel([TIDY]), folder, leases, session="b") == "lock_blocked"
     go_on.set()
     assert await first == "timed_out"
-    assert await dream_if_due(EAGER, ScriptedMind([TIDY]), folder, leases, session="b") == "completed"
+    assert await dream_if_due(EAGER, ScriptedModel([TIDY]), folder, leases, session="b") == "completed"
 
 
 async def test_whoever_lost_the_right_meanwhile_changes_nothing(folder: MemoryFolder, leases: AsyncCoordination) -> None:
     class Lost:
-        take, release = leases.take, leases.release
+        acquire, release = leases.acquire, leases.release
 
         async def renew(self, lease: Lease, seconds: float | None = None) -> Lease:
             await leases.release(lease)
             return await leases.renew(lease)
 
     before = seen(folder)
-    assert await dream_if_due(EAGER, ScriptedMind([TIDY]), folder, Lost(), session="a") == "lock_blocked"
+    assert await dream_if_due(EAGER, ScriptedModel([TIDY]), folder, Lost(), session="a") == "lock_blocked"
     assert seen(folder) == before
 
 
@@ -156,11 +156,11 @@ async def test_a_log_that_does_not_answer_is_an_error_and_no_crash(folder: Memor
     class Away:
         renew, release = leases.renew, leases.release
 
-        async def take(self, name: str, holder: str, seconds: float) -> Lease | None:
+        async def acquire(self, name: str, holder: str, seconds: float) -> Lease | None:
             raise Unreachable("nobody there")
 
     complaints: list[str] = []
-    assert await dream_if_due(EAGER, ScriptedMind([]), folder, Away(), session="a", on_error=complaints.append) == "errored"
+    assert await dream_if_due(EAGER, ScriptedModel([]), folder, Away(), session="a", on_error=complaints.append) == "errored"
     assert complaints == ["nobody there"]
 
 
@@ -232,7 +232,7 @@ def test_the_question_tells_notes_as_a_record(folder: MemoryFolder) -> None:
         ({"rewrites": [{"name": "one.md", "content": "x" * 4001}]}, "errored"),
         ({"merges": [{"of": [], "title": "x", "content": "x"}]}, "errored"),
         ("I would rather not.", "errored"),
-        (MindBusy("busy"), "errored"),
+        (ModelBusy("busy"), "errored"),
     ],
 )
 def test_an_answer_that_cannot_be_carried_out_whole_changes_nothing(
@@ -249,8 +249,8 @@ def test_an_answer_that_cannot_be_carried_out_whole_changes_nothing(
 
 async def test_a_mind_that_does_not_answer_is_not_waited_for(folder: MemoryFolder) -> None:
     before = seen(folder)
-    assert await run_dream(ScriptedMind([Stall()]), folder, 0.01) == "timed_out"
-    deaf = ScriptedMind([Stall()], sleep=lambda _: asyncio.Event().wait())
+    assert await run_dream(ScriptedModel([Stall()]), folder, 0.01) == "timed_out"
+    deaf = ScriptedModel([Stall()], sleep=lambda _: asyncio.Event().wait())
     assert await run_dream(deaf, folder, 0.01) == "timed_out"
     assert seen(folder) == before
 

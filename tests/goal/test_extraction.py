@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from fleetlore.errors import MindBusy, MindError
+from fleetlore.errors import ModelBusy, ModelError
 from fleetlore.events.driver_types import Failure, Verdict
 from fleetlore.events.goal_plan import Memory
 from fleetlore.goal.memory.extraction import BREAKER_COOLDOWN_TURNS, build_extraction_prompt, extract_memories, find_extraction_skip_reason
 from fleetlore.goal.memory.folder import MemoryFolder, MemoryProposal
-from fleetlore.testing import START, FrozenClock, ScriptedMind, Stall
+from fleetlore.testing import START, FrozenClock, ScriptedModel, Stall
 
 PLAN = Memory(every=1, max_failures=2)
 NODE = {"memories": [{"title": "Node 22", "content": "The tests need Node 22."}]}
@@ -71,7 +71,7 @@ def test_a_mind_that_fails_is_left_alone_for_a_while_and_then_tried_once() -> No
 
 
 async def test_what_a_mind_thinks_worth_keeping_becomes_files(folder: MemoryFolder) -> None:
-    mind = ScriptedMind([NODE])
+    mind = ScriptedModel([NODE])
     saved = await extract_memories(
         mind, folder, words="It was Node.", diff="1 file changed", turn=4, goal="g", event="e", now=FrozenClock()
     )
@@ -98,27 +98,27 @@ def test_the_question_tells_the_turn_as_a_record_and_what_is_known_already(folde
 
 async def test_no_more_is_kept_than_was_asked_for(folder: MemoryFolder) -> None:
     many = {"memories": [{"title": f"Note {number}", "content": f"Words {number}."} for number in range(50)]}
-    assert await extract_memories(ScriptedMind([many]), folder, words="", diff="", turn=1, max_memories=2) == 2
+    assert await extract_memories(ScriptedModel([many]), folder, words="", diff="", turn=1, max_memories=2) == 2
     assert len(folder.read_notes()) == 2
 
 
 async def test_a_newer_memory_takes_the_place_of_one_that_is_wrong(folder: MemoryFolder) -> None:
     better = {"memories": [{"title": "Node 24", "content": "They need Node 24.", "supersedes": "node-22.md"}]}
-    mind = ScriptedMind([NODE, better])
+    mind = ScriptedModel([NODE, better])
     for turn in (1, 2):
         await extract_memories(mind, folder, words="", diff="", turn=turn)
     assert [note.title for note in folder.read_notes()] == ["Node 24"]
 
 
-@pytest.mark.parametrize("answer", ["No idea.", {"memories": "none"}, {"notes": []}, MindBusy("busy")])
+@pytest.mark.parametrize("answer", ["No idea.", {"memories": "none"}, {"notes": []}, ModelBusy("busy")])
 async def test_an_answer_that_cannot_be_used_writes_nothing(folder: MemoryFolder, answer: Any) -> None:
-    with pytest.raises(MindError):
-        await extract_memories(ScriptedMind([answer]), folder, words="", diff="", turn=1)
+    with pytest.raises(ModelError):
+        await extract_memories(ScriptedModel([answer]), folder, words="", diff="", turn=1)
     assert folder.read_notes() == []
 
 
 async def test_a_mind_that_holds_to_no_schema_does_no_harm(folder: MemoryFolder) -> None:
-    odd = ScriptedMind(
+    odd = ScriptedModel(
         lambda ask: {"memories": [{"title": "../../x", "content": "é" * 9000, "supersedes": None}, {"title": "", "content": "y"}]}
     )
     assert await extract_memories(odd, folder, words="\ud800", diff="", turn=1) == 2
@@ -129,11 +129,11 @@ async def test_a_mind_that_holds_to_no_schema_does_no_harm(folder: MemoryFolder)
 async def test_a_folder_that_cannot_be_written_is_said_so(tmp_path: Path) -> None:
     (tmp_path / "memory").write_text("no folder")
     with pytest.raises(OSError, match="memory"):
-        await extract_memories(ScriptedMind([NODE]), MemoryFolder(str(tmp_path / "memory")), words="", diff="", turn=1)
+        await extract_memories(ScriptedModel([NODE]), MemoryFolder(str(tmp_path / "memory")), words="", diff="", turn=1)
 
 
 async def test_a_question_can_be_called_off(folder: MemoryFolder) -> None:
-    task = asyncio.create_task(extract_memories(ScriptedMind([Stall()]), folder, words="", diff="", turn=1))
+    task = asyncio.create_task(extract_memories(ScriptedModel([Stall()]), folder, words="", diff="", turn=1))
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -32,7 +32,7 @@ from fleetlore.goal.gate.decision import (
     make_denial,
 )
 from fleetlore.goal.gate.server import GateServer
-from fleetlore.programs.harness import Order
+from fleetlore.programs.harness import TurnRequest
 
 GOAL = "7f7a50ca-4f1c-4e9a-9d57-1de1a3d0c0de"
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
@@ -247,8 +247,8 @@ async def test_a_question_that_cannot_be_recorded_is_a_no() -> None:
 # --- the socket
 
 
-def order(turn: int = 1, goal: str = GOAL) -> Order:
-    return Order(goal=goal, agent="ada", turn=turn, prompt="", workspace="/w", new_session=GOAL, mark="m")
+def order(turn: int = 1, goal: str = GOAL) -> TurnRequest:
+    return TurnRequest(goal=goal, agent="ada", turn=turn, prompt="", workspace="/w", new_session=GOAL, mark="m")
 
 
 class Client:

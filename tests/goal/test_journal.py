@@ -19,7 +19,7 @@ from fleetlore.goal.resources import GoalResources
 from fleetlore.log.async_recorder import Recorder
 from fleetlore.log.coordination import open_shared
 from fleetlore.log.seal import make_seal
-from fleetlore.programs.harness import Ended, Heard, Order, Watch
+from fleetlore.programs.harness import TurnProgress, TurnRequest, TurnResult, Watch
 from fleetlore.views import goals
 from fleetlore.views.goal_state import GoalState
 from tests.contract.conftest import BACKENDS, address
@@ -56,9 +56,11 @@ def request(action: str, **data: Any) -> Event:
 
 
 async def test_the_state_at_the_end_is_that_of_the_log_with_requests_in_between_and_without_secrets(log: Recorder) -> None:
-    async def work(order: Order, watch: Watch) -> Ended:
+    async def work(order: TurnRequest, watch: Watch) -> TurnResult:
         for number in range(5):
-            await watch(Heard(tokens=10 * number, events=[Event(kind="tool.called", agent="ada", data={"tool": "Bash", "input": SECRET})]))
+            await watch(
+                TurnProgress(tokens=10 * number, events=[Event(kind="tool.called", agent="ada", data={"tool": "Bash", "input": SECRET})])
+            )
             await log.append([request("say", value=f"message {number}")])
         return done(f"The key is {SECRET}.")
 
@@ -113,7 +115,7 @@ async def test_clock_ids_sleep_tasks_and_threads_are_parameters(log: Recorder) -
 
     ids = (f"00000000-0000-4000-8000-{number:012d}" for number in range(10**6))
     clock = Clock()
-    nap = Ended(how="asleep", words="the build runs", sleep_ms=5_000)
+    nap = TurnResult(how="asleep", words="the build runs", sleep_ms=5_000)
     turns = [nap, done()]
     resources = make_resources(done())
     resources.harness = ScriptedHarness(turns)

@@ -15,7 +15,7 @@ from fleetlore.events.goal_plan import Compaction
 from fleetlore.goal.next_step import MAX_CRASHES
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.log.seal import OperatorKey, is_trusted_event, make_seal
-from fleetlore.programs.harness import Ended, Heard, Order, Watch
+from fleetlore.programs.harness import TurnProgress, TurnRequest, TurnResult, Watch
 from fleetlore.views import goals
 from fleetlore.views.goal_state import GoalState
 from tests.goal.scripted import GOAL, Clock, DriverSetup, FakeChecker, done, goal, make_driver
@@ -60,8 +60,8 @@ class World:
     def __init__(self) -> None:
         self.deeds: list[tuple[int, str]] = []
 
-    async def work(self, order: Order, watch: Watch) -> Ended:
-        await watch(Heard(session=order.session or order.new_session))
+    async def work(self, order: TurnRequest, watch: Watch) -> TurnResult:
+        await watch(TurnProgress(session=order.session or order.new_session))
         self.deeds.append((order.turn, order.mark))
         return done(f"turn {order.turn}", tokens=100)
 
@@ -141,15 +141,15 @@ class Troubles:
         self.marks: list[str] = []
         self.clock = Clock(step=60)
 
-    async def work(self, order: Order, watch: Watch) -> Ended:
+    async def work(self, order: TurnRequest, watch: Watch) -> TurnResult:
         self.marks.append(order.mark)
-        await watch(Heard(session=order.session or order.new_session))
+        await watch(TurnProgress(session=order.session or order.new_session))
         befalls = {
             1: done(context=90_000),
-            3: Ended(how="failed", error="No conversation found with session ID: 7"),
-            4: Ended(how="failed", error="prompt is too long: 210000 tokens > 200000 maximum"),
-            5: Ended(how="failed", error="rate limited", status=429),
-            6: Ended(how="asleep", words="the build runs", sleep_ms=10),
+            3: TurnResult(how="failed", error="No conversation found with session ID: 7"),
+            4: TurnResult(how="failed", error="prompt is too long: 210000 tokens > 200000 maximum"),
+            5: TurnResult(how="failed", error="rate limited", status=429),
+            6: TurnResult(how="asleep", words="the build runs", sleep_ms=10),
         }
         return done("Half done.") if order.is_summary else befalls.get(len(self.marks), done(f"turn {order.turn}"))
 
@@ -204,9 +204,9 @@ class Crashing:
         return await self._lead("", met=met).driver.run_goal()
 
     def _lead(self, dies_in: str, *, met: bool) -> DriverSetup:
-        async def work(order: Order, watch: Watch) -> Ended:
+        async def work(order: TurnRequest, watch: Watch) -> TurnResult:
             self.attempts += 1
-            await watch(Heard(events=[Event(kind="model.replied", agent="ada", data={"input": 30, "output": 10})]))
+            await watch(TurnProgress(events=[Event(kind="model.replied", agent="ada", data={"input": 30, "output": 10})]))
             if dies_in == "turn":
                 await setup.driver.journal.flush()
                 die()

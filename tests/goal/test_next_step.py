@@ -199,12 +199,15 @@ def test_a_turn_that_did_not_count_leaves_nothing_to_remember() -> None:
     [
         (900, "s1", {"context_window": 1000}, RequestCompaction(TokenPressure(pct=0.9, tokens_used=900, context_window=1000))),
         (700, "s1", {"context_window": 1000}, RunTurn(2)),
-        (900, None, {"context_window": 1000}, RunTurn(2)),
+        (900, None, {"context_window": 1000}, RequestCompaction(TokenPressure(pct=0.9, tokens_used=900, context_window=1000))),
+        (None, None, {"context_window": 1000, "max_age_minutes": 1}, RunTurn(2)),
         (900, "s1", {"context_window": 0}, RunTurn(2)),
         (10, "s1", {"context_window": 1000, "max_age_minutes": 1}, RequestCompaction(Age(age_minutes=1, max_age_minutes=1))),
     ],
 )
-def test_a_context_that_is_full_or_old_is_made_smaller_first(context: int, session: str | None, compaction: Any, step: GoalStep) -> None:
+def test_a_context_that_is_full_or_old_is_made_smaller_first(
+    context: int | None, session: str | None, compaction: Any, step: GoalStep
+) -> None:
     bound = [fact("goal.session_bound", session=session, _at=START)] if session else []
     goal = goal_of(*bound, begun(), ended(context=context, session=session), completed(), compaction=compaction)
     assert next_step(goal, NOW) == step

@@ -16,10 +16,11 @@ from fleetlore.clock import ticks
 from fleetlore.errors import Busy, DiskFull, Invalid, LogError, Unanswered, Unreachable
 from fleetlore.events.driver_types import Failure, ShellCommand, Verdict
 from fleetlore.events.envelope import Event
+from fleetlore.goal.acceptance.judging_copy import TouchedFile
 from fleetlore.kernel import journal, lease
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.programs.command import CommandHarness
-from fleetlore.programs.harness import Ended, Heard, Order, Watch
+from fleetlore.programs.harness import TurnProgress, TurnRequest, TurnResult, Watch
 from tests.goal.scripted import GOAL, FakeCheckResult, done, goal, kinds, make_driver
 from tests.patience import PATIENCE
 
@@ -73,11 +74,11 @@ async def test_a_log_that_comes_back_in_time_has_missed_nothing(
             await asyncio.sleep(0.005)
         away.error, away.stores = None, False
 
-    async def work(order: Order, watch: Watch) -> Ended:
+    async def work(order: TurnRequest, watch: Watch) -> TurnResult:
         away.error, away.stores = error, isinstance(error, Unanswered)
         tasks.append(asyncio.create_task(back()))
         for number in range(3):
-            await watch(Heard(events=[Event(kind="tool.called", agent="ada", data={"tool": str(number)})]))
+            await watch(TurnProgress(events=[Event(kind="tool.called", agent="ada", data={"tool": str(number)})]))
         return done()
 
     tasks: list[asyncio.Task[None]] = []
@@ -128,11 +129,11 @@ async def test_a_log_that_stays_away_ends_the_agent_and_what_it_missed_is_told_l
 async def test_ctrl_c_while_the_log_is_away_does_not_wait_for_it(log: BlockingRecorder) -> None:
     away, is_away = Away(log), asyncio.Event()
 
-    async def work(order: Order, watch: Watch) -> Ended:
+    async def work(order: TurnRequest, watch: Watch) -> TurnResult:
         away.error = Unreachable("gone")
         is_away.set()
         while True:
-            await watch(Heard(events=[Event(kind="tool.called", agent="ada", data={"tool": "Bash"})] * 60))
+            await watch(TurnProgress(events=[Event(kind="tool.called", agent="ada", data={"tool": "Bash"})] * 60))
 
     setup = make_driver(away, [work])  # type: ignore[arg-type]
     await setup.driver.start(goal())
@@ -167,8 +168,8 @@ async def test_a_goal_is_not_begun_on_a_log_that_is_away(log: BlockingRecorder) 
 async def test_what_the_log_does_not_take_of_an_agent_stands_in_nobodys_way(log: BlockingRecorder, event: Event) -> None:
     good = Event(kind="tool.called", agent="ada", data={"tool": "Bash"})
 
-    async def work(order: Order, watch: Watch) -> Ended:
-        await watch(Heard(events=[good, event, good]))
+    async def work(order: TurnRequest, watch: Watch) -> TurnResult:
+        await watch(TurnProgress(events=[good, event, good]))
         return done()
 
     setup = make_driver(log, [work])
@@ -188,9 +189,10 @@ async def test_a_hundred_criteria_with_all_their_evidence_fit_and_so_do_words_an
     async def check(*_: Any, **__: Any) -> FakeCheckResult:
         met = len(setup.harness.orders) > 2
         verdict = Verdict(met=met, failures=() if met else failures, evaluated_at="2026-11-16T09:00:00Z", elapsed_ms=5)
-        return FakeCheckResult(verdict, [f"tests/{filling * 200}/{number}" for number in range(1000)])
+        paths = [f"tests/{filling * 200}/{number}" for number in range(1000)]
+        return FakeCheckResult(verdict, [TouchedFile(path=path, change="changed", reason="CI", use="left out") for path in paths])
 
-    broken = Ended(how="failed", error=filling * 100_000, words=filling * 100_000)
+    broken = TurnResult(how="failed", error=filling * 100_000, words=filling * 100_000)
     setup = make_driver(log, [done(filling * 100_000), broken, done()])
     setup.checker.check = check  # type: ignore[method-assign]
     await setup.driver.start(goal(progress_every=1))
@@ -204,7 +206,7 @@ async def test_a_hundred_criteria_with_all_their_evidence_fit_and_so_do_words_an
 
 @pytest.mark.parametrize("ms", [2**53, -5, 0])
 async def test_no_nap_is_too_long_to_be_told(log: BlockingRecorder, ms: int) -> None:
-    setup = make_driver(log, [Ended(how="asleep", words="zzz", sleep_ms=ms), done()])
+    setup = make_driver(log, [TurnResult(how="asleep", words="zzz", sleep_ms=ms), done()])
     await setup.driver.start(goal())
     pursuit = asyncio.create_task(setup.driver.run_goal())
     async with asyncio.timeout(PATIENCE):
@@ -251,10 +253,10 @@ async def test_ten_thousand_events_of_a_turn_are_kept_up_with(log: BlockingRecor
     """What waits stays small all the time."""
     most = 0
 
-    async def flood(order: Order, watch: Watch) -> Ended:
+    async def flood(order: TurnRequest, watch: Watch) -> TurnResult:
         nonlocal most
         for number in range(1000):
-            await watch(Heard(tokens=number, events=[Event(kind="tool.called", agent="ada", data={"tool": "Bash"})] * 10))
+            await watch(TurnProgress(tokens=number, events=[Event(kind="tool.called", agent="ada", data={"tool": "Bash"})] * 10))
             most = max(most, setup.driver.journal.recorded_count)
         return done()
 

@@ -15,13 +15,13 @@ import pytest
 
 from fleetlore import connect
 from fleetlore.clock import ticks
-from fleetlore.errors import Held, Invalid, LeaseLost, LogError
+from fleetlore.errors import Invalid, LeaseHeld, LeaseLost, LogError
 from fleetlore.events.envelope import Event
 from fleetlore.events.goal_plan import Permissions
 from fleetlore.kernel import lease as kernel_lease
 from fleetlore.log.coordination import Coordination, open_shared
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.programs.harness import Ended, Heard, Order, Watch
+from fleetlore.programs.harness import TurnProgress, TurnRequest, TurnResult, Watch
 from fleetlore.views.goal_state import GoalState, elapsed_seconds
 from tests.goal.scripted import GOAL, START, Clock, DriverSetup, done, goal, kinds, make_driver
 from tests.patience import PATIENCE
@@ -59,13 +59,13 @@ async def stopped(task: asyncio.Task[Any]) -> None:
         await task
 
 
-def complaints(log: BlockingRecorder) -> list[Any]:
+def list_complaints(log: BlockingRecorder) -> list[Any]:
     completed = log.read(f"goal:{GOAL}", kinds=["driver.attempt_completed"])
     return [event.data["result"]["harness_extras"].get("fleetlore.complaint") for event in completed]
 
 
-async def forever(order: Order, watch: Watch) -> Ended:
-    await watch(Heard(tokens=10, words="on my way"))
+async def forever(order: TurnRequest, watch: Watch) -> TurnResult:
+    await watch(TurnProgress(tokens=10, words="on my way"))
     await asyncio.Event().wait()
     raise AssertionError
 
@@ -96,7 +96,7 @@ async def test_stopped_while_the_workspace_is_saved_it_writes_nothing_once_it_ha
     await stopped(pursuit)
     assert shared.find_lease(f"goal:{GOAL}") is None
     assert setup.harness.orders == []
-    assert "crashed" not in complaints(log)  # it was told, as well as there was time for it
+    assert "crashed" not in list_complaints(log)  # it was told, as well as there was time for it
     assert (await make_driver(log, [done()], shared=shared).driver.run_goal()).outcome == "done"
 
 
@@ -115,11 +115,11 @@ async def test_stopped_while_the_order_is_made_the_turn_is_told_as_cut_short(log
     pursuit.cancel()
     may_go_on.set()
     await stopped(pursuit)
-    assert (setup.harness.orders, complaints(log)) == ([], ["interrupted"])
+    assert (setup.harness.orders, list_complaints(log)) == ([], ["interrupted"])
 
 
 async def test_an_agent_that_ends_well_though_it_is_stopped_does_not_make_the_driver_go_on(log: BlockingRecorder) -> None:
-    async def stubborn(order: Order, watch: Watch) -> Ended:
+    async def stubborn(order: TurnRequest, watch: Watch) -> TurnResult:
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
@@ -131,13 +131,13 @@ async def test_an_agent_that_ends_well_though_it_is_stopped_does_not_make_the_dr
     await until(lambda: bool(setup.harness.orders))
     pursuit.cancel()
     await stopped(pursuit)
-    assert (len(setup.harness.orders), complaints(log)) == (1, ["interrupted"])
+    assert (len(setup.harness.orders), list_complaints(log)) == (1, ["interrupted"])
 
 
 async def test_stopped_while_an_agent_that_is_over_its_budget_is_being_ended(log: BlockingRecorder) -> None:
     ending, may_end = asyncio.Event(), asyncio.Event()
 
-    async def slow_to_end(order: Order, watch: Watch) -> Ended:
+    async def slow_to_end(order: TurnRequest, watch: Watch) -> TurnResult:
         try:
             await asyncio.Event().wait()
         finally:
@@ -168,9 +168,9 @@ def dead_pid() -> int:
 
 async def test_who_follows_a_dead_driver_is_not_followed_while_it_lives(shared: Coordination) -> None:
     dead = f"{kernel_lease._host_and_namespace()}:{dead_pid()}"
-    assert shared.take(f"goal:{GOAL}", dead, 30) is not None
+    assert shared.acquire(f"goal:{GOAL}", dead, 30) is not None
     async with kernel_lease.LeaseHolder(shared, f"goal:{GOAL}"):
-        with pytest.raises(Held, match="is held by"):
+        with pytest.raises(LeaseHeld, match="is held by"):
             async with kernel_lease.LeaseHolder(shared, f"goal:{GOAL}"):
                 raise AssertionError
     async with kernel_lease.LeaseHolder(shared, f"goal:{GOAL}"):  # given back
@@ -209,7 +209,7 @@ def stolen(shared: Coordination) -> int:
     held = shared.find_lease(f"goal:{GOAL}")
     assert held is not None
     shared.release(held)
-    lease = shared.take(f"goal:{GOAL}", "elsewhere:1:2/1", 30)
+    lease = shared.acquire(f"goal:{GOAL}", "elsewhere:1:2/1", 30)
     assert lease is not None
     return lease.epoch
 
@@ -238,7 +238,7 @@ async def test_a_driver_that_slept_through_its_lease_writes_nothing_that_the_nex
 ) -> None:
     is_awake = asyncio.Event()
 
-    async def sleeper(order: Order, watch: Watch) -> Ended:
+    async def sleeper(order: TurnRequest, watch: Watch) -> TurnResult:
         await is_awake.wait()
         return done("long ago")
 
@@ -304,10 +304,10 @@ async def test_a_renewal_that_fails_in_an_unknown_way_gives_the_goal_up_in_time(
 
 @pytest.mark.parametrize("where", ["paused", "asleep", "limited", "asking", "checking"])
 async def test_a_goal_is_called_off_wherever_it_is(log: BlockingRecorder, where: str) -> None:
-    nap = Ended(how="asleep", words="the build runs", sleep_ms=3_600_000)
-    limited = Ended(how="failed", error="You've hit your session limit · resets 1:10am", status=429)
+    nap = TurnResult(how="asleep", words="the build runs", sleep_ms=3_600_000)
+    limited = TurnResult(how="failed", error="You've hit your session limit · resets 1:10am", status=429)
 
-    async def ask(order: Order, watch: Watch) -> Ended:
+    async def ask(order: TurnRequest, watch: Watch) -> TurnResult:
         await setup.resources.tool_gate.permit("Bash", {"command": "make"})
         await asyncio.Event().wait()
         raise AssertionError
@@ -340,10 +340,10 @@ async def test_a_goal_is_called_off_wherever_it_is(log: BlockingRecorder, where:
 async def test_a_budget_that_is_raised_in_the_midst_of_a_turn_holds_for_that_turn(log: BlockingRecorder) -> None:
     """An agent that was told the old budget stops by itself at that."""
 
-    async def by_the_order(order: Order, watch: Watch) -> Ended:
+    async def by_the_order(order: TurnRequest, watch: Watch) -> TurnResult:
         log.append([control("raise", value={"tokens": 5000})])
         await until(lambda: setup.driver.state.limits.tokens == 5000)
-        return Ended(how="over_budget", tokens=900, extras={"axis": "tokens"})
+        return TurnResult(how="over_budget", tokens=900, extras={"axis": "tokens"})
 
     setup = make_driver(log, [by_the_order, done()])
     state = await (await begun(setup, budget={"max_tokens": 1000}))
@@ -351,7 +351,7 @@ async def test_a_budget_that_is_raised_in_the_midst_of_a_turn_holds_for_that_tur
 
 
 async def test_words_of_a_person_outlive_a_turn_that_was_stopped(log: BlockingRecorder) -> None:
-    async def hear(order: Order, watch: Watch) -> Ended:
+    async def hear(order: TurnRequest, watch: Watch) -> TurnResult:
         log.append([control("say", value="Second.")])
         return await forever(order, watch)
 
@@ -370,7 +370,7 @@ async def test_words_of_a_person_outlive_a_turn_that_was_stopped(log: BlockingRe
 async def test_time_counts_until_a_turn_in_which_a_pause_was_asked_for_is_over(log: BlockingRecorder) -> None:
     clock = Clock(0)
 
-    async def pause(order: Order, watch: Watch) -> Ended:
+    async def pause(order: TurnRequest, watch: Watch) -> TurnResult:
         log.append([msgspec.structs.replace(control("pause"), at=clock.moment)])
         await until(lambda: setup.driver.state.is_paused)
         clock.moment += timedelta(minutes=10)
@@ -388,11 +388,11 @@ async def test_time_counts_until_a_turn_in_which_a_pause_was_asked_for_is_over(l
 async def test_time_goes_on_after_a_clock_was_set_back(log: BlockingRecorder) -> None:
     clock = Clock(0)
 
-    async def set_back(order: Order, watch: Watch) -> Ended:
+    async def set_back(order: TurnRequest, watch: Watch) -> TurnResult:
         clock.moment -= timedelta(hours=1)
         return done()
 
-    async def work(order: Order, watch: Watch) -> Ended:
+    async def work(order: TurnRequest, watch: Watch) -> TurnResult:
         clock.moment += timedelta(minutes=5)
         return done()
 
@@ -410,7 +410,7 @@ async def test_watchers_see_events_in_the_order_of_the_log_however_slow_they_are
         await asyncio.sleep(0.002)
         seen.append(event.id or "")
 
-    async def chat(order: Order, watch: Watch) -> Ended:
+    async def chat(order: TurnRequest, watch: Watch) -> TurnResult:
         for number in range(20):
             log.append([control("say", value=str(number))])
             book = setup.driver.journal

@@ -20,7 +20,7 @@ from fleetlore.goal.gate.rules import ToolRules, check_rules
 GIT = ("Bash(git *)",)
 
 
-def said(tool: str, input: Any, *, allow: tuple[str, ...] = (), deny: tuple[str, ...] = (), workspace: str = "/w") -> str:
+def decide_call(tool: str, input: Any, *, allow: tuple[str, ...] = (), deny: tuple[str, ...] = (), workspace: str = "/w") -> str:
     """`allow`, `deny`, or `open` if no rule applies."""
     answer = ToolRules(allow, deny, workspace=workspace).decide(tool, input)
     if answer is None:
@@ -29,7 +29,7 @@ def said(tool: str, input: Any, *, allow: tuple[str, ...] = (), deny: tuple[str,
 
 
 def bash(command: Any, *allow: str, deny: tuple[str, ...] = ()) -> str:
-    return said("Bash", {"command": command}, allow=allow, deny=deny)
+    return decide_call("Bash", {"command": command}, allow=allow, deny=deny)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def bash(command: Any, *allow: str, deny: tuple[str, ...] = ()) -> str:
     ],
 )
 def test_a_rule_names_a_tool_a_family_or_a_pattern_of_names(tool: str, pattern: str, answer: str) -> None:
-    assert said(tool, {"command": "x"}, allow=(pattern,)) == answer
+    assert decide_call(tool, {"command": "x"}, allow=(pattern,)) == answer
 
 
 @pytest.mark.parametrize("pattern", ["", "Bash(", "Bash)git(", "two words", "Task(x)", "mcp__a__b(x)", "*(x)", "WebFetch(example.com)"])
@@ -221,7 +221,7 @@ def test_deny_wins_over_allow_and_says_which_rule() -> None:
     for before in ("-C .", "--no-pager", "-c a=b", "--git-dir .git", "--work-tree=. -p", "-C . --no-pager"):
         assert bash(f"sudo git {before} push", "Bash(git *)", deny=("Bash(git push*)",)) == "deny"
         assert bash(f"git {before} log push", "Bash(git *)", deny=("Bash(git push*)",)) != "deny"
-    assert said("Task", {}, allow=("*",), deny=("*",)) == "deny"
+    assert decide_call("Task", {}, allow=("*",), deny=("*",)) == "deny"
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def test_deny_wins_over_allow_and_says_which_rule() -> None:
     ],
 )
 def test_paths_are_taken_for_what_they_are(path: Any, answer: str) -> None:
-    assert said("Edit", {"file_path": path}, allow=("Edit(src/**)",)) == answer
+    assert decide_call("Edit", {"file_path": path}, allow=("Edit(src/**)",)) == answer
 
 
 @pytest.mark.parametrize(
@@ -261,7 +261,7 @@ def test_paths_are_taken_for_what_they_are(path: Any, answer: str) -> None:
     ],
 )
 def test_stars_stay_in_a_folder_and_double_stars_do_not(pattern: str, path: str, answer: str) -> None:
-    assert said("Write", {"file_path": path}, allow=(pattern,)) == answer
+    assert decide_call("Write", {"file_path": path}, allow=(pattern,)) == answer
 
 
 def test_links_that_lead_out_are_not_followed(tmp_path: Path) -> None:
@@ -269,9 +269,9 @@ def test_links_that_lead_out_are_not_followed(tmp_path: Path) -> None:
     (tmp_path / "src" / "out").symlink_to("/etc")
     (tmp_path / "lib").symlink_to("/etc")
     rules = ("Edit(src/**)", "Edit(lib/**)")
-    assert said("Edit", {"file_path": "src/in.py"}, allow=rules, workspace=str(tmp_path)) == "allow"
-    assert said("Edit", {"file_path": "src/out/passwd"}, allow=rules, workspace=str(tmp_path)) == "open"
-    assert said("Edit", {"file_path": "lib/passwd"}, allow=rules, workspace=str(tmp_path)) == "open"
+    assert decide_call("Edit", {"file_path": "src/in.py"}, allow=rules, workspace=str(tmp_path)) == "allow"
+    assert decide_call("Edit", {"file_path": "src/out/passwd"}, allow=rules, workspace=str(tmp_path)) == "open"
+    assert decide_call("Edit", {"file_path": "lib/passwd"}, allow=rules, workspace=str(tmp_path)) == "open"
 
 
 def test_a_denied_path_is_found_through_links_case_and_dots(tmp_path: Path) -> None:
@@ -279,22 +279,22 @@ def test_a_denied_path_is_found_through_links_case_and_dots(tmp_path: Path) -> N
     (tmp_path / "door").symlink_to(tmp_path / "secrets")
     for path in ("secrets/key", "SECRETS/key", "door/key", "x/../secrets/key", str(tmp_path / "secrets"), None):
         given_input = {} if path is None else {"file_path": path}
-        assert said("Read", given_input, allow=("*",), deny=("Read(secrets/**)",), workspace=str(tmp_path)) == "deny"
-    assert said("Read", {"file_path": "x"}, allow=("*",), deny=("Read(secrets/**)",), workspace=str(tmp_path)) == "allow"
+        assert decide_call("Read", given_input, allow=("*",), deny=("Read(secrets/**)",), workspace=str(tmp_path)) == "deny"
+    assert decide_call("Read", {"file_path": "x"}, allow=("*",), deny=("Read(secrets/**)",), workspace=str(tmp_path)) == "allow"
 
 
 def test_a_search_without_a_path_is_one_of_the_workspace() -> None:
-    assert said("Grep", {"pattern": "x"}) == "allow"
-    assert said("Grep", {"pattern": "x"}, deny=("Read(**)",)) == "deny"
-    assert said("Glob", {"pattern": "/etc/*"}) == "open"
+    assert decide_call("Grep", {"pattern": "x"}) == "allow"
+    assert decide_call("Grep", {"pattern": "x"}, deny=("Read(**)",)) == "deny"
+    assert decide_call("Glob", {"pattern": "/etc/*"}) == "open"
 
 
 @pytest.mark.parametrize(
     ("path", "answer"), [("a.py", "allow"), ("/w", "allow"), ("../x", "open"), ("/etc/passwd", "open"), (None, "open")]
 )
 def test_what_only_looks_at_the_workspace_needs_no_rule(path: Any, answer: str) -> None:
-    assert said("Read", {"file_path": path}) == answer
-    assert said("Read", {"file_path": path}, deny=("Read",)) == "deny"
+    assert decide_call("Read", {"file_path": path}) == answer
+    assert decide_call("Read", {"file_path": path}, deny=("Read",)) == "deny"
 
 
 def test_what_no_rule_allows_is_explained() -> None:
@@ -318,7 +318,7 @@ def test_what_no_rule_allows_is_explained() -> None:
     ],
 )
 def test_a_web_address_is_judged_by_its_host(url: Any, answer: str) -> None:
-    assert said("WebFetch", {"url": url}, allow=("WebFetch(domain:docs.example.com)",)) == answer
+    assert decide_call("WebFetch", {"url": url}, allow=("WebFetch(domain:docs.example.com)",)) == answer
 
 
 PIECES = st.sampled_from(
@@ -363,5 +363,5 @@ def test_whatever_is_asked_is_answered(command: str) -> None:
 
 @given(st.lists(st.sampled_from(["..", ".", "src", "etc", "", "a.py", "~"]), min_size=1, max_size=8).map("/".join))
 def test_no_path_outside_an_allowed_folder_is_allowed(path: str) -> None:
-    if said("Edit", {"file_path": path}, allow=("Edit(src/**)",)) == "allow":
+    if decide_call("Edit", {"file_path": path}, allow=("Edit(src/**)",)) == "allow":
         assert os.path.normpath(os.path.join("/w", path)).split("/")[:3] == ["", "w", "src"]

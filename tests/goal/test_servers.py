@@ -18,7 +18,7 @@ from fleetlore.goal.journal import LogSink
 from fleetlore.kernel import journal, lease
 from fleetlore.log.coordination import Coordination, open_shared
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.programs.harness import Ended, Heard, Order, Watch
+from fleetlore.programs.harness import TurnProgress, TurnRequest, TurnResult, Watch
 from tests.goal.scripted import GOAL, Clock, done, goal, kinds, make_driver
 from tests.goal.test_kills import Dead, DyingLog, World, outcome
 from tests.patience import PATIENCE
@@ -43,8 +43,8 @@ def handles(url: str) -> Iterator[tuple[BlockingRecorder, Coordination]]:
 async def test_a_goal_goes_its_course_and_is_steered(handles: tuple[BlockingRecorder, Coordination]) -> None:
     log, shared = handles
 
-    async def first(order: Order, watch: Watch) -> Ended:
-        await watch(Heard(events=[Event(kind="tool.called", agent="ada", data={"tool": str(number)}) for number in range(150)]))
+    async def first(order: TurnRequest, watch: Watch) -> TurnResult:
+        await watch(TurnProgress(events=[Event(kind="tool.called", agent="ada", data={"tool": str(number)}) for number in range(150)]))
         log.append([Event(kind="control.requested", actor="eve", goal=GOAL, data={"action": "say", "value": "Mind the tests."})])
         return done()
 
@@ -81,7 +81,7 @@ async def test_one_that_was_followed_by_another_process_writes_nothing_more(
     monkeypatch.setattr(lease, "RENEW_SECONDS", 60)
     is_at_work, is_followed = asyncio.Event(), asyncio.Event()
 
-    async def late(order: Order, watch: Watch) -> Ended:
+    async def late(order: TurnRequest, watch: Watch) -> TurnResult:
         if has_written:
             await frozen.driver.journal.flush()
         is_at_work.set()
@@ -110,12 +110,12 @@ async def test_a_server_that_is_started_again_in_the_midst_of_a_turn(monkeypatch
     monkeypatch.setattr(journal, "RETRY_SECONDS", 0.05)
     with Valkey(tmp_path / "data") if name == "valkey" else Nats(tmp_path / "data", sync="always") as server:
 
-        async def work(order: Order, watch: Watch) -> Ended:
-            await watch(Heard(events=[Event(kind="tool.called", agent="ada", data={"tool": "before"})]))
+        async def work(order: TurnRequest, watch: Watch) -> TurnResult:
+            await watch(TurnProgress(events=[Event(kind="tool.called", agent="ada", data={"tool": "before"})]))
             await setup.driver.journal.flush()
             await asyncio.to_thread(server.kill)
             restart = asyncio.create_task(asyncio.to_thread(server.start))
-            await watch(Heard(events=[Event(kind="tool.called", agent="ada", data={"tool": "after"})]))
+            await watch(TurnProgress(events=[Event(kind="tool.called", agent="ada", data={"tool": "after"})]))
             await restart
             return done()
 

@@ -14,8 +14,8 @@ from fleetlore.dialects.nexo import DIALECT, SUBJECT_BY_KIND
 from fleetlore.events.goal_plan import Compaction, Memory, Permissions
 from fleetlore.goal.memory.folder import MemoryFolder
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.models.scripted import ScriptedMind
-from fleetlore.programs.harness import Ended, Heard, Order, Watch
+from fleetlore.models.scripted import ScriptedModel
+from fleetlore.programs.harness import TurnProgress, TurnRequest, TurnResult, Watch
 from tests.goal.scripted import GOAL, Clock, ScriptedTurn, done, goal, make_driver
 
 GOLDEN = Path(__file__).parent / "golden" / "wire.jsonl"
@@ -45,15 +45,15 @@ def without_times(line: bytes) -> bytes:
 async def test_every_one_of_the_sixteen_is_told_and_written_as_the_format_wants_it(log: BlockingRecorder, tmp_path: Path) -> None:
     """One long goal: a retry, a denied tool, a compaction, a lost session, memories, and in the end a budget; a second one escalates."""
 
-    async def ask(order: Order, watch: Watch) -> Ended:
+    async def ask(order: TurnRequest, watch: Watch) -> TurnResult:
         await setup.resources.tool_gate.permit("Bash", {"command": "curl example.org"})
-        await watch(Heard(session=order.new_session))
+        await watch(TurnProgress(session=order.new_session))
         return done("It is done.", context=90_000)
 
     moves: list[ScriptedTurn] = [
         ask,
         done("The parser is half done."),
-        Ended(how="failed", error="No conversation found with session ID: 7", tokens=1),
+        TurnResult(how="failed", error="No conversation found with session ID: 7", tokens=1),
         done(),
     ]
     memories = {"memory": {"memories": [{"title": "Tests", "content": "make test runs them."}]}}
@@ -65,7 +65,7 @@ async def test_every_one_of_the_sixteen_is_told_and_written_as_the_format_wants_
         clock=Clock(),
         new_id=lambda: next(new),
         memory=MemoryFolder(str(tmp_path / "ada")),
-        thinker=ScriptedMind(memories),
+        thinker=ScriptedModel(memories),
         holder="here:1",
     )
     plan = goal(
@@ -78,7 +78,7 @@ async def test_every_one_of_the_sixteen_is_told_and_written_as_the_format_wants_
     await setup.driver.start(plan)
     await setup.driver.run_goal()
     second = make_driver(
-        log, [Ended(how="failed", error="Invalid API key", tokens=1)], id=GOAL[:-1] + "3", new_id=lambda: next(new), holder="here:1"
+        log, [TurnResult(how="failed", error="Invalid API key", tokens=1)], id=GOAL[:-1] + "3", new_id=lambda: next(new), holder="here:1"
     )
     await second.driver.start(goal(id=GOAL[:-1] + "3"))
     await second.driver.run_goal()

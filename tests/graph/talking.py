@@ -23,7 +23,7 @@ from fleetlore.graph.step import Step
 from fleetlore.graph.turn import GraphTurn
 from fleetlore.log.async_recorder import Recorder
 from fleetlore.models.base import Model, ModelRequest
-from fleetlore.models.scripted import Answer, ScriptedMind
+from fleetlore.models.scripted import Answer, ScriptedModel
 from fleetlore.testing import FrozenClock
 
 ANN = "ann"
@@ -36,7 +36,7 @@ class Chat(NamedTuple):
     sink: CollectingSink
     log: Recorder
     sessions: SessionManager
-    model: ScriptedMind
+    model: ScriptedModel
     clock: FrozenClock
 
     async def say(self, text: str, **more: Any) -> str:
@@ -105,7 +105,7 @@ async def open_chat(
     id: str = "s1",
 ) -> AsyncIterator[Chat]:
     """A session of Ann. A mapping scripts some roles; the shipped script answers for the others."""
-    model = ScriptedMind(_script(script))
+    model = ScriptedModel(_script(script))
     now = clock or FrozenClock()
     async with (
         connect(url, now=now) as log,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from fleetlore.errors import MindError, MindNonsense
+from fleetlore.errors import ModelError, UnusableAnswer
 from fleetlore.graph import files, scripted
 from fleetlore.graph.nodes.memorizer import MAX_FACTS, merge_memory
 from fleetlore.graph.nodes.output import EchoGuard
@@ -43,7 +43,7 @@ async def test_who_it_is_comes_from_the_token_and_never_from_a_model() -> None:
 
 
 async def test_an_analysis_that_cannot_be_used_costs_no_turn() -> None:
-    async with open_chat({"input": [MindNonsense("no object")]}) as chat:
+    async with open_chat({"input": [UnusableAnswer("no object")]}) as chat:
         await chat.say("make me a counter")
         assert (chat.sink.error, chat.state) == (None, {"count": 0})
 
@@ -112,9 +112,9 @@ async def test_a_call_that_does_not_fit_its_tool_is_asked_for_once_more() -> Non
     async with open_chat({"thinker": [wrong, right, "It is seven.", wrong, wrong]}) as chat:
         assert await chat.say("set x to seven") == "It is seven."
         assert chat.state == {"x": 7}
-        again = asked(chat, "thinker")[1].prompt
-        assert again.startswith("set x to seven\n")
-        assert "value: wants" in again
+        again = asked(chat, "thinker")[1]
+        assert again.messages[-1].text == "set x to seven"
+        assert "value: wants" in again.prompt
         await chat.say("set x to eight")
         assert "cannot be used" in str(chat.sink.error)
 
@@ -387,10 +387,10 @@ async def test_a_plan_never_drops_what_the_sensor_noticed() -> None:
 
 
 async def test_a_plan_is_made_by_the_stronger_mind_and_a_turn_does_without_it_if_that_fails() -> None:
-    from fleetlore.models.scripted import ScriptedMind
+    from fleetlore.models.scripted import ScriptedModel
 
-    strong = ScriptedMind([MindError("too strong today")])
-    usual = ScriptedMind(scripted.answer_request)
+    strong = ScriptedModel([ModelError("too strong today")])
+    usual = ScriptedModel(scripted.answer_request)
     async with open_chat(models={"default": usual, "strong": strong}) as chat:
         await chat.say(HARD)
         assert [ask.role for ask in strong.asked] == ["director:plan"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fleetlore import connect
-from fleetlore.errors import Closed, Invalid, LogError, MindError
+from fleetlore.errors import Closed, Invalid, LogError, ModelError
 from fleetlore.events.envelope import Event
 from fleetlore.graph import scripted
 from fleetlore.graph.history import build_history_messages, select_recent_entries
@@ -19,7 +19,7 @@ from fleetlore.graph.settings import GraphSettings
 from fleetlore.graph.sink import CollectingSink
 from fleetlore.graph.step import Step
 from fleetlore.models.base import ModelReply, ModelRequest
-from fleetlore.models.scripted import Answer, ScriptedMind
+from fleetlore.models.scripted import Answer, ScriptedModel
 from fleetlore.views.conversation_state import Conversation, Entry
 from tests.graph.talking import build_graph, make_tracing_nodes, open_chat
 
@@ -107,7 +107,7 @@ async def test_a_turn_that_a_crash_broke_off_is_ended_when_the_session_is_opened
 
 
 async def test_a_failing_node_ends_in_error_then_done_and_the_next_turn_works() -> None:
-    async with open_chat({"thinker": [MindError("the wire is cut")]}) as chat:
+    async with open_chat({"thinker": [ModelError("the wire is cut")]}) as chat:
         await chat.say("make me a counter")
         assert [message["type"] for message in chat.sink.messages if message["type"] != "hud"] == ["error", "done"]
         assert chat.sink.error == "thinker: the wire is cut"
@@ -204,7 +204,7 @@ async def test_closing_stops_a_running_turn_and_says_so(tmp_path: Path) -> None:
 async def test_memory_and_course_come_after_the_reply_and_the_next_message_waits_for_them() -> None:
     gate, reached, order = asyncio.Event(), asyncio.Event(), list[str]()
 
-    class Slow(ScriptedMind):
+    class Slow(ScriptedModel):
         async def reply(self, ask: ModelRequest) -> ModelReply:
             order.append(ask.role or "")
             if ask.role == "memorizer":
@@ -234,7 +234,7 @@ async def test_what_comes_after_a_reply_is_not_lost_when_the_session_is_closed(t
 
 
 async def test_a_memorizer_that_fails_costs_nobody_a_reply() -> None:
-    async with open_chat({"memorizer": MindError("forgetful")}) as chat:
+    async with open_chat({"memorizer": ModelError("forgetful")}) as chat:
         assert await chat.say("make me a counter") != ""
         await chat.session.wait_until_settled()
         assert chat.sink.error is None

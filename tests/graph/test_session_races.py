@@ -16,11 +16,11 @@ from fleetlore.graph.settings import GraphSettings
 from fleetlore.graph.sink import CollectingSink
 from fleetlore.graph.step import Step
 from fleetlore.models.base import ModelReply, ModelRequest
-from fleetlore.models.scripted import ScriptedMind
+from fleetlore.models.scripted import ScriptedModel
 from tests.graph.talking import build_graph, make_tracing_nodes, open_chat, sleep_forever
 
 
-class Gated(ScriptedMind):
+class Gated(ScriptedModel):
     """Follows the shipped script; one role waits at a gate."""
 
     def __init__(self, role: str) -> None:

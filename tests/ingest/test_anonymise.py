@@ -36,7 +36,7 @@ def filled(kind: inspect.Type, secret: str, is_wanted: Any, path: str = "") -> A
             return tag | {field.encode_name: filled(field.type, secret, is_wanted, f"{path}.{field.encode_name}") for field in kind.fields}
         case inspect.UnionType():
             return filled(next(one for one in kind.types if not isinstance(one, inspect.NoneType)), secret, is_wanted, path)
-        case inspect.VarTupleType():
+        case inspect.VarTupleType() | inspect.ListType():
             return [filled(kind.item_type, secret, is_wanted, path)]
         case inspect.DictType():
             return {"part": secret if is_wanted(path) else "x"} if isinstance(kind.value_type, inspect.AnyType) else {}
@@ -340,7 +340,7 @@ def test_the_facts_of_the_log_itself_stay_whole() -> None:
 
 
 def test_a_door_with_a_veil_stores_nothing_unveiled() -> None:
-    with connect("memory:", veil=make_anonymiser(("prompts",))).blocking() as log:
+    with connect("memory:", anonymise=make_anonymiser(("prompts",))).blocking() as log:
         log.append([Event(kind="prompt.submitted", agent="ada", text="zebra", data={"prompt": "zebra"})])
         [event] = log.read()
     assert (event.text, event.data) == ("[withheld: 5 bytes]", {"prompt": "[withheld: 5 bytes]"})

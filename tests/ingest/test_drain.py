@@ -16,6 +16,7 @@ import pytest
 
 from fleetlore import Event, clock, connect
 from fleetlore.cli.open_log import drain_spool
+from fleetlore.cli.trust import approve_file
 from fleetlore.ingest import spool, transcript_file
 from tests.faults.processes import running
 from tests.transcripts import Transcript
@@ -53,6 +54,7 @@ def project(home: Path, name: str, settings: str) -> Path:
     folder = home / name
     folder.mkdir()
     (folder / "fleetlore.toml").write_text(settings)
+    approve_file(str(folder / "fleetlore.toml"), settings.encode())
     return folder
 
 

@@ -20,7 +20,7 @@ from fleetlore.ingest.files import open_sources, read_sources
 from fleetlore.log.admission import Admission
 from fleetlore.log.recorder import BlockingRecorder
 
-NEXUS = dialects.find("nexus")
+NEXUS = dialects.find_dialect("nexus")
 
 
 def record(text: str, at: float | None) -> str:
@@ -149,7 +149,7 @@ def _event(n: int) -> Event:
 
 
 def test_an_event_of_ours_that_travelled_as_a_cloudevent_comes_back_as_it_was(tmp_path: Path) -> None:
-    cloudevents = dialects.find("cloudevents")
+    cloudevents = dialects.find_dialect("cloudevents")
     event = _event(1)
     raw = cloudevents.encode(event)
     assert raw is not None

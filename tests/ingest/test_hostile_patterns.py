@@ -12,6 +12,7 @@ import pytest
 
 from fleetlore import Event, connect
 from fleetlore.cli.drain_while_watching import drain_in_background
+from fleetlore.cli.trust import approve_file
 from fleetlore.errors import InvalidEvent
 from fleetlore.events.catalog import payload_keys
 from fleetlore.ingest import spool
@@ -31,6 +32,7 @@ REFUSED = ["", ".*", "x?", "(a*)*", "(?:(?:a?){60000}){60000}"]
 def clone(folder: Path, pattern: str) -> Path:
     folder.mkdir(exist_ok=True)
     (folder / "fleetlore.toml").write_text(f'[redact]\npatterns = ["{pattern}"]\n')
+    approve_file(str(folder / "fleetlore.toml"), (folder / "fleetlore.toml").read_bytes())
     return folder
 
 

@@ -46,7 +46,7 @@ def take_in(log: BlockingRecorder, *paths: Path) -> ImportTally:
     return deposit.tally
 
 
-def told(log: BlockingRecorder) -> list[Event]:
+def read_events(log: BlockingRecorder) -> list[Event]:
     return list(log.read(limit=10_000))
 
 
@@ -71,9 +71,9 @@ def test_every_line_is_recorded_folded_or_rejected(log: BlockingRecorder, tmp_pa
 def test_taking_in_twice_changes_nothing(log: BlockingRecorder, tmp_path: Path) -> None:
     path = a_day().write(tmp_path / "in")
     first = take_in(log, path)
-    before = told(log)
+    before = read_events(log)
     again = take_in(log, path)
-    assert told(log) == before
+    assert read_events(log) == before
     assert (again.recorded, again.already_there, again.folded) == (0, first.recorded, first.folded)
 
 
@@ -84,7 +84,7 @@ def test_sessions_that_ran_side_by_side_are_merged_by_time_whatever_the_order_of
     for order in (paths, paths[::-1]):
         with connect("memory:").blocking() as log:
             take_in(log, *order)
-            stories.append(told(log))
+            stories.append(read_events(log))
     assert stories[0] == stories[1]
     held_back = ("model.replied", "session.started")
     times = [event.at for event in stories[0] if event.at is not None and event.kind not in held_back]
@@ -98,9 +98,9 @@ def test_a_fork_comes_after_its_parent_so_that_shared_rows_are_the_parent_s(log:
     fork.rows += [row | {"sessionId": fork.session} for row in parent.rows]
     fork.prompt("and now the other table", "p-9")
     take_in(log, fork.write(tmp_path / "in"), parent.write(tmp_path / "in"))
-    runs = {event.kind: event.run for event in told(log)}
+    runs = {event.kind: event.run for event in read_events(log)}
     assert runs["tool.returned"] == parent.session
-    assert [event.run for event in told(log) if event.kind == "prompt.submitted"] == [parent.session, fork.session]
+    assert [event.run for event in read_events(log) if event.kind == "prompt.submitted"] == [parent.session, fork.session]
 
 
 def test_a_transcript_is_read_on_from_where_it_was_left_and_an_unfinished_line_waits(log: BlockingRecorder, tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_a_transcript_is_read_on_from_where_it_was_left_and_an_unfinished_line_w
     whole = path.read_bytes()
     with connect("memory:").blocking() as other:
         take_in(other, path)
-        expected = [(event.kind, event.id) for event in told(other)]
+        expected = [(event.kind, event.id) for event in read_events(other)]
     path.write_bytes(b"")
     chance = random.Random(5)
     cut = 0
@@ -117,7 +117,7 @@ def test_a_transcript_is_read_on_from_where_it_was_left_and_an_unfinished_line_w
         cut = min(len(whole), cut + chance.randrange(1, 900))
         path.write_bytes(whole[:cut])
         import_new_lines(log, [str(path)])
-    assert [(event.kind, event.id) for event in told(log)] == expected
+    assert [(event.kind, event.id) for event in read_events(log)] == expected
 
 
 def test_reading_on_costs_only_what_is_new(log: BlockingRecorder, tmp_path: Path) -> None:
@@ -147,11 +147,11 @@ def test_half_a_file_and_then_the_whole_cost_what_the_whole_costs(log: BlockingR
     growing.prompt("go on", "p-2")
     whole = growing.write(tmp_path / "whole")
     take_in(log, half)
-    assert costs(told(log)) == (1, 1)
+    assert costs(read_events(log)) == (1, 1)
     take_in(log, whole)
-    assert costs(told(log)) == (1, 33)
+    assert costs(read_events(log)) == (1, 33)
     take_in(log, half)
-    assert costs(told(log)) == (1, 33)
+    assert costs(read_events(log)) == (1, 33)
 
 
 def test_a_part_is_left_out_where_the_whole_is_known(log: BlockingRecorder, tmp_path: Path) -> None:
@@ -161,14 +161,14 @@ def test_a_part_is_left_out_where_the_whole_is_known(log: BlockingRecorder, tmp_
     half = growing.write(tmp_path / "half")
     growing.prompt("go on", "p-2")
     take_in(log, growing.write(tmp_path / "whole"))
-    count = len(told(log))
+    count = len(read_events(log))
     take_in(log, half)
-    assert len(told(log)) == count
+    assert len(read_events(log)) == count
 
 
 def test_the_session_s_own_machine_and_person_are_known_where_it_was_recorded(log: BlockingRecorder, tmp_path: Path) -> None:
     import_new_lines(log, [str(a_day().write(tmp_path / "in"))])
-    [start] = [event for event in told(log) if event.kind == "session.started"]
+    [start] = [event for event in read_events(log) if event.kind == "session.started"]
     assert start.data["host"]
     assert start.data["person"]
 
@@ -204,9 +204,9 @@ def test_other_encodings_and_ends_of_lines_tell_the_same(log: BlockingRecorder, 
     day = a_day()
     plain = day.write(tmp_path / "in", "s")
     with connect("memory:").blocking() as other:
-        expected = (take_in(other, plain), [event.id for event in told(other)])
+        expected = (take_in(other, plain), [event.id for event in read_events(other)])
     plain.write_bytes(plain.read_bytes().decode().replace("\n", "\r\n").encode(encoding))
-    assert (take_in(log, plain), [event.id for event in told(log)]) == expected
+    assert (take_in(log, plain), [event.id for event in read_events(log)]) == expected
     assert import_new_lines(log, [str(plain)]).recorded == 0
 
 
@@ -217,7 +217,7 @@ def test_a_file_compressed_in_another_way_is_one_rejection_that_says_what_to_do(
     path = tmp_path / "s.jsonl"
     path.write_bytes(magic + b"\x07\n" * 500)
     assert take_in(log, path) == ImportTally(rejected=1)
-    assert "cat FILE | lore import" in told(log)[0].data["reason"]
+    assert "cat FILE | lore import" in read_events(log)[0].data["reason"]
 
 
 def compressed(path: Path, *, frames: int = 1) -> Path:
@@ -235,9 +235,9 @@ def test_a_compressed_file_tells_what_the_plain_one_tells(log: BlockingRecorder,
     path = a_day().write(tmp_path / "in")
     (tmp_path / "in" / f"{path.stem}.meta.json").write_text('{"agentType": "Explore"}')
     with connect("memory:").blocking() as other:
-        expected = (take_in(other, path), told(other))
+        expected = (take_in(other, path), read_events(other))
     packed = compressed(path, frames=frames)
-    assert (take_in(log, packed), told(log)) == expected
+    assert (take_in(log, packed), read_events(log)) == expected
 
 
 def test_a_recording_that_is_compressed_later_is_not_stored_twice(log: BlockingRecorder, tmp_path: Path) -> None:
@@ -245,9 +245,9 @@ def test_a_recording_that_is_compressed_later_is_not_stored_twice(log: BlockingR
     with path.open("ab") as file:
         file.write(b"nonsense\n")
     first = take_in(log, path)
-    before = told(log)
+    before = read_events(log)
     again = take_in(log, compressed(path))
-    assert told(log) == before
+    assert read_events(log) == before
     assert (again.recorded, again.already_there, again.rejected) == (0, first.recorded, 1)
 
 
@@ -283,9 +283,9 @@ def test_a_damaged_compressed_file_says_so_and_keeps_what_was_read(log: Blocking
     for _ in range(2):  # it is said each time
         tally = import_new_lines(log, [str(packed)])
         assert tally.rejected == 1
-    rejected = [event for event in told(log) if event.kind == "log.rejected"]
+    rejected = [event for event in read_events(log) if event.kind == "log.rejected"]
     assert [event.data["reason"].startswith("cannot be read: the zstd data ") for event in rejected] == [True]
-    assert (len(told(log)) > 1000) is (damage == "cut")
+    assert (len(read_events(log)) > 1000) is (damage == "cut")
 
 
 def test_a_row_behind_the_nothing_that_a_power_cut_left_is_read(log: BlockingRecorder, tmp_path: Path) -> None:
@@ -317,7 +317,7 @@ def test_a_file_that_is_lost_while_it_is_read_keeps_what_was_read_and_says_so(
     recordings.import_transcripts(tapes, deposit, log, on_read=on_read)
     assert deposit.tally.rejected == 1
     assert deposit.tally.recorded > 10
-    [rejected] = [event for event in told(log) if event.kind == "log.rejected"]
+    [rejected] = [event for event in read_events(log) if event.kind == "log.rejected"]
     assert rejected.data["reason"] == "cannot be read: No such file or directory"
 
 
@@ -414,8 +414,8 @@ def test_many_answers_in_parts_are_stored_as_they_are_and_none_whose_whole_is_kn
     helper.rows = helper.rows[:20]
     take_in(log, helper.write(tmp_path, "agent-a1"))
     take_in(log, session.write(tmp_path))
-    assert costs(told(log)) == (40, sum(range(40)))
-    assert sum(event.data.get("partial", False) for event in told(log)) == 20
+    assert costs(read_events(log)) == (40, sum(range(40)))
+    assert sum(event.data.get("partial", False) for event in read_events(log)) == 20
 
 
 def test_of_many_sessions_side_by_side_only_a_little_of_each_is_read_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -460,7 +460,7 @@ def test_the_end_of_a_turn_comes_after_its_last_answer(log: BlockingRecorder, tm
     session.prompt("go")
     session.reply("m1", text("Done."), stop=None)
     take_in(log, session.write(tmp_path / "in"))
-    assert [event.kind for event in told(log)][-2:] == ["model.replied", "session.turn_ended"]
+    assert [event.kind for event in read_events(log)][-2:] == ["model.replied", "session.turn_ended"]
 
 
 def test_a_session_that_is_imported_while_the_agent_works_ends_when_the_turn_does(log: BlockingRecorder, tmp_path: Path) -> None:
@@ -474,7 +474,7 @@ def test_a_session_that_is_imported_while_the_agent_works_ends_when_the_turn_doe
     session.reply("m2", text("Done."))
     session.add("system", subtype="turn_duration", durationMs=40_000)
     take_in(log, session.write(tmp_path / "in"))
-    [end] = [event for event in told(log) if event.kind == "session.turn_ended"]
+    [end] = [event for event in read_events(log) if event.kind == "session.turn_ended"]
     assert end.text == "Done."
 
 
@@ -485,14 +485,14 @@ def test_a_session_that_comes_to_rest_is_told_to_its_end_and_once(log: BlockingR
     path = session.write(tmp_path / "in")
     tail = TranscriptFollower(log, [str(tmp_path / "in")], program="claude-code")
     tail.import_changes()
-    assert [event.kind for event in told(log)] == ["session.started", "prompt.submitted"]
+    assert [event.kind for event in read_events(log)] == ["session.started", "prompt.submitted"]
     assert tail.import_changes().lines == 0
     hour_ago = (clock.now() - timedelta(hours=1)).timestamp()
     os.utime(path, (hour_ago, hour_ago))
     tail.import_changes()
-    assert [event.kind for event in told(log)][2:] == ["model.replied", "session.turn_ended"]
+    assert [event.kind for event in read_events(log)][2:] == ["model.replied", "session.turn_ended"]
     assert (tail.import_changes().lines, import_new_lines(log, [str(path)]).lines) == (0, 0)
-    assert costs(told(log)) == (1, 7)
+    assert costs(read_events(log)) == (1, 7)
 
 
 def test_a_session_that_rested_while_nobody_watched_is_told_to_its_end(log: BlockingRecorder, tmp_path: Path) -> None:
@@ -503,7 +503,7 @@ def test_a_session_that_rested_while_nobody_watched_is_told_to_its_end(log: Bloc
     import_new_lines(log, [str(path)])
     os.utime(path, (0, 0))
     import_new_lines(log, [str(path)])
-    assert [event.kind for event in told(log)][2:] == ["model.replied", "session.turn_ended"]
+    assert [event.kind for event in read_events(log)][2:] == ["model.replied", "session.turn_ended"]
 
 
 def test_the_last_answer_of_a_session_that_nobody_has_written_to_for_a_while_is_told(log: BlockingRecorder, tmp_path: Path) -> None:
@@ -513,14 +513,14 @@ def test_the_last_answer_of_a_session_that_nobody_has_written_to_for_a_while_is_
     session.reply("m1", text("First."), output=7, stop=None)
     path = session.write(tmp_path / "in")
     import_new_lines(log, [str(path)])
-    assert costs(told(log)) == (0, 0)
+    assert costs(read_events(log)) == (0, 0)
     session.prompt("go on", "p-2")
     session.reply("m2", text("Second."), output=5, stop=None)
     session.write(tmp_path / "in")
     os.utime(path, (0, 0))
     import_new_lines(log, [str(path)])
-    assert costs(told(log)) == (2, 12)
+    assert costs(read_events(log)) == (2, 12)
     session.reply("m2", text("And more."), output=9)
     session.write(tmp_path / "in")
     import_new_lines(log, [str(path)])
-    assert costs(told(log)) == (2, 16)
+    assert costs(read_events(log)) == (2, 16)

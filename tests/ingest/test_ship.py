@@ -27,7 +27,7 @@ from tests.patience import PATIENCE
 from tests.servers import Nats, Server, Valkey
 
 
-def deeds(count: int, *, first: int = 0, name: str = "ada", **fields: Any) -> list[Event]:
+def make_events(count: int, *, first: int = 0, name: str = "ada", **fields: Any) -> list[Event]:
     """Events whose ids follow from their numbers."""
     return [
         Event(**({"id": derive_id("ship", f"{name}/{n}".encode()), "kind": "fleet.commit", "agent": name, "text": str(n)} | fields))
@@ -119,7 +119,7 @@ def wait_for(log: BlockingRecorder, count: int) -> None:
 def test_everything_arrives_once_in_order_and_bears_the_place_that_it_came_from(
     source: BlockingRecorder, target: BlockingRecorder, source_url: str
 ) -> None:
-    positions = source.append_all(deeds(1200))
+    positions = source.append_all(make_events(1200))
     standing = ship_once(source_url, target)
     assert (standing.state, standing.shipped, standing.to_go, standing.position) == ("stopped", 1200, 0, positions[-1])
     log_id = source.info().log_id
@@ -131,10 +131,10 @@ def test_everything_arrives_once_in_order_and_bears_the_place_that_it_came_from(
 
 
 def test_shipping_again_sends_nothing_and_goes_on_where_it_was(source: BlockingRecorder, target: BlockingRecorder, source_url: str) -> None:
-    source.append_all(deeds(10))
+    source.append_all(make_events(10))
     ship_once(source_url, target)
     assert ship_once(source_url, target).shipped == 0
-    source.append_all(deeds(5, first=10))
+    source.append_all(make_events(5, first=10))
     assert ship_once(source_url, target).shipped == 5
     assert texts(target) == numbers(15)
 
@@ -144,9 +144,9 @@ def test_what_comes_later_is_shipped_as_it_comes_and_the_writer_never_waits(
 ) -> None:
     with Running(Shipper(connect(source_url).blocking, lambda: nullcontext(target))) as shipper:
         shipper.catch_up()  # nothing was ever stored: it waits for the first
-        source.append(deeds(1))
+        source.append(make_events(1))
         wait_for(target, 1)
-        source.append_all(deeds(99, first=1))
+        source.append_all(make_events(99, first=1))
         wait_for(target, 100)
     assert texts(target) == numbers(100)
     assert shipper.shipper.status.state == "stopped"
@@ -157,7 +157,7 @@ def test_an_empty_source_is_shipped_at_once(source: BlockingRecorder, target: Bl
 
 
 def test_a_log_is_not_shipped_into_itself(source: BlockingRecorder, source_url: str) -> None:
-    source.append(deeds(1))
+    source.append(make_events(1))
     with pytest.raises(Invalid, match="the same log"):
         ship_once(source_url, source)
 
@@ -165,9 +165,9 @@ def test_a_log_is_not_shipped_into_itself(source: BlockingRecorder, source_url: 
 def test_what_came_from_the_target_is_not_sent_back(
     source: BlockingRecorder, target: BlockingRecorder, source_url: str, target_url: str
 ) -> None:
-    target.append_all(deeds(3, name="bob"))
+    target.append_all(make_events(3, name="bob"))
     ship_once(target_url, source)
-    source.append_all(deeds(2))
+    source.append_all(make_events(2))
     standing = ship_once(source_url, target)
     assert (standing.shipped, standing.returned) == (2, 3)
     assert texts(target) == ["0", "1", "2", "0", "1"]
@@ -177,11 +177,11 @@ def test_what_came_from_the_target_is_not_sent_back(
 def test_an_event_that_the_target_has_from_elsewhere_is_there_once_and_stops_nothing(
     source: BlockingRecorder, target: BlockingRecorder, source_url: str
 ) -> None:
-    source.append_all(deeds(6))
-    target.append(deeds(2, first=2))
-    target.append(deeds(1, first=5))
+    source.append_all(make_events(6))
+    target.append(make_events(2, first=2))
+    target.append(make_events(1, first=5))
     assert ship_once(source_url, target).shipped == 6
-    source.append_all(deeds(2, first=6))
+    source.append_all(make_events(2, first=6))
     ship_once(source_url, target)
     assert sorted(map(str, texts(target))) == numbers(8)
 
@@ -198,9 +198,9 @@ def test_an_event_on_its_second_hop_bears_the_place_of_the_last(
 
 
 def test_a_trimmed_source_tells_the_target_what_is_missing(source: BlockingRecorder, target: BlockingRecorder, source_url: str) -> None:
-    positions = source.append_all(deeds(10))
+    positions = source.append_all(make_events(10))
     ship_once(source_url, target)
-    positions += source.append_all(deeds(10, first=10))
+    positions += source.append_all(make_events(10, first=10))
     source.trim(positions[15])
     ship_once(source_url, target)
     ship_once(source_url, target)
@@ -213,16 +213,16 @@ def test_the_same_gap_of_two_logs_is_told_twice(tmp_path: Path, target: Blocking
     for name in ("one", "two"):
         url = f"sqlite:{tmp_path / name}.db"
         with connect(url).blocking() as log:
-            positions = log.append_all(deeds(1, name=name))
+            positions = log.append_all(make_events(1, name=name))
             ship_once(url, target)
-            positions += log.append_all(deeds(4, first=1, name=name))
+            positions += log.append_all(make_events(4, first=1, name=name))
             log.trim(positions[3])
             ship_once(url, target)
     assert len(list(target.read(kinds=["log.gap"]))) == 2
 
 
 def test_what_the_source_forgets_the_target_forgets(source: BlockingRecorder, target: BlockingRecorder, source_url: str) -> None:
-    events = deeds(10)
+    events = make_events(10)
     source.append_all(events)
     ship_once(source_url, target)
     gone = [str(event.id) for event in (events[3], events[9])]
@@ -236,19 +236,19 @@ def test_what_the_source_forgets_the_target_forgets(source: BlockingRecorder, ta
     with pytest.raises(LogError, match="erased for good"):
         target.append([events[3]])
     assert ship_once(source_url, target).erased == 0
-    source.append_all(deeds(1, first=10))
+    source.append_all(make_events(1, first=10))
     ship_once(source_url, target)
     assert texts(target)[-1] == "10"
 
 
 def test_what_the_target_has_forgotten_is_passed_over(source: BlockingRecorder, target: BlockingRecorder, source_url: str) -> None:
-    events = deeds(10)
+    events = make_events(10)
     target.append([events[4], events[9]])
     target.erase([str(events[4].id), str(events[9].id)], "not here")
     source.append_all(events)
     standing = ship_once(source_url, target)
     assert (standing.shipped, standing.forgotten, standing.to_go) == (8, 2, 0)
-    source.append_all(deeds(1, first=10))
+    source.append_all(make_events(1, first=10))
     assert ship_once(source_url, target).forgotten == 1  # the last of them is tried again, and passed over again
     assert [text for text in texts(target) if text and text.isdigit()] == ["0", "1", "2", "3", "5", "6", "7", "8", "10"]
 
@@ -256,10 +256,10 @@ def test_what_the_target_has_forgotten_is_passed_over(source: BlockingRecorder, 
 def test_an_event_that_the_stamp_makes_too_large_is_told_and_keeps_no_other_back(
     source: BlockingRecorder, target: BlockingRecorder, source_url: str
 ) -> None:
-    [position] = source.append(deeds(1, text="small"))
-    large = largest_event(str(deeds(1, first=1)[0].id))
+    [position] = source.append(make_events(1, text="small"))
+    large = largest_event(str(make_events(1, first=1)[0].id))
     source.append([large])
-    source.append_all(deeds(40, first=2))
+    source.append_all(make_events(40, first=2))
     standing = ship_once(source_url, target, full=True)
     assert (standing.rejected, standing.to_go) == (1, 0)
     [rejected] = target.read(kinds=["log.rejected"])
@@ -276,7 +276,7 @@ def test_an_event_that_the_stamp_makes_too_large_is_told_and_keeps_no_other_back
 def test_large_events_are_sent_in_appends_that_the_target_takes(
     source: BlockingRecorder, target: BlockingRecorder, source_url: str
 ) -> None:
-    source.append_all(deeds(300, data={"a": "y" * 15_000}))
+    source.append_all(make_events(300, data={"a": "y" * 15_000}))
     assert ship_once(source_url, target, full=True).shipped == 300
 
 
@@ -295,7 +295,7 @@ def test_prompts_stay_at_home_unless_all_is_asked_for(source: BlockingRecorder, 
 def test_a_stored_record_that_cannot_be_read_is_shipped_as_rejected(
     source: BlockingRecorder, target: BlockingRecorder, source_url: str, tmp_path: Path
 ) -> None:
-    source.append_all(deeds(3))
+    source.append_all(make_events(3))
     file = apsw.Connection(str(tmp_path / "source.db"))
     [(table,)] = file.execute("SELECT name FROM sqlite_master WHERE name LIKE 'events\\_%' ESCAPE '\\'").fetchall()
     file.execute(f"UPDATE {table} SET raw = '{{\"secret\"' WHERE seq = 2")
@@ -348,7 +348,7 @@ def test_a_target_that_does_not_answer_is_tried_again_at_growing_intervals(
 ) -> None:
     monkeypatch.setattr(ship, "FIRST_PAUSE", 0.01)
     monkeypatch.setattr(ship, "LONGEST_PAUSE", 0.05)
-    source.append_all(deeds(20))
+    source.append_all(make_events(20))
     with Running(Shipper(connect(source_url).blocking, Flaky(target, closed=5))) as shipper:
         wait_for(target, 20)
         shipper.catch_up()
@@ -362,7 +362,7 @@ def test_an_answer_that_was_lost_doubles_nothing(
     source: BlockingRecorder, target: BlockingRecorder, source_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ship, "LONGEST_PAUSE", 0.01)
-    source.append_all(deeds(1700))
+    source.append_all(make_events(1700))
     with Running(Shipper(connect(source_url).blocking, Flaky(target, breaks=3))) as shipper:
         wait_for(target, 1700)
         shipper.catch_up()
@@ -370,20 +370,20 @@ def test_an_answer_that_was_lost_doubles_nothing(
 
 
 def test_a_shipper_that_waits_can_be_stopped_at_once(source: BlockingRecorder, target: BlockingRecorder, source_url: str) -> None:
-    source.append_all(deeds(1))
+    source.append_all(make_events(1))
     with Running(Shipper(connect(source_url).blocking, Flaky(target, closed=1000))) as shipper:
         assert shipper.lost.wait(PATIENCE)
     assert shipper.shipper.status.state == "stopped"
 
 
 def test_once_does_not_wait_for_a_target_that_is_away(source: BlockingRecorder, target: BlockingRecorder, source_url: str) -> None:
-    source.append_all(deeds(1))
+    source.append_all(make_events(1))
     with pytest.raises(Unreachable):
         Shipper(connect(source_url).blocking, Flaky(target, closed=1)).run(Flag(), once=True)
 
 
 def test_what_does_not_end_by_itself_is_not_tried_again(source: BlockingRecorder, target: BlockingRecorder, source_url: str) -> None:
-    source.append_all(deeds(1))
+    source.append_all(make_events(1))
     way = Flaky(target, closed=2, error=lambda: Denied("wrong password"))
     with pytest.raises(Denied):
         Shipper(connect(source_url).blocking, way).run(Flag())
@@ -394,14 +394,14 @@ def test_a_handle_that_has_ended_is_opened_again(
     source: BlockingRecorder, target: BlockingRecorder, source_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ship, "FIRST_PAUSE", 0.01)
-    source.append_all(deeds(5))
+    source.append_all(make_events(5))
     way = Flaky(target, closed=1, error=lambda: Closed("the stream was deleted and made anew"))
     with Running(Shipper(connect(source_url).blocking, way)):
         wait_for(target, 5)
 
 
 def test_a_file_that_another_holds_is_waited_for(source: BlockingRecorder, tmp_path: Path, source_url: str) -> None:
-    source.append_all(deeds(5))
+    source.append_all(make_events(5))
     url = f"sqlite:{tmp_path / 'target.db'}?timeout=0.05"
     with connect(url).blocking() as target:
         holder = apsw.Connection(str(tmp_path / "target.db"))
@@ -415,13 +415,13 @@ def test_a_file_that_another_holds_is_waited_for(source: BlockingRecorder, tmp_p
 
 
 def test_two_shippers_of_one_log_neither_double_nor_mix(source: BlockingRecorder, target_url: str, source_url: str) -> None:
-    source.append_all(deeds(6000))
+    source.append_all(make_events(6000))
 
     def make() -> Running:
         return Running(Shipper(connect(source_url).blocking, connect(target_url).blocking))
 
     with connect(target_url).blocking() as target, make(), make():
-        source.append_all(deeds(2000, first=6000))
+        source.append_all(make_events(2000, first=6000))
         wait_for(target, 8000)
         assert texts(target) == numbers(8000)
 
@@ -429,13 +429,13 @@ def test_two_shippers_of_one_log_neither_double_nor_mix(source: BlockingRecorder
 def test_a_target_that_was_trimmed_does_not_make_a_running_shipper_begin_again(
     source: BlockingRecorder, target: BlockingRecorder, source_url: str
 ) -> None:
-    source.append_all(deeds(10))
+    source.append_all(make_events(10))
     with Running(Shipper(connect(source_url).blocking, lambda: nullcontext(target))) as shipper:
         wait_for(target, 10)
         shipper.catch_up()
-        [position] = target.append(deeds(1, name="bob", text="bob"))
+        [position] = target.append(make_events(1, name="bob", text="bob"))
         target.trim(position)
-        source.append(deeds(1, first=10))
+        source.append(make_events(1, first=10))
         shipper.catch_up()
         wait_for(target, 2)
     assert texts(target) == ["bob", "10"]
@@ -464,10 +464,10 @@ def ship_from(source: BlockingRecorder, target: BlockingRecorder) -> ShipStatus:
 def test_what_a_source_records_after_it_was_put_back_is_shipped_though_its_positions_are_used_again(
     loser: BlockingRecorder, target: BlockingRecorder, new: int
 ) -> None:
-    positions = loser.append_all(deeds(15))
+    positions = loser.append_all(make_events(15))
     ship_from(loser, target)
     put_back(loser, 10)
-    loser.append_all(deeds(new, name="bob"))
+    loser.append_all(make_events(new, name="bob"))
     standing = ship_from(loser, target)
     assert (standing.went_back, standing.shipped, standing.to_go) == (positions[9], new, 0)
     assert texts(target) == numbers(15) + numbers(new)
@@ -476,11 +476,11 @@ def test_what_a_source_records_after_it_was_put_back_is_shipped_though_its_posit
 
 
 def test_a_source_that_was_put_back_twice_goes_on_behind_what_is_common(loser: BlockingRecorder, target: BlockingRecorder) -> None:
-    loser.append_all(deeds(1300))
+    loser.append_all(make_events(1300))
     ship_from(loser, target)
     for name in ("bob", "cyd"):
         put_back(loser, 700)
-        loser.append_all(deeds(20, name=name))
+        loser.append_all(make_events(20, name=name))
         assert ship_from(loser, target).shipped == 20
     assert texts(target) == numbers(1300) + 2 * numbers(20)
 
@@ -488,25 +488,25 @@ def test_a_source_that_was_put_back_twice_goes_on_behind_what_is_common(loser: B
 def test_a_source_that_has_nothing_of_what_was_shipped_is_shipped_from_its_beginning(
     loser: BlockingRecorder, target: BlockingRecorder
 ) -> None:
-    loser.append_all(deeds(3))
+    loser.append_all(make_events(3))
     ship_from(loser, target)
     put_back(loser, 0)
-    loser.append_all(deeds(2, name="bob"))
+    loser.append_all(make_events(2, name="bob"))
     standing = ship_from(loser, target)
     assert (standing.went_back, standing.shipped) == (ship.LOG_BEGINNING, 2)
 
 
 @pytest.mark.parametrize("new", [3, 5, 30], ids=["fewer than were lost", "as many", "more"])
 def test_a_running_shipper_notices_that_its_source_was_put_back(loser: BlockingRecorder, target: BlockingRecorder, new: int) -> None:
-    loser.append_all(deeds(15))
+    loser.append_all(make_events(15))
     with Running(Shipper(lambda: nullcontext(loser), lambda: nullcontext(target))) as shipper:
         wait_for(target, 15)
         shipper.catch_up()
         with loser._backend.changed:  # type: ignore[union-attr]  # nobody looks in between
             put_back(loser, 10)
-            loser.append_all(deeds(new, name="bob"))
+            loser.append_all(make_events(new, name="bob"))
         if new == 5:  # the head is where it was: only what comes next shows it
-            loser.append(deeds(1, name="bob", first=5))
+            loser.append(make_events(1, name="bob", first=5))
             new = 6
         wait_for(target, 15 + new)
     assert texts(target) == numbers(15) + numbers(new)
@@ -515,14 +515,14 @@ def test_a_running_shipper_notices_that_its_source_was_put_back(loser: BlockingR
 def test_what_the_source_has_erased_or_trimmed_since_does_not_make_it_begin_again(
     source: BlockingRecorder, target: BlockingRecorder, source_url: str
 ) -> None:
-    events = deeds(10)
+    events = make_events(10)
     source.append_all(events)
     ship_once(source_url, target)
     source.erase([str(events[9].id)], "asked for")
     standing = ship_once(source_url, target)
     assert (standing.went_back, standing.shipped, standing.erased) == (None, 1, 1)
     source.trim(str(source.head()))
-    source.append_all(deeds(1, first=10))
+    source.append_all(make_events(1, first=10))
     standing = ship_once(source_url, target)
     assert (standing.went_back, standing.shipped) == (None, 1)
     source.trim(f"{int(str(source.head())) + 1:016d}")  # to the last
@@ -531,7 +531,7 @@ def test_what_the_source_has_erased_or_trimmed_since_does_not_make_it_begin_agai
 
 
 def test_an_event_that_was_shipped_as_rejected_is_known_again(source: BlockingRecorder, target: BlockingRecorder, source_url: str) -> None:
-    source.append([largest_event(str(deeds(1)[0].id))])
+    source.append([largest_event(str(make_events(1)[0].id))])
     ship_once(source_url, target, full=True)
     standing = ship_once(source_url, target, full=True)
     assert (standing.went_back, standing.shipped) == (None, 0)
@@ -541,7 +541,7 @@ def test_an_event_that_was_shipped_as_rejected_is_known_again(source: BlockingRe
 def test_a_place_that_no_shipper_wrote_is_not_trusted(
     source: BlockingRecorder, target: BlockingRecorder, source_url: str, position: str
 ) -> None:
-    source.append_all(deeds(10))
+    source.append_all(make_events(10))
     forged = Origin(dialect="fleetlore", log=LogPlace(id=source.info().log_id, position=position))
     target.append([Event(kind="fleet.idle", actor="mallory", text="forged", origin=forged)])
     assert ship_once(source_url, target).shipped == 10
@@ -552,14 +552,14 @@ def test_a_place_that_no_shipper_wrote_is_not_trusted(
 def test_a_target_put_back_to_before_it_had_anything_gets_everything_again(
     source: BlockingRecorder, loser: BlockingRecorder, source_url: str
 ) -> None:
-    loser.append_all(deeds(3, name="old", text="old"))
+    loser.append_all(make_events(3, name="old", text="old"))
     loser.trim(f"{2:016d}")
-    source.append_all(deeds(10))
+    source.append_all(make_events(10))
     with Running(Shipper(connect(source_url).blocking, lambda: nullcontext(loser))) as shipper:
         wait_for(loser, 12)
         shipper.catch_up()
         put_back(loser, 3)
-        source.append_all(deeds(1, first=10))
+        source.append_all(make_events(1, first=10))
         wait_for(loser, 13)
     assert texts(loser) == ["old", "old", *numbers(11)]
 
@@ -567,13 +567,13 @@ def test_a_target_put_back_to_before_it_had_anything_gets_everything_again(
 def test_what_came_another_way_is_not_sent_again_though_the_target_has_forgotten_its_id(
     source: BlockingRecorder, target: BlockingRecorder, source_url: str, target_url: str
 ) -> None:
-    source.append_all(deeds(10))
+    source.append_all(make_events(10))
     ship_once(source_url, target)
     with connect("memory:").blocking() as last:
         ship_once(source_url, last)
         appended: list[Event] = []
         way = _Counting(last, appended)
-        target.append_all(deeds(2, name="bob", text="bob"))
+        target.append_all(make_events(2, name="bob", text="bob"))
         standing = Shipper(connect(target_url).blocking, lambda: nullcontext(way)).run(Flag(), once=True)  # type: ignore[arg-type]
         assert (standing.already, standing.shipped) == (10, 2)
         assert [event.text for event in appended] == ["bob", "bob"]
@@ -601,7 +601,7 @@ def test_a_ring_of_logs_carries_each_event_round_once(tmp_path: Path) -> None:
     urls = [f"sqlite:{tmp_path / name}.db?sync=off" for name in "abc"]
     with connect(urls[0]).blocking() as first, connect(urls[1]).blocking() as second, connect(urls[2]).blocking() as third:
         ring = [first, second, third]
-        first.append_all(deeds(5))
+        first.append_all(make_events(5))
         standings = [ship_once(urls[n % 3], ring[(n + 1) % 3]) for n in range(6)]
         assert [len(texts(log)) for log in ring] == [5, 5, 5]
         assert [standing.shipped for standing in standings] == [5, 5, 0, 0, 0, 0]
@@ -611,7 +611,7 @@ def test_a_ring_of_logs_carries_each_event_round_once(tmp_path: Path) -> None:
 def test_facts_between_events_are_looked_for_at_the_target_once(
     source: BlockingRecorder, target: BlockingRecorder, source_url: str
 ) -> None:
-    events = deeds(10)
+    events = make_events(10)
     source.append_all(events)
     way = _Counting(target, [])
 
@@ -623,7 +623,7 @@ def test_facts_between_events_are_looked_for_at_the_target_once(
     assert way.read_whole == 0
     for n in (1, 2, 3):
         source.erase([str(events[n].id)], f"reason {n}")
-        source.append(deeds(1, first=10 + n))
+        source.append(make_events(1, first=10 + n))
     assert ship_on().erased == 3
     assert way.read_whole == 1
     assert [text for text in texts(target) if text and text.isdigit()] == ["4", "5", "6", "7", "8", "9", "11", "12", "13"]
@@ -645,20 +645,20 @@ class _Stuck(_Counting):
 def test_what_waits_is_told_while_the_target_keeps_it_waiting_and_at_the_end(
     source: BlockingRecorder, target: BlockingRecorder, source_url: str
 ) -> None:
-    source.append_all(deeds(3))
+    source.append_all(make_events(3))
     way = _Stuck(target)
     with Running(Shipper(connect(source_url).blocking, lambda: nullcontext(way))) as shipper:  # type: ignore[arg-type]
         assert way.reached.wait(PATIENCE)
         standing = shipper.shipper.status
         assert (standing.state, standing.to_go) == ("shipping", 3)
-        source.append_all(deeds(4, first=3))
+        source.append_all(make_events(4, first=3))
         shipper.stop.set()
         way.go_on.set()
     assert (standing.state, standing.to_go) == ("stopped", 7)
 
 
 def test_what_a_source_that_is_gone_has_left_is_not_known(source: BlockingRecorder, target: BlockingRecorder, source_url: str) -> None:
-    source.append_all(deeds(3))
+    source.append_all(make_events(3))
     way = Flaky(source)
     with Running(Shipper(way, lambda: nullcontext(target))) as shipper:
         wait_for(target, 3)
@@ -670,7 +670,7 @@ def test_what_a_source_that_is_gone_has_left_is_not_known(source: BlockingRecord
 def test_a_town_in_which_nothing_was_stored_is_called_empty(source: BlockingRecorder, target: BlockingRecorder, source_url: str) -> None:
     standing = ship_once(source_url, target)
     assert (standing.empty, standing.to_go) == (True, 0)
-    source.append(deeds(1))
+    source.append(make_events(1))
     assert ship_once(source_url, target).empty is False
 
 
@@ -680,7 +680,7 @@ def test_a_shipper_that_is_killed_at_any_moment_leaves_the_next_to_go_on_exactly
     source_url, target_url = f"sqlite:{tmp_path / 'source.db'}?sync=off", f"sqlite:{tmp_path / 'target.db'}?sync=off"
     with connect(source_url).blocking() as source, connect(target_url).blocking() as target:
         for kill in range(8):
-            source.append_all(deeds(3000, first=kill * 3000))
+            source.append_all(make_events(3000, first=kill * 3000))
             with running("tests.ingest.shipping", source_url, target_url) as process:
                 assert process.line() == "ready"
                 list(process.lines(chance.uniform(0, 0.4)))
@@ -701,13 +701,13 @@ def server(request: pytest.FixtureRequest) -> Server:
 def test_servers_take_and_forget_what_is_shipped_and_give_it_on(
     source: BlockingRecorder, target: BlockingRecorder, source_url: str, server: Server
 ) -> None:
-    events = deeds(1200)
+    events = make_events(1200)
     source.append_all(events)
     with connect(server.url).blocking() as team:
         assert ship_once(source_url, team).shipped == 1200
         source.erase([str(events[7].id), str(events[1199].id)], "asked for")
         assert ship_once(source_url, team).erased == 2
-        source.append_all(deeds(3, first=1200))
+        source.append_all(make_events(3, first=1200))
         ship_once(source_url, team)
         left = [n for n in numbers(1203) if n not in ("7", "1199")]
         assert [text for text in texts(team) if text and text.isdigit()] == left
@@ -726,11 +726,11 @@ def test_a_server_that_is_killed_and_started_again_has_every_event_once(
         Running(Shipper(connect(source_url).blocking, connect(f"{server.url}?timeout=1").blocking)) as shipper,
     ):
         for kill in range(3):
-            source.append_all(deeds(4000, first=kill * 4000))
+            source.append_all(make_events(4000, first=kill * 4000))
             _wait_until_shipped(shipper, 1000)
             server.kill()
             shipper.lost.clear()
-            source.append_all(deeds(10, name="late", first=kill * 10))  # an idle shipper notices nothing
+            source.append_all(make_events(10, name="late", first=kill * 10))  # an idle shipper notices nothing
             assert shipper.lost.wait(PATIENCE)
             server.start()
         with connect(server.url).blocking() as target:

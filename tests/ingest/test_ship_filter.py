@@ -30,7 +30,7 @@ FORMS = (
 """Values of every form that a pattern of the payloads asks for, long ones among them."""
 
 
-def fitting(kind: inspect.Type) -> st.SearchStrategy[Any]:
+def values_of_type(kind: inspect.Type) -> st.SearchStrategy[Any]:
     """Any JSON value that fits a type of the payloads."""
     match kind:
         case inspect.StructType():
@@ -42,11 +42,11 @@ def fitting(kind: inspect.Type) -> st.SearchStrategy[Any]:
         case inspect.LiteralType():
             return st.sampled_from(kind.values)
         case inspect.UnionType():
-            return st.one_of([fitting(one) for one in kind.types])
-        case inspect.VarTupleType():
-            return st.lists(fitting(kind.item_type), max_size=3)
+            return st.one_of([values_of_type(one) for one in kind.types])
+        case inspect.VarTupleType() | inspect.ListType():
+            return st.lists(values_of_type(kind.item_type), max_size=3)
         case inspect.DictType():
-            return st.dictionaries(texts(8), fitting(kind.value_type), max_size=3)
+            return st.dictionaries(texts(8), values_of_type(kind.value_type), max_size=3)
         case _:
             return _PLAIN[type(kind)]
 
@@ -67,8 +67,8 @@ _PLAIN: dict[type[inspect.Type], st.SearchStrategy[Any]] = {
 
 def _struct(kind: inspect.StructType) -> st.SearchStrategy[Any]:
     tag = {kind.tag_field: st.just(kind.tag)} if kind.tag_field is not None else {}
-    needed = {field.encode_name: fitting(field.type) for field in kind.fields if field.required}
-    optional = {field.encode_name: fitting(field.type) for field in kind.fields if not field.required}
+    needed = {field.encode_name: values_of_type(field.type) for field in kind.fields if field.required}
+    optional = {field.encode_name: values_of_type(field.type) for field in kind.fields if not field.required}
     return st.fixed_dictionaries({**tag, **needed}, optional=optional)
 
 
@@ -78,7 +78,7 @@ def event_of(kind: str) -> st.SearchStrategy[Event]:
     info = inspect.type_info(payload)
     # Beside what it knows, a kind may hold anything.
     beside = json_objects().map(lambda more: {key: value for key, value in more.items() if key not in payload.__struct_fields__})
-    data = st.tuples(beside, fitting(info)).map(lambda parts: parts[0] | parts[1])
+    data = st.tuples(beside, values_of_type(info)).map(lambda parts: parts[0] | parts[1])
     origin = st.none() | st.builds(Origin, dialect=st.just("nexo"), rest=json_values())
     return st.builds(
         Event, kind=st.just(kind), actor=st.just("ada"), text=st.none() | words(), data=data, origin=origin,

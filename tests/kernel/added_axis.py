@@ -26,7 +26,7 @@ from fleetlore.dialects import nexo  # noqa: E402
 from fleetlore.events.envelope import Event  # noqa: E402
 from fleetlore.goal.files import parse_goal  # noqa: E402
 from fleetlore.log.recorder import BlockingRecorder  # noqa: E402
-from fleetlore.programs.harness import Ended, Heard, Order, Watch  # noqa: E402
+from fleetlore.programs.harness import TurnProgress, TurnRequest, TurnResult, Watch  # noqa: E402
 from fleetlore.stage.files import parse_scenario  # noqa: E402
 from fleetlore.views.goal_state import GoalState  # noqa: E402
 from tests.goal.scripted import make_driver  # noqa: E402
@@ -54,13 +54,15 @@ agents:
 """
 
 
-async def use_tools(order: Order, watch: Watch) -> Ended:
+async def use_tools(order: TurnRequest, watch: Watch) -> TurnResult:
     """Call tools until somebody stops the turn."""
     calls = 0
-    while (stop := await watch(Heard(session="s", tokens=calls, events=(Event(kind="tool.called", data={"tool": "Read"}),)))) is None:
+    while (
+        stop := await watch(TurnProgress(session="s", tokens=calls, events=(Event(kind="tool.called", data={"tool": "Read"}),)))
+    ) is None:
         calls += 1
         assert calls < 20, "nothing stops the turn"
-    return Ended(how=stop, tokens=calls)
+    return TurnResult(how=stop, tokens=calls)
 
 
 async def run_goal(log: BlockingRecorder, folder: Path) -> GoalState:

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fleetlore import clock, connect
-from fleetlore.errors import Held, LeaseLost, Unreachable
+from fleetlore.errors import LeaseHeld, LeaseLost, Unreachable
 from fleetlore.events.envelope import Event
 from fleetlore.kernel.journal import Journal, NoState
 from fleetlore.kernel.lease import LEASE_SECONDS, RENEW_SECONDS, LeaseHolder
@@ -83,7 +83,7 @@ def take_from_holder(shared: Coordination, name: str = "goal:g") -> None:
     held = shared.find_lease(name)
     assert held is not None
     shared.release(held)
-    assert shared.take(name, "elsewhere:1:2/1", 30) is not None
+    assert shared.acquire(name, "elsewhere:1:2/1", 30) is not None
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -98,7 +98,7 @@ async def until(condition: Callable[[], bool]) -> None:
 async def test_a_lease_has_one_holder_at_a_time(log: Recorder, shared: Coordination) -> None:
     journal, other = open_journal(log), open_journal(log)
     async with journal.lease(shared) as held:
-        with pytest.raises(Held, match="goal:g is held by"):
+        with pytest.raises(LeaseHeld, match="goal:g is held by"):
             async with other.lease(shared):
                 raise AssertionError
         async with other.lease(shared, "another name"):
@@ -296,9 +296,7 @@ def test_of_whatever_holders_do_only_the_newest_epoch_is_written(url: str, actio
     asyncio.run(run())
 
 
-async def _act(  # noqa: C901 - one branch per action
-    log: Recorder, shared: Coordination, name: str, actions: list[tuple[int, str]]
-) -> None:
+async def _act(log: Recorder, shared: Coordination, name: str, actions: list[tuple[int, str]]) -> None:
     time = ManualTime()
     journals = [Journal(log, NoState(), scopes=(name,), ticks=time.ticks, sleep=time.sleep) for _ in range(3)]
     leave: dict[int, Callable[[], Awaitable[None]]] = {}
@@ -321,7 +319,7 @@ async def _act(  # noqa: C901 - one branch per action
                 await asyncio.wait([task, entering], return_when=asyncio.FIRST_COMPLETED)
                 entering.cancel()
                 if owner is not None:
-                    with pytest.raises(Held):
+                    with pytest.raises(LeaseHeld):
                         await task
                     continue
 
@@ -381,7 +379,7 @@ async def test_the_lease_of_a_killed_process_is_taken_over_at_once(url: str, log
         assert process.stdout is not None
         assert await process.stdout.readline() == b"holds it\n"
         abandoned = shared.find_lease("goal:g")
-        with pytest.raises(Held):
+        with pytest.raises(LeaseHeld):
             async with open_journal(log).lease(shared):
                 raise AssertionError
     finally:

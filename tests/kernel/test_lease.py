@@ -43,7 +43,7 @@ def test_where_the_system_does_not_say_in_which_space_its_processes_are_one_is_t
 async def test_what_a_dead_one_held_is_let_go_in_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernel_lease, "is_dead", lambda holder: holder == "dead")
     with open_shared(f"sqlite:{tmp_path / 'fleet.db'}") as shared:
-        left = shared.take("goal:g", "dead", 60.0)
+        left = shared.acquire("goal:g", "dead", 60.0)
         assert left is not None
         async with LeaseHolder(shared, "goal:g", holder="next") as lease:
             assert lease.holder == "next"

@@ -15,7 +15,7 @@ from fleetlore.log.admission import Admission
 from fleetlore.log.async_recorder import Recorder
 from fleetlore.log.base import AppendBatch, AppendOutcome
 from fleetlore.log.sqlite.log import SqliteLog
-from tests.contract.helpers import deed
+from tests.contract.helpers import make_event
 from tests.patience import PATIENCE
 
 WRITER = "fleetlore-writer"
@@ -40,7 +40,7 @@ async def opened(path: Path) -> tuple[Recorder, Watched]:
     """A log that has one event."""
     backend = Watched(path)
     log = Recorder(backend, Admission())
-    await log.append([deed("first")])
+    await log.append([make_event("first")])
     backend.threads.clear()
     backend.began.clear()
     return log, backend
@@ -51,7 +51,7 @@ async def test_while_another_process_writes_the_loop_goes_on(tmp_path: Path) -> 
     log, backend = await opened(tmp_path / "fleet.db")
     other = apsw.Connection(backend.path)
     other.execute("BEGIN IMMEDIATE")
-    append = asyncio.create_task(log.append([deed("behind it")]))
+    append = asyncio.create_task(log.append([make_event("behind it")]))
     assert await asyncio.to_thread(backend.began.wait, PATIENCE)
     assert not append.done()
     other.execute("ROLLBACK")
@@ -65,7 +65,7 @@ async def test_while_another_process_writes_the_loop_goes_on(tmp_path: Path) -> 
 async def test_while_another_thread_writes_the_loop_goes_on(tmp_path: Path) -> None:
     log, backend = await opened(tmp_path / "fleet.db")
     with backend._write_lock:
-        append = asyncio.create_task(log.append([deed("behind it")]))
+        append = asyncio.create_task(log.append([make_event("behind it")]))
         assert await asyncio.to_thread(backend.began.wait, PATIENCE)
         assert not append.done()
     await append
@@ -78,7 +78,7 @@ async def test_tasks_that_append_together_share_a_commit(tmp_path: Path) -> None
 
     async def work(name: int) -> None:
         for n in range(3):
-            await log.append([deed(f"{name}: {n}")])
+            await log.append([make_event(f"{name}: {n}")])
 
     await asyncio.gather(*map(work, range(20)))
     assert backend.threads == [WRITER] * 3
@@ -90,7 +90,7 @@ async def test_an_error_reaches_those_who_wait_and_the_log_goes_on(tmp_path: Pat
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(backend, "commit", Mock(side_effect=OSError("gone")))
         with pytest.raises(OSError, match="gone"):
-            await log.append([deed("lost")])
-    await log.append([deed("later")])
+            await log.append([make_event("lost")])
+    await log.append([make_event("later")])
     assert [event.text async for event in log.read()] == ["first", "later"]
     await log.close()

@@ -89,7 +89,7 @@ def test_erased_and_trimmed_events_stay_gone(old: OldLog) -> None:
 
 def test_cursors_leases_and_tokens_are_kept(old: OldLog) -> None:
     with open_shared(old.url) as shared:
-        lease = shared.take("works", "new", 60)
+        lease = shared.acquire("works", "new", 60)
         assert lease is not None
         assert lease.epoch > old.about["epoch"]
         assert shared.list_cursors() == {"reader": "00000000000000000007"}

@@ -18,7 +18,7 @@ from fleetlore.errors import LogError
 from fleetlore.log.coordination import open_shared
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.log.sqlite.maintenance import backup_log, check_log, restore_log
-from tests.contract.helpers import deed
+from tests.contract.helpers import make_event
 from tests.patience import PATIENCE
 
 SIDE_FILES = ("-wal", "-shm")
@@ -42,7 +42,7 @@ def move_away(path: Path) -> None:
 def replace_by_another_log(path: Path) -> None:
     other = path.with_name("other.db")
     with opened(other) as log:
-        log.append([deed("of the other log")])
+        log.append([make_event("of the other log")])
     other.replace(path)
 
 
@@ -99,7 +99,7 @@ def opened(path: Path, options: str = "") -> BlockingRecorder:
 
 
 def some(count: int) -> list[Event]:
-    return [deed(str(n)) for n in range(count)]
+    return [make_event(str(n)) for n in range(count)]
 
 
 @every_way
@@ -208,12 +208,12 @@ def test_a_file_that_goes_during_the_commit_is_noticed_after_it(lose: Lose, reas
 @every_way
 def test_no_lease_cursor_or_token_is_kept_there(lose: Lose, reason: str, path: Path) -> None:
     with open_shared(f"sqlite:{path}") as shared:
-        lease = shared.take("goal:1", "ada", 60)
+        lease = shared.acquire("goal:1", "ada", 60)
         assert lease is not None
         shared.commit_cursor("shipper", "0000000000000001")
         lose(path)
         attempts: list[Callable[[], object]] = [
-            lambda: shared.take("goal:2", "ada", 60),
+            lambda: shared.acquire("goal:2", "ada", 60),
             lambda: shared.renew(lease),
             lambda: shared.release(lease),
             lambda: shared.commit_cursor("shipper", "0000000000000002"),
@@ -239,7 +239,7 @@ def test_a_lease_is_not_given_if_the_file_goes_meanwhile(path: Path) -> None:
         shared._require_store()._connection.set_busy_handler(on_busy)  # type: ignore[attr-defined]
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(LogError, match=GONE):
-            shared.take("goal:1", "ada", 60)
+            shared.acquire("goal:1", "ada", 60)
 
 
 @pytest.mark.parametrize("end", SIDE_FILES)
@@ -291,7 +291,7 @@ def test_a_file_that_was_moved_back_is_used_again(path: Path) -> None:
         with pytest.raises(LogError, match=GONE):
             log.append(some(1))
         away.rename(path)
-        log.append([deed("back")])
+        log.append([make_event("back")])
         assert [event.text for event in log.read()] == ["0", "back"]
     assert check_log(str(path)).problems == []
 
@@ -299,13 +299,13 @@ def test_a_file_that_was_moved_back_is_used_again(path: Path) -> None:
 def test_a_restore_into_a_log_in_use_is_not_taken_for_a_loss(path: Path) -> None:
     copy = path.with_name("backup.db")
     with opened(path) as log, open_shared(f"sqlite:{path}") as shared:
-        log.append([deed("kept")])
+        log.append([make_event("kept")])
         backup_log(str(path), str(copy))
-        [last] = log.append([deed("lost by the restore")])
+        [last] = log.append([make_event("lost by the restore")])
         following = log.follow(after=last)
         restore_log(str(copy), str(path), overwrite=True)
         shared.commit_cursor("shipper", last)
-        [position] = log.append([deed("after")])
+        [position] = log.append([make_event("after")])
         assert next(following).text == "after"
         assert position > last
         assert [event.text for event in log.read()] == ["kept", "after"]
@@ -316,7 +316,7 @@ def test_a_restore_in_place_of_a_damaged_log_ends_those_who_use_it(path: Path) -
     """What is left of the damaged one is moved aside, and whoever has that open must not go on with it."""
     copy = path.with_name("backup.db")
     with opened(path) as log:
-        log.append([deed("kept")])
+        log.append([make_event("kept")])
         backup_log(str(path), str(copy))
     with opened(path) as log:
         log.append(some(1))
@@ -331,9 +331,9 @@ def test_a_log_that_was_put_in_place_is_not_harmed_when_the_old_one_is_closed(pa
         old.append(some(1))
         delete_with_side_files(path)
         with opened(path) as new:
-            new.append([deed("of the new log")])
+            new.append([make_event("of the new log")])
             old.close()
-            new.append([deed("one more")])
+            new.append([make_event("one more")])
             assert [event.text for event in new.read()] == ["of the new log", "one more"]
     assert check_log(str(path)).events == 2
 

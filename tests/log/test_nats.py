@@ -25,12 +25,12 @@ from nats.aio.msg import Msg
 
 from fleetlore import Event, Expect, clock, connect
 from fleetlore.dialects import nexo
-from fleetlore.errors import Closed, Conflict, Denied, Forgotten, InvalidUrl, LogError, NoRoom, Unanswered, Unreachable, Unsuitable
+from fleetlore.errors import Closed, Conflict, Denied, Forgotten, InvalidUrl, LogError, StorageFull, Unanswered, Unreachable, Unsuitable
 from fleetlore.events.envelope import LogPlace, Origin
 from fleetlore.events.names import is_name
 from fleetlore.log.admission import Admission
 from fleetlore.log.async_recorder import Recorder
-from fleetlore.log.base import AppendBatch, hash_event_id
+from fleetlore.log.base import AppendBatch, hash_event_id, to_position
 from fleetlore.log.nats import client as nats_client
 from fleetlore.log.nats.client import NatsClient, parse_address
 from fleetlore.log.nats.errors import ApiError, ConnectionLost, JetStreamError
@@ -46,9 +46,8 @@ from fleetlore.log.nats.subjects import (
     subject_token,
 )
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.log.sequence import to_position
 from tests.cable import Cable
-from tests.contract.helpers import deed, take, texts
+from tests.contract.helpers import make_event, take, texts
 from tests.patience import PATIENCE
 from tests.projections.conftest import wait_for
 from tests.servers import Nats, arrived, free_port
@@ -134,7 +133,7 @@ def test_a_subject_names_every_scope_of_its_event() -> None:
 
 async def test_a_plain_subscriber_picks_an_agent_and_a_kind_by_wildcard(log: Recorder, url: str) -> None:
     async with listening(url, "fl.default.ada.*.*.*.*.*.*.*.fleet.commit") as heard:
-        await log.append([deed("no", agent="bo"), deed("no", agent="ada", kind="fleet.push"), deed("yes", agent="ada")])
+        await log.append([make_event("no", agent="bo"), make_event("no", agent="ada", kind="fleet.push"), make_event("yes", agent="ada")])
         [message] = await heard(1)
     assert b'"text":"yes"' in message.data
 
@@ -147,7 +146,7 @@ async def test_a_drivers_event_is_also_heard_on_its_own_subject_once_and_is_not_
     async with listening(url, "agent.driver.>") as heard:
         [position] = await log.append([replace(event, origin=Origin(dialect="nexo"))])
         await log.append([replace(event, origin=Origin(dialect="nexo"))])
-        positions = await log.append([deed("not a driver's"), replace(event, id=IDS[2], origin=Origin(dialect="nexo"))])
+        positions = await log.append([make_event("not a driver's"), replace(event, id=IDS[2], origin=Origin(dialect="nexo"))])
         first, second = await heard(2)
     [stored] = [found async for found in log.read(limit=1)]
     assert first.subject == nexo.nats_subject(stored) == "agent.driver.escalate"
@@ -161,37 +160,37 @@ async def test_a_drivers_event_is_also_heard_on_its_own_subject_once_and_is_not_
 
 
 async def test_known_ids_in_a_large_batch_are_found_and_the_rest_is_stored(log: Recorder) -> None:
-    old = await log.append([deed(str(n), id=IDS[n]) for n in range(0, 500, 5)])
-    positions = await log.append([deed(str(n), id=IDS[n]) for n in range(500)])
+    old = await log.append([make_event(str(n), id=IDS[n]) for n in range(0, 500, 5)])
+    positions = await log.append([make_event(str(n), id=IDS[n]) for n in range(500)])
     assert positions[::5] == old
     assert len(set(positions)) == 500
-    assert await log.append([deed("again", id=id) for id in IDS[:500]]) == positions
+    assert await log.append([make_event("again", id=id) for id in IDS[:500]]) == positions
     assert (await log.info()).events == 500
 
 
 async def test_a_retry_with_a_stale_expectation_gets_its_positions_and_what_is_new_gets_a_conflict(log: Recorder) -> None:
-    batch = [deed(str(n), id=IDS[n], task="t") for n in range(3)]
+    batch = [make_event(str(n), id=IDS[n], task="t") for n in range(3)]
     positions = await log.append(batch, expect=Expect("task:t", None))
-    await log.append([deed("another", task="t")])
+    await log.append([make_event("another", task="t")])
     assert await log.append(batch, expect=Expect("task:t", None)) == positions
     with pytest.raises(Conflict) as caught:
-        await log.append([*batch, deed("new", task="t")], expect=Expect("task:t", None))
+        await log.append([*batch, make_event("new", task="t")], expect=Expect("task:t", None))
     assert caught.value.actual == await log.head("task:t")
     with pytest.raises(Conflict):
-        await log.append([deed("new", task="t")], expect=Expect("task:t", "00000000000000000001-00000000000000000000"))
+        await log.append([make_event("new", task="t")], expect=Expect("task:t", "00000000000000000001-00000000000000000000"))
     assert len(await texts(log)) == 4
 
 
 async def test_a_known_id_among_several_with_the_right_expectation_is_no_conflict(log: Recorder) -> None:
-    [old] = await log.append([deed("old", id=IDS[0], task="t")])
-    positions = await log.append([deed("old", id=IDS[0], task="t"), deed("new", task="t")], expect=Expect("task:t", old))
+    [old] = await log.append([make_event("old", id=IDS[0], task="t")])
+    positions = await log.append([make_event("old", id=IDS[0], task="t"), make_event("new", task="t")], expect=Expect("task:t", old))
     assert positions[0] == old
     assert await texts(log, "task:t") == ["old", "new"]
 
 
 async def test_many_batches_at_once_are_stored_in_order_each_by_itself(log: Recorder) -> None:
-    jobs = [log.append([deed(f"{n}.{part}") for part in range(3)]) for n in range(120)]
-    jobs.insert(60, log.append([deed("x"), deed("y")], expect=Expect("town", "9" * 16)))
+    jobs = [log.append([make_event(f"{n}.{part}") for part in range(3)]) for n in range(120)]
+    jobs.insert(60, log.append([make_event("x"), make_event("y")], expect=Expect("town", "9" * 16)))
     answers = await asyncio.gather(*jobs, return_exceptions=True)
     assert isinstance(answers.pop(60), Conflict)
     assert await texts(log) == [f"{n}.{part}" for n in range(120) for part in range(3)]
@@ -202,22 +201,22 @@ async def test_many_batches_at_once_are_stored_in_order_each_by_itself(log: Reco
 
 async def test_an_erased_id_is_refused_by_every_handle_alone_and_in_a_batch(url: str) -> None:
     async with connect(url) as one, connect(url) as other:
-        await one.append([deed(str(n), id=IDS[n]) for n in range(3)])
+        await one.append([make_event(str(n), id=IDS[n]) for n in range(3)])
         assert await one.erase([IDS[1], IDS[5]], "asked to") == 1
         for id in (IDS[1], IDS[5]):
             with pytest.raises(Forgotten):
-                await other.append([deed("again", id=id)])
+                await other.append([make_event("again", id=id)])
             with pytest.raises(Forgotten):
-                await other.append([deed("fine"), deed("again", id=id)])
+                await other.append([make_event("fine"), make_event("again", id=id)])
         assert await other.erase([IDS[1]], "again") == 0
     async with connect(url) as later:
         with pytest.raises(Forgotten):
-            await later.append([deed("again", id=IDS[1])])
+            await later.append([make_event("again", id=IDS[1])])
         assert await texts(later, kinds=["fleet.*"]) == ["0", "2"]
 
 
 async def test_an_erasure_that_was_cut_short_hides_the_event_and_is_completed_by_doing_it_again(log: Recorder, url: str) -> None:
-    await log.append([deed("secret", id=IDS[0]), deed("fine")])
+    await log.append([make_event("secret", id=IDS[0]), make_event("fine")])
     client = await nats_py.connect(url)
     await client.jetstream().publish(f"fl-erased.default.{hash_event_id(IDS[0]).hex()}", b"", headers={"Nats-Msg-Id": f"erased-{IDS[0]}"})
     async with connect(url) as other:
@@ -230,24 +229,24 @@ async def test_an_erasure_that_was_cut_short_hides_the_event_and_is_completed_by
 
 
 async def test_after_a_trim_what_was_erased_is_known_and_what_was_trimmed_is_stored_anew_once(log: Recorder, url: str) -> None:
-    positions = await log.append([deed(str(n), id=IDS[n]) for n in range(3)])
+    positions = await log.append([make_event(str(n), id=IDS[n]) for n in range(3)])
     await log.erase([IDS[0]], "asked to")
     assert await log.trim("9" * 16) == 3
     with pytest.raises(Forgotten):
-        await log.append([deed("again", id=IDS[0])])
+        await log.append([make_event("again", id=IDS[0])])
     for _ in range(2):
-        *_, newest = anew = await log.append([deed("again", id=IDS[1]), deed("and this", id=IDS[2])])
+        *_, newest = anew = await log.append([make_event("again", id=IDS[1]), make_event("and this", id=IDS[2])])
         async with connect(url) as other:
-            assert await other.append([deed("again", id=IDS[1])]) == anew[:1]
+            assert await other.append([make_event("again", id=IDS[1])]) == anew[:1]
         assert min(anew) > max(positions)
         assert await texts(log) == ["again", "and this"]
         positions = anew
         await log.trim("9" * 16)
-    [later] = await log.append([deed("and this", id=IDS[2])])
+    [later] = await log.append([make_event("and this", id=IDS[2])])
     assert later > newest
     assert await log.erase([IDS[2]], "asked to") == 1
     with pytest.raises(Forgotten):
-        await log.append([deed("and this", id=IDS[2])])
+        await log.append([make_event("and this", id=IDS[2])])
 
 
 def plain(url: str, work: Callable[[Client], Any]) -> None:
@@ -274,7 +273,7 @@ def change_stream(url: str, **settings: Any) -> None:
 
 def test_of_an_event_that_is_stored_twice_the_first_is_given_and_both_are_erased(url: str) -> None:
     with connect(url).blocking() as log:
-        [position] = log.append([deed("secret", id=IDS[0], task="t")])
+        [position] = log.append([make_event("secret", id=IDS[0], task="t")])
 
         async def copy(client: Client) -> None:
             found = await client.jetstream().get_last_msg("FL_default", "fl.default.>")
@@ -296,14 +295,14 @@ def test_of_an_event_that_is_stored_twice_the_first_is_given_and_both_are_erased
 @pytest.mark.parametrize("subject", [f"fl-erased.default.{hash_event_id(IDS[0]).hex()}", "fl-meta.default.trimmed"])
 def test_what_the_stream_refused_to_remember_hides_nothing(url: str, subject: str) -> None:
     with connect(url).blocking() as log:
-        log.append([deed("still here", id=IDS[0])])
+        log.append([make_event("still here", id=IDS[0])])
         plain(url, lambda client: client.publish(subject, b"1", headers={"Nats-Expected-Last-Sequence": "77"}))
         assert [event.text for event in log.read()] == ["still here"]
         assert len(log.get(IDS[:1])) == 1
 
 
 async def test_a_horizon_for_which_there_was_room_among_the_settings_only_is_seen_by_open_handles(log: Recorder, url: str) -> None:
-    positions = await log.append([deed(str(n)) for n in range(4)])
+    positions = await log.append([make_event(str(n)) for n in range(4)])
     metadata = {"fleetlore_log": (await log.info()).log_id, "fleetlore_town": "default", "fleetlore_trimmed": "3"}
     await asyncio.to_thread(change_stream, url, metadata=metadata)
     gap, last = await take(log.follow(after=positions[0]), 2)
@@ -311,7 +310,7 @@ async def test_a_horizon_for_which_there_was_room_among_the_settings_only_is_see
 
 
 async def test_a_follower_is_told_of_a_gap_though_nothing_comes_behind_it(log: Recorder) -> None:
-    positions = await log.append([deed(str(n)) for n in range(4)])
+    positions = await log.append([make_event(str(n)) for n in range(4)])
     await log.trim("9" * 16)
     [gap] = await take(log.follow(after=positions[0]), 1)
     assert (gap.kind, gap.data) == ("log.gap", {"after": positions[0], "through": positions[3]})
@@ -322,7 +321,7 @@ async def test_a_follower_is_told_of_a_gap_though_nothing_comes_behind_it(log: R
 
 async def test_the_newest_come_first_in_sparse_and_in_dense_scopes(log: Recorder) -> None:
     await log.append_all(
-        deed(str(n), task="rare" if n % 400 == 7 else "usual", agent="a" if n % 3 else "b", parent="a" if n % 5 == 0 else None)
+        make_event(str(n), task="rare" if n % 400 == 7 else "usual", agent="a" if n % 3 else "b", parent="a" if n % 5 == 0 else None)
         for n in range(3000)
     )
     rare = [str(n) for n in range(2999, -1, -1) if n % 400 == 7]
@@ -339,7 +338,7 @@ async def test_the_newest_come_first_in_sparse_and_in_dense_scopes(log: Recorder
 
 async def test_kinds_are_chosen_on_the_server_or_here_with_the_same_result(log: Recorder) -> None:
     kinds = [f"custom.k{n % 9}" for n in range(900)]
-    await log.append_all(deed(str(n), kind=kind, agent="a", parent="a") for n, kind in enumerate(kinds))
+    await log.append_all(make_event(str(n), kind=kind, agent="a", parent="a") for n, kind in enumerate(kinds))
     few, many = ["custom.k1", "custom.k2"], [f"custom.k{n}" for n in range(1, 9)]
     for wanted in (few, many):
         expected = [str(n) for n, kind in enumerate(kinds) if kind in wanted]
@@ -351,7 +350,7 @@ async def test_what_another_program_wrote_among_our_subjects_is_shown_as_unreada
     client = await nats_py.connect(url)
     await client.jetstream().publish("fl.default.rubbish", b"{")
     await client.close()
-    await log.append([deed("fine", id=IDS[0])])
+    await log.append([make_event("fine", id=IDS[0])])
     assert [event.kind async for event in log.read()] == ["log.rejected", "fleet.commit"]
     assert [event.kind for event in await take(log.follow(), 2)] == ["log.rejected", "fleet.commit"]
     assert len(await log.get(IDS[:1])) == 1
@@ -359,8 +358,8 @@ async def test_what_another_program_wrote_among_our_subjects_is_shown_as_unreada
 
 async def test_shipped_events_of_two_towns_with_odd_names_stay_apart(url: str) -> None:
     async with connect(url, town="a.b") as one, connect(url, town="a b") as other:
-        await one.append([deed("one", origin=Origin(dialect="x", log=LogPlace(id="far.away", position="1")))])
-        await other.append([deed("other")])
+        await one.append([make_event("one", origin=Origin(dialect="x", log=LogPlace(id="far.away", position="1")))])
+        await other.append([make_event("other")])
         assert await texts(one, "source:far.away") == ["one"]
         assert await texts(other) == ["other"]
         assert (await one.info()).details["stream"] != (await other.info()).details["stream"]
@@ -422,13 +421,13 @@ def test_what_a_stream_must_not_be_is_told_at_opening(url: str) -> None:
 
 def test_nothing_is_repeated_for_longer_than_the_server_knows_ids(lasting: Nats) -> None:
     with connect(lasting.url).blocking() as log:
-        log.append([deed("before")])
+        log.append([make_event("before")])
         change_stream(lasting.url, duplicate_window=1.0)
         log.trim("0")  # looks at the settings
         lasting.freeze()
         start = monotonic()
         with pytest.raises(Unanswered):
-            log.append([deed("perhaps")])
+            log.append([make_event("perhaps")])
         assert monotonic() - start < 5
 
 
@@ -466,15 +465,15 @@ def test_a_user_is_let_in_with_the_right_password_only(tmp_path: Path) -> None:
     rules += '{user: di, password: d, permissions: {subscribe: {deny: "_INBOX.>"}}}] }'
     with Nats(tmp_path / "server", rules, users="ann:s3%3Acr%40t") as server:
         with connect(server.url).blocking() as log:
-            log.append([deed()])
+            log.append([make_event()])
         with pytest.raises(Denied) as caught, connect(server.url.replace("s3", "hunter2")).blocking():
             pass
         assert "hunter2" not in str(caught.value)
         bare = server.url.replace("ann:s3%3Acr%40t", "bo:b")
         with connect(bare).blocking() as log, pytest.raises(Denied, match="forbids"):
-            log.append([deed()])
+            log.append([make_event()])
         with connect(server.url.replace("ann:s3%3Acr%40t", "cy:c")).blocking() as log, pytest.raises(Denied, match="forbids"):
-            log.append([deed(agent="ada"), deed(agent="bo")])
+            log.append([make_event(agent="ada"), make_event(agent="bo")])
         with pytest.raises(Denied, match="forbids"):
             connect(server.url.replace("ann:s3%3Acr%40t", "di:d")).blocking().__enter__()
 
@@ -599,21 +598,21 @@ def fill(log: BlockingRecorder, batch: list[Event]) -> None:
 def refuses(log: BlockingRecorder, batch: list[Event]) -> bool:
     try:
         log.append(batch)
-    except NoRoom:
+    except StorageFull:
         return True
     return False
 
 
 def test_when_the_storage_is_full_nothing_is_stored_by_half_and_what_was_is_safe(tmp_path: Path) -> None:
     with Nats(tmp_path / "server", jetstream="max_file_store: 2MB") as server, connect(f"{server.url}?timeout=4").blocking() as log:
-        with pytest.raises(NoRoom):
-            fill(log, [deed("x" * 15_000) for _ in range(20)])
+        with pytest.raises(StorageFull):
+            fill(log, [make_event("x" * 15_000) for _ in range(20)])
         assert (stored := log.info().events) % 20 == 0
-        with pytest.raises(NoRoom):
-            fill(log, [deed("y" * 15_000)])
+        with pytest.raises(StorageFull):
+            fill(log, [make_event("y" * 15_000)])
         assert log.info().events == len(list(log.read())) > stored > 0
         log.trim("9" * 16)
-        log.append([deed("room again")])
+        log.append([make_event("room again")])
         horizon = log.info().trimmed_before
         with connect(server.url).blocking() as other:
             assert other.info().trimmed_before == horizon
@@ -621,7 +620,7 @@ def test_when_the_storage_is_full_nothing_is_stored_by_half_and_what_was_is_safe
 
 def test_a_batch_that_was_taken_back_for_want_of_room_is_stored_when_it_comes_again(tmp_path: Path) -> None:
     with Nats(tmp_path / "server", jetstream="max_file_store: 2MB") as server, connect(f"{server.url}?timeout=4").blocking() as log:
-        batches = [[deed("x" * 15_000, id=id, task="t") for id in IDS[start : start + 20]] for start in range(0, 200, 20)]
+        batches = [[make_event("x" * 15_000, id=id, task="t") for id in IDS[start : start + 20]] for start in range(0, 200, 20)]
         batch = next(batch for batch in batches if refuses(log, batch))
         before = log.head()
         assert before is not None
@@ -646,7 +645,7 @@ async def test_a_server_that_is_killed_and_started_again_loses_and_doubles_nothi
         for n in range(150):
             if n in (40, 90):
                 restarting = asyncio.ensure_future(asyncio.to_thread(restart, lasting))
-            [position] = await log.append([deed(str(n), agent="ada")])
+            [position] = await log.append([make_event(str(n), agent="ada")])
             acknowledged.append(position)
         await restarting
         assert [event.position for event in await following] == acknowledged == sorted(set(acknowledged))
@@ -661,7 +660,7 @@ async def test_batches_with_expectations_survive_a_kill_without_a_false_conflict
         for n in range(60):
             if n in (20, 40):
                 restarting = asyncio.ensure_future(asyncio.to_thread(restart, lasting))
-            *_, head = await log.append([deed(f"{n}.{part}", task="t") for part in range(3)], expect=Expect("task:t", head))
+            *_, head = await log.append([make_event(f"{n}.{part}", task="t") for part in range(3)], expect=Expect("task:t", head))
         await restarting
         assert await texts(log, "task:t") == [f"{n}.{part}" for n in range(60) for part in range(3)]
 
@@ -672,66 +671,66 @@ SHORT = 2.0
 
 def test_without_an_answer_in_time_nobody_knows_and_the_same_ids_again_settle_it(lasting: Nats) -> None:
     with connect(f"{lasting.url}?timeout={SHORT}").blocking() as log:
-        log.append([deed("before")])
+        log.append([make_event("before")])
         lasting.freeze()
         with pytest.raises(Unanswered) as caught:
-            log.append([deed("perhaps", id=IDS[0])])
+            log.append([make_event("perhaps", id=IDS[0])])
         assert caught.value.ids == (IDS[0],)
         with pytest.raises(Unreachable):
             log.head()
         lasting.thaw()
-        [position] = log.append([deed("perhaps", id=IDS[0])])
-        assert log.append([deed("perhaps", id=IDS[0])]) == [position]
+        [position] = log.append([make_event("perhaps", id=IDS[0])])
+        assert log.append([make_event("perhaps", id=IDS[0])]) == [position]
         assert [event.text for event in log.read()] == ["before", "perhaps"]
 
 
 def test_what_was_never_sent_is_unreachable_and_not_in_doubt(lasting: Nats) -> None:
     with connect(f"{lasting.url}?timeout={SHORT}").blocking() as log:
-        log.append([deed("before")])
+        log.append([make_event("before")])
         lasting.kill()
         with pytest.raises(Unreachable):
-            log.append([deed("the connection's end may not be noticed yet")])
+            log.append([make_event("the connection's end may not be noticed yet")])
         with pytest.raises(Unreachable) as caught:
-            log.append([deed("never")])
+            log.append([make_event("never")])
         assert type(caught.value) is Unreachable
         lasting.start()
-        log.append([deed("after")])
+        log.append([make_event("after")])
 
 
 async def test_a_stream_that_was_deleted_is_named_and_made_anew_at_the_next_opening(url: str, nats_server: Nats) -> None:
     async with connect(f"{url}?timeout={SHORT}") as log:
-        await log.append([deed("gone")])
+        await log.append([make_event("gone")])
         await asyncio.to_thread(nats_server.wipe)
         with pytest.raises(Unreachable, match="FL_default"):
-            await log.append([deed("not taken")])
+            await log.append([make_event("not taken")])
     async with connect(url) as log:
-        await log.append([deed("anew")])
+        await log.append([make_event("anew")])
         assert await texts(log) == ["anew"]
 
 
 def test_a_handle_on_a_stream_that_was_made_anew_ends_and_gives_nothing_of_the_new_one(url: str, nats_server: Nats) -> None:
     with connect(url).blocking() as log, connect(url).blocking() as writer:
         follower = log.follow()
-        log.append([deed("old", id=IDS[0])])
-        writer.append([deed("old"), deed("old")])
+        log.append([make_event("old", id=IDS[0])])
+        writer.append([make_event("old"), make_event("old")])
         assert [next(follower).text for _ in range(3)] == ["old"] * 3
         assert len(log.get(IDS[:1])) == 1
         nats_server.wipe()
         with connect(url).blocking() as other:
-            other.append([deed("new", id=IDS[1])])
+            other.append([make_event("new", id=IDS[1])])
         with pytest.raises(LogError, match="made anew"):
             next(follower)
         with pytest.raises(LogError, match="made anew"):
             log.get(IDS[:1])
         with pytest.raises(LogError, match="made anew"):
-            writer.append([deed("numbers begin anew")])
+            writer.append([make_event("numbers begin anew")])
 
 
 def test_a_log_is_closed_at_once_though_the_server_is_frozen_and_an_append_on_its_way_is_in_doubt(lasting: Nats) -> None:
     log = NatsLog(lasting.url, town="t", timeout=60)
     lasting.freeze()
     admission = Admission(now=clock.now, new_id=clock.uuid7, redactor=None)
-    batches = [AppendBatch([admission.admit(deed("x" * 3000)) for _ in range(300)]) for _ in range(10)]
+    batches = [AppendBatch([admission.admit(make_event("x" * 3000)) for _ in range(300)]) for _ in range(10)]
     answers: list[Any] = []
     appending = Thread(target=lambda: answers.extend(log.commit(batches)))
     appending.start()
@@ -854,9 +853,9 @@ def test_a_follower_misses_nothing_however_often_its_connection_is_cut(nats_serv
         reader = stack.enter_context(connect(f"nats://127.0.0.1:{cable.port}").blocking())
         follower, wanted, found = reader.follow(), [], []
         for n in range(8):
-            wanted += [position for _ in range(20) for position in writer.append([deed(), deed()])]
+            wanted += [position for _ in range(20) for position in writer.append([make_event(), make_event()])]
             cable.cut()
-            wanted += writer.append([deed()])
+            wanted += writer.append([make_event()])
             found.append(next(follower).position)
             if n % 4 == 3:
                 assert len(reader.get([str(event.id) for event in writer.read(after=wanted[-40], limit=9)])) == 9
@@ -880,7 +879,7 @@ def test_what_lies_behind_a_hole_is_given_out_only_once_it_is_known_whether_that
         log._marks._raise_horizon(48)
         return 48
 
-    monkeypatch.setattr(log._marks, "look_at_horizon", look)
+    monkeypatch.setattr(log._marks, "read_horizon", look)
     for seq in (4, 5, 50):
         log._client.call_soon(partial(tail._on_message, delivery(seq, 1)))
     pages = [tail.next_page(PATIENCE)]
@@ -893,7 +892,7 @@ def test_what_lies_behind_a_hole_is_given_out_only_once_it_is_known_whether_that
 
 def test_large_events_are_asked_for_in_portions_that_no_server_minds(url: str) -> None:
     with connect(url).blocking() as log:
-        positions = [log.append([deed(kind="custom.large", data={"parts": ["x" * 2000] * 100})])[0] for _ in range(40)]
+        positions = [log.append([make_event(kind="custom.large", data={"parts": ["x" * 2000] * 100})])[0] for _ in range(40)]
         follower = log.follow()
         start = monotonic()
         assert [next(follower).position for _ in range(40)] == positions
@@ -945,8 +944,10 @@ async def test_where_the_server_refuses_filters_that_overlap_a_follower_chooses_
     assert log._stream.rejects_overlapping_filters
     tail = log.tail("agent:ada", None)
     async with connect(url) as writer:
-        await writer.append_all(deed(agent="bo") for _ in range(700))
-        positions = await writer.append([deed(agent="ada"), deed(agent="bo"), deed(agent="cy", parent="ada", child="ada")])
+        await writer.append_all(make_event(agent="bo") for _ in range(700))
+        positions = await writer.append(
+            [make_event(agent="ada"), make_event(agent="bo"), make_event(agent="cy", parent="ada", child="ada")]
+        )
     page = await asyncio.to_thread(tail.next_page, PATIENCE)
     rows = page.rows if len(page.rows) > 1 else page.rows + (await asyncio.to_thread(tail.next_page, PATIENCE)).rows
     assert [row.position for row in rows] == positions[::2]
@@ -956,22 +957,22 @@ async def test_where_the_server_refuses_filters_that_overlap_a_follower_chooses_
 def test_a_follower_waits_through_an_outage(lasting: Nats) -> None:
     with connect(lasting.url).blocking() as log:
         follower = log.follow()
-        log.append([deed("before")])
+        log.append([make_event("before")])
         assert next(follower).text == "before"
         lasting.kill()
         lasting.start()
-        log.append([deed("after")])
+        log.append([make_event("after")])
         assert next(follower).text == "after"
         follower.close()
 
 
 def test_a_forked_child_is_told_to_open_the_log_again(url: str) -> None:
     with connect(url).blocking() as log:
-        log.append([deed("parent")])
+        log.append([make_event("parent")])
         child = os.fork()
         if child == 0:
             try:
-                log.append([deed("child")])
+                log.append([make_event("child")])
             except Closed:
                 log.close()
                 os._exit(7)

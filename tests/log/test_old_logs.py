@@ -127,7 +127,7 @@ def test_a_backup_of_then_is_restored_and_no_other_file_is_needed(old: Old) -> N
 
 def test_what_its_users_shared_is_there_and_epochs_only_grow(old: Old) -> None:
     with open_shared(old.url) as shared:
-        lease = shared.take("works", "new", 60)
+        lease = shared.acquire("works", "new", 60)
         assert lease is not None
         assert shared.list_cursors() == ({"reader": "00000000000000000007"} if old.schema >= 2 else {})
         assert lease.epoch > old.about.get("epoch", 0)

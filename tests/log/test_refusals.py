@@ -23,7 +23,18 @@ from redis.exceptions import (
 )
 
 from fleetlore import Event, connect
-from fleetlore.errors import Closed, Denied, InvalidEvent, InvalidUrl, LogError, NoRoom, Unanswered, Unreachable, Unsuitable, Unwritable
+from fleetlore.errors import (
+    Closed,
+    Denied,
+    InvalidEvent,
+    InvalidUrl,
+    LogError,
+    StorageFull,
+    Unanswered,
+    Unreachable,
+    Unsuitable,
+    Unwritable,
+)
 from fleetlore.events.envelope import LogPlace, Origin
 from fleetlore.log.nats.errors import ApiError, ConnectionLost, JetStreamError, NoResponder, translate_error
 from fleetlore.log.nats.stream import _build_page, _from_message, parse_ack
@@ -40,19 +51,19 @@ def refused(code: int, description: str = "no", *, status: int = 400) -> JetStre
 @pytest.mark.parametrize(
     ("error", "kind", "advice"),
     [
-        (refused(10047, "insufficient storage"), NoRoom, "raise the server's JetStream limits or trim"),
+        (refused(10047, "insufficient storage"), StorageFull, "raise the server's JetStream limits or trim"),
         (refused(10059), LogError, "open the log again with connect()"),
         (refused(10074, "replicas > 1 not supported in non-clustered mode"), Unsuitable, "leave ?replicas= out, or use a cluster"),
         (refused(10052, "deletes are denied"), Unsuitable, "cannot keep this log as it is set up (deletes are denied)"),
         (refused(10001, "what nobody knows"), LogError, "the server refused (what nobody knows, 10001)"),
-        (APIError(code=503, err_code=10023, description="insufficient resources"), NoRoom, "insufficient resources"),
+        (APIError(code=503, err_code=10023, description="insufficient resources"), StorageFull, "insufficient resources"),
         (APIError(code=500), LogError, "the server refused (500, 0)"),
         (nats.errors.AuthorizationError(), Denied, "check user, password or token"),
         (nats.errors.ConnectionClosedError(), Closed, "open it again with connect()"),
         (asyncio.CancelledError(), Closed, "open it again with connect()"),
         (nats.errors.MaxPayloadError(), Unsuitable, "raise its max_payload to 1MB"),
         (OSError("no route"), Unreachable, "check that nats-server runs there"),
-        (NoRoom("ours already"), NoRoom, "ours already"),
+        (StorageFull("ours already"), StorageFull, "ours already"),
     ],
 )
 def test_what_nats_says_has_a_name_and_an_advice(error: BaseException, kind: type[LogError], advice: str) -> None:
@@ -115,8 +126,8 @@ def client() -> RedisClient:
         (NoPermissionError("NOPERM"), Denied, "ask for rights on its keys and on scripts"),
         (AuthorizationError("NOPERM"), Denied, "ask for rights on its keys and on scripts"),
         (ResponseError("ACL failure in script"), Denied, "ask for rights on its keys and on scripts"),
-        (OutOfMemoryError("OOM"), NoRoom, "raise maxmemory, or trim"),
-        (ResponseError("MISCONF errors writing to disk"), NoRoom, "cannot write to its disk"),
+        (OutOfMemoryError("OOM"), StorageFull, "raise maxmemory, or trim"),
+        (ResponseError("MISCONF errors writing to disk"), StorageFull, "cannot write to its disk"),
         (ReadOnlyError("READONLY"), Unwritable, "name the primary"),
         (ResponseError("DB index is out of range"), Unsuitable, "take a lower number behind the /"),
         (InvalidResponse("HTTP/1.1 400"), Unsuitable, "this is not a Redis server; check the port"),

@@ -21,7 +21,7 @@ from fleetlore.log.sqlite import log as sqlite_log
 from fleetlore.log.sqlite.log import LAG, SqliteLog
 from fleetlore.log.sqlite.maintenance import backup_log, check_log, restore_log
 from fleetlore.testing import counting_ids
-from tests.contract.helpers import deed
+from tests.contract.helpers import make_event
 from tests.patience import PATIENCE
 
 
@@ -37,13 +37,13 @@ def opened(path: Path, **options: Any) -> BlockingRecorder:
 def pages_per_commit(log: BlockingRecorder, path: Path, count: int) -> float:
     before = Path(f"{path}-wal").stat().st_size
     for _ in range(count):
-        log.append([deed("x" * 300, agent="ada", task="t7", mission="m1")])
+        log.append([make_event("x" * 300, agent="ada", task="t7", mission="m1")])
     return (Path(f"{path}-wal").stat().st_size - before) / 4120 / count
 
 
 def test_the_file_is_for_its_owner_only(path: Path) -> None:
     with opened(path) as log:
-        log.append([deed()])
+        log.append([make_event()])
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert stat.S_IMODE(Path(f"{path}-wal").stat().st_mode) == 0o600
 
@@ -51,7 +51,7 @@ def test_the_file_is_for_its_owner_only(path: Path) -> None:
 def test_a_commit_writes_few_pages_whatever_the_number_of_scopes(path: Path) -> None:
     """The indexes lag behind, so that one event costs little more than one page in the WAL."""
     with opened(path) as log:
-        log.append([deed(agent="ada", task="t7", mission="m1")])
+        log.append([make_event(agent="ada", task="t7", mission="m1")])
         assert pages_per_commit(log, path, LAG - 10) < 1.5
 
 
@@ -71,7 +71,7 @@ def test_threads_that_append_together_share_a_commit(path: Path) -> None:
             return commit(batches)
 
         backend.commit = slow_commit  # type: ignore[method-assign]
-        threads = [threading.Thread(target=log.append, args=([deed(str(n))],)) for n in range(8)]
+        threads = [threading.Thread(target=log.append, args=([make_event(str(n))],)) for n in range(8)]
         threads[0].start()
         first_is_in.wait(PATIENCE)
         for thread in threads[1:]:
@@ -88,7 +88,7 @@ def test_threads_that_append_together_share_a_commit(path: Path) -> None:
 def test_a_waiting_follower_holds_no_read_transaction(path: Path) -> None:
     """If it did, the WAL could not be written back and cut."""
     with opened(path) as log:
-        log.append([deed("1")])
+        log.append([make_event("1")])
         follower = log.follow()
         assert next(follower).text == "1"
         waiting = threading.Thread(target=lambda: next(follower))
@@ -96,7 +96,7 @@ def test_a_waiting_follower_holds_no_read_transaction(path: Path) -> None:
         other = apsw.Connection(str(path))
         [(busy, _, _)] = other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         assert busy == 0
-        log.append([deed("2")])
+        log.append([make_event("2")])
         waiting.join(PATIENCE)
         assert not waiting.is_alive()
         other.close()
@@ -115,16 +115,16 @@ def test_a_follower_in_another_process_is_woken(path: Path) -> None:
         assert child.stdout is not None
         assert child.stdout.readline() == "ready\n"
         for text in ("one", "two", "stop"):
-            log.append([deed(text, task="t7"), deed("noise")])
+            log.append([make_event(text, task="t7"), make_event("noise")])
             assert child.stdout.readline() == f"{text}\n"
         assert child.wait(PATIENCE) == 0
 
 
 def test_erased_text_is_gone_from_the_files(path: Path) -> None:
     with opened(path) as log:
-        log.append([deed("plain sight")])
-        log.append([deed("a very private thought", id="0190f3a0-0000-7000-8000-000000000001")])
-        log.append_all(deed(str(n)) for n in range(400))
+        log.append([make_event("plain sight")])
+        log.append([make_event("a very private thought", id="0190f3a0-0000-7000-8000-000000000001")])
+        log.append_all(make_event(str(n)) for n in range(400))
         assert b"very private" in path.read_bytes() + Path(f"{path}-wal").read_bytes()
         log.erase(["0190f3a0-0000-7000-8000-000000000001"], "asked to")
         left = path.read_bytes() + Path(f"{path}-wal").read_bytes()
@@ -134,7 +134,7 @@ def test_erased_text_is_gone_from_the_files(path: Path) -> None:
 
 def test_a_stored_record_that_cannot_be_read_is_given_as_rejected(path: Path) -> None:
     with opened(path) as log:
-        positions = log.append([deed("1"), deed("2"), deed("3")])
+        positions = log.append([make_event("1"), make_event("2"), make_event("3")])
         other = apsw.Connection(str(path))
         other.execute("UPDATE events_1 SET raw = '{\"kind\":' WHERE seq = 2")
         other.close()
@@ -147,7 +147,7 @@ def test_a_stored_record_that_cannot_be_read_is_given_as_rejected(path: Path) ->
 
 def test_a_migration_and_its_record_are_one_step(path: Path) -> None:
     with opened(path) as log:
-        log.append([deed("kept")])
+        log.append([make_event("kept")])
     connection = sqlite_file.open_file(str(path))
     broken = (*sqlite_file.MIGRATIONS, ("CREATE TABLE extra (n INTEGER)", "this is no SQL"))
     with pytest.raises(Exception, match="syntax error"):
@@ -184,7 +184,7 @@ def test_the_address_says_how_safe_the_log_is(path: Path) -> None:
     with connect(f"sqlite:{path}?sync=normal&town=east").blocking() as log:
         info = log.info()
         assert (info.town, info.details["sync"]) == ("east", "normal")
-        log.append([deed()])
+        log.append([make_event()])
     with connect(f"sqlite://{path}").blocking() as log:
         assert log.info().details["sync"] == "full"
         assert log.info().details["towns"] == ["east"]
@@ -224,11 +224,11 @@ def test_the_blocking_door_never_imports_asyncio(path: Path) -> None:
 def test_a_forked_child_is_told_to_open_the_log_again(path: Path) -> None:
     """Its parent holds the locks; what it wrote on the old handle could be lost."""
     with opened(path) as log:
-        log.append([deed("parent")])
+        log.append([make_event("parent")])
         child = os.fork()
         if child == 0:
             try:
-                log.append([deed("child")])
+                log.append([make_event("child")])
             except Closed:
                 os._exit(7)
             os._exit(0)
@@ -239,20 +239,20 @@ def test_a_forked_child_is_told_to_open_the_log_again(path: Path) -> None:
 def test_no_position_is_given_twice_though_everything_was_trimmed_meanwhile(path: Path) -> None:
     with opened(path) as one, opened(path) as other:
         with pytest.raises(Conflict):
-            one.append([deed()], expect=Expect("town", "0000000000000007"))
-        positions = other.append([deed(), deed()])
+            one.append([make_event()], expect=Expect("town", "0000000000000007"))
+        positions = other.append([make_event(), make_event()])
         other.trim("9" * 16)
-        assert one.append([deed()]) > positions[-1:]
+        assert one.append([make_event()]) > positions[-1:]
 
 
 def test_the_first_append_after_a_restore_goes_in(path: Path, tmp_path: Path) -> None:
     with opened(path) as log:
-        log.append([deed("1")])
-        log.append([deed("2")])
+        log.append([make_event("1")])
+        log.append([make_event("2")])
         backup_log(str(path), str(tmp_path / "kept.db"))
-        log.append([deed("3")])
+        log.append([make_event("3")])
         restore_log(str(tmp_path / "kept.db"), str(path), overwrite=True)
-        log.append([deed("4")])
+        log.append([make_event("4")])
         assert [event.text for event in log.read()] == ["1", "2", "4"]
 
 
@@ -260,30 +260,30 @@ def test_ids_of_somebody_elses_making_may_come_twice(path: Path) -> None:
     for _ in range(2):
         with opened(path, new_id=counting_ids()) as log:
             for n in range(3):
-                log.append([deed(str(n))])
+                log.append([make_event(str(n))])
     with opened(path) as log:
         assert log.info().events == 3
         with pytest.raises(InvalidEvent), connect(f"sqlite:{path}", new_id=lambda: "abc").blocking() as odd:
-            odd.append([deed()])
+            odd.append([make_event()])
 
 
 def test_erased_bytes_go_as_soon_as_nobody_reads_them_any_more(path: Path) -> None:
     with connect(f"sqlite:{path}?timeout=0.1").blocking() as log:
-        log.append([deed("a very private thought", id="0190f3a0-0000-7000-8000-000000000001")])
+        log.append([make_event("a very private thought", id="0190f3a0-0000-7000-8000-000000000001")])
         reader = apsw.Connection(str(path))
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM towns").fetchall()
         log.erase(["0190f3a0-0000-7000-8000-000000000001"], "asked to")
         assert log.info().details["unscrubbed"]
         reader.close()
-        log.append([deed("and on")])
+        log.append([make_event("and on")])
         assert not log.info().details["unscrubbed"]
         assert b"very private" not in path.read_bytes() + Path(f"{path}-wal").read_bytes()
 
 
 def test_trimmed_text_is_gone_from_the_file(path: Path) -> None:
     with opened(path) as log:
-        positions = log.append_all(deed(f"a very private thought {n}") for n in range(300))
+        positions = log.append_all(make_event(f"a very private thought {n}") for n in range(300))
         log.trim(positions[-1])
     assert path.read_bytes().count(b"very private") == 1
 
@@ -292,7 +292,7 @@ def test_the_log_stays_the_same_when_the_directory_changes(path: Path, tmp_path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "elsewhere").mkdir()
     with connect("sqlite:fleet.db").blocking() as log:
-        log.append([deed("here")])
+        log.append([make_event("here")])
         monkeypatch.chdir(tmp_path / "elsewhere")
         assert [event.text for event in log.read()] == ["here"]
     assert list((tmp_path / "elsewhere").iterdir()) == []
@@ -300,19 +300,19 @@ def test_the_log_stays_the_same_when_the_directory_changes(path: Path, tmp_path:
 
 def test_a_trigger_that_somebody_hid_in_the_file_is_not_run(path: Path) -> None:
     with opened(path) as log:
-        log.append([deed("1")])
+        log.append([make_event("1")])
     evil = apsw.Connection(str(path))
     evil.execute("CREATE TRIGGER eat AFTER INSERT ON events_1 BEGIN DELETE FROM events_1 WHERE seq = new.seq; END")
     evil.close()
     with opened(path) as log:
-        log.append([deed("2")])
+        log.append([make_event("2")])
         assert [event.text for event in log.read()] == ["1", "2"]
     assert any("eat" in problem for problem in check_log(str(path)).problems)
 
 
 def test_an_id_in_capitals_is_found(path: Path) -> None:
     with opened(path) as log:
-        log.append([deed("x", id="0190F3A0-0000-7000-8000-00000000000A")])
+        log.append([make_event("x", id="0190F3A0-0000-7000-8000-00000000000A")])
         assert [event.text for event in log.get(["0190F3A0-0000-7000-8000-00000000000A"])] == ["x"]
         assert log.erase(["0190F3A0-0000-7000-8000-00000000000A"] * 2, "asked to") == 1
         assert log.erase([], "nothing") == 0
@@ -323,7 +323,7 @@ def test_scopes_without_end_are_each_found_though_few_are_remembered(path: Path,
     monkeypatch.setattr(sqlite_log, "MOST_NUMBERS", 5)
     with opened(path) as log:
         for number in range(0, 60, 3):
-            log.append([deed(agent="ada", task=f"t{each}") for each in range(number, number + 3)])
+            log.append([make_event(agent="ada", task=f"t{each}") for each in range(number, number + 3)])
         assert all(len(list(log.read(f"task:t{number}"))) == 1 for number in range(60))
         assert len(list(log.read("agent:ada"))) == 60
         backend: Any = log._require_backend()

@@ -18,7 +18,7 @@ from fleetlore.log.sqlite import tail as sqlite_tail
 from fleetlore.log.sqlite.file import fetch_rows
 from fleetlore.log.sqlite.log import SqliteLog
 from fleetlore.log.sqlite.tail import SqliteTail
-from tests.contract.helpers import deed
+from tests.contract.helpers import make_event
 from tests.patience import PATIENCE
 
 CROWD = 6
@@ -50,7 +50,7 @@ def pool() -> Iterator[ThreadPoolExecutor]:
 def written_elsewhere(path: str, text: str) -> None:
     """By another handle, which the log is not told of by anybody, as it is with another process."""
     with connect(f"sqlite:{path}").blocking() as other:
-        other.append([deed(text)])
+        other.append([make_event(text)])
 
 
 def words(waiting: list[Future[TailPage]]) -> list[bool]:

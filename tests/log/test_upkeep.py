@@ -25,7 +25,7 @@ from tests.faults.processes import running
 MANY = 5000
 
 
-def deed(text: str = "a deed", **fields: Any) -> Event:
+def make_event(text: str = "a commit", **fields: Any) -> Event:
     return Event(**({"kind": "fleet.commit", "agent": "ada", "text": text} | fields))
 
 
@@ -40,7 +40,7 @@ def texts(path: Path, town: str = "default", scope: str = "town") -> list[str | 
 
 def fill(path: Path, *words: str, town: str = "default") -> list[str]:
     with open_log(path, town) as log:
-        return log.append_all(deed(word) for word in words)
+        return log.append_all(make_event(word) for word in words)
 
 
 def tamper(path: Path, *statements: str) -> None:
@@ -54,8 +54,8 @@ def tamper(path: Path, *statements: str) -> None:
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("original") / "fleet.db"
     with open_log(path) as log:
-        log.append_all(deed(f"{n}", agent=f"a{n % 5}", task=f"t{n}", kind=f"x.k{n % 3}") for n in range(MANY))
-        log.append([deed("late"), deed("later")])
+        log.append_all(make_event(f"{n}", agent=f"a{n % 5}", task=f"t{n}", kind=f"x.k{n % 3}") for n in range(MANY))
+        log.append([make_event("late"), make_event("later")])
     fill(path, "elsewhere", town="other")
     return path
 
@@ -225,7 +225,7 @@ def test_a_backup_replaces_another_file_only_if_it_may(small: Path, tmp_path: Pa
 def test_a_backup_never_replaces_a_log_in_use(small: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.db"
     with open_log(other) as log:
-        log.append([deed("mine")])
+        log.append([make_event("mine")])
         with pytest.raises(Unwritable, match="a log in use"):
             backup_log(str(small), str(other), overwrite=True)
     with pytest.raises(Unwritable, match="is the log itself"):
@@ -292,7 +292,7 @@ def test_nobody_is_given_a_number_between_the_reading_of_the_old_ones_and_the_re
 
     def try_to_append(*arguments: Any) -> None:
         with connect(f"sqlite:{small}?timeout=0").blocking() as log, pytest.raises(Busy):
-            log.append([deed("in between")])
+            log.append([make_event("in between")])
         carry_over(*arguments)
 
     monkeypatch.setattr(maintenance, "_carry_over", try_to_append)
@@ -308,7 +308,7 @@ def test_what_was_forgotten_after_the_backup_stays_forgotten(small: Path, kept: 
     restore_log(str(kept), str(small), overwrite=True)
     assert texts(small) == texts(small, scope="agent:ada") == ["one", "three"]
     with open_log(small) as log, pytest.raises(Forgotten):
-        log.append([deed("two", id=two.id)])
+        log.append([make_event("two", id=two.id)])
     assert check_log(str(small)).problems == []
     assert b"two" not in small.read_bytes(), "its bytes are still in the file"
 
@@ -318,12 +318,12 @@ def test_handles_that_are_open_go_on_after_a_restore(small: Path, kept: Path) ->
     with open_log(small) as writer, open_log(small) as other, open_log(small) as reader:
         follower = reader.follow()
         assert [next(follower).text for _ in range(3)] == ["one", "two", "three"]
-        writer.append([deed("four", kind="x.learnt", agent="bea")])
+        writer.append([make_event("four", kind="x.learnt", agent="bea")])
         assert next(follower).text == "four"
         restore_log(str(kept), str(small), overwrite=True)
-        other.append([deed("five", kind="x.another", agent="cid")])
+        other.append([make_event("five", kind="x.another", agent="cid")])
         assert [event.text for event in writer.read(newest_first=True, limit=1)] == ["five"], "a reader notices first"
-        writer.append([deed("six", kind="x.learnt", agent="bea")])
+        writer.append([make_event("six", kind="x.learnt", agent="bea")])
         assert [next(follower).text for _ in range(2)] == ["five", "six"]
         assert [event.text for event in reader.read("agent:bea")] == ["six"]
         assert [event.text for event in other.read(kinds=["x.another"])] == ["five"]
@@ -337,7 +337,7 @@ def test_a_handle_that_erases_after_a_restore_uses_no_old_numbers(small: Path, k
         [one, two, three] = [str(event.id) for event in log.read()]
         log.erase([one], "learns the number of log.forgotten")
         restore_log(str(kept), str(small), overwrite=True)
-        other.append([deed("four", kind="x.another")])
+        other.append([make_event("four", kind="x.another")])
         assert log.erase([three], "must learn it again") == 1
         assert [event.kind for event in log.read()] == ["fleet.commit", "x.another", "log.forgotten"]
         assert [event.id for event in log.get([one, two, three])] == [two]
@@ -459,7 +459,7 @@ def test_a_log_that_cannot_be_read_any_more_is_moved_aside(small: Path, kept: Pa
 
 def test_a_log_whose_events_cannot_be_read_is_restored_all_the_same(small: Path, kept: Path) -> None:
     with open_log(small) as log:
-        log.append_all(deed("x" * 500, agent=f"a{n}") for n in range(2000))
+        log.append_all(make_event("x" * 500, agent=f"a{n}") for n in range(2000))
     raw = bytearray(small.read_bytes())
     for start in range(4096 * 12, len(raw), 4096):
         raw[start : start + 100] = bytes(100)

@@ -11,13 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetlore import connect
-from fleetlore.errors import InvalidMind, MindNonsense, MindRefused
+from fleetlore.errors import InvalidModelAddress, ModelRefused, UnusableAnswer
 from fleetlore.kernel.recorded_model import ask_and_record
 from fleetlore.models import anthropic, openai
 from fleetlore.models.base import ChatMessage, ModelRequest, ModelToolCall, ToolDefinition, estimate_tokens
 from fleetlore.models.conversation import normalise_messages
+from fleetlore.models.json_schema import make_strict
 from fleetlore.models.stream_accumulator import MAX_ANSWER_CHARS, MAX_TOOL_CALLS, StreamAccumulator
-from fleetlore.testing import Calls, ScriptedMind
+from fleetlore.testing import Calls, ScriptedModel
 from tests.models.conftest import ANTHROPIC, OPENAI, Protocol
 from tests.models.stub import Stub, answers, refuses
 
@@ -98,10 +99,10 @@ async def test_tools_are_sent_as_the_endpoint_knows_them(protocol: Protocol) -> 
         await mind.reply(ASK)
     sent = stub.asked[0].body["tools"]
     if protocol is OPENAI:
-        assert sent[0] == {
-            "type": "function",
-            "function": {"name": "query_db", "description": "Reads from a database.", "parameters": QUERY.schema},
-        }
+        function = {"name": "query_db", "description": "Reads from a database.", "parameters": make_strict(QUERY.schema), "strict": True}
+        assert sent[0] == {"type": "function", "function": function}
+        assert function["parameters"]["required"] == ["sql", "database"]
+        assert "strict" not in sent[1]["function"], "a schema with free fields cannot be strict"
     else:
         assert sent[0] == {"name": "query_db", "description": "Reads from a database.", "input_schema": QUERY.schema}
     assert "tool_choice" not in stub.asked[0].body
@@ -171,7 +172,7 @@ def test_wherever_a_history_was_cut_each_call_has_its_result_and_each_result_its
             open_calls = {call.id for call in message.calls}
     assert not open_calls
     assert all(message.role == "user" for message in sent[:1] if any(one.role == "user" for one in sent))
-    assert [one for one in sent if one.role == "user" and one.text == prompt] or not prompt.strip()
+    assert [one for one in sent if one.role == "user" and one.text.endswith(prompt)] or not prompt.strip()
     said = anthropic._encode_messages(sent)
     assert all(first["role"] != second["role"] for first, second in pairwise(said))
 
@@ -197,7 +198,7 @@ async def test_a_call_that_cannot_be_used_is_nonsense_that_says_why_and_what_it_
     protocol: Protocol, call: tuple[str, str], reason: str
 ) -> None:
     async with Stub(answers(*calling(protocol, WANTED, call))) as stub, protocol.at(stub) as mind:
-        with pytest.raises(MindNonsense, match=reason) as caught:
+        with pytest.raises(UnusableAnswer, match=reason) as caught:
             await mind.reply(ASK)
     assert caught.value.reply is not None
     assert len(stub.asked) == 1
@@ -206,7 +207,7 @@ async def test_a_call_that_cannot_be_used_is_nonsense_that_says_why_and_what_it_
 async def test_a_call_that_was_cut_at_max_tokens_says_so(protocol: Protocol) -> None:
     finish = "length" if protocol is OPENAI else "max_tokens"
     async with Stub(answers(*calling(protocol, ("query_db", '{"sql": "SEL'), finish=finish))) as stub, protocol.at(stub) as mind:
-        with pytest.raises(MindNonsense, match="no JSON object; it was cut off at max_tokens"):
+        with pytest.raises(UnusableAnswer, match="no JSON object; it was cut off at max_tokens"):
             await mind.reply(ASK)
 
 
@@ -214,9 +215,9 @@ async def test_calls_without_end_are_ended(protocol: Protocol) -> None:
     many = calling(protocol, *[("clear", "{}")] * (MAX_TOOL_CALLS + 1))
     long = calling(protocol, ("query_db", '{"sql": "' + "A" * MAX_ANSWER_CHARS))
     async with Stub(answers(*many), answers(*long)) as stub, protocol.at(stub) as mind:
-        with pytest.raises(MindNonsense, match="more than 32 tools at once"):
+        with pytest.raises(UnusableAnswer, match="more than 32 tools at once"):
             await mind.reply(ASK)
-        with pytest.raises(MindNonsense, match="longer than"):
+        with pytest.raises(UnusableAnswer, match="longer than"):
             await mind.reply(ASK)
 
 
@@ -277,7 +278,7 @@ async def test_an_endpoint_that_does_not_stream_may_call_all_the_same(protocol: 
 )
 async def test_an_endpoint_that_refuses_tools_is_told_of_plainly(protocol: Protocol, status: int, words: str) -> None:
     async with Stub(refuses(status, protocol.error("invalid_request_error", words))) as stub, protocol.at(stub) as mind:
-        with pytest.raises(MindRefused, match=r"will not take the tools \(.*\); choose a model that calls tools") as caught:
+        with pytest.raises(ModelRefused, match=r"will not take the tools \(.*\); choose a model that calls tools") as caught:
             await mind.reply(ASK)
     assert (caught.value.status, len(stub.asked)) == (status, 1)
 
@@ -294,11 +295,11 @@ async def test_a_parameter_is_left_out_also_where_there_are_tools() -> None:
 
 
 def test_a_question_takes_tools_or_a_schema_and_no_name_twice() -> None:
-    with pytest.raises(InvalidMind, match="either tools or a schema"):
+    with pytest.raises(InvalidModelAddress, match="either tools or a schema"):
         ModelRequest(prompt="?", tools=(QUERY,), schema={})
-    with pytest.raises(InvalidMind, match="two tools of one name"):
+    with pytest.raises(InvalidModelAddress, match="two tools of one name"):
         ModelRequest(prompt="?", tools=(QUERY, QUERY))
-    with pytest.raises(InvalidMind, match="no name of a tool"):
+    with pytest.raises(InvalidModelAddress, match="no name of a tool"):
         ToolDefinition(name="rm -rf", description="", schema={})
 
 
@@ -336,10 +337,10 @@ def test_no_piece_of_a_call_is_stumbled_over(pieces: list[Any], whole: Any) -> N
 
 
 async def test_a_script_calls_too() -> None:
-    mind = ScriptedMind([Calls([WANTED, ("clear", {})], text="Let me look."), Calls([("query_db", "{broken")]), "Seven."])
+    mind = ScriptedModel([Calls([WANTED, ("clear", {})], text="Let me look."), Calls([("query_db", "{broken")]), "Seven."])
     reply = await mind.reply(ASK)
     assert (reply.text, [(call.id, call.name) for call in reply.calls]) == ("Let me look.", [("call_1", "query_db"), ("call_2", "clear")])
-    with pytest.raises(MindNonsense, match="no JSON object"):
+    with pytest.raises(UnusableAnswer, match="no JSON object"):
         await mind.reply(ASK)
     assert (await mind.reply(ASK)).text == "Seven."
 
@@ -347,8 +348,21 @@ async def test_a_script_calls_too() -> None:
 async def test_the_log_is_told_of_all_that_the_model_read() -> None:
     ask = ModelRequest(prompt="Again.", system="Be brief.", messages=HISTORY, tools=(QUERY,))
     async with connect("memory:") as log:
-        await ask_and_record(log, ScriptedMind([Calls([WANTED])]), ask, agent="ada")
+        await ask_and_record(log, ScriptedModel([Calls([WANTED])]), ask, agent="ada")
         called, replied = [event async for event in log.read()]
     assert called.data["prompt_chars"] == len(f"Be brief.\n\n{ask.context_json}\n\nAgain.")
     assert called.data["prompt_tokens"] > estimate_tokens("Be brief.\n\nAgain.") + 50
     assert replied.data["output"] == estimate_tokens("".join(WANTED))
+
+
+async def test_an_endpoint_that_knows_no_strict_mode_is_asked_without_it() -> None:
+    refusal = refuses(400, {"error": {"message": "Unknown parameter: 'tools[0].function.strict'"}})
+    async with Stub(refusal, answers(*OPENAI.says("Seven."))) as stub, OPENAI.at(stub) as mind:
+        assert (await mind.reply(ASK)).text == "Seven."
+    assert stub.asked[1].body["tools"][0]["function"]["parameters"] == QUERY.schema
+
+
+async def test_null_for_an_optional_argument_is_the_same_as_none() -> None:
+    mind = ScriptedModel([Calls([("query_db", {"sql": "SELECT 1", "database": None})])])
+    [call] = (await mind.reply(ASK)).calls
+    assert call.arguments == {"sql": "SELECT 1"}

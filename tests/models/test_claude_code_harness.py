@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from fleetlore.programs.claude_code.harness import ClaudeCodeHarness
-from fleetlore.programs.harness import Ended, Gate, Heard, RemainingBudget
+from fleetlore.programs.harness import Gate, RemainingBudget, TurnProgress, TurnResult
 from tests.model_stub import DONE, Api
 from tests.models.stubs.turns import OFFLINE, SESSION, Script, Watcher, order_for, serving
 from tests.patience import PATIENCE
@@ -43,7 +43,7 @@ def result(words: str | None = "Done.", subtype: str = "success", **fields: Any)
     return row | ({} if words is None else {"result": words}) | fields
 
 
-async def take(folder: Path, *steps: Any, watcher: Watcher | None = None, linger: float = 30.0, **fields: Any) -> Ended:
+async def take(folder: Path, *steps: Any, watcher: Watcher | None = None, linger: float = 30.0, **fields: Any) -> TurnResult:
     harness = ClaudeCodeHarness(Script(folder, *steps).command, linger=linger)
     return await harness.take_turn(order_for(folder, **fields), watcher or Watcher())
 
@@ -253,7 +253,7 @@ async def test_a_turn_that_is_cancelled_leaves_neither_process_nor_file(tmp_path
     script, begun = Script(tmp_path, INIT, ["hang"]), asyncio.Event()
     pids: list[int] = []
 
-    async def watch(heard: Heard) -> None:
+    async def watch(heard: TurnProgress) -> None:
         pids.extend([heard.process.pid] if heard.process else [])
         if heard.session:
             begun.set()

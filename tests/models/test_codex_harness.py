@@ -16,7 +16,7 @@ import pytest
 
 from fleetlore import clock
 from fleetlore.programs.codex.harness import CodexHarness
-from fleetlore.programs.harness import Ended, RemainingBudget
+from fleetlore.programs.harness import RemainingBudget, TurnResult
 from tests.models.stubs.responses import DONE, HELP, SPAWN, Responses
 from tests.models.stubs.turns import OFFLINE, SESSION, Script, Watcher, order_for, serving
 from tests.patience import PATIENCE
@@ -49,7 +49,7 @@ def later_on() -> str:
     return (clock.now() + timedelta(minutes=5)).isoformat()
 
 
-async def take(folder: Path, *steps: Any, watcher: Watcher | None = None, linger: float = 30.0, **fields: Any) -> Ended:
+async def take(folder: Path, *steps: Any, watcher: Watcher | None = None, linger: float = 30.0, **fields: Any) -> TurnResult:
     environ = {"PATH": os.environ["PATH"], "CODEX_HOME": str(folder / "codex")}
     harness = CodexHarness(Script(folder, *steps).command, environ, linger=linger)
     return await harness.take_turn(order_for(folder, **fields), watcher or Watcher())

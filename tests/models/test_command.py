@@ -13,7 +13,7 @@ import pytest
 from fleetlore.process.pipes import OutputLine
 from fleetlore.process.table import list_processes
 from fleetlore.programs.command import CommandHarness, CommandReport, parse_report_line
-from fleetlore.programs.harness import Ended, Harness, Heard, Order, RemainingBudget, TurnOutcome
+from fleetlore.programs.harness import Harness, RemainingBudget, TurnOutcome, TurnProgress, TurnRequest, TurnResult
 from tests.models.agents import agent
 
 
@@ -22,35 +22,35 @@ class Watcher:
 
     def __init__(self, tokens: int | None = None) -> None:
         self.tokens = tokens
-        self.heard: list[Heard] = []
+        self.heard: list[TurnProgress] = []
 
-    async def __call__(self, heard: Heard) -> TurnOutcome | None:
+    async def __call__(self, heard: TurnProgress) -> TurnOutcome | None:
         self.heard.append(heard)
         return "over_budget" if self.tokens is not None and heard.tokens > self.tokens else None
 
 
 @pytest.fixture
-def order(tmp_path: Path) -> Order:
-    return Order(
+def order(tmp_path: Path) -> TurnRequest:
+    return TurnRequest(
         goal="g1", agent="ada", turn=3, prompt="", workspace=str(tmp_path), new_session=str(uuid4()), mark=f"test-{uuid4()}", timeout=60.0
     )
 
 
 async def take(
-    order: Order, prompt: str, watch: Watcher | None = None, *, command: tuple[str, ...] = agent("worker"), **changes: Any
-) -> Ended:
+    order: TurnRequest, prompt: str, watch: Watcher | None = None, *, command: tuple[str, ...] = agent("worker"), **changes: Any
+) -> TurnResult:
     harness: Harness = CommandHarness(command, environ={**os.environ, "FLEETLORE_TOKEN": "ours", "OPENAI_API_KEY": "its own"})
     assert (harness.name, harness.has_sessions) == ("command", False)
     told = {name: getattr(order, name) for name in order.__struct_fields__} | {"prompt": prompt} | changes
-    ended = await harness.take_turn(Order(**told), watch or Watcher())
+    ended = await harness.take_turn(TurnRequest(**told), watch or Watcher())
     assert list_processes(order.mark)[1] == set()
     return ended
 
 
-async def test_a_command_reads_the_prompt_works_and_reports(order: Order) -> None:
+async def test_a_command_reads_the_prompt_works_and_reports(order: TurnRequest) -> None:
     watch = Watcher()
     ended = await take(order, "echo wörds", watch)
-    assert ended == Ended(how="finished", words="as you say", tokens=12, usd=0.01, exit_code=0, extras={"done": True})
+    assert ended == TurnResult(how="finished", words="as you say", tokens=12, usd=0.01, exit_code=0, extras={"done": True})
     first, words, report = watch.heard
     assert first.process
     assert first.process.pid == first.process.group
@@ -64,7 +64,7 @@ def used(watch: Watcher) -> list[dict[str, Any]]:
     return [event.data for heard in watch.heard for event in heard.events if event.kind == "model.replied"]
 
 
-async def test_what_it_reports_is_counted_once_and_to_the_last_token(order: Order) -> None:
+async def test_what_it_reports_is_counted_once_and_to_the_last_token(order: TurnRequest) -> None:
     watch = Watcher(tokens=95)
     await take(order, "spend", watch)
     assert sum(told["input"] for told in used(watch)) == 100
@@ -80,71 +80,71 @@ async def test_what_it_reports_is_counted_once_and_to_the_last_token(order: Orde
     ],
     ids=["no price is made up", "dollars alone", "sums that shrink", "nothing"],
 )
-async def test_what_it_does_not_report_is_not_counted(order: Order, reports: list[str], told: list[dict[str, Any]]) -> None:
+async def test_what_it_does_not_report_is_not_counted(order: TurnRequest, reports: list[str], told: list[dict[str, Any]]) -> None:
     watch = Watcher()
     await take(order, "", watch, command=("printf", "%s\\n", *reports))
     assert used(watch) == told
 
 
-async def test_one_that_reports_nothing_has_said_what_it_printed(order: Order) -> None:
-    assert await take(order, "plain") == Ended(how="finished", words="just\nwords, and {braces}", exit_code=0)
+async def test_one_that_reports_nothing_has_said_what_it_printed(order: TurnRequest) -> None:
+    assert await take(order, "plain") == TurnResult(how="finished", words="just\nwords, and {braces}", exit_code=0)
 
 
-async def test_it_knows_its_goal_turn_and_budget_and_nothing_of_ours(order: Order) -> None:
+async def test_it_knows_its_goal_turn_and_budget_and_nothing_of_ours(order: TurnRequest) -> None:
     ended = await take(order, "environment", rest=RemainingBudget(tokens=500, usd=0.5), model="small", is_summary=True)
     env = json.loads(ended.words)
     expected = {"GOAL": "g1", "AGENT": "ada", "TURN_NUMBER": "3", "MODEL": "small", "SUMMARY": "1", "TOKENS_LEFT": "500", "USD_LEFT": "0.5"}
     assert {name: env[f"LORE_{name}"] for name in expected} == expected
     assert "LORE_SECONDS_LEFT" not in env
     assert env["LORE_TURN"].endswith(order.mark)
-    assert env["OPENAI_API_KEY"]
+    assert "OPENAI_API_KEY" not in env  # only if the goal's `variables` names it
     assert not [name for name in env if name.startswith("FLEETLORE_")]
 
 
-async def test_it_may_ask_to_be_woken_later(order: Order) -> None:
+async def test_it_may_ask_to_be_woken_later(order: TurnRequest) -> None:
     ended = await take(order, "sleep")
     assert (ended.how, ended.sleep_ms, ended.words) == ("asleep", 60_000, "the build takes a while")
 
 
-async def test_one_that_reports_as_it_works_is_stopped_at_its_budget(order: Order) -> None:
+async def test_one_that_reports_as_it_works_is_stopped_at_its_budget(order: TurnRequest) -> None:
     ended = await take(order, "spend", Watcher(tokens=95))
     assert (ended.how, ended.tokens) == ("over_budget", 100)
 
 
-async def test_an_exit_code_other_than_nought_is_a_failure_in_its_own_words(order: Order) -> None:
+async def test_an_exit_code_other_than_nought_is_a_failure_in_its_own_words(order: TurnRequest) -> None:
     ended = await take(order, "fail")
     assert (ended.how, ended.exit_code, ended.words) == ("failed", 1, "I tried")
     assert ended.error == "it ended with exit code 1\nno room on the disk"
 
 
-async def test_an_error_that_it_reports_is_a_failure_whatever_the_exit_code(order: Order) -> None:
+async def test_an_error_that_it_reports_is_a_failure_whatever_the_exit_code(order: TurnRequest) -> None:
     ended = await take(order, "confess")
     assert (ended.how, ended.error, ended.tokens, ended.exit_code) == ("failed", "Overloaded", 3, 0)
 
 
-async def test_a_crash_is_a_failure(order: Order) -> None:
+async def test_a_crash_is_a_failure(order: TurnRequest) -> None:
     ended = await take(order, "crash")
     assert (ended.how, ended.error.splitlines()[0], ended.exit_code) == ("failed", "it was ended by SIGABRT", None)
 
 
-async def test_a_command_that_is_missing_was_not_started(order: Order) -> None:
+async def test_a_command_that_is_missing_was_not_started(order: TurnRequest) -> None:
     ended = await take(order, "anything", command=("clod",))
     assert ended.how == "not_started"
     assert "install it" in ended.error
 
 
-async def test_one_that_hangs_is_silent_and_one_that_goes_on_and_on_is_timed_out(order: Order) -> None:
+async def test_one_that_hangs_is_silent_and_one_that_goes_on_and_on_is_timed_out(order: TurnRequest) -> None:
     assert (await take(order, "", command=("sleep", "600"), idle=0.2)).how == "silent"
     ended = await take(order, "", command=agent("flood", "forever"), timeout=0.3)
     assert ended.how == "timed_out"
     assert len(ended.words) <= 16_384
 
 
-async def test_time_that_the_goal_has_no_more_is_a_budget(order: Order) -> None:
+async def test_time_that_the_goal_has_no_more_is_a_budget(order: TurnRequest) -> None:
     assert (await take(order, "", command=("sleep", "600"), rest=RemainingBudget(seconds=0.2))).how == "over_budget"
 
 
-async def test_chatter_is_told_now_and_then_and_its_end_is_kept(order: Order) -> None:
+async def test_chatter_is_told_now_and_then_and_its_end_is_kept(order: TurnRequest) -> None:
     watch = Watcher()
     ended = await take(order, "chatter", watch)
     assert ended.words.endswith("line 99998\nline 99999")
@@ -152,7 +152,7 @@ async def test_chatter_is_told_now_and_then_and_its_end_is_kept(order: Order) ->
     assert len(watch.heard) < 20
 
 
-async def test_noise_is_words_nobody_can_read_and_no_trouble(order: Order) -> None:
+async def test_noise_is_words_nobody_can_read_and_no_trouble(order: TurnRequest) -> None:
     ended = await take(order, "", command=agent("noise"))
     assert ended.how == "finished"
     assert ended.words.endswith("half a li")

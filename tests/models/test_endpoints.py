@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from fleetlore import clock
-from fleetlore.errors import MindBusy, MindError, MindNonsense, MindRefused, MindTimeout
+from fleetlore.errors import ModelBusy, ModelError, ModelRefused, ModelTimeout, UnusableAnswer
 from fleetlore.models.base import ModelRequest, TokenUsage
 from fleetlore.models.stream_accumulator import MAX_ANSWER_CHARS
 from tests.models.conftest import ANTHROPIC, KEY, OPENAI, Protocol
@@ -135,7 +135,7 @@ async def test_one_that_refuses_the_schema_is_told_it_in_words_and_never_asked_f
 
 async def test_a_refusal_that_says_nothing_is_tried_once_without_the_schema_and_then_believed(protocol: Protocol) -> None:
     async with Stub(refuses(400, {"error": "Bad Request"})) as stub, protocol.at(stub) as mind:
-        with pytest.raises(MindRefused, match="400: Bad Request"):
+        with pytest.raises(ModelRefused, match="400: Bad Request"):
             await mind.reply(ModelRequest(prompt="Who?", schema=VOTE))
     assert len(stub.asked) == 2
 
@@ -172,7 +172,7 @@ async def test_parameters_that_an_endpoint_does_not_know_are_left_out(complaint:
 )
 async def test_an_answer_that_cannot_be_used_says_why_and_what_it_took(protocol: Protocol, text: str, reason: str) -> None:
     async with Stub(answers(*protocol.says(text))) as stub, protocol.at(stub) as mind:
-        with pytest.raises(MindNonsense, match=reason.replace("$", r"\$")) as caught:
+        with pytest.raises(UnusableAnswer, match=reason.replace("$", r"\$")) as caught:
             await mind.reply(ModelRequest(prompt="Who?", schema=VOTE))
     assert caught.value.reply is not None
     assert len(stub.asked) == 1  # to ask again, with a hint, is the caller's
@@ -181,7 +181,7 @@ async def test_an_answer_that_cannot_be_used_says_why_and_what_it_took(protocol:
 async def test_an_object_that_was_cut_at_max_tokens_says_so(protocol: Protocol) -> None:
     finish = "length" if protocol is OPENAI else "max_tokens"
     async with Stub(answers(*protocol.says('{"winner": "a', finish=finish))) as stub, protocol.at(stub) as mind:
-        with pytest.raises(MindNonsense, match="cut off at max_tokens"):
+        with pytest.raises(UnusableAnswer, match="cut off at max_tokens"):
             await mind.reply(ModelRequest(prompt="Who?", schema=VOTE))
 
 
@@ -193,13 +193,13 @@ async def test_reasoning_is_no_part_of_what_was_said(protocol: Protocol) -> None
 async def test_an_answer_that_the_endpoint_withholds_is_refused(protocol: Protocol) -> None:
     finish = "content_filter" if protocol is OPENAI else "refusal"
     async with Stub(answers(*protocol.says("I", finish=finish))) as stub, protocol.at(stub) as mind:
-        with pytest.raises(MindRefused, match="withheld"):
+        with pytest.raises(ModelRefused, match="withheld"):
             await mind.reply(HELLO)
 
 
 async def test_prose_that_is_empty_is_no_answer(protocol: Protocol) -> None:
     async with Stub(answers(*protocol.says(" "))) as stub, protocol.at(stub) as mind:
-        with pytest.raises(MindNonsense, match="it is empty"):
+        with pytest.raises(UnusableAnswer, match="it is empty"):
             await mind.reply(HELLO)
 
 
@@ -212,7 +212,7 @@ async def test_reasoning_is_a_sign_of_life_and_no_part_of_the_answer() -> None:
     async with Stub(slow) as stub, OPENAI.at(stub) as mind:
         assert (await mind.reply(HELLO)).text == "Yes."
     async with Stub(stalls(*thoughts)) as stub, OPENAI.at(stub, first=10, between=0.05) as mind:
-        with pytest.raises(MindTimeout) as caught:
+        with pytest.raises(ModelTimeout) as caught:
             await mind.reply(HELLO)
     assert caught.value.waiting_for == "the next token"
 
@@ -220,7 +220,7 @@ async def test_reasoning_is_a_sign_of_life_and_no_part_of_the_answer() -> None:
 async def test_a_connection_that_does_not_come_about_is_tried_again_and_then_given_up(protocol: Protocol) -> None:
     # The stub waits for a request where a handshake is begun.
     async with Stub(says_nothing) as stub, protocol.at(stub, scheme="https", connect=0.05, most=2) as mind:
-        with pytest.raises(MindTimeout) as caught:
+        with pytest.raises(ModelTimeout) as caught:
             await mind.reply(HELLO)
     assert (caught.value.waiting_for, caught.value.attempts, stub.made) == ("a connection", 2, 2)
 
@@ -229,7 +229,7 @@ async def test_a_connection_that_does_not_come_about_is_tried_again_and_then_giv
 async def test_a_first_token_that_does_not_come_is_noticed(protocol: Protocol, beginning: str) -> None:
     acts = {"nothing": says_nothing, "a head": stalls(), "signs of life": stalls(*[protocol.alive] * 50, *protocol.cut())}
     async with Stub(acts[beginning]) as stub, protocol.at(stub, first=0.05) as mind:
-        with pytest.raises(MindTimeout) as caught:
+        with pytest.raises(ModelTimeout) as caught:
             await mind.reply(HELLO)
         await stub.nobody_left()
     assert caught.value.waiting_for == "the first token"
@@ -238,7 +238,7 @@ async def test_a_first_token_that_does_not_come_is_noticed(protocol: Protocol, b
 
 async def test_an_answer_that_stops_in_the_middle_is_noticed(protocol: Protocol) -> None:
     async with Stub(stalls(*protocol.cut("Once", " upon"))) as stub, protocol.at(stub, first=10, between=0.05) as mind:
-        with pytest.raises(MindTimeout) as caught:
+        with pytest.raises(ModelTimeout) as caught:
             await mind.reply(HELLO)
         await stub.nobody_left()
     assert caught.value.waiting_for == "the next token"
@@ -246,7 +246,7 @@ async def test_an_answer_that_stops_in_the_middle_is_noticed(protocol: Protocol)
 
 async def test_the_time_that_was_given_is_the_end_of_it(protocol: Protocol) -> None:
     async with Stub(stalls(*protocol.cut("Once"))) as stub, protocol.at(stub) as mind:
-        with pytest.raises(MindTimeout, match=r"no answer within 0\.05 s") as caught:
+        with pytest.raises(ModelTimeout, match=r"no answer within 0\.05 s") as caught:
             await mind.reply(ModelRequest(prompt="Go on.", timeout=0.05))
         await stub.nobody_left()
     assert caught.value.waiting_for == "the whole answer"
@@ -292,7 +292,7 @@ async def test_an_endpoint_that_is_busy_is_asked_again(protocol: Protocol, statu
 async def test_pauses_grow_and_end(protocol: Protocol) -> None:
     pauses: list[float] = []
     async with Stub(refuses(503, {"error": {"message": "later"}})) as stub, protocol.at(stub, pauses=pauses, most=4) as mind:
-        with pytest.raises(MindBusy, match="503: later") as caught:
+        with pytest.raises(ModelBusy, match="503: later") as caught:
             await mind.reply(HELLO)
     assert (caught.value.status, caught.value.attempts, len(stub.asked)) == (503, 4, 4)
     assert [0.25, 0.5, 1.0] <= pauses <= [0.5, 1.0, 2.0]
@@ -316,7 +316,7 @@ async def test_retry_after_is_honoured(protocol: Protocol, header: dict[str, str
 async def test_whoever_asks_for_too_much_patience_is_not_waited_for(protocol: Protocol, patience: str) -> None:
     pauses: list[float] = []
     async with Stub(refuses(429, {}, retry_after=patience)) as stub, protocol.at(stub, pauses=pauses) as mind:
-        with pytest.raises(MindBusy) as caught:
+        with pytest.raises(ModelBusy) as caught:
             await mind.reply(HELLO)
     assert (caught.value.retry_after, caught.value.attempts, pauses) == (float(patience), 1, [])
 
@@ -324,7 +324,7 @@ async def test_whoever_asks_for_too_much_patience_is_not_waited_for(protocol: Pr
 async def test_no_pause_is_made_for_which_there_is_no_time(protocol: Protocol) -> None:
     pauses: list[float] = []
     async with Stub(refuses(429, {}, retry_after="30")) as stub, protocol.at(stub, pauses=pauses) as mind:
-        with pytest.raises(MindBusy):
+        with pytest.raises(ModelBusy):
             await mind.reply(ModelRequest(prompt="Quickly.", timeout=20))
     assert pauses == []
 
@@ -332,7 +332,7 @@ async def test_no_pause_is_made_for_which_there_is_no_time(protocol: Protocol) -
 @pytest.mark.parametrize(("status", "advice"), [(401, "key"), (403, "key"), (404, "model's name"), (408, ""), (413, "shorter"), (418, "")])
 async def test_what_will_not_pass_is_not_tried_again(protocol: Protocol, status: int, advice: str) -> None:
     async with Stub(refuses(status, protocol.error("some_error", "no"))) as stub, protocol.at(stub) as mind:
-        with pytest.raises(MindRefused, match=f"small: {status}: no.*{advice}") as caught:
+        with pytest.raises(ModelRefused, match=f"small: {status}: no.*{advice}") as caught:
             await mind.reply(HELLO)
     assert (caught.value.status, len(stub.asked)) == (status, 1)
 
@@ -340,14 +340,14 @@ async def test_what_will_not_pass_is_not_tried_again(protocol: Protocol, status:
 async def test_credit_that_is_used_up_does_not_come_back_by_waiting() -> None:
     body = {"error": {"message": "You exceeded your current quota", "code": "insufficient_quota"}}
     async with Stub(refuses(429, body)) as stub, OPENAI.at(stub) as mind:
-        with pytest.raises(MindRefused, match="no credit left"):
+        with pytest.raises(ModelRefused, match="no credit left"):
             await mind.reply(HELLO)
     assert len(stub.asked) == 1
 
 
 async def test_nobody_is_followed_to_another_place(protocol: Protocol) -> None:
     async with Stub(refuses(307, {}, location="http://127.0.0.1:1/elsewhere")) as stub, protocol.at(stub) as mind:
-        with pytest.raises(MindRefused, match=r"points to http://127\.0\.0\.1:1/elsewhere; name that in base_url"):
+        with pytest.raises(ModelRefused, match=r"points to http://127\.0\.0\.1:1/elsewhere; name that in base_url"):
             await mind.reply(HELLO)
 
 
@@ -355,7 +355,7 @@ async def test_an_endpoint_that_is_not_there_is_busy(protocol: Protocol) -> None
     async with Stub(says_nothing) as stub:
         pass
     async with protocol.at(stub) as mind:
-        with pytest.raises(MindBusy, match="the connection failed") as caught:
+        with pytest.raises(ModelBusy, match="the connection failed") as caught:
             await mind.reply(HELLO)
     assert caught.value.attempts == 3
 
@@ -376,7 +376,7 @@ async def test_an_error_with_status_200_is_an_error(protocol: Protocol) -> None:
     async with Stub(*acts) as stub, protocol.at(stub, pauses=[]) as mind:
         assert (await mind.reply(HELLO)).attempts == 2
     async with Stub(refuses(200, protocol.error("invalid_request_error", "no such thing"))) as stub, protocol.at(stub) as mind:
-        with pytest.raises(MindRefused, match="no such thing"):
+        with pytest.raises(ModelRefused, match="no such thing"):
             await mind.reply(HELLO)
 
 
@@ -404,7 +404,7 @@ async def test_an_endpoint_that_does_not_stream_is_heard_all_the_same(protocol: 
 
 async def test_a_page_instead_of_an_answer_says_what_to_look_at(protocol: Protocol) -> None:
     async with Stub(answers("<html>Welcome!</html>", kind="text/html")) as stub, protocol.at(stub) as mind:
-        with pytest.raises(MindNonsense, match=r"text/html where a stream was wanted; see to base_url"):
+        with pytest.raises(UnusableAnswer, match=r"text/html where a stream was wanted; see to base_url"):
             await mind.reply(HELLO)
 
 
@@ -426,14 +426,14 @@ async def test_a_page_instead_of_an_answer_says_what_to_look_at(protocol: Protoc
 async def test_whatever_a_stream_holds_only_our_own_errors_come_of_it(protocol: Protocol, lie: str) -> None:
     part = f"event: message_delta\n{lie}"
     async with Stub(answers(part)) as stub, protocol.at(stub, most=1) as mind:
-        with pytest.raises(MindError):
+        with pytest.raises(ModelError):
             await mind.reply(HELLO)
 
 
 async def test_an_answer_without_end_is_ended(protocol: Protocol) -> None:
     token = "A" * 65536
     async with Stub(answers(*protocol.says(*[token] * (MAX_ANSWER_CHARS // 65536 + 2)))) as stub, protocol.at(stub) as mind:
-        with pytest.raises(MindNonsense, match="longer than"):
+        with pytest.raises(UnusableAnswer, match="longer than"):
             await mind.reply(HELLO)
         await stub.nobody_left()
 
@@ -441,7 +441,7 @@ async def test_an_answer_without_end_is_ended(protocol: Protocol) -> None:
 async def test_a_line_without_end_is_ended(protocol: Protocol, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fleetlore.models.http_client.MAX_RESPONSE_BYTES", 1 << 20)
     async with Stub(answers("data: ", *["A" * 65536] * 40)) as stub, protocol.at(stub) as mind:
-        with pytest.raises(MindNonsense, match="more than 1048576 bytes"):
+        with pytest.raises(UnusableAnswer, match="more than 1048576 bytes"):
             await mind.reply(HELLO)
         await stub.nobody_left()
 
@@ -449,7 +449,7 @@ async def test_a_line_without_end_is_ended(protocol: Protocol, monkeypatch: pyte
 async def test_no_error_tells_the_key(protocol: Protocol) -> None:
     told = protocol.error("authentication_error", f"Incorrect key provided: {KEY}. And sk-abcdefghijklmnopqrstuvwx neither.")
     async with Stub(refuses(401, told)) as stub, protocol.at(stub) as mind:
-        with pytest.raises(MindRefused) as caught:
+        with pytest.raises(ModelRefused) as caught:
             await mind.reply(HELLO)
     assert str(caught.value).count("[redacted]") == 2
     assert KEY not in str(caught.value)
@@ -457,5 +457,5 @@ async def test_no_error_tells_the_key(protocol: Protocol) -> None:
 
 async def test_a_mind_that_is_closed_says_so(protocol: Protocol) -> None:
     async with Stub(says_nothing) as stub:
-        with pytest.raises(MindRefused, match="is not open"):
+        with pytest.raises(ModelRefused, match="is not open"):
             await protocol.at(stub).reply(HELLO)

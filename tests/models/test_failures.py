@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetlore.programs.failures import FAILURE_KINDS, REMEDIES, FailureKind, RemedyAction, diagnose_turn, find_remedy, find_reset_time
-from fleetlore.programs.harness import Ended, TurnOutcome
+from fleetlore.programs.harness import TurnOutcome, TurnResult
 
 NOW = datetime(2026, 7, 1, 10, 0, tzinfo=UTC)
 
@@ -45,9 +45,9 @@ ORDINARY = [
 ]
 
 
-def failed(error: str, status: int | None = None) -> Ended:
+def failed(error: str, status: int | None = None) -> TurnResult:
     """A turn that ended with an error."""
-    return Ended(how="failed", error=error, status=status)
+    return TurnResult(how="failed", error=error, status=status)
 
 
 @pytest.mark.parametrize(("complaint", "error"), GOLDEN)
@@ -64,8 +64,8 @@ def test_ordinary_words_are_no_known_trouble(error: str) -> None:
 
 @pytest.mark.parametrize(("complaint", "error"), GOLDEN)
 def test_what_an_agent_says_itself_is_never_read(complaint: FailureKind, error: str) -> None:
-    assert diagnose_turn(Ended(how="failed", words=error), NOW).complaint == "unknown"
-    assert diagnose_turn(Ended(how="finished", words=error, error=error), NOW).complaint == "unknown"
+    assert diagnose_turn(TurnResult(how="failed", words=error), NOW).complaint == "unknown"
+    assert diagnose_turn(TurnResult(how="finished", words=error, error=error), NOW).complaint == "unknown"
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_what_an_agent_says_itself_is_never_read(complaint: FailureKind, error: 
     ],
 )
 def test_without_known_words_the_way_it_ended_decides(how: TurnOutcome, complaint: FailureKind) -> None:
-    assert diagnose_turn(Ended(how=how, error="claude: something else"), NOW).complaint == complaint
+    assert diagnose_turn(TurnResult(how=how, error="claude: something else"), NOW).complaint == complaint
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_words_say_more_than_a_status() -> None:
 
 
 def test_an_agent_that_hung_while_its_endpoint_was_overloaded_is_not_to_blame() -> None:
-    assert diagnose_turn(Ended(how="silent", error="API Error: 529 Overloaded"), NOW).complaint == "overloaded"
+    assert diagnose_turn(TurnResult(how="silent", error="API Error: 529 Overloaded"), NOW).complaint == "overloaded"
 
 
 RESETS = [
@@ -164,7 +164,7 @@ def test_only_what_is_waited_for_has_an_end() -> None:
 
 @given(st.text(), st.sampled_from(get_args(TurnOutcome)))
 def test_any_words_are_some_complaint(error: str, how: TurnOutcome) -> None:
-    assert diagnose_turn(Ended(how=how, error=error), NOW).complaint in FAILURE_KINDS
+    assert diagnose_turn(TurnResult(how=how, error=error), NOW).complaint in FAILURE_KINDS
 
 
 @pytest.mark.parametrize(

@@ -75,14 +75,14 @@ def test_whom_one_of_them_starts_while_they_are_being_ended_is_ended_too(mark: s
         """All but the child that is born right after the first look."""
         found = find_leader_processes(mother.pid, mark)
         if not born:
-            born.append(give_birth(mother))
+            born.append(start_child(mother))
         return found
 
     assert {pid for pid, _ in end_processes(too_early, grace=grace)} == {mother.pid, *born}
     assert not is_running(born[0])
 
 
-def give_birth(mother: subprocess.Popen[bytes]) -> int:
+def start_child(mother: subprocess.Popen[bytes]) -> int:
     """Have her start a child; its id."""
     assert mother.stdin
     assert mother.stdout

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fleetlore.errors import InvalidMind, MindError
+from fleetlore.errors import InvalidModelAddress, ModelError
 from fleetlore.models.base import ModelRequest
 from fleetlore.models.endpoint import HttpModel, ModelEndpoint, ModelTimeouts
 from fleetlore.models.open import open_model, parse_address
@@ -62,7 +62,7 @@ def test_patience_can_be_said() -> None:
     ],
 )
 def test_an_address_that_means_nothing_says_how_to_write_one(address: str, advice: str) -> None:
-    with pytest.raises(InvalidMind, match=advice.replace("?", r"\?")):
+    with pytest.raises(InvalidModelAddress, match=advice.replace("?", r"\?")):
         open_model(address, environ={"OPENAI_API_KEY": "own"})
 
 
@@ -70,7 +70,7 @@ def test_an_address_that_means_nothing_says_how_to_write_one(address: str, advic
     "address", ["openai:m?key=hush-4711", "anthropic:m?api_key=hush-4711", "openai:m?base_url=https://me:hush-4711@host/v1"]
 )
 def test_a_secret_in_an_address_is_refused_and_not_repeated(address: str) -> None:
-    with pytest.raises(InvalidMind, match="key_env") as caught:
+    with pytest.raises(InvalidModelAddress, match="key_env") as caught:
         parse_address(address)
     assert "4711" not in str(caught.value)
 
@@ -85,14 +85,14 @@ def test_a_secret_in_an_address_is_refused_and_not_repeated(address: str) -> Non
     ],
 )
 def test_a_key_that_is_missing_is_asked_for_by_its_variable(address: str, environ: dict[str, str], advice: str) -> None:
-    with pytest.raises(MindError, match=advice):
+    with pytest.raises(ModelError, match=advice):
         open_model(address, environ=environ)
 
 
 @pytest.mark.parametrize("name", ["openai", "anthropic"])
 def test_a_client_that_is_not_installed_is_named_with_its_extra(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(MindError, match=rf"pip install 'fleetlore\[{name}\]'"):
+    with pytest.raises(ModelError, match=rf"pip install 'fleetlore\[{name}\]'"):
         open_model(f"{name}:m?base_url=http://h", environ={})
 
 

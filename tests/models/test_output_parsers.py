@@ -46,6 +46,6 @@ def test_hearing_never_fails(program: str, given: list[dict[str, Any]]) -> None:
     for record in given:
         with suppress(DialectError):
             hearer.parse_output(msgspec.json.encode(record))
-    hearer.flush_held()
+    hearer.flush_events()
     assert hearer.report.tokens >= 0
     assert msgspec.json.encode(hearer.report)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fleetlore.errors import MindNonsense
+from fleetlore.errors import UnusableAnswer
 from fleetlore.models.parse_json import MAX_DEPTH, find_object, strip_reasoning
 
 OBJECT = {"text": "He said \"no\" {twice}, then: '}'", "scores": {"ada": 7.5}, "list": [1, {"deep": None}]}
@@ -111,14 +111,14 @@ def test_half_a_character_becomes_a_sign_that_can_be_stored() -> None:
     ],
 )
 def test_what_holds_no_object_says_why_in_good_time(text: str, reason: str) -> None:
-    with pytest.raises(MindNonsense, match=reason):
+    with pytest.raises(UnusableAnswer, match=reason):
         find_object(text)
 
 
 @given(st.lists(SHARDS | st.text(max_size=8), max_size=30).map("".join) | st.text())
 @example('{"a": {"b": 1}} {"a"')
 def test_no_text_raises_anything_else(text: str) -> None:
-    with suppress(MindNonsense):
+    with suppress(UnusableAnswer):
         found = find_object(text)
         assert found.text in text
         assert json.dumps(found.data, ensure_ascii=False, allow_nan=False).encode()
@@ -140,7 +140,7 @@ def test_of_two_objects_the_later_one_counts(first: dict[str, Any], second: dict
 def test_what_stands_in_reasoning_tags_is_never_the_answer(value: dict[str, Any], thought: str, tag: str) -> None:
     draft = json.dumps({"draft": True})
     assert find_object(f"<{tag}>{thought}{draft}</{tag}>{json.dumps(value)}").data == value
-    with pytest.raises(MindNonsense):
+    with pytest.raises(UnusableAnswer):
         find_object(f"<{tag}>{thought}{draft}")
 
 

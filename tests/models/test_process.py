@@ -37,7 +37,7 @@ def is_running(pid: int) -> bool:
     return entry is not None and not entry.is_dead
 
 
-class Ears:
+class OutputListener:
     """Hears a program; stops it at the first line that is `until`."""
 
     def __init__(self, until: bytes | None = None) -> None:
@@ -70,7 +70,7 @@ def program(argv: tuple[str, ...], mark: str, **options: Any) -> ProcessSpec:
 
 
 async def test_a_program_is_heard_line_by_line_and_its_end_is_told(mark: str) -> None:
-    ears = Ears()
+    ears = OutputListener()
     finished = await ears.hear(("sh", "-c", "cat; echo; echo oh >&2; exit 3"), mark, stdin=b"one\ntwo")
     assert ears.texts == [b"one", b"two"]
     assert finished == ProgramResult(code=3, signal=None, why="ended", stderr="oh", left=0)
@@ -82,25 +82,25 @@ async def test_a_program_is_heard_line_by_line_and_its_end_is_told(mark: str) ->
 
 
 async def test_a_large_prompt_is_written_in_full_while_the_program_answers(mark: str) -> None:
-    ears = Ears()
+    ears = OutputListener()
     prompt = b"".join(b"%d\n" % number for number in range(50_000))
     await ears.hear(("cat",), mark, stdin=prompt)
     assert b"\n".join(ears.texts) + b"\n" == prompt
 
 
 async def test_a_program_that_does_not_read_its_prompt_is_no_trouble(mark: str) -> None:
-    assert (await Ears().hear(("true",), mark, stdin=b"x" * 1_000_000)).code == 0
+    assert (await OutputListener().hear(("true",), mark, stdin=b"x" * 1_000_000)).code == 0
 
 
 async def test_without_a_prompt_its_input_is_empty(mark: str) -> None:
-    ears = Ears()
+    ears = OutputListener()
     await ears.hear(("sh", "-c", "cat; echo over"), mark)
     assert ears.texts == [b"over"]
 
 
 @pytest.mark.parametrize("ending", ["go", "stay"])
 async def test_children_sessions_and_daemons_end_with_the_program(mark: str, ending: str) -> None:
-    ears = Ears(until=b"ready")
+    ears = OutputListener(until=b"ready")
     finished = await ears.hear(agent("family", ending), mark)
     pids = [int(text) for text in ears.texts if text.isdigit()]
     assert len(pids) == 4
@@ -109,7 +109,7 @@ async def test_children_sessions_and_daemons_end_with_the_program(mark: str, end
 
 
 async def test_a_grandchild_that_holds_the_pipes_does_not_hold_us_up(mark: str) -> None:
-    ears = Ears()
+    ears = OutputListener()
     finished = await ears.hear(("sh", "-c", "sleep 600 & echo done"), mark)
     assert ears.texts == [b"done"]
     assert (finished.why, finished.code, finished.left) == ("ended", 0, 1)
@@ -119,7 +119,7 @@ async def test_even_one_that_is_not_found_does_not_hold_us_up(mark: str, tmp_pat
     """It cleared its environment, left the session and lost its parent; the test alone knows it."""
     known = tmp_path / "pid"
     hidden = f"env -i setsid -f sh -c 'echo $$ > {known}; exec sleep 600'"
-    ears = Ears()
+    ears = OutputListener()
     try:
         finished = await ears.hear(("sh", "-c", f"{hidden}; until [ -s {known} ]; do sleep 0.01; done; echo done"), mark)
     finally:
@@ -128,34 +128,36 @@ async def test_even_one_that_is_not_found_does_not_hold_us_up(mark: str, tmp_pat
 
 
 async def test_a_program_that_does_not_listen_is_ended_hard(mark: str) -> None:
-    finished = await Ears(until=b"ready").hear(agent("stubborn"), mark, grace=0.2)
+    finished = await OutputListener(until=b"ready").hear(agent("stubborn"), mark, grace=0.2)
     assert (finished.why, finished.code, finished.signal) == ("told", None, 9)
 
 
 async def test_one_that_grows_a_new_head_whenever_it_is_asked_to_end_is_ended(mark: str) -> None:
-    finished = await Ears(until=b"ready").hear(agent("hydra"), mark, grace=0.3)
+    finished = await OutputListener(until=b"ready").hear(agent("hydra"), mark, grace=0.3)
     assert finished.why == "told"
     assert finished.left >= 1
 
 
 async def test_one_that_listens_is_asked_and_may_end_in_its_own_way(mark: str) -> None:
-    finished = await Ears(until=b"on").hear(("sh", "-c", "trap 'echo bye >&2; exit 7' TERM; echo on; while :; do sleep 0.01; done"), mark)
+    finished = await OutputListener(until=b"on").hear(
+        ("sh", "-c", "trap 'echo bye >&2; exit 7' TERM; echo on; while :; do sleep 0.01; done"), mark
+    )
     assert (finished.why, finished.code, finished.stderr[-3:]) == ("told", 7, "bye")
 
 
 async def test_one_that_lasts_too_long_is_ended(mark: str) -> None:
-    finished = await Ears().hear(agent("flood", "forever"), mark, timeout=0.3)
+    finished = await OutputListener().hear(agent("flood", "forever"), mark, timeout=0.3)
     assert finished.why == "timed_out"
 
 
 async def test_one_that_says_nothing_for_too_long_is_ended(mark: str) -> None:
-    ears = Ears()
+    ears = OutputListener()
     finished = await ears.hear(("sh", "-c", "echo hm; exec sleep 600"), mark, idle=0.3)
     assert (finished.why, ears.texts) == ("silent", [b"hm"])
 
 
 async def test_complaints_are_a_sign_of_life(mark: str) -> None:
-    finished = await Ears().hear(("sh", "-c", "for i in 1 2 3 4 5 6; do sleep 0.1; echo . >&2; done"), mark, idle=0.5)
+    finished = await OutputListener().hear(("sh", "-c", "for i in 1 2 3 4 5 6; do sleep 0.1; echo . >&2; done"), mark, idle=0.5)
     assert finished.why == "ended"
 
 
@@ -166,35 +168,35 @@ async def test_while_we_are_busy_with_a_line_its_silence_does_not_count(mark: st
         asyncio.get_running_loop().call_later(0.4, held.set)
         return await held.wait()
 
-    finished = await run(program(("sh", "-c", "echo one; read line"), mark, idle=0.2), Ears().on_start, on_line)
+    finished = await run(program(("sh", "-c", "echo one; read line"), mark, idle=0.2), OutputListener().on_start, on_line)
     assert finished.why == "ended"
 
 
 async def test_one_that_closes_its_output_is_waited_for(mark: str) -> None:
-    ears = Ears()
+    ears = OutputListener()
     finished = await ears.hear(agent("closed", "soon"), mark, stdin=b"x" * 200_000)
     assert (finished.why, finished.code, ears.texts) == ("ended", 0, [b"that was all"])
 
 
 async def test_but_not_for_ever(mark: str) -> None:
-    assert (await Ears().hear(agent("closed"), mark, idle=0.3)).why == "silent"
+    assert (await OutputListener().hear(agent("closed"), mark, idle=0.3)).why == "silent"
 
 
 async def test_noise_is_handed_over_as_it_came(mark: str) -> None:
-    ears = Ears()
+    ears = OutputListener()
     await ears.hear(agent("noise"), mark)
     before, after = bytes(range(256)).split(b"\n")
     assert ears.texts == [before, after, b"\xc3", b"\x00", b"half a li"]
 
 
 async def test_a_line_that_is_too_long_is_cut_and_the_next_one_is_heard(mark: str) -> None:
-    ears = Ears()
+    ears = OutputListener()
     await ears.hear(agent("flood", "line", "1000000"), mark, longest_line=1000)
     assert ears.lines == [OutputLine(b"x" * 1000, is_cut=True), OutputLine(b"after")]
 
 
 async def test_of_its_complaints_the_end_is_kept_readable_and_without_secrets(mark: str) -> None:
-    finished = await Ears().hear(agent("flood", "stderr", "3000000"), mark)
+    finished = await OutputListener().hear(agent("flood", "stderr", "3000000"), mark)
     assert finished.stderr.endswith("the last wörds api_key=[redacted]")
     assert len(finished.stderr.encode()) <= 4096 + len("[redacted]")
 
@@ -214,12 +216,12 @@ async def test_nothing_is_read_while_a_line_is_looked_at(mark: str, tmp_path: Pa
         return False
 
     chatty = f"while :; do echo {'x' * 1000}; printf . >> {count}; done"
-    await run(program(("sh", "-c", chatty), mark), Ears().on_start, on_line)
+    await run(program(("sh", "-c", chatty), mark), OutputListener().on_start, on_line)
     assert seen[0] < 200
 
 
 async def test_who_says_no_at_the_start_hears_nothing_of_it(mark: str) -> None:
-    ears = Ears()
+    ears = OutputListener()
 
     async def no(process: Process) -> bool:
         return False
@@ -233,13 +235,13 @@ async def test_what_a_listener_raises_is_raised_once_nothing_runs(mark: str) -> 
         raise RuntimeError("the log is full")
 
     with pytest.raises(RuntimeError, match="the log is full"):
-        await run(program(agent("family", "stay"), mark), Ears().on_start, on_line)
+        await run(program(agent("family", "stay"), mark), OutputListener().on_start, on_line)
     assert list_processes(mark)[1] == set()
 
 
 @pytest.mark.parametrize("ticks", [0, 1, 2, 3, 5, 8, 20, 100])
 async def test_cancelled_at_any_moment_it_leaves_nothing(mark: str, ticks: int) -> None:
-    task = asyncio.create_task(Ears().hear(agent("family", "stay"), mark))
+    task = asyncio.create_task(OutputListener().hear(agent("family", "stay"), mark))
     for _ in range(ticks):
         await asyncio.sleep(0)
     task.cancel()
@@ -258,7 +260,7 @@ async def test_cancelled_while_a_line_is_looked_at_the_listener_is_cancelled_too
         finally:
             ended.set()
 
-    task = asyncio.create_task(run(program(agent("family", "stay"), mark), Ears().on_start, on_line))
+    task = asyncio.create_task(run(program(agent("family", "stay"), mark), OutputListener().on_start, on_line))
     await reached.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -268,7 +270,7 @@ async def test_cancelled_while_a_line_is_looked_at_the_listener_is_cancelled_too
 
 
 async def test_cancelled_twice_it_hurries(mark: str) -> None:
-    ears = Ears()
+    ears = OutputListener()
     task = asyncio.create_task(ears.hear(agent("stubborn"), mark, grace=100.0))
     await ears.heard.wait()
     task.cancel()
@@ -281,7 +283,7 @@ async def test_cancelled_twice_it_hurries(mark: str) -> None:
 
 def test_a_loop_that_is_closed_ends_it_first(mark: str) -> None:
     async def leave() -> None:
-        ears = Ears()
+        ears = OutputListener()
         task = asyncio.create_task(ears.hear(agent("family", "stay"), mark))
         await ears.heard.wait()
         assert not task.done()
@@ -292,9 +294,9 @@ def test_a_loop_that_is_closed_ends_it_first(mark: str) -> None:
 
 async def test_where_the_system_cannot_tell_of_an_end_it_is_looked_for(mark: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "pidfd_open", raising=False)
-    assert (await Ears().hear(("sh", "-c", "exit 4"), mark)).code == 4
+    assert (await OutputListener().hear(("sh", "-c", "exit 4"), mark)).code == 4
     monkeypatch.delattr(os, "waitid")
-    assert (await Ears().hear(("sh", "-c", "sleep 600 & exit 5"), mark)).code == 5
+    assert (await OutputListener().hear(("sh", "-c", "sleep 600 & exit 5"), mark)).code == 5
 
 
 @pytest.mark.parametrize(("kind", "size"), [("line", 100_000_000), ("lines", 1_000_000), ("stderr", 100_000_000)])
@@ -318,7 +320,7 @@ class TestWhatCannotBeStarted:
     async def refused(*argv: str, cwd: str = "/") -> str:
         program = ProcessSpec(argv=argv, cwd=cwd, env={"PATH": os.defpath}, mark="nothing")
         with pytest.raises(NotStarted) as raised:
-            await run(program, Ears().on_start, Ears().on_line)
+            await run(program, OutputListener().on_start, OutputListener().on_line)
         return str(raised.value)
 
     async def test_a_program_that_is_not_there(self) -> None:

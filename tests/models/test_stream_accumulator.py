@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleetlore.errors import MindError
+from fleetlore.errors import ModelError
 from fleetlore.models import anthropic, openai
 from fleetlore.models.base import ModelRequest
 from fleetlore.models.endpoint import parse_error_body
@@ -42,7 +42,7 @@ def test_no_piece_is_stumbled_over_and_counts_are_counts(pieces: list[Any], whol
         assert heard.usd is None or 0 <= heard.usd < 10**6
         try:
             assert build_reply(ModelRequest(prompt="?"), heard, model="m", latency_ms=0).text
-        except MindError:
+        except ModelError:
             continue
 
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from fleetlore.errors import MindBusy, MindNonsense
+from fleetlore.errors import ModelBusy, UnusableAnswer
 from fleetlore.models.base import ModelRequest
 from fleetlore.models.parse_json import REASONING_TAG, strip_reasoning
 from fleetlore.models.text_stream import TextStream
-from fleetlore.testing import BreaksOff, Calls, ScriptedMind
+from fleetlore.testing import BreaksOff, Calls, ScriptedModel
 from tests.models.conftest import OPENAI, Protocol
 from tests.models.stub import Stub, Wire, answers, breaks_off, refuses
 from tests.models.test_calls import CLEAR, QUERY, WANTED, calling
@@ -71,7 +71,7 @@ async def test_after_the_first_word_nothing_is_asked_for_again(protocol: Protoco
     heard: list[str] = []
     acts = [breaks_off(*protocol.cut("Half an"), politely=politely), answers(*protocol.says("Half an answer."))]
     async with Stub(*acts) as stub, protocol.at(stub, pauses=[]) as mind:
-        with pytest.raises(MindBusy) as caught:
+        with pytest.raises(ModelBusy) as caught:
             await mind.reply(ModelRequest(prompt="?", hear=heard.append))
     assert (heard, caught.value.attempts, len(stub.asked)) == (["Half an"], 1, 1)
 
@@ -119,7 +119,7 @@ def test_however_it_is_cut_the_pieces_are_the_text_of_the_reply(text: str, data:
 
 async def test_a_script_speaks_word_by_word() -> None:
     heard: list[str] = []
-    mind = ScriptedMind(["It was the butler.", Calls([("clear", {})], text="One moment."), BreaksOff("It was", MindBusy("gone"))])
+    mind = ScriptedModel(["It was the butler.", Calls([("clear", {})], text="One moment."), BreaksOff("It was", ModelBusy("gone"))])
     ask = ModelRequest(prompt="Who?", tools=(CLEAR,), hear=heard.append)
     reply = await mind.reply(ask)
     assert len(heard) == 4
@@ -128,13 +128,13 @@ async def test_a_script_speaks_word_by_word() -> None:
     await mind.reply(ask)
     assert "".join(heard) == "One moment."
     heard.clear()
-    with pytest.raises(MindBusy, match="gone"):
+    with pytest.raises(ModelBusy, match="gone"):
         await mind.reply(ask)
     assert "".join(heard) == "It was"
 
 
 async def test_a_script_that_says_nothing_is_no_answer_and_nothing_is_heard() -> None:
     heard: list[str] = []
-    with pytest.raises(MindNonsense, match="empty"):
-        await ScriptedMind([" "]).reply(ModelRequest(prompt="?", hear=heard.append))
+    with pytest.raises(UnusableAnswer, match="empty"):
+        await ScriptedModel([" "]).reply(ModelRequest(prompt="?", hear=heard.append))
     assert heard == []

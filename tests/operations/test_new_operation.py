@@ -51,6 +51,7 @@ table.OPERATIONS += (
 
 from fleetlore.cli.main import main
 from fleetlore.server.app import build_routes
+from fleetlore.server.security.guard import undeclared_routes
 from fleetlore.server.mcp import tools
 from fleetlore.server.openapi import build_document
 
@@ -60,6 +61,7 @@ found = {
     "route": [route.path for route in build_routes() if getattr(route, "path", "") == "/api/town/praise"],
     "summary": json.loads(build_document())["paths"]["/api/town/praise"]["post"]["summary"],
     "body": sorted(json.loads(build_document())["components"]["schemas"]["PraiseAgent"]["properties"]),
+    "undeclared": undeclared_routes(build_routes()),
     "tool": tools.input_schema(tools.BY_NAME["praise_agent"])["required"],
 }
 print(json.dumps(found))
@@ -82,5 +84,6 @@ def test_an_operation_is_added_by_its_entry_and_its_function(tmp_path: Path) -> 
         "route": ["/api/town/praise"],
         "summary": "Praise an agent; needs a token with `write`",
         "body": ["agent", "times"],
+        "undeclared": [],
         "tool": ["agent"],
     }

@@ -14,9 +14,10 @@ from mcp import Client
 from fleetlore import Event, connect
 from fleetlore import settings as config
 from fleetlore.cli.main import main
-from fleetlore.operations.context import open_source
-from fleetlore.operations.table import OPERATIONS, find_operation
-from fleetlore.server.mcp.sources import Caller
+from fleetlore.operations.context import open_context, open_source
+from fleetlore.operations.request import load_operation, parse_request
+from fleetlore.operations.table import OPERATIONS, Operation, find_operation
+from fleetlore.server.mcp.caller import Caller
 from fleetlore.town import events as town_events
 from tests.server import goal_logs, town_logs
 from tests.server.goal_logs import id_of
@@ -25,8 +26,9 @@ from tests.server.serving import homely, serve
 from tests.server.town_logs import MISSION
 
 PERSON, AGENT = "control room", "dora"
-ASKING, WORKING = id_of(2), id_of(5)
+ASKING, WORKING, RUN = id_of(2), id_of(5), "the-tin"
 MESSAGE, UNREAD = "01a1e397-0000-7000-8000-00000000000a", "01a1e397-0000-7000-8000-00000000000b"
+PAUSED, ENDED = "paused-mission", "ended-mission"
 PLAN = 'title = "Read issues"\nid = "reader"\n[[items]]\nid = "shape"\n'
 
 
@@ -35,6 +37,7 @@ class Case(NamedTuple):
 
     operation: str
     argv: tuple[str, ...]
+    """Empty if it has no command."""
     request: dict[str, Any]
 
 
@@ -84,6 +87,8 @@ CASES = (
         ("town", "mission", "stop", MISSION, "--force"),
         {"mission": MISSION, "action": "fail", "force": True},
     ),
+    Case("town control mission", ("town", "mission", "resume", PAUSED), {"mission": PAUSED, "action": "resume"}),
+    Case("town control mission", ("town", "mission", "archive", ENDED), {"mission": ENDED, "action": "archive"}),
     Case("town control mission", ("town", "mission", "helped", MISSION), {"mission": MISSION, "action": "helped"}),
     Case("town review", ("town", "mission", "approve", MISSION, "page"), {"mission": MISSION, "item": "page", "verdict": "approve"}),
     Case(
@@ -104,11 +109,27 @@ CASES = (
         ("decide", "QUESTION", "deny", "--reason", "not now"),
         {"id": ASKING, "of": "QUESTION", "choice": "deny", "message": "not now"},
     ),
+    Case("name", ("name", "ada", "release manager"), {"agent": "ada", "name": "release manager"}),
+    Case("stage inject", (), {"run": RUN, "text": "Fire drill!", "label": "the caretaker"}),
 )
+COMMANDS_BESIDE = {"town acknowledge": "town inbox", "goal answer": "decide"}
+"""Operations without a command of their own → the command that runs them."""
+NOT_FOR_AGENTS = {"goal answer", "stage inject"}
+"""An agent must not be able to approve its own requests, nor to speak as a visitor."""
 
 
 def test_every_operation_that_changes_something_is_tried() -> None:
     assert {case.operation for case in CASES} == {operation.name for operation in OPERATIONS if operation.changes}
+
+
+@pytest.mark.parametrize("operation", [each for each in OPERATIONS if each.changes], ids=lambda operation: operation.name)
+def test_every_edge_of_an_operation_is_tried(operation: Operation) -> None:
+    """A case for each of its commands; HTTP for all; MCP for all but those that agents must not have."""
+    tried = {" ".join(case.argv) for case in CASES if case.operation == operation.name}
+    commands = [command.words for command in operation.commands] or [COMMANDS_BESIDE.get(operation.name, "")]
+    assert [words for words in commands if not any(argv.startswith(words) for argv in tried)] == []
+    assert operation.http
+    assert bool(operation.mcp) is (operation.name not in NOT_FOR_AGENTS)
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +141,15 @@ def story() -> list[Event]:
         (UNREAD, town_events.message_sent("ada", "jana", "Please fix the parser", type="task")),
     )
     messages = [msgspec.structs.replace(event, id=id, at=town[0].at) for id, event in sent]
-    return [*town, *messages, *goal_logs.all_sorts()]
+    missions = [
+        town_events.mission_state_changed(PAUSED, None, "running", by="ines"),
+        town_events.mission_state_changed(PAUSED, "running", "blocked", by="ines"),
+        town_events.mission_state_changed(ENDED, None, "running", by="ines"),
+        town_events.mission_state_changed(ENDED, "running", "failed", by="ines"),
+    ]
+    messages += [msgspec.structs.replace(event, at=town[0].at) for event in missions]
+    play = Event(kind="run.started", actor="conductor", run=RUN, text="The tin", at=town[0].at)
+    return [*town, *messages, *goal_logs.all_sorts(), play]
 
 
 @pytest.fixture
@@ -133,7 +162,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield tmp_path
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: " ".join(case.argv[:3]))
+@pytest.mark.parametrize("case", CASES, ids=lambda case: " ".join(case.argv[:3]) or case.operation)
 def test_the_same_is_stored_from_everywhere(case: Case, folder: Path, story: list[Event]) -> None:
     question = next(event.id or "" for event in story if event.kind == "goal.permission_asked" and event.goal == ASKING)
     argv = [question if word == "QUESTION" else word for word in case.argv]
@@ -156,31 +185,39 @@ def test_the_same_is_stored_from_everywhere(case: Case, folder: Path, story: lis
 
         return act
 
-    as_person = _without_actor if argv[0] != "town" else lambda events: events
-    first = stored("cli-person", by_command(PERSON))
-    assert first, "it stores something"
-    assert as_person(first) == as_person(stored("http", lambda url: _over_http(folder, url, case.operation, request)))
-    second = stored("cli-agent", by_command(AGENT))
-    if case.operation == "goal answer":
-        assert not find_operation(case.operation).mcp, "an agent must not be able to approve its own requests"
-    else:
-        assert as_person(second) == as_person(stored("mcp", lambda url: _over_mcp(url, case.operation, request)))
+    def by_function(actor: str) -> Callable[[str], None]:
+        def act(url: str) -> None:
+            loaded = load_operation(operation)
+            with open_context(log=url, actor=actor, is_agent=actor == AGENT) as context:
+                loaded.run(context, parse_request(loaded.request, request))
+
+        return act
+
+    operation = find_operation(case.operation)
+    by_person = stored("person", by_function(PERSON))
+    assert by_person, "it stores something"
+    assert stored("http", lambda url: _over_http(folder, url, operation, request)) == by_person
+    if operation.mcp:
+        assert stored("mcp", lambda url: _over_mcp(url, operation, request)) == stored("agent", by_function(AGENT))
+    if argv:
+        # `lore goal` and `lore decide` have no --as: the actor is the user who runs them.
+        same = (lambda events: events) if argv[0] == "town" else _without_actor
+        assert same(stored("command", by_command(PERSON))) == same(by_person)
 
 
-def _over_http(folder: Path, url: str, name: str, request: dict[str, Any]) -> None:
-    operation = find_operation(name)
+def _over_http(folder: Path, url: str, operation: Operation, request: dict[str, Any]) -> None:
     body = {field: value for field, value in request.items() if f"{{{field}}}" not in operation.path}
     with serve(folder / "server", url) as served:
         replied = served.post(operation.path.format(**request), body)
         assert replied.status == 200, replied.body
 
 
-def _over_mcp(url: str, name: str, request: dict[str, Any]) -> None:
+def _over_mcp(url: str, operation: Operation, request: dict[str, Any]) -> None:
     settings = config.load_settings(log=url, environ={})
     caller = Caller(AGENT, can_write=True, can_admin=True)
 
     async def talk(client: Client) -> None:
-        await answer(client, find_operation(name).mcp, **request)
+        await answer(client, operation.mcp, **request)
 
     with connect(url).blocking() as log, open_source(log, settings) as source:
         directly(source, caller, talk)
@@ -196,5 +233,4 @@ def _comparable(event: Event) -> dict[str, Any]:
 
 
 def _without_actor(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """`lore goal` and `lore decide` have no --as: the actor is the user who runs them."""
     return [{key: value for key, value in event.items() if key != "actor"} for event in events]

@@ -16,7 +16,7 @@ from fleetlore.programs import registry
 from fleetlore.programs.base import Program, find_hook_agents
 
 SOURCE = Path(registry.__file__).parents[1]
-AGENT = re.compile(r"codex|claude(?!-(?:sonnet|opus|haiku))", re.IGNORECASE)
+AGENT = re.compile(r"codex|claude(?!-(?:sonnet|opus|haiku))|gemini[-_]cli|qwen[-_]code|copilot|opencode", re.IGNORECASE)
 """A coding agent. Names of models are none."""
 HELP = re.compile(r"_EXAMPLES|_NOTES|_HELP|EXAMPLES|NOTES")
 """Names of texts for people. Examples may name what most readers use."""
@@ -29,6 +29,7 @@ EXEMPT = {
     "cli/goal/command.py": "an example of a goal's file",
     "cli/town/help.py": "an example of `lore town spawn`",
     "cli/uninstall.py": "an example in an error message",
+    "process/sandbox.py": "folders with secrets that a confined program cannot read",
 }
 """Modules outside `programs/` that name a coding agent in code, and why."""
 
@@ -75,15 +76,21 @@ def test_what_is_exempt_needs_to_be(path: str) -> None:
 
 
 @pytest.mark.parametrize("program", registry.load_programs(), ids=lambda program: program.name)
-def test_a_built_in_program_has_every_part(program: Program) -> None:
+def test_a_built_in_program_is_read_and_its_tools_are_normalised(program: Program) -> None:
     assert registry.find_program(program.name) is program
     assert registry.find_by_dialect(program.dialect) is program
     assert program.load_recording().name == program.dialect
-    assert program.load_hooks() is not None
-    assert program.load_harness() is not None
-    assert program.load_telemetry() is not None
     assert program.load_tool_calls() is not None
-    assert (program.resume_command("5c1e") or ())[-1] == "5c1e"
+    assert (program.resume_command("5c1e") or ("",))[-1].endswith("5c1e")
+    assert program.deletes
+    assert (program.load_harness() is not None) == (program.name in registry.DRIVEN_NAMES)
+
+
+@pytest.mark.parametrize("name", registry.DRIVEN_NAMES)
+def test_a_program_that_is_driven_has_every_part(name: str) -> None:
+    program = registry.require_program(name)
+    assert program.load_hooks() is not None
+    assert program.load_telemetry() is not None
     for folder in (None, "/work"):
         file = program.hook_file(folder)
         assert file is not None
@@ -99,9 +106,9 @@ def test_a_program_keeps_its_files_where_its_variable_says() -> None:
 def test_a_program_that_nobody_knows_is_refused_with_those_that_are_known() -> None:
     assert registry.find_program("sprig") is None
     assert registry.find_hooks("sprig") is None
-    with pytest.raises(Invalid, match="no such program: sprig; known are claude-code, codex"):
+    with pytest.raises(Invalid, match="no such program: sprig; known are claude-code, codex, gemini-cli, "):
         registry.require_program("sprig")
-    with pytest.raises(Invalid, match="known are claude-code, codex, forge, otlp"):
+    with pytest.raises(Invalid, match="opencode, forge, otlp"):
         registry.find_recording("sprig")
 
 
@@ -125,5 +132,5 @@ for program in registry.load_programs():
 print(*sorted(name for name in sys.modules if name.startswith("fleetlore.programs.")))
 """
     loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
-    packages = ["claude_code", "claude_code.program", "codex", "codex.program"]
+    packages = sorted(name for each in registry.load_programs() for name in (each.dialect, f"{each.dialect}.program"))
     assert loaded == [f"fleetlore.programs.{name}" for name in ("base", *packages, "registry")]

@@ -40,9 +40,9 @@ def test_a_killed_server_keeps_cursors_and_epochs(server: Valkey | Nats) -> None
     with open_shared(server.url) as shared:
         shared.commit_cursor("ship", HERE)
         shared.commit_cursor("ship", THERE)
-        released = shared.take("released", "ada", LONG)
-        over = shared.take("over", "ada", 0.05)
-        kept = shared.take("kept", "ada", LONG)
+        released = shared.acquire("released", "ada", LONG)
+        over = shared.acquire("over", "ada", 0.05)
+        kept = shared.acquire("kept", "ada", LONG)
         assert released
         assert over
         assert kept
@@ -53,10 +53,10 @@ def test_a_killed_server_keeps_cursors_and_epochs(server: Valkey | Nats) -> None
         server.start()
         assert shared.load_cursor("ship") == THERE
         for lost in (released, over):
-            again = shared.take(lost.name, "bob", LONG)
+            again = shared.acquire(lost.name, "bob", LONG)
             assert again is not None
             assert again.epoch > lost.epoch
-        assert shared.take("kept", "bob", LONG) is None
+        assert shared.acquire("kept", "bob", LONG) is None
         assert shared.renew(kept).epoch == kept.epoch
 
 
@@ -64,7 +64,7 @@ def test_epochs_grow_even_when_nothing_was_left_on_a_killed_server(server: Valke
     epochs: list[int] = []
     for _ in range(3):
         with open_shared(server.url) as shared:
-            lease = shared.take("work", "ada", LONG)
+            lease = shared.acquire("work", "ada", LONG)
             assert lease is not None
             epochs.append(lease.epoch)
             shared.release(lease)
@@ -75,7 +75,7 @@ def test_epochs_grow_even_when_nothing_was_left_on_a_killed_server(server: Valke
 
 def test_a_lease_ends_while_its_server_is_down(server: Valkey | Nats) -> None:
     with open_shared(server.url) as shared:
-        lease = shared.take("work", "ada", 0.05)
+        lease = shared.acquire("work", "ada", 0.05)
         assert lease is not None
         server.kill()
         server.start()
@@ -91,11 +91,11 @@ def test_a_server_that_throws_keys_away_is_refused(tmp_path: Path) -> None:
 
 def test_epochs_grow_even_if_a_server_has_lost_everything(server: Valkey | Nats) -> None:
     with open_shared(server.url) as shared:
-        before = shared.take("work", "ada", LONG)
+        before = shared.acquire("work", "ada", LONG)
         server.wipe()
         assert shared.find_lease("work") is None
         assert shared.list_cursors() == {}
-        after = shared.take("work", "bob", LONG)
+        after = shared.acquire("work", "bob", LONG)
         assert before is not None
         assert after is not None
         assert after.epoch > before.epoch
@@ -107,8 +107,8 @@ def test_epochs_grow_and_leases_end_though_a_server_was_set_back_to_an_older_cop
     server: Valkey | Nats, tmp_path: Path
 ) -> None:
     with open_shared(server.url) as shared:
-        old = shared.take("work", "ada", 0.05)
-        kept = shared.take("kept", "ada", LONG)
+        old = shared.acquire("work", "ada", 0.05)
+        kept = shared.acquire("kept", "ada", LONG)
         assert old is not None
         assert kept is not None
         server.stop()
@@ -117,7 +117,7 @@ def test_epochs_grow_and_leases_end_though_a_server_was_set_back_to_an_older_cop
         wait_for(lambda: shared.find_lease("work") is None)
         newest = old
         for _ in range(5):
-            again = shared.take("work", "bob", LONG)
+            again = shared.acquire("work", "bob", LONG)
             assert again is not None
             assert again.epoch > newest.epoch
             newest = again
@@ -127,7 +127,7 @@ def test_epochs_grow_and_leases_end_though_a_server_was_set_back_to_an_older_cop
         server.start()
         assert shared.find_lease("work") is None
         assert shared.renew(kept).epoch == kept.epoch
-        after = shared.take("work", "cy", LONG)
+        after = shared.acquire("work", "cy", LONG)
         assert after is not None
         assert after.epoch > newest.epoch
 
@@ -148,12 +148,12 @@ def test_a_backup_carries_cursors_and_epochs(path: Path, tmp_path: Path) -> None
     copy = tmp_path / "copy.db"
     with open_shared(url(path)) as shared:
         shared.commit_cursor("ship", HERE)
-        lease = shared.take("work", "ada", LONG)
+        lease = shared.acquire("work", "ada", LONG)
         assert lease is not None
         backup_log(str(path), str(copy))
     with open_shared(url(copy)) as shared:
         assert shared.list_cursors() == {"ship": HERE}
-        assert shared.take("work", "bob", LONG) is None
+        assert shared.acquire("work", "bob", LONG) is None
         assert shared.renew(lease).epoch == lease.epoch
     assert check_log(str(copy)).problems == []
 
@@ -179,10 +179,10 @@ def test_a_restore_brings_back_each_towns_own_under_an_open_handle(path: Path, t
 def test_epochs_grow_over_the_restore_of_an_older_backup(path: Path, tmp_path: Path) -> None:
     copy, clock = tmp_path / "copy.db", FrozenClock()
     with open_shared(url(path), now=clock) as shared:
-        old = shared.take("work", "ada", 10)
+        old = shared.acquire("work", "ada", 10)
         backup_log(str(path), str(copy))
         clock.advance(60)
-        newest = shared.take("work", "bob", LONG)
+        newest = shared.acquire("work", "bob", LONG)
         restore_log(str(copy), str(path), overwrite=True)
         assert old is not None
         assert newest is not None
@@ -190,7 +190,7 @@ def test_epochs_grow_over_the_restore_of_an_older_backup(path: Path, tmp_path: P
             with pytest.raises(LeaseLost):
                 shared.renew(lost)
         clock.advance(1)
-        after = shared.take("work", "cid", LONG)
+        after = shared.acquire("work", "cid", LONG)
         assert after is not None
         assert after.epoch > newest.epoch
 
@@ -210,7 +210,7 @@ def test_the_blocking_door_to_a_file_needs_no_asyncio(path: Path) -> None:
     code = (
         "import sys\n"
         "from fleetlore.log.coordination import open_shared\n"
-        "with open_shared(sys.argv[1]) as shared: shared.take('work', 'ada', 1)\n"
+        "with open_shared(sys.argv[1]) as shared: shared.acquire('work', 'ada', 1)\n"
         "assert 'asyncio' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-I", "-c", code, url(path)], check=True)

@@ -112,7 +112,7 @@ async def test_asyncio_has_the_same_verbs(url: str) -> None:
         await shared.delete_cursor("index")
         assert await shared.load_cursor("ship") == FIRST
         assert await shared.list_cursors() == {"ship": FIRST}
-        lease = await shared.take("work", "ada", 60)
+        lease = await shared.acquire("work", "ada", 60)
         assert lease is not None
         renewed = await shared.renew(lease)
         assert (await shared.find_lease("work") or lease).epoch == renewed.epoch

@@ -22,7 +22,7 @@ CROWD, ROUNDS = 8, 8
 
 
 def taken(shared: Coordination, holder: str = "ada", seconds: float = LONG, name: str = "work") -> Lease:
-    lease = shared.take(name, holder, seconds)
+    lease = shared.acquire(name, holder, seconds)
     assert lease is not None
     return lease
 
@@ -46,7 +46,7 @@ def test_a_free_lease_is_taken(shared: Coordination) -> None:
 
 def test_while_one_holds_it_no_other_gets_it(shared: Coordination) -> None:
     lease = taken(shared, "ada")
-    assert shared.take("work", "bob", LONG) is None
+    assert shared.acquire("work", "bob", LONG) is None
     assert shared.renew(lease).epoch == lease.epoch
 
 
@@ -75,7 +75,7 @@ def test_a_renewal_keeps_the_epoch_and_moves_the_end(shared: Coordination) -> No
     again = shared.renew(lease)  # whichever copy of the lease it is
     assert again.epoch == lease.epoch
     assert again.until < longer.until
-    assert shared.take("work", "bob", LONG) is None
+    assert shared.acquire("work", "bob", LONG) is None
 
 
 def test_a_release_lets_the_next_one_in(shared: Coordination) -> None:
@@ -139,7 +139,7 @@ def test_a_lease_that_is_renewed_in_time_outlives_its_first_end(another: Opening
     end = monotonic() + 1.5
 
     def renewed() -> bool:
-        assert shared.take("work", "bob", 1.0) is None
+        assert shared.acquire("work", "bob", 1.0) is None
         assert shared.renew(lease).epoch == lease.epoch
         return monotonic() > end
 
@@ -154,7 +154,7 @@ def test_the_end_of_a_lease_is_sharp_where_the_clock_is_ours(address: str, tmp_p
         assert lease.until == clock() + timedelta(seconds=10)
         clock.advance(9.999999)
         assert shared.find_lease("work") == lease
-        assert shared.take("work", "bob", 10) is None
+        assert shared.acquire("work", "bob", 10) is None
         renewed = shared.renew(lease)
         assert renewed.until == clock() + timedelta(seconds=10)
         clock.advance(10)
@@ -179,7 +179,7 @@ def test_epochs_grow_even_if_the_clock_goes_back(address: str, tmp_path: Path) -
 def test_two_handles_contend_for_one_lease(another: Opening) -> None:
     one, two = another(), another()
     lease = taken(one, "ada")
-    assert two.take("work", "bob", LONG) is None
+    assert two.acquire("work", "bob", LONG) is None
     assert (two.find_lease("work") or lease).holder == "ada"
     two.release(two.renew(lease))  # a lease may be handed on
     assert taken(two, "bob").epoch > lease.epoch
@@ -202,7 +202,7 @@ def test_leases_and_epochs_survive_reopening(shared_url: str) -> None:
         kept = taken(shared, "ada", name="kept")
     with open_shared(shared_url) as shared:
         assert taken(shared, "bob", name="released").epoch > released.epoch
-        assert shared.take("kept", "bob", LONG) is None
+        assert shared.acquire("kept", "bob", LONG) is None
         assert shared.renew(kept).epoch == kept.epoch
 
 
@@ -211,16 +211,16 @@ def test_the_length_of_a_lease_is_checked(seconds: float) -> None:
     with open_shared("memory:") as shared:
         lease = taken(shared)
         with pytest.raises(Invalid, match="seconds"):
-            shared.take("work", "ada", seconds)
+            shared.acquire("work", "ada", seconds)
         with pytest.raises(Invalid, match="seconds"):
             shared.renew(lease, seconds)
 
 
 def test_names_of_leases_and_holders_are_checked(shared: Coordination) -> None:
     with pytest.raises(Invalid, match="not a name for a lease"):
-        shared.take("", "ada", LONG)
+        shared.acquire("", "ada", LONG)
     with pytest.raises(Invalid, match="not a name for a holder"):
-        shared.take("work", "a\nb", LONG)
+        shared.acquire("work", "a\nb", LONG)
     with pytest.raises(Invalid, match="not a name for a lease"):
         shared.find_lease("a\nb")
 
@@ -254,7 +254,7 @@ def test_of_a_crowd_one_at_a_time_holds_the_lease_and_epochs_grow(another: Openi
         start.wait()
         had, deadline = 0, monotonic() + PATIENCE
         while had < ROUNDS and monotonic() < deadline:
-            lease = shared.take("work", holder, 5)
+            lease = shared.acquire("work", holder, 5)
             if lease is None:
                 continue
             inside.enter(lease)
@@ -281,7 +281,7 @@ def test_of_a_crowd_no_two_get_one_epoch_when_leases_run_out(another: Opening, s
         start.wait()
         deadline = monotonic() + PATIENCE
         while len(got) < wanted and monotonic() < deadline:
-            lease = shared.take("work", holder, 0.005)
+            lease = shared.acquire("work", holder, 0.005)
             if lease is not None:
                 got.append(lease.epoch)
                 wait_until_lost(shared, lease, unless=lambda: len(got) >= wanted)
@@ -302,7 +302,7 @@ def test_threads_of_one_handle_contend_too(shared: Coordination) -> None:
 
     def contend(number: int) -> Lease | None:
         start.wait()
-        return shared.take("work", f"holder {number}", LONG)
+        return shared.acquire("work", f"holder {number}", LONG)
 
     with ThreadPoolExecutor(CROWD) as pool:
         leases = [lease for lease in pool.map(contend, range(CROWD)) if lease is not None]

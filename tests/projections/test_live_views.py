@@ -27,7 +27,7 @@ from fleetlore.projections.signed_goals import SignedGoalsFold
 from fleetlore.projections.store import ProjectionStore, open_store
 from fleetlore.testing import START
 from fleetlore.views.costs import Costs
-from fleetlore.views.patterns import book as pattern_book
+from fleetlore.views.patterns import fold as pattern_fold
 from fleetlore.views.prices import Prices
 from tests.patience import PATIENCE
 from tests.projections.conftest import wait_for
@@ -180,7 +180,7 @@ def test_every_view_of_the_desk_is_the_fold_that_it_is_said_to_be(stored: list[E
                 log.append([event])
                 assert warm.wait_for(log.head(), PATIENCE)
                 with warm.open_states() as states:
-                    list(pattern_book.find_patterns(states["arcs"], START))  # a look changes nothing that is told later
+                    list(pattern_fold.find_patterns(states["arcs"], START))  # a look changes nothing that is told later
             assert warm.wait_for(log.head(), PATIENCE)
             with warm.open_states() as states:
                 for name, view in VIEWS.items():

@@ -22,7 +22,7 @@ ONE, TWO = "0b5e1111-2222-4333-8444-555555555555", "0b5e9999-2222-4333-8444-5555
 GOAL = "7c0ffee1-2222-4333-8444-555555555555"
 
 
-class Looked(NamedTuple):
+class LookupResult(NamedTuple):
     states: dict[str, Any]
 
 
@@ -32,12 +32,12 @@ class Log:
     def __init__(self, log: BlockingRecorder) -> None:
         self.log, self.looks = log, 0
 
-    def look(self) -> AbstractContextManager[Looked]:
+    def look(self) -> AbstractContextManager[LookupResult]:
         self.looks += 1
         known, told = names.initial(), threads.initial()
         for event in self.log.read():
             known, told = names.apply(known, event), threads.apply(told, event)
-        return nullcontext(Looked({"names": known, "threads": told}))
+        return nullcontext(LookupResult({"names": known, "threads": told}))
 
     def find(self, scope: str, **options: Any) -> str:
         return resolve_scope(self.log, scope, self.look, **options)

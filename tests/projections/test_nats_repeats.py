@@ -27,15 +27,15 @@ def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Coordina
 
 def test_no_lease_is_refused_or_lost(shared: Coordination) -> None:
     for n in range(ROUNDS):
-        lease = shared.take(f"goal:{n}", "ada", 60)
+        lease = shared.acquire(f"goal:{n}", "ada", 60)
         assert lease is not None
         for _ in range(3):
             lease = shared.renew(lease)
         assert shared.find_lease(f"goal:{n}") is not None
-        assert shared.take(f"goal:{n}", "bo", 60) is None
+        assert shared.acquire(f"goal:{n}", "bo", 60) is None
         shared.release(lease)
         assert shared.find_lease(f"goal:{n}") is None
-        assert shared.take(f"goal:{n}", "bo", 60) is not None
+        assert shared.acquire(f"goal:{n}", "bo", 60) is not None
 
 
 def test_a_token_that_was_dropped_does_not_come_back(shared: Coordination) -> None:

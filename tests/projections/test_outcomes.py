@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from fleetlore.events.envelope import Event
 from fleetlore.log.connect import connect
@@ -167,3 +169,64 @@ def test_sessions_in_python(log: BlockingRecorder, tmp_path: Path, monkeypatch: 
         log.append(a_turn(number, number, f"Task {number}"))
     assert [outcome.asked for outcome in list_sessions(log, now=NOW)] == ["Task 2", "Task 1", "Task 0"]
     assert [outcome.asked for outcome in list_sessions(log, scope="agent:claude-code/00000001", limit=5)] == ["Task 1"]
+
+
+def a_commit(minute: int = 0, said: str = "All tests pass.") -> list[Event]:
+    """A session that edits a file, commits it and claims that the tests pass, without running them."""
+    who: dict[str, Any] = {"agent": "claude-code/1", "run": "session-1"}
+    at = START + timedelta(minutes=minute)
+
+    def a_call(number: int, tool: str, given: dict[str, Any], output: str) -> list[Event]:
+        called = Event(id=f"00000000-0000-7000-8000-{minute:06}{number:06}", kind="tool.called", at=at + timedelta(seconds=number), **who)
+        called = replace(called, data={"tool": tool, "call_id": f"call-{minute}-{number}", "input": given, "cwd": "/home/ada/shop"})
+        result = Event(kind="tool.returned", at=at + timedelta(seconds=number, milliseconds=500), cause=called.id, **who)
+        return [called, replace(result, data={"tool": tool, "call_id": f"call-{minute}-{number}", "output": output})]
+
+    return [
+        Event(kind="session.started", at=at, data={"program": "claude-code", "cwd": "/home/ada/shop"}, **who),
+        Event(kind="prompt.submitted", at=at, text="Fix it", data={"prompt": "Fix it"}, **who),
+        *a_call(1, "Write", {"file_path": "/home/ada/shop/a.py", "content": "x = 1"}, "ok"),
+        *a_call(2, "Bash", {"command": "git commit -am 'Fix it'"}, "[main 3f2a9c1] Fix it\n 1 file changed"),
+        Event(kind="model.replied", at=at + timedelta(seconds=3), data={"said": said, "model": "m", "output": 3}, **who),
+        Event(kind="session.turn_ended", at=at + timedelta(seconds=4), text="x", **who),
+    ]
+
+
+def a_ci_result(conclusion: str, minute: int = 5, sha: str = "3f2a9c1d5e6f") -> Event:
+    kind = "forge.check_succeeded" if conclusion == "success" else "fleet.error"
+    data = {"check": "test (linux)", "conclusion": conclusion, "sha": sha, "branch": "main"}
+    return Event(kind=kind, at=START + timedelta(minutes=minute), agent="ci", text="test (linux)", data=data)
+
+
+def verdicts(log: BlockingRecorder, store: ProjectionStore | None) -> list[str]:
+    (raw,) = listed(log, store)
+    return [claim["verdict"] for claim in json.loads(raw)["claims"] if claim["where"] == "answer" and claim["kind"] == "tests_pass"]
+
+
+@pytest.mark.parametrize(("conclusion", "verdict"), [("success", "supported"), ("failure", "contradicted")])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_ci_decides_about_a_claim(log: BlockingRecorder, store: ProjectionStore, conclusion: str, verdict: str, is_first: bool) -> None:
+    log.append([a_ci_result(conclusion)] if is_first else a_commit())
+    verdicts_before = None if is_first else verdicts(log, store)
+    log.append(a_commit() if is_first else [a_ci_result(conclusion)])
+    assert verdicts_before in (None, ["unproven"])
+    assert verdicts(log, store) == verdicts(log, None) == [verdict]
+
+
+def test_ci_of_another_commit_says_nothing(log: BlockingRecorder, store: ProjectionStore) -> None:
+    log.append([*a_commit(), a_ci_result("failure", sha="1111111aaaa")])
+    assert verdicts(log, store) == verdicts(log, None) == ["unproven"]
+
+
+@pytest.mark.parametrize(("met", "verdict"), [(True, "supported"), (False, "contradicted")])
+def test_the_check_of_a_goal_decides_about_a_claim(log: BlockingRecorder, store: ProjectionStore, met: bool, verdict: str) -> None:
+    goal = "0198b6a0-0000-7000-8000-000000000001"
+    budget = {"max_turns": 5, "max_wall_time": "1h", "max_tokens": 1000, "max_consecutive_denies": 3}
+    asked = {"id": goal, "description": "x", "acceptance": [{"kind": "shell_command", "command": "pytest -q"}], "budget": budget}
+    failures = [] if met else [{"criterion_index": 0, "criterion_label": "pytest -q", "message": "exit 1"}]
+    result = {"met": met, "failures": failures, "evaluated_at": "2026-11-17T09:05:00Z", "elapsed_ms": 5}
+    who: dict[str, Any] = {"agent": "driver", "goal": goal}
+    log.append([Event(kind="driver.goal_started", at=START, data={"goal": asked | {"workspace": "/home/ada/shop"}}, **who)])
+    log.append(a_commit())
+    log.append([Event(kind="driver.acceptance", at=START + timedelta(minutes=5), data={"goal_id": goal, "verdict": result}, **who)])
+    assert verdicts(log, store) == verdicts(log, None) == [verdict]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -37,7 +37,7 @@ _RAW = ("model.", "context.")
 
 
 @st.composite
-def deeds(draw: st.DrawFn) -> Event:
+def draw_event(draw: st.DrawFn) -> Event:
     """What one of several who share a task did; whatever in it is private holds the secret of who did it."""
     number, kind, text = draw(st.tuples(st.integers(0, len(CAST) - 1), st.sampled_from(KINDS), words()))
     who, secret = CAST[number], f"{SECRET}{number}"
@@ -61,7 +61,7 @@ def stored(log: BlockingRecorder, history: list[Event]) -> None:
 
 @settings(max_examples=70, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
-    st.lists(st.one_of(deeds(), stage_events()), min_size=1, max_size=12),
+    st.lists(st.one_of(draw_event(), stage_events()), min_size=1, max_size=12),
     st.sampled_from([None, "r"]),
     st.sampled_from([None, *BLOCKS_BY_ROLE]),
     st.sampled_from(["episodic", "salience"]),
@@ -83,14 +83,17 @@ def test_what_one_thinks_is_in_no_other_prompt(history: list[Event], run: str | 
             ]
 
 
-class Shelf:
+class StoredEvents:
     """Events as some log may have stored them long ago, whatever a recorder would say of them today."""
 
     def __init__(self, events: list[Event]) -> None:
         self._events = events
 
-    def read(self, scope: str, *, newest_first: bool, before: str | None, limit: int) -> Iterator[Event]:
-        return iter(self._events[::-1][:limit])
+    def read(
+        self, scope: str, *, before: str | None, limit: int, newest_first: bool = False, after: str | None = None, kinds: Sequence[str] = ()
+    ) -> Iterator[Event]:
+        found = [event for event in self._events if (not kinds or event.kind in kinds) and (event.position or "") > (after or "")]
+        return iter((found[::-1] if newest_first else found)[:limit])
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -101,7 +104,7 @@ class Shelf:
 )
 def test_any_stored_event_can_be_part_of_an_agents_work(found: list[Event], as_what: str, tell: SummarizeEvents) -> None:
     history = [replace(event, **{as_what: "ada"}) for event in placed(found)]
-    shelf: Any = Shelf(history)
+    shelf: Any = StoredEvents(history)
     work = work_context.load_work_context(shelf, "ada", run=None, upto=None, summarize=tell)
     turn = PromptTurn(agent="ada", role="coder", **{name: getattr(work, name) for name in work._fields if name not in ("scope", "notes")})
     prompt = build_prompt(turn, budget=100_000)

@@ -315,7 +315,7 @@ def test_any_event_that_can_be_signed_holds_wherever_it_was(kept: tuple[Blocking
 
 
 def test_what_the_log_takes_out_is_taken_out_before_it_is_signed(tmp_path: Path) -> None:
-    own = connect(f"sqlite:{tmp_path}/fleet.db", redactor=Redactor([r"blue-\d+"]), veil=make_anonymiser(("paths",)))
+    own = connect(f"sqlite:{tmp_path}/fleet.db", redactor=Redactor([r"blue-\d+"]), anonymise=make_anonymiser(("paths",)))
     with own.blocking() as log:
         signed = OPERATOR.sign_event(
             raised(text="call blue-77, look into /home/grace/secret/plan.txt, token=hunter2hunter2"), admit=log.admit
@@ -387,7 +387,7 @@ def test_a_seal_is_apart_from_cursors_leases_and_tokens(shared: Coordination) ->
     shared.set_seal(seal, None)
     shared.commit_cursor("log", "1")
     shared.delete_cursor("log")
-    shared.take("seal", "ada", 60)
+    shared.acquire("seal", "ada", 60)
     assert (shared.load_seal(), shared.list_tokens(), shared.list_cursors()) == (seal, [], {})
 
 

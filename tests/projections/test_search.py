@@ -36,7 +36,7 @@ def log(tmp_path: Path) -> Iterator[BlockingRecorder]:
         yield opened
 
 
-def say(log: BlockingRecorder, *lines: str, **fields: Any) -> None:
+def append_lines(log: BlockingRecorder, *lines: str, **fields: Any) -> None:
     log.append([Event(**({"kind": "fleet.commit", "actor": "ada", "text": line} | fields)) for line in lines])
 
 
@@ -55,7 +55,7 @@ def indexed(store: ProjectionStore) -> int:
 
 
 def test_every_word_must_be_there_and_the_newest_come_first(log: BlockingRecorder, store: ProjectionStore) -> None:
-    say(log, "the parser is fixed", "the lexer is fixed", "is the parser broken?")
+    append_lines(log, "the parser is fixed", "the lexer is fixed", "is the parser broken?")
     assert found(log, store, "parser") == ["is the parser broken?", "the parser is fixed"]
     assert found(log, store, "fixed parser") == ["the parser is fixed"]
     assert found(log, store, "parser, FIXED!") == ["the parser is fixed"]
@@ -64,7 +64,7 @@ def test_every_word_must_be_there_and_the_newest_come_first(log: BlockingRecorde
 
 
 def test_the_last_word_may_go_on_and_no_other(log: BlockingRecorder, store: ProjectionStore) -> None:
-    say(log, "parsers parse")
+    append_lines(log, "parsers parse")
     assert found(log, store, "pars") == ["parsers parse"]
     assert found(log, store, "parse pars") == ["parsers parse"]
     assert found(log, store, "pars parse") == []
@@ -72,7 +72,7 @@ def test_the_last_word_may_go_on_and_no_other(log: BlockingRecorder, store: Proj
 
 
 def test_words_in_quotes_stand_together(log: BlockingRecorder, store: ProjectionStore) -> None:
-    say(log, "rate limit reached", "the limit of the rate")
+    append_lines(log, "rate limit reached", "the limit of the rate")
     assert found(log, store, '"rate limit"') == ["rate limit reached"]
     assert found(log, store, 'reached "rate limit"') == ["rate limit reached"]
     assert found(log, store, "rate-limit") == ["rate limit reached"]
@@ -93,7 +93,7 @@ def test_words_in_quotes_stand_together(log: BlockingRecorder, store: Projection
     ],
 )
 def test_capitals_accents_and_signs_do_not_matter(log: BlockingRecorder, store: ProjectionStore, line: str, asked: str) -> None:
-    say(log, "something else", line)
+    append_lines(log, "something else", line)
     assert found(log, store, asked) == [line]
     assert find_matches(line, parse_terms(asked))
 
@@ -113,7 +113,7 @@ def test_only_so_much_of_an_event_is_indexed(log: BlockingRecorder, store: Proje
     nest: Any = "bottom"
     for _ in range(200):
         nest = [nest]
-    say(log, "near", data={"long": "word " * 10, "nest": nest})
+    append_lines(log, "near", data={"long": "word " * 10, "nest": nest})
     assert found(log, store, "bottom") == ["near"]
     event = Event(kind="x.y", text="near", data={"a": ["x" * 10_000] * 30, "z": "far"})
     assert len(indexed_text(event)) == search.MAX_INDEXED_CHARS
@@ -121,9 +121,9 @@ def test_only_so_much_of_an_event_is_indexed(log: BlockingRecorder, store: Proje
 
 def test_scope_kind_and_time_choose(log: BlockingRecorder, store: ProjectionStore) -> None:
     start = datetime(2026, 1, 1, tzinfo=UTC)
-    say(log, "needle 1", agent="ada", task="t 1", at=start)
-    say(log, "needle 2", agent="adam", task="t 1", kind="fleet.push", at=start + timedelta(hours=1))
-    say(log, "needle 3", parent="ada", kind="town.task_assigned", at=start + timedelta(hours=2))
+    append_lines(log, "needle 1", agent="ada", task="t 1", at=start)
+    append_lines(log, "needle 2", agent="adam", task="t 1", kind="fleet.push", at=start + timedelta(hours=1))
+    append_lines(log, "needle 3", parent="ada", kind="town.task_assigned", at=start + timedelta(hours=2))
     assert found(log, store, "needle", wanted=SearchFilter("agent:ada")) == ["needle 3", "needle 1"]
     assert found(log, store, "needle", wanted=SearchFilter("task:t 1")) == ["needle 2", "needle 1"]
     assert found(log, store, "needle", wanted=SearchFilter("task:t")) == []
@@ -135,7 +135,7 @@ def test_scope_kind_and_time_choose(log: BlockingRecorder, store: ProjectionStor
 
 
 def test_thoughts_are_found(log: BlockingRecorder, store: ProjectionStore) -> None:
-    say(log, "a private needle", visibility="private")
+    append_lines(log, "a private needle", visibility="private")
     assert found(log, store, "needle") == ["a private needle"]
 
 
@@ -174,14 +174,14 @@ def test_thoughts_are_found(log: BlockingRecorder, store: ProjectionStore) -> No
     ],
 )
 def test_no_question_is_an_error(log: BlockingRecorder, store: ProjectionStore, asked: str) -> None:
-    say(log, "a needle")
+    append_lines(log, "a needle")
     found(log, store, asked)
     find_matches("a needle", parse_terms(asked))
     assert found(log, store, "needle") == ["a needle"]
 
 
 def test_the_engines_own_words_are_words(log: BlockingRecorder, store: ProjectionStore) -> None:
-    say(log, "this and that", "this or that", "this not that", "near(by)")
+    append_lines(log, "this and that", "this or that", "this not that", "near(by)")
     assert found(log, store, "this AND that") == ["this and that"]
     assert found(log, store, "this OR that") == ["this or that"]
     assert found(log, store, "NOT that") == ["this not that"]
@@ -230,18 +230,18 @@ def test_an_excerpt_shows_what_the_line_does_not() -> None:
 
 
 def test_only_what_is_new_is_read(log: BlockingRecorder, store: ProjectionStore) -> None:
-    say(log, *(f"line {n}" for n in range(300)))
+    append_lines(log, *(f"line {n}" for n in range(300)))
     counted = counting(log)
     assert search.find_events(counted, "nothing", store=store) == []
     assert counted.read_events == 300
-    say(log, "one more needle")
+    append_lines(log, "one more needle")
     assert len(search.find_events(counted, "needle", store=store)) == 1
     assert counted.read_events == 300 + 1 + 1 + 1  # to know the log again, the new one, and the one that was found
 
 
 def test_progress_is_told(log: BlockingRecorder, store: ProjectionStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "CHUNK", 4)
-    say(log, *(f"line {n}" for n in range(10)))
+    append_lines(log, *(f"line {n}" for n in range(10)))
     for kept in (store, None):
         told: list[tuple[int, int]] = []
         search.find_events(log, "nothing", store=kept, progress=lambda done, total, told=told: told.append((done, total)))  # type: ignore[misc]
@@ -250,7 +250,7 @@ def test_progress_is_told(log: BlockingRecorder, store: ProjectionStore, monkeyp
 
 def test_on_every_backend_erased_and_trimmed_events_are_not_found(url: str, store: ProjectionStore) -> None:
     with connect(url).blocking() as log:
-        say(log, *(f"needle {n}" for n in range(8)))
+        append_lines(log, *(f"needle {n}" for n in range(8)))
         assert len(found(log, store, "needle")) == 8
         told = list(log.read())
         log.erase([told[5].id or "", told[7].id or ""], "a slip")
@@ -259,35 +259,35 @@ def test_on_every_backend_erased_and_trimmed_events_are_not_found(url: str, stor
         log.trim(told[3].position)
         assert found(log, store, "needle") == ["needle 6", "needle 4", "needle 3"]
         assert indexed(store) == len(list(log.read()))
-        say(log, "needle 9")
+        append_lines(log, "needle 9")
         assert found(log, store, "needle") == ["needle 9", "needle 6", "needle 4", "needle 3"]
         assert len(found(log, store, "forgotten for good")) == 1
 
 
 def test_an_event_that_is_erased_before_it_was_ever_indexed_is_not_found(log: BlockingRecorder, store: ProjectionStore) -> None:
-    say(log, "needle 1", "needle 2")
+    append_lines(log, "needle 1", "needle 2")
     log.erase([next(log.read()).id or ""], "a slip")
     assert found(log, store, "needle") == ["needle 2"]
 
 
 def test_nonsense_in_the_fact_of_an_erasure_does_no_harm(log: BlockingRecorder, store: ProjectionStore) -> None:
-    say(log, "needle")
+    append_lines(log, "needle")
     for hashes in (["zz", "ff", "é" * 64], [], ["0" * 64]):
         log.append([Event(kind="log.forgotten", actor="x", data={"count": 1, "reason": "r", "id_hashes": hashes})])
         assert found(log, store, "needle") == ["needle"]
 
 
 def test_many_events_that_do_not_match_stand_between(log: BlockingRecorder, store: ProjectionStore) -> None:
-    say(log, "needle old")
+    append_lines(log, "needle old")
     for _ in range(6):
-        say(log, *("hay " * 3 for _ in range(500)))
-    say(log, "needle new")
+        append_lines(log, *("hay " * 3 for _ in range(500)))
+    append_lines(log, "needle new")
     assert found(log, store, "needle") == ["needle new", "needle old"]
     assert found(log, store, "needle", limit=1) == ["needle new"]
 
 
 def test_a_store_that_fails_halfway_is_done_without(log: BlockingRecorder, store: ProjectionStore) -> None:
-    say(log, "needle")
+    append_lines(log, "needle")
     assert found(log, store, "needle") == ["needle"]
     store.run_write(lambda connection: connection.execute("DROP TABLE docs"), None)
     assert found(log, store, "needle") == ["needle"]
@@ -298,7 +298,7 @@ def test_a_store_that_fails_halfway_is_done_without(log: BlockingRecorder, store
 
 def test_who_indexes_is_told_when_another_holds_the_store(log: BlockingRecorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_module, "TIMEOUT", 0.05)
-    say(log, "needle")
+    append_lines(log, "needle")
     with ProjectionStore(str(tmp_path / "held.db")) as held:
         assert held.newest_checkpoint("any", 1) is None  # the file is there
         other = apsw.Connection(held.path)

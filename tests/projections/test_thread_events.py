@@ -14,7 +14,7 @@ from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.projections.chronology import Chronology
 from fleetlore.projections.thread_events import ThreadEvents, read_selection, select_thread
 from fleetlore.views import threads as view
-from fleetlore.views.thread_state import ThreadsState
+from fleetlore.views.threads import ThreadsState
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 

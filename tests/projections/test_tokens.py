@@ -64,7 +64,7 @@ def test_tokens_are_apart_from_cursors_and_leases(shared: Coordination) -> None:
     token = minted()
     shared.save_token(token)
     shared.commit_cursor(token.id, "1")
-    shared.take(token.id, "ada", 60)
+    shared.acquire(token.id, "ada", 60)
     shared.delete_cursor(token.id)
     assert shared.list_tokens() == [token]
     assert shared.list_cursors() == {}
@@ -160,7 +160,8 @@ def test_secrets_have_256_bits_and_differ() -> None:
 
 
 def test_each_scope_includes_the_smaller_ones() -> None:
-    assert [included_scopes(scope) for scope in TOKEN_SCOPES] == [("read",), ("read", "write"), ("read", "write", "admin")]
+    ordered = ("read", "approve", "write", "admin")
+    assert [included_scopes(scope) for scope in TOKEN_SCOPES] == [ordered[:count] for count in (1, 2, 3, 4)]
 
 
 def test_a_token_is_over_from_its_last_moment_on() -> None:

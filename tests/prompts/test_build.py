@@ -13,11 +13,10 @@ import pytest
 from fleetlore import connect
 from fleetlore.errors import ConfigError
 from fleetlore.prompts import blocks
-from fleetlore.prompts.build import build_prompt
+from fleetlore.prompts.build import build_prompt, estimate_tokens, find_tokenizer
 from fleetlore.prompts.memory import collect_memories, kind_importance, score_salience
 from fleetlore.prompts.parts import PromptItem, PromptPart
 from fleetlore.prompts.roles import BLOCKS_BY_ROLE
-from fleetlore.prompts.tokens import estimate_tokens, find_tokenizer
 from fleetlore.prompts.turn import MemoryPolicy, MemoryWeights, PromptScene, PromptTurn
 from fleetlore.views.stage import PrivateThought, PublicLine
 
@@ -69,7 +68,20 @@ def test_a_judge_hears_all_in_order_or_is_told_how_much_is_missing() -> None:
     lines = tuple(line(n) for n in range(21, 101))
     turn = PromptTurn(agent="ada", said=lines, said_in_all=100)
     told = shown(turn, "judge", "Everything that was said, in order")
-    assert (told[0], told[1], told[80]) == ("(20 earlier lines are not shown.)", "> brin: line 21", "> brin: line 100")
+    assert told[0] == "(Lines 1 to 20 of 100 are left out, there is no room for them. In short:)"
+    assert (told[1], told[80]) == ("> brin: line 21", "> brin: line 100")
+
+
+def test_a_judge_gets_every_line_that_fits_and_a_summary_of_the_others() -> None:
+    every = talk(200)
+    assert len([text for text in shown(every, "judge", "Everything that was said, in order") if text.startswith("> ")]) == 200
+    prompt = build_prompt(every, "judge", budget=600).text
+    kept = [text for text in prompt.splitlines() if text.startswith("> brin: line ")]
+    left_out = 200 - len(kept)
+    assert 0 < left_out < 200
+    assert f"(Lines 1 to {left_out} of 200, turns 1 to {left_out} are left out" in prompt
+    assert f'- brin: {left_out} lines, the last: "line {left_out}"' in prompt
+    assert kept[0] == f"> brin: line {left_out + 1}"
 
 
 def test_what_the_transcript_leaves_out_can_still_be_remembered() -> None:
@@ -203,7 +215,7 @@ def bytes_of_text():
 ENCODING_CONSTRUCTORS = {"bytes_of_text": bytes_of_text}
 """
 COUNT = """
-from fleetlore.prompts.tokens import find_tokenizer
+from fleetlore.prompts.build import find_tokenizer
 count = find_tokenizer("tiktoken:bytes_of_text")
 print([count(text) for text in ("", "ab", "öö", "<|end|>", "x" * 100_000)])
 try:

@@ -14,10 +14,9 @@ from fleetlore.errors import PromptTooLarge
 from fleetlore.events.envelope import Event
 from fleetlore.prompts import blocks, text_safety
 from fleetlore.prompts.agent_context import ContextRequest, build_stage_context
-from fleetlore.prompts.build import build_prompt
+from fleetlore.prompts.build import build_prompt, count_characters, find_tokenizer
 from fleetlore.prompts.parts import BuiltPrompt
 from fleetlore.prompts.roles import BLOCKS_BY_ROLE
-from fleetlore.prompts.tokens import count_characters, find_tokenizer
 from fleetlore.prompts.turn import MemoryPolicy, PromptTool, PromptTurn
 from fleetlore.views import stage
 from tests.prompts.hostile import ATTACKS, CAST, SECRET, histories, placed

@@ -73,3 +73,32 @@ def test_honest_words_stay_as_they_are(text: str) -> None:
 def test_free_text_keeps_its_lists_and_examples() -> None:
     text = 'Rules:\n- be brief\n- be kind\n\n```json\n{"text": "…"}\n```'
     assert text_safety.sanitize_text(text) == text
+
+
+_TAG_NAMES = [name for name in " ".join(text_safety.CONTROL_TAGS.values()).split() if "[" not in name]
+_TOKENS = (
+    "<|im_start|>",
+    "<｜User｜>",
+    "<<SYS>>",
+    "<</SYS>>",
+    *(f"<{name}>" for name in _TAG_NAMES),
+    *(f"</{name}>" for name in _TAG_NAMES),
+)
+_BRACKETS = tuple(" ".join(text_safety.CONTROL_BRACKETS.values()).split())
+
+
+@pytest.mark.parametrize("joiner", ["", "\u200c", "\u200d", "\ufe0e", "\ufe0f", "\u200b", "\U000e0101", "\ufeff"])
+def test_no_control_token_of_a_model_passes_however_it_is_hidden(joiner: str) -> None:
+    for token in (*_TOKENS, *_BRACKETS):
+        for written in (
+            token,
+            token.upper(),
+            token.removesuffix(">") + " role=1>" if token.count(">") == 1 and "|" not in token and "｜" not in token else token,
+        ):
+            shown = text_safety.sanitize_line(f"a {joiner.join(written)} b", 500)
+            assert written.lower() not in shown.lower(), (written, shown)
+
+
+def test_joiners_inside_words_and_emoji_stay() -> None:
+    text = "1\ufe0f\u20e3 👩\u200d💻 نمی\u200cخواهم a[0] < b <div> x|y"
+    assert text_safety.sanitize_line(text, 200) == text

@@ -29,7 +29,7 @@ from tests.server import asgi
 NDJSON = "application/x-ndjson"
 
 
-class Doors:
+class EndpointClient:
     """Knocks, and looks into the log."""
 
     def __init__(self, house: AppContext, token: str, runner: asyncio.Runner) -> None:
@@ -83,9 +83,9 @@ class Doors:
 
 
 @contextmanager
-def open_doors(
+def open_endpoints(
     url: str = "memory:", *, limits: RequestLimits | None = None, clock: FrozenClock | None = None, environ: Mapping[str, str] | None = None
-) -> Iterator[Doors]:
+) -> Iterator[EndpointClient]:
     """All doors of a new log; `environ` is what the settings see."""
     now = clock or FrozenClock()
     settings = config.load_settings(log=url, environ=environ or {}, folder="/")
@@ -94,5 +94,5 @@ def open_doors(
         asyncio.Runner() as runner,
         open_context(log, settings, host="127.0.0.1", limits=limits or RequestLimits(), now=now) as opened,
     ):
-        yield Doors(opened.context, opened.token, runner)
+        yield EndpointClient(opened.context, opened.token, runner)
         opened.context.close()

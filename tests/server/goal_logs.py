@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from fleetlore import Event, connect
 from fleetlore.events.driver_types import Failure, FileMatches, Goal, LlmJudge, ShellCommand, Verdict
 from fleetlore.goal import commands
-from fleetlore.programs.harness import Ended, Heard, Order, Watch
+from fleetlore.programs.harness import TurnProgress, TurnRequest, TurnResult, Watch
 from tests.goal.scripted import DriverSetup, FakeChecker, FakeCheckResult, ScriptedTurn, done, goal, make_driver
 
 CRITERIA = (
@@ -133,8 +133,8 @@ def _bound(move: ScriptedTurn | Asking, led: Callable[[], DriverSetup]) -> Scrip
     if not isinstance(move, Asking):
         return move
 
-    async def turn(order: Order, watch: Watch) -> Ended:
-        await watch(Heard(session=order.session or order.new_session, tokens=800, usd=0.02))
+    async def turn(order: TurnRequest, watch: Watch) -> TurnResult:
+        await watch(TurnProgress(session=order.session or order.new_session, tokens=800, usd=0.02))
         await led().resources.tool_gate.permit(move.tool, move.input)
         return done()
 
@@ -153,7 +153,7 @@ def is_kind(kind: str, nth: int = 1) -> Until:
     return fits
 
 
-def words(text: str, tokens: int, usd: float) -> Ended:
+def words(text: str, tokens: int, usd: float) -> TurnResult:
     """A turn that ends with these words."""
     return done(text, tokens=tokens, usd=usd)
 
@@ -182,7 +182,7 @@ def stopped(number: int = 3, **more: Any) -> list[Event]:
     """Needs a person: its key is not valid."""
     error = 'API Error: 401 {"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"}}'
     return pursued(
-        made(number, "Translate the handbook into Frisian", agent="cleo"), [Ended(how="failed", error=error, tokens=120)], **more
+        made(number, "Translate the handbook into Frisian", agent="cleo"), [TurnResult(how="failed", error=error, tokens=120)], **more
     )
 
 

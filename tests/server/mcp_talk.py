@@ -17,8 +17,8 @@ from fleetlore.log.tokens import TokenScope, create_token
 from fleetlore.operations.sources import OnDemandSource, ViewSource, build_views
 from fleetlore.projections.signed_goals import SignedGoalsFold
 from fleetlore.projections.store import ProjectionStore
+from fleetlore.server.mcp.caller import Caller
 from fleetlore.server.mcp.protocol import make_server
-from fleetlore.server.mcp.sources import Caller
 from fleetlore.server.mcp.stdio import StdioTransport
 from fleetlore.views.outcomes.rules import default_rules
 from tests.server.serving import Served
@@ -28,8 +28,8 @@ Talk = Callable[[Client], Awaitable[T]]
 
 
 def over_http(served: Served, talk: Talk[T], *, token: str | None = None, mode: str = "auto") -> T:
-    """What somebody with this token, or with none, comes to hear at `/mcp`."""
-    headers = {} if token is None else {"authorization": f"Bearer {token}"}
+    """What somebody with this token gets at `/mcp`; else with the server's own, which has no name to write under."""
+    headers = {"authorization": f"Bearer {token or served.token}"}
 
     async def go() -> T:
         async with (

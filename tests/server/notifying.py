@@ -21,12 +21,12 @@ from fleetlore.log.coordination import Coordination, open_shared
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.server.notifications.bodies import Message
 from fleetlore.server.notifications.rules import Rule, Target, Webhook
-from fleetlore.server.notifications.runner import Pace
+from fleetlore.server.notifications.runner import Timing
 from fleetlore.server.notifications.send import SendResult, deliver_message
 from fleetlore.server.notifications.service import Notifier
 from tests.patience import PATIENCE
 
-QUICK = Pace(lease=30, again=0.01, beat=0.005, tick=0.02, look=0, commit=0, pause=0.001, growth=1, end=5)
+QUICK = Timing(lease=30, again=0.01, beat=0.005, tick=0.02, check=0, commit=0, pause=0.001, growth=1, end=5)
 
 
 class Request(NamedTuple):
@@ -156,7 +156,7 @@ class Town:
 
     def notifier(self, *rules: Rule, **more: Any) -> Notifier:
         opened = more.pop("open_log", self.open_log), more.pop("open_shared", self.open_shared)
-        return Notifier(*opened, rules, **{"pace": QUICK, "chance": lambda: 0.5, **more})
+        return Notifier(*opened, rules, **{"timing": QUICK, "random_fraction": lambda: 0.5, **more})
 
 
 @contextmanager

@@ -56,10 +56,18 @@ class Served:
         finally:
             connection.close()
 
-    def get(self, path: str, *, method: str = "GET", headers: Mapping[str, str] | None = None, **query: Any) -> Answer:
-        """Ask for something; a list is a parameter that is repeated, and `from_` stands for `from`."""
+    @property
+    def bearer(self) -> dict[str, str]:
+        """The header of the token of whoever opened the server."""
+        return {"authorization": f"Bearer {self.token}"}
+
+    def get(
+        self, path: str, *, method: str = "GET", headers: Mapping[str, str] | None = None, signed_in: bool = True, **query: Any
+    ) -> Answer:
+        """Ask for something, with our own token unless not signed in; a list repeats a parameter, `from_` stands for `from`."""
         given = {name.rstrip("_"): value for name, value in query.items() if value is not None}
-        return self.ask(method, f"{path}?{urlencode(given, doseq=True)}" if given else path, headers=headers)
+        sent = (self.bearer if signed_in else {}) | dict(headers or {})
+        return self.ask(method, f"{path}?{urlencode(given, doseq=True)}" if given else path, headers=sent)
 
     def view(self, name: str, **query: Any) -> Any:
         """What `/api/NAME` answers; it has to be an answer."""

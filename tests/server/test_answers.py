@@ -5,7 +5,7 @@ from __future__ import annotations
 from fleetlore.server.view_cache import MAX_ANSWER_BYTES, AnswerCache
 
 
-def made_of(answers: AnswerCache, names: str) -> list[str]:
+def list_built(answers: AnswerCache, names: str) -> list[str]:
     """Which of some answers had to be made when they were asked for one after the other."""
     made: list[str] = []
 
@@ -19,11 +19,11 @@ def made_of(answers: AnswerCache, names: str) -> list[str]:
 
 
 def test_an_answer_is_made_once() -> None:
-    assert made_of(AnswerCache(), "abab") == ["a", "b"]
+    assert list_built(AnswerCache(), "abab") == ["a", "b"]
 
 
 def test_of_too_many_the_one_that_was_asked_for_longest_ago_goes() -> None:
-    assert made_of(AnswerCache(2), "abacab") == ["a", "b", "c", "b"]
+    assert list_built(AnswerCache(2), "abacab") == ["a", "b", "c", "b"]
 
 
 def test_answers_that_are_too_large_together_do_not_stay() -> None:

@@ -28,33 +28,34 @@ def minted(scope: TokenScope) -> tuple[str, Token]:
 
 async def test_a_server_that_was_there_before_the_seal_lets_nobody_steer_two_seconds_later(shared: Coordination) -> None:
     ticks = Ticks()
-    keys = Keyring(shared, is_open_to_read=True, ticks=ticks)
+    keys = Keyring(shared, ticks=ticks)
     secret, token = minted("admin")
     shared.save_token(token)
     request = bearing(f"Bearer {secret}")
-    await keys.need(request, "admin")
+    await keys.require_scope(request, "admin")
     assert not await keys.is_sealed()
     shared.set_seal(SEAL, None)
     ticks.moment += REMEMBERED + 0.1
     problem = await refusal(keys, request, "admin")
     assert (problem.status, "without its passphrase" in problem.detail) == (403, True)
-    await keys.need(request, "write")
-    assert await keys.scopes(request) == ("read", "write")
+    await keys.require_scope(request, "write")
+    assert await keys.list_scopes(request) == ("read", "write")
     assert await keys.is_sealed()
 
 
 async def test_only_a_token_that_was_signed_by_this_key_steers(shared: Coordination) -> None:
     shared.set_seal(SEAL, None)
-    keys = Keyring(shared, is_open_to_read=True, operator=OPERATOR)
+    keys = Keyring(shared, operator=OPERATOR)
     for vouch, may in ((OPERATOR.sign_token, True), (OperatorKey(b"x" * 32).sign_token, False), (lambda token: token, False)):
         secret, token = minted("admin")
         shared.save_token(vouch(token))
-        assert ("admin" in await keys.scopes(bearing(f"Bearer {secret}"))) is may
+        assert ("admin" in await keys.list_scopes(bearing(f"Bearer {secret}"))) is may
+        assert ("approve" in await keys.list_scopes(bearing(f"Bearer {secret}"))) is may
 
 
 async def test_a_signature_makes_no_more_of_a_token_than_it_says(shared: Coordination) -> None:
     shared.set_seal(SEAL, None)
-    keys = Keyring(shared, is_open_to_read=True, operator=OPERATOR)
+    keys = Keyring(shared, operator=OPERATOR)
     secret, token = minted("write")
     shared.save_token(OPERATOR.sign_token(token))
     assert "is for write only" in (await refusal(keys, bearing(f"Bearer {secret}"), "admin")).detail
@@ -63,6 +64,6 @@ async def test_a_signature_makes_no_more_of_a_token_than_it_says(shared: Coordin
 async def test_the_token_of_the_server_itself_steers_and_is_kept_nowhere(shared: Coordination) -> None:
     shared.set_seal(SEAL, None)
     secret, own = minted("admin")
-    keys = Keyring(shared, is_open_to_read=True, operator=OPERATOR, own=own)
-    await keys.need(bearing(f"Bearer {secret}"), "admin")
+    keys = Keyring(shared, operator=OPERATOR, own=own)
+    await keys.require_scope(bearing(f"Bearer {secret}"), "admin")
     assert shared.list_tokens() == []

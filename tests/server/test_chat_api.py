@@ -149,7 +149,7 @@ def test_a_log_that_is_not_kept_can_be_talked_to_as_well(tmp_path: Path) -> None
 
 def test_talking_needs_a_token_that_may_write_and_looking_one_of_ones_own_even_on_this_machine(served: Served, tmp_path: Path) -> None:
     assert served.post("/api/chat", {"text": "Hello"}, token=None).status == 401
-    assert served.get("/api/chat").status == 401
+    assert served.get("/api/chat", signed_in=False).status == 401
     reader = token_of(tmp_path, "ada", "read")
     assert served.post("/api/chat", {"text": "Hello"}, token=reader).status == 403
     assert look(served, token=reader)["identity"] == "ada"
@@ -184,13 +184,13 @@ def test_a_trusted_proxy_says_who_it_is_and_nobody_else_does(tmp_path: Path) -> 
         assert answer.json["identity"] == "lore up"
     with serve(tmp_path, graph=GraphSettings(proxy_header="X-Remote-User")) as served:
         assert served.get("/api/chat", headers=bearing(served.token) | headers).json["identity"] == "carla"
-        assert served.get("/api/chat", headers=headers).status == 401
+        assert served.get("/api/chat", headers=headers, signed_in=False).status == 401
         assert served.get("/api/chat", headers=bearing(served.token) | {"x-remote-user": "a\tb"}).status == 400
 
 
 def test_where_names_are_not_kept_a_session_is_still_its_owners(tmp_path: Path) -> None:
     address = f"sqlite:{tmp_path}/fleet.db"
-    with homely(tmp_path), connect(address, veil=make_anonymiser(["names"])).blocking() as log:
+    with homely(tmp_path), connect(address, anonymise=make_anonymiser(["names"])).blocking() as log:
         settings = config.load_settings(log=address, environ={}, folder=str(tmp_path))
         for turns in (1, 2):
             with bind_socket(HOST, 0) as opened, open_context(log, settings, host=HOST) as rooms, serve_in_thread(rooms.context, opened):

@@ -14,7 +14,7 @@ from fleetlore.cli.hook import line_of
 from fleetlore.cli.open_log import drain_spool
 from fleetlore.ingest import spool
 from fleetlore.testing import START, FrozenClock
-from tests.server.endpoint_client import Doors, open_doors
+from tests.server.endpoint_client import EndpointClient, open_endpoints
 from tests.transcripts import Transcript
 
 SESSION = "11111111-2222-4333-8444-555555555555"
@@ -40,8 +40,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def doors(home: Path) -> Iterator[Doors]:
-    with open_doors(f"sqlite:{home}/fleet.db", clock=FrozenClock(START)) as opened:
+def endpoints(home: Path) -> Iterator[EndpointClient]:
+    with open_endpoints(f"sqlite:{home}/fleet.db", clock=FrozenClock(START)) as opened:
         yield opened
 
 
@@ -68,7 +68,9 @@ STEPS = [
 @pytest.mark.parametrize("path", [CLAUDE, CODEX])
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step["hook_event_name"])
 @pytest.mark.parametrize("first", ["spool", "http"])
-def test_the_same_call_by_the_spool_and_over_http_is_one_event(doors: Doors, path: str, step: dict[str, Any], first: str) -> None:
+def test_the_same_call_by_the_spool_and_over_http_is_one_event(
+    endpoints: EndpointClient, path: str, step: dict[str, Any], first: str
+) -> None:
     def by_spool() -> None:
         raw = json.dumps(step).encode()
         told = json.loads(line_of(path.removeprefix("/hooks/"), raw, len(raw)))
@@ -77,36 +79,36 @@ def test_the_same_call_by_the_spool_and_over_http_is_one_event(doors: Doors, pat
 
     if first == "spool":
         by_spool()
-    answer = doors.post(path, step)
+    answer = endpoints.post(path, step)
     assert (answer.status, answer.body, answer.headers["content-type"]) == (200, b"{}", "application/json")
     if first == "http":
         by_spool()
-    assert len(doors.events) == 1
-    assert "AKIA" not in str(doors.events)
+    assert len(endpoints.events) == 1
+    assert "AKIA" not in str(endpoints.events)
 
 
-def test_the_next_call_that_says_the_same_is_told_again(doors: Doors) -> None:
+def test_the_next_call_that_says_the_same_is_told_again(endpoints: EndpointClient) -> None:
     for _ in range(2):
-        doors.post(CLAUDE, call("Notification", message="may I?"))
-    assert doors.kinds == ["session.waiting"] * 2
+        endpoints.post(CLAUDE, call("Notification", message="may I?"))
+    assert endpoints.kinds == ["session.waiting"] * 2
 
 
-def test_a_hook_that_tells_nothing_is_answered_like_any_other(doors: Doors) -> None:
-    answer = doors.post(CLAUDE, call("PreCompact"))
-    assert (answer.status, answer.body, doors.events) == (200, b"{}", [])
+def test_a_hook_that_tells_nothing_is_answered_like_any_other(endpoints: EndpointClient) -> None:
+    answer = endpoints.post(CLAUDE, call("PreCompact"))
+    assert (answer.status, answer.body, endpoints.events) == (200, b"{}", [])
 
 
-def test_the_transcript_of_this_machine_goes_first(doors: Doors, home: Path) -> None:
+def test_the_transcript_of_this_machine_goes_first(endpoints: EndpointClient, home: Path) -> None:
     session = Transcript(SESSION)
     session.prompt("mend the parser")
     path = session.write(home / ".claude" / "projects" / "harbour")
-    doors.post(CLAUDE, call("UserPromptSubmit", prompt="mend the parser", prompt_id="p-1", transcript_path=str(path)))
-    assert doors.kinds == ["session.started", "prompt.submitted"]
-    assert all(event.origin and event.origin.source for event in doors.events)
+    endpoints.post(CLAUDE, call("UserPromptSubmit", prompt="mend the parser", prompt_id="p-1", transcript_path=str(path)))
+    assert endpoints.kinds == ["session.started", "prompt.submitted"]
+    assert all(event.origin and event.origin.source for event in endpoints.events)
 
 
 @pytest.mark.parametrize("how", ["elsewhere", "by a link", "another machine", "a proxy", "not a transcript", "no path"])
-def test_no_other_file_is_read_whoever_asks_for_it(doors: Doors, home: Path, how: str) -> None:
+def test_no_other_file_is_read_whoever_asks_for_it(endpoints: EndpointClient, home: Path, how: str) -> None:
     session = Transcript(SESSION)
     session.prompt("secret plans")
     kept = home / ".claude" / "projects" / "harbour"
@@ -122,56 +124,56 @@ def test_no_other_file_is_read_whoever_asks_for_it(doors: Doors, home: Path, how
     name = "\0" if how == "no path" else str(path)
     client = ("192.0.2.7", 5000) if how == "another machine" else ("127.0.0.1", 5000)
     headers = {"x-forwarded-for": "192.0.2.7"} if how == "a proxy" else {}
-    answer = doors.post(CLAUDE, call("Notification", message="may I?", transcript_path=name), headers=headers, client=client)
-    assert (answer.status, doors.kinds) == (200, ["session.waiting"])
+    answer = endpoints.post(CLAUDE, call("Notification", message="may I?", transcript_path=name), headers=headers, client=client)
+    assert (answer.status, endpoints.kinds) == (200, ["session.waiting"])
 
 
-def test_what_a_rollout_would_tell_better_is_told_by_the_hook_of_another_machine(doors: Doors) -> None:
+def test_what_a_rollout_would_tell_better_is_told_by_the_hook_of_another_machine(endpoints: EndpointClient) -> None:
     step = call("SessionStart", source="startup", transcript_path="/home/grace/.codex/sessions/r.jsonl")
-    doors.post(CODEX, step, client=("192.0.2.7", 5000))
-    [event] = doors.events
+    endpoints.post(CODEX, step, client=("192.0.2.7", 5000))
+    [event] = endpoints.events
     assert (event.kind, event.run) == ("session.started", SESSION)
     assert "host" not in event.data  # ours is not theirs
 
 
-def test_half_a_character_is_not_refused(doors: Doors) -> None:
+def test_half_a_character_is_not_refused(endpoints: EndpointClient) -> None:
     raw = json.dumps(call("Notification", message="half \ud83d")).encode()
-    assert doors.post(CLAUDE, raw).status == 200
-    assert doors.events[0].text == "half \ufffd"
+    assert endpoints.post(CLAUDE, raw).status == 200
+    assert endpoints.events[0].text == "half \ufffd"
 
 
-def test_hooks_need_a_token_and_json(doors: Doors) -> None:
-    assert doors.post(CLAUDE, call("Stop"), token=None).status == 401
-    assert doors.post(CODEX, call("Stop"), type="text/plain").status == 415
-    assert doors.events == []
+def test_hooks_need_a_token_and_json(endpoints: EndpointClient) -> None:
+    assert endpoints.post(CLAUDE, call("Stop"), token=None).status == 401
+    assert endpoints.post(CODEX, call("Stop"), type="text/plain").status == 415
+    assert endpoints.events == []
 
 
 # --- signs of life
 
 
-def test_a_heartbeat_is_one_event_of_its_agent(doors: Doors) -> None:
+def test_a_heartbeat_is_one_event_of_its_agent(endpoints: EndpointClient) -> None:
     beat = {"agent": "ada", "text": "still at it", "task": "t7", "mission": "m", "run": "r", "state": "working"}
-    answer = doors.post(BEAT, beat)
-    [event] = doors.events
+    answer = endpoints.post(BEAT, beat)
+    [event] = endpoints.events
     assert answer.json == {"positions": [event.position]}
     assert (event.kind, event.actor, event.agent, event.text) == ("fleet.heartbeat", "ada", "ada", "still at it")
     assert (event.task, event.mission, event.run, event.data) == ("t7", "m", "r", {"state": "working"})
-    assert doors.post(BEAT, {"agent": "ada"}).status == 200
+    assert endpoints.post(BEAT, {"agent": "ada"}).status == 200
 
 
 @pytest.mark.parametrize(
     "beat", [{}, {"agent": 7}, {"agent": ""}, {"agent": "a\nb"}, {"agent": "a", "mood": 1}, {"agent": "a", "text": []}, []]
 )
-def test_what_is_no_heartbeat_is_refused_with_a_reason(doors: Doors, beat: Any) -> None:
-    answer = doors.post(BEAT, beat)
-    assert (answer.status, doors.events) == (422, [])
+def test_what_is_no_heartbeat_is_refused_with_a_reason(endpoints: EndpointClient, beat: Any) -> None:
+    answer = endpoints.post(BEAT, beat)
+    assert (answer.status, endpoints.events) == (422, [])
     assert answer.detail
     assert answer.json["path"].startswith("$")
 
 
-def test_a_heartbeat_as_nexus_writes_it_is_told_by_its_model(doors: Doors) -> None:
+def test_a_heartbeat_as_nexus_writes_it_is_told_by_its_model(endpoints: EndpointClient) -> None:
     beat = {"pid": 7, "timestamp": 1763200000.5, "cycle": 3, "model": "timmy:v0.1", "status": "thinking"}
-    assert doors.post(BEAT, beat).status == 200
-    [event] = doors.events
+    assert endpoints.post(BEAT, beat).status == 200
+    [event] = endpoints.events
     assert (event.agent, event.text, event.data) == ("timmy:v0.1", "cycle 3, status=thinking", beat)
     assert event.at == datetime(2025, 11, 15, 9, 46, 40, 500000, tzinfo=UTC)

@@ -11,13 +11,15 @@ from copy import deepcopy
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from fleetlore.errors import DiskFull, Unreachable
 from fleetlore.events.envelope import Event
 from fleetlore.server.endpoints.store import store_valid_events
 from fleetlore.server.security.limits import RequestLimits
+from fleetlore.views import costs
 from tests.dialects.test_otlp import CHAT, LOOK, ROOT, Body, any_value, logs, nanos, pairs, request, span
-from tests.server.endpoint_client import Doors, open_doors
+from tests.server.endpoint_client import EndpointClient, open_endpoints
 
 TRACES, LOGS, METRICS = "/v1/traces", "/v1/logs", "/v1/metrics"
 PROTOBUF = "application/x-protobuf"
@@ -28,8 +30,8 @@ RECORD = {"timeUnixNano": nanos(0), "body": any_value("codex.tool_result"), "att
 
 
 @pytest.fixture
-def doors() -> Iterator[Doors]:
-    with open_doors() as opened:
+def doors() -> Iterator[EndpointClient]:
+    with open_endpoints() as opened:
         yield opened
 
 
@@ -64,7 +66,7 @@ def status_of(body: bytes) -> tuple[int, str]:
     return body[1], body[start:].decode()
 
 
-def test_spans_tell_the_same_in_json_and_in_protobuf_and_only_once(doors: Doors) -> None:
+def test_spans_tell_the_same_in_json_and_in_protobuf_and_only_once(doors: EndpointClient) -> None:
     answer = doors.post(TRACES, SPANS)
     assert (answer.status, answer.headers["content-type"], answer.json) == (200, "application/json", {})
     told = doors.kinds
@@ -75,13 +77,13 @@ def test_spans_tell_the_same_in_json_and_in_protobuf_and_only_once(doors: Doors)
     assert doors.count("stored", "traces") == 2 * len(told)
 
 
-def test_what_exporters_pack_is_unpacked(doors: Doors) -> None:
+def test_what_exporters_pack_is_unpacked(doors: EndpointClient) -> None:
     answer = doors.post(TRACES, gzip.compress(binary(SPANS)), type=PROTOBUF, headers={"content-encoding": "gzip"})
     assert answer.status == 200
     assert "model.replied" in doors.kinds
 
 
-def test_log_records_are_told_in_both_formats(doors: Doors) -> None:
+def test_log_records_are_told_in_both_formats(doors: EndpointClient) -> None:
     assert doors.post(LOGS, logs(RECORD)).json == {}
     assert doors.post(LOGS, binary(logs(RECORD), "logs"), type=PROTOBUF).body == b""
     assert set(doors.kinds) == {"tool.returned"}
@@ -93,7 +95,7 @@ CODEX = {"conversation.id": "0199a2c4-0000-7000-8000-000000000001", "event.times
 
 
 @pytest.mark.parametrize("type", ["application/json", PROTOBUF])
-def test_codex_telemetry_is_read_by_the_attribute_that_names_the_event(doors: Doors, type: str) -> None:
+def test_codex_telemetry_is_read_by_the_attribute_that_names_the_event(doors: EndpointClient, type: str) -> None:
     told = logs(
         {"eventName": SOURCE_LINE, "attributes": pairs(CODEX | {"event.name": "codex.conversation_starts", "model": "gpt-5-codex"})},
         {"eventName": SOURCE_LINE, "attributes": pairs(CODEX | {"event.name": "codex.user_prompt", "prompt": "run the tests"})},
@@ -130,7 +132,7 @@ METRICS_REQUEST: Body = {
 
 
 @pytest.mark.parametrize("body", [METRICS_REQUEST, {"resourceMetrics": []}, {}])
-def test_metrics_are_accepted_and_discarded_in_both_formats(doors: Doors, body: Body) -> None:
+def test_other_metrics_are_accepted_and_discarded_in_both_formats(doors: EndpointClient, body: Body) -> None:
     answer = doors.post(METRICS, body)
     assert (answer.status, answer.headers["content-type"], answer.json) == (200, "application/json", {})
     answer = doors.post(METRICS, binary(body, "metrics"), type=PROTOBUF)
@@ -138,38 +140,82 @@ def test_metrics_are_accepted_and_discarded_in_both_formats(doors: Doors, body: 
     assert doors.events == []
 
 
-def test_the_answer_to_metrics_is_an_export_metrics_service_response_without_partial_success(doors: Doors) -> None:
+def point(value: int | float, **attributes: str) -> Body:
+    number = {"asInt": str(value)} if isinstance(value, int) else {"asDouble": value}
+    own = {"session.id": "5e551011-aaaa-4bbb-8ccc-0123456789ab", "model": "claude-opus-4-8", **attributes}
+    return {"startTimeUnixNano": nanos(0), "timeUnixNano": nanos(60), "attributes": pairs(own), **number}
+
+
+def counters(*, temporality: int = 1) -> Body:
+    tokens = [point(number, type=kind) for kind, number in (("input", 30), ("output", 70), ("cacheRead", 1000), ("cacheCreation", 5))]
+    metrics = {"claude_code.token.usage": tokens, "claude_code.cost.usage": [point(0.25)], "claude_code.commit.count": [point(2)]}
+    form = {"aggregationTemporality": temporality, "isMonotonic": True}
+    listed = [{"name": name, "unit": "1", "sum": {**form, "dataPoints": points}} for name, points in metrics.items()]
+    return {"resourceMetrics": [{"resource": {"attributes": []}, "scopeMetrics": [{"metrics": listed}]}]}
+
+
+@pytest.mark.parametrize("is_binary", [False, True])
+def test_token_counters_of_a_coding_agent_are_stored_once(doors: EndpointClient, is_binary: bool) -> None:
+    for _ in range(2):
+        answer = doors.post(METRICS, binary(counters(), "metrics"), type=PROTOBUF) if is_binary else doors.post(METRICS, counters())
+        assert answer.status == 200
+    usage, commits = doors.events
+    assert (usage.kind, usage.agent, usage.run) == ("model.replied", "claude-code/5e551011", "5e551011-aaaa-4bbb-8ccc-0123456789ab")
+    counts = {"input": 30, "output": 70, "cache_read": 1000, "cache_write": 5}
+    assert usage.data == {"source": "metrics", "model": "claude-opus-4-8", "usd": 0.25, **counts}
+    assert (commits.kind, commits.data["value"], commits.visibility) == ("claude_code.commit_count", 2, "system")
+
+
+def test_running_totals_are_notes_that_nothing_counts(doors: EndpointClient) -> None:
+    doors.post(METRICS, counters(temporality=2))
+    assert {event.kind for event in doors.events} == {"claude_code.token_usage", "claude_code.cost_usage", "claude_code.commit_count"}
+
+
+def test_counters_cost_nothing_where_a_transcript_has_the_replies(doors: EndpointClient) -> None:
+    doors.post(METRICS, counters())
+    [usage, _] = doors.events
+    alone = costs.apply(costs.initial(), usage)
+    assert sum(cell.amount.tokens for run in alone.runs.values() for cell in run.counted.values()) == 1105
+    reply = replace(usage, id="00000000-0000-7000-8000-000000000001", data={"model": "claude-opus-4-8", "input": 1, "output": 2})
+    for order in ((usage, reply), (reply, usage)):
+        state = costs.initial()
+        for event in order:
+            costs.apply(state, event)
+        assert [cell.amount.tokens for run in state.runs.values() for cell in run.counted.values()] == [3]
+
+
+def test_the_answer_to_metrics_is_an_export_metrics_service_response_without_partial_success(doors: EndpointClient) -> None:
     service = pytest.importorskip("opentelemetry.proto.collector.metrics.v1.metrics_service_pb2")
     answer = doors.post(METRICS, binary(METRICS_REQUEST, "metrics"), type=PROTOBUF)
     assert not service.ExportMetricsServiceResponse.FromString(answer.body).HasField("partial_success")
 
 
-def test_packed_metrics_are_accepted(doors: Doors) -> None:
+def test_packed_metrics_are_accepted(doors: EndpointClient) -> None:
     packed = gzip.compress(json.dumps(METRICS_REQUEST).encode())
     assert doors.post(METRICS, packed, headers={"content-encoding": "gzip"}).status == 200
 
 
-def test_metrics_follow_the_rules_of_the_other_signals(doors: Doors) -> None:
+def test_metrics_follow_the_rules_of_the_other_signals(doors: EndpointClient) -> None:
     assert doors.post(METRICS, METRICS_REQUEST, token=None).json["code"] == 16
     answer = doors.post(METRICS, b"", type=PROTOBUF, token=None)
     assert (answer.status, status_of(answer.body)[0]) == (401, 16)
-    for kind in (None, "text/plain", "application/grpc", "application/json; charset=latin-1"):
+    for kind in (None, "text/plain", "application/grpc"):
         assert doors.post(METRICS, METRICS_REQUEST, type=kind).status == 415
     assert doors.post(METRICS, b"nonsense").status == 400
     assert doors.post(METRICS, b"x", headers={"content-encoding": "gzip"}).status == 400
-    with open_doors(limits=RequestLimits(body=100, unpacked=100)) as small:
+    with open_endpoints(limits=RequestLimits(body=100, unpacked=100)) as small:
         assert small.post(METRICS, METRICS_REQUEST).status == 413
         assert small.post(METRICS, b"x" * 101, type=PROTOBUF).status == 413
 
 
-def test_spans_and_log_records_sent_to_metrics_are_refused_rather_than_lost(doors: Doors) -> None:
+def test_spans_and_log_records_sent_to_metrics_are_refused_rather_than_lost(doors: EndpointClient) -> None:
     for body in (SPANS, logs(RECORD)):
         answer = doors.post(METRICS, body)
         assert answer.status == 400
         assert "/v1/logs" in answer.json["message"]
 
 
-def test_spans_without_ids_are_left_out_and_counted(doors: Doors) -> None:
+def test_spans_without_ids_are_left_out_and_counted(doors: EndpointClient) -> None:
     lame = span(9, CHAT) | {"spanId": "00"}
     answer = doors.post(TRACES, request(FIRST, lame, lame))
     assert answer.json["partialSuccess"]["rejectedSpans"] == "2"
@@ -180,13 +226,13 @@ def test_spans_without_ids_are_left_out_and_counted(doors: Doors) -> None:
     assert doors.count("refused", "traces") == 3
 
 
-def test_an_event_that_the_log_does_not_take_keeps_out_no_other(doors: Doors) -> None:
+def test_an_event_that_the_log_does_not_take_keeps_out_no_other(doors: EndpointClient) -> None:
     good, bad = Event(kind="model.replied", agent="ada"), Event(kind="model.replied", agent="ada", data={"input": "many"})
     kept = store_valid_events(doors.house.log, [bad, good])
     assert (len(kept.positions), [event for event, _ in kept.refused], doors.kinds) == (1, [bad], ["model.replied"])
 
 
-def test_what_was_erased_for_good_stays_so_and_holds_up_nothing(doors: Doors) -> None:
+def test_what_was_erased_for_good_stays_so_and_holds_up_nothing(doors: EndpointClient) -> None:
     doors.post(TRACES, request(span(2, CHAT)))
     [event] = doors.events
     doors.house.log.erase([event.id or ""], "asked for")
@@ -195,7 +241,7 @@ def test_what_was_erased_for_good_stays_so_and_holds_up_nothing(doors: Doors) ->
     assert "model.replied" not in doors.kinds
 
 
-def test_a_request_for_another_door_is_refused_in_words_that_exporters_read(doors: Doors) -> None:
+def test_a_request_for_another_door_is_refused_in_words_that_exporters_read(doors: EndpointClient) -> None:
     answer = doors.post(TRACES, logs(RECORD))
     assert (answer.status, answer.headers["content-type"], answer.json["code"]) == (400, "application/json", 3)
     assert "/v1/logs" in answer.json["message"]
@@ -205,7 +251,7 @@ def test_a_request_for_another_door_is_refused_in_words_that_exporters_read(door
     assert "ExportTraceServiceRequest" in status_of(answer.body)[1]
 
 
-def test_without_a_token_the_answer_is_in_the_format_of_the_request(doors: Doors) -> None:
+def test_without_a_token_the_answer_is_in_the_format_of_the_request(doors: EndpointClient) -> None:
     assert doors.post(TRACES, SPANS, token=None).json["code"] == 16
     answer = doors.post(LOGS, b"", type=PROTOBUF, token=None)
     assert (answer.status, status_of(answer.body)[0]) == (401, 16)
@@ -214,14 +260,16 @@ def test_without_a_token_the_answer_is_in_the_format_of_the_request(doors: Doors
 
 
 @pytest.mark.parametrize("kind", [None, "text/plain", "application/grpc"])
-def test_another_content_type_is_refused(doors: Doors, kind: str | None) -> None:
+def test_another_content_type_is_refused(doors: EndpointClient, kind: str | None) -> None:
     answer = doors.post(TRACES, SPANS, type=kind)
     assert answer.status == 415
     assert "application/x-protobuf" in answer.json["message"]
 
 
 @pytest.mark.parametrize(("error", "wait"), [(Unreachable("no answer"), "1"), (DiskFull("no room"), "60")])
-def test_what_may_go_better_later_is_to_be_sent_again(doors: Doors, monkeypatch: pytest.MonkeyPatch, error: Exception, wait: str) -> None:
+def test_what_may_go_better_later_is_to_be_sent_again(
+    doors: EndpointClient, monkeypatch: pytest.MonkeyPatch, error: Exception, wait: str
+) -> None:
     def fail(records: object) -> None:
         raise error
 
@@ -230,7 +278,9 @@ def test_what_may_go_better_later_is_to_be_sent_again(doors: Doors, monkeypatch:
     assert (answer.status, answer.headers["retry-after"]) == (503, wait)
 
 
-def test_without_its_extra_protobuf_is_refused_with_what_to_install_and_json_works(doors: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_its_extra_protobuf_is_refused_with_what_to_install_and_json_works(
+    doors: EndpointClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = builtins.__import__
 
     def missing(name: str, *rest: Any, **more: Any) -> Any:

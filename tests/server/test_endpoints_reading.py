@@ -16,7 +16,7 @@ from starlette.types import Message
 
 from fleetlore.server.security.limits import RequestLimits
 from tests.server import asgi
-from tests.server.endpoint_client import NDJSON, Doors, open_doors
+from tests.server.endpoint_client import NDJSON, EndpointClient, open_endpoints
 from tests.strategies import json_values
 
 EVENTS = "/api/events"
@@ -32,14 +32,14 @@ PLACES = [
 
 
 @pytest.fixture
-def doors() -> Iterator[Doors]:
-    with open_doors() as opened:
+def endpoints() -> Iterator[EndpointClient]:
+    with open_endpoints() as opened:
         yield opened
 
 
 @pytest.fixture
-def small() -> Iterator[Doors]:
-    with open_doors(limits=RequestLimits(body=2_000, unpacked=4_000)) as opened:
+def small() -> Iterator[EndpointClient]:
+    with open_endpoints(limits=RequestLimits(body=2_000, unpacked=4_000)) as opened:
         yield opened
 
 
@@ -55,32 +55,32 @@ def small() -> Iterator[Doors]:
         ("", ONE),
     ],
 )
-def test_a_packed_body_is_unpacked(doors: Doors, coding: str, packed: bytes) -> None:
-    assert doors.post(EVENTS, packed, headers={"content-encoding": coding}).status == 200
-    assert doors.kinds == ["fleet.commit"]
+def test_a_packed_body_is_unpacked(endpoints: EndpointClient, coding: str, packed: bytes) -> None:
+    assert endpoints.post(EVENTS, packed, headers={"content-encoding": coding}).status == 200
+    assert endpoints.kinds == ["fleet.commit"]
 
 
 @pytest.mark.parametrize("coding", ["br", "zstd", "gzip, gzip", "compress", "nonsense"])
-def test_another_way_of_packing_is_refused_with_those_that_are_known(doors: Doors, coding: str) -> None:
-    answer = doors.post(EVENTS, ONE, headers={"content-encoding": coding})
+def test_another_way_of_packing_is_refused_with_those_that_are_known(endpoints: EndpointClient, coding: str) -> None:
+    answer = endpoints.post(EVENTS, ONE, headers={"content-encoding": coding})
     assert (answer.status, answer.headers["accept-encoding"]) == (415, "gzip, deflate, identity")
 
 
 @pytest.mark.parametrize(
     "packed", [gzip.compress(ONE, mtime=0)[:-1], gzip.compress(ONE, mtime=0)[:9], ONE, gzip.compress(ONE, mtime=0) + b"more", b"\x1f\x8b"]
 )
-def test_a_packed_body_that_is_damaged_is_refused(doors: Doors, packed: bytes) -> None:
-    answer = doors.post(EVENTS, packed, headers={"content-encoding": "gzip"})
-    assert (answer.status, doors.events) == (400, [])
+def test_a_packed_body_that_is_damaged_is_refused(endpoints: EndpointClient, packed: bytes) -> None:
+    answer = endpoints.post(EVENTS, packed, headers={"content-encoding": "gzip"})
+    assert (answer.status, endpoints.events) == (400, [])
     assert "damaged" in answer.detail
 
 
-def test_an_empty_body_is_refused_however_it_is_packed(doors: Doors) -> None:
+def test_an_empty_body_is_refused_however_it_is_packed(endpoints: EndpointClient) -> None:
     for coding in ("gzip", "deflate", "identity"):
-        assert doors.post(EVENTS, b"", headers={"content-encoding": coding}).status == 400
+        assert endpoints.post(EVENTS, b"", headers={"content-encoding": coding}).status == 400
 
 
-def test_a_body_over_the_limit_is_not_read_to_its_end(small: Doors) -> None:
+def test_a_body_over_the_limit_is_not_read_to_its_end(small: EndpointClient) -> None:
     taken = 0
 
     async def receive() -> Message:
@@ -100,18 +100,18 @@ def test_a_body_over_the_limit_is_not_read_to_its_end(small: Doors) -> None:
 
 @pytest.mark.parametrize(("path", "kind"), PLACES)
 @pytest.mark.parametrize("coding", ["gzip", "deflate"])
-def test_a_bomb_does_not_go_off(small: Doors, path: str, kind: str, coding: str) -> None:
+def test_a_bomb_does_not_go_off(small: EndpointClient, path: str, kind: str, coding: str) -> None:
     bomb = (gzip.compress if coding == "gzip" else zlib.compress)(b" " * 1_000_000)
     assert small.post(path, bomb, type=kind, headers={"content-encoding": coding}).status == 413
 
 
-def test_what_is_read_line_by_line_may_be_longer_once_it_is_unpacked(small: Doors) -> None:
+def test_what_is_read_line_by_line_may_be_longer_once_it_is_unpacked(small: EndpointClient) -> None:
     packed = gzip.compress((ONE + b"\n") * 60)
     assert small.post(EVENTS, packed, type=NDJSON, headers={"content-encoding": "gzip"}).status == 200
     assert small.post(EVENTS, packed, headers={"content-encoding": "gzip"}).status == 413
 
 
-def test_a_connection_that_breaks_stores_nothing(doors: Doors) -> None:
+def test_a_connection_that_breaks_stores_nothing(endpoints: EndpointClient) -> None:
     messages: list[Message] = [{"type": "http.request", "body": ONE, "more_body": True}, {"type": "http.disconnect"}]
     sent: list[Message] = []
 
@@ -121,9 +121,9 @@ def test_a_connection_that_breaks_stores_nothing(doors: Doors) -> None:
     async def send(message: Message) -> None:
         sent.append(message)
 
-    headers = [("content-type", NDJSON), ("authorization", f"Bearer {doors.token}")]
-    asyncio.run(doors.app(asgi.scope_of("POST", EVENTS, headers), receive, send))
-    assert (sent[0]["status"], doors.events) == (400, [])
+    headers = [("content-type", NDJSON), ("authorization", f"Bearer {endpoints.token}")]
+    asyncio.run(endpoints.app(asgi.scope_of("POST", EVENTS, headers), receive, send))
+    assert (sent[0]["status"], endpoints.events) == (400, [])
 
 
 DEEP = 5_000
@@ -165,31 +165,31 @@ HOSTILE = [
 
 @pytest.mark.parametrize("body", HOSTILE, ids=range(len(HOSTILE)))
 @pytest.mark.parametrize("kind", KINDS)
-def test_hostile_events_are_refused_with_a_reason(doors: Doors, kind: str, body: bytes) -> None:
-    answer = doors.post(EVENTS, body, type=kind)
+def test_hostile_events_are_refused_with_a_reason(endpoints: EndpointClient, kind: str, body: bytes) -> None:
+    answer = endpoints.post(EVENTS, body, type=kind)
     if kind == NDJSON and not body:
         assert answer.json == {"positions": []}
     else:
         assert answer.status in (400, 413, 422)
         assert answer.detail
-    assert doors.house.log.head() is None
+    assert endpoints.house.log.head() is None
 
 
 @pytest.mark.parametrize("body", HOSTILE, ids=range(len(HOSTILE)))
 @pytest.mark.parametrize("path", HOOKS)
-def test_hostile_hooks_are_refused_with_a_reason(doors: Doors, path: str, body: bytes) -> None:
-    answer = doors.post(path, body)
+def test_hostile_hooks_are_refused_with_a_reason(endpoints: EndpointClient, path: str, body: bytes) -> None:
+    answer = endpoints.post(path, body)
     assert answer.status in (400, 422)
     assert answer.detail
-    assert doors.house.log.head() is None
+    assert endpoints.house.log.head() is None
 
 
 @pytest.mark.parametrize("body", HOSTILE, ids=range(len(HOSTILE)))
 @pytest.mark.parametrize("path", OTLP)
-def test_hostile_exports_are_refused_or_tell_nothing(doors: Doors, path: str, body: bytes) -> None:
+def test_hostile_exports_are_refused_or_tell_nothing(endpoints: EndpointClient, path: str, body: bytes) -> None:
     for kind in ("application/json", "application/x-protobuf"):
-        assert doors.post(path, body, type=kind).status in (200, 400)
-    assert doors.house.log.head() is None
+        assert endpoints.post(path, body, type=kind).status in (200, 400)
+    assert endpoints.house.log.head() is None
 
 
 QUICK = settings(max_examples=settings().max_examples // 4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -198,11 +198,11 @@ QUICK = settings(max_examples=settings().max_examples // 4, deadline=None, suppr
 @QUICK
 @given(place=st.sampled_from(PLACES), body=st.binary(max_size=300), coding=st.sampled_from(["identity", "gzip", "deflate", "br"]))
 @example(place=(EVENTS, NDJSON), body=b"\x85\n", coding="identity")
-def test_random_bytes_never_break_a_door(doors: Doors, place: tuple[str, str], body: bytes, coding: str) -> None:
-    before = doors.house.log.head()
-    answer = doors.post(place[0], body, type=place[1], headers={"content-encoding": coding})
+def test_random_bytes_never_break_a_door(endpoints: EndpointClient, place: tuple[str, str], body: bytes, coding: str) -> None:
+    before = endpoints.house.log.head()
+    answer = endpoints.post(place[0], body, type=place[1], headers={"content-encoding": coding})
     assert 200 <= answer.status < 500
-    assert answer.status == 200 or doors.house.log.head() == before
+    assert answer.status == 200 or endpoints.house.log.head() == before
 
 
 ENVELOPE = st.fixed_dictionaries(
@@ -229,18 +229,18 @@ DELIVERY = st.fixed_dictionaries(
 
 @QUICK
 @given(records=st.lists(ENVELOPE | json_values(), max_size=3), kind=st.sampled_from(KINDS))
-def test_records_of_any_types_never_break_the_door_of_events(doors: Doors, records: list[Any], kind: str) -> None:
-    before = doors.house.log.head()
+def test_records_of_any_types_never_break_the_door_of_events(endpoints: EndpointClient, records: list[Any], kind: str) -> None:
+    before = endpoints.house.log.head()
     body = b"\n".join(json.dumps(each).encode() for each in records) if kind == NDJSON else json.dumps(records).encode()
-    answer = doors.post(EVENTS, body, type=kind)
+    answer = endpoints.post(EVENTS, body, type=kind)
     assert 200 <= answer.status < 500
-    assert answer.status == 200 or (doors.house.log.head() == before and answer.detail)
+    assert answer.status == 200 or (endpoints.house.log.head() == before and answer.detail)
 
 
 @QUICK
 @given(record=CALL | DELIVERY, path=st.sampled_from(HOOKS), event=st.sampled_from(["push", "issues", "pull_request", "ping", "x"]))
-def test_records_of_any_types_never_break_a_hook(doors: Doors, record: dict[str, Any], path: str, event: str) -> None:
-    before = doors.house.log.head()
-    answer = doors.post(path, json.dumps(record).encode(), headers={"x-gitea-event": event})
+def test_records_of_any_types_never_break_a_hook(endpoints: EndpointClient, record: dict[str, Any], path: str, event: str) -> None:
+    before = endpoints.house.log.head()
+    answer = endpoints.post(path, json.dumps(record).encode(), headers={"x-gitea-event": event})
     assert 200 <= answer.status < 500
-    assert answer.status == 200 or (doors.house.log.head() == before and answer.detail)
+    assert answer.status == 200 or (endpoints.house.log.head() == before and answer.detail)

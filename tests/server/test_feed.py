@@ -25,7 +25,7 @@ from fleetlore.server.live.feed import Feed
 from fleetlore.server.live.ring import BATCH_BYTES, MOST_BATCHES, EncodedEvent, EventFilter, Ring, entries_of
 from fleetlore.server.live.subscription import SIGN_OF_LIFE, Subscription
 from tests.contract.conftest import BACKENDS, address
-from tests.contract.helpers import deed
+from tests.contract.helpers import make_event
 from tests.patience import PATIENCE
 
 ALL = EventFilter()
@@ -66,10 +66,10 @@ async def texts(subscription: Subscription, count: int) -> list[str]:
 
 async def test_whoever_watches_is_given_what_comes_as_it_is_stored_with_its_position() -> None:
     log = opened()
-    log.append([deed("before")])
+    log.append([make_event("before")])
     async with feeding(log) as feed:
         subscription = await feed.subscribe(ALL, after=None)
-        [position] = log.append([deed("now", task="t7")])
+        [position] = log.append([make_event("now", task="t7")])
         [event] = await take(subscription, 1)
         [stored] = log.read(after=subscription.head)
         assert event == {**msgspec.to_builtins(stored), "position": position} | {"at": event["at"]}
@@ -80,7 +80,7 @@ async def test_a_chunk_is_one_server_sent_event_whatever_is_in_the_text() -> Non
     log = opened()
     async with feeding(log) as feed:
         subscription = await feed.subscribe(ALL, after=None)
-        [position] = log.append([deed("a\nline\r\n\ndata: {} \u2028 <script>")])
+        [position] = log.append([make_event("a\nline\r\n\ndata: {} \u2028 <script>")])
         batch = await subscription.next()
         assert batch is not None
         lines = batch.chunks.decode().split("\n")
@@ -92,7 +92,7 @@ async def test_all_who_want_the_same_are_given_the_same_bytes() -> None:
     log = opened()
     async with feeding(log) as feed:
         subscriptions = [await feed.subscribe(EventFilter("task:t"), after=None) for _ in range(3)]
-        log.append([deed("1", task="t"), deed("2", task="u")])
+        log.append([make_event("1", task="t"), make_event("2", task="u")])
         batches = [await subscription.next() for subscription in subscriptions]
         assert batches[0] is batches[1] is batches[2]
         assert feed.delivered == 3
@@ -103,20 +103,22 @@ async def test_scopes_and_kinds_choose() -> None:
     async with feeding(log) as feed:
         of_task = await feed.subscribe(EventFilter("task:t"), after=None)
         of_family = await feed.subscribe(EventFilter(kinds=("town.*", "fleet.note")), after=None)
-        log.append([deed("1", task="t"), deed("2", kind="town.halted"), deed("3", kind="fleet.note", task="t"), deed("4")])
+        log.append(
+            [make_event("1", task="t"), make_event("2", kind="town.halted"), make_event("3", kind="fleet.note", task="t"), make_event("4")]
+        )
         assert await texts(of_task, 2) == ["1", "3"]
         assert await texts(of_family, 2) == ["2", "3"]
 
 
 async def test_one_who_begins_behind_the_ring_reads_the_log_first_and_then_lives_on() -> None:
     log = opened()
-    positions = log.append_all(deed(str(n), task="t" if n % 2 else "u") for n in range(1200))
+    positions = log.append_all(make_event(str(n), task="t" if n % 2 else "u") for n in range(1200))
     async with feeding(log, ring=Ring(most_events=50)) as feed:
         everything = await feed.subscribe(ALL, after="0")
         half = await feed.subscribe(EventFilter("task:t"), after=positions[99])
         assert await texts(everything, 1200) == [str(n) for n in range(1200)]
         assert await texts(half, 550) == [str(n) for n in range(100, 1200) if n % 2]
-        log.append([deed("live", task="t")])
+        log.append([make_event("live", task="t")])
         assert await texts(everything, 1) == await texts(half, 1) == ["live"]
         assert (everything.is_new, half.is_new) == (False, False)
 
@@ -125,14 +127,14 @@ async def test_one_who_is_passed_by_the_ring_is_let_go_and_resumes_by_position()
     log = opened()
     async with feeding(log, ring=Ring(most_events=10)) as feed:
         slow, quick = await feed.subscribe(ALL, after=None), await feed.subscribe(ALL, after=None)
-        log.append([deed("0")])
+        log.append([make_event("0")])
         [seen] = await take(slow, 1)
         await take(quick, 1)
         for n in range(1, 31):
-            log.append([deed(str(n))])
+            log.append([make_event(str(n))])
             assert await texts(quick, 1) == [str(n)]
         assert await slow.next() is None
-        assert (slow.was_dropped, quick.was_dropped, feed.let_go) == (True, False, 1)
+        assert (slow.was_dropped, quick.was_dropped, feed.dropped_clients) == (True, False, 1)
         slow.close()
         again = await feed.subscribe(ALL, after=seen["position"])
         assert await texts(again, 30) == [str(n) for n in range(1, 31)]
@@ -141,25 +143,25 @@ async def test_one_who_is_passed_by_the_ring_is_let_go_and_resumes_by_position()
 
 async def test_one_who_takes_nothing_is_cut_off_and_the_others_do_not_notice() -> None:
     log = opened()
-    async with feeding(log, patience=0.05) as feed:
+    async with feeding(log, stall_timeout=0.05) as feed:
         stalled, other = await feed.subscribe(ALL, after=None), await feed.subscribe(ALL, after=None)
         is_cut = asyncio.Event()
         stalled.cut = is_cut.set
-        log.append([deed("1")])
+        log.append([make_event("1")])
         assert await stalled.next() is not None  # and is not asked for more: it is still being sent
         assert await texts(other, 1) == ["1"]
         waiting = asyncio.ensure_future(texts(other, 1))
         async with asyncio.timeout(PATIENCE):
             await is_cut.wait()
         assert await stalled.next() is None
-        log.append([deed("2")])
+        log.append([make_event("2")])
         assert await waiting == ["2"]
-        assert feed.let_go == 1
+        assert feed.dropped_clients == 1
 
 
 async def test_a_place_that_was_trimmed_away_is_told_as_one_gap_whatever_is_wanted() -> None:
     log = opened()
-    positions = log.append([deed(str(n)) for n in range(6)])
+    positions = log.append([make_event(str(n)) for n in range(6)])
     log.trim(positions[4])
     async with feeding(log) as feed:
         for wanted in (ALL, EventFilter("agent:nobody", ("town.*",))):
@@ -171,7 +173,7 @@ async def test_a_place_that_was_trimmed_away_is_told_as_one_gap_whatever_is_want
 
 async def test_a_place_that_was_trimmed_away_with_all_that_came_after_is_told_too() -> None:
     log = opened()
-    positions = log.append([deed(str(n)) for n in range(6)])
+    positions = log.append([make_event(str(n)) for n in range(6)])
     async with feeding(log, ring=Ring(most_events=2)) as feed:
         witness = await feed.subscribe(ALL, after="0")
         await take(witness, 6)
@@ -179,7 +181,7 @@ async def test_a_place_that_was_trimmed_away_with_all_that_came_after_is_told_to
         subscription = await feed.subscribe(ALL, after=positions[1])
         [gap] = await take(subscription, 1)
         assert (gap["kind"], gap["position"]) == ("log.gap", positions[5])
-        log.append([deed("next")])
+        log.append([make_event("next")])
         assert await texts(subscription, 1) == ["next"]
 
 
@@ -187,7 +189,7 @@ async def test_what_was_erased_is_given_to_nobody_from_then_on() -> None:
     log = opened()
     async with feeding(log) as feed:
         quick, slow = await feed.subscribe(ALL, after=None), await feed.subscribe(ALL, after=None)
-        [first, *_] = log.append([deed("1"), deed("a secret", id=clock.uuid7()), deed("3")])
+        [first, *_] = log.append([make_event("1"), make_event("a secret", id=clock.uuid7()), make_event("3")])
         [_, secret, _] = await take(quick, 3)
         log.erase([secret["id"]], "asked to")
         assert [event["kind"] for event in await take(quick, 1)] == ["log.forgotten"]
@@ -199,22 +201,22 @@ async def test_what_was_erased_is_given_to_nobody_from_then_on() -> None:
 @pytest.mark.parametrize("after", ["9" * 16, "99", "0000000000000007"])
 async def test_a_place_that_never_was_begins_with_what_comes_now(after: Position) -> None:
     log = opened()
-    log.append([deed(str(n)) for n in range(3)])
+    log.append([make_event(str(n)) for n in range(3)])
     async with feeding(log) as feed:
         subscription = await feed.subscribe(ALL, after=after)
-        log.append([deed("now")])
+        log.append([make_event("now")])
         assert await texts(subscription, 1) == ["now"]
 
 
 async def test_a_place_that_the_follower_has_yet_to_come_to_is_no_reason_to_tell_it_twice() -> None:
     log = Faltering(times=3)
     log.__enter__()
-    log.append([deed("before")])
+    log.append([make_event("before")])
     async with feeding(log) as feed:
         first = await feed.subscribe(ALL, after=None)
-        [seen] = log.append([deed("mine")])
+        [seen] = log.append([make_event("mine")])
         mine = await feed.subscribe(ALL, after=seen)
-        log.append([deed("theirs")])
+        log.append([make_event("theirs")])
         assert await texts(mine, 1) == ["theirs"]
         assert await texts(first, 2) == ["mine", "theirs"]
 
@@ -247,7 +249,7 @@ async def test_a_log_that_cannot_be_followed_for_a_while_is_followed_again_and_n
     log.__enter__()
     async with feeding(log) as feed:
         subscription = await feed.subscribe(ALL, after=None)
-        log.append([deed("meanwhile")])
+        log.append([make_event("meanwhile")])
         assert await texts(subscription, 1) == ["meanwhile"]
         assert (log.times, feed.trouble) == (0, None)
     assert len([record for record in caplog.records if "trying again" in record.message]) == 1
@@ -301,7 +303,7 @@ async def test_to_close_the_feed_ends_every_subscription_and_lets_nobody_in() ->
         assert await waiting is None
         with pytest.raises(Closed):
             await feed.subscribe(ALL, after=None)
-        assert log.append([deed("the log is still open")])
+        assert log.append([make_event("the log is still open")])
 
 
 async def test_to_close_the_log_ends_every_subscription() -> None:
@@ -317,7 +319,7 @@ async def test_to_close_the_log_ends_every_subscription() -> None:
 
 async def test_one_who_leaves_while_the_past_is_read_leaves_nothing_behind() -> None:
     log = opened()
-    log.append_all(deed(str(n)) for n in range(1200))
+    log.append_all(make_event(str(n)) for n in range(1200))
     async with feeding(log) as feed:
         subscription = await feed.subscribe(ALL, after="0")
         reading = asyncio.ensure_future(subscription.next())
@@ -336,16 +338,16 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 async def test_the_past_the_gap_and_the_present_come_in_order_from_every_kind_of_log(url: str) -> None:
     log = opened(connect(url).blocking())
-    positions = log.append_all(deed(str(n), task="t" if n % 2 else "u") for n in range(700))
+    positions = log.append_all(make_event(str(n), task="t" if n % 2 else "u") for n in range(700))
     log.trim(positions[100])
     async with feeding(log, ring=Ring(most_events=20)) as feed:
         some = await feed.subscribe(EventFilter("task:t"), after=positions[650])
         everything = await feed.subscribe(ALL, after=positions[49])
-        log.append_all(deed(str(n), task="t") for n in range(700, 730))
+        log.append_all(make_event(str(n), task="t") for n in range(700, 730))
         [gap, *rest] = await take(everything, 631)
         assert (gap["kind"], [event["text"] for event in rest]) == ("log.gap", [str(n) for n in range(100, 730)])
         assert await texts(some, 55) == [str(n) for n in range(651, 730) if n % 2 or n >= 700]
-        [last] = log.append([deed("last")])
+        [last] = log.append([make_event("last")])
         assert (await take(everything, 1))[0]["position"] == last
 
 
@@ -354,7 +356,7 @@ async def test_the_feed_of_a_file_sees_what_other_processes_write(tmp_path: Path
     with connect(url).blocking() as other:
         async with feeding(opened(connect(url).blocking())) as feed:
             subscription = await feed.subscribe(ALL, after=None)
-            other.append([deed("from elsewhere")])
+            other.append([make_event("from elsewhere")])
             assert await texts(subscription, 1) == ["from elsewhere"]
 
 
@@ -396,7 +398,7 @@ async def _walk(before: int, steps: Sequence[Step], starts: Sequence[int], size:
 
 
 def _numbered(first: int, count: int) -> list[Event]:
-    return [deed(str(n)) for n in range(first, first + count)]
+    return [make_event(str(n)) for n in range(first, first + count)]
 
 
 class Client:
@@ -439,7 +441,7 @@ class Client:
 
 def entries(count: int) -> list[EncodedEvent]:
     with connect("memory:").blocking() as log:
-        log.append([deed() for _ in range(count)])
+        log.append([make_event() for _ in range(count)])
         return list(entries_of(TailPage(next(log.pages())), None))
 
 

@@ -16,12 +16,13 @@ from fleetlore.events.goals import ControlRequested
 from fleetlore.goal import commands
 from fleetlore.log.coordination import open_shared
 from fleetlore.log.seal import OperatorKey, make_seal
-from fleetlore.log.tokens import create_token
-from fleetlore.programs.harness import Ended, Order, Watch
-from fleetlore.server.types import goals
+from fleetlore.log.tokens import TokenScope, create_token
+from fleetlore.operations import goal_page
+from fleetlore.programs.harness import TurnRequest, TurnResult, Watch
 from tests.goal.scripted import DriverSetup, ScriptedTurn, done, make_driver
 from tests.server import goal_logs
 from tests.server.goal_logs import id_of
+from tests.server.mcp_talk import token_for
 from tests.server.serving import Served, serve
 
 DONE, ASKING, STOPPED, SPENT, WORKING, PAUSED = (id_of(n) for n in range(1, 7))
@@ -53,7 +54,7 @@ def served(tmp_path: Path, stories: dict[str, list[Event]]) -> Iterator[Served]:
 
 def page_of(served: Served, goal: str, **query: Any) -> Any:
     answer = served.view("goals", goal=goal, **query)
-    msgspec.convert(answer, goals.Goals, strict=False)
+    msgspec.convert(answer, goal_page.Goals, strict=False)
     return answer["goal"]
 
 
@@ -145,7 +146,7 @@ def test_a_goal_says_what_can_be_asked_of_it_and_what_to_do_next(read_only: Serv
 
 def test_who_drives_a_goal_is_told_while_somebody_does(served: Served) -> None:
     with open_shared(served.house.url, town=served.house.town) as shared:
-        lease = shared.take(f"goal:{WORKING}", "harbour:4711", 30.0)
+        lease = shared.acquire(f"goal:{WORKING}", "harbour:4711", 30.0)
         page = page_of(served, WORKING)
         assert (page["driver"], page["next"], page["ticking"], page["adrift"]) == ("harbour:4711", "", True, False)
         assert lease is not None
@@ -277,16 +278,21 @@ def test_what_makes_no_sense_is_refused_with_a_reason(served: Served, goal: str,
     assert requests(served, goal) == []
 
 
-def test_only_who_may_steer_may_ask(served: Served) -> None:
-    secret, token = create_token("write", now=clock.now())
-    with open_shared(served.house.url, town=served.house.town) as shared:
-        shared.save_token(token)
-    for path in ("control", "decide"):
-        assert served.post(f"/api/goals/{WORKING}/{path}", {"action": "pause"}, token=None).status == 401
-        refused = served.post(f"/api/goals/{WORKING}/{path}", {"action": "pause"}, token=secret)
-        assert refused.status == 403
-        assert "admin" in refused.json["detail"]
+@pytest.mark.parametrize(("path", "held", "needed"), [("control", "write", "admin"), ("decide", "read", "approve")])
+def test_controlling_needs_admin_and_answering_needs_approve(served: Served, path: str, held: TokenScope, needed: str) -> None:
+    assert served.post(f"/api/goals/{WORKING}/{path}", {"action": "pause"}, token=None).status == 401
+    refused = served.post(f"/api/goals/{WORKING}/{path}", {"action": "pause"}, token=token_for(served, "ada", held))
+    assert refused.status == 403
+    assert needed in refused.json["detail"]
     assert requests(served, WORKING) == []
+
+
+def test_a_token_that_may_approve_may_answer_and_no_more(served: Served) -> None:
+    [question] = page_of(served, ASKING)["questions"]
+    secret = token_for(served, "phone", "approve")
+    assert served.post(f"/api/goals/{ASKING}/control", {"action": "pause"}, token=secret).status == 403
+    assert served.post("/api/events", {"kind": "fleet.commit", "actor": "ada"}, token=secret).status == 403
+    assert served.post(f"/api/goals/{ASKING}/decide", {"of": question["id"], "choice": "allow"}, token=secret).status == 200
 
 
 # --- answering
@@ -431,12 +437,11 @@ def test_what_was_said_of_a_goal_before_its_signed_beginning_counts_for_nothing(
 def test_every_state_of_a_goal_can_be_asked_for() -> None:
     from typing import get_args
 
-    from fleetlore.server import queries
-    from fleetlore.server.answers.goals import STATE_ORDER
+    from fleetlore.operations.goal_page import STATE_ORDER, GoalFilter
     from fleetlore.views.goal_state import GoalStatus
 
     assert set(STATE_ORDER) == set(get_args(GoalStatus))
-    assert set(get_args(queries.Goals)) == {"all", "open", "over", *STATE_ORDER}
+    assert set(get_args(GoalFilter)) == {"all", "open", "over", *STATE_ORDER}
 
 
 # --- with the real driver
@@ -461,7 +466,7 @@ def test_whoever_drives_a_goal_hears_what_is_said_on_the_page(tmp_path: Path, re
                 await tell("control", {"action": "say", "value": "Thank you."})
 
         async def run() -> DriverSetup:
-            async def ask(order: Order, _: Watch) -> Ended:
+            async def ask(order: TurnRequest, _: Watch) -> TurnResult:
                 allowed.append(await led.resources.tool_gate.permit("Bash", {"command": "git push"}))
                 return done("Asked.")
 

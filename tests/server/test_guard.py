@@ -278,6 +278,14 @@ async def test_a_post_must_say_its_type_once() -> None:
     assert (await ask(GUARD, "POST", "/api/events", [("host", OWN), json, json])).status == 415
 
 
+@pytest.mark.parametrize("path", [path for path, types in DECLARED.items() if types and "application/json" in types])
+@pytest.mark.parametrize("charset", ["latin-1", "utf-16", '"utf-7"', "x" * 400])
+async def test_another_charset_than_utf_8_is_refused_everywhere(path: str, charset: str) -> None:
+    assert (await get(path, method="POST", content_type=f"application/json; charset={charset}")).status == 415
+    for same in ("utf-8", "UTF8", '"utf-8"', "us-ascii"):
+        assert (await get(path, method="POST", content_type=f"application/json; charset={same}")).body == REACHED
+
+
 async def test_cloudevents_in_binary_mode_say_the_type_of_their_data() -> None:
     assert (await get("/api/events", method="POST", ce_specversion="1.0", content_type="text/xml")).body == REACHED
     assert (await get("/api/events", method="POST", ce_specversion="1.0")).body == REACHED

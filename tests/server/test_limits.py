@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import pytest
@@ -306,14 +307,41 @@ async def test_a_request_that_fails_gives_its_place_back() -> None:
 
 def test_streams_are_so_many_and_give_their_places_back() -> None:
     limits = RequestLimits(streams=2)
-    with limits.stream(), limits.stream():
+    here = {"client": ("127.0.0.1", 1)}
+    with limits.stream(here), limits.stream(here):
         assert limits.open_streams == 2
-        with pytest.raises(Problem) as refused, limits.stream():
+        with pytest.raises(Problem) as refused, limits.stream(here):
             pass
         assert (refused.value.status, refused.value.headers["retry-after"]) == (503, "5")
-    with pytest.raises(ValueError, match="cut off"), limits.stream():
+    with pytest.raises(ValueError, match="cut off"), limits.stream(here):
         raise ValueError("cut off")
     assert limits.open_streams == 0
+
+
+def test_one_address_cannot_take_all_streams() -> None:
+    limits = RequestLimits(streams=3, streams_each=1)
+    one, other = {"client": ("2001:db8::1", 1)}, {"client": ("10.0.0.9", 1)}
+    with limits.stream(one):
+        with pytest.raises(Problem) as refused, limits.stream({"client": ("2001:db8::2", 7)}):  # the same /64
+            pass
+        assert refused.value.status == 429
+        with limits.stream(other):
+            assert limits.open_streams == 2
+    with limits.stream(one):
+        assert limits.open_streams == 1
+
+
+def test_idle_connections_of_one_address_make_room_for_its_next_one() -> None:
+    limits = RequestLimits(connections_each=5)
+    with served(Guard(Limited(APP, limits=limits)), **limits.for_uvicorn()) as port, ExitStack() as stack:
+        idle = [stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(5)]
+        half = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+        half.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX: ")
+        for _ in range(20):
+            assert say(port, request("GET", "/", {"Host": "localhost"}))[0] == 200
+        idle[0].settimeout(PATIENCE)
+        with suppress(ConnectionResetError):
+            assert idle[0].recv(1) == b""
 
 
 def test_the_limits_are_as_documented() -> None:

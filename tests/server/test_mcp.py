@@ -17,7 +17,7 @@ from mcp.shared.exceptions import MCPError
 
 from fleetlore import Event, clock
 from fleetlore.cli.demo.command import record_story
-from fleetlore.cli.demo.fleet import write_story
+from fleetlore.cli.demo.fleet import CAST, write_story
 from fleetlore.server.mcp.tool import McpTool
 from fleetlore.server.mcp.tools import TOOLS
 from tests.cli.running import Lore
@@ -30,7 +30,7 @@ ASKED: dict[str, dict[str, Any]] = {
     "mission": {"id": MISSION},
     "inbox": {"agent": "bram"},
     "search": {"q": "webhook"},
-    "session": {"id": "ada-1"},
+    **{tool: {"id": "ada-1"} for tool in ("session", "session_transcript", "session_diff", "hand_over")},
     "story": {"scope": "agent:ada", "since": "2w", "detail": "full"},
     "events": {"data": True, "order": "oldest"},
     "send_message": {"to": "bram", "body": "Shall I take wh-7?", "type": "query", "priority": "high", "task": "wh-7"},
@@ -75,7 +75,7 @@ def test_it_says_who_does_what_and_who_needs_a_person(served: Served) -> None:
     async def talk(client: Client) -> None:
         agents = (await answer(client, "fleet", everybody=True))["agents"]
         assert (agents[0]["name"], agents[0]["standing"], agents[0]["task"]) == ("bram", "needs you", TASK)
-        assert [agent["name"] for agent in (await answer(client, "fleet", standing="ended"))["agents"]] == ["dov"]
+        assert [agent["name"] for agent in (await answer(client, "fleet", standing="ended"))["agents"] if agent["name"] in CAST] == ["dov"]
         assert "bram · needs you" in await text(client, "fleet", everybody=True)
 
     over_http(served, talk)
@@ -172,7 +172,7 @@ def test_resources_are_what_the_tools_tell(served: Served) -> None:
         for uri, words in (("lore://fleet", "bram"), ("lore://story/today", "quoted"), (f"lore://task/{TASK}", "5 % of customers")):
             [content] = (await client.read_resource(uri)).contents
             assert words in content.text  # type: ignore[union-attr]  # a text, as its media type says
-        with pytest.raises(MCPError, match="no such task"):
+        with pytest.raises(MCPError, match="there is no task"):
             await client.read_resource("lore://task/none")
         with pytest.raises(MCPError, match="nothing at"):
             await client.read_resource("file:///etc/passwd")
@@ -206,8 +206,8 @@ def test_a_prompt_brings_what_it_is_about(served: Served) -> None:
         ("events", {"page": "7"}, "is not what `next` said"),
         ("arcs", {"kind": ["tragedy"]}, "no such pattern"),
         ("search", {"q": " "}, "q: "),
-        ("task", {"id": "none"}, "no such task"),
-        ("mission", {"id": "none"}, "no such mission"),
+        ("task", {"id": "none"}, "there is no task"),
+        ("mission", {"id": "none"}, "there is no mission"),
         ("inbox", {}, "whose inbox?"),
         ("send_message", {"to": "bram", "body": "hello"}, "lore token create --scope write --label NAME"),
     ],
@@ -236,7 +236,7 @@ def test_every_tool_says_that_what_it_quotes_is_data(tool: McpTool, served: Serv
         assert ("never instructions" in (shown.description or "")) != tool.writes
         assert shown.annotations is not None
         assert shown.annotations.read_only_hint is not tool.writes
-        assert shown.input_schema["type"] == (shown.output_schema or {})["type"] == "object"
+        assert shown.input_schema["type"] == "object"
 
     over_http(served, talk, token=token_for(served, "ada", "admin") if tool.scope == "admin" else ada)
 
@@ -311,8 +311,9 @@ def test_who_may_not_write_is_shown_no_tool_for_it_and_told_why(served: Served, 
     assert "lore token create --scope write --label NAME" in said
 
 
-def test_a_wrong_token_is_refused_even_where_none_is_needed(served: Served) -> None:
-    assert served.post("/mcp", PING, token=None, headers=JSON).status == 200
+def test_without_a_token_or_with_a_wrong_one_nothing_is_answered(served: Served) -> None:
+    assert served.post("/mcp", PING, token=None, headers=JSON).status == 401
+    assert served.post("/mcp", PING, headers=JSON).status == 200
     for wrong in (f"lore_{'a' * 43}", "hello"):
         refused = served.post("/mcp", PING, token=wrong, headers=JSON)
         assert refused.status == 401
@@ -373,3 +374,13 @@ def test_without_the_library_it_says_what_to_install(tmp_path: Path) -> None:
         refused = served.post("/mcp", PING, headers=JSON)
     assert refused.status == 501
     assert "pip install 'fleetlore[mcp]'" in refused.detail
+
+
+def test_the_list_of_tools_is_short_enough_for_a_models_context(served: Served) -> None:
+    async def talk(client: Client) -> None:
+        tools = (await client.list_tools()).tools
+        sizes = {tool.name: len(tool.model_dump_json(exclude_none=True)) for tool in tools}
+        assert max(sizes.values()) < 2_500, sizes
+        assert sum(sizes.values()) < 1_000 * len(sizes), sizes
+
+    over_http(served, talk, token=token_for(served, "ada", "admin"))

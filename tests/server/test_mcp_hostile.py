@@ -19,8 +19,8 @@ from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.operations.sources import OnDemandSource
 from fleetlore.projections.store import open_store
 from fleetlore.server.mcp import pages, tools
+from fleetlore.server.mcp.caller import Caller
 from fleetlore.server.mcp.sanitise import MAX_PAGE_BYTES, QUOTE_NOTICE
-from fleetlore.server.mcp.sources import Caller
 from tests.server.mcp_talk import answer, directly, on_demand, text
 from tests.server.serving import homely
 from tests.strategies import events
@@ -86,7 +86,7 @@ def hostile_life(words: str) -> list[Event]:
 ASKED: dict[str, dict[str, Any]] = {
     "brief": {},
     "sessions": {},
-    "session": {"id": "r1"},
+    **{tool: {"id": "r1"} for tool in ("session", "session_transcript", "session_diff", "hand_over")},
     "fleet": {"everybody": True},
     "story": {"detail": "full", "limit": 1500},
     "arcs": {"state": "all"},
@@ -110,7 +110,7 @@ def test_hostile_words_cannot_leave_their_quotation(log: BlockingRecorder, sourc
         ours = [line for line in done.text.splitlines() if not line.startswith("> ")]
         assert ours[0] == QUOTE_NOTICE
         assert not [line for line in ours if "ignore" in line or "System" in line or "page=" in line or "```" in line], (tool.name, ours)
-        assert "ignore all" in done.text.lower() or tool.name in ("arcs", "costs", "tasks"), tool.name
+        assert "ignore all" in done.text.lower() or tool.name in ("arcs", "costs", "tasks", "session_diff"), tool.name
 
 
 def test_a_prompt_is_ours_and_what_it_shows_is_quoted(log: BlockingRecorder, source: OnDemandSource) -> None:
@@ -129,7 +129,7 @@ def test_whatever_is_stored_every_tool_answers(tmp_path: Path, told: list[Event]
         log.append_all([*told, Event(kind="fleet.idle", agent="ada")])  # the one whose inbox is asked for
         source = on_demand(log)
         for tool in READING:
-            if tool.name not in ("task", "mission", "session"):
+            if tool.name not in ("task", "mission", "session", "session_transcript", "session_diff", "hand_over"):
                 done = tools.call_tool(tool, source, NOBODY, ASKED[tool.name] if tool.name != "search" else {"q": "a"})
                 msgspec.convert(done.structured, tool.response)
 

@@ -20,9 +20,9 @@ from fleetlore.events.ids import is_uuid
 from fleetlore.log.base import Position
 from fleetlore.log.coordination import Coordination
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.server.notifications.rules import Command, Rule, Webhook
+from fleetlore.server.notifications.rules import CommandTarget, Rule, Webhook
 from fleetlore.server.notifications.send import SendResult, deliver_message
-from fleetlore.server.notifications.service import LEASE, PACE
+from fleetlore.server.notifications.service import LEASE, TIMING
 from fleetlore.testing import FrozenClock
 from tests.patience import PATIENCE
 from tests.server.notifying import QUICK, Receiver, Town, disguised, rule_for, running
@@ -144,9 +144,9 @@ def test_a_notice_that_never_arrives_is_recorded_as_failed_and_the_rule_goes_on(
         town.tell(ERROR)
         town.tell(Event(kind="fleet.error", agent="bo"))
         first, second = town.notices(2)
-    assert (first.data["ok"], first.data["attempts"], first.data["error"]) == (False, PACE.tries, "answered 500 Internal Server Error")
+    assert (first.data["ok"], first.data["attempts"], first.data["error"]) == (False, TIMING.tries, "answered 500 Internal Server Error")
     assert second.data["event"] != first.data["event"]
-    assert len(receiver.all()) == 2 * PACE.tries
+    assert len(receiver.all()) == 2 * TIMING.tries
 
 
 @pytest.mark.parametrize("path", ["404", "redirect"])
@@ -181,9 +181,9 @@ def test_pauses_grow_and_are_left_to_chance_and_a_receivers_wish_counts(town: To
 
     rule = rule_for("http://127.0.0.1:9/")
     outcomes = iter([SendResult("no")] * 3 + [SendResult("busy", wait=7.0)] + [SendResult("no")])
-    notifier = town.notifier(rule, pace=PACE, chance=lambda: 1.0, send=lambda target, message: next(outcomes))
-    notifier._held_until = float("inf")
-    outcome, attempts = notifier._send(rule, None, Over())  # type: ignore[arg-type]  # nobody looks at the message
+    notifier = town.notifier(rule, timing=TIMING, random_fraction=lambda: 1.0, send=lambda target, message: next(outcomes))
+    notifier._lease_until = float("inf")
+    outcome, attempts = notifier._send_with_retries(rule, None, Over())  # type: ignore[arg-type]  # nobody looks at the message
     assert (outcome.error, attempts) == ("no", 5)
     assert waits == [1.0, 3.0, 9.0, 7.0]
 
@@ -227,7 +227,7 @@ def test_a_crash_repeats_at_most_one_sending_and_the_log_has_one_notice(town: To
 def test_who_is_stopped_between_two_tries_leaves_the_notice_to_the_next(town: Town, receiver: Receiver) -> None:
     rule = rule_for(receiver.address("500"))
     town.begin(rule)
-    with running(town.notifier(rule, pace=QUICK._replace(pause=PATIENCE))):
+    with running(town.notifier(rule, timing=QUICK._replace(pause=PATIENCE))):
         town.tell(ERROR)
         receiver.next()
     assert town.recorded() == []
@@ -320,13 +320,13 @@ def test_who_lost_the_lease_stops_and_says_so(town: Town, receiver: Receiver) ->
     rule = rule_for(receiver.address("200"))
     town.begin(rule)
     told = Flag()
-    notifier = town.notifier(rule, pace=QUICK._replace(lease=0.05), on_trouble=lambda trouble: told.set())
+    notifier = town.notifier(rule, timing=QUICK._replace(lease=0.05), on_trouble=lambda trouble: told.set())
     with running(notifier):
         town.tell(ERROR)
         town.notices(1)
         with town.open_shared() as shared:
             held = shared.find_lease(LEASE)
-            while held is None or shared.take(LEASE, held.holder, 60) is None:  # as if it had been frozen, and its time were over
+            while held is None or shared.acquire(LEASE, held.holder, 60) is None:  # as if it had been frozen, and its time were over
                 held = shared.find_lease(LEASE)
         assert told.wait(PATIENCE)
 
@@ -393,7 +393,7 @@ def test_turns_are_counted_from_the_beginning_of_the_log_whatever_restarts(town:
 def test_a_command_is_told_too(town: Town, tmp_path: Path) -> None:
     out = tmp_path / "told"
     code = "import sys; open(sys.argv[1], 'w').write(sys.argv[2])"
-    rule = Rule(name="run", by="kind", what="fleet.error", target=Command((sys.executable, "-c", code, str(out), "{text}")))
+    rule = Rule(name="run", by="kind", what="fleet.error", target=CommandTarget((sys.executable, "-c", code, str(out), "{text}")))
     town.begin(rule)
     with running(town.notifier(rule)):
         town.tell(ERROR)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from fleetlore import Event
 from fleetlore.server.notifications.bodies import FORMS, LONGEST_CONTENT, Message, arguments_of, call_of, make_harmless
-from fleetlore.server.notifications.rules import FORMATS, Command, Webhook
+from fleetlore.server.notifications.rules import FORMATS, CommandTarget, Webhook
 from fleetlore.server.notifications.send import SendResult, deliver_message
 from tests.server.notifying import Receiver
 
@@ -170,8 +170,8 @@ def test_no_words_break_a_form(text: str) -> None:
 # --- commands
 
 
-def python(code: str, *arguments: str) -> Command:
-    return Command((sys.executable, "-c", code, *arguments))
+def python(code: str, *arguments: str) -> CommandTarget:
+    return CommandTarget((sys.executable, "-c", code, *arguments))
 
 
 def test_a_command_gets_its_arguments_and_the_notice_on_standard_input(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_a_command_gets_its_arguments_and_the_notice_on_standard_input(tmp_path:
 
 @pytest.mark.parametrize("text", ["--exec=rm", "-rf", "@/etc/passwd", "/etc/passwd", "$(reboot)", "=cmd", "~root", "\u2014x"])
 def test_hostile_words_become_neither_option_nor_file(text: str) -> None:
-    [_, told] = arguments_of(Command(("notify-send", "{text}")), message(text))
+    [_, told] = arguments_of(CommandTarget(("notify-send", "{text}")), message(text))
     assert told == f" {text}"
 
 
@@ -198,7 +198,7 @@ def test_an_argument_is_always_one_that_can_be_handed_over(text: str) -> None:
 
 
 def test_words_in_a_placeholders_form_are_not_filled_in_again() -> None:
-    assert arguments_of(Command(("x", "{text}")), message("{url}"))[1] == " {url}"
+    assert arguments_of(CommandTarget(("x", "{text}")), message("{url}"))[1] == " {url}"
 
 
 def test_a_command_that_fails_says_with_what() -> None:
@@ -208,7 +208,7 @@ def test_a_command_that_fails_says_with_what() -> None:
 
 
 def test_a_command_that_is_not_there_is_not_tried_again(tmp_path: Path) -> None:
-    outcome = deliver_message(Command((str(tmp_path / "nothing"), "{text}")), message())
+    outcome = deliver_message(CommandTarget((str(tmp_path / "nothing"), "{text}")), message())
     assert outcome == SendResult("nothing cannot be run: No such file or directory", is_final=True)
 
 
@@ -222,7 +222,7 @@ def test_a_command_that_does_not_end_is_ended_with_all_that_it_started(tmp_path:
     reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
     try:
         script = '(exec 3>"$0"; echo begun >&3; exec tail -f /dev/null) & wait'
-        outcome = deliver_message(Command(("sh", "-c", script, str(fifo))), message(), timeout=0.5)
+        outcome = deliver_message(CommandTarget(("sh", "-c", script, str(fifo))), message(), timeout=0.5)
         assert outcome == SendResult("sh did not end within 0.5 s")
         os.set_blocking(reader, True)
         assert os.read(reader, 100) == b"begun\n"

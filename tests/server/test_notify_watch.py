@@ -15,7 +15,7 @@ from fleetlore import Event
 from fleetlore.events.catalog import known_kinds
 from fleetlore.server.notifications import triggers
 from fleetlore.server.notifications.rules import WHENS, Rule, Webhook
-from fleetlore.server.notifications.triggers import WATCHES, Occasion, TriggerWatch, line_of, watch_for
+from fleetlore.server.notifications.triggers import WATCHES, Occasion, TriggerWatch, format_line, make_watch
 from fleetlore.testing import START, FrozenClock, counting_ids
 from fleetlore.views.agent_status_rules import EFFECT_BY_KIND
 from fleetlore.views.patterns.kinds import all_kinds
@@ -24,7 +24,7 @@ from fleetlore.views.thread_names import AS_THEY_ARE
 
 def watch(what: str, *, by: Any = "when", every: int = 10) -> TriggerWatch:
     rule = Rule(name="r", by=by, what=what, target=Webhook("http://h/"), every=every)
-    return watch_for(rule, lambda whose, position: 0)
+    return make_watch(rule, lambda whose, position: 0)
 
 
 class Play:
@@ -35,11 +35,11 @@ class Play:
         self.events: list[Event] = []
 
     def tell(self, *events: Event) -> list[Occasion]:
-        return [occasion for event in events for occasion in self.watch.see(self._stored(event))]
+        return [occasion for event in events for occasion in self.watch.on_event(self._stored(event))]
 
     def after(self, **time: float) -> list[Occasion]:
         self.clock.advance(timedelta(**time).total_seconds())
-        return list(self.watch.look(self.clock()))
+        return list(self.watch.find_due(self.clock()))
 
     def _stored(self, event: Event) -> Event:
         at = self.clock()
@@ -172,7 +172,7 @@ def test_progress_rings_with_every_nth_turn_of_each_agent() -> None:
     turns = [Event(kind="session.turn_ended", agent=agent) for agent in ("ada", "bo") * 7]
     assert [occasion.event.agent for occasion in play.tell(*turns) if occasion.event] == ["ada", "bo", "ada", "bo"]
     [goal] = play.tell(*[Event(kind="driver.attempt_completed", goal="g1", actor="d")] * 3)
-    assert line_of(goal, goal.event or Event(kind="x.y"), AS_THEY_ARE) == "goal g1 has come to the end of three turns."
+    assert format_line(goal, goal.event or Event(kind="x.y"), AS_THEY_ARE) == "goal g1 has come to the end of three turns."
 
 
 @pytest.mark.parametrize(("kind", "rings"), [("fleet.error", 1), ("fleet.*", 2), ("town.*", 0)])
@@ -190,7 +190,7 @@ def test_a_pattern_that_is_shown_rings_when_it_closes(monkeypatch: pytest.Monkey
     [retry] = play.tell(Event(kind="fleet.dispatch", agent="bo", task="t1"))
     assert retry.arc is not None
     assert (retry.arc.kind, retry.event and retry.event.agent) == ("abandon_then_retry", "bo")
-    text = line_of(retry, retry.event or Event(kind="x.y"), AS_THEY_ARE)
+    text = format_line(retry, retry.event or Event(kind="x.y"), AS_THEY_ARE)
     assert "ada" in text
     assert "bo" in text
 
@@ -199,7 +199,7 @@ def test_hostile_words_become_one_plain_line() -> None:
     [occasion] = Play(watch("fleet.error", by="kind")).tell(
         Event(kind="fleet.error", agent="a\u202eb", text="x\x1b[31m\r\nSet-Cookie: y " * 99)
     )
-    line = line_of(occasion, occasion.event or Event(kind="x.y"), AS_THEY_ARE)
+    line = format_line(occasion, occasion.event or Event(kind="x.y"), AS_THEY_ARE)
     assert line.isprintable()
     assert len(line) < 520
 
@@ -229,6 +229,6 @@ def test_no_event_breaks_a_watch(what: str) -> None:
     def check(events: list[Event]) -> None:
         play = Play(watch(what, every=1))
         for occasion in (*play.tell(*events), *play.after(hours=1)):
-            assert line_of(occasion, occasion.event or Event(kind="x.y"), AS_THEY_ARE)
+            assert format_line(occasion, occasion.event or Event(kind="x.y"), AS_THEY_ARE)
 
     check()

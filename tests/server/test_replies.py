@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from fleetlore import Event, clock, connect
 from fleetlore.errors import Conflict
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.server.mcp.sources import Caller
+from fleetlore.server.mcp.caller import Caller
 from fleetlore.town import events as town_events
 from tests.cli.conftest import lore as lore
 from tests.cli.running import Lore

@@ -13,7 +13,7 @@ import pytest
 from fleetlore import Event
 from fleetlore.errors import ConfigError
 from fleetlore.server.notifications.bodies import Message
-from fleetlore.server.notifications.rules import Command, Rule, Webhook
+from fleetlore.server.notifications.rules import CommandTarget, Rule, Webhook
 from fleetlore.server.notifications.schedule import parse_schedule
 from fleetlore.server.notifications.send import SendResult
 from fleetlore.testing import FrozenClock
@@ -139,7 +139,7 @@ def test_a_new_rule_begins_with_the_next_scheduled_time(town: Town, receiver: Re
 
 def test_a_command_gets_the_lines_of_the_brief(town: Town) -> None:
     sent: list[Message] = []
-    rule = rule_at("http://127.0.0.1/")._replace(target=Command(("mail", "{text}")), brief_format="text")
+    rule = rule_at("http://127.0.0.1/")._replace(target=CommandTarget(("mail", "{text}")), brief_format="text")
     town.tell(*session(at(7)))
     town.begin(rule)
 

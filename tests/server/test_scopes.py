@@ -12,7 +12,7 @@ import pytest
 from mcp import Client as McpClient
 
 from fleetlore import Event
-from fleetlore.server.mcp.sources import Caller
+from fleetlore.server.mcp.caller import Caller
 from tests.patience import PATIENCE
 from tests.server.mcp_talk import answer, directly, on_demand, text
 from tests.server.serving import Served, serve
@@ -87,7 +87,7 @@ def test_events_by_id_need_no_scope_that_is_there(served: Served) -> None:
 @pytest.mark.parametrize(("typed", "agent"), [("shop", AGENT), ("brand-new", "brand-new")])
 def test_a_scope_is_followed_by_its_shown_name_and_before_its_first_event(tmp_path: Path, typed: str, agent: str) -> None:
     async def follow(own: Served) -> list[str]:
-        async with Client(own.port, f"/api/stream?scope={quote(f'agent:{typed}')}") as client:
+        async with Client(own.port, f"/api/stream?scope={quote(f'agent:{typed}')}", Authorization=own.bearer["authorization"]) as client:
             assert client.status == 200
             commits = [Event(kind="fleet.commit", actor=who, agent=who, text=f"by {who}") for who in ("ada", agent)]
             await asyncio.to_thread(own.log.append, commits)

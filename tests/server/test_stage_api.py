@@ -14,7 +14,7 @@ from fleetlore import Event, clock
 from fleetlore.log.coordination import open_shared
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.log.tokens import create_token
-from fleetlore.server.types import stage
+from fleetlore.operations import stage
 from fleetlore.stage import files
 from fleetlore.stage.actors import open_stage_models
 from fleetlore.stage.run_state import create_run_state

@@ -12,7 +12,7 @@ from fleetlore import clock
 from fleetlore.log.tokens import create_token
 from fleetlore.server.live.ring import Ring
 from fleetlore.server.security.limits import RequestLimits
-from tests.contract.helpers import deed
+from tests.contract.helpers import make_event
 from tests.patience import PATIENCE
 from tests.server.watching import Client, Station, station, until
 
@@ -27,7 +27,7 @@ async def problem(client: Client, status: int) -> str:
 
 async def test_a_stream_greets_with_the_head_and_then_tells_what_comes() -> None:
     async with station() as place:
-        [head] = place.log.append([deed("before")])
+        [head] = place.log.append([make_event("before")])
         await until(lambda: place.feed.ring.newest == head)
         async with place.watch() as client:
             assert client.status == 200
@@ -36,7 +36,7 @@ async def test_a_stream_greets_with_the_head_and_then_tells_what_comes() -> None
             assert client.headers["x-accel-buffering"] == "no"
             assert await client.frame() == "retry: 1000\n: welcome"
             assert await client.frame() == f'event: hello\ndata: {{"head":"{head}"}}'
-            [position] = place.log.append([deed("now")])
+            [position] = place.log.append([make_event("now")])
             id, event = await client.event()
             assert (id, event["position"], event["text"]) == (position, position, "now")
 
@@ -49,7 +49,7 @@ async def test_a_stream_of_an_empty_log_says_that_there_is_no_head() -> None:
 
 async def test_last_event_id_wins_over_after_and_is_greeted_without_a_head() -> None:
     async with station() as place:
-        positions = place.log.append([deed(str(n)) for n in range(4)])
+        positions = place.log.append([make_event(str(n)) for n in range(4)])
         async with place.watch(f"?after={positions[0]}") as client:
             assert await client.texts(3) == ["1", "2", "3"]
         async with place.watch(f"?after={positions[0]}", Last_Event_ID=positions[2]) as client:
@@ -59,8 +59,8 @@ async def test_last_event_id_wins_over_after_and_is_greeted_without_a_head() -> 
 
 async def test_scope_and_kinds_choose() -> None:
     async with station() as place, place.watch("?scope=task:t&kind=town.*&kind=fleet.note") as client:
-        place.log.append([deed("1", task="t"), deed("2", kind="town.halted"), deed("3", kind="fleet.note", task="t")])
-        place.log.append([deed("4", kind="town.halted", task="t")])
+        place.log.append([make_event("1", task="t"), make_event("2", kind="town.halted"), make_event("3", kind="fleet.note", task="t")])
+        place.log.append([make_event("4", kind="town.halted", task="t")])
         assert await client.texts(2) == ["3", "4"]
 
 
@@ -94,7 +94,7 @@ async def test_a_stream_takes_no_body() -> None:
 
 async def test_a_place_that_was_trimmed_away_begins_with_one_gap() -> None:
     async with station(ring=Ring(most_events=2)) as place:
-        positions = place.log.append([deed(str(n)) for n in range(6)])
+        positions = place.log.append([make_event(str(n)) for n in range(6)])
         await until(lambda: place.feed.ring.newest == positions[-1])
         place.log.trim(positions[4])
         async with place.watch(Last_Event_ID=positions[1]) as client:
@@ -135,7 +135,7 @@ async def test_there_is_an_end_to_how_many_may_watch() -> None:
 
 async def test_streams_end_well_when_the_feed_is_closed() -> None:
     async with station() as place, place.watch() as client:
-        place.log.append([deed("last words")])
+        place.log.append([make_event("last words")])
         assert await client.texts(1) == ["last words"]
         place.feed.close()
         with pytest.raises(EOFError):
@@ -144,12 +144,12 @@ async def test_streams_end_well_when_the_feed_is_closed() -> None:
 
 async def test_where_a_token_is_needed_it_is_needed_here_and_a_stream_ends_soon_after_it_was_revoked() -> None:
     secret, token = create_token("read", now=clock.now())
-    async with station(is_open=False, heartbeat=0.05) as place:
-        async with place.watch() as client:
+    async with station(heartbeat=0.05) as place:
+        async with place.watch(Authorization="") as client:
             assert "needs a token" in await problem(client, 401)
         place.shared.save_token(token)
         async with place.watch(Authorization=f"Bearer {secret}") as client:
-            place.log.append([deed("read")])
+            place.log.append([make_event("read")])
             assert await client.texts(1) == ["read"]
             place.shared.delete_token(token.id)
             with pytest.raises(EOFError):
@@ -159,8 +159,8 @@ async def test_where_a_token_is_needed_it_is_needed_here_and_a_stream_ends_soon_
 async def stall(place: Station) -> None:
     """Store events until what was sent to a client that does not read fills every buffer on the way."""
     async with asyncio.timeout(PATIENCE):
-        while place.feed.let_go == 0:
-            place.log.append([deed("x" * 15_000) for _ in range(20)])
+        while place.feed.dropped_clients == 0:
+            place.log.append([make_event("x" * 15_000) for _ in range(20)])
             await asyncio.sleep(0.01)
 
 
@@ -174,7 +174,7 @@ async def numbers(client: Client, seen: list[int]) -> None:
 async def test_a_client_that_does_not_read_is_cut_off_and_comes_back_by_its_last_position() -> None:
     by_other: list[int] = []
     by_stalled: list[int] = []
-    async with station(patience=0.2) as place, place.watch() as other:
+    async with station(stall_timeout=0.2) as place, place.watch() as other:
         reading = asyncio.create_task(numbers(other, by_other))
         async with place.watch(window=4096) as client:
             await stall(place)

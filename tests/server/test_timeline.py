@@ -15,8 +15,8 @@ import pytest
 from fleetlore import Event
 from fleetlore.cli.demo.command import record_story
 from fleetlore.cli.demo.fleet import write_story
-from fleetlore.server import views_routes
-from fleetlore.server.answers import timeline
+from fleetlore.operations import timeline
+from fleetlore.server import context
 from fleetlore.testing import START, FrozenClock
 from fleetlore.views import time_ranges
 from fleetlore.views.fleet import SILENT_AFTER
@@ -43,7 +43,7 @@ def moment(text: str) -> datetime:
     return msgspec.convert(text, datetime)
 
 
-def deed(minutes: float, agent: str = "ada", kind: str = "fleet.commit", **fields: Any) -> Event:
+def make_event(minutes: float, agent: str = "ada", kind: str = "fleet.commit", **fields: Any) -> Event:
     return Event(kind=kind, agent=agent, actor=agent or "x", at=START + timedelta(minutes=minutes), **fields)
 
 
@@ -91,7 +91,7 @@ def test_a_window_with_too_many_events_has_the_same_totals(
     whole = served.view("timeline")
     for name, value in limits.items():
         monkeypatch.setattr(timeline, name, value)
-    monkeypatch.setattr(views_routes, "_COSTLY_PATHS", frozenset())  # so that nothing is answered as it was a moment ago
+    monkeypatch.setattr(context, "FRESH_SECONDS", 1e-6)  # so that nothing is answered as it was a moment ago
     answer = served.view("timeline", width=width)
     assert not answer["exact"]
     assert (answer["marks"], answer["links"]) == ([], [])
@@ -113,8 +113,8 @@ def test_some_agents_are_shown_alone(served: Served) -> None:
 
 
 def test_lanes_are_the_busiest_forty_in_the_order_of_appearance(own: Served) -> None:
-    crowd = [deed(number, f"agent-{number:02d}") for number in range(50)]
-    busy = [deed(60 + number, f"agent-{number:02d}") for number in range(10, 50)]
+    crowd = [make_event(number, f"agent-{number:02d}") for number in range(50)]
+    busy = [make_event(60 + number, f"agent-{number:02d}") for number in range(10, 50)]
     own.log.append(crowd + busy)
     answer = own.view("timeline")
     assert [lane["agent"] for lane in answer["lanes"]] == [f"agent-{number:02d}" for number in range(10, 50)]
@@ -144,7 +144,7 @@ def test_a_window_outside_of_all_time_has_nothing_in_it(served: Served, window: 
 
 def test_a_window_as_wide_as_the_calendar_has_everything_in_it(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     assert totals(served.view("timeline", **FOR_EVER)) == totals(served.view("timeline"))
-    monkeypatch.setattr(views_routes, "_COSTLY_PATHS", frozenset())
+    monkeypatch.setattr(context, "FRESH_SECONDS", 1e-6)
     monkeypatch.setattr(timeline, "MAX_EVENTS_READ", 0)
     assert totals(served.view("timeline", **FOR_EVER, width=600)) == totals(served.view("timeline"))
 
@@ -152,8 +152,8 @@ def test_a_window_as_wide_as_the_calendar_has_everything_in_it(served: Served, m
 def test_late_events_are_found_wherever_they_lie_in_the_log(own: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time_ranges, "SEGMENT_EVENTS", 3)
     order = [50, 10, 40, 20, 30, 0, 45, 5, 35, 15]
-    own.log.append([deed(minutes, text=str(minutes)) for minutes in order])
-    window = {"from_": deed(10).at.isoformat(), "to": deed(35).at.isoformat()}  # type: ignore[union-attr]  # `deed` says when
+    own.log.append([make_event(minutes, text=str(minutes)) for minutes in order])
+    window = {"from_": make_event(10).at.isoformat(), "to": make_event(35).at.isoformat()}  # type: ignore[union-attr]  # `make_event` says when
     assert [mark["text"] for mark in own.view("timeline", **window)["marks"]] == ["10", "15", "20", "30"]
     known = [event.position for event in own.log.read()][5]
     assert [mark["text"] for mark in own.view("timeline", as_of=known, **window)["marks"]] == ["10", "20", "30"]
@@ -163,7 +163,7 @@ def test_who_falls_silent_is_shown_so_though_nothing_is_stored(tmp_path: Path) -
     """The answer that others were given a while ago is not given again."""
     clock = FrozenClock()
     with serve(tmp_path, now=clock) as running:
-        running.log.append([deed(0, kind="fleet.dispatch", text="go")])
+        running.log.append([make_event(0, kind="fleet.dispatch", text="go")])
         assert [lane["standing"] for lane in running.view("timeline")["lanes"]] == ["working"]
         clock.advance(SILENT_AFTER.total_seconds() + 60)
         assert [lane["standing"] for lane in running.view("timeline")["lanes"]] == ["silent"]

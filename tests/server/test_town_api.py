@@ -13,8 +13,7 @@ from fleetlore import Event, clock
 from fleetlore.log.coordination import open_shared
 from fleetlore.log.seal import make_seal
 from fleetlore.log.tokens import create_token
-from fleetlore.server.answers import town as shows
-from fleetlore.server.types import town as types_town
+from fleetlore.operations import town_page as limits
 from fleetlore.town import events as town_events
 from fleetlore.views.town_state import TownState
 from tests.server import town_logs
@@ -45,11 +44,11 @@ def served(tmp_path: Path, story: list[Event]) -> Iterator[Served]:
 
 def town_of(served: Served, **query: Any) -> Any:
     answer = served.view("town", **query)
-    msgspec.convert(answer, types_town.TownPage, strict=False)
+    msgspec.convert(answer, limits.TownPage, strict=False)
     return answer
 
 
-def told(served: Served, story: Sequence[Event]) -> list[Event]:
+def read_events(served: Served, story: Sequence[Event]) -> list[Event]:
     """What was stored since the story."""
     return list(served.log.read())[len(story) :]
 
@@ -140,17 +139,19 @@ def test_a_parameter_that_is_not_known_is_refused(read_only: Served) -> None:
 
 def test_a_large_town_is_shown_in_bounds_and_says_what_is_left_out(tmp_path: Path) -> None:
     with serve(tmp_path) as served:
-        served.log.append_all(town_events.agent_spawned(f"a{n}", by="x") for n in range(shows.MAX_AGENTS + 5))
-        served.log.append_all(town_events.task_created(f"t{n}", title="x" * 1000, by="x") for n in range(shows.MAX_CARDS_OF_ONE_COLUMN + 5))
-        served.log.append_all(town_events.mission_state_changed(f"m{n}", None, "running", by="x") for n in range(shows.MAX_MISSIONS + 5))
+        served.log.append_all(town_events.agent_spawned(f"a{n}", by="x") for n in range(limits.MAX_AGENTS + 5))
+        served.log.append_all(
+            town_events.task_created(f"t{n}", title="x" * 1000, by="x") for n in range(limits.MAX_CARDS_OF_ONE_COLUMN + 5)
+        )
+        served.log.append_all(town_events.mission_state_changed(f"m{n}", None, "running", by="x") for n in range(limits.MAX_MISSIONS + 5))
         served.log.append_all(town_events.message_sent("x", f"a{n % 40}", "y" * 10_000) for n in range(600))
         town = town_of(served)
-        assert (len(town["agents"]), town["agents_total"]) == (shows.MAX_AGENTS, shows.MAX_AGENTS + 5)
-        assert (len(column(town, "pending")), town["board"][0]["total"]) == (shows.MAX_CARDS, shows.MAX_CARDS_OF_ONE_COLUMN + 5)
-        assert len(column(town_of(served, more="pending"), "pending")) == shows.MAX_CARDS_OF_ONE_COLUMN
-        assert (len(town["missions"]), town["missions_total"]) == (shows.MAX_MISSIONS, shows.MAX_MISSIONS + 5)
-        assert (len(town["inboxes"]), town["inboxes_total"], town["inboxes"][0]["total"]) == (shows.MAX_INBOXES, 40, 15)
-        assert len(town["inboxes"][0]["messages"]) == shows.MAX_MESSAGES
+        assert (len(town["agents"]), town["agents_total"]) == (limits.MAX_AGENTS, limits.MAX_AGENTS + 5)
+        assert (len(column(town, "pending")), town["board"][0]["total"]) == (limits.MAX_CARDS, limits.MAX_CARDS_OF_ONE_COLUMN + 5)
+        assert len(column(town_of(served, more="pending"), "pending")) == limits.MAX_CARDS_OF_ONE_COLUMN
+        assert (len(town["missions"]), town["missions_total"]) == (limits.MAX_MISSIONS, limits.MAX_MISSIONS + 5)
+        assert (len(town["inboxes"]), town["inboxes_total"], town["inboxes"][0]["total"]) == (limits.MAX_INBOXES, 40, 15)
+        assert len(town["inboxes"][0]["messages"]) == limits.MAX_MESSAGES
         assert len(served.get("/api/town").body) < 3_000_000
 
 
@@ -285,7 +286,7 @@ def test_what_makes_no_sense_is_refused_with_a_reason(
     answer = read_only.post(f"/api/town/{door}", body)
     assert answer.status == status, answer.body
     assert word in answer.json["detail"]
-    assert told(read_only, story) == []
+    assert read_events(read_only, story) == []
 
 
 def test_who_may_only_write_may_send_and_note_but_not_steer(served: Served) -> None:

@@ -16,15 +16,15 @@ from starlette.types import Receive, Scope, Send
 
 from fleetlore import Event
 from fleetlore.log.sqlite import maintenance
+from fleetlore.operations import events as event_operations
 from fleetlore.projections import live_views
-from fleetlore.server import serve, uvicorn_protocols, views_routes
+from fleetlore.server import serve, uvicorn_protocols
 from fleetlore.server.context import MAX_COSTLY_ANSWERS, THREADS
 from fleetlore.server.endpoints import request_body as doors_reading
 from fleetlore.server.endpoints.request_body import decompress_body, split_array, split_lines
 from fleetlore.server.live import subscription
 from fleetlore.server.problems import Problem
-from fleetlore.server.security.concurrency_limit import ConcurrencyLimit
-from fleetlore.server.security.limits import Limited, RequestLimits
+from fleetlore.server.security.limits import ConcurrencyLimit, Limited, RequestLimits
 from fleetlore.server.view_cache import ViewCache
 from tests.patience import PATIENCE
 from tests.server.asgi import ask
@@ -39,11 +39,11 @@ PING, TEXT, MORE = 9, 1, 0
 @contextmanager
 def talking(served: Served, said: str) -> Iterator[socket.socket]:
     with socket.create_connection((HOST, served.port), PATIENCE) as connection:
-        connection.sendall(said.replace("HOST", f"Host: {HOST}:{served.port}").encode())
+        connection.sendall(said.replace("HOST", f"Host: {HOST}:{served.port}\r\nAuthorization: Bearer {served.token}").encode())
         yield connection
 
 
-def heard(connection: socket.socket, until: bytes | None = None) -> bytes:
+def read_received(connection: socket.socket, until: bytes | None = None) -> bytes:
     """What comes, up to a word or to the end; a connection that stays open too long is an error."""
     said = b""
     try:
@@ -67,7 +67,7 @@ def frame(kind: int, data: bytes, *, is_last: bool = True) -> bytes:
     return bytes((is_last << 7 | kind, 0x80 | len(data))) + bytes(4) + data
 
 
-def deeds(count: int, text: str = "done") -> list[Event]:
+def make_events(count: int, text: str = "done") -> list[Event]:
     return [Event(kind="fleet.commit", agent="ada", text=text) for _ in range(count)]
 
 
@@ -83,35 +83,35 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("said", ["", "GET /api/me", "GET /healthz HTTP/1.1\r\nHOST\r\nX-Slow: "])
 def test_who_does_not_say_what_it_wants_is_let_go(tmp_path: Path, said: str) -> None:
     with serving(tmp_path) as served, talking(served, said) as connection:
-        assert heard(connection) == b""
+        assert read_received(connection) == b""
 
 
 @pytest.mark.usefixtures("hasty")
 def test_who_does_not_read_its_answer_is_let_go(tmp_path: Path) -> None:
     with serving(tmp_path) as served:
-        list(served.log.append_all(deeds(400, "x" * 16_000)))
+        list(served.log.append_all(make_events(400, "x" * 16_000)))
         with socket.socket() as lazy:
             lazy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             lazy.settimeout(PATIENCE)
             lazy.connect((HOST, served.port))
-            lazy.sendall(f"GET /api/events?limit=1000 HTTP/1.1\r\nHost: {HOST}\r\n\r\n".encode())
+            lazy.sendall(f"GET /api/events?limit=1000 HTTP/1.1\r\nHost: {HOST}\r\nAuthorization: Bearer {served.token}\r\n\r\n".encode())
             asyncio.run(until(lambda: is_gone(lazy)))
 
 
 @pytest.mark.usefixtures("hasty")
 def test_a_stream_is_not_cut_off_for_having_nothing_to_say(tmp_path: Path) -> None:
     with serving(tmp_path) as served, talking(served, "GET /api/stream HTTP/1.1\r\nHOST\r\n\r\n") as connection:
-        assert b"hello" in heard(connection, b"hello")
+        assert b"hello" in read_received(connection, b"hello")
         with talking(served, "GET /") as silent:
-            assert heard(silent) == b""  # by now all were looked at
+            assert read_received(silent) == b""  # by now all were looked at
         served.post("/api/events", {"kind": "fleet.commit", "agent": "ada"})
-        assert b"fleet.commit" in heard(connection, b"fleet.commit")
+        assert b"fleet.commit" in read_received(connection, b"fleet.commit")
 
 
 @pytest.mark.parametrize("said", ["POST /ws HTTP/1.1\r\nHOST\r\n", "GET /ws HTTP/1.1\r\nHOST\r\nContent-Length: 3\r\n"])
 def test_what_cannot_become_a_websocket_is_told_so(tmp_path: Path, said: str) -> None:
     with serving(tmp_path) as served, talking(served, f"{said}{UPGRADE}\r\nabc") as connection:
-        assert b"HTTP/1.1 40" in heard(connection, b"problem+json")
+        assert b"HTTP/1.1 40" in read_received(connection, b"problem+json")
 
 
 PINGS = frame(PING, b"x" * 125) * 1000
@@ -125,7 +125,7 @@ def test_who_floods_a_websocket_and_reads_nothing_is_let_go(tmp_path: Path, word
             connection.sendall(words)
 
     with serving(tmp_path) as served, talking(served, f"GET /ws HTTP/1.1\r\nHOST\r\n{UPGRADE}\r\n") as connection:
-        assert b"hello" in heard(connection, b"hello")
+        assert b"hello" in read_received(connection, b"hello")
         with pytest.raises((ConnectionResetError, BrokenPipeError)):
             flood(connection)
 
@@ -173,13 +173,13 @@ def test_blank_lines_and_empty_elements_are_counted(monkeypatch: pytest.MonkeyPa
 
 
 async def test_turns_come_one_after_the_other_and_a_line_has_an_end() -> None:
-    turns, order = ConcurrencyLimit(1, line=1, patience=PATIENCE), list[str]()
+    turns, order = ConcurrencyLimit(1, queued=1, timeout=PATIENCE), list[str]()
 
     async def take(name: str) -> None:
-        async with turns.taken():
+        async with turns.hold_slot():
             order.append(name)
 
-    async with turns.taken():
+    async with turns.hold_slot():
         second = asyncio.create_task(take("second"))
         await until(lambda: turns.waiting == 1)
         with pytest.raises(Problem, match="try again"):
@@ -190,10 +190,10 @@ async def test_turns_come_one_after_the_other_and_a_line_has_an_end() -> None:
 
 
 async def test_a_turn_that_does_not_come_in_time_is_a_503_that_says_when_to_try_again() -> None:
-    turns = ConcurrencyLimit(1, line=1, patience=0.001)
-    async with turns.taken():
+    turns = ConcurrencyLimit(1, queued=1, timeout=0.001)
+    async with turns.hold_slot():
         with pytest.raises(Problem) as told:
-            async with turns.taken():
+            async with turns.hold_slot():
                 pass
     assert (told.value.status, told.value.headers, turns.waiting) == (503, {"retry-after": "2"}, 0)
 
@@ -209,7 +209,7 @@ def test_looks_into_the_past_keep_nobody_from_writing_and_reading(tmp_path: Path
 
     monkeypatch.setattr(ViewCache, "resolve_position", slow)
     with serving(tmp_path) as served, ThreadPoolExecutor(2 * THREADS) as crowd:
-        position = served.log.append(deeds(2))[0]
+        position = served.log.append(make_events(2))[0]
         try:
             asked = [crowd.submit(served.get, "/api/fleet", as_of=position) for _ in range(2 * THREADS)]
             asyncio.run(until(lambda: len(under_way) == MAX_COSTLY_ANSWERS))
@@ -230,9 +230,9 @@ def test_only_so_many_kinds_can_be_asked_for_at_once(tmp_path: Path, path: str) 
 
 
 def test_an_answer_with_long_events_is_cut_and_leads_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(views_routes, "MAX_PAGE_BYTES", 1000)
+    monkeypatch.setattr(event_operations, "MAX_PAGE_BYTES", 1000)
     with serving(tmp_path) as served:
-        positions = served.log.append(deeds(10, "x" * 400))
+        positions = served.log.append(make_events(10, "x" * 400))
         seen, after = list[str](), "0" * 16
         while after is not None:
             page = served.view("events", after=after, limit=1000)
@@ -244,9 +244,9 @@ def test_an_answer_with_long_events_is_cut_and_leads_on(tmp_path: Path, monkeypa
 def test_the_past_of_a_stream_is_read_in_small_parts_without_a_hole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subscription, "PAST_BYTES", 1000)
     with serving(tmp_path) as served:
-        positions = served.log.append(deeds(40, "x" * 300))
+        positions = served.log.append(make_events(40, "x" * 300))
     with serving(tmp_path) as served, talking(served, f"GET /api/stream?after={'0' * 16} HTTP/1.1\r\nHOST\r\n\r\n") as connection:
-        said = heard(connection, f"id: {positions[-1]}".encode())
+        said = read_received(connection, f"id: {positions[-1]}".encode())
         assert [line[4:].decode() for line in said.splitlines() if line.startswith(b"id: ")] == positions
 
 
@@ -254,7 +254,7 @@ def test_a_backup_put_in_the_place_of_the_log_is_what_is_shown_from_then_on(tmp_
     monkeypatch.setattr(live_views, "SURE_SECONDS", 0.0)
     path, backup = str(tmp_path / "fleet.db"), str(tmp_path / "backup.db")
     with serving(tmp_path) as served:
-        [first] = served.log.append(deeds(1))
+        [first] = served.log.append(make_events(1))
         assert served.view("meta")["events"] == 1
         maintenance.backup_log(path, backup)
         served.log.append([Event(kind="fleet.commit", agent="lost", text="never was")])
@@ -262,9 +262,9 @@ def test_a_backup_put_in_the_place_of_the_log_is_what_is_shown_from_then_on(tmp_
         maintenance.restore_log(backup, path, overwrite=True)
         asyncio.run(until(lambda: {agent["name"] for agent in served.view("fleet")["agents"]} == {"ada"}))
         asyncio.run(until(lambda: served.house.feed.ring.end == served.house.feed.ring.first))
-        [last] = served.log.append(deeds(1))
+        [last] = served.log.append(make_events(1))
         with talking(served, f"GET /api/stream?after={first} HTTP/1.1\r\nHOST\r\n\r\n") as connection:
-            said = heard(connection, f"id: {last}".encode())
+            said = read_received(connection, f"id: {last}".encode())
         assert b"never was" not in said
 
 
@@ -274,5 +274,5 @@ def test_who_may_not_read_is_not_told_why_the_log_is_in_trouble(tmp_path: Path, 
         lasting = property(lambda feed: "/home/ada/fleet.db: is damaged", lambda feed, trouble: None)
         monkeypatch.setattr(type(served.house.feed), "trouble", lasting, raising=False)
         assert served.get("/readyz").json["detail"] == "/home/ada/fleet.db: is damaged"
-        afar = served.get("/readyz", headers={"x-forwarded-for": "192.0.2.7"})
+        afar = served.get("/readyz", signed_in=False)
         assert (afar.status, "ada" in afar.json["detail"]) == (503, False)

@@ -14,10 +14,11 @@ import msgspec
 import uvicorn
 from starlette.applications import Starlette
 
-from fleetlore import connect
+from fleetlore import clock, connect
 from fleetlore.errors import FleetloreError
 from fleetlore.log.coordination import Coordination, open_shared
 from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.log.tokens import create_token
 from fleetlore.server import problems
 from fleetlore.server.live import sockets, stream
 from fleetlore.server.live.feed import Feed
@@ -29,13 +30,15 @@ from tests.patience import PATIENCE
 class Station:
     """A log, its feed, and the port at which it is served."""
 
-    def __init__(self, log: BlockingRecorder, feed: Feed, shared: Coordination, *, limits: RequestLimits, is_open: bool) -> None:
+    def __init__(self, log: BlockingRecorder, feed: Feed, shared: Coordination, *, limits: RequestLimits) -> None:
         self.log, self.feed, self.shared, self.limits = log, feed, shared, limits
+        self.token, token = create_token("read", now=clock.now())
+        shared.save_token(token)
         self.app = Starlette(
             routes=[*stream.ROUTES, *sockets.ROUTES],
             exception_handlers={problems.Problem: problems.on_problem, FleetloreError: problems.on_fleetlore_error},
         )
-        keys = Keyring(shared, is_open_to_read=is_open, ticks=lambda: 100 * monotonic())  # which forgets a revoked token sooner
+        keys = Keyring(shared, ticks=lambda: 100 * monotonic())  # which forgets a revoked token sooner
         # There are no views here, so that names are taken as they are; test_scopes.py follows scopes at a whole server.
         view_cache = SimpleNamespace(resolve_scope=lambda scope, may_be_new: scope)
         self.app.state.context = SimpleNamespace(log=log, feed=feed, limits=limits, keys=keys, view_cache=view_cache, run=asyncio.to_thread)
@@ -53,16 +56,18 @@ class Station:
         return len(self.server.server_state.connections)
 
     def watch(self, query: str = "", **options: Any) -> Client:
-        return Client(self.port, f"/api/stream{query}", **options)
+        """A stream with our own token, unless another Authorization is given; an empty one means none."""
+        given = {"Authorization": f"Bearer {self.token}"} | options
+        return Client(self.port, f"/api/stream{query}", **{name: value for name, value in given.items() if value != ""})
 
 
 @asynccontextmanager
-async def station(*, limits: RequestLimits | None = None, is_open: bool = True, **options: Any) -> AsyncIterator[Station]:
+async def station(*, limits: RequestLimits | None = None, **options: Any) -> AsyncIterator[Station]:
     """A server that runs on this loop."""
     with connect("memory:").blocking() as log, open_shared("memory:") as shared:
         feed = Feed(log, **options)
         feed.start()
-        place = Station(log, feed, shared, limits=limits or RequestLimits(), is_open=is_open)
+        place = Station(log, feed, shared, limits=limits or RequestLimits())
         serving = asyncio.create_task(place.server.serve(sockets=[place.socket]))
         await until(lambda: place.server.started)
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import textwrap
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -161,12 +161,15 @@ async def run_scenario(
     run: str = "r",
     seed: str = "one",
     injects: Sequence[str] = (),
+    sleep: Callable[[float], Awaitable[None]] | None = None,
     resume: bool = False,
     wrap_log: Callable[[Recorder], Any] = lambda log: log,
 ) -> list[Event]:
     """Run a scenario to its end; returns all its events."""
     state = resume_run(log, run) if resume else create_run_state(stage_scenario, run, seed)
     options: dict[str, Any] = {"now": FrozenClock(), "new_id": counting_ids(1000), "wrap_log": wrap_log}
+    if sleep is not None:
+        options["sleep"] = sleep
     async with open_conductor(log, state, stage_models or StageModels(models or {}), **options) as conductor:
         await conductor.load_or_start_run()
         for text in injects:

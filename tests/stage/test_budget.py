@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleetlore.errors import BudgetExceeded, MindRefused
+from fleetlore.errors import BudgetExceeded, ModelRefused
 from fleetlore.events.envelope import Event
 from fleetlore.stage.budget import RunUsage, StageLimits, check_budget
 from fleetlore.testing import FrozenClock
@@ -68,7 +68,7 @@ async def test_calls_of_one_turn_are_bounded_and_the_rest_wait_for_the_next() ->
 
 
 async def test_failures_are_charged() -> None:
-    no = CallbackModel(lambda ask: MindRefused("no", status=401))
+    no = CallbackModel(lambda ask: ModelRefused("no", status=401))
     events = await run_in_memory(scenario("agents:\n  ada: {persona: A., tick_every: 1}\n", turns=50, max_calls=4), models={"ada": no})
     assert len(no.asked) == 4
     assert events[-1].data["reason"] == "budget"

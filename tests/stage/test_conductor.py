@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fleetlore import connect
-from fleetlore.errors import Invalid, MindBusy, MindNonsense
+from fleetlore.errors import Invalid, ModelRefused, UnusableAnswer
 from fleetlore.events.envelope import Event
 from fleetlore.models.base import ModelReply, ModelRequest, TokenUsage
 from tests.patience import PATIENCE
@@ -124,26 +124,27 @@ async def test_who_passes_has_taken_its_turn_and_said_nothing() -> None:
 
 
 async def test_a_failure_is_recorded_and_charged_and_the_others_go_on() -> None:
-    busy = CallbackModel(lambda ask: MindBusy("not now", status=529, retry_after=2.0))
-    events = await run_in_memory(scenario(turns=2), models={"ada": busy})
+    refusing = CallbackModel(lambda ask: ModelRefused("too long", status=400))
+    events = await run_in_memory(scenario(turns=2), models={"ada": refusing})
     failures = [event for event in events if event.kind == "model.failed"]
-    assert [(event.agent, event.data["turn"], event.data["status"]) for event in failures] == [("ada", 1, 529), ("ada", 2, 529)]
+    assert [(event.agent, event.data["turn"], event.data["status"]) for event in failures] == [("ada", turn, 400) for turn in (1, 1, 2, 2)]
+    assert [event.data for event in events if event.kind == "turn.missed"] == [{"turn": turn, "reason": "too long"} for turn in (1, 2)]
     assert events[-1].data["calls"] == len([event for event in events if event.kind == "model.called"])
     assert len([line for line in lines(events) if " bob:" in line]) == 2
 
 
 async def test_an_unforeseen_error_of_a_mind_ends_its_turn_and_not_the_run() -> None:
     events = await run_in_memory(scenario(turns=1), models={"bob": CallbackModel(lambda ask: ZeroDivisionError("oops"))})
-    [failed] = [event for event in events if event.kind == "model.failed"]
-    assert failed.data["error"] == "ZeroDivisionError: oops"
+    failed, again = (event for event in events if event.kind == "model.failed")
+    assert failed.data["error"] == again.data["error"] == "ZeroDivisionError: oops"
     assert events[-1].kind == "run.finished"
 
 
 async def test_an_answer_that_cannot_be_used_is_paid_for_all_the_same() -> None:
     reply = ModelReply(text="?", usage=TokenUsage(input=500, output=50), usd=0.2, model="m")
-    events = await run_in_memory(scenario(turns=1), models={"ada": CallbackModel(lambda ask: MindNonsense("no object", reply=reply))})
-    assert events[-1].data["usd"] == 0.2
-    assert events[-1].data["tokens"] >= 550
+    events = await run_in_memory(scenario(turns=1), models={"ada": CallbackModel(lambda ask: UnusableAnswer("no object", reply=reply))})
+    assert events[-1].data["usd"] == 0.4
+    assert events[-1].data["tokens"] >= 1100
 
 
 async def test_a_turn_says_what_caused_it() -> None:

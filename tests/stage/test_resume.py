@@ -59,7 +59,7 @@ asyncio.run(play())
 """
 
 
-class Gone(BaseException):
+class ProcessEnded(BaseException):
     """The process ends here."""
 
 
@@ -84,7 +84,7 @@ async def test_a_process_that_ends_while_a_model_is_asked_loses_that_attempt_alo
     def answering(is_doomed: bool) -> CallbackModel:
         def answer(ask: ModelRequest) -> Any:
             if is_doomed and len(mind.asked) == crash:
-                return Gone()
+                return ProcessEnded()
             return {"text": f"{ask.role} {ask.seed}", "winner": "ada"}
 
         mind = CallbackModel(answer)
@@ -93,7 +93,7 @@ async def test_a_process_that_ends_while_a_model_is_asked_loses_that_attempt_alo
     names = ("ada", "bob", "eve", "jo")
     whole = await run_in_memory(what, models=dict.fromkeys(names, answering(False)))
     with memory_log() as log:
-        with pytest.raises(Gone):
+        with pytest.raises(ProcessEnded):
             await run_scenario(log, what, models=dict.fromkeys(names, answering(True)))
         events = await run_scenario(log, what, models=dict.fromkeys(names, answering(False)), resume=True)
     lost = [event for event in events if event.kind == "model.failed"]
@@ -152,10 +152,10 @@ def no_turn_twice(events: Sequence[Event]) -> bool:
 
 async def test_a_turn_that_was_lost_twice_is_given_up() -> None:
     what = scenario("agents:\n  ada: {persona: A., tick_every: 1}\n", turns=2)
-    doomed = CallbackModel(lambda ask: Gone())
+    doomed = CallbackModel(lambda ask: ProcessEnded())
     with memory_log() as log:
         for resume in (False, True):
-            with pytest.raises(Gone):
+            with pytest.raises(ProcessEnded):
                 await run_scenario(log, what, models={"ada": doomed}, resume=resume)
         events = await run_scenario(log, what, models={"ada": CallbackModel(lambda ask: {"text": "Here."})}, resume=True)
     first = [event for event in events if event.data.get("turn") == 1 and event.kind.startswith("model.")]
@@ -164,10 +164,10 @@ async def test_a_turn_that_was_lost_twice_is_given_up() -> None:
 
 
 async def test_a_corrected_verdict_whose_answer_was_lost_is_asked_for_with_the_correction() -> None:
-    answers: list[Any] = [{"text": "Hm.", "winner": "zed"}, Gone(), {"text": "Well.", "winner": "ada"}]
+    answers: list[Any] = [{"text": "Hm.", "winner": "zed"}, ProcessEnded(), {"text": "Well.", "winner": "ada"}]
     judge = CallbackModel(lambda ask: answers[len(judge.asked) - 1])
     with memory_log() as log:
-        with pytest.raises(Gone):
+        with pytest.raises(ProcessEnded):
             await run_scenario(log, scenario(JUDGED), models={"jo": judge})
         events = await run_scenario(log, scenario(JUDGED), models={"jo": judge}, resume=True)
     assert "winner must be exactly one of" in judge.asked[2].prompt

@@ -80,7 +80,7 @@ def request(number: str = "7", title: str = "Parser: accept tabs") -> PullReques
 
 
 def trouble(what: str = "Tests failed: 3 failed", *, resolved: bool = False) -> Trouble:
-    return Trouble(what=what, resolved=resolved, evidence=cite("trouble"))
+    return Trouble(what=what, resolved=resolved, evidence=cite("trouble"), fixed_by=cite("fix") if resolved else [])
 
 
 def flag(kind: str = "force_push", what: str = "git push --force: git push -f", *, executed: bool = True) -> RiskFlag:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from fleetlore import Event
 from fleetlore.projections.chronology import event_order
-from fleetlore.story.event_story import tell_events
+from fleetlore.story.event_story import write_events
 from fleetlore.story.paragraphs import StreamedStory
 from fleetlore.story.story import make_story
 from fleetlore.story.story_formats import STREAMS
@@ -24,7 +24,7 @@ NOW = datetime(2030, 1, 1, tzinfo=UTC)
 def render_story(events: Sequence[Event], format: str = "text", detail: Literal["headline", "story", "full"] = "story") -> str:
     """The story of these events as text."""
     if detail == "full":
-        paragraphs = tell_events(sorted(events, key=event_order), zone=UTC)
+        paragraphs = write_events(sorted(events, key=event_order), zone=UTC)
         return "".join(STREAMS[format](StreamedStory("Everything", None, None, paragraphs, "")))
     sessions = fold.list_outcomes(fold.fold_events(events, default_rules()), NOW)
     states: dict[str, task_outcomes.TaskState] = {}

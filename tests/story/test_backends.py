@@ -42,7 +42,7 @@ def write_all(url: str, stored: Sequence[Event]) -> dict[str, str]:
         events = reading.PeriodEvents(log, index, since=found.since, until=found.until)
         book = reading.read_book(events, found, index, UTC)
         texts = {detail: FORMATS["json"](reading.story_of(found, UTC, book=book, detail=detail)) for detail in ("headline", "story")}
-        full = "".join(STREAMS["json"](reading.tell_full(events, "Monday", found, UTC)))
+        full = "".join(STREAMS["json"](reading.write_full_story(events, "Monday", found, UTC)))
         return {**texts, "full": full, "brief": BRIEF_FORMATS["json"](reading.brief_of(found, UTC))}
 
 

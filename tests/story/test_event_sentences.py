@@ -20,7 +20,7 @@ from tests.strategies import events
 NINE = datetime(2026, 1, 1, 9, 0, tzinfo=UTC)
 
 
-def say(kind: str, data: dict[str, Any] | None = None, **fields: Any) -> str:
+def describe_event(kind: str, data: dict[str, Any] | None = None, **fields: Any) -> str:
     given_fields: dict[str, Any] = {"agent": "ada", "actor": "ada", "at": NINE} | fields
     return EventDescriber().describe(Event(kind=kind, data=data or {}, **given_fields))
 
@@ -109,7 +109,7 @@ FAILURES = [{"criterion_index": 0, "criterion_label": "shell_command:make test",
     ],
 )  # fmt: skip
 def test_what_is_said(kind: str, fields: dict[str, Any], data: dict[str, Any], expected: str) -> None:
-    assert say(kind, data, **fields) == expected
+    assert describe_event(kind, data, **fields) == expected
 
 
 def test_agents_have_their_display_names_and_times_their_zone() -> None:
@@ -120,7 +120,7 @@ def test_agents_have_their_display_names_and_times_their_zone() -> None:
 
 
 def test_untrusted_text_is_quoted_cleaned_and_cut() -> None:
-    sentence = say("fleet.commit", text='{task}\n[ "x" ]\x1b[31m\u202e ' + "word " * 100)
+    sentence = describe_event("fleet.commit", text='{task}\n[ "x" ]\x1b[31m\u202e ' + "word " * 100)
     assert sentence.startswith("ada committed \"{task} [ 'x' ] [31m word")
     assert sentence.endswith('word…".')
     assert len(sentence) < 200

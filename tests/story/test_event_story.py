@@ -11,38 +11,40 @@ import pytest
 
 from fleetlore import Event
 from fleetlore.projections.chronology import event_order
-from fleetlore.story.event_story import LiveStory, tell_events
+from fleetlore.story.event_story import LiveStory, write_events
 from fleetlore.story.paragraphs import StoryParagraph
 from fleetlore.story.voices import load_voice
 from tests.story.fleets import make_events, make_fleet_day
 
 
-def tell(events: Iterable[Event], voice: str = "plain") -> list[StoryParagraph]:
-    return list(tell_events(sorted(events, key=event_order), zone=UTC, voice=load_voice(voice)))
+def write_paragraphs(events: Iterable[Event], voice: str = "plain") -> list[StoryParagraph]:
+    return list(write_events(sorted(events, key=event_order), zone=UTC, voice=load_voice(voice)))
 
 
 @pytest.mark.parametrize("voice", ["plain", "nexus"])
 def test_every_event_is_covered_exactly_once(voice: str) -> None:
     events = make_fleet_day(1500)
-    told = [source.event for paragraph in tell(events, voice) for sentence in paragraph.sentences for source in sentence.evidence]
+    told = [
+        source.event for paragraph in write_paragraphs(events, voice) for sentence in paragraph.sentences for source in sentence.evidence
+    ]
     assert Counter(told) == Counter(event.id for event in events)
 
 
 def test_like_events_of_a_thread_share_a_sentence_and_others_do_not() -> None:
     rows: list[tuple[str, str, dict[str, Any]]] = [("fleet.heartbeat", name, {}) for name in ("ada", "bo", "ada", "bo", "ada")]
-    sentences = tell(make_events(*rows, ("fleet.commit", "ada", {"text": "Done"}), ("fleet.heartbeat", "ada", {})))[0].sentences
+    sentences = write_paragraphs(make_events(*rows, ("fleet.commit", "ada", {"text": "Done"}), ("fleet.heartbeat", "ada", {})))[0].sentences
     assert [len(sentence.evidence) for sentence in sentences] == [3, 2, 1, 1]
     assert sentences[0].text.endswith("(3 times until 09:05).")
 
 
 def test_a_paragraph_is_an_hour() -> None:
     rows = [("fleet.commit", "ada", {"text": f"Change {number}"}) for number in range(5)]
-    titles = [paragraph.title for paragraph in tell(make_events(*rows, minutes=30))]
+    titles = [paragraph.title for paragraph in write_paragraphs(make_events(*rows, minutes=30))]
     assert titles == ["Monday 2026-11-16 09:00", "Monday 2026-11-16 10:00", "Monday 2026-11-16 11:00"]
 
 
 def test_private_text_is_not_shown_but_the_event_is_covered() -> None:
-    sentence = tell(make_events(("agent.thought", "ada", {"text": "a secret", "visibility": "private"})))[0].sentences[0]
+    sentence = write_paragraphs(make_events(("agent.thought", "ada", {"text": "a secret", "visibility": "private"})))[0].sentences[0]
     assert "secret" not in sentence.text
     assert len(sentence.evidence) == 1
 

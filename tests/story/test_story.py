@@ -19,7 +19,7 @@ def story_of(*sessions: Outcome, tasks: tuple[TaskOutcome, ...] = ()) -> Story:
     return make_story(sessions, tasks, since=DAY, until=NEXT_DAY, zone=UTC)
 
 
-def told(one: Outcome) -> str:
+def write_one(one: Outcome) -> str:
     [paragraph] = story_of(one).paragraphs
     return text_of(paragraph)
 
@@ -36,9 +36,9 @@ def test_a_paragraph_names_who_where_when_and_how_much_once() -> None:
 
 
 def test_the_outcome_comes_first() -> None:
-    assert told(with_commit()) == (
-        'The change is committed and pushed. It reported: "The parser accepts tabs now". Mira asked: "Fix the parser". '
-        "Tests and lint passed after the last edit."
+    assert write_one(with_commit()) == (
+        'The agent committed "Accept tabs in the parser" and pushed it. Mira asked: "Fix the parser". '
+        "Tests and lint passed in the last run."
     )
 
 
@@ -46,53 +46,70 @@ def test_several_commits_and_a_pull_request() -> None:
     one = with_commit(pushed=False)
     one.delivered.commits += [*with_commit(2, "Merge branch 'x'").delivered.commits, *with_commit(3, 'Say "tabs"').delivered.commits]
     one.delivered.pull_requests = [request(title="")]
-    assert told(one).startswith("The agent made 3 commits and did not push them; among them \"Say 'tabs'\". It opened pull request #7.")
+    assert write_one(one).startswith(
+        'The agent made 3 commits: "Accept tabs in the parser", "Merge branch \'x\'", "Say \'tabs\'". It opened pull request #7.'
+    )
+
+
+def test_commits_after_the_last_push_are_not_called_pushed() -> None:
+    one = with_commit()
+    one.delivered.commits += with_commit(2, "Test tabs").delivered.commits
+    one.delivered.unpushed = 1
+    assert write_one(one).startswith(
+        'The agent made 2 commits and pushed, but before the last commit: "Accept tabs in the parser", "Test tabs".'
+    )
+
+
+def test_the_heading_says_how_the_work_was_left() -> None:
+    for one, left in (
+        (with_commit(pushed=False), "not pushed"),
+        (with_changes(1, "parser.py"), "not committed"),
+        (make_outcome(delivered=Delivered()), "nothing changed"),
+        (make_outcome(headline="Asked: Fix it; answered, no files edited"), "no files edited"),
+    ):
+        assert story_of(one).paragraphs[0].title.endswith(f", {left})")
 
 
 def test_changes_without_a_commit() -> None:
     one = with_changes(1, "parser.py", "lexer.py", checks=Checks(tests=Check(result="not_run", earlier="fail")))
-    assert told(one) == (
-        'The agent changed parser.py and 1 more file and committed nothing. It reported: "The parser accepts tabs now". '
-        "Tests were not run after the last edit; before it, they failed."
-    )
+    assert write_one(one) == ("The agent changed parser.py and lexer.py.")
 
 
 def test_an_answer_only() -> None:
     one = make_outcome(asked="What does the cache do?", delivered=Delivered(answer="It keeps parsed files for an hour."))
-    assert told(one) == 'The agent answered: "It keeps parsed files for an hour".'
+    assert write_one(one) == 'The agent answered: "It keeps parsed files for an hour".'
 
 
 def test_what_the_agent_reports_comes_before_what_it_changed() -> None:
     result = "Make the parser faster: Tokens are cached per file now; then removed the second pass"
-    one = with_changes(asked="Make the parser faster", result=result, evidence={"result": cite("said"), "asked": cite("asked")})
+    one = with_changes(
+        asked="Make the parser faster",
+        result=result,
+        said=result.partition(": ")[2],
+        evidence={"result": cite("said"), "asked": cite("asked")},
+    )
     told_first = story_of(one).paragraphs[0].sentences[0]
     assert told_first.text == "The agent reports: Tokens are cached per file now; then removed the second pass."
     assert told_first.evidence == cite("said")
-    assert "It reported" not in told(one)
+    assert "It reported" not in write_one(one)
 
 
 def test_how_a_session_stopped() -> None:
     stopped = make_outcome(
         delivered=Delivered(), status="interrupted", headline='Asked: Fix it; no files edited; stopped during "please push"'
     )
-    assert told(stopped) == 'No files were edited. The session stopped during "please push".'
+    assert write_one(stopped) == 'The request "please push" has no final answer on record.'
     refused = make_outcome(delivered=Delivered(), status="interrupted", headline="Asked: Fix it; nothing changed; its plan was refused")
-    assert told(refused) == "Nothing was changed. Its plan was refused."
+    assert write_one(refused) == "Its plan was refused."
 
 
-def test_a_commit_that_the_heading_does_not_name_is_named() -> None:
-    assert told(with_commit(result="The server answers again")).startswith(
-        'The change is committed and pushed: "Accept tabs in the parser".'
-    )
-
-
-def test_nothing_was_changed() -> None:
-    assert told(make_outcome(delivered=Delivered(), status="interrupted")) == "Nothing was changed. The session was stopped before the end."
+def test_a_session_without_an_answer() -> None:
+    assert write_one(make_outcome(delivered=Delivered(), status="interrupted")) == "The last request has no final answer on record."
 
 
 def test_checks_say_counts_and_reasons() -> None:
     checks = Checks(tests=Check(result="pass", counts="12 passed"), lint=Check(result="fail", reason="src/a.py:3:1: unused import"))
-    assert "Tests passed after the last edit (12 passed). Lint failed after the last edit: a.py:3: unused import." in told(
+    assert "Tests passed in the last run (12 passed). Lint failed in the last run: a.py:3: unused import." in write_one(
         with_commit(checks=checks)
     )
 
@@ -108,21 +125,21 @@ def test_troubles_corrections_helpers_flags_claims_and_questions() -> None:
         question="Which table?",
     )
     for sentence in (
-        "1 helper took part (reviewer).",
-        "Push failed: rejected; it was not seen to work again. Tests failed 4 times: boom; fixed later.",
-        'Mira corrected the agent: "no, use the other table".',
+        "The agent started 1 helper (reviewer).",
+        "Push failed: rejected. Tests failed 4 times: boom; a later run worked.",
+        'Mira wrote in between: "no, use the other table".',
         "To check: git push --force: git push -f.",
         "Tried, but not run: git push --force: git push -f.",
         'It claimed "All tests pass", but the last test run failed.',
-        'It claimed "Opened the pull request"; nothing in the log proves it: no pull request was opened.',
-        'Open question: "Which table?"',
+        'It claimed "Opened the pull request"; the log has no proof: no pull request was opened.',
+        'It asks: "Which table?"',
     ):
-        assert sentence in told(one)
+        assert sentence in write_one(one)
 
 
 def test_a_contradicted_answer_is_not_quoted_without_the_remark() -> None:
     one = make_outcome(claims=[claim("The parser accepts tabs now.", why="the edit failed", kind="fixed")])
-    assert told(one) == 'Nothing was changed. It claimed "The parser accepts tabs now", but the edit failed.'
+    assert write_one(one) == 'It claimed "The parser accepts tabs now", but the edit failed.'
 
 
 def test_tasks_have_a_paragraph() -> None:

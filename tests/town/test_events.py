@@ -119,11 +119,11 @@ def test_these_are_all_of_them() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_is_told_with_its_fields(told: tuple[str, list[Event]], kind: str) -> None:
     wanted = FIELDS[kind.removeprefix("town.")]
-    found = [_said(event, wanted) for event in told[1] if event.kind == kind]
+    found = [_select_fields(event, wanted) for event in told[1] if event.kind == kind]
     assert any(all(_is(value, wanted[name]) for name, value in said.items()) for said in found), found
 
 
-def _said(event: Event, names: Iterable[str]) -> dict[str, Any]:
+def _select_fields(event: Event, names: Iterable[str]) -> dict[str, Any]:
     return {name: event.data[name] if name in event.data else getattr(event, name, None) for name in names}
 
 

@@ -41,7 +41,7 @@ async def test_a_worker_that_lost_its_lease_breaks_everything_off_and_begins_ane
     await gate.begun.wait()
     await live_town.wait_for_task("t1", "running")
     holder = live_town.state.agents["ada"].lease.rpartition("@")[0]
-    taken = await asyncio.to_thread(live_town.coordination.take, liveness.lease_name(holder), holder, 0.8)
+    taken = await asyncio.to_thread(live_town.coordination.acquire, liveness.lease_name(holder), holder, 0.8)
     assert taken is not None
     task = await live_town.wait_for_task("t1")
     assert (task.epoch > 1, gate.broken_off, live_town.events_of_kinds("work.lease_lost")[0].task) == (True, 1, "t1")
@@ -80,7 +80,7 @@ async def test_nobody_is_declared_dead_by_one_sign_alone(sqlite_town: LiveTown) 
 async def test_a_lease_whose_holder_is_gone_and_beats_no_more_is_dead_before_it_ends(sqlite_town: LiveTown) -> None:
     live_town = sqlite_town
     place = make_holder_name().rpartition(":")[0]
-    lease = live_town.coordination.take(liveness.lease_name(f"{place}:999999999/1"), f"{place}:999999999/1", 30.0)
+    lease = live_town.coordination.acquire(liveness.lease_name(f"{place}:999999999/1"), f"{place}:999999999/1", 30.0)
     assert lease is not None
     late = lease.until
     signs = liveness.check_worker(live_town.coordination, liveness.format_worker_lease(lease), None, late)

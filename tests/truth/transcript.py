@@ -111,9 +111,9 @@ class Transcript:
         self._row(type="user", message={"role": "user", "content": [block]}, toolUseResult=result, sourceToolAssistantUUID=asked)
         return call
 
-    def run(self, command: str, output: str = "", code: int = 0, description: str = "") -> str:
+    def run(self, command: str, output: str = "", code: int = 0, description: str = "", **options: Any) -> str:
         """A shell command that prints `output` and exits with `code`."""
-        given = {"command": command, "description": description or "Run the command"}
+        given = {"command": command, "description": description or "Run the command", **options}
         if code:
             content = f"Exit code {code}\n{output}".rstrip()
             return self._call("Bash", given, content, f"Error: {content}", is_error=True)
@@ -123,6 +123,12 @@ class Transcript:
     def deny(self, command: str, description: str = "") -> str:
         """A shell command that the person refuses."""
         return self._call("Bash", {"command": command, "description": description}, DENIED, "User rejected tool use", is_error=True)
+
+    def deny_edit(self, path: str, old: str, new: str, reason: str) -> str:
+        """An edit that the person refuses in an editor, with a reason; the uuid of the row with their words."""
+        text = f"{DENIED.partition('. To tell')[0]}. The user provided the following reason for the rejection:  {reason}"
+        self._call("Edit", {"file_path": self._full(path), "old_string": old, "new_string": new}, text, f"Error: {text}", is_error=True)
+        return str(self.rows[-1]["uuid"])
 
     def start(self, command: str, description: str = "") -> tuple[str, str]:
         """A shell command in the background: the id of the call and of the background task."""

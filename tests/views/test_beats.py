@@ -11,13 +11,12 @@ import pytest
 from fleetlore.dialects.commands.classify import classify_tool_call
 from fleetlore.events.envelope import Event
 from fleetlore.views import beats
-from fleetlore.views.beats import MAX_AGENTS, MAX_EDITS, MAX_FAILURES, MAX_PENDING_CALLS
-from fleetlore.views.recent_calls import BeatState
+from fleetlore.views.beats import MAX_AGENTS, MAX_EDITS, MAX_FAILURES, MAX_PENDING_CALLS, BeatState
 
 START = datetime(2026, 11, 15, 9, tzinfo=UTC)
 
 
-class Desk:
+class BeatReader:
     """An agent at work: each call is told by two events, and answers the beats of both."""
 
     def __init__(self, agent: str = "ada", beats_before: BeatState | None = None) -> None:
@@ -49,7 +48,7 @@ def edit(old: str, new: str, path: str = "/src/a.py") -> dict[str, str]:
 
 
 def test_tests_that_pass_after_they_failed_are_a_recovery_and_then_progress() -> None:
-    ada = Desk()
+    ada = BeatReader()
     assert ada.bash("pytest tests/log", "2 failed, 3 passed in 1.20s", failed=True) == "setback"
     assert ada.use("Edit", edit("a", "b"))[1] == "progress"
     assert ada.bash("pytest tests/log -q", "5 passed in 1.20s") == "recovery"
@@ -59,13 +58,13 @@ def test_tests_that_pass_after_they_failed_are_a_recovery_and_then_progress() ->
 
 
 def test_failures_count_although_a_pipe_hid_them() -> None:
-    ada = Desk()
+    ada = BeatReader()
     assert ada.bash("mix test 2>&1 | tail -5", "12 tests, 2 failures") == "setback"
     assert ada.bash("mix test 2>&1 | tail -20", "12 tests, 0 failures") == "recovery"
 
 
 def test_a_broader_pass_mends_and_a_narrower_one_does_not() -> None:
-    ada = Desk()
+    ada = BeatReader()
     ada.bash("pytest tests/a", failed=True)
     ada.bash("pytest tests/b", failed=True)
     assert ada.bash("pytest") == "recovery"
@@ -76,47 +75,47 @@ def test_a_broader_pass_mends_and_a_narrower_one_does_not() -> None:
 
 
 def test_one_kind_of_check_does_not_mend_another() -> None:
-    ada = Desk()
+    ada = BeatReader()
     ada.bash("mypy src", failed=True)
     assert ada.bash("pytest") == "progress"
     assert ada.bash("mypy src") == "recovery"
 
 
 def test_a_commit_that_a_hook_refused_is_mended_by_the_next_one() -> None:
-    ada = Desk()
+    ada = BeatReader()
     assert ada.bash("git commit -m one", failed=True) == "setback"
     assert ada.bash("mix format") == "pulse"
     assert ada.bash("git commit -m two", "[main 0a1b2c3] two") == "recovery"
 
 
 def test_any_command_that_works_at_a_later_try_is_a_recovery() -> None:
-    ada = Desk()
+    ada = BeatReader()
     assert ada.bash("./deploy.sh staging", failed=True) == "setback"
     assert ada.bash("./deploy.sh production") == "pulse"
     assert ada.bash("./deploy.sh staging") == "recovery"
 
 
 def test_a_pull_request_that_opens_at_a_later_try_stays_a_proposal() -> None:
-    ada = Desk()
+    ada = BeatReader()
     ada.bash("gh pr create --fill", failed=True)
     assert ada.bash("gh pr create --fill") == "propose"
 
 
 def test_what_one_agent_broke_another_does_not_mend_here() -> None:
-    ada = Desk()
+    ada = BeatReader()
     ada.bash("pytest", failed=True)
-    bo = Desk("bo", ada.beats)
+    bo = BeatReader("bo", ada.beats)
     assert bo.bash("pytest") == "progress"
 
 
 def test_the_third_call_alike_in_a_row_is_a_loop_and_is_told_once() -> None:
-    ada = Desk()
+    ada = BeatReader()
     found = [ada.use("Read", {"file_path": "/a"})[0] for _ in range(5)]
     assert found == ["pulse", "pulse", "setback", "pulse", "pulse"]
 
 
 def test_another_call_or_a_prompt_between_breaks_a_loop() -> None:
-    ada = Desk()
+    ada = BeatReader()
     for _ in range(3):
         assert ada.use("Read", {"file_path": "/a"})[0] == "pulse"
         assert ada.use("Read", {"file_path": "/b"})[0] == "pulse"
@@ -127,19 +126,19 @@ def test_another_call_or_a_prompt_between_breaks_a_loop() -> None:
 
 @pytest.mark.parametrize(("tool", "given"), [("BashOutput", {"bash_id": "b1"}), ("Bash", {"command": "sleep 30 && cat log"}), ("wait", {})])
 def test_who_waits_may_ask_as_often_as_need_be(tool: str, given: dict[str, str]) -> None:
-    ada = Desk()
+    ada = BeatReader()
     assert {ada.use(tool, given)[0] for _ in range(6)} == {"pulse"}
 
 
 def test_a_loop_is_found_where_only_outcomes_are_told() -> None:
-    ada = Desk()
+    ada = BeatReader()
     found = [ada.tell("tool.returned", tool="Read", input={"file_path": "/a"}, deed="look") for _ in range(4)]
     assert found == ["pulse", "pulse", "setback", "pulse"]
     assert ada.beats.note is None
 
 
 def test_an_edit_that_puts_back_the_old_text_is_a_setback() -> None:
-    ada = Desk()
+    ada = BeatReader()
     assert ada.use("Edit", edit("one", "two"))[1] == "progress"
     assert ada.use("Edit", edit("two", "one", "/src/other.py"))[1] == "progress"
     assert ada.use("Edit", edit("two", "one"))[1] == "setback"
@@ -148,13 +147,13 @@ def test_an_edit_that_puts_back_the_old_text_is_a_setback() -> None:
 
 
 def test_an_edit_that_failed_is_not_one_to_take_back() -> None:
-    ada = Desk()
+    ada = BeatReader()
     ada.use("Edit", edit("one", "two"), failed=True)
     assert ada.use("Edit", edit("two", "one"))[1] == "progress"
 
 
 def test_an_edit_that_misses_once_is_a_slip_and_twice_is_a_setback() -> None:
-    ada = Desk()
+    ada = BeatReader()
     assert ada.use("Edit", edit("one", "two"), failed=True)[1] == "pulse"
     assert ada.use("Edit", edit("One", "two"))[1] == "progress"
     assert ada.use("Edit", edit("one", "two"), failed=True)[1] == "pulse"
@@ -165,7 +164,7 @@ def test_an_edit_that_misses_once_is_a_slip_and_twice_is_a_setback() -> None:
 
 
 def test_a_denied_call_that_is_let_later_is_a_recovery() -> None:
-    ada = Desk()
+    ada = BeatReader()
     push = {"command": "git push origin main"}
     assert ada.use("Bash", push, denied=True)[1] == "setback"
     assert ada.use("Bash", {"command": "git status"})[1] == "pulse"
@@ -174,7 +173,7 @@ def test_a_denied_call_that_is_let_later_is_a_recovery() -> None:
 
 
 def test_a_late_event_has_the_beat_of_its_kind_and_changes_nothing() -> None:
-    ada = Desk()
+    ada = BeatReader()
     ada.bash("pytest", failed=True)
     before = msgspec.json.encode(ada.beats)
     assert ada.tell("tool.returned", at=0, tool="Bash", deed="test", subject="pytest") == "progress"
@@ -182,7 +181,7 @@ def test_a_late_event_has_the_beat_of_its_kind_and_changes_nothing() -> None:
 
 
 def test_the_state_goes_to_json_and_back_and_goes_on() -> None:
-    ada = Desk()
+    ada = BeatReader()
     ada.bash("pytest", failed=True)
     ada.use("Edit", edit("one", "two"))
     ada.beats = msgspec.json.decode(msgspec.json.encode(ada.beats), type=BeatState)
@@ -191,31 +190,31 @@ def test_the_state_goes_to_json_and_back_and_goes_on() -> None:
 
 
 def test_no_input_is_kept() -> None:
-    ada = Desk()
+    ada = BeatReader()
     ada.tell("tool.called", tool="Bash", call_id="c", input={"command": "echo hunter2"})
     ada.tell("tool.called", tool="Edit", call_id="d", input=edit("hunter2", "hunter3"))
     assert b"hunter" not in msgspec.json.encode(ada.beats)
 
 
 def test_memory_is_bounded() -> None:
-    ada = Desk()
+    ada = BeatReader()
     for n in range(300):
         ada.tell("tool.called", tool="Bash", call_id=f"open{n}", input={"command": f"./x {n}"})
         ada.bash(f"./try {n}", failed=True)
         ada.use("Edit", edit(f"{n}", f"{n} and more"))
-    hand = next(iter(ada.beats.hands.values()))
+    hand = next(iter(ada.beats.recent.values()))
     assert len(hand.calls) in (MAX_PENDING_CALLS - 1, MAX_PENDING_CALLS)
     assert len(hand.troubles) == MAX_FAILURES
     assert len(hand.edits) == MAX_EDITS
     for n in range(MAX_AGENTS + 10):
-        Desk(f"agent{n}", ada.beats).tell("tool.called", tool="Bash")
-    assert len(ada.beats.hands) == MAX_AGENTS
+        BeatReader(f"agent{n}", ada.beats).tell("tool.called", tool="Bash")
+    assert len(ada.beats.recent) == MAX_AGENTS
 
 
 @pytest.mark.parametrize("kind", ["tool.called", "tool.returned", "tool.failed", "tool.denied", "prompt.submitted", "no.such"])
 @pytest.mark.parametrize("odd", [None, 7, [], ["x"], {"a": []}, object(), "\ud800", b"x"])
 def test_nothing_in_the_data_can_break_it(kind: str, odd: object) -> None:
-    ada = Desk()
+    ada = BeatReader()
     for _ in range(3):
         ada.tell(kind, tool=odd, call_id=odd, input=odd, deed=odd, subject=odd, output=odd, correction=odd, interrupted=odd)
         ada.tell(kind, tool=odd, call_id="c", input={"old_string": odd, "new_string": odd, "command": odd}, deed="test", subject=odd)
@@ -248,4 +247,4 @@ def test_nothing_in_the_data_can_break_it(kind: str, odd: object) -> None:
     ],
 )
 def test_what_a_deed_stands_for_by_itself(kind: str, data: dict[str, Any], expected: str) -> None:
-    assert Desk().tell(kind, **data) == expected
+    assert BeatReader().tell(kind, **data) == expected

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from fleetlore.events.driver_types import BudgetUsage
 from fleetlore.events.envelope import Event
 from fleetlore.goal.next_step import find_exhausted_axis
-from fleetlore.testing import START, FrozenClock, Told, given
+from fleetlore.testing import START, FrozenClock, GivenView, given
 from fleetlore.views import goals
 from fleetlore.views.goal_state import GoalState, elapsed_seconds, first_paragraph, goal_status, used_tokens, used_usd
 from fleetlore.views.goals import EVENT_HANDLERS, GoalsState, goal_usage, parse_limits
@@ -29,7 +29,7 @@ def goal_of(*told: Event) -> GoalState:
     return given(goals, *told).state.goals[GOAL]
 
 
-def seen(told: Told[GoalsState]) -> GoalState:
+def seen(told: GivenView[GoalsState]) -> GoalState:
     return told.state.goals[GOAL]
 
 

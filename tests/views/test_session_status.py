@@ -32,7 +32,7 @@ def fleet_of(told: list[Event]) -> FleetState:
     return state
 
 
-def look(script: Script, now: datetime) -> tuple[str, str, str | None, str | None]:
+def read_status(script: Script, now: datetime) -> tuple[str, str, str | None, str | None]:
     """Standing, status, whom it waits for and the question; the record must say the same."""
     state = fleet_of(script.events)
     agent = state.agents[AGENT]
@@ -57,19 +57,19 @@ def test_an_open_question_needs_you_for_a_day(script: Script) -> None:
     script.ask("Fix the rounding")
     script.say("I can round up or down. Which one do you want?")
     question = "Which one do you want?"
-    assert look(script, at(script, minutes=1)) == ("needs you", "finished", "person", question)
-    assert look(script, at(script, hours=30)) == ("idle", "finished", "person", question)
+    assert read_status(script, at(script, minutes=1)) == ("needs you", "finished", "person", question)
+    assert read_status(script, at(script, hours=30)) == ("idle", "finished", "person", question)
     script.ask("Up")
-    assert look(script, at(script, minutes=1)) == ("working", "running", None, None)
+    assert read_status(script, at(script, minutes=1)) == ("working", "running", None, None)
 
 
 def test_a_question_that_a_tool_asks(script: Script) -> None:
     script.ask("Fix the rounding")
     asked = {"questions": [{"question": "Round up or down?", "options": [{"label": "Up"}]}]}
     called = script.add("tool.called", data={"tool": "AskUserQuestion", "call_id": "q", "input": asked})
-    assert look(script, at(script, hours=3)) == ("needs you", "running", "person", "Round up or down?")
+    assert read_status(script, at(script, hours=3)) == ("needs you", "running", "person", "Round up or down?")
     script.add("tool.returned", cause=called.id, data={"tool": "AskUserQuestion", "call_id": "q", "output": "Up"})
-    assert look(script, at(script, minutes=1)) == ("working", "running", None, None)
+    assert read_status(script, at(script, minutes=1)) == ("working", "running", None, None)
 
 
 @pytest.mark.parametrize("why", ["permission", "permission_prompt", "Claude needs your permission to use Bash"])
@@ -77,8 +77,8 @@ def test_a_permission_waits_for_a_day(script: Script, why: str) -> None:
     script.ask("Push it")
     script.add("tool.called", data={"tool": "Bash", "call_id": "c", "input": {"command": "git push"}})
     script.add("session.waiting", data={"why": why})
-    assert look(script, at(script, hours=23)) == ("needs you", "running", "permission", None)
-    assert look(script, at(script, hours=25)) == ("silent", "interrupted", None, None)
+    assert read_status(script, at(script, hours=23)) == ("needs you", "running", "permission", None)
+    assert read_status(script, at(script, hours=25)) == ("silent", "interrupted", None, None)
 
 
 def test_the_transcript_of_a_call_does_not_answer_its_permission(script: Script) -> None:
@@ -88,48 +88,48 @@ def test_the_transcript_of_a_call_does_not_answer_its_permission(script: Script)
     script.add("session.waiting", data={"why": "permission"})
     said = START + timedelta(seconds=script.seconds - 1)
     script.add("model.replied", at=said, data={"said": "I push it now.", "model": "m", "input": 1, "output": 1})
-    assert look(script, at(script))[:3] == ("needs you", "running", "permission")
+    assert read_status(script, at(script))[:3] == ("needs you", "running", "permission")
 
 
 def test_waiting_for_helpers_is_work(script: Script) -> None:
     script.ask("Review it with two helpers")
     script.add("agent.launched", child="helper-1", text="Review", data={"role": "reviewer", "background": True})
     script.say("The reviewer is at work; I report when it is back.")
-    assert look(script, at(script, hours=2)) == ("working", "running", "helpers", None)
+    assert read_status(script, at(script, hours=2)) == ("working", "running", "helpers", None)
     script.add("agent.returned", child="helper-1", data={"result": "Two findings", "status": "completed"})
-    assert look(script, at(script, hours=2)) == ("idle", "finished", None, None)
+    assert read_status(script, at(script, hours=2)) == ("idle", "finished", None, None)
 
 
 def test_a_failed_and_a_stopped_turn(script: Script) -> None:
     script.ask("Go")
     script.add("session.turn_ended", text="API Error: 500", data={"reason": "failed"})
-    assert look(script, LATER) == ("idle", "failed", None, None)
+    assert read_status(script, LATER) == ("idle", "failed", None, None)
     script.ask("Again")
     script.add("session.turn_ended", data={"reason": "interrupted"})
-    assert look(script, LATER) == ("idle", "interrupted", None, None)
+    assert read_status(script, LATER) == ("idle", "interrupted", None, None)
 
 
 def test_a_session_that_is_closed_in_mid_turn_was_interrupted(script: Script) -> None:
     script.ask("Go")
     script.run("make")
     script.add("session.ended", data={"reason": "prompt_input_exit"})
-    assert look(script, at(script, seconds=1)) == ("ended", "interrupted", None, None)
+    assert read_status(script, at(script, seconds=1)) == ("ended", "interrupted", None, None)
     script.ask("Go on")
-    assert look(script, at(script, seconds=1)) == ("working", "running", None, None)
+    assert read_status(script, at(script, seconds=1)) == ("working", "running", None, None)
 
 
 def test_a_closed_session_needs_nobody(script: Script) -> None:
     script.ask("Go")
     script.say("Done. Shall I push?")
     script.add("session.ended", data={"reason": "prompt_input_exit"})
-    assert look(script, at(script, seconds=1)) == ("ended", "finished", "person", "Shall I push?")
+    assert read_status(script, at(script, seconds=1)) == ("ended", "finished", "person", "Shall I push?")
 
 
 def test_an_idle_notification_is_no_question(script: Script) -> None:
     script.ask("Go")
     script.say("Done.")
     script.add("session.waiting", seconds=60, text="Claude is waiting for your input", data={"why": "idle_prompt"})
-    assert look(script, at(script)) == ("idle", "finished", None, None)
+    assert read_status(script, at(script)) == ("idle", "finished", None, None)
 
 
 def test_private_words_decide_nothing(script: Script) -> None:
@@ -137,7 +137,7 @@ def test_private_words_decide_nothing(script: Script) -> None:
     script.say("Done.")
     script.add("model.replied", visibility="private", data={"said": "Should I tell them?", "model": "m"})
     script.add("session.turn_ended", visibility="private", text="Should I tell them?")
-    assert look(script, at(script))[1:] == ("finished", None, None)
+    assert read_status(script, at(script))[1:] == ("finished", None, None)
     assert "tell them" not in msgspec.json.encode(fleet_of(script.events)).decode()
 
 

@@ -64,7 +64,7 @@ def data() -> st.SearchStrategy[dict[str, Any]]:
     return fitting | fitting | fitting | wild
 
 
-def heard() -> st.SearchStrategy[str]:
+def draw_kind() -> st.SearchStrategy[str]:
     return st.sampled_from(list(town.EVENT_HANDLERS))
 
 
@@ -74,7 +74,7 @@ def facts() -> st.SearchStrategy[Event]:
     return st.builds(
         Event,
         id=st.sampled_from([f"m{n}" for n in range(3)]),
-        kind=heard(),
+        kind=draw_kind(),
         actor=st.sampled_from(AGENTS),
         agent=told(AGENTS),
         child=told(AGENTS),
@@ -114,7 +114,7 @@ def wild() -> st.SearchStrategy[Event]:
     """Facts that a town hears, by anybody, of anything, with anything in them."""
     scopes = dict.fromkeys(("agent", "parent", "child", "task", "mission", "new_state"), st.none() | names())
     anything = st.dictionaries(st.sampled_from(list(FIELDS)) | names(), json_values(), max_size=4)
-    return st.builds(Event, id=uuids(), kind=heard(), actor=names(), text=st.none() | texts(), data=anything, **scopes)
+    return st.builds(Event, id=uuids(), kind=draw_kind(), actor=names(), text=st.none() | texts(), data=anything, **scopes)
 
 
 @settings(max_examples=60)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fleetlore.events.envelope import Event
-from fleetlore.testing import Told, given
+from fleetlore.testing import GivenView, given
 from fleetlore.views import town
 from fleetlore.views.town_agents import INACTIVE_STATES
 from fleetlore.views.town_state import ENDED_TASK_STATES, PRIORITIES, Agent, Mission, MissionItem, Task, TownState
@@ -14,7 +14,7 @@ from fleetlore.views.town_tasks import is_exhausted
 LEASE = "machine:1:42/1@7"
 
 
-def told(*events: Event) -> Told[TownState]:
+def told(*events: Event) -> GivenView[TownState]:
     """A town with these events applied."""
     return given(town, *events)
 

@@ -1,7 +1,7 @@
 import { effect, signal } from "@preact/signals";
 
 import { headers, locked, refusal, token } from "./api";
-import type { LoreEvent } from "./shapes";
+import type { LoreEvent } from "./api/types";
 import { SseParser, type Message } from "./sse";
 
 export type Connection = "live" | "connecting" | "lost";
@@ -117,7 +117,7 @@ function lose(): void {
   lostSince.value ??= Date.now();
 }
 
-/** Listens for ever: comes back by itself after every break, from the place where it stopped. */
+/** Listens forever: comes back by itself after every break, from the place where it stopped. */
 export async function stayConnected(): Promise<never> {
   addEventListener("online", () => wake());
   document.addEventListener("visibilitychange", () => document.hidden || wake());

@@ -2,7 +2,7 @@ import { computed, signal } from "@preact/signals";
 
 import { get } from "./api";
 import { onEvents } from "./live";
-import type { Meta } from "./shapes";
+import type { Meta } from "./api/types";
 
 /** What the server says about itself and its log; `null` until it has answered. */
 export const meta = signal<Meta | null>(null);

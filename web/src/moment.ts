@@ -4,6 +4,7 @@ import { useEffect, useMemo } from "preact/hooks";
 import { get, query, token, type Params } from "./api";
 import { asOf } from "./clock";
 import { connection, onEvents } from "./live";
+import { meta } from "./meta";
 import { setParams, type Step } from "./router";
 
 export { asOf } from "./clock";
@@ -173,6 +174,15 @@ effect(() => {
 });
 effect(() => {
   if (token.value !== null) untracked(refreshUsed);
+});
+
+// While the server reads the log, no events arrive: answers are asked for again as it gets on, and once more at the end.
+let wasReading = false;
+effect(() => {
+  const known = meta.value;
+  if (known === null) return;
+  if (!known.caught_up || wasReading) untracked(() => sources.forEach((one) => (known.caught_up ? one.used && one.refresh() : one.stir())));
+  wasReading = !known.caught_up;
 });
 
 /** An answer of the server at the moment that is looked at, kept fresh while that is now. Keeps the last answer while it loads. */

@@ -3,7 +3,7 @@ import { batch, computed, signal } from "@preact/signals";
 import { query, type Params } from "./api";
 
 /** Pages that have another name now: old links keep working. */
-const MOVED: Record<string, string> = { story: "brief" };
+const MOVED: Record<string, string> = { story: "brief", fleet: "now", threads: "sessions", agent: "chat", work: "goals" };
 
 /** The address in its present form. */
 export function moved(pathname: string, search: string): string {
@@ -25,9 +25,9 @@ settle();
 const path = signal(location.pathname);
 const search = signal(location.search);
 
-/** The first word of the address, which names the page; empty at the door. */
+/** The first word of the address, which names the page; empty for the first page. */
 export const word = computed(() => path.value.split("/")[1] ?? "");
-/** What stands behind it: the one thing that the page is to show; empty if it is not told. */
+/** What follows it: the one thing that the page is to show; empty if there is none. */
 export const rest = computed(() => decoded(path.value.split("/").slice(2).join("/")));
 export const params = computed(() => new URLSearchParams(search.value));
 

@@ -26,7 +26,7 @@ class Socket {
 Object.assign(globalThis, { WebSocket: Socket });
 Object.assign(globalThis.location, { href: "http://room/agent" });
 
-import type { LoreEvent } from "../src/shapes";
+import type { LoreEvent } from "../src/api/types";
 
 const { Line } = await import("../src/pages/agent-line");
 

@@ -7,8 +7,8 @@ import { reported } from "../src/pages/agent-dashboard";
 import { COLUMN, placesOf, STEPS } from "../src/pages/agent-layout";
 import { conversationOf, took, way, workOf } from "../src/pages/agent-model";
 import { groupsOf, rowsOf, shown } from "../src/pages/agent-screen";
-import type { LoreEvent } from "../src/shapes";
-import type { GraphEdge, GraphShape } from "../src/shapes-graph";
+import type { LoreEvent } from "../src/api/types";
+import type { GraphEdge, GraphShape } from "../src/api/types";
 
 let nth = 0;
 const event = (kind: string, more: Partial<LoreEvent> = {}): LoreEvent => ({ id: `e${(nth += 1)}`, at: "2026-11-16T05:00:00Z", kind, actor: "ada", run: "s1", ...more });

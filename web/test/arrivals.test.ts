@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { arrivals } from "../src/shell/arrivals";
-import type { AgentCard, FleetAnswer, Standing } from "../src/shapes";
+import type { AgentCard, FleetAnswer, Standing } from "../src/api/types";
 
 function fleet(standings: Record<string, [Standing, string]>, caught_up = true): FleetAnswer {
   const agents = Object.entries(standings).map(([name, [standing, since]]) => ({ name, standing, since }) as AgentCard);

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { labelled } from "../src/charts/stacked";
 import { MOST_MODELS, OTHERS, barsOf, newestDay } from "../src/pages/costs-days";
 import { sinceOf, unpricedOf } from "../src/pages/costs-range";
-import type { CostRow } from "../src/shapes";
+import type { CostRow } from "../src/api/types";
 
 process.env["TZ"] = "Europe/Berlin";
 

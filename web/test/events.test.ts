@@ -62,7 +62,7 @@ test("kinds are meant exactly or by their family", () => {
   assert.ok(!isOfKinds("fleet.commit", ["fleet.com"]) && !isOfKinds("fleetx.commit", ["fleet.*"]));
 });
 
-test("since is a length before now or a time, and nonsense is for ever", () => {
+test("since is a length before now or a time, and nonsense is forever", () => {
   const now = Date.parse("2026-11-16T06:00:00Z");
   assert.equal(sinceTime("24h", now), "2026-11-15T06:00:00.000Z");
   assert.equal(sinceTime("2026-11-15", now), "2026-11-15T00:00:00.000Z");

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { matches, ordered } from "../src/pages/fleet-order";
-import type { AgentCard, Standing } from "../src/shapes";
+import { matches, ordered } from "../src/pages/now-order";
+import type { AgentCard, Standing } from "../src/api/types";
 
 const NOW = Date.parse("2026-11-16T12:00:00Z");
 

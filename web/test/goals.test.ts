@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { budgetsOf, codes, failuresOf, figure, limitOf, linesOf, needsYou, outcomeOf, partOf, tightest, toneOf, verdictOf, whyOf } from "../src/pages/goals-model";
-import type { BudgetUse, GoalBurn, GoalFigures, GoalRow, GoalTurn } from "../src/shapes-goals";
+import type { BudgetUse, GoalBurn, GoalFigures, GoalRow, GoalTurn } from "../src/api/types";
 
 const figures = (given: Partial<GoalFigures> = {}): GoalFigures => ({ turns: 0, seconds: 0, tokens: 0, usd: null, denies: 0, errors: 0, overflows: 0, ...given });
 const LIMITS = figures({ turns: 10, seconds: 3600, tokens: 1000, usd: null });

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { mock, test } from "node:test";
 
 import { connection, head, lostSince, onEvents, pause, stayConnected } from "../src/live";
-import type { LoreEvent } from "../src/shapes";
+import type { LoreEvent } from "../src/api/types";
 
 /** A stream that says something and then breaks off. */
 function said(text: string): Response {

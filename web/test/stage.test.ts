@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { initials, keyOf, rankOf, sceneOf, scriptOf, voicesOf } from "../src/pages/stage-model";
-import type { StageLine, StagePlay, StagePlayer, StageThought, StageVerdict } from "../src/shapes";
+import type { StageLine, StagePlay, StagePlayer, StageThought, StageVerdict } from "../src/api/types";
 
 const line = (position: number, speaker: string, text: string, more: Partial<StageLine> = {}): StageLine =>
   ({ id: `e${position}`, at: "2026-11-16T05:00:00Z", turn: 1, speaker, kind: "agent.spoke", text, mood: null, label: null, position: String(position), ...more });

@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import { burstsOf, skipped, within } from "../src/shell/bursts";
 import { speedFor, stepFrom, stepOf } from "../src/shell/steps";
-import type { Lane, TimelineAnswer } from "../src/shapes";
+import type { Lane, TimelineAnswer } from "../src/api/types";
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
@@ -47,7 +47,7 @@ test("play waits for what comes soon, and leaves out a year in which nothing hap
 });
 
 test("buckets with events that are near each other are one burst", () => {
-  const lane = (...busy: number[]): Lane => ({ agent: "", shown: "", standing: null, total: 0, buckets: busy.map((index) => [index, [1, 0, 0, 0, 0]]) });
+  const lane = (...busy: number[]): Lane => ({ agent: "", shown: "", standing: "idle", total: 0, buckets: busy.map((index) => [index, [1, 0, 0, 0, 0]]) });
   const answer = { from: new Date(0).toISOString(), to: new Date(100_000).toISOString(), bucket_seconds: 1, lanes: [lane(0, 3), lane(1, 60), lane(99)] };
   assert.deepEqual(burstsOf(answer as unknown as TimelineAnswer), [{ from: 0, to: 4000 }, { from: 60_000, to: 61_000 }, { from: 99_000, to: 100_000 }]);
 });

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { columnHeight, floorOf, hitAt, middle, planOf, railTop, RAIL, sameHit } from "../src/pages/timeline-plan";
 import { columnsNeeded, condensed } from "../src/pages/timeline-condense";
 import { chainOf, moodOf, sceneOf } from "../src/pages/timeline-scene";
-import type { TimelineAnswer } from "../src/shapes";
+import type { TimelineAnswer } from "../src/api/types";
 
 const at = (minute: number): string => new Date(Date.UTC(2026, 10, 16, 5, minute)).toISOString();
 
@@ -73,7 +73,7 @@ test("what is under the pointer is found: marks, then arcs, then nothing", () =>
 });
 
 test("columns are found too, and quiet lanes are seen beside busy ones", () => {
-  const lanes = [{ agent: "ada", shown: "ada", standing: null, total: 101, buckets: [[10, [100, 0, 0, 0, 0]], [11, [0, 0, 1, 0, 0]]] as [number, number[]][] }];
+  const lanes = [{ agent: "ada", shown: "ada", standing: "idle" as const, total: 101, buckets: [[10, [100, 0, 0, 0, 0]], [11, [0, 0, 1, 0, 0]]] as [number, number[]][] }];
   const shown = scene({ exact: false, lanes, marks: [] });
   const plan = planOf(600, 100, 1);
   const hit = hitAt(shown, plan, shown, 105, floorOf(plan, 0) - 3);

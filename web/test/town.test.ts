@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import { HIGH, WIDE, drawn, layersOf, type Knot } from "../src/pages/town-layout";
 import { partsOf, sinceOf, standOf } from "../src/pages/town-model";
-import type { TownItem, TownMission, TownTask } from "../src/shapes-town";
+import type { TownItem, TownMission, TownTask } from "../src/api/types";
 
 const knots = (given: Record<string, string[]>): Knot[] => Object.entries(given).map(([id, depends_on]) => ({ id, depends_on }));
 const DIAMOND = knots({ gate: ["left", "right"], left: ["shape"], right: ["shape"], shape: [], alone: [], far: ["shape", "gate"] });

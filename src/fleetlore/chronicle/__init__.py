@@ -1,1 +1,1 @@
-"""Import paths of 0.1 that docs/extending.md named, until 0.3: see `fleetlore.story` and `fleetlore.views.patterns`."""
+"""Old import paths from version 0.1, kept until 0.3. Use `fleetlore.story` and `fleetlore.views.patterns` instead."""

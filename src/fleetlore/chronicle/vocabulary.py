@@ -1,3 +1,3 @@
-"""Import path of 0.1, until 0.3."""
+"""Old import path from version 0.1, kept until 0.3. Use `fleetlore.story.vocabulary` instead."""
 
 from fleetlore.story.vocabulary import Vocabulary as Vocabulary

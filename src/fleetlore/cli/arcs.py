@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import TYPE_CHECKING
 
 from fleetlore import clock
-from fleetlore.cli import arguments, open_log, scopes, terminal, times
-from fleetlore.errors import Invalid
+from fleetlore.cli import arguments, terminal, times
 from fleetlore.log.base import TOWN, check_scope
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-    from fleetlore.log.recorder import BlockingRecorder
-    from fleetlore.settings import Settings
     from fleetlore.views.patterns.model import Finding
 
 _EXAMPLES = (
@@ -43,75 +40,19 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Find patterns and print them."""
+    from fleetlore.cli import operations
+    from fleetlore.operations.arcs import FindPatterns, find_patterns
+    from fleetlore.operations.table import find_operation
+
     check_scope(args.scope)
-    _check_kinds(args.kind)
     now = None if args.now is None else times.parse_time(args.now, now=clock.now())
     since = None if args.since is None else times.parse_time(args.since, now=now or clock.now())
-    settings = open_log.settings_of(args)
     write = _write_json if args.json else _write_line
-    with open_log.open_existing_log(args, settings=settings) as log:
-        for finding in find_patterns(log, settings, args.scope, now=now, since=since):
-            if (not args.kind or finding.kind in args.kind) and (finding.state == "open" or not args.open):
-                write(finding)
+    with operations.open_context(args, find_operation("patterns")) as context:
+        wanted = FindPatterns(scope=args.scope, since=since, kind=args.kind, open=args.open, now=now)
+        for finding in find_patterns(context, wanted).patterns:
+            write(finding)
     return 0
-
-
-def _check_kinds(kinds: list[str]) -> None:
-    from fleetlore.views.patterns.kinds import all_kinds, describe_unknown
-
-    for kind in kinds:
-        if kind not in all_kinds():
-            raise Invalid(f"--kind: {describe_unknown(kind)}")
-
-
-def find_patterns(
-    log: BlockingRecorder, settings: Settings, scope: str = TOWN, *, now: datetime | None = None, since: datetime | None = None
-) -> list[Finding]:
-    """The patterns of a scope that ended or went on since a time: closed ones in the order of their end, then open ones."""
-    from fleetlore.cli.fold import fold_log
-    from fleetlore.views import time_ranges
-    from fleetlore.views.patterns.book import sort_key
-
-    resolved = scopes.resolve_scope(log, scope)
-    if now is None:
-        now = fold_log(log, time_ranges, "calendar").newest or clock.now()
-    found = [*_find_in_threads(log, resolved, now, is_recent=since is not None), *_find_in_sessions(log, settings, resolved, now, since)]
-    found = [finding for finding in found if (since is None or finding.last_at >= since) and finding.last_at <= now]
-    found.sort(key=lambda finding: (finding.state == "open", *sort_key(finding)))
-    return found
-
-
-def _find_in_threads(log: BlockingRecorder, scope: str, now: datetime, *, is_recent: bool) -> list[Finding]:
-    """Patterns in steps. What is recent comes from the saved fold; all of them, or those of a scope, from its events."""
-    from fleetlore.cli.progress import bar_if_long
-    from fleetlore.cli.sessions import open_outcomes
-    from fleetlore.projections.patterns import make_patterns_view
-    from fleetlore.projections.runner import Runner
-    from fleetlore.projections.thread_events import read_selection
-    from fleetlore.views.patterns import book
-
-    if is_recent and scope == TOWN:
-        with open_outcomes(log) as store, bar_if_long() as show:
-            return list(book.find_patterns(Runner(log, make_patterns_view(), store).catch_up(show).state, now))
-    state = book.PatternBook(is_bounded=False)
-    with bar_if_long() as show:
-        for done, event in enumerate(read_selection(log, scopes.select_events(log, scope))):
-            if event.at is None or event.at <= now:
-                book.apply(state, event)
-            if done % 1000 == 999:
-                show(done, 0)
-    return list(book.find_patterns(state, now))
-
-
-def _find_in_sessions(log: BlockingRecorder, settings: Settings, scope: str, now: datetime, since: datetime | None) -> list[Finding]:
-    from fleetlore.cli.sessions import open_outcomes
-    from fleetlore.projections.outcomes import OutcomeQuery, find_outcomes, runs_in
-    from fleetlore.views.outcomes.rules import read_outcome_rules
-    from fleetlore.views.patterns.across_sessions import LONGEST_BOUND, find_record_patterns
-
-    wanted = OutcomeQuery(None if since is None else since - LONGEST_BOUND, None, runs_in(log, scope))
-    with open_outcomes(log) as store:
-        return find_record_patterns(find_outcomes(log, now=now, rules=read_outcome_rules(settings), wanted=wanted, store=store))
 
 
 def _write_json(finding: Finding) -> None:

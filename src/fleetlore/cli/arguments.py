@@ -12,6 +12,7 @@ from fleetlore.cli import terminal
 
 USAGE = 2
 SCOPE_HELP = "town (all), or agent:X, task:X, mission:X, goal:X, run:X, source:X; X as in the log, as it is shown, or an id's beginning"
+SCOPE_NOTE = "A name that is not on the log is an error; with --follow it is not, for its first event may still come."
 
 _REWORDED = (
     (r"^argument (.+?): ", r"\1: "),
@@ -25,11 +26,11 @@ _REWORDED = (
     (r"^the following arguments are required: ", "missing: "),
     (r"^one of the arguments (.+) is required$", r"one of these is needed: \1"),
 )
-"""argparse messages, and their wording in `lore`."""
+"""Patterns in messages of argparse, and what `lore` prints instead."""
 
 
 def _make_formatter(prog: str) -> argparse.RawDescriptionHelpFormatter:
-    # By default argparse imports shutil for the width, even if no help is printed: 4 ms.
+    # With a given width, argparse does not import shutil, which takes 4 ms even if no help is printed.
     return argparse.RawDescriptionHelpFormatter(prog, width=min(terminal.terminal_width(sys.stdout), 110) - 2)
 
 
@@ -38,6 +39,13 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *, prog: str, description: str) -> None:
         super().__init__(prog=prog, description=description, allow_abbrev=False, formatter_class=_make_formatter, add_help=False)
+
+    expand_arguments: Callable[[Sequence[str]], Sequence[str]] = list
+    """Rewrites a short form of the arguments before they are parsed."""
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Expand the arguments, then parse."""
+        return super().parse_args(args if args is None else list(self.expand_arguments(args)), namespace)
 
     def error(self, message: str) -> NoReturn:
         """Print the error and a hint to `--help`, then exit with code 2."""
@@ -48,9 +56,10 @@ class Parser(argparse.ArgumentParser):
 
 
 class LazyParser(Parser):
-    """A parser that adds its arguments when first used: adding those of all verbs takes longer than most verbs."""
+    """A parser that adds its arguments when first used, because adding those of all verbs takes longer than running most verbs."""
 
     fill: Callable[[], None] | None = None
+    """Adds the arguments; `None` once they are added."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Add the arguments, then parse."""

@@ -27,14 +27,14 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Copy the log; a `LogError` if the file exists and `--force` is not given."""
+    """Copy the log. Raises `LogError` if the file exists and `--force` is not given."""
     from fleetlore.log.sqlite import maintenance
 
     path = open_log.need_file(open_log.log_file(args))
     if os.path.lexists(args.file) and not args.force:
         raise LogError(f"{args.file}: is there already; name another file, or replace it with --force")
     if is_live_log(args.file):
-        passphrase.ask_for_file_seals(args.file, "to put another in its place")
+        passphrase.ask_for_file_seals(args.file, "to replace it")
     with progress.show_progress("backing up") as show:
         events = maintenance.backup_log(path, args.file, overwrite=args.force, progress=show)
     if args.json:
@@ -45,7 +45,7 @@ def run(args: Namespace) -> int:
 
 
 def is_live_log(path: str) -> bool:
-    """Whether a file is a log in use, not a backup: SQLite's header says in bytes 18 and 19 whether it has a write-ahead log."""
+    """Whether a file is a log in use and not a backup. Bytes 18 and 19 of SQLite's header are 2 if it uses a write-ahead log."""
     try:
         with open(path, "rb") as file:
             return file.read(20)[18:] == b"\x02\x02"

@@ -39,9 +39,14 @@ def configure(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     """Import the history into a temporary log, and write its story."""
     args.format = "json" if args.json else args.format
-    settings = open_log.settings_of(args)
-    with _import_history(args.paths) as log:
-        story.write_story(log, args, settings, whole=True)
+    from fleetlore.operations.context import OperationContext, open_source
+
+    settings, now = open_log.settings_of(args), story.parse_now(args)
+    with (
+        _import_history(args.paths) as log,
+        open_source(log, settings, progress=progress.bar_if_long, now=lambda: now, is_own_log=False) as source,
+    ):
+        story.write_story(OperationContext(source, actor=""), args, whole=True)
     return 0
 
 
@@ -57,7 +62,7 @@ def _import_history(paths: Sequence[str]) -> Iterator[BlockingRecorder]:
     with TemporaryDirectory(prefix="fleetlore-") as folder, connect(f"sqlite:{folder}/history.db?sync=normal").blocking() as log:
         with progress.show_progress("reading commits") as show, git.open_git_sources(paths, on_commit=show) as sources:
             deposit = BatchWriter(log, dialect="git", admission=Admission(), on_rejected=rejections.add)
-            deposit.write_all(files.read_sources(sources, dialects.find("git")))
+            deposit.write_all(files.read_sources(sources, dialects.find_dialect("git")))
         rejections.end()
         if log.head() is None:
             raise Invalid(f"{', '.join(paths)}: no commits yet")

@@ -1,4 +1,4 @@
-"""`lore config`: which settings hold here, and where each comes from."""
+"""`lore config`: shows the settings in effect, and where each comes from."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ in this folder or above it, the user's file, the defaults.
 
 
 def configure(parser: ArgumentParser) -> None:
-    """`show`, the only thing that can be done so far."""
+    """Add the arguments. `show` is the only action so far."""
     parser.add_argument("action", choices=("show",), nargs="?", default="show", help="show the settings")
     arguments.add_json(parser)
     arguments.add_examples(parser, _EXAMPLES, _NOTES)
 
 
 def run(args: Namespace) -> int:
-    """Print them; secrets in addresses are masked."""
+    """Print the settings; secrets in addresses are masked."""
     settings = open_log.settings_of(args)
     if args.json:
         terminal.print_value(describe_settings(settings))
@@ -39,18 +39,18 @@ def run(args: Namespace) -> int:
     path = open_log.find_file(settings)
     if path is not None:
         rows.insert(1, ("", f"= {os.path.abspath(path)}", ""))
-    space = max(len(value) for _, value, _ in rows)
+    width = max(len(value) for _, value, _ in rows)
     for name, value, source in rows:
-        terminal.print_line(terminal.sanitise_text(f"{name:<16} {value:<{space}}  {source and f'from {source}'}").rstrip())
+        terminal.print_line(terminal.sanitise_text(f"{name:<16} {value:<{width}}  {source and f'from {source}'}").rstrip())
     for warning in settings.warnings:
         terminal.print_line(terminal.sanitise_text(f"{'ignored':<16} {warning}"))
     for path in settings.redact_patterns.value:
         terminal.print_line(f"{'':<16}   {terminal.sanitise_text(path)}")
-    for model, said in settings.prices.value.items():
-        figures = ", ".join(f"{key} {value:g}" for key, value in said.items())
-        terminal.print_line(terminal.sanitise_text(f"{'':<16}   {model}: {figures} (USD for a million tokens)"))
-    for what, path in file_places():
-        terminal.print_line(terminal.sanitise_text(f"{what + ' file':<16} {path}"))
+    for model, prices in settings.prices.value.items():
+        figures = ", ".join(f"{key} {value:g}" for key, value in prices.items())
+        terminal.print_line(terminal.sanitise_text(f"{'':<16}   {model}: {figures} (USD per million tokens)"))
+    for label, path in file_places():
+        terminal.print_line(terminal.sanitise_text(f"{label + ' file':<16} {path}"))
     return 0
 
 
@@ -68,7 +68,7 @@ def _each_setting(settings: config.Settings) -> Iterator[tuple[config.SettingSpe
 
 
 def file_places() -> list[tuple[str, str]]:
-    """Where settings files are, or would be."""
+    """Label and path of each settings file, or where it would be."""
     project, user = config.project_file(), config.user_file()
     return [
         ("project", project or f"none ({config.FILE_NAME} in this folder or above it)"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fleetlore.cli import arguments, open_log, terminal
-from fleetlore.cli.emit import find_user_name
 from fleetlore.cli.progress import bar_if_long
+from fleetlore.cli.terminal import find_user_name
 from fleetlore.errors import Invalid
 from fleetlore.operations.context import OperationContext, open_source
 from fleetlore.operations.prompts import AgentPrompt, BuildPrompt, build_prompt
@@ -35,7 +35,7 @@ The first call on a long log reads all of it once.
 
 def configure(parser: ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("--agent", metavar="A", required=True, help="whose turn it is: a name in the log, or the one it is shown under")
+    parser.add_argument("--agent", metavar="A", required=True, help="whose turn it is: an agent or a session, by any name that is shown")
     parser.add_argument(
         "--role", metavar="R", help=f"which blocks it is shown: {', '.join(BLOCKS_BY_ROLE)}; any other is a worker's (else its own)"
     )

@@ -9,7 +9,7 @@ from fleetlore.cli.terminal import sanitise_text
 if TYPE_CHECKING:
     from rich.console import Group
 
-    from fleetlore.cli.costs import CostReport, CostReportRow
+    from fleetlore.operations.costs import CostReport, CostReportRow
     from fleetlore.views.costs import CostAmount
 
 COLUMNS = ("input", "output", "cache read", "cache write", "USD")
@@ -35,6 +35,9 @@ _NO_KEY = {
     "session": "(no session)",
     "project": "(no project)",
     "person": "(nobody named)",
+    "week": "(trimmed away)",
+    "month": "(trimmed away)",
+    "pull_request": "(no pull request)",
 }
 
 
@@ -98,7 +101,7 @@ def format_dollars(amount: CostAmount) -> str:
 def make_notes(report: CostReport) -> list[str]:
     """The lines below the table: the date of the prices, and models without a price."""
     own = f", {report.own} of your own" if report.own else ""
-    first = f"prices of {report.prices}{own}; what a source says that it cost comes first"
+    first = f"Prices as of {report.prices}{own}. Costs reported by the agent take precedence."
     missing = [f"no price known for {sanitise_text(model)} ({tokens:,} tokens)" for model, tokens in report.unpriced.items()]
     if missing:
         model = sanitise_text(next(iter(report.unpriced)))

@@ -9,14 +9,13 @@ from fleetlore.errors import Invalid
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from datetime import datetime
 
-    from fleetlore.goal.gate.questions import PermissionQuestion
-    from fleetlore.log.recorder import BlockingRecorder
+    from fleetlore.operations.goal_lists import OpenQuestion
 
 CHOICES = ("allow", "deny")
-MIN_ID_CHARS = 8
+JSON_FIELDS = ("id", "goal", "turn", "tool", "input", "call_id", "at", "expires", "seconds_left", "hidden")
 MAX_LINES, MAX_LINE_CHARS = 200, 2000
 
 _EXAMPLES = (
@@ -72,45 +71,24 @@ def _print_answer(args: Namespace) -> None:
 
 def _print_questions(args: Namespace) -> None:
     from fleetlore.cli import operations
-    from fleetlore.goal.gate.questions import find_question_status
-    from fleetlore.operations.goals import check_question_is_open, find_question, find_trust, read_trusted_questions
+    from fleetlore.operations.goal_lists import ListQuestions, list_questions
     from fleetlore.operations.table import find_operation
 
-    with operations.open_context(args, find_operation("goal answer")) as context:
-        log, now, is_trusted = context.log, context.now(), find_trust(context)
-        known = read_trusted_questions(context)
-        if args.id is not None:
-            chosen = [find_question(known, args.id)]
-            check_question_is_open(context, chosen[0], is_trusted)
-        else:
-            chosen = [each for each in known if find_question_status(log, each, now, is_trusted) == "waiting"]
-        for question in chosen:
-            if args.json:
-                terminal.print_value(_question_fields(question, now))
-            else:
-                for line in render_question(question, _shortest_prefix(question.id, known), _goal_text(log, question.goal), now):
-                    terminal.print_line(line)
-    if not chosen and not args.json:
+    with operations.open_context(args, find_operation("goal questions")) as context:
+        found, now = list_questions(context, ListQuestions(id=args.id)).questions, context.now()
+    for question in found:
+        if args.json:
+            terminal.print_value({name: getattr(question, name) for name in JSON_FIELDS})
+            continue
+        for line in render_question(question, now):
+            terminal.print_line(line)
+    if not found and not args.json:
         terminal.print_error("nothing waits for an answer")
 
 
-def _question_fields(question: PermissionQuestion, now: datetime) -> dict[str, object]:
-    return {
-        "id": question.id,
-        "goal": question.goal,
-        "turn": question.turn,
-        "tool": question.tool,
-        "input": question.input,
-        "call_id": question.call_id,
-        "at": question.at,
-        "expires": question.expires,
-        "seconds_left": None if question.expires is None else round((question.expires - now).total_seconds()),
-        "hidden": question.hidden,
-    }
-
-
-def render_question(question: PermissionQuestion, id: str, goal: str, now: datetime) -> Iterator[str]:
+def render_question(question: OpenQuestion, now: datetime) -> Iterator[str]:
     """A question as lines; texts of agents are sanitised and indented."""
+    id, goal = question.short, terminal.sanitise_text(question.goal_text)[:200]
     turn = "" if question.turn is None else f", turn {question.turn}"
     yield terminal.sanitise_text(f"{id}  may it use {question.tool}?")
     yield terminal.sanitise_text(f"  goal {question.goal}{turn}" + (f": {goal}" if goal else ""))
@@ -147,16 +125,3 @@ def _time_left(expires: datetime | None, now: datetime) -> str:
     minutes, seconds = divmod(max(0, round((expires - now).total_seconds())), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min left" if hours else f"{minutes} min {seconds} s left" if minutes else f"{seconds} s left"
-
-
-def _shortest_prefix(id: str, questions: Sequence[PermissionQuestion]) -> str:
-    """The shortest unique prefix of an id."""
-    others = [each.id for each in questions if each.id != id]
-    sizes = (size for size in range(MIN_ID_CHARS, len(id)) if id[size - 1] != "-")
-    return next((id[:size] for size in sizes if not any(other.startswith(id[:size]) for other in others)), id)
-
-
-def _goal_text(log: BlockingRecorder, goal: str) -> str:
-    """The text of the goal, shortened."""
-    started = next(iter(log.read(f"goal:{goal}", kinds=("driver.goal_started",), limit=1)), None)
-    return "" if started is None else terminal.sanitise_text(started.text or "")[:200]

@@ -1,4 +1,4 @@
-"""`lore doctor`: what is installed, where the log is, and how it does."""
+"""`lore doctor`: checks the installation, the settings and the log."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 
     from fleetlore.log.recorder import BlockingRecorder
     from fleetlore.plugins import ExtensionPoint, ExtensionStatus
+    from fleetlore.programs.hook_settings import HookFile
 
 
 # --- Extensions of installed packages: each is loaded, and those that fail are listed.
 
 
 def extension_points() -> list[ExtensionPoint[Any]]:
-    """Every place where a package can add something."""
+    """All entry point groups."""
     from fleetlore.dialects.installed import DIALECT_EXTENSIONS
     from fleetlore.events.installed_kinds import KINDS
     from fleetlore.goal.acceptance.verifiers import VERIFIERS
@@ -38,7 +39,7 @@ def extension_points() -> list[ExtensionPoint[Any]]:
 
 
 def find_extensions() -> list[ExtensionStatus]:
-    """All that is installed, and what is wrong with it."""
+    """All installed extensions, and their errors."""
     installed = plugins.list_installed()
     if not installed:
         return []
@@ -53,7 +54,7 @@ def find_extensions() -> list[ExtensionStatus]:
 
 
 def _check_parts(finding: ExtensionStatus) -> ExtensionStatus:
-    """A coding agent loads its parts when they are needed; here all of them are."""
+    """Load all parts of a coding agent, which are otherwise loaded when needed."""
     from fleetlore.programs import registry
 
     if finding.problem is not None or finding.extension.group != registry.PROGRAMS.group:
@@ -63,7 +64,7 @@ def _check_parts(finding: ExtensionStatus) -> ExtensionStatus:
 
 
 def describe_extensions(problems: list[str]) -> list[dict[str, Any]]:
-    """The same for a report; what is wrong goes to its problems."""
+    """The extensions for the report; errors are added to its problems."""
     found = find_extensions()
     for (_, name, _, package, version), problem in found:
         if problem is not None:
@@ -74,6 +75,75 @@ def describe_extensions(problems: list[str]) -> list[dict[str, Any]]:
     ]
 
 
+# --- Coding agents on this machine.
+
+_VERSION_SECONDS = 5.0
+_VERSION = re.compile(r"\d{1,9}\.\d{1,9}(?:[.+-]?\w{1,30}){0,6}")
+
+
+def describe_programs() -> list[dict[str, Any]]:
+    """Every coding agent that is installed here or has left recordings: its version, what is read of it, and what it deletes."""
+    from shutil import which
+
+    from fleetlore.ingest import discovery
+    from fleetlore.programs import registry
+
+    found = []
+    for program in registry.load_programs():
+        executable, places = which(program.command), [place for place in program.recording_folders() if os.path.exists(place)]
+        if executable is None and not places:
+            continue
+        file = registry.find_hook_file(program)
+        found.append(
+            {
+                "name": program.name,
+                "title": program.title,
+                "executable": executable,
+                "version": None if executable is None else _ask_version(executable),
+                "recordings": places,
+                "files": sum(1 for place in places for _ in discovery.iterate_recordings(place)),
+                "hooks": None if file is None else _are_hooks_installed(file),
+                "deletes": program.deletes or None,
+            }
+        )
+    return found
+
+
+def _ask_version(executable: str) -> str | None:
+    """The version that a program prints; `None` if it prints none in time."""
+    import subprocess
+
+    try:
+        done = subprocess.run(
+            [executable, "--version"], stdin=subprocess.DEVNULL, capture_output=True, timeout=_VERSION_SECONDS, check=False
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    found = _VERSION.search(done.stdout.decode(errors="replace")) if done.returncode == 0 else None
+    return found[0] if found else None
+
+
+def _are_hooks_installed(file: HookFile) -> bool:
+    from fleetlore.errors import ConfigError
+
+    try:
+        return file.find_installed_events() >= set(file.events)
+    except (ConfigError, OSError):  # `lore install` says what is wrong with the file
+        return False
+
+
+def _format_program(about: dict[str, Any]) -> str:
+    name = about["title"] if about["executable"] else f"{about['title']} (not on the PATH)"
+    files = f"{about['files']:,} {'file' if about['files'] == 1 else 'files'} in {', '.join(about['recordings'])}"
+    parts = [
+        f"{name} {about['version']}" if about["version"] else name,
+        files if about["recordings"] else "has recorded nothing yet",
+        {True: "hooks installed", False: f"no hooks; `lore install {about['name']}` adds them", None: ""}[about["hooks"]],
+        f"deletes {about['deletes']}" if about["deletes"] else "",
+    ]
+    return terminal.sanitise_text(" · ".join(part for part in parts if part))
+
+
 # --- Which of the extras of `pip install 'fleetlore[NAME]'` are here, as the package itself describes them.
 
 _GATHERING = ("models", "all")
@@ -81,7 +151,7 @@ _WANTED = re.compile(r"([\w.-]+).*;.*\bextra == ['\"]([\w-]+)['\"]")
 
 
 def find_installed_extras() -> dict[str, bool]:
-    """Each extra, and whether all that it wants is there; those that only gather others are left out."""
+    """Each extra and whether its packages are installed, without extras that only combine others."""
     from importlib.metadata import PackageNotFoundError, requires
 
     try:
@@ -120,7 +190,7 @@ _EXAMPLES = (
 
 
 def configure(parser: ArgumentParser) -> None:
-    """Nothing of its own but `--json`."""
+    """Add the arguments."""
     arguments.add_json(parser)
     arguments.add_examples(
         parser,
@@ -130,7 +200,7 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Look at everything; what cannot be looked at is a finding."""
+    """Run all checks; a check that fails to run is a finding."""
     settings = open_log.settings_of(args)
     versions, files = _find_versions(settings.log.value), list(settings.files)
     report: dict[str, Any] = {"versions": versions, "settings": {"files": files, "ignored": settings.warnings}, "log": {}, "problems": []}
@@ -140,12 +210,13 @@ def run(args: Namespace) -> int:
     if path is not None:
         log |= _about_file(path, report["problems"], is_own=settings.log.value == config.DEFAULT_LOG)
     if path is None or log["exists"]:
-        _look_into(args, settings, report)
+        _inspect_log(args, settings, report)
     report |= {
         "compiled": _find_compiled_modules(),
         "commands": _about_commands(),
         "pages": _pages_are_built(),
         "extras": find_installed_extras(),
+        "programs": describe_programs(),
         "extensions": describe_extensions(report["problems"]),
         "notify": _about_rules(settings, report["problems"]),
     }
@@ -179,7 +250,7 @@ def _find_versions(url: str) -> dict[str, str]:
 
 
 def _find_compiled_modules() -> list[str]:
-    """What was compiled of this installation."""
+    """Whether the C extension is in use."""
     return ["what is done for every event"] if find_spec("fleetlore._quick") is not None else []
 
 
@@ -225,14 +296,14 @@ def _about_file(path: str, problems: list[str], *, is_own: bool) -> dict[str, An
     exists = os.path.exists(path)
     folder = os.path.dirname(os.path.abspath(path))
     while is_own and not os.path.exists(folder):
-        folder = os.path.dirname(folder)  # the missing ones will be made
+        folder = os.path.dirname(folder)  # missing folders will be created
     writable = os.access(folder, os.W_OK | os.X_OK) and (not exists or os.access(path, os.W_OK))
     if not writable:
         problems.append(f"{path}: cannot be written; check the permissions of the file and its folder")
     return {"path": os.path.abspath(path), "exists": exists, "writable": writable, "trust": TRUST.format("this file")}
 
 
-def _look_into(args: Namespace, settings: config.Settings, report: dict[str, Any]) -> None:
+def _inspect_log(args: Namespace, settings: config.Settings, report: dict[str, Any]) -> None:
     from fleetlore.errors import FleetloreError
 
     try:
@@ -276,7 +347,7 @@ def _about_log(log: BlockingRecorder) -> dict[str, Any]:
 
 
 def _events_per_day(log: BlockingRecorder, events: int) -> int:
-    """Events a day over the last week, or over the log's whole life if that is shorter; near enough, without reading them."""
+    """Events per day over the last week, or since the first event if that is later; estimated from positions."""
     now = clock.now()
     first = next(log.read(since=now - _WEEK, limit=1), None)
     head = log.head()
@@ -288,7 +359,7 @@ def _events_per_day(log: BlockingRecorder, events: int) -> int:
 
 def _count_positions(first: str, last: str, otherwise: int) -> int:
     """How many positions lie between two, both counted; not every log's positions are numbers in a row."""
-    from fleetlore.log.sequence import to_sequence
+    from fleetlore.log.base import to_sequence
 
     try:
         return to_sequence(last) - to_sequence(first) + 1
@@ -318,6 +389,8 @@ def _print_report(report: dict[str, Any]) -> None:
         _print_row("trust", log["trust"])
     for file in report["settings"]["files"] or ["no files, all defaults"]:
         _print_row("settings", file)
+    for each in report["programs"]:
+        _print_row("program", _format_program(each))
     for each in report["extensions"]:
         is_out = "" if each["usable"] else ": left out"
         _print_row("extension", f"{each['name']} ({each['group']}) of {each['package']} {each['version']}{is_out}")
@@ -373,7 +446,7 @@ def _print_row(name: str, value: str) -> None:
 
 
 def format_bytes(count: float) -> str:
-    """Bytes as people read them."""
+    """A size for people."""
     for unit in ("bytes", "KiB", "MiB"):
         if count < 1024:
             return f"{count:,.0f} {unit}" if unit == "bytes" else f"{count:,.1f} {unit}"

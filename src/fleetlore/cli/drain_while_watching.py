@@ -9,11 +9,12 @@ from threading import Event, Thread
 from fleetlore.cli import open_log
 
 PAUSE = 0.5
+"""Seconds between two imports."""
 
 
 @contextmanager
 def drain_in_background(pause: float = PAUSE) -> Iterator[None]:
-    """Import the spool regularly for the duration of the block; an error is printed once."""
+    """Import the spool at regular intervals while the block runs; each error is printed once."""
     ended = Event()
     thread = Thread(target=_drain_until, args=(ended, pause), name="fleetlore-drain", daemon=True)
     thread.start()
@@ -25,6 +26,6 @@ def drain_in_background(pause: float = PAUSE) -> Iterator[None]:
 
 
 def _drain_until(ended: Event, pause: float) -> None:
-    said: set[str] = set()
+    printed_errors: set[str] = set()
     while not ended.wait(pause):
-        open_log.drain_spool(said=said)
+        open_log.drain_spool(said=printed_errors)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -89,7 +88,7 @@ def parse_event(args: Namespace) -> Event:
         at = times.parse_time(args.at, now=clock.now())
     fields: dict[str, Any] = {name.replace("-", "_"): getattr(args, name.replace("-", "_")) for name, _, _ in _FIELDS}
     if args.actor is None and args.agent is None:
-        fields["actor"] = find_user_name()
+        fields["actor"] = terminal.find_user_name()
     id = clock.uuid7() if args.json and args.id is None else _parse_id(args.id)
     return Event(id=id, at=at, kind=args.kind, visibility=args.visibility, data=_parse_data(args.data), **fields)
 
@@ -124,16 +123,3 @@ def _parse_data(text: str | None) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise InvalidEvent("--data", "a JSON object is needed, such as '{\"issue\": 42}'")
     return data
-
-
-def find_user_name() -> str:
-    """The login name of the user."""
-    name = os.environ.get("LOGNAME") or os.environ.get("USER")
-    if name:
-        return name
-    from pwd import getpwuid
-
-    try:
-        return getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return f"uid-{os.getuid()}"

@@ -1,17 +1,16 @@
-"""What to say, and which code to leave with, when a command could not end well."""
+"""Prints the error of a failed command and returns its exit code."""
 
 from __future__ import annotations
 
 import os
 import sys
 
-from fleetlore.cli import terminal
-from fleetlore.cli.main import BROKEN_PIPE, FAILED, INTERRUPTED, USAGE
+from fleetlore.cli import BROKEN_PIPE, FAILED, INTERRUPTED, USAGE, terminal
 from fleetlore.errors import FleetloreError, Invalid
 
 
 def print_error(error: BaseException) -> int:
-    """One line on standard error, never a traceback unless FLEETLORE_DEBUG asks for it; answers the exit code."""
+    """Print one line to stderr (with FLEETLORE_DEBUG a traceback) and return the exit code."""
     if os.environ.get("FLEETLORE_DEBUG"):
         import traceback
 
@@ -20,7 +19,7 @@ def print_error(error: BaseException) -> int:
         case KeyboardInterrupt():
             return INTERRUPTED
         case BrokenPipeError():
-            _let_go_of_output()
+            _discard_output()
             return BROKEN_PIPE
         case Invalid():
             return _print_message(str(error), USAGE)
@@ -37,7 +36,7 @@ def print_error(error: BaseException) -> int:
 
 
 def os_reason(error: OSError) -> str:
-    """What the system says, the file first."""
+    """The message of an OS error, with the file first."""
     reason = error.strerror or str(error)
     return f"{error.filename}: {reason}" if error.filename is not None else reason
 
@@ -47,11 +46,11 @@ def _print_message(message: str, code: int) -> int:
     return code
 
 
-def _let_go_of_output() -> None:
-    """Nobody reads any more; Python would complain once again at its end."""
+def _discard_output() -> None:
+    """Redirect stdout to /dev/null, or Python would report the closed pipe again when it exits."""
     try:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
-    except (OSError, ValueError):  # not a real file: nothing to be done
+        devnull = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(devnull, sys.stdout.fileno())
+        os.close(devnull)
+    except (OSError, ValueError):  # not a real file
         return

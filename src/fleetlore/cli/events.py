@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from fleetlore.cli import arguments, open_log, scopes, terminal, times
+from msgspec.structs import replace
+
+from fleetlore.cli import arguments, terminal, times
 from fleetlore.cli.drain_while_watching import drain_in_background
 from fleetlore.errors import Invalid
 from fleetlore.events import codec
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
     from fleetlore.events.envelope import Event
     from fleetlore.log.recorder import BlockingRecorder
+    from fleetlore.operations.context import OperationContext
 
 DEFAULT_LAST = 20
 _EXAMPLES = (
@@ -31,7 +34,7 @@ _EXAMPLES = (
 _NOTES = f"""\
 Without --all, --last or --since the newest {DEFAULT_LAST} are shown, on a terminal and in a pipe alike.
 Times are local unless --utc says otherwise; in JSON they are always UTC. NO_COLOR is honoured.
-{scopes.NOTE}
+{arguments.SCOPE_NOTE}
 """
 
 
@@ -63,31 +66,36 @@ def run(args: Namespace) -> int:
 
 
 def _print_events(args: Namespace, since: datetime | None) -> None:
+    from fleetlore.cli.operations import open_context
+    from fleetlore.operations.sources import resolve_scope
+    from fleetlore.operations.table import find_operation
+
     write = make_writer(args)
-    with open_log.open_log(args) if args.follow else open_log.open_existing_log(args) as log:
-        args.scope = scopes.resolve_scope(log, args.scope, may_be_new=args.follow)
+    operation = find_operation("events")
+    with open_context(args, operation._replace(creates_log=args.follow)) as context:
+        log = context.log
+        args.scope = resolve_scope(context.source, args.scope, may_be_new=args.follow)
         if args.whole:
-            write_cut, write = write, lambda event: write_cut(log.restore_whole(event))
+            write_event, write = write, lambda event: write_event(log.restore_whole(event))
         head = log.head()
-        shown = _write_events(_read_past(log, args, since), write)
+        last_position = _write_events(_read_past(context, args, since), write)
         if args.follow:
             with drain_in_background():
-                _follow_events(log, args, since, write, after=max(shown, head or "") or None)
+                _follow_events(log, args, since, write, after=max(last_position, head or "") or None)
         else:
-            _hint_at_more(log, args, shown)
+            _hint_at_more(log, args, last_position)
 
 
-def _read_past(log: BlockingRecorder, args: Namespace, since: datetime | None) -> Iterator[Event]:
+def _read_past(context: OperationContext, args: Namespace, since: datetime | None) -> Iterator[Event]:
+    from fleetlore.operations.events import ListEvents, find_events
+
+    wanted = ListEvents(scope=args.scope, kind=args.kind, since=since, limit=None, order="oldest")
     if args.last is None and (args.all or since is not None):
-        return log.read(args.scope, kinds=args.kind, since=since)
-    from fleetlore.cli import fold
-    from fleetlore.projections.newest_events import read_newest
-
+        return iter(find_events(context, wanted, may_be_new=args.follow))
     limit = DEFAULT_LAST if args.last is None else args.last
     if limit == 0:
         return iter(())
-    newest = list(read_newest(log, fold.newest_blocks(log), args.scope, kinds=args.kind, since=since, limit=limit))
-    return reversed(newest)
+    return reversed(list(find_events(context, replace(wanted, limit=limit, order="newest"), may_be_new=args.follow)))
 
 
 def _write_events(events: Iterator[Event], write: Callable[[Event], None]) -> str:
@@ -118,19 +126,19 @@ def make_writer(args: Namespace) -> Callable[[Event], None]:
 
     zone = UTC if args.utc else None
     if terminal.is_terminal(sys.stdout):
-        form: PlainEventLines | TerminalEventLines = TerminalEventLines(
+        formatter: PlainEventLines | TerminalEventLines = TerminalEventLines(
             zone, width=terminal.terminal_width(sys.stdout), colour=terminal.has_colour(sys.stdout)
         )
     else:
-        form = PlainEventLines(zone)
-    return lambda event: terminal.print_line(form.line(event))
+        formatter = PlainEventLines(zone)
+    return lambda event: terminal.print_line(formatter.line(event))
 
 
-def _hint_at_more(log: BlockingRecorder, args: Namespace, shown: str) -> None:
-    """On a terminal, say if there are more events or none."""
+def _hint_at_more(log: BlockingRecorder, args: Namespace, last_position: str) -> None:
+    """On a terminal, tell the user if there are more events, or none at all."""
     if args.json or not terminal.is_terminal(sys.stdout):
         return
-    if not shown and args.last != 0:
+    if not last_position and args.last != 0:
         terminal.print_error("no such events yet")
     elif args.last is None and not args.all and args.since is None and _has_more(log, args):
         terminal.print_error(f"the newest {DEFAULT_LAST} are shown; --all shows everything, --last N more")

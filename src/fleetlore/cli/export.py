@@ -9,9 +9,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from fleetlore import dialects
-from fleetlore.cli import arguments, open_log, output, scopes, terminal, times
+from fleetlore.cli import arguments, open_log, output, terminal, times
+from fleetlore.cli.progress import bar_if_long
 from fleetlore.ingest.lines import LONGEST_LINE
 from fleetlore.log.base import check_scope
+from fleetlore.operations.context import open_source
+from fleetlore.operations.sources import resolve_scope
 from fleetlore.programs import registry
 
 if TYPE_CHECKING:
@@ -40,16 +43,20 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Write the events that the dialect can express, and count the others."""
-    dialect = dialects.find(args.dialect, only_read=registry.list_recordings())
+    """Write the events that the dialect can express; count the others and report them."""
+    dialect = dialects.find_dialect(args.dialect, only_read=registry.list_recordings())
     settings = open_log.settings_of(args)
     check_scope(args.scope)
     since = times.parse_since(args.since)
     left_out: Counter[str] = Counter()
-    with open_log.open_existing_log(args, settings=settings) as log, _open_output(args.out) as write:
-        for event in log.read(scopes.resolve_scope(log, args.scope), kinds=args.kind, since=since):
+    with (
+        open_log.open_existing_log(args, settings=settings) as log,
+        open_source(log, settings, progress=bar_if_long) as source,
+        _open_output(args.out) as write,
+    ):
+        for event in log.read(resolve_scope(source, args.scope), kinds=args.kind, since=since):
             record = dialect.encode(log.restore_whole(event), town=settings.town.value)
-            if record is not None and len(record) > LONGEST_LINE:  # `lore import` would refuse it
+            if record is not None and len(record) > LONGEST_LINE:  # `lore import` refuses such lines, so write the shortened text
                 record = dialect.encode(event, town=settings.town.value)
             if record is None:
                 left_out[event.kind.partition(".")[0]] += 1

@@ -5,26 +5,23 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from datetime import UTC
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from fleetlore.cli import arguments, fold, open_log, progress, scopes, terminal, times
+from fleetlore.cli import arguments, terminal, times
 from fleetlore.cli.main import FAILED, OK
 from fleetlore.errors import Invalid
 from fleetlore.events import codec
 from fleetlore.events.visibility import READER, can_see
 from fleetlore.log.base import check_scope
 from fleetlore.projections import search
-from fleetlore.projections.store import open_store
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
     from fleetlore.events.envelope import Event
-    from fleetlore.log.recorder import BlockingRecorder
 
 DEFAULT_LAST = 20
 _EXAMPLES = (
@@ -53,26 +50,23 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Print matching events; exit code 1 if there are none, like grep."""
+    from fleetlore.cli import operations
+    from fleetlore.operations.events import SearchEvents, find_matching_events
+    from fleetlore.operations.table import find_operation
+
     text = " ".join(args.text)
     if not text.strip():
-        raise Invalid("nothing to look for; say a word, as in `lore find parser`")
+        raise Invalid("nothing to look for; give a word, as in `lore find parser`")
     if args.last < 1:
         raise Invalid("--last must be 1 or more")
-    filter = search.SearchFilter(check_scope(args.scope), tuple(args.kind), times.parse_since(args.since))
-    with open_log.open_existing_log(args) as log:
-        filter = filter._replace(scope=scopes.resolve_scope(log, filter.scope), by_time=bool(fold.newest_blocks(log)))
-        found = _search_events(log, text, filter, limit=args.last + 1)
+    wanted = SearchEvents(q=text, scope=check_scope(args.scope), kind=args.kind, since=times.parse_since(args.since), limit=args.last + 1)
+    with operations.open_context(args, find_operation("search")) as context:
+        found, _ = find_matching_events(context, wanted)
     write = _make_writer(args, search.parse_terms(text))
     for event in found[: args.last]:
         write(event)
     _hint_at_more(args, len(found))
     return OK if found else FAILED
-
-
-def _search_events(log: BlockingRecorder, text: str, filter: search.SearchFilter, *, limit: int) -> list[Event]:
-    store = open_store(log.info())
-    with store or nullcontext(), progress.bar_if_long() as show:
-        return search.find_events(log, text, wanted=filter, limit=limit, store=store, progress=show)
 
 
 def _make_writer(args: Namespace, terms: Sequence[search.SearchTerm]) -> Callable[[Event], None]:
@@ -85,16 +79,16 @@ def _make_writer(args: Namespace, terms: Sequence[search.SearchTerm]) -> Callabl
         columns = PlainEventLines(zone)
         return lambda event: terminal.print_line(columns.line(_with_matching_text(event, terms)))
     colour = terminal.has_colour(sys.stdout)
-    screen = TerminalEventLines(zone, width=terminal.terminal_width(sys.stdout), colour=colour)
+    formatter = TerminalEventLines(zone, width=terminal.terminal_width(sys.stdout), colour=colour)
     return lambda event: terminal.print_line(
-        _highlight_terms(screen.line(_with_matching_text(event, terms)), terms)
+        _highlight_terms(formatter.line(_with_matching_text(event, terms)), terms)
         if colour
-        else screen.line(_with_matching_text(event, terms))
+        else formatter.line(_with_matching_text(event, terms))
     )
 
 
 def _with_matching_text(event: Event, terms: Sequence[search.SearchTerm]) -> Event:
-    """The event with a text that shows the match and marks private events."""
+    """Return the event with a text that contains the match; private events are marked."""
     from fleetlore.cli.event_lines import actor_name, event_text, scope_text
 
     line = event_text(event)
@@ -117,7 +111,7 @@ def _highlight_plain(text: str, terms: Sequence[search.SearchTerm]) -> str:
 
 
 def _hint_at_more(args: Namespace, found: int) -> None:
-    """On a terminal, say if there are more events or none."""
+    """On a terminal, tell the user if there are more events, or none at all."""
     if args.json or not terminal.is_terminal(sys.stdout):
         return
     if not found:

@@ -1,4 +1,4 @@
-"""`lore forget`: erase events for good. docs/privacy.md describes what goes and what stays."""
+"""`lore forget`: erase events for good. docs/privacy.md describes what is erased and what stays."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 MAX_SHOWN = 8
 REASON = "asked for"
-"""Stored in the log, so it names nobody."""
+"""The default reason. It stays in the log, so it must not name anybody."""
 
 _EXAMPLES = (
     ("lore forget --run 0f3e9a52-8a6f-4a39-9a7e-5d2d0d1c7f10 --dry-run", "show what would be erased with a session and its sub-agents"),
@@ -67,11 +67,11 @@ def run(args: Namespace) -> int:
         if not args.json:
             _print_found(found, config.mask_url(settings.log.value), args.dry_run)
         if args.dry_run:
-            return _print_result(args, found, erased=0, left=len(found.ids), waiting=0)
+            return _print_result(args, found, erased=0, left=len(found.ids), spooled_count=0)
         if found.ids and not args.yes and not confirm.ask_yes_no(f"Erase {_count_events(len(found.ids))} for good?"):
             terminal.print_error("nothing was erased")
             return FAILED
-        passphrase.ask_key_of(settings, "to erase any of it")
+        passphrase.ask_key_of(settings, "to erase events")
         return _erase_found(args, settings, log, filter, found)
 
 
@@ -94,25 +94,25 @@ def _make_filter(args: Namespace, log: BlockingRecorder) -> ForgetFilter:
 
 
 def _erase_found(args: Namespace, settings: Settings, log: BlockingRecorder, filter: ForgetFilter, found: FoundEvents) -> int:
-    """Erase the spool first, so that nothing comes in later, then the log, then the projections made of it."""
+    """Erase from the spool first, so that nothing is imported later; then from the log, then from its projections."""
     from fleetlore.ingest import forget as ingest_forget
 
-    waiting = ingest_forget.purge_spool(filter, settings)
+    spooled_count = ingest_forget.purge_spool(filter, settings)
     with progress.show_progress("erasing") as show:
         erased = ingest_forget.erase_events(log, found.ids, args.reason, progress=show)
     if args.agent and not (args.kind or args.before or args.id or args.run):
         ingest_forget.remove_agent_name(log, args.agent, args.reason)
     ingest_forget.purge_stores(log)
     left = len(ingest_forget.find_matching_events(log, filter).ids)
-    return _print_result(args, found, erased=erased, left=left, waiting=waiting)
+    return _print_result(args, found, erased=erased, left=left, spooled_count=spooled_count)
 
 
-def _print_found(found: FoundEvents, log: str, is_dry: bool) -> None:
+def _print_found(found: FoundEvents, log: str, is_dry_run: bool) -> None:
     if not found.ids:
         terminal.print_line(f"nothing to forget in {terminal.sanitise_text(log)}")
         return
     terminal.print_line(
-        f"{_count_events(len(found.ids))} of {terminal.sanitise_text(log)} {'would' if is_dry else 'will'} be erased for good:"
+        f"{_count_events(len(found.ids))} of {terminal.sanitise_text(log)} {'would' if is_dry_run else 'will'} be erased for good:"
     )
     for what, counts in (("agents", found.agents), ("kinds", found.kinds)):
         terminal.print_line(f"  {what:<7} {terminal.sanitise_text(_list_largest(counts))}")
@@ -127,14 +127,14 @@ def _list_largest(counts: Counter[str]) -> str:
     return " · ".join([*shown, *([f"and {more:,} more"] if more else [])])
 
 
-def _print_result(args: Namespace, found: FoundEvents, *, erased: int, left: int, waiting: int) -> int:
+def _print_result(args: Namespace, found: FoundEvents, *, erased: int, left: int, spooled_count: int) -> int:
     if args.json:
         fields = {"found": len(found.ids), "agents": found.agents, "kinds": found.kinds, "days": dict(sorted(found.days.items()))}
-        terminal.print_value({**fields, "erased": erased, "spooled": waiting, "left": left, "dry_run": args.dry_run})
+        terminal.print_value({**fields, "erased": erased, "spooled": spooled_count, "left": left, "dry_run": args.dry_run})
     if args.dry_run:
         return OK
-    if not args.json and (erased or waiting):
-        spooled = f", and {waiting:,} waiting in the spool" if waiting else ""
+    if not args.json and (erased or spooled_count):
+        spooled = f", and {spooled_count:,} waiting in the spool" if spooled_count else ""
         terminal.print_line(f"erased {_count_events(erased)} for good{spooled}")
     if left:
         terminal.print_error(f"lore: {_count_events(left)} came in meanwhile; run it again")

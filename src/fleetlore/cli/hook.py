@@ -1,4 +1,4 @@
-"""`lore hook`: what a coding program calls at every step. Hands one line to the spool; prints nothing, and never fails."""
+"""`lore hook`: called by a coding agent at every step. Appends one line to the spool; prints nothing and never fails."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 MOST_BYTES = 16 * 1024 * 1024
 SAMPLE = 2048
 LONGEST = 10.0
-"""Seconds after which it gives up, whatever it waits for."""
+"""Seconds after which the process exits in any case."""
 
 SETTINGS = "fleetlore.toml"
 PROJECT = "--project"
@@ -28,7 +28,7 @@ into your log. It prints nothing and its exit code is always 0, so that recordin
 
 
 def configure(parser: ArgumentParser) -> None:
-    """The program."""
+    """Add the arguments."""
     from fleetlore.cli import arguments
 
     parser.add_argument("program", metavar="PROGRAM", nargs="?", default="", help="who calls: one of those that `lore install` lists")
@@ -39,8 +39,8 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    """The same within a running process."""
-    _hand_over_quietly(args.program, project=args.project)
+    """Spool the payload from a running process."""
+    _spool_quietly(args.program, project=args.project)
     return 0
 
 
@@ -53,15 +53,15 @@ def run_alone(argv: list[str]) -> NoReturn:
     """Run the whole process: no output, no failure, and no endless waiting."""
     try:
         _ignore_interrupts()
-        _hand_over_quietly(argv[1] if len(argv) > 1 else "", project=PROJECT in argv)
+        _spool_quietly(argv[1] if len(argv) > 1 else "", project=PROJECT in argv)
     finally:
         os._exit(0)
 
 
-def _hand_over_quietly(program: str, *, project: bool) -> None:
+def _spool_quietly(program: str, *, project: bool) -> None:
     try:
-        hand_over(program, project=project)
-    except Exception:  # noqa: BLE001  # whatever happens, what is recorded must not be disturbed by its recorder
+        spool_payload(program, project=project)
+    except Exception:  # noqa: BLE001  # recording must never disturb the agent
         return
 
 
@@ -74,7 +74,7 @@ def _ignore_interrupts() -> None:
     signal.setitimer(signal.ITIMER_REAL, LONGEST)
 
 
-def hand_over(program: str, *, project: bool = False) -> None:
+def spool_payload(program: str, *, project: bool = False) -> None:
     """Read the payload and put one line into the spool."""
     from fleetlore.ingest import spool
 
@@ -84,7 +84,7 @@ def hand_over(program: str, *, project: bool = False) -> None:
 
 
 def line_of(program: str, raw: bytes, size: int, *, project: bool = False) -> bytes:
-    """The line: when, which, who, where, which log, and what was said, its secrets taken out."""
+    """The spool line: time, id, program, folder, log and the redacted payload."""
     import json
 
     from fleetlore import clock
@@ -113,7 +113,7 @@ def line_of(program: str, raw: bytes, size: int, *, project: bool = False) -> by
 
 
 def _encode_line(fields: dict[str, object]) -> bytes:
-    """One line of JSON; halves of characters, which JavaScript cuts off now and then, become `?`."""
+    """One line of JSON; lone surrogates, which JavaScript sometimes produces, become `?`."""
     import json
 
     return json.dumps(fields, ensure_ascii=False).encode(errors="replace")
@@ -133,7 +133,7 @@ def _read_input() -> tuple[bytes, int]:
 
 
 def _read_environment() -> dict[str, str]:
-    """What decides which log a command would choose here."""
+    """The folder and variables that decide which log is used."""
     found = {"cwd": _current_folder(), "log": _log_of_environment(), "town": os.environ.get("FLEETLORE_TOWN")}
     return {name: value for name, value in found.items() if value}
 
@@ -156,8 +156,8 @@ def _current_folder() -> str | None:
 
 
 def _load_patterns(folder: str | None) -> tuple[str, ...]:
-    """Expressions of further secrets that the settings name, as seen from a folder."""
-    # Reading settings takes as long as all the rest: only for those that have something to say.
+    """The redact patterns of the settings that apply in a folder."""
+    # Reading settings takes as long as everything else, so only files that can have patterns are read.
     if not any(_file_contains(path, b"redact") for path in _settings_files(folder)):
         return ()
     from fleetlore import settings
@@ -199,6 +199,6 @@ def _file_contains(path: str, word: bytes) -> bool:
 
 
 def _make_sample(raw: bytes, redactor: Redactor) -> str:
-    """How it began. Secrets go first, so that none is cut in half and then not recognised."""
+    """The start of the payload. Redacted before it is truncated, so that no secret is cut and then not recognised."""
     text, _ = redactor.redact_value(raw[: 4 * SAMPLE].decode(errors="replace"))
     return text.encode()[:SAMPLE].decode(errors="ignore")

@@ -1,4 +1,4 @@
-"""`lore import`: take in files that other fleets and programs wrote."""
+"""`lore import`: import files written by other fleets and programs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from fleetlore import dialects
 from fleetlore.cli import arguments, open_log, progress, summary
-from fleetlore.cli.main import OK
 from fleetlore.errors import Invalid
 from fleetlore.programs import registry
 
@@ -16,12 +15,10 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
     from fleetlore.dialects.base import Dialect
-    from fleetlore.ingest.batch_writer import BatchWriter, ImportItem
-    from fleetlore.ingest.files import ReadCallback
-    from fleetlore.log.recorder import BlockingRecorder
-    from fleetlore.settings import Settings
+    from fleetlore.ingest.batch_writer import ImportItem
 
 _OF_REPOSITORIES = "git"
+"""The dialect whose inputs are repositories, not files."""
 
 _EXAMPLES = (
     ("lore import claude-code", "every session of yours that Claude Code has kept"),
@@ -45,15 +42,15 @@ or files not read.
 
 
 def configure(parser: ArgumentParser) -> None:
-    """The dialect and the files."""
+    """Add the arguments."""
     known = ", ".join((*registry.list_recordings(), *dialects.list_dialects()))
     parser.add_argument("dialect", metavar="DIALECT", help=f"how the records are written: {known}")
     parser.add_argument(
         "files",
         metavar="FILE",
         nargs="*",
-        help=f"files of one record a line; - is standard input; for git: repositories; for {' and '.join(registry.list_names())} also "
-        "folders, or nothing: then where the program keeps yours",
+        help="files of one record a line; - is standard input; for git: repositories; for coding agents also folders, or nothing: then "
+        "where the program keeps yours",
     )
     arguments.add_redact(parser)
     arguments.add_json(parser, "print the counts as JSON")
@@ -61,55 +58,29 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Open everything, then merge and store."""
+    """Open all inputs, merge their records by time, and store them."""
     name = args.dialect.replace("_", "-")
     if name in registry.list_recordings():
         from fleetlore.cli import import_recordings
 
         return import_recordings.import_recordings(args, name)
-    dialect = dialects.find(args.dialect)
+    dialect = dialects.find_dialect(args.dialect)
     if not args.files:
-        raise Invalid(f"which files? as in `lore import {dialect.name} FILE…`; - is standard input")
+        raise Invalid(f"name the files: `lore import {dialect.name} FILE…`; - is standard input")
     settings = open_log.settings_of(args)
     with (
         progress.show_progress("importing", bytes=dialect.name != _OF_REPOSITORIES) as show,
         _read_inputs(args.files, dialect, show) as items,
         open_log.open_log(args, settings=settings) as log,
-        import_with_summary(log, dialect.name, settings, json=args.json) as ending,
+        summary.import_with_summary(log, dialect.name, settings, json=args.json) as outcome,
     ):
-        ending.deposit.write_all(items)
-    return ending.code
-
-
-class ImportSummary:
-    """What a run of imports is left with."""
-
-    def __init__(self, deposit: BatchWriter) -> None:
-        self.deposit, self.code = deposit, OK
-
-
-@contextmanager
-def import_with_summary(
-    log: BlockingRecorder, dialect: str, settings: Settings, *, json: bool, skipped: summary.SkippedFiles | None = None
-) -> Iterator[ImportSummary]:
-    """A deposit that says at the end what became of every line, and how many files were not read."""
-    from fleetlore.ingest.batch_writer import BatchWriter
-    from fleetlore.log.admission import Admission
-
-    rejections = summary.Rejections()
-    admission = Admission(redactor=open_log.redactor_of(settings), veil=open_log.veil_of(settings))
-    ending = ImportSummary(BatchWriter(log, dialect=dialect, admission=admission, on_rejected=rejections.add))
-    yield ending
-    open_log.keep_to(log, settings)
-    rejections.end()
-    if skipped is not None:
-        skipped.end()
-    ending.code = summary.print_summary(ending.deposit.tally, json=json, verb="imported", skipped=len(skipped.paths) if skipped else 0)
+        outcome.deposit.write_all(items)
+    return outcome.code
 
 
 @contextmanager
 def _read_inputs(paths: Sequence[str], dialect: Dialect, show: progress.Progress) -> Iterator[Iterable[ImportItem]]:
-    """What the inputs hold, merged by time; all of them can be opened, or nothing is read."""
+    """Yield the records of all inputs, merged by time. All inputs are opened before the first is read."""
     from fleetlore.ingest import files
 
     if dialect.name == _OF_REPOSITORIES:
@@ -119,16 +90,4 @@ def _read_inputs(paths: Sequence[str], dialect: Dialect, show: progress.Progress
             yield files.read_sources(sources, dialect)
         return
     with files.open_sources(paths) as sources:
-        yield files.read_sources(sources, dialect, on_read=count_bytes(show, sum(source.size for source in sources)))
-
-
-def count_bytes(show: progress.Progress, total: int) -> ReadCallback:
-    """Bytes as they are read, added up for a bar."""
-    done = 0
-
-    def add(size: int) -> None:
-        nonlocal done
-        done += size
-        show(done, total)
-
-    return add
+        yield files.read_sources(sources, dialect, on_read=progress.count_bytes(show, sum(source.size for source in sources)))

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 from fleetlore import clock
 from fleetlore.cli import open_log, progress, summary
-from fleetlore.cli.import_ import count_bytes, import_with_summary
 from fleetlore.errors import Invalid
 from fleetlore.ingest import discovery, recordings, retention
+from fleetlore.ingest.database_file import open_transcript
 from fleetlore.ingest.files import STDIN
+from fleetlore.ingest.prompt_history import import_prompt_history
 from fleetlore.ingest.transcript_file import TranscriptFile
 from fleetlore.programs import registry
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from fleetlore.dialects.recording import Recording
+    from fleetlore.programs.base import Program
 
 
 def import_recordings(args: Namespace, program: str) -> int:
@@ -31,16 +33,22 @@ def import_recordings(args: Namespace, program: str) -> int:
     recording = registry.find_recording(program)
     skipped = summary.SkippedFiles()
     with _find_files(args.files, program, skipped) as paths:
-        tapes = list(_open_files(paths, recording, named=args.files))
+        known = registry.find_program(program)
+        histories = [path for path in paths if known is not None and _is_prompt_history(path, known)]
+        paths = [path for path in paths if path not in histories and not _is_other_format(path, program, skipped)]
+        transcripts = list(_open_files(paths, recording, named=args.files))
         with (
             progress.show_progress("importing", bytes=True) as show,
             open_log.open_log(args, settings=settings) as log,
-            import_with_summary(log, recording.name, settings, json=args.json, skipped=skipped) as ending,
+            summary.import_with_summary(log, recording.name, settings, json=args.json, skipped=skipped) as ending,
         ):
             change = None if args.files else discovery.make_machine_stamp()
-            on_read = count_bytes(show, sum(tape.size for tape in tapes))
+            on_read = progress.count_bytes(show, sum(file.size for file in transcripts))
             not_before = retention.retention_cutoff(settings, clock.now())
-            recordings.import_transcripts(tapes, ending.deposit, log, change=change, not_before=not_before, on_read=on_read)
+            recordings.import_transcripts(transcripts, ending.deposit, log, change=change, not_before=not_before, on_read=on_read)
+            for path in histories if args.files else [None]:
+                if known is not None:
+                    import_prompt_history(known, ending.deposit, log, change=change, not_before=not_before, path=path)
     return ending.code
 
 
@@ -49,10 +57,26 @@ def _open_files(paths: Sequence[str], recording: Recording, *, named: Sequence[s
     needed = set(map(os.path.abspath, named))
     for path in paths:
         try:
-            yield TranscriptFile(path, recording)
+            yield open_transcript(path, recording)
         except FileNotFoundError:
             if path in needed:
                 raise
+
+
+def _is_prompt_history(path: str, program: Program) -> bool:
+    history = program.load_prompt_history()
+    return history is not None and os.path.basename(path) == history.file
+
+
+def _is_other_format(path: str, program: str, skipped: summary.SkippedFiles) -> bool:
+    """Whether a file was written by another program; if so, the user is told by which."""
+    other = discovery.find_other_program(path, program)
+    if other is None:
+        return False
+    known = other.name if other.name in registry.list_names() else None
+    advice = f"use `lore import {known} FILE`" if known else "there is no reader for it"
+    skipped.add(path, f"this looks like a session of {other.title}, not of {registry.require_program(program).title}; {advice}")
+    return True
 
 
 @contextmanager
@@ -77,9 +101,9 @@ def _copy_if_stream(path: str, folder: str) -> str:
 def _at_home(program: str) -> list[str]:
     known = registry.find_program(program)
     if known is None:
-        raise Invalid(f"which files? as in `lore import {program} FILE…`; - is standard input")
+        raise Invalid(f"name the files: `lore import {program} FILE…`; - is standard input")
     folders = known.recording_folders()
-    found = [folder for folder in folders if os.path.isdir(folder)]
+    found = [folder for folder in folders if os.path.exists(folder)]
     if not found:
         raise Invalid(
             f"{program} keeps nothing here: there is no {' and no '.join(folders)}; name the files, as in `lore import {program} FILE…`"

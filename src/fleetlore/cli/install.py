@@ -55,13 +55,13 @@ def run(args: Namespace) -> int:
     if args.program is None:
         return show_programs(json=args.json)
     file = file_of(args.program, project=args.project)
-    changed = put_in(file, project=args.project)
+    changed = install_hooks(file, project=args.project)
     if args.ask_for_evidence:
-        changed = put_in(file.asking_for_evidence(), project=args.project) or changed
+        changed = install_hooks(file.asking_for_evidence(), project=args.project) or changed
     if args.json:
         terminal.print_value({"program": args.program, "file": file.path, "changed": changed, "events": file.events})
         return 0
-    terminal.print_line(said_of(file, changed=changed))
+    terminal.print_line(describe_result(file, changed=changed))
     if file.are_hooks_disabled():
         title = registry.require_program(file.program).title
         terminal.print_error(f"lore: {file.path} has disableAllHooks: {title} calls no hooks until it is removed")
@@ -78,7 +78,7 @@ def file_of(program: str, *, project: bool) -> HookFile:
     return file
 
 
-def put_in(file: HookFile, *, project: bool) -> bool:
+def install_hooks(file: HookFile, *, project: bool) -> bool:
     """Install the hooks; returns whether the file was changed."""
     try:
         if project:
@@ -94,7 +94,7 @@ def not_writable(file: HookFile, error: OSError) -> ConfigError:
     return ConfigError(f"{file.path}: cannot be changed ({error.strerror}); check its permissions and those of its folder")
 
 
-def said_of(file: HookFile, *, changed: bool) -> str:
+def describe_result(file: HookFile, *, changed: bool) -> str:
     """The result, as text."""
     program = registry.require_program(file.program)
     if not changed:

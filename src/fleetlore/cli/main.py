@@ -7,6 +7,12 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
+from fleetlore.cli import BROKEN_PIPE as BROKEN_PIPE
+from fleetlore.cli import FAILED as FAILED
+from fleetlore.cli import INTERRUPTED as INTERRUPTED
+from fleetlore.cli import OK as OK
+from fleetlore.cli import SOME_REJECTED as SOME_REJECTED
+from fleetlore.cli import USAGE as USAGE
 from fleetlore.cli import terminal
 
 if TYPE_CHECKING:
@@ -14,19 +20,20 @@ if TYPE_CHECKING:
 
     from fleetlore.cli.arguments import Parser
 
-OK, FAILED, USAGE, SOME_REJECTED, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 130, 141
 
 GROUPS = {
     "every day": {
         "demo": "show a demo in the browser on a new log: a fleet, goals, a stage, a town",
         "setup": "find your coding agents, import their sessions, record new ones",
         "up": "serve the control room and the API of this log",
+        "open": "open the control room in the browser, signed in",
         "status": "show each agent: who needs you, who works, who is silent",
         "brief": "sum up a day: what was delivered, what went wrong, what to check, who needs you",
         "sessions": "list sessions: what was delivered, which checks passed, what is open",
         "costs": "show what the models cost, in tokens and dollars",
         "goal": "run an agent until its checks pass; pause, change or cancel it",
         "town": "let agents share work: spawn them, assign tasks and missions, control them",
+        "statusline": "print one line for an agent's status bar: cost, budget, context, who needs you",
         "decide": "list pending approvals, and allow or deny them",
     },
     "record what agents do": {
@@ -55,6 +62,7 @@ GROUPS = {
     },
     "share it": {
         "ship": "copy this log to another, such as your team's, and keep it up to date",
+        "sinks": "list where the driver events of goals are published, and publish what waits",
         "export": "export events in another format",
     },
     "look after the log": {
@@ -63,10 +71,12 @@ GROUPS = {
         "backup": "copy the log to one file, while others use it",
         "restore": "restore the log from a backup",
         "trim": "delete the oldest part of the log, and keep its totals",
+        "scan": "find secrets in the log or in transcripts, and offer to erase them",
         "forget": "erase events permanently: of an agent, of a session, or before a day",
     },
     "settings and rights": {
         "config": "show every setting and where it comes from",
+        "trust": "approve the fleetlore.toml of a project, by its exact content",
         "name": "give an agent a display name",
         "notify": "list the rules by which you are notified, and try one",
         "token": "create, list and revoke tokens for the server",
@@ -103,7 +113,7 @@ EPILOGUE = """
 examples:
   lore demo                                        try it: a demo fleet in the browser
   lore setup                                       record your own coding agents
-  lore up --open                                   open the control room of your log
+  lore up --open                                   serve your log and open it in the browser
   lore brief                                       summarize the newest day
   lore emit fleet.commit --agent ada --text done   record one event
   lore events --scope agent:ada --follow           read an agent's events, live
@@ -119,7 +129,10 @@ class CommandModule(Protocol):
         """Add arguments, and examples with `arguments.add_examples`; `--log` and `--town` exist already."""
 
     def run(self, args: Namespace) -> int:
-        """Run the command; returns the exit code. The caller prints a `FleetloreError` as one line."""
+        """Run the command; returns the exit code. The caller prints a `FleetloreError` as one line.
+
+        A module may also have `expand_arguments`, which rewrites a short form of its arguments before they are parsed.
+        """
 
 
 class CommandLine(NamedTuple):
@@ -243,6 +256,7 @@ def parser_of(name: str, *, log: str | None = None, town: str | None = None) -> 
     command = _load_command(name)
     parser = arguments.Parser(prog=f"lore {name}", description=_as_sentence(_find_summary(name)))
     arguments.add_common(parser, log=log, town=town)
+    parser.expand_arguments = getattr(command, "expand_arguments", list)
     command.configure(parser)
     return parser
 

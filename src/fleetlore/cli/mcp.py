@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from fleetlore.log.recorder import BlockingRecorder
     from fleetlore.operations.sources import OnDemandSource
-    from fleetlore.server.mcp.sources import Caller
+    from fleetlore.server.mcp.caller import Caller
     from fleetlore.settings import Settings
 
 AGENT = "FLEETLORE_AGENT"
@@ -58,7 +58,7 @@ def run(args: Namespace) -> int:
 
 def _find_caller(args: Namespace, of_environment: str | None) -> Caller:
     from fleetlore.events.names import is_name
-    from fleetlore.server.mcp.sources import Caller
+    from fleetlore.server.mcp.caller import Caller
 
     name = args.agent if args.agent is not None else of_environment or None
     if name is not None and not is_name(name):
@@ -71,7 +71,7 @@ def _find_caller(args: Namespace, of_environment: str | None) -> Caller:
 
 
 def _open_log(args: Namespace, settings: Settings) -> BlockingRecorder:
-    """The log; the user's own may still be empty, any other that is missing is a slip of the pen."""
+    """Open the log. The user's own log may not exist yet; any other that is missing is an error."""
     own = settings.log.source == config.DEFAULT
     return open_log.open_log(args, settings=settings) if own else open_log.open_existing_log(args, settings=settings)
 

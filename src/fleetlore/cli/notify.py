@@ -131,15 +131,15 @@ def _compose_message(args: Namespace, rule: Rule) -> Message:
     """What is sent: nothing of it is recorded, and no cursor moves."""
     from fleetlore.events.envelope import Event
     from fleetlore.server.notifications.runner import compose_message
-    from fleetlore.server.notifications.triggers import occasion_of
+    from fleetlore.server.notifications.triggers import make_occasion
     from fleetlore.views.thread_names import AS_THEY_ARE
 
     if args.event is None:
         event = Event(id=clock.uuid7(), at=clock.now(), kind="notify.test", actor="fleetlore")
-        occasion = occasion_of(event, lambda *_: f"This is a test of the rule {rule.name}")
+        occasion = make_occasion(event, lambda *_: f"This is a test of the rule {rule.name}")
     else:
         event = _read_event(args)
-        occasion = occasion_of(event)._replace(key=f"test {clock.uuid7()}")
+        occasion = make_occasion(event)._replace(key=f"test {clock.uuid7()}")
     return compose_message(rule, occasion, event, AS_THEY_ARE)
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fleetlore.redact import Redactor
     from fleetlore.settings import Settings
 
-    Veil: TypeAlias = Callable[[Event], Event]
+    Anonymiser: TypeAlias = Callable[[Event], Event]
 
 
 def load_settings(*, log: str | None, town: str | None) -> Settings:
@@ -87,7 +87,7 @@ def _connect_log(settings: Settings) -> BlockingRecorder:
         settings.log.value,
         town=settings.town.value,
         redactor=redactor_of(settings),
-        veil=veil_of(settings),
+        anonymise=load_anonymiser(settings),
         keeps_whole_texts=settings.whole_texts.value,
     ).blocking()
 
@@ -101,7 +101,7 @@ def redactor_of(settings: Settings) -> Redactor | None:
     return Redactor(settings.redact_patterns.value)
 
 
-def keep_to(log: BlockingRecorder, settings: Settings, *, key: OperatorKey | None = None) -> None:
+def apply_retention(log: BlockingRecorder, settings: Settings, *, key: OperatorKey | None = None) -> None:
     """Delete events that are older than `[retention]` allows. Needs the key on a sealed log; problems are printed."""
     if settings.keep_days.value is None:
         return
@@ -113,7 +113,7 @@ def keep_to(log: BlockingRecorder, settings: Settings, *, key: OperatorKey | Non
         terminal.print_error(f"lore: {kept.note}")
 
 
-def veil_of(settings: Settings) -> Veil | None:
+def load_anonymiser(settings: Settings) -> Anonymiser | None:
     """The anonymiser for the redact levels (prompts, code, paths, names); `None` if there are none."""
     if not settings.redact_levels.value:
         return None

@@ -1,6 +1,6 @@
 """Commands that follow from the table of operations: their arguments, their run, and their output.
 
-A command's request comes from its arguments; text is printed by the renderer in `RENDERERS`, else the response's answer.
+A command's request comes from its arguments; `EDGES` has what a command does beside that.
 """
 
 from __future__ import annotations
@@ -8,42 +8,72 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from fleetlore import clock
 from fleetlore.cli import open_log, terminal
 from fleetlore.errors import Invalid
 from fleetlore.operations.context import OperationContext, open_source
-from fleetlore.operations.request import load_operation, parse_request, unwrap_annotation
+from fleetlore.operations.request import InvalidRequest, Request, load_operation, parse_request, unwrap_annotation
 from fleetlore.operations.table import Argument, Command, Operation, find_command, find_operation
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Iterator
 
+    from fleetlore.log.coordination import Coordination
+    from fleetlore.log.seal import OperatorKey
+
 AGENT, WORKER_AGENT = "FLEETLORE_AGENT", "LORE_AGENT"
 """Environment variables for the agent that a process speaks for: set by people, and by workers."""
 
-RENDERERS: dict[str, str] = {
-    "town recover": "town.repair:print_workers",
-    "town reclaim": "town.repair:print_reclaimed",
-    "town start mission": "town.missions:print_started",
+
+class CommandEdge(NamedTuple):
+    """What a command has beside its operation; each is `module:function` in this package."""
+
+    render: str = ""
+    """Called with response and arguments: prints, and may return an exit code. The response's answer is printed otherwise."""
+    json: str = ""
+    """Makes the JSON of a response, if that is not the response itself."""
+    adapt: str = ""
+    """For arguments that differ from the request: called with arguments and values, returns the operation's name and its values."""
+    arguments: str = ""
+    """Adds arguments that the other functions read."""
+    run: str = ""
+    """For commands that go on: called with arguments and values, runs the operation itself, and returns the exit code."""
+
+
+_BACKLOG, _TASKS, _MISSIONS = (
+    CommandEdge("town.tasks:print_backlog"),
+    CommandEdge("town.tasks:print_tasks"),
+    CommandEdge("town.missions:print_missions"),
+)
+EDGES: dict[str, CommandEdge] = {
+    "goal list": CommandEdge("goal.show:print_goals"),
+    "goal raise": CommandEdge(adapt="goal.adapters:adapt_raise", arguments="goal.adapters:add_raise_arguments"),
+    "goal show": CommandEdge("goal.show:print_goal", json="goal.show:goal_fields"),
+    "town assign": CommandEdge(adapt="town.adapters:adapt_assign", arguments="town.adapters:add_assign_arguments"),
+    "town backlog": _BACKLOG,
+    "town backlog add": CommandEdge(adapt="town.adapters:adapt_new_task"),
+    "town backlog list": _BACKLOG,
+    "town history": CommandEdge(run="town.history:show_history", arguments="town.history:add_follow_arguments"),
+    "town inbox": CommandEdge("town.messages:print_inbox", adapt="town.adapters:adapt_inbox", arguments="town.adapters:add_ack_argument"),
+    "town list": CommandEdge("town.agents:print_agents"),
+    "town mission": _MISSIONS,
+    "town mission list": _MISSIONS,
+    "town mission show": CommandEdge("town.missions:print_mission", json="town.missions:mission_fields"),
+    "town mission start": CommandEdge("town.missions:print_started", adapt="town.adapters:adapt_plan"),
+    "town reclaim": CommandEdge("town.repair:print_reclaimed"),
+    "town recover": CommandEdge("town.repair:print_workers"),
+    "town status": CommandEdge(run="town.board:show_status", arguments="town.board:add_watch_argument"),
+    "town task": _TASKS,
+    "town task list": _TASKS,
+    "town task show": CommandEdge("town.tasks:print_task"),
 }
-"""Operation → `module:function` in this package, called with response and arguments; prints, and may return an exit code."""
-ADAPTERS: dict[str, str] = {
-    "town assign": "town.adapters:adapt_assign",
-    "goal raise": "goal.adapters:adapt_raise",
-    "town backlog add": "town.adapters:adapt_new_task",
-    "town mission start": "town.adapters:adapt_plan",
-}
-"""Command → `module:function` in this package, for commands whose arguments differ from the request. It is called with arguments and
-values, and returns the name of the operation and its values."""
-EXTRA_ARGUMENTS: dict[str, str] = {
-    "goal raise": "goal.adapters:add_raise_arguments",
-    "town assign": "town.adapters:add_assign_arguments",
-}
-"""Command → `module:function` in this package, which adds arguments that its adapter reads."""
+"""Command → what it has beside its operation."""
+_R = TypeVar("_R", bound=Request)
 _FIELD = "field_"
 """Prefix of destinations, so that fields cannot meet other options such as `--log` and `--town`."""
 
@@ -61,23 +91,28 @@ def add_arguments(parser: ArgumentParser, command: Command, operation: Operation
     for each in wanted:
         given = each if isinstance(each, Argument) else Argument(each)
         annotated, notes = unwrap_annotation(hints[given.field])
-        own = next((note for note in notes if isinstance(note, Argument)), Argument())
+        own = Argument()
+        for note in notes:
+            own = _override(own, note) if isinstance(note, Argument) else own
         argument = _merge_arguments(given, own, notes)
         group = argument.group or (given.field if argument.switches else "")
         if group not in groups:
             groups[group] = parser.add_mutually_exclusive_group()
         is_required = fields[given.field].required if argument.required is None else argument.required
         _add_argument(groups[group], argument, annotated, is_required=is_required)
-    if command.words in EXTRA_ARGUMENTS:
-        _load_function(EXTRA_ARGUMENTS[command.words])(parser)
+    if extra := EDGES.get(command.words, CommandEdge()).arguments:
+        _load_function(extra)(parser)
 
 
 def _merge_arguments(given: Argument, own: Argument, notes: list[Any]) -> Argument:
     """The command's own settings, then the field's, then the description."""
     description = next((note.description for note in notes if isinstance(note, msgspec.Meta) and note.description), "")
-    set_here = {name: value for name, value in given._asdict().items() if value != Argument._field_defaults[name]}
-    merged = own._replace(**set_here)
+    merged = _override(own, given)
     return merged._replace(help=merged.help or description, hidden=own.hidden and given == Argument(given.field))
+
+
+def _override(argument: Argument, given: Argument) -> Argument:
+    return argument._replace(**{name: value for name, value in given._asdict().items() if value != Argument._field_defaults[name]})
 
 
 def _add_argument(parser: Any, argument: Argument, kind: Any, *, is_required: bool) -> None:
@@ -121,20 +156,38 @@ def _takes_list(kind: Any) -> bool:
 def run_command(args: Namespace, words: str) -> int:
     """Run the operation of a command, and print its response."""
     command, operation = find_command(words)
-    values = read_values(args, command, operation)
-    if words in ADAPTERS:
-        name, values = _load_function(ADAPTERS[words])(args, values)
-        operation = find_operation(name)
-    return run_operation(args, operation, values)
-
-
-def run_operation(args: Namespace, operation: Operation, values: dict[str, Any]) -> int:
-    """Run an operation with these values, and print its response."""
+    edge, values = EDGES.get(words, CommandEdge()), read_values(args, command, operation)
+    if edge.run:
+        code: int = _load_function(edge.run)(args, values)
+        return code
+    if edge.adapt:
+        name, values = _load_function(edge.adapt)(args, values)
+        if name != operation.name:
+            operation, edge = find_operation(name), CommandEdge()
     loaded = load_operation(operation)
-    request = parse_request(loaded.request, values)
+    request = make_request(loaded.request, values)
     with open_context(args, operation) as context:
         response = loaded.run(context, request)
-    return print_response(args, operation, response)
+    if getattr(args, "json", False):
+        terminal.print_value(_load_function(edge.json)(response) if edge.json else response)
+        return 0
+    if edge.render:
+        return _load_function(edge.render)(response, args) or 0
+    print_answer(response)
+    return 0
+
+
+def make_request(kind: type[_R], values: dict[str, Any]) -> _R:
+    """A request from the values of a command line; an error names the option, not the field."""
+    try:
+        return parse_request(kind, values)
+    except InvalidRequest as error:
+        name, colon, reason = str(error).partition("; known are ")[0].partition(": ")
+        required = {field.name: field.required for field in msgspec.structs.fields(kind)}
+        if not colon or name not in required:
+            raise
+        shown = name.upper() if required[name] else f"--{name.replace('_', '-')}"
+        raise Invalid(f"{shown}: {reason[:1].lower()}{reason[1:]}") from error
 
 
 def read_values(args: Namespace, command: Command, operation: Operation) -> dict[str, Any]:
@@ -153,23 +206,28 @@ def _load_function(path: str) -> Any:
 
 
 @contextmanager
-def open_context(args: Namespace, operation: Operation) -> Iterator[OperationContext]:
+def open_context(args: Namespace, operation: Operation, *, now: clock.Clock = clock.now) -> Iterator[OperationContext]:
     """The log that command line and settings name, for who speaks here."""
-    from fleetlore.cli import passphrase
     from fleetlore.cli.progress import bar_if_long
 
     actor, settings = find_speaker(args), open_log.settings_of(args)
     opener = open_log.open_log if operation.creates_log else open_log.open_existing_log
     with (
         opener(args, settings=settings) as log,
-        open_source(log, settings, ask_key=passphrase.ask_key, progress=bar_if_long) as source,
+        open_source(log, settings, ask_key=_ask_key, progress=bar_if_long, now=now) as source,
     ):
         yield OperationContext(source, actor=actor)
 
 
+def _ask_key(coordination: Coordination, why: str) -> OperatorKey | None:
+    from fleetlore.cli import passphrase
+
+    return passphrase.ask_key(coordination, why)
+
+
 def find_speaker(args: Namespace) -> str:
     """The actor: `--as`, else the agent that this runs in, else the user."""
-    from fleetlore.cli.emit import find_user_name
+    from fleetlore.cli.terminal import find_user_name
     from fleetlore.events.names import is_name
 
     name: str = getattr(args, "speaker", None) or find_current_agent() or find_user_name()
@@ -181,17 +239,6 @@ def find_speaker(args: Namespace) -> str:
 def find_current_agent() -> str | None:
     """The agent that this process runs in; `None` outside of agents."""
     return os.environ.get(AGENT) or os.environ.get(WORKER_AGENT) or None
-
-
-def print_response(args: Namespace, operation: Operation, response: Any) -> int:
-    """Print a response: as JSON, by its renderer, or its answer."""
-    if getattr(args, "json", False):
-        terminal.print_value(response)
-        return 0
-    if operation.name in RENDERERS:
-        return _load_function(RENDERERS[operation.name])(response, args) or 0
-    print_answer(response)
-    return 0
 
 
 def print_answer(response: Any) -> None:

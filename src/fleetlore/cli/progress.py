@@ -77,3 +77,15 @@ def bar_if_long() -> Iterator[Progress]:
                 update(done, total)
 
         yield show
+
+
+def count_bytes(show: Progress, total: int) -> Callable[[int], None]:
+    """A callback for bytes as they are read, which shows their sum."""
+    done = 0
+
+    def add(size: int) -> None:
+        nonlocal done
+        done += size
+        show(done, total)
+
+    return add

@@ -36,8 +36,32 @@ def run(args: Namespace) -> int:
     passphrase.ask_for_file_seals(path, "to put a backup in its place")
     with progress.show_progress("restoring") as show:
         events = maintenance.restore_log(args.file, path, overwrite=args.force, progress=show)
+    tokens = _list_tokens(path)
     if args.json:
-        terminal.print_value({"path": path, "backup": args.file, "events": events})
-    else:
-        terminal.print_line(f"{terminal.sanitise_text(path)}: {events:,} events")
+        terminal.print_value({"path": path, "backup": args.file, "events": events, "tokens": tokens})
+        return 0
+    terminal.print_line(f"{terminal.sanitise_text(path)}: {events:,} events and {len(tokens)} {'token' if len(tokens) == 1 else 'tokens'}")
+    for token in tokens:
+        terminal.print_line(
+            terminal.sanitise_text(f"  token {token['id']}  {token['scope']}  {token['label']}  from {token['created_at']}")
+        )
+    if tokens:
+        terminal.print_line("  These tokens work again: revoke those you do not know with `lore token revoke ID`.")
     return 0
+
+
+def _list_tokens(path: str) -> list[dict[str, str]]:
+    """The tokens of all towns that the log accepts now."""
+    import apsw
+    import msgspec
+
+    from fleetlore.log.tokens import Token
+
+    connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
+    rows = connection.execute("SELECT town, token FROM tokens ORDER BY town, id").fetchall()
+    connection.close()
+    tokens = [(str(town), msgspec.json.decode(str(text), type=Token)) for town, text in rows]
+    return [
+        {"id": token.id, "town": town, "scope": token.scope, "label": token.label, "created_at": token.created_at.isoformat("T", "minutes")}
+        for town, token in tokens
+    ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +11,8 @@ from fleetlore.log.base import TOWN, check_scope
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Iterator
-    from contextlib import AbstractContextManager
     from datetime import datetime
 
-    from fleetlore.log.recorder import BlockingRecorder
-    from fleetlore.projections.store import ProjectionStore
     from fleetlore.views.outcomes.record import Outcome
 
 DAYS = 7
@@ -76,16 +72,6 @@ def read_range(args: Namespace, now: datetime) -> dict[str, Any]:
     span = span_of(args, zone_of(args.tz), now) if is_limited else Span(since=now - timedelta(days=DAYS))
     scope = f"agent:{args.agent}" if args.agent else check_scope(args.scope)
     return {"scope": scope, "since": span.since, "until": span.until}
-
-
-def open_outcomes(log: BlockingRecorder) -> AbstractContextManager[ProjectionStore | None]:
-    """The store that keeps records; none for a short log, which is folded each time."""
-    from fleetlore.projections.runner import SAVE_AFTER
-    from fleetlore.projections.store import open_store
-
-    info = log.info()
-    store = open_store(info) if info.events >= SAVE_AFTER or info.trimmed_before is not None else None
-    return store or nullcontext()
 
 
 def describe_session(outcome: Outcome) -> Iterator[str]:

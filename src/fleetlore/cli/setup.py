@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fleetlore import clock
 from fleetlore.cli import arguments, open_log, progress, summary, terminal
-from fleetlore.cli.install import put_in, said_of
+from fleetlore.cli.install import describe_result, install_hooks
 from fleetlore.cli.main import OK, SOME_REJECTED
 from fleetlore.errors import ConfigError
 from fleetlore.programs import registry
@@ -33,7 +33,7 @@ _EXAMPLES = (
     ("lore setup --no-hooks", "only import existing sessions"),
 )
 _NOTES = """\
-Looks for {programs}.
+{programs}
 Imports the last 7 days first, then older days, newest first. Ctrl-C keeps what is imported; run it
 again to continue. `lore uninstall` removes the hooks. Nothing leaves this machine.
 Exit code: 0 done, 1 nothing found, 3 some files or lines could not be read (they are listed),
@@ -49,7 +49,7 @@ Now try:
       costs per day, in tokens and dollars"""
 
 
-class Found(NamedTuple):
+class ProgramFiles(NamedTuple):
     """One coding agent: its executable and its recordings."""
 
     program: Program
@@ -71,23 +71,25 @@ class Found(NamedTuple):
 
 def configure(parser: ArgumentParser) -> None:
     """Add the arguments."""
+    from textwrap import fill
+
     parser.add_argument("--yes", "-y", action="store_true", help="do not ask before hooks are installed")
     parser.add_argument("--no-hooks", action="store_true", help="do not change any settings")
     programs = [f"{each.title} ({each.home}/{each.recordings[0]})" for each in registry.load_programs()]
-    arguments.add_examples(parser, _EXAMPLES, _NOTES.format(programs=_join_names(programs, "and")))
+    arguments.add_examples(parser, _EXAMPLES, _NOTES.format(programs=fill(f"Looks for {_join_names(programs, 'and')}.", 100)))
 
 
 def run(args: Namespace) -> int:
     """Look, import, ask, install, sum up."""
     skipped = summary.SkippedFiles()
-    found = [look_for(program, on_skipped=skipped.add) for program in registry.load_programs()]
+    found = [find_program_files(program, on_skipped=skipped.add) for program in registry.load_programs()]
     for each in found:
         terminal.print_line(_describe_program(each))
     there = [each for each in found if each.is_there]
     if not there:
-        return _say_what_to_do()
+        return _print_nothing_found()
     if not (args.yes or _can_ask()):
-        return _say_what_would_be_done(there, hooks=not args.no_hooks)
+        return _print_plan(there, hooks=not args.no_hooks)
     terminal.print_line("")
     with open_log.open_log(args) as log:
         rejected = _import_all(args, log, [file for each in there for file in each.files])
@@ -99,19 +101,19 @@ def run(args: Namespace) -> int:
     return SOME_REJECTED if rejected or skipped.paths else OK
 
 
-def look_for(program: Program, *, on_skipped: OnSkipped = lambda path, reason: None) -> Found:
+def find_program_files(program: Program, *, on_skipped: OnSkipped = lambda path, reason: None) -> ProgramFiles:
     """What this user has of a program."""
     from shutil import which
 
     from fleetlore.ingest import discovery, history
 
     folders = program.recording_folders()
-    paths = discovery.expand_paths([folder for folder in folders if os.path.isdir(folder)], on_skipped=on_skipped)
+    paths = discovery.expand_paths([folder for folder in folders if os.path.exists(folder)], on_skipped=on_skipped)
     files = tuple(history.inspect_file(program.name, path, status) for path in paths if (status := discovery.stat_file(path)))
-    return Found(program, which(program.command), tuple(folders), files)
+    return ProgramFiles(program, which(program.command), tuple(folders), files)
 
 
-def _describe_program(found: Found) -> str:
+def _describe_program(found: ProgramFiles) -> str:
     from fleetlore.ingest import history
 
     name = f"{found.title:<12} "
@@ -121,13 +123,14 @@ def _describe_program(found: Found) -> str:
         return f"{name}installed, but has recorded nothing yet in {_shorten_path(found.folders[0])}"
     names = {plain_name(file.path) for file in found.files}
     sessions = sum(f"{os.sep}subagents{os.sep}" not in each for each in names)
-    amount = f"{sessions:,} {'session' if sessions == 1 else 'sessions'}, {_format_bytes(sum(file.size for file in found.files))}"
+    counted = "a database" if names <= set(found.folders) else _count_noun(sessions, "session")
+    amount = f"{counted}, {_format_bytes(sum(file.size for file in found.files))}"
     first, last = history.find_time_span(found.files)
     ago = _format_age((clock.now() - last).total_seconds())
     return f"{name}{amount}, the newest {ago}, {_format_days(first, last)}, in {_shorten_path(found.folders[0])}"
 
 
-def _say_what_to_do() -> int:
+def _print_nothing_found() -> int:
     variables = _join_names([each.home_variable for each in registry.load_programs() if each.home_variable], "or")
     terminal.print_line(
         "\nNo coding agent has left anything here. Run this again after the first session of one; if they keep their files elsewhere,\n"
@@ -136,7 +139,7 @@ def _say_what_to_do() -> int:
     return 1
 
 
-def _say_what_would_be_done(found: Sequence[Found], *, hooks: bool) -> int:
+def _print_plan(found: Sequence[ProgramFiles], *, hooks: bool) -> int:
     terminal.print_line("\n`lore setup --yes` imports all of it" + (", and has them recorded from now on:" if hooks else "."))
     if hooks:
         for each in found:
@@ -153,23 +156,24 @@ def _import_all(args: Namespace, log: BlockingRecorder, files: Sequence[HistoryF
     from fleetlore.ingest import discovery as ingest_discovery
     from fleetlore.ingest import history, recordings, retention
     from fleetlore.ingest.batch_writer import BatchWriter
+    from fleetlore.ingest.prompt_history import import_prompt_history
     from fleetlore.log.admission import Admission
 
     settings, rejections = open_log.settings_of(args), summary.Rejections()
-    admission = Admission(redactor=open_log.redactor_of(settings), veil=open_log.veil_of(settings))
+    admission = Admission(redactor=open_log.redactor_of(settings), anonymise=open_log.load_anonymiser(settings))
     deposit = BatchWriter(log, dialect="lore", admission=admission, on_rejected=rejections.add)
     change, oldest = ingest_discovery.make_machine_stamp(), retention.retention_cutoff(settings, clock.now())
-    tapes = recordings.open_history([(file.path, registry.find_recording(file.program)) for file in files], log)
+    transcripts = recordings.open_history([(file.path, registry.find_recording(file.program)) for file in files], log)
     batches = history.make_batches(files, newest_first=oldest is None)
     order = ", the newest first" if len(batches) > 1 else ""
     terminal.print_line(f"Importing {_count_noun(len(files), 'file')}, {_format_days(*history.find_time_span(files))}{order}.")
     terminal.flush_output()
     done = 0
     try:
-        with progress.bar_of_files("importing", len(files), sum(tape.remaining_bytes for tape in tapes.values())) as bar:
+        with progress.bar_of_files("importing", len(files), sum(file.remaining_bytes for file in transcripts.values())) as bar:
             for batch in batches:
                 bar.begin(f"{history.find_time_span(batch)[1].astimezone():%Y-%m-%d}", done)
-                if new := [tapes.pop(file.path) for file in batch if file.path in tapes]:
+                if new := [transcripts.pop(file.path) for file in batch if file.path in transcripts]:
                     recordings.import_transcripts(new, deposit, log, change=change, on_read=bar.add, not_before=oldest)
                 done += len(batch)
                 if done == len(batch) < len(files):
@@ -177,6 +181,8 @@ def _import_all(args: Namespace, log: BlockingRecorder, files: Sequence[HistoryF
                         f"{_format_days(*history.find_time_span(batch))}: {_count_noun(done, 'file')} imported. Older ones follow."
                     )
                     terminal.flush_output()
+            for program in registry.load_programs():
+                import_prompt_history(program, deposit, log, change=change, not_before=oldest)
     except KeyboardInterrupt:
         terminal.print_error(
             f"\nlore: stopped; {done:,} of {_count_noun(len(files), 'file')} are imported. Run `lore setup` again to continue."
@@ -188,13 +194,13 @@ def _import_all(args: Namespace, log: BlockingRecorder, files: Sequence[HistoryF
     return deposit.tally.rejected
 
 
-def _install_missing(found: Sequence[Found], *, ask: bool) -> None:
+def _install_missing(found: Sequence[ProgramFiles], *, ask: bool) -> None:
     """Install what is missing, after one yes for all of it."""
     files = [file for each in found if (file := registry.find_hook_file(each.program)) is not None]
     wanted = [file for file in files if not _is_installed(file)]
     for file in files:
         if file not in wanted:
-            terminal.print_line(said_of(file, changed=False))
+            terminal.print_line(describe_result(file, changed=False))
     if not wanted:
         return
     names = " and ".join(f"{registry.require_program(file.program).title} ({_shorten_path(file.path)})" for file in wanted)
@@ -205,7 +211,7 @@ def _install_missing(found: Sequence[Found], *, ask: bool) -> None:
         return
     for file in wanted:
         try:
-            terminal.print_line(said_of(file, changed=put_in(file, project=False)))
+            terminal.print_line(describe_result(file, changed=install_hooks(file, project=False)))
         except ConfigError as error:
             terminal.print_error(f"lore: {error}")
 

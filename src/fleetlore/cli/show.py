@@ -2,36 +2,49 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fleetlore.cli import arguments, terminal
 from fleetlore.cli.main import FAILED, OK
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
+    from fleetlore.operations.transcripts import FileChanges
     from fleetlore.views.outcomes.facts import Source
     from fleetlore.views.outcomes.record import Outcome
     from fleetlore.views.task_outcomes import TaskOutcome
+    from fleetlore.views.transcripts import TranscriptRow
 
 _EXAMPLES = (
     ("lore show 0b5e1111", "one session, by the beginning of its id"),
     ("lore show task:t7", "a task: its result, who worked on it, and its sessions"),
+    ("lore show 0b5e1111 --transcript | less", "the conversation: prompts, answers, commands with output, edits"),
+    ("lore show 0b5e1111 --diff", "what it changed, by file"),
+    ("lore show 0b5e1111 --hand-over | codex exec -", "have another agent continue the work"),
     ("lore show 0b5e1111 --json | jq .claims", "the outcome record, for programs"),
 )
+LONGEST_OUTPUT_LINES = 20
 
 
 def configure(parser: ArgumentParser) -> None:
     """Which session or task."""
     parser.add_argument("name", metavar="SESSION|TASK", help="a session's id or its beginning, an agent, or a task")
-    arguments.add_json(parser, "print one JSON object per session; of a task, first one for the task")
+    part = parser.add_mutually_exclusive_group()
+    part.add_argument("--transcript", action="store_true", help="print the conversation of one session")
+    part.add_argument("--diff", action="store_true", help="print what one session changed, by file")
+    part.add_argument("--hand-over", action="store_true", help="print a prompt with which another agent can continue a session")
+    arguments.add_json(parser, "print one JSON object per session; of a task, first one for the task; of a transcript, one per row")
     arguments.add_examples(parser, _EXAMPLES)
 
 
 def run(args: Namespace) -> int:
-    """Print the outcome of one session, or of each session of a task."""
+    """Print the outcome of one session, or of each session of a task; or a transcript, a diff or a hand-over."""
     from fleetlore.cli.operations import open_context
+
+    if args.transcript or args.diff or args.hand_over:
+        return _print_part(args)
     from fleetlore.operations.sessions import ShowRecord, show_record
     from fleetlore.operations.table import find_operation
 
@@ -52,6 +65,74 @@ def run(args: Namespace) -> int:
         for line in lines:
             terminal.print_line(line)
     return OK
+
+
+def _print_part(args: Namespace) -> int:
+    from fleetlore.cli.operations import open_context
+    from fleetlore.operations import transcripts
+    from fleetlore.operations.sessions import ShowRecord, show_record
+    from fleetlore.operations.table import find_operation
+
+    with open_context(args, find_operation("show")) as context:
+        sessions = show_record(context, ShowRecord(name=args.name)).sessions
+        if not sessions:
+            terminal.print_error(f"lore show: no session belongs to {args.name}; `lore sessions --all` lists the sessions")
+            return FAILED
+        run = sessions[0].session
+        if args.hand_over:
+            handed = transcripts.hand_over(context, transcripts.TranscriptSubject(id=run))
+            _print_items(args, [handed], lambda one: one.answer.splitlines())
+        elif args.diff:
+            diff = transcripts.read_diff(context, transcripts.ReadDiff(id=run))
+            _print_items(args, diff.files, describe_changes)
+        else:
+            after: str | None = None
+            while True:
+                page = transcripts.read_transcript(context, transcripts.ReadTranscript(id=run, after=after))
+                _print_items(args, page.rows, describe_row)
+                after = page.next
+                if after is None:
+                    break
+    return OK
+
+
+def _print_items(args: Namespace, items: Iterable[Any], describe: Callable[[Any], Iterable[str]]) -> None:
+    for item in items:
+        if args.json:
+            terminal.print_value(item)
+            continue
+        for line in describe(item):
+            terminal.print_line(terminal.sanitise_text(line))
+
+
+def describe_changes(file: FileChanges) -> Iterator[str]:
+    """The edits of one file as a diff."""
+    yield f"--- {file.path}  +{file.added} -{file.removed}"
+    for change in file.changes:
+        yield f"@@ {change.at or ''}{' (new file)' if change.is_new else ''}"
+        yield from change.diff.splitlines()
+    yield ""
+
+
+def describe_row(row: TranscriptRow) -> Iterator[str]:
+    """A row of a transcript as lines of text."""
+    when = row.at.strftime("%H:%M:%S") if row.at is not None else ""
+    indent = "    " if row.agent else ""
+    cost = f"  ${row.usd:.4f}" if row.usd else ""
+    state = "" if row.state in ("ok", "unknown") else f"  {row.state}{f' (exit code {row.exit_code})' if row.exit_code else ''}"
+    title = {"other": row.tool, "note": row.event}.get(row.kind, row.kind)
+    yield f"{indent}{when}  {title}{f' ({row.agent})' if row.agent else ''}{state}{cost}"
+    body = [*row.text.splitlines(), *(f"$ {line}" for line in row.command.splitlines())]
+    if not row.edits and not row.command:
+        body += row.paths
+    for edit in row.edits:
+        body += [f"--- {edit.path}", *edit.diff.splitlines()]
+    output = row.output.splitlines() if row.kind == "command" or state else []
+    if len(output) > LONGEST_OUTPUT_LINES:
+        output = [f"[… {len(output) - LONGEST_OUTPUT_LINES} lines]", *output[-LONGEST_OUTPUT_LINES:]]
+    for line in (*body, *output):
+        yield f"{indent}  {line}"
+    yield ""
 
 
 def describe_task(task: TaskOutcome) -> Iterator[str]:

@@ -8,22 +8,17 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from fleetlore import clock
-from fleetlore.cli import arguments, open_log, scopes, terminal, times
+from fleetlore.cli import arguments, terminal, times
 from fleetlore.errors import Invalid
 from fleetlore.log.base import TOWN, check_scope
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Callable, Iterator
-    from datetime import datetime, tzinfo
+    from datetime import datetime
 
     from fleetlore.cli.output import Write
-    from fleetlore.cli.periods import Span
-    from fleetlore.log.recorder import BlockingRecorder
-    from fleetlore.projections.thread_events import Selection
-    from fleetlore.settings import Settings
-    from fleetlore.story.paragraphs import Story, StreamedStory
-    from fleetlore.story.reading import ReadPeriod
+    from fleetlore.operations.context import OperationContext
 
 DETAILS = ("headline", "story", "full")
 FORMATS = ("text", "markdown", "html", "json")
@@ -41,7 +36,7 @@ _EXAMPLES = (
 _NOTES = f"""\
 `lore tell` is another name of this command. The same log gives the same text, on every backend.
 Of a session that reaches beyond the period, only what happened inside it counts.
-{scopes.NOTE}
+{arguments.SCOPE_NOTE}
 """
 
 
@@ -84,9 +79,12 @@ def run(args: Namespace) -> int:
         from fleetlore.cli import story_live
 
         return story_live.follow_story(args, scope)
-    settings = open_log.settings_of(args)
-    with open_log.open_existing_log(args, settings=settings) as log:
-        write_story(log, args, settings, scopes.resolve_scope(log, scope))
+    from fleetlore.cli.operations import open_context
+    from fleetlore.operations.table import find_operation
+
+    now = parse_now(args)
+    with open_context(args, find_operation("story"), now=lambda: now) as context:
+        write_story(context, args, scope)
     return 0
 
 
@@ -95,14 +93,19 @@ def parse_now(args: Namespace) -> datetime:
     return clock.now() if args.now is None else times.parse_time(args.now, now=clock.now())
 
 
-def write_story(log: BlockingRecorder, args: Namespace, settings: Settings, scope: str = TOWN, *, whole: bool = False) -> None:
+def write_story(context: OperationContext, args: Namespace, scope: str = TOWN, *, whole: bool = False) -> None:
     """Write the story that the arguments ask for; without a period, of everything if `whole`, else of the newest day."""
-    from fleetlore.cli.periods import zone_of
+    from fleetlore.cli.periods import span_of, zone_of
+    from fleetlore.operations.periods import ReadStory, select_story
     from fleetlore.story.story_formats import STREAMS, stream_text
+    from fleetlore.story.voices import load_voice
 
-    zone = zone_of(args.tz)
+    zone, voice = zone_of(args.tz), load_voice(args.voice)
+    span = span_of(args, zone, context.now(), whole=whole)
+    is_all = not span.is_newest_day and span.since is None and span.last is None
+    request = ReadStory(scope=scope, since=span.since, until=span.until, all=is_all, tz=args.tz, detail=args.detail)
     with ExitStack() as stack:
-        story = read_story(log, args, settings, scope, zone, whole=whole)
+        story = select_story(context, request, last=span.last, voice=voice)
         is_shown = args.out is None and terminal.is_terminal(sys.stdout)
         form: Callable[..., Iterator[str]] = STREAMS[args.format]
         if args.format == "text" and is_shown:
@@ -112,84 +115,6 @@ def write_story(log: BlockingRecorder, args: Namespace, settings: Settings, scop
         for part in form(story, zone=zone):
             write(part)
         terminal.flush_output()
-
-
-def read_story(
-    log: BlockingRecorder, args: Namespace, settings: Settings, scope: str, zone: tzinfo, *, whole: bool = False
-) -> Story | StreamedStory:
-    """The story of the period that the arguments ask for."""
-    from fleetlore.cli.fold import fold_log
-    from fleetlore.cli.periods import span_of
-    from fleetlore.story import reading
-    from fleetlore.story.brief import name_period
-    from fleetlore.story.voices import load_voice
-    from fleetlore.views import time_ranges
-
-    now, voice = parse_now(args), load_voice(args.voice)
-    span = span_of(args, zone, now, whole=whole)
-    index = fold_log(log, time_ranges, "calendar")
-    selection = select_events(log, scope)
-    first = None if span.last is None else reading.find_first_of_newest(log, index, selection, span.last)
-    since = span.since if first is None else first[0][0][0]
-    newest = reading.find_newest_event(log, index, selection, now) if span.is_newest_day else None
-    found = _read_records(log, settings, scope, span._replace(since=since), now, zone, newest)
-    events = reading.PeriodEvents(log, index, selection, found.since, found.until, first=first)
-    name_of = AgentNamer(log)
-    if args.detail == "full":
-        title = name_period(found.since, found.until, zone, whole="Everything")
-        return reading.tell_full(events, title, found, zone, voice=voice, name_of=name_of)
-    book = reading.read_book(events, found, index, zone)
-    return reading.story_of(found, zone, book=book, detail=args.detail, voice=voice, name_of=name_of)
-
-
-def _read_records(
-    log: BlockingRecorder, settings: Settings, scope: str, span: Span, now: datetime, zone: tzinfo, newest_event: datetime | None = None
-) -> ReadPeriod:
-    """The records of a scope in a period."""
-    from fleetlore.cli.progress import bar_if_long
-    from fleetlore.cli.sessions import open_outcomes
-    from fleetlore.projections.outcomes import OutcomeQuery, select_scope
-    from fleetlore.story import reading
-    from fleetlore.views.outcomes.rules import read_outcome_rules
-
-    with open_outcomes(log) as store, bar_if_long() as progress:
-        return reading.read_records(
-            log,
-            now=now,
-            zone=zone,
-            rules=read_outcome_rules(settings),
-            wanted=select_scope(log, scope, OutcomeQuery(span.since, span.until)),
-            store=store,
-            newest_day=span.is_newest_day,
-            newest_event=newest_event,
-            progress=progress,
-        )
-
-
-def select_events(log: BlockingRecorder, scope: str, *, live: bool = False) -> Selection:
-    """The events of a resolved scope: for a task its whole thread."""
-    return scopes.select_events(log, scope, live=live) if live or scope.startswith("task:") else scope
-
-
-class AgentNamer:
-    """Gives the display name of an agent. Names are read from the log only when an agent has a generated name."""
-
-    def __init__(self, log: BlockingRecorder) -> None:
-        self._log = log
-        self._names: dict[str, str] | None = None
-
-    def __call__(self, agent: str) -> str:
-        """The name to show."""
-        from fleetlore.views.names import all_short_names, is_generated_name
-
-        if self._names is None:
-            if not is_generated_name(agent):
-                return agent
-            from fleetlore.cli.fold import fold_log
-            from fleetlore.views import names
-
-            self._names = all_short_names(fold_log(self._log, names, "names"))
-        return self._names.get(agent, agent)
 
 
 def _paint_bold(text: str) -> str:

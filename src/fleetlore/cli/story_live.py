@@ -9,24 +9,25 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from fleetlore.cli import open_log, scopes, terminal
+from fleetlore.cli import operations, terminal
 from fleetlore.cli.drain_while_watching import drain_in_background
-from fleetlore.cli.fold import fold_log
 from fleetlore.cli.follow_with_clock import follow_batches
 from fleetlore.cli.periods import Span, span_of, zone_of
-from fleetlore.cli.story import AgentNamer, parse_now
+from fleetlore.cli.story import parse_now
 from fleetlore.log.base import TOWN, event_scopes
+from fleetlore.operations.periods import AgentNamer, read_time_index, select_events
+from fleetlore.operations.sources import resolve_scope
+from fleetlore.operations.table import find_operation
 from fleetlore.projections.thread_events import Selection
 from fleetlore.story import reading
 from fleetlore.story.event_story import LiveStory
 from fleetlore.story.voices import load_voice
-from fleetlore.views import time_ranges
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
     from fleetlore.events.envelope import Event
-    from fleetlore.log.recorder import BlockingRecorder
+    from fleetlore.operations.context import OperationContext
     from fleetlore.story.paragraphs import StorySentence
 
 QUIET_SECONDS = 0.5
@@ -40,13 +41,13 @@ def follow_story(args: Namespace, scope: str) -> int:
     zone, voice = zone_of(args.tz), load_voice(args.voice)
     span = span_of(args, zone, parse_now(args))
     try:
-        with open_log.open_log(args) as log, drain_in_background():
-            selection = scopes.select_events(log, scope, live=True)
-            story = LiveStory(args.detail, voice, AgentNamer(log), zone)
+        with operations.open_context(args, find_operation("story")._replace(creates_log=True)) as context, drain_in_background():
+            selection = select_events(context, resolve_scope(context.source, scope, may_be_new=True), live=True)
+            story = LiveStory(args.detail, voice, AgentNamer(context), zone)
             show = _show_json if args.format == "json" else _show_lines(zone)
             try:
-                after = _show_past(log, selection, span, story, show)
-                for batch in follow_batches(log, after=after, tick=QUIET_SECONDS):
+                after = _show_past(context, selection, span, story, show)
+                for batch in follow_batches(context.log, after=after, tick=QUIET_SECONDS):
                     for event in batch:
                         if _is_in(event, selection):
                             show(story.add(event))
@@ -59,12 +60,12 @@ def follow_story(args: Namespace, scope: str) -> int:
     return 0
 
 
-def _show_past(log: BlockingRecorder, scope: Selection, span: Span, story: LiveStory, show: Show) -> str | None:
+def _show_past(context: OperationContext, scope: Selection, span: Span, story: LiveStory, show: Show) -> str | None:
     """Show what is in the period already; answers the position after which to follow."""
-    head = log.head()
+    log, head = context.log, context.log.head()
     if span.is_newest_day or head is None:
         return head
-    index = fold_log(log, time_ranges, "calendar")
+    index = read_time_index(context)
     first = None if span.last is None else reading.find_first_of_newest(log, index, scope, span.last)
     since = span.since if first is None else first[0][0][0]
     for event in reading.PeriodEvents(log, index, scope, since, span.until, first=first).read_in_order():

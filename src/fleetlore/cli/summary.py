@@ -1,16 +1,20 @@
-"""What became of many lines, said the same way by every command that takes lines in."""
+"""The summary of an import: rejected lines, skipped files and counts, the same for every command that imports."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from fleetlore.cli import terminal
+from fleetlore.cli import open_log, terminal
 from fleetlore.cli.main import OK, SOME_REJECTED
 from fleetlore.redact import Redactor
 
 if TYPE_CHECKING:
-    from fleetlore.ingest.batch_writer import ImportTally
+    from fleetlore.ingest.batch_writer import BatchWriter, ImportTally
     from fleetlore.ingest.lines import SourceLine
+    from fleetlore.log.recorder import BlockingRecorder
+    from fleetlore.settings import Settings
 
 MOST_SHOWN = 10
 MOST_FILES_SHOWN = 100
@@ -24,7 +28,7 @@ class SkippedFiles:
         """Path → reason."""
 
     def add(self, path: str, reason: str) -> None:
-        """One more."""
+        """Print one more, up to a limit."""
         if path in self.paths:
             return
         self.paths[path] = reason
@@ -32,7 +36,7 @@ class SkippedFiles:
             terminal.print_error(f"lore: {path}: {reason}")
 
     def end(self) -> None:
-        """Say how many were not shown."""
+        """Print how many were not shown."""
         if len(self.paths) > MOST_FILES_SHOWN:
             terminal.print_error(f"lore: … and {len(self.paths) - MOST_FILES_SHOWN:,} more files that are not read")
 
@@ -44,7 +48,7 @@ class Rejections:
         self._count = 0
 
     def add(self, line: SourceLine, reason: str) -> None:
-        """One more."""
+        """Print one more, up to a limit."""
         self._count += 1
         if self._count <= MOST_SHOWN:
             # A file of which not even a line could be read has no line to name.
@@ -52,7 +56,7 @@ class Rejections:
             terminal.print_error(f"lore: {where}: {Redactor().redact_value(reason)[0]}")
 
     def end(self) -> None:
-        """Say how many were not shown."""
+        """Print how many were not shown."""
         if self._count > MOST_SHOWN:
             terminal.print_error(f"lore: … and {self._count - MOST_SHOWN:,} more; `lore events --kind log.rejected --all` shows them")
 
@@ -70,3 +74,29 @@ def print_summary(tally: ImportTally, *, json: bool, verb: str = "stored", skipp
         parts.append(f"{skipped:,} {'file' if skipped == 1 else 'files'} not read")
     terminal.print_error(" · ".join(parts))
     return SOME_REJECTED if tally.rejected or skipped else OK
+
+
+class ImportSummary:
+    """The writer of an import and the exit code of its command."""
+
+    def __init__(self, deposit: BatchWriter) -> None:
+        self.deposit, self.code = deposit, OK
+
+
+@contextmanager
+def import_with_summary(
+    log: BlockingRecorder, dialect: str, settings: Settings, *, json: bool, skipped: SkippedFiles | None = None
+) -> Iterator[ImportSummary]:
+    """Import within the block; at its end the summary is printed and the exit code is set."""
+    from fleetlore.ingest.batch_writer import BatchWriter
+    from fleetlore.log.admission import Admission
+
+    rejections = Rejections()
+    admission = Admission(redactor=open_log.redactor_of(settings), anonymise=open_log.load_anonymiser(settings))
+    ending = ImportSummary(BatchWriter(log, dialect=dialect, admission=admission, on_rejected=rejections.add))
+    yield ending
+    open_log.apply_retention(log, settings)
+    rejections.end()
+    if skipped is not None:
+        skipped.end()
+    ending.code = print_summary(ending.deposit.tally, json=json, verb="imported", skipped=len(skipped.paths) if skipped else 0)

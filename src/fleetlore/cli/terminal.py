@@ -7,7 +7,10 @@ import re
 import sys
 from functools import cache
 from io import TextIOWrapper
-from typing import IO
+from typing import IO, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from datetime import timedelta
 
 # CSI: colours, cursor. OSC, DCS and so on: titles, links, clipboard. Then all shorter sequences.
 _SEQUENCES = r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)|\x1b[ -/]*[0-~]"
@@ -117,3 +120,36 @@ def terminal_width(stream: IO[str]) -> int:
     except (OSError, ValueError):
         columns = os.environ.get("COLUMNS", "")
         return int(columns) if columns.isdecimal() and int(columns) else 80
+
+
+# --- times, and who runs this
+
+_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+
+
+def format_age(time: timedelta) -> str:
+    """A stretch of time in its largest unit: `45 s`, `3 min`, `2 h`, `5 d`."""
+    seconds = max(0, int(time.total_seconds()))
+    size, unit = next(((size, unit) for size, unit in _UNITS if seconds >= size), _UNITS[-1])
+    return f"{seconds // size} {unit}"
+
+
+def format_ago(time: timedelta) -> str:
+    """How long ago; marked if it is in the future because of another clock."""
+    seconds = time.total_seconds()
+    if seconds < -1:
+        return f"in {format_age(-time)}"
+    return "now" if seconds < 1 else f"{format_age(time)} ago"
+
+
+def find_user_name() -> str:
+    """The login name of the user."""
+    name = os.environ.get("LOGNAME") or os.environ.get("USER")
+    if name:
+        return name
+    from pwd import getpwuid
+
+    try:
+        return getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return f"uid-{os.getuid()}"

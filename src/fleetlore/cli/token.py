@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fleetlore.settings import Settings
 
 VERBS = ("create", "list", "revoke")
-_SCOPES = ("read", "write", "admin")
+_SCOPES = ("read", "approve", "write", "admin")
 _EXAMPLES = (
     ("lore token create --scope read --label 'wall screen'", "give read access; the token is shown once"),
     ("TOKEN=$(lore token create --scope write --expires 30d)", "for a script: only the token goes to standard output"),
@@ -26,8 +26,9 @@ _EXAMPLES = (
     ("lore token revoke 5f2c9a01", "revoke it; effective within two seconds"),
 )
 _NOTES = """\
-read: see everything. write: also record events. admin: also control agents. On the loopback address
-reading needs no token. On a sealed log an admin token needs the passphrase (docs/sealing.md).
+read: see everything. approve: also answer permission requests. write: also record events. admin:
+also control agents. On a sealed log, approve and admin need the passphrase (docs/sealing.md).
+A browser on this machine needs none of these: `lore open` signs it in.
 A token is sent as `Authorization: Bearer lore_…`. It is for one log and one town. If it is lost,
 create another.
 """
@@ -84,7 +85,7 @@ def _create_token(shared: Coordination, args: Namespace) -> None:
     now = clock.now()
     expires_at = None if args.expires is None else times.parse_until(args.expires, now=now)
     secret, token = create_token(args.scope, label=args.label or "", expires_at=expires_at, now=now)
-    if token.scope == "admin" and (key := passphrase.ask_key(shared, "to create an admin token")) is not None:
+    if token.scope in ("approve", "admin") and (key := passphrase.ask_key(shared, f"to create a token for {token.scope}")) is not None:
         token = key.sign_token(token)
     shared.save_token(token)
     if args.json:
@@ -108,7 +109,7 @@ def _list_tokens(shared: Coordination, args: Namespace) -> None:
     for token in tokens:
         over = "  (expired)" if token.is_expired(now) else _expiry_text(token)
         terminal.print_line(
-            f"{token.id}  {token.scope:<5}  {_format_time(token.created_at)}  {terminal.sanitise_text(token.label) or '-'}{over}"
+            f"{token.id}  {token.scope:<7}  {_format_time(token.created_at)}  {terminal.sanitise_text(token.label) or '-'}{over}"
         )
     if not tokens:
         terminal.print_error("no tokens yet; create one with `lore token create --scope read`")

@@ -35,7 +35,7 @@ last read stopped; an unfinished last line waits. `lore install` records program
 def configure(parser: ArgumentParser) -> None:
     """Add the arguments."""
     programs = registry.list_names()
-    parser.add_argument("program", metavar="PROGRAM", choices=programs, help=f"whose recordings: {' or '.join(programs)}")
+    parser.add_argument("program", metavar="PROGRAM", choices=programs, help=f"whose recordings: {', '.join(programs)}")
     parser.add_argument("folders", metavar="FOLDER", nargs="*", help="where they are (else where the program keeps yours)")
     parser.add_argument("--since", metavar="WHEN", default="1d", help="leave alone what was last written to before: 7d, 2026-11-01 (1d)")
     parser.add_argument("--once", action="store_true", help="read what is new, and end")
@@ -63,7 +63,7 @@ def run(args: Namespace) -> int:
             program=args.program,
             since=times.parse_time(args.since, now=clock.now()).timestamp(),
             redactor=open_log.redactor_of(settings),
-            veil=open_log.veil_of(settings),
+            anonymise=open_log.load_anonymiser(settings),
             not_before=retention.retention_cutoff(settings, clock.now()),
             on_rejected=rejections.add,
             on_skipped=skipped.add,
@@ -72,14 +72,14 @@ def run(args: Namespace) -> int:
             _follow_files(log, tail, args, total)
         except KeyboardInterrupt:
             terminal.print_error("")
-        open_log.keep_to(log, settings)
+        open_log.apply_retention(log, settings)
     rejections.end()
     skipped.end()
     return summary.print_summary(total, json=False, verb="recorded", skipped=len(skipped.paths))
 
 
 def _existing_folders(folders: Sequence[str], program: str) -> list[str]:
-    found = [folder for folder in folders if os.path.isdir(folder)]
+    found = [folder for folder in folders if os.path.exists(folder)]
     if not found:
         missing = " and no ".join(folders)
         raise Invalid(f"{program} keeps nothing here: there is no {missing}; name the folder, as in `lore watch {program} FOLDER`")

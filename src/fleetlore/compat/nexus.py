@@ -1,4 +1,4 @@
-"""A writer API compatible with nexus chronicles: ingest agent events into a file, render them as prose. See docs/nexus.md.
+"""The chronicle writer of nexus: agent events in a JSONL file, and prose made of them. See docs/nexus.md.
 
 One file in the nexus dialect and nothing else. The prose is in the voice `nexus`, and depends on the lines only.
 """
@@ -9,8 +9,9 @@ import errno
 import fcntl
 import json
 import os
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta, tzinfo
@@ -31,11 +32,10 @@ from fleetlore.redact import Redactor
 from fleetlore.story.brief_formats import escape_markdown
 from fleetlore.story.event_sentences import EventDescriber
 from fleetlore.story.phrases import clean_text, end_sentence, list_words, spell_number
-from fleetlore.story.voices import load_voice
+from fleetlore.story.voices import Voice, load_voice
 from fleetlore.views.event_text import event_stamp
-from fleetlore.views.patterns import book as pattern_book
-from fleetlore.views.patterns.wording import describe_finding
-from fleetlore.views.thread_names import AS_THEY_ARE
+from fleetlore.views.patterns.chronicle import Chronicle, add_event, find_arcs
+from fleetlore.views.patterns.model import Finding
 from fleetlore.views.threads import QUIET_BEATS
 
 FOLDER = Path("~/.nexus/chronicle")
@@ -49,7 +49,16 @@ EARLIEST, LATEST = datetime(1, 1, 3, tzinfo=UTC), datetime(9999, 12, 29, tzinfo=
 """Other times are shown as these: in some time zone, the calendar has no day for them."""
 MOST_AGENTS = 5
 LONGEST_NAME = 80
-LONGEST_ENDING = 10_000
+LONGEST_DETAIL = 500
+ARC_TEMPLATES: Mapping[str, str] = {
+    "struggle_and_recovery": "{agent} met trouble{task}, and the trouble was overcome.",
+    "abandon_then_retry": "The work{task} was let go once, and {agent} took it up again.",
+    "solo_sprint": "{agent} went the whole way{task} alone, from dispatch to merge.",
+    "fleet_convergence": "The paths of {agents} converged{task}.",
+    "silent_grind": "No drama{task}: {agents} kept at it, one step after another.",
+}
+"""The sentence for each arc. Fields: `{agent}`, `{agents}`, `{task}` (empty, or ` on #42`)."""
+_FIELD = re.compile(r"\{(agents?|detail|task)\}")
 
 
 class EventKind(str, Enum):  # noqa: UP042 - f"{kind}" has always been `EventKind.COMMIT`, which a StrEnum would change
@@ -69,7 +78,7 @@ class EventKind(str, Enum):  # noqa: UP042 - f"{kind}" has always been `EventKin
     MILESTONE = "milestone"
 
 
-@dataclass(slots=True)
+@dataclass
 class AgentEvent:
     """One event of an agent. `kind` may be given as text; `timestamp` is in seconds since 1970, by default now."""
 
@@ -99,13 +108,27 @@ class AgentEvent:
 class ChronicleWriter:
     """Writes agent events into a file and renders them. Writers, threads and processes may share a file."""
 
-    def __init__(self, log_path: str | os.PathLike[str] | None = None, *, now: clock.Clock = clock.now, zone: tzinfo = UTC) -> None:
+    def __init__(
+        self,
+        log_path: str | os.PathLike[str] | None = None,
+        *,
+        now: clock.Clock = clock.now,
+        zone: tzinfo | None = None,
+        voice: str = "nexus",
+        templates: Mapping[EventKind, Sequence[str]] | None = None,
+        arc_templates: Mapping[str, str] | None = None,
+    ) -> None:
         """Open a chronicle and load its lines; without a path it is today's, and each day gets its own file.
 
-        `zone` decides where days end and in which time zone the prose is written.
+        `zone` decides where days end and in which time zone the prose is written: by default local time.
+        `voice` is the name or the TOML file of a voice (docs/story.md). `templates` replace the sentences of some kinds and are used in
+        turn; their fields are `{agent}` and `{detail}`. `arc_templates` replace entries of `ARC_TEMPLATES`.
         """
         self._path = None if log_path is None else Path(log_path).expanduser()
         self._now, self._zone = now, zone
+        self._voice: Voice = load_voice(voice)
+        self._templates = {f"{nexus.KIND_PREFIX}{EventKind(kind).value}": tuple(given) for kind, given in (templates or {}).items()}
+        self._arc_templates = {**ARC_TEMPLATES, **(arc_templates or {})}
         self.malformed = 0
         """Lines that could not be parsed. They stay in the file and are skipped."""
         self._events: list[Event] = []
@@ -138,43 +161,42 @@ class ChronicleWriter:
         return is_new
 
     def render(self, max_events: int = 50) -> str:
-        """The newest events as prose: an overview, a paragraph per day, then the patterns in them.
+        """The newest events as prose: an overview, their sentences (a paragraph per day), and at most one arc.
 
         Heartbeats and idle events are left out first if there are more than `max_events`. The same lines give the same text.
         """
         story = self._build_story(max_events)
         paragraphs = [story.opening]
         for day, items in story.days:
-            if len(story.days) > 1:
-                paragraphs.append(f"{day:%A}, {_name_day(day)}")
-            paragraphs.append(" ".join(self._add_times(items)))
-        return "\n\n".join((*paragraphs, *story.ending))
+            is_one = len(story.days) == 1
+            if not is_one:
+                paragraphs.append(f"{day:%A}, {day}")
+            paragraphs.append(" ".join(self._add_times(items, since=items[0].first if is_one else None)))
+        return "\n\n".join((*paragraphs, *([story.arc] if story.arc else ())))
 
     def render_markdown(self, max_events: int = 50) -> str:
         """The same as Markdown, one list item per event with its time; Markdown in agents' texts is escaped."""
         story = self._build_story(max_events)
-        days = [_name_day(day) for day, _ in story.days]
-        title = " — ".join(("Chronicle", *([" to ".join(dict.fromkeys((days[0], days[-1])))] if days else [])))
-        blocks = [f"# {title}", escape_markdown(story.opening)]
+        days = [str(day) for day, _ in story.days]
+        if not days:
+            return f"# Chronicle\n\n*{escape_markdown(story.opening)}*"
+        blocks = [f"# Chronicle — {' to '.join(dict.fromkeys((days[0], days[-1])))}", escape_markdown(story.opening)]
         for day, items in story.days:
             if len(days) > 1:
-                blocks.append(f"## {day:%A}, {_name_day(day)}")
+                blocks.append(f"## {day:%A}, {day}")
             rows = ((item.first.astimezone(self._zone), escape_markdown(item.write(self._zone))) for item in items)
             blocks.append("\n".join(f"- **{at:%H:%M:%S}** — {sentence}" for at, sentence in rows))
-        return "\n\n".join((*blocks, *(["---"] if story.ending else []), *map(escape_markdown, story.ending)))
+        return "\n\n".join((*blocks, *(("---", f"*{escape_markdown(story.arc)}*") if story.arc else ())))
 
     def summary(self) -> dict[str, Any]:
-        """Counts of all events: `total_events`, `agents` (name → `events`, distinct `kinds`), `kind_counts`, `log_path`."""
+        """Counts of all events: `total_events`, `agents` (name → `events`, `kinds` one per event in order), `kind_counts`, `log_path`."""
         agents: dict[str, dict[str, Any]] = {}
-        kinds: Counter[str] = Counter()
         with self._lock:
             for event in self._events:
-                kind = event.kind.removeprefix(nexus.KIND_PREFIX)
-                kinds[kind] += 1
                 agent = agents.setdefault(event.agent or event.actor or nexus.UNKNOWN_AGENT, {"events": 0, "kinds": []})
                 agent["events"] += 1
-                if kind not in agent["kinds"]:
-                    agent["kinds"].append(kind)
+                agent["kinds"].append(event.kind.removeprefix(nexus.KIND_PREFIX))
+            kinds = Counter(event.kind.removeprefix(nexus.KIND_PREFIX) for event in self._events)
             return {"total_events": len(self._events), "agents": agents, "kind_counts": dict(kinds), "log_path": str(self.log_path)}
 
     def _current_path(self) -> Path:
@@ -221,24 +243,41 @@ class ChronicleWriter:
         quiet_first = sorted(range(len(events)), key=lambda index: beat_of(events[index]) not in QUIET_BEATS)
         selected = [events[index] for index in sorted(quiet_first[max(0, len(events) - max_events) :])]
         if not selected:
-            return _Story(
-                f"{_count_events(events).capitalize()} recorded, none told." if events else "Nothing has been recorded yet.", [], []
-            )
-        chosen = set(map(id, selected))
-        ending = _describe_patterns(events, {event.id for event in selected})
-        if omitted := events[: len(events) - len(selected)]:
-            ending.append(f"Not told here: {_count_events(omitted)}, older or mere signs of life.")
-        describer = EventDescriber(voice=load_voice("nexus"), zone=self._zone)
+            return _Story(f"{_count_events(events)}, none shown." if events else "The chronicle is empty: no events yet.", [], "")
+        chosen = {event.id for event in selected}
         # All are described, so that an event has the same words in every window: phrases are used in turn.
-        sentences = [(event, sentence) for event in events if (sentence := describer.describe(event)) and id(event) in chosen]
-        return _Story(_describe_opening(selected, self._zone), _group_by_day(sentences, self._zone), ending)
+        sentences = [(event, sentence) for event, sentence in self._describe(events) if event.id in chosen]
+        opening = _describe_opening(selected, len(events), self._zone)
+        return _Story(opening, _group_by_day(sentences, self._zone), self._describe_arc(events, chosen))
 
-    def _add_times(self, items: Sequence[_Item]) -> Iterator[str]:
-        last: datetime | None = None
+    def _describe(self, events: Sequence[Event]) -> Iterator[tuple[Event, str]]:
+        describer = EventDescriber(voice=self._voice, zone=self._zone or self._now().astimezone().tzinfo or UTC)
+        uses: Counter[str] = Counter()
+        for event in events:
+            if templates := self._templates.get(event.kind):
+                detail = clean_text(event.text or "", LONGEST_DETAIL) or event.kind.removeprefix(nexus.KIND_PREFIX)
+                values = {"agent": clean_text(event.agent or event.actor or "", LONGEST_NAME), "detail": detail}
+                yield event, _fill_template(templates[uses[event.kind] % len(templates)], values)
+                uses[event.kind] += 1
+            else:
+                yield event, describer.describe(event)
+
+    def _describe_arc(self, events: Sequence[Event], selected: Collection[str | None]) -> str:
+        """The first arc in the selected events, by precedence; earlier events only say which task an agent has."""
+        chronicle = Chronicle()
+        for event in events:
+            add_event(chronicle, event, is_bounded=False)
+        found = find_arcs(chronicle, {id for id in selected if id is not None})
+        if not found:
+            return ""
+        return _fill_template(self._arc_templates[found[0].kind], _describe_arc_fields(found[0]))
+
+    def _add_times(self, items: Sequence[_Item], since: datetime | None) -> Iterator[str]:
+        """The sentences; the first one after a pause begins with its time."""
         for item in items:
             sentence = item.write(self._zone)
-            yield f"At {item.first.astimezone(self._zone):%H:%M}: {sentence}" if last is None or item.first - last > PAUSE else sentence
-            last = item.first
+            yield f"At {item.first.astimezone(self._zone):%H:%M}: {sentence}" if since is None or item.first - since > PAUSE else sentence
+            since = item.first
 
 
 @dataclass(slots=True)
@@ -250,7 +289,7 @@ class _Item:
     last: datetime
     count: int = 1
 
-    def write(self, zone: tzinfo) -> str:
+    def write(self, zone: tzinfo | None) -> str:
         if self.count == 1:
             return self.sentence
         times = f"{self.first.astimezone(zone):%H:%M} to {self.last.astimezone(zone):%H:%M}"
@@ -260,20 +299,26 @@ class _Item:
 class _Story(NamedTuple):
     opening: str
     days: list[tuple[date, list[_Item]]]
-    ending: list[str]
+    arc: str
 
 
-def _describe_patterns(events: Sequence[Event], selected: set[str | None]) -> list[str]:
-    """A paragraph with the patterns that end in the selected events; they may begin before them."""
-    book = pattern_book.PatternBook(is_bounded=False)
-    for event in events:
-        pattern_book.apply(book, event)
-    found = sorted(pattern_book.find_patterns(book, _shown_time(events[-1])), key=pattern_book.sort_key)
-    sentences = [f"{describe_finding(finding, AS_THEY_ARE)}." for finding in found if finding.last in selected]
-    return [" ".join(sentences)] if sentences else []
+def _fill_template(template: str, values: Mapping[str, str]) -> str:
+    """One sentence on one line; a full stop that a value ends with is not doubled."""
+    text = _FIELD.sub(lambda match: values.get(match[1], match[0]), template)
+    return end_sentence(text.removesuffix(".").rstrip())
 
 
-def _group_by_day(sentences: Sequence[tuple[Event, str]], zone: tzinfo) -> list[tuple[date, list[_Item]]]:
+def _describe_arc_fields(finding: Finding) -> dict[str, str]:
+    agents = [clean_text(agent, LONGEST_NAME) or "somebody" for agent in finding.agents]
+    kind, _, task = finding.thread.partition(":")
+    return {
+        "agent": agents[-1] if finding.kind == "abandon_then_retry" else agents[0],
+        "agents": list_words(agents, MOST_AGENTS),
+        "task": f" on {clean_text(task, LONGEST_NAME)}" if kind == "task" else "",
+    }
+
+
+def _group_by_day(sentences: Sequence[tuple[Event, str]], zone: tzinfo | None) -> list[tuple[date, list[_Item]]]:
     """One item per event; repeated heartbeats and idle events of an agent become one item per day."""
     days = []
     for day, of_day in groupby(sentences, key=lambda pair: _shown_time(pair[0]).astimezone(zone).date()):
@@ -291,27 +336,24 @@ def _group_by_day(sentences: Sequence[tuple[Event, str]], zone: tzinfo) -> list[
     return days
 
 
-def _describe_opening(events: Sequence[Event], zone: tzinfo) -> str:
-    """`Three events by ada and bo, on 1 January 2026 between 09:00 and 10:00 (UTC).`"""
+def _describe_opening(events: Sequence[Event], total: int, zone: tzinfo | None) -> str:
+    """`Three events by ada and bo, on 2026-01-01 between 09:00 and 10:00 (UTC).`"""
     counts = Counter(event.agent or event.actor or "" for event in events)
     names = [clean_text(agent, LONGEST_NAME) for agent in sorted(counts, key=lambda agent: (-counts[agent], agent))]
     first, last = (_shown_time(event).astimezone(zone) for event in (events[0], events[-1]))
     if first.date() != last.date():
-        period = f"from {_name_day(first)}, {first:%H:%M}, to {_name_day(last)}, {last:%H:%M}"
+        period = f"from {first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M}"
     elif f"{first:%H:%M}" == f"{last:%H:%M}":
-        period = f"on {_name_day(first)} at {first:%H:%M}"
+        period = f"on {first:%Y-%m-%d} at {first:%H:%M}"
     else:
-        period = f"on {_name_day(first)} between {first:%H:%M} and {last:%H:%M}"
+        period = f"on {first:%Y-%m-%d} between {first:%H:%M} and {last:%H:%M}"
     who = list_words([name for name in names if name], MOST_AGENTS) or "nobody by name"
-    return f"{_count_events(events).capitalize()} by {who}, {period} ({zone})."
+    count = _count_events(events) if len(events) == total else f"The last {len(events):,} of {total:,} events"
+    return f"{count} by {who}, {period} ({last:%Z})."
 
 
 def _count_events(events: Sequence[Event]) -> str:
-    return f"{spell_number(len(events))} {'event' if len(events) == 1 else 'events'}"
-
-
-def _name_day(day: date) -> str:
-    return f"{day.day} {day:%B %Y}"
+    return f"{spell_number(len(events))} {'event' if len(events) == 1 else 'events'}".capitalize()
 
 
 def _shown_time(event: Event) -> datetime:

@@ -24,7 +24,7 @@ def list_dialects() -> list[str]:
     return [*NAMES, *DIALECT_EXTENSIONS.list_names()]
 
 
-def find(name: str, *, only_read: Collection[str] = RECORDINGS) -> Dialect:
+def find_dialect(name: str, *, only_read: Collection[str] = RECORDINGS) -> Dialect:
     """Return the dialect with that name; raise `Invalid`, which lists the known ones. `only_read` names read-only formats."""
     if name in NAMES:
         dialect: Dialect = import_module(f"fleetlore.dialects.{name}").DIALECT

@@ -41,7 +41,7 @@ class GuardedDialect(Dialect):
 
 
 def _wrap_error(name: str, error: Exception) -> DialectError:
-    return DialectError("$", f"{name} stumbled: {type(error).__name__}: {error}; its authors should know")
+    return DialectError("$", f"{name} failed: {type(error).__name__}: {error}; report it to its authors")
 
 
 def _validate_dialect(name: str, thing: Any) -> Dialect:

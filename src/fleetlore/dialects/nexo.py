@@ -19,6 +19,7 @@ from fleetlore.events.envelope import Event, Origin
 NAME = "nexo"
 KIND_PREFIX = "driver."
 
+SUBJECT_PREFIX = "agent.driver"
 SUBJECT_BY_KIND: Mapping[str, str] = {
     "goal_started": "agent.driver.goal.started",
     "goal_completed": "agent.driver.goal.completed",
@@ -80,13 +81,18 @@ def nats_subject(event: Event) -> str:
     return name
 
 
+def replace_prefix(subject: str, prefix: str) -> str:
+    """Return a subject under another prefix than `agent.driver`."""
+    return prefix + subject.removeprefix(SUBJECT_PREFIX)
+
+
 def _read_record(record: Record) -> Event:
     kind = need_text(record, "kind")
     if kind not in SUBJECT_BY_KIND:
         raise DialectError("$.kind", f"not one of the {len(SUBJECT_BY_KIND)} kinds: {kind[:40]!r}")
     data = {key: value for key, value in record.items() if key != "kind"}
-    validate_payload(KIND_PREFIX + kind, data, under="$")
     data = _replace_at_paths(data, _ZERO_BASED_PATHS.get(kind, ()), _to_one_based)
+    validate_payload(KIND_PREFIX + kind, data, under="$")
     return Event(
         at=_find_time(data),
         kind=KIND_PREFIX + kind,
@@ -136,8 +142,8 @@ def _convert_to_payload(event: Event) -> Record | None:
 
 
 def _to_one_based(turn: Any) -> Any:
-    """Add one, up to the format's maximum; `origin.rest` keeps the original if it was the maximum."""
-    return min(turn + 1, _MAX_TURN) if _is_turn(turn) else turn
+    """Add one, but not to the format's maximum; `origin.rest` keeps that."""
+    return turn + 1 if _is_turn(turn) and turn < _MAX_TURN else turn
 
 
 def _to_zero_based(turn: Any) -> Any:

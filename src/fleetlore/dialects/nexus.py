@@ -6,6 +6,7 @@ The `from_*` functions build the same events from a forge's payloads and from he
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -20,7 +21,6 @@ from fleetlore.dialects.fields import (
     own_origin,
     read_seconds,
     read_time,
-    without_none,
     write_seconds,
 )
 from fleetlore.dialects.wire import PYTHON, Record, json_type_name
@@ -37,6 +37,43 @@ KINDS = frozenset(
 """The twelve kinds, as written in a line."""
 
 
+_ISSUE_KEYS, _PULL_REQUEST_KEYS = ("issue_number", "issue"), ("pr_number", "pull_request", "pr")
+_BRANCH_KEYS = ("branch", "head", "ref")
+_ISSUE = re.compile(r"\bissues?[ /]#?([1-9][0-9]{0,8})\b", re.IGNORECASE)
+_BRANCH = re.compile(r"(?:^|/)(?:[a-z]+[-_])?([1-9][0-9]{0,8})(?:[-_]|$)", re.IGNORECASE)
+_BRANCH_IN_TEXT = re.compile(r"\b(?:issue|feature|feat|fix|bugfix|hotfix|task)/\S+", re.IGNORECASE)
+_PULL_REQUEST = re.compile(r"\b(?:PR|pull request|pull)[ /]#?([1-9][0-9]{0,8})\b", re.IGNORECASE)
+_NUMBER = re.compile(r"(?<![\w&#])#([1-9][0-9]{0,8})\b")
+MOST_READ = 500
+"""Characters of a detail in which a reference is looked for."""
+
+
+def find_reference(metadata: Record, detail: str | None) -> str | None:
+    """The task that a record names, such as `#42`: by its metadata, `issue #42`, its branch, or the number of a pull request."""
+    text = (detail or "")[:MOST_READ]
+    number = _read_number(metadata, _ISSUE_KEYS) or _search_number(_ISSUE, text)
+    for branch in (*(metadata.get(key) for key in _BRANCH_KEYS), *_BRANCH_IN_TEXT.findall(text)[:1]):
+        if number is None and isinstance(branch, str):
+            number = _search_number(_BRANCH, branch[:MOST_READ])
+    number = number or _read_number(metadata, _PULL_REQUEST_KEYS) or _search_number(_PULL_REQUEST, text) or _search_number(_NUMBER, text)
+    return None if number is None else f"#{number}"
+
+
+def _read_number(metadata: Record, keys: tuple[str, ...]) -> str | None:
+    for key in keys:
+        value = metadata.get(key)
+        value = value.get("number") if isinstance(value, dict) else value
+        text = str(value).removeprefix("#") if isinstance(value, int | str) and not isinstance(value, bool) else ""
+        if text.isascii() and text.isalnum() and len(text) <= 40:
+            return text
+    return None
+
+
+def _search_number(pattern: re.Pattern[str], text: str) -> str | None:
+    match = pattern.search(text)
+    return match[1] if match else None
+
+
 def _read_record(record: Record) -> Event:
     kind, agent = need_text(record, "kind"), as_name(need_text(record, "agent"))
     if kind not in KINDS:
@@ -47,6 +84,7 @@ def _read_record(record: Record) -> Event:
         kind=KIND_PREFIX + kind,
         actor=agent or NAME,
         agent=agent,
+        task=find_reference(as_object(record.get("metadata")), as_text(record.get("detail"))),
         text=as_text(record.get("detail")),
         data=as_object(record.get("metadata")),
         origin=Origin(dialect=NAME, at=spelling),
@@ -106,8 +144,8 @@ def from_gitea_issue(payload: Mapping[str, Any] | None, agent: str | None) -> Ev
     record = dict(payload or {})
     issue = as_object(record.get("issue")) or record
     number, title = issue.get("number"), first_line(issue.get("title"))
-    text = f"issue #{'?' if number is None else number}" + (f": {title}" if title else "")
-    return _make_native_event("dispatch", agent, text, without_none(issue_number=number))
+    number = "?" if number is None else number
+    return _make_native_event("dispatch", agent, f"issue #{number}" + (f": {title}" if title else ""), {"issue_number": number})
 
 
 def from_heartbeat(heartbeat: Mapping[str, Any] | None) -> Event:
@@ -124,7 +162,7 @@ def from_commit(commit: Mapping[str, Any] | None, agent: str | None) -> Event:
     record = dict(commit or {})
     message = as_text(record.get("message")) or as_object(record.get("commit")).get("message")
     sha = as_text(record.get("sha")) or as_text(record.get("id"))
-    return _make_native_event("commit", agent, first_line(message), {"sha": sha[:8]} if sha else {})
+    return _make_native_event("commit", agent, first_line(message), {"sha": (sha or "")[:8]})
 
 
 def _make_native_event(kind: str, agent: str | None, text: str | None, data: dict[str, Any], *, at: datetime | None = None) -> Event:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -46,6 +46,17 @@ class RecordReader(Protocol):
         """Return the reader's state, for `Recording.open` to continue from."""
 
 
+class DatabaseQuery(NamedTuple):
+    """How records are read from a SQLite file to which a program only adds rows."""
+
+    last: str
+    """SQL for the number of the newest row; `NULL` or 0 if there is none."""
+    rows: str
+    """SQL for the rows after the number `?`, in order; the first column is the row's number."""
+    to_record: Callable[[tuple[Any, ...]], bytes]
+    """Return a row as a record."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
     """One program's recording format."""
@@ -54,6 +65,10 @@ class Recording:
     """As in `origin.dialect`."""
     open: Callable[[bytes | None], RecordReader]
     """Return a reader for a new source, or one that continues from a saved state."""
+    read_path: Callable[[str], bytes | None] = lambda path: None
+    """Return a record with what only the path of a file says. It is read before the first line."""
+    database: DatabaseQuery | None = None
+    """For a program that keeps its records in a SQLite file."""
     whole_files: bool = False
     """Whether a file may be a single record over many lines."""
 

@@ -1,4 +1,4 @@
-"""Messages for what does not fit in a document, and the types that tell it: paths, nearest keys, msgspec's errors in plain words."""
+"""Error messages for documents, and the types that they need: paths, similar keys, msgspec's errors in plain words."""
 
 from __future__ import annotations
 
@@ -101,13 +101,13 @@ def _literal_values(type: Any) -> tuple[str, ...]:
 
 
 def unknown_key_message(name: str, names: tuple[str, ...]) -> str:
-    """That there is no such key, with the nearest, or with all of them."""
+    """The error for an unknown key, with the most similar key or all of them."""
     near = _find_nearest(name.lower().replace("-", "_"), names)
     return f"is not known here; did you mean {near}?" if near else f"is not known here; known: {', '.join(names)}"
 
 
 def invalid_choice_message(value: str, names: tuple[str, ...]) -> str:
-    """That a value is none of those that are possible, with the nearest."""
+    """The error for a value that is not allowed, with the most similar one."""
     near = _find_nearest(value, names)
     return f"{value[:60]!r} is none of {', '.join(names)}" + (f"; did you mean {near}?" if near else "")
 
@@ -118,7 +118,7 @@ def _find_nearest(word: str, names: tuple[str, ...]) -> str | None:
 
 
 def explain_error(path: KeyPath, error: str, type: Any, value: Any, *, is_yaml: bool = False) -> tuple[KeyPath, str]:
-    """msgspec's error in plain words, and the path of the very item."""
+    """msgspec's error in plain words, and the path of the item."""
     reason, _, inner = error.partition(" - at `$")
     for index in _index.findall(inner):
         path = (*path, int(index))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
 from importlib import import_module
@@ -12,40 +11,10 @@ import msgspec
 
 from fleetlore.errors import InvalidEvent
 from fleetlore.events.envelope import Event
+from fleetlore.events.payload import FAMILIES as FAMILIES
+from fleetlore.events.payload import KIND_PATTERN as KIND_PATTERN
+from fleetlore.events.payload import LONGEST_KIND as LONGEST_KIND
 from fleetlore.events.payload import Beat, Payload
-
-KIND_PATTERN = re.compile(r"[a-z][a-z0-9_]*(?:\.[a-z][a-z0-9_]*)+")
-LONGEST_KIND = 100
-
-FAMILIES: Mapping[str, str] = {
-    "fleet": "fleet",
-    "town": "town",
-    "driver": "driver",
-    "run": "stage",
-    "world": "stage",
-    "oracle": "stage",
-    "judge": "stage",
-    "user": "stage",
-    "commentary": "stage",
-    "agent": "agents",
-    "session": "agents",
-    "prompt": "agents",
-    "tool": "tools",
-    "process": "tools",
-    "audit": "tools",
-    "model": "models",
-    "context": "models",
-    "work": "work",
-    "control": "goals",
-    "goal": "goals",
-    "node": "graph",
-    "ui": "graph",
-    "machine": "graph",
-    "sensor": "graph",
-    "notify": "records",
-    "log": "records",
-}
-"""First word of a kind → the module in `fleetlore.events` that defines it."""
 
 
 @lru_cache(maxsize=4096)

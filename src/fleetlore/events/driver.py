@@ -18,6 +18,7 @@ from fleetlore.events.driver_types import (
     GoalOutcome,
     Replay,
     SkipReason,
+    Turn,
     Uuid,
     Verdict,
 )
@@ -56,7 +57,7 @@ class AttemptStarted(Payload, frozen=True, kw_only=True):
     kind: ClassVar[str] = "driver.attempt_started"
     beat: ClassVar[Beat] = "pulse"
     goal_id: Uuid
-    turn_index: U32
+    turn_index: Turn
     usage: BudgetUsage
 
 

@@ -24,6 +24,8 @@ def always_written(value: T) -> T:
 
 U32 = Annotated[int, Meta(ge=0, le=2**32 - 1)]
 U64 = Annotated[int, Meta(ge=0)]
+Turn = Annotated[int, Meta(ge=1, le=2**32 - 1)]
+"""The number of a turn, from 1. nexo counts some from 0: `dialects/nexo.py` and `compat/nexo.py` convert these."""
 Uuid = Annotated[str, Meta(pattern=r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")]
 Duration = Annotated[str, Meta(pattern=durations.DURATION_PATTERN)]
 """Text such as `1h 30m`; see `documents.durations`."""
@@ -88,6 +90,8 @@ class ShellCommand(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_fi
     expected_exit: int | None = None
     stdout_must_match: str | None = None
     timeout_secs: U64 = always_written(300)
+    report: bool = True
+    """Whether a known test runner must print its report at the end; ours, omitted unless it is false."""
 
 
 class FileMatches(Struct, frozen=True, kw_only=True, tag_field="kind", tag="file_matches"):
@@ -221,7 +225,7 @@ class AttemptResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Result of one turn."""
 
     goal_id: Uuid
-    turn_index: U32
+    turn_index: Turn
     outcome: AttemptOutcome
     decisions_recorded: tuple[Decision, ...] = always_written(())
     usage_after: BudgetUsage

@@ -76,12 +76,16 @@ class Plan(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown
     """What Codex lets its commands do; Codex does not use our permission gate."""
     variables: tuple[str, ...] = ()
     """Additional environment variables for the agent's program, such as `AWS_*`; our own are never passed on."""
+    on_budget: Literal["end", "ask"] = "end"
+    """When a budget is spent: end the goal, or wait until a person raises it (`lore goal raise`) or cancels the goal."""
     max_usd: Annotated[float, Meta(ge=0)] | None = None
     max_others: dict[str, float] = {}
     """Limits of axes that have no field here and none in the goal's budget, by name (`events.budget_axes`)."""
     permissions: Permissions = Permissions()
     protect: tuple[str, ...] = ()
-    """Glob patterns of workspace files that the agent cannot change: restored before criteria are checked."""
+    """Glob patterns of workspace files whose originals are used when criteria are checked."""
+    may_change: tuple[str, ...] = ()
+    """Glob patterns of judging files (build and test configuration, named files) that the agent is to change."""
     judge: str | None = None
     """The model that judges `llm_judge` criteria; default: the goal's own model."""
     turn_timeout: Seconds = 3600.0

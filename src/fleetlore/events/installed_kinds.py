@@ -13,8 +13,7 @@ from zlib import crc32
 
 import msgspec
 
-from fleetlore.events.catalog import FAMILIES, KIND_PATTERN, LONGEST_KIND
-from fleetlore.events.payload import BEATS, Beat
+from fleetlore.events.payload import BEATS, FAMILIES, KIND_PATTERN, LONGEST_KIND, Beat
 from fleetlore.plugins import ExtensionPoint
 
 

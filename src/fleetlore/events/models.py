@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from msgspec import Struct
 
@@ -72,6 +72,8 @@ class ModelReplied(Payload, frozen=True, kw_only=True):
     """`fast` if a higher price was paid for a faster reply."""
     source: str | None = None
     """What made the call, if known: a product, a feature, a tier."""
+    limits: list[dict[str, Any]] | None = None
+    """Limits of the plan: `window_minutes`, `used_percent`, perhaps `resets_at`."""
 
 
 class ModelFailed(Payload, frozen=True, kw_only=True):

@@ -1,7 +1,8 @@
-"""Base class of typed payloads: kind, narrative beat, and whether data that does not match is rejected."""
+"""Base class of typed payloads: kind, narrative beat, and whether data that does not match is rejected; and the families of kinds."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, get_args
 
@@ -27,6 +28,40 @@ Beat = Literal[
 """The narrative step of a kind; arcs are patterns of beats."""
 
 BEATS: tuple[Beat, ...] = get_args(Beat)
+
+KIND_PATTERN = re.compile(r"[a-z][a-z0-9_]*(?:\.[a-z][a-z0-9_]*)+")
+LONGEST_KIND = 100
+
+FAMILIES: Mapping[str, str] = {
+    "fleet": "fleet",
+    "town": "town",
+    "driver": "driver",
+    "run": "stage",
+    "turn": "stage",
+    "world": "stage",
+    "oracle": "stage",
+    "judge": "stage",
+    "user": "stage",
+    "commentary": "stage",
+    "agent": "agents",
+    "session": "agents",
+    "prompt": "agents",
+    "tool": "tools",
+    "process": "tools",
+    "audit": "tools",
+    "model": "models",
+    "context": "models",
+    "work": "work",
+    "control": "goals",
+    "goal": "goals",
+    "node": "graph",
+    "ui": "graph",
+    "machine": "graph",
+    "sensor": "graph",
+    "notify": "records",
+    "log": "records",
+}
+"""First word of a kind → the module in `fleetlore.events` that defines it."""
 
 
 class Payload(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -118,6 +118,22 @@ class JudgeVerdict(StageFact, frozen=True, kw_only=True):
     reveal: tuple[dict[str, Any], ...] | None = None
 
 
+class TurnMissed(StageFact, frozen=True, kw_only=True):
+    """A player missed its turn: its model gave no usable answer, even when asked again."""
+
+    kind: ClassVar[str] = "turn.missed"
+    beat: ClassVar[Beat] = "setback"
+    reason: str | None = None
+
+
+class RunWaiting(StageFact, frozen=True, kw_only=True):
+    """A run waits for a model that cannot be reached."""
+
+    kind: ClassVar[str] = "run.waiting"
+    beat: ClassVar[Beat] = "rest"
+    reason: str | None = None
+
+
 class UserInjected(StageFact, frozen=True, kw_only=True):
     """A visitor sent a message into the scene."""
 

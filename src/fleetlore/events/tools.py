@@ -160,6 +160,7 @@ class AuditMismatch(Payload, frozen=True, kw_only=True):
     missing: tuple[Any, ...] = ()
     unexpected: tuple[Any, ...] = ()
     retried: bool | None = None
+    silent: bool | None = None
 
 
 class AuditCodeWithoutTool(Payload, frozen=True, kw_only=True):

@@ -29,6 +29,8 @@ class AgentSpawned(TownFact, frozen=True, kw_only=True):
     beat: ClassVar[Beat] = "pulse"
     spawn_mode: Any = None
     """`fresh`, `forkedcontext` or `resumed`."""
+    session: Any = None
+    """The session that a `resumed` agent continues."""
     scope: Any = None
     role: Any = None
     harness: Any = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from fleetlore.errors import MindError
+from fleetlore.errors import ModelError
 from fleetlore.events.driver_types import DreamOutcome, SkipReason
 from fleetlore.events.goal_plan import Memory
 from fleetlore.goal.journal import GoalJournal
@@ -102,7 +102,7 @@ class MemoryTasks:
         duration_ms = int((self._journal.ticks() - extraction.started_at) * 1000)
         try:
             saved = await extraction.task
-        except (MindError, OSError) as error:
+        except (ModelError, OSError) as error:
             event = self._journal.event_factory.extraction_skipped("circuit_breaker_open", failed=True, why=str(error))
         else:
             event = self._journal.event_factory.memories_extracted(extraction.turn, saved=saved, duration_ms=duration_ms)

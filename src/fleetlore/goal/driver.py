@@ -18,7 +18,7 @@ from uuid import UUID
 
 import msgspec
 
-from fleetlore.errors import Held, Invalid, LogError
+from fleetlore.errors import Invalid, LeaseHeld, LogError
 from fleetlore.events import codec
 from fleetlore.events.driver_types import AttemptOutcome, Goal, Verdict
 from fleetlore.events.envelope import Event
@@ -58,7 +58,7 @@ from fleetlore.process.identity import Process
 from fleetlore.process.kill_tree import end_leftovers
 from fleetlore.process.shield import run_uncancelled
 from fleetlore.programs.failures import diagnose_turn
-from fleetlore.programs.harness import Ended, Heard, Order
+from fleetlore.programs.harness import TurnProgress, TurnRequest, TurnResult
 from fleetlore.views.goal_state import AttemptEnd, GoalLimits, GoalState
 from fleetlore.views.goals import MAX_SLEEP
 
@@ -105,7 +105,7 @@ class Driver:
         return self.journal.state
 
     @property
-    def turn_progress(self) -> Heard | None:
+    def turn_progress(self) -> TurnProgress | None:
         """What the agent has said and spent in the current turn; the log has it only after the turn."""
         return None if self._turn is None else self._turn.progress
 
@@ -177,7 +177,7 @@ class Driver:
             lease = self.journal.lease(self._coordination, self.journal.scope, holder=self._holder, fenced=True)
             try:
                 holder = await stack.enter_async_context(lease)
-            except Held as other:
+            except LeaseHeld as other:
                 raise LogError(
                     f"the goal is being driven by {other.holder}; watch it with `lore goal show {self.state.id}`"
                     f" (should that one be gone, the goal is free after {other.seconds:.0f} seconds)"
@@ -250,7 +250,7 @@ class Driver:
         await self._run_blocking(end_leftovers, attempt.id, processes)
         usd = max(attempt.usd, await self._sum_recorded_cost(attempt.at))
         reason = "cut short: the driver ended while the agent was at work; its changes are kept"
-        ended = Ended(how="stopped", error=reason, tokens=attempt.tokens, usd=usd or None)
+        ended = TurnResult(how="stopped", error=reason, tokens=attempt.tokens, usd=usd or None)
         event = self.journal.event_factory.attempt_ended(
             attempt.turn, ended, complaint=turn_result.CRASHED, until=None, seconds=0, cause=attempt.id
         )
@@ -289,10 +289,10 @@ class Driver:
             stored = await journal.decide(partial(self._start_turn, turn, sha, control_count), is_current=True)
             if not stored.events:
                 return  # a request arrived meanwhile: decide the next step again
-            order = await self._build_order()
-            order = msgspec.structs.replace(order, gate=self._permissions.create_gate(order))
-            session = order.session or (order.new_session if self._resources.can_choose_session else None)
-            self._turn = TurnRunner(journal, self._resources, order, session=session)
+            turn_request = await self._build_turn_request()
+            turn_request = msgspec.structs.replace(turn_request, gate=self._permissions.create_gate(turn_request))
+            session = turn_request.session or (turn_request.new_session if self._resources.can_choose_session else None)
+            self._turn = TurnRunner(journal, self._resources, turn_request, session=session)
             ended = await self._turn.run()
         except asyncio.CancelledError:
             await self._record_cancelled_turn(started_at)
@@ -305,13 +305,13 @@ class Driver:
         """Record the interrupted turn without retries: the caller wants to exit now."""
         self._is_stopping = True
         if self.state.attempt is not None and self.state.attempt.ending is None:
-            await self._record_turn_end(Ended(how="stopped") if self._turn is None else self._turn.partial_result(), started_at)
+            await self._record_turn_end(TurnResult(how="stopped") if self._turn is None else self._turn.partial_result(), started_at)
             await self._settle_turn()
 
     def _budget_limits(self) -> list[GoalLimits]:
         return [msgspec.structs.replace(goal.limits) for goal in (self.state, *self.journal.parents)]
 
-    def _forgive_raised_budget(self, ended: Ended, limits: list[GoalLimits]) -> Ended:
+    def _forgive_raised_budget(self, ended: TurnResult, limits: list[GoalLimits]) -> TurnResult:
         """Treat a turn that hit a budget which was raised in the meantime as merely stopped."""
         goals = [self.state, *self.journal.parents]
         if (
@@ -343,23 +343,24 @@ class Driver:
             [factory.workspace_checkpointed(turn, sha, self._resources.workspace.path), factory.attempt_started(state, turn)]
         )
 
-    async def _build_order(self) -> Order:
+    async def _build_turn_request(self) -> TurnRequest:
         """The prompt and the limits of a turn."""
         state, plan, resources = self.state, self._plan, self._resources
         attempt = state.attempt
         assert attempt is not None
         session = state.session if resources.harness.has_sessions else None
-        is_fresh = session is None
+        is_new_session = session is None
+        is_fresh = is_new_session or not state.turns  # a session that was there before the goal does not know the goal
         memory = await self._run_blocking(resources.render_memory, state.description) if is_fresh else ""
         diff = await self._run_blocking(resources.diff_since_start, state) if is_fresh and state.turns else ""
         prompt = build_goal_prompt(state, attempt, is_fresh=is_fresh, memory=memory, diff=diff)
         journal, factory, new_session = self.journal, self.journal.event_factory, str(UUID(self.journal.new_id()))
         journal.record([factory.assign_to_goal(prompt.make_event(id=journal.new_id(), cause=attempt.id))])
-        if is_fresh and resources.can_choose_session:
+        if is_new_session and resources.can_choose_session:
             workspace = resources.workspace.path
             journal.record([factory.session_bound(new_session, harness=resources.harness.name, model=plan.model, workspace=workspace)])
         budget = remaining_budget([state, *self.journal.parents], self.journal.current_time())
-        return Order(
+        return TurnRequest(
             goal=state.id,
             agent=plan.agent,
             turn=attempt.turn,
@@ -377,7 +378,7 @@ class Driver:
             idle=_idle_timeout(plan),
         )
 
-    async def _record_turn_end(self, ended: Ended, started_at: datetime) -> None:
+    async def _record_turn_end(self, ended: TurnResult, started_at: datetime) -> None:
         journal, attempt = self.journal, self.state.attempt
         assert attempt is not None
         if ended.how == "over_budget":  # axes that are counted from events: those of the turn may be queued
@@ -390,7 +391,7 @@ class Driver:
         )
         await journal.append([event])
 
-    def _classify_failure(self, ended: Ended) -> tuple[str | None, datetime | None]:
+    def _classify_failure(self, ended: TurnResult) -> tuple[str | None, datetime | None]:
         """The kind of failure, and when to try again."""
         now = self.journal.current_time()
         if ended.how == "finished":
@@ -417,11 +418,10 @@ class Driver:
             tree, diff, sha = await self._run_blocking(self._inspect_workspace)  # before the checks, which write files, too
             is_due = turn_result.needs_check(self.state, diff, self.journal.current_time(), parents=self.journal.parents)
             result = await self._check_criteria(ending) if is_due else None
-            verdict, put_back = (None, ()) if result is None else (result.verdict, result.put_back)
-            verdict = verdict and truncate_verdict(verdict)
-            findings = TurnFindings(
-                verdict=verdict, mark=_turn_digest(tree, verdict, ending.words), diff=diff, sha=sha, put_back=tuple(put_back)
-            )
+            verdict = None if result is None else truncate_verdict(result.verdict)
+            findings = TurnFindings(verdict=verdict, mark=_turn_digest(tree, verdict, ending.words), diff=diff, sha=sha)
+            if result is not None:
+                findings = findings._replace(touched=tuple(result.touched), walls=result.walls)
         await self.journal.decide(partial(self._decide_turn_result, findings), is_current=True)
 
     def _decide_turn_result(self, findings: TurnFindings, state: GoalState) -> JournalDecision[None]:

@@ -18,8 +18,9 @@ from fleetlore.events import driver_types as types
 from fleetlore.events.budget_axes import describe_axis
 from fleetlore.events.envelope import Event
 from fleetlore.events.ids import derive_id
+from fleetlore.goal.acceptance.judging_copy import MAX_TOUCHED, TouchedFile
 from fleetlore.process.identity import Process
-from fleetlore.programs.harness import Ended
+from fleetlore.programs.harness import TurnResult
 from fleetlore.views.goal_state import GoalState, first_paragraph
 from fleetlore.views.goals import EXTRA_PREFIX, goal_usage
 
@@ -30,6 +31,14 @@ MAX_VERDICT_BYTES = 64 * 1024
 """Size as JSON. A turn's end stores the verdict twice, and an event holds at most 256 KiB."""
 MAX_TEXT_BYTES = 32 * 1024
 MAX_SAMPLE_CHARS = 2048
+MAX_TOUCHED_BYTES = 400
+"""For each judging file that a verdict names."""
+
+
+def describe_touched(touched: TouchedFile) -> str:
+    """Such as `changed Makefile (configuration); the original was used`."""
+    uses = {"original used": "the original was used", "left out": "it was left out", "used as the agent left it": "may_change allows it"}
+    return f"{touched.change} {touched.path} ({touched.reason}); {uses[touched.use]}"
 
 
 class GoalEvents:
@@ -114,7 +123,9 @@ class GoalEvents:
         data = {"command": process.command, "pid": process.pid, "group": process.group, "born": process.born, "call_id": mark}
         return self.make_event("process.started", data, cause=mark)
 
-    def attempt_ended(self, turn: int, ended: Ended, *, complaint: str | None, until: datetime | None, seconds: float, cause: str) -> Event:
+    def attempt_ended(
+        self, turn: int, ended: TurnResult, *, complaint: str | None, until: datetime | None, seconds: float, cause: str
+    ) -> Event:
         """The agent ended its turn, or was stopped; the criteria are not checked yet."""
         optional = {
             "complaint": complaint,
@@ -129,11 +140,20 @@ class GoalEvents:
         data |= {name: value for name, value in optional.items() if value is not None}
         return self.make_event("goal.attempt_ended", data, text=ended.error or None, cause=cause)
 
-    def acceptance_checked(self, verdict: types.Verdict, *, cause: str | None) -> Event:
-        """The criteria were checked."""
+    def acceptance_checked(
+        self, verdict: types.Verdict, touched: Sequence[TouchedFile] = (), walls: Sequence[str] | None = None, *, cause: str | None
+    ) -> Event:
+        """The criteria were checked. Names the judging files that the agent changed, and the walls of the sandbox."""
         first = verdict.failures[0].message if verdict.failures else "called off"
         text = "all criteria are met" if verdict.met else f"{len(verdict.failures)} not met: {first}"
-        return self.make_event("driver.acceptance", {"goal_id": self.goal, "verdict": verdict}, text=text, cause=cause)
+        touched = touched[:MAX_TOUCHED]
+        named = "; ".join(f"the agent {describe_touched(each)}" for each in touched)
+        data: dict[str, Any] = {"goal_id": self.goal, "verdict": verdict}
+        if touched:
+            data[f"{EXTRA_PREFIX}touched"] = [truncate_text(describe_touched(each), MAX_TOUCHED_BYTES) for each in touched]
+        if walls is not None:
+            data[f"{EXTRA_PREFIX}sandbox"] = list(walls)
+        return self.make_event("driver.acceptance", data, text=f"{text}; {named}" if named else text, cause=cause)
 
     def attempt_completed(
         self,

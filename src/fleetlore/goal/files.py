@@ -292,6 +292,14 @@ def load_goal(path: str, *, redactor: Redactor | None = None, new_id: Callable[[
     return _build_goal(load_document(path, GOAL), folder, os.path.splitext(name)[0], redactor=redactor, new_id=new_id)[0]
 
 
+def make_goal(
+    description: str, *, checks: Sequence[str] = (), folder: str, given: Mapping[str, Any] | None = None, redactor: Redactor | None = None
+) -> types.Goal:
+    """A goal from the command line: what to do, commands that must succeed, and keys of a goal file. Raises `InvalidGoal`."""
+    root = {"description": description, "acceptance": [{"command": check} for check in checks], **(given or {})}
+    return _build_goal(Document("the command line", root, GOAL), folder, description, redactor=redactor)[0]
+
+
 def parse_goal(text: str, source: str, *, folder: str, redactor: Redactor | None = None) -> types.Goal:
     """Parse a goal. The suffix of `source` decides the format; `workspace` is relative to `folder`."""
     return _build_goal(parse_document(text, source, GOAL), folder, "goal", redactor=redactor)[0]

@@ -15,10 +15,10 @@ from fleetlore.events.goal_plan import Plan
 from fleetlore.plugins import ExtensionPoint
 from fleetlore.programs import registry
 from fleetlore.programs.base import HarnessFactory
-from fleetlore.programs.harness import Ended, Harness, Order, Watch
+from fleetlore.programs.harness import Harness, TurnRequest, TurnResult, Watch
 from fleetlore.redact import Redactor
 
-BUILTIN_HARNESSES = (*registry.BUILTIN_NAMES, *registry.OTHER_HARNESSES)
+BUILTIN_HARNESSES = (*registry.DRIVEN_NAMES, *registry.OTHER_HARNESSES)
 
 
 def _require_factory(name: str, candidate: Any) -> HarnessFactory:
@@ -49,7 +49,7 @@ def create_harness(plan: Plan, environ: Mapping[str, str]) -> Harness:
     factory = find_factory(plan.harness)
     if factory is None:
         raise Invalid(f"no harness is called {plan.harness!r}; known are {', '.join(known_harnesses())}; install the package that has it")
-    if plan.harness in registry.BUILTIN_NAMES:
+    if plan.harness in registry.DRIVEN_NAMES:
         return factory(plan, environ)
     try:
         return GuardedHarness(plan.harness, factory(plan, environ))
@@ -63,13 +63,17 @@ class GuardedHarness:
     def __init__(self, name: str, harness: Harness) -> None:
         self.name, self.has_sessions, self._harness = name, bool(harness.has_sessions), harness
 
-    async def take_turn(self, order: Order, watch: Watch) -> Ended:
-        """Run the turn and always return an `Ended`."""
+    async def take_turn(self, turn_request: TurnRequest, watch: Watch) -> TurnResult:
+        """Run the turn and always return a `TurnResult`."""
         try:
-            result = await self._harness.take_turn(order, watch)
+            result = await self._harness.take_turn(turn_request, watch)
         except Exception as error:  # noqa: BLE001  # third-party code may raise anything
-            return Ended(how="failed", error=_describe_error(error))
-        return result if isinstance(result, Ended) else Ended(how="no_result", error=f"it answered {type(result).__name__}, and no Ended")
+            return TurnResult(how="failed", error=_describe_error(error))
+        return (
+            result
+            if isinstance(result, TurnResult)
+            else TurnResult(how="no_result", error=f"it answered {type(result).__name__}, not a TurnResult")
+        )
 
 
 def _describe_error(error: Exception) -> str:

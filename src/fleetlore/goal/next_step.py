@@ -23,7 +23,7 @@ from fleetlore.events.driver_types import (
 )
 from fleetlore.events.goal_plan import Compaction, Plan
 from fleetlore.kernel.budget import find_exhausted
-from fleetlore.views.goal_state import GoalState, list_budgets
+from fleetlore.views.goal_state import BUDGET_QUESTION, GoalState, list_budgets
 
 # --- Circuit breaker for compaction and memory extraction
 
@@ -173,6 +173,8 @@ def next_step(goal: GoalState, now: datetime, *, parents: Sequence[GoalState] = 
         return RunDream() if _should_dream(goal, plan) else FinishGoal(end)
     if goal.is_paused:
         return WaitUntil(None, "paused")
+    if plan.on_budget == "ask" and (axis := _find_spent_budget(goal, now, parents)) is not None:
+        return WaitUntil(None, f"{BUDGET_QUESTION} {axis}")
     if goal.wake is not None and now < goal.wake:
         return WaitUntil(goal.wake, goal.waiting_for)
     if goal.compacting.is_due:
@@ -193,12 +195,12 @@ def _find_outcome(goal: GoalState, plan: Plan, now: datetime, parents: Sequence[
         return Cancelled()
     if goal.settled == "escalate":
         return Escalate(reason=goal.settled_why)
-    if goal.settled == "budget_exhausted" and (axis := parse_budget_axis(goal.settled_why)):
+    if goal.settled == "budget_exhausted" and plan.on_budget == "end" and (axis := parse_budget_axis(goal.settled_why)):
         return BudgetSpent(axis=axis)
     if goal.is_paused:
         return None
     if (axis := find_exhausted_axis(goal, now, parents=parents)) is not None:
-        return BudgetSpent(axis=axis)
+        return BudgetSpent(axis=axis) if plan.on_budget == "end" else None
     if 0 < plan.stuck_after < goal.same:
         return Escalate(reason=f"stuck: workspace, criteria and words have not changed over {plan.stuck_after} turns")
     if goal.crashes >= MAX_CRASHES:
@@ -224,6 +226,13 @@ def find_exhausted_axis(goal: GoalState, now: datetime, *, parents: Sequence[Goa
     return next((use.axis for each in (goal, *parents) if (use := find_exhausted(list_budgets(each, now)))), None)
 
 
+def _find_spent_budget(goal: GoalState, now: datetime, parents: Sequence[GoalState]) -> BudgetAxis | None:
+    """The budget that a person must raise: spent, or too small for the next call. Raising it clears `settled`."""
+    if goal.settled == "budget_exhausted" and (axis := parse_budget_axis(goal.settled_why)):
+        return axis
+    return find_exhausted_axis(goal, now, parents=parents)
+
+
 def parse_budget_axis(name: str) -> BudgetAxis | None:
     """The budget with that name, or `None`."""
     return next((row.spent_as for row in list_axes("goal") if row.spent_as == name), None)
@@ -245,12 +254,17 @@ def _should_dream(goal: GoalState, plan: Plan) -> bool:
 
 
 def _find_trigger(goal: GoalState, plan: Plan, now: datetime) -> CompactTrigger | None:
-    if goal.session is None or goal.session_at is None or goal.settled == "sleep":
+    if goal.settled == "sleep":
+        return None
+    # A command has no session of ours. It is asked for a summary once it reports that its context is full; its age is its own matter.
+    is_command = plan.harness == "command" and goal.session is None and goal.context is not None
+    session_since = now if is_command else goal.session_at
+    if session_since is None or (goal.session is None and not is_command):
         return None
     return find_compact_trigger(
         plan.compaction,
         context=goal.context,
-        session_since=goal.session_at,
+        session_since=session_since,
         now=now,
         turn=goal.turn,
         last_compacted_turn=goal.compacting.last_turn or None,

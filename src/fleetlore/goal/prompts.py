@@ -133,9 +133,9 @@ def _failures_part(goal: GoalState) -> PromptPart | None:
         )
         if failure.evidence:
             lines.append(text_safety.quote_record(failure.evidence[-max_chars:], max_chars))
-    if goal.put_back:
-        names = ", ".join(text_safety.sanitize_line(name, MAX_LINE_CHARS) for name in goal.put_back)
-        lines.append(f"These files are used for the checks and were restored; do not change them: {names}")
+    if goal.touched:
+        names = "\n".join(f"- You {text_safety.sanitize_line(each, MAX_LINE_CHARS)}." for each in goal.touched)
+        lines.append(f"Files that judge your work count as they were before your first turn:\n{names}")
     body = "The criteria were checked after your last turn. These are not met:\n" + "\n".join(lines)
     return PromptPart(
         name="failures", heading="Criteria not met", body=body, events=(goal.checked,) if goal.checked else (), priority=HIGH_PRIORITY

@@ -5,7 +5,7 @@ The driver uses it for judges and memory; the agent's own model calls are record
 
 from __future__ import annotations
 
-from fleetlore.errors import MindRefused
+from fleetlore.errors import ModelRefused
 from fleetlore.goal.journal import GoalJournal
 from fleetlore.goal.turn import list_exceeded_axes
 from fleetlore.kernel.recorded_model import ask_and_record
@@ -24,10 +24,10 @@ class RecordedModel:
         return self._model.name
 
     async def reply(self, request: ModelRequest) -> ModelReply:
-        """Ask the wrapped model. Raises `MindRefused` if the call would exceed the budget of the goal or of a parent goal."""
+        """Ask the wrapped model. Raises `ModelRefused` if the call would exceed the budget of the goal or of a parent goal."""
         event_factory = self._journal.event_factory
         if axis := self._find_exceeded_axis(request):
-            raise MindRefused(f"the goal's budget of {axis} is spent, so nothing was asked; `lore goal raise` gives it more")
+            raise ModelRefused(f"the goal's budget of {axis} is spent, so nothing was asked; `lore goal raise` gives it more")
         return await ask_and_record(
             self._journal,
             self._model,

@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeAlias
 
 from fleetlore.events.driver_types import Goal, Verdict
 from fleetlore.events.envelope import Event
+from fleetlore.goal.acceptance.judging_copy import TouchedFile
 from fleetlore.goal.gate.permissions import InProcessGate
 from fleetlore.goal.memory.folder import MemoryFolder
 from fleetlore.models.base import Model
@@ -71,8 +72,12 @@ class AcceptanceResult(Protocol):
         """The verdict as the log stores it."""
 
     @property
-    def put_back(self) -> Sequence[str]:
-        """Protected files that the agent had changed and that were restored before the check."""
+    def touched(self) -> Sequence[TouchedFile]:
+        """Judging files that the agent changed."""
+
+    @property
+    def walls(self) -> Sequence[str] | None:
+        """The walls of the sandbox that commands ran in; `None` if no command ran."""
 
 
 class CriteriaChecker(Protocol):

@@ -20,7 +20,7 @@ from fleetlore.goal.journal import GoalJournal
 from fleetlore.goal.resources import GoalResources
 from fleetlore.kernel.budget import is_exhausted, remaining_amount
 from fleetlore.process.shield import wait_uncancelled
-from fleetlore.programs.harness import Ended, Heard, Order, RemainingBudget, TurnOutcome
+from fleetlore.programs.harness import RemainingBudget, TurnOutcome, TurnProgress, TurnRequest, TurnResult
 from fleetlore.views.goal_state import GoalState, add_usage, current_usage, unreported_usage
 
 FLUSH_SECONDS = 0.25
@@ -35,24 +35,30 @@ RESERVED_PREFIXES = ("driver.", "control.", "goal.", "work.", "log.")
 class TurnRunner:
     """Runs one turn, which can be cancelled."""
 
-    def __init__(self, journal: GoalJournal, resources: GoalResources, order: Order, *, session: str | None) -> None:
+    def __init__(self, journal: GoalJournal, resources: GoalResources, turn_request: TurnRequest, *, session: str | None) -> None:
         """`session` is the session id that the log already knows."""
-        self._journal, self._resources, self._harness, self._order, self._session = journal, resources, resources.harness, order, session
+        self._journal, self._resources, self._harness, self._turn_request, self._session = (
+            journal,
+            resources,
+            resources.harness,
+            turn_request,
+            session,
+        )
         self._usd = 0.0
-        self._reported_tokens, self._reported_usd, self._reported_at = 0, 0.0, 0.0
+        self._reported_tokens, self._reported_usd = 0, 0.0
         spent, below = journal.state.spent.others, journal.state.below.others
         self._own_others = {name: used - below.get(name, 0) for name, used in spent.items()}
-        self._task: asyncio.Task[Ended] | None = None
+        self._task: asyncio.Task[TurnResult] | None = None
         self._cancelled_as: TurnOutcome | None = None
-        self._progress = Heard()
+        self._progress = TurnProgress()
         self._log_checked_at = journal.ticks()
         self._is_in_process = resources.harness.name == "mind"
 
-    async def run(self) -> Ended:
+    async def run(self) -> TurnResult:
         """Run the turn to its end. On cancellation, the agent is stopped first."""
         if self._journal.state.cancel is not None:  # cancelled before it started
             return self.partial_result()
-        self._task = self._journal.spawn(self._harness.take_turn(self._order, self._on_progress))
+        self._task = self._journal.spawn(self._harness.take_turn(self._turn_request, self._on_progress))
         flush_task = self._journal.spawn(self._flush_periodically())
         try:
             # The first cancellation lets the harness end the agent in its own way; a second one hurries it.
@@ -65,7 +71,7 @@ class TurnRunner:
         return result if result.usd is not None else replace(result, usd=self._progress.usd)
 
     @property
-    def progress(self) -> Heard:
+    def progress(self) -> TurnProgress:
         """Session, words and usage so far."""
         return self._progress
 
@@ -75,10 +81,10 @@ class TurnRunner:
             self._cancelled_as = how
             self._task.cancel()
 
-    def partial_result(self, how: TurnOutcome = "stopped") -> Ended:
+    def partial_result(self, how: TurnOutcome = "stopped") -> TurnResult:
         """The result of a turn that was stopped before its end."""
         progress = self._progress
-        return Ended(
+        return TurnResult(
             how=how,
             words=progress.words or "",
             session=progress.session,
@@ -90,23 +96,25 @@ class TurnRunner:
 
     # --- progress
 
-    async def _on_progress(self, progress: Heard) -> TurnOutcome | None:
+    async def _on_progress(self, progress: TurnProgress) -> TurnOutcome | None:
         journal = self._journal
         events = [journal.event_factory.assign_to_goal(event) for event in progress.events if _is_agent_event(event)]
         self._usd += sum(self._resources.reply_cost(event) for event in events if event.kind == "model.replied")
         for event in events:
             count_event(self._own_others, event, "goal")
         self._update_progress(progress)
-        journal.record([*self._session_and_process_events(progress), *events, *self._report_to_parents()])
-        is_due = progress.process is not None or journal.recorded_count >= MAX_RECORDED_EVENTS
+        reports = self._report_to_parents()
+        journal.record([*self._session_and_process_events(progress), *events, *reports])
+        # Sibling goals must see what was spent before anybody spends more of a shared budget.
+        is_due = bool(reports) or progress.process is not None or journal.recorded_count >= MAX_RECORDED_EVENTS
         if is_due or (self._is_in_process and any(event.kind in SIDE_EFFECT_KINDS for event in progress.events)):
             await journal.flush()
-        return self._cancelled_as or await self._check_budget()
+        return self._cancelled_as or await self._check_budget(must_read=bool(reports))
 
-    def _update_progress(self, progress: Heard) -> None:
+    def _update_progress(self, progress: TurnProgress) -> None:
         """Numbers only grow, and fields that an update leaves out keep their value."""
         previous = self._progress
-        self._progress = Heard(
+        self._progress = TurnProgress(
             session=progress.session or previous.session,
             model=progress.model or previous.model,
             tokens=max(progress.tokens, previous.tokens),
@@ -115,38 +123,39 @@ class TurnRunner:
             words=progress.words or previous.words,
         )
 
-    def _session_and_process_events(self, progress: Heard) -> Sequence[Event]:
-        factory, order = self._journal.event_factory, self._order
+    def _session_and_process_events(self, progress: TurnProgress) -> Sequence[Event]:
+        factory, turn_request = self._journal.event_factory, self._turn_request
         events = []
         if progress.session is not None and progress.session != self._session:
             events.append(
-                factory.session_bound(progress.session, harness=self._harness.name, model=self._progress.model, workspace=order.workspace)
+                factory.session_bound(
+                    progress.session, harness=self._harness.name, model=self._progress.model, workspace=turn_request.workspace
+                )
             )
             self._session = progress.session
         if progress.process is not None:
-            events.append(factory.process_started(progress.process, order.mark))
+            events.append(factory.process_started(progress.process, turn_request.mark))
         return events
 
     def _report_to_parents(self) -> list[Event]:
-        """Report usage during the turn, so that sibling goals with a shared budget see it."""
-        journal, progress, now = self._journal, self._progress, self._journal.ticks()
+        """Report each use during the turn, so that sibling goals with a shared budget see it."""
+        journal, progress = self._journal, self._progress
         tokens, usd = progress.tokens - self._reported_tokens, (progress.usd or 0.0) - self._reported_usd
-        is_due = self._is_in_process or now - self._reported_at >= LOG_CHECK_SECONDS
-        if not journal.parents or not is_due or (tokens <= 0 and usd <= 0):
+        if not journal.parents or (tokens <= 0 and usd <= 0):
             return []
-        self._reported_tokens, self._reported_usd, self._reported_at = progress.tokens, progress.usd or 0.0, now
+        self._reported_tokens, self._reported_usd = progress.tokens, progress.usd or 0.0
         goal_ids = [journal.state.id, *(goal.id for goal in journal.parents)]
         return journal.event_factory.spent_by_child(goal_ids, turns=0, tokens=max(0, tokens), usd=max(0.0, usd))
 
-    async def _check_budget(self) -> TurnOutcome | None:
+    async def _check_budget(self, *, must_read: bool) -> TurnOutcome | None:
         """Whether the turn must stop because a budget of the goal or of a parent is spent.
 
-        The log is read before stopping, and at least every `LOG_CHECK_SECONDS`: a person may have raised the budget or
-        cancelled the goal, or a sibling may have spent from a shared one.
+        The log is read before stopping, after each use of a shared budget (`must_read`), and at least every
+        `LOG_CHECK_SECONDS`: a person may have raised the budget or cancelled the goal, or a sibling may have spent from it.
         """
         now = self._journal.ticks()
         reason = self.find_stop_reason()
-        if reason is None and now - self._log_checked_at < LOG_CHECK_SECONDS:
+        if reason is None and not must_read and now - self._log_checked_at < LOG_CHECK_SECONDS:
             return None
         self._log_checked_at = now
         with suppress(LogError):  # the next write reports it

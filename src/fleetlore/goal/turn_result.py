@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from fleetlore.events import driver_types as types
 from fleetlore.events.envelope import Event
+from fleetlore.goal.acceptance.judging_copy import TouchedFile
 from fleetlore.goal.events import GoalEvents
 from fleetlore.goal.next_step import backoff_delay, crashes_in_check, escalate_crashes, find_exhausted_axis, parse_budget_axis
 from fleetlore.models.base import estimate_tokens
@@ -21,7 +22,6 @@ from fleetlore.views.goals import MAX_SLEEP
 
 STOPPED = "interrupted"
 """The complaint of a turn that a person or a signal stopped; `CRASHED` is that of a turn whose driver died."""
-MAX_NAMED_FILES = 20
 
 
 class TurnFindings(NamedTuple):
@@ -32,8 +32,10 @@ class TurnFindings(NamedTuple):
     """Digest of workspace, failures and words, to detect a stuck agent."""
     diff: str = ""
     sha: str = ""
-    put_back: tuple[str, ...] = ()
-    """Protected files that the agent had changed and that were restored."""
+    touched: tuple[TouchedFile, ...] = ()
+    """Judging files that the agent changed."""
+    walls: Sequence[str] | None = None
+    """The walls of the sandbox that checks ran in."""
 
 
 def needs_check(goal: GoalState, diff: str, now: datetime, *, parents: Sequence[GoalState] = ()) -> bool:
@@ -95,7 +97,7 @@ def _settle_checked(
         )
     else:
         outcome = types.NeedsRetry(failures=verdict.failures if verdict else ())
-    check_events = [] if verdict is None else [factory.acceptance_checked(verdict, cause=ending.id)]
+    check_events = _check_events(factory, ending, findings)
     return [*check_events, *_completion_events(factory, goal, outcome, ending, findings, parents)]
 
 
@@ -112,7 +114,7 @@ def _settle_asleep(
 def _settle_stopped(
     factory: GoalEvents, goal: GoalState, ending: AttemptEnd, findings: TurnFindings, parents: Sequence[GoalState]
 ) -> list[Event]:
-    check_events = [] if findings.verdict is None else [factory.acceptance_checked(findings.verdict, cause=ending.id)]
+    check_events = _check_events(factory, ending, findings)
     if findings.verdict is not None and findings.verdict.met:  # the driver crashed, but the work is done: a normal turn
         return [*check_events, *_completion_events(factory, goal, types.Done(), ending, findings, parents)]
     if goal.cancel is not None:
@@ -203,6 +205,12 @@ def _settle_failed_summary(
 # --- shared parts
 
 
+def _check_events(factory: GoalEvents, ending: AttemptEnd, findings: TurnFindings) -> list[Event]:
+    if findings.verdict is None:
+        return []
+    return [factory.acceptance_checked(findings.verdict, findings.touched, findings.walls, cause=ending.id)]
+
+
 def _completion_events(
     factory: GoalEvents,
     goal: GoalState,
@@ -215,7 +223,6 @@ def _completion_events(
     complaint: str | None = None,
 ) -> list[Event]:
     extras: dict[str, Any] = {"mark": findings.mark, "worktree.diff_stat": findings.diff, "worktree.checkpoint_sha": findings.sha}
-    extras["put_back"] = list(findings.put_back[:MAX_NAMED_FILES]) or None
     extras |= {"usd": round(goal.attempt.usd, 6) if goal.attempt and goal.attempt.usd else None, "context": goal.context}
     if goal.session is not None and goal.plan is not None:
         extras[f"{goal.plan.harness.replace('-', '_')}.session_id"] = goal.session

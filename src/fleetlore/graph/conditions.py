@@ -8,7 +8,8 @@
     any = [{ complexity = "complex" }, { intent = "request", words = "data", longer = 8 }]
 
 `words` names a word list of the graph and holds if the user said one of its words. `longer` holds if the user said more words
-than that. `came` is `text` or `action`. `not` takes a condition, `any` a list of conditions.
+than that. For a press, the words are those that describe it, with its payload. `came` is `text` or `action`. `not` takes a
+condition, `any` a list of conditions.
 """
 
 from __future__ import annotations
@@ -65,13 +66,18 @@ def _parse_words(value: Any, words: Mapping[str, Sequence[str]]) -> Test:
     if not isinstance(value, str) or value not in words:
         raise InvalidCondition(f"no list of words is called {value!r}; there are {', '.join(words) or 'none'}: write one under [words]")
     is_found_in = WordList(words[value]).is_found_in
-    return lambda output, turn: is_found_in(turn.text)
+    return lambda output, turn: is_found_in(_read_words(output, turn))
 
 
 def _parse_longer(value: Any) -> Test:
     if isinstance(value, bool) or not isinstance(value, int):
         raise InvalidCondition("`longer` takes a number of words")
-    return lambda output, turn: len(split_words(turn.text)) > value
+    return lambda output, turn: len(split_words(_read_words(output, turn))) > value
+
+
+def _read_words(output: Any, turn: GraphTurn) -> str:
+    text = turn.text or getattr(output, "text", "")
+    return text if isinstance(text, str) else ""
 
 
 def _parse_came(value: Any) -> Test:

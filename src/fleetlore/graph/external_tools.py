@@ -78,14 +78,15 @@ def _describe_table(columns: tuple[str, ...], rows: tuple[tuple[Any, ...], ...],
 
 async def run_python_program(step: Step, call: ModelToolCall) -> str:
     """The program's output. Its start is stored before it runs, its end in any case. Raises `ToolFailure`."""
-    from fleetlore.graph.tools.run_python import run_python_code
+    from fleetlore.graph.tools.run_python import REQUIRED_WALLS, PythonLimits, run_python_code
 
     if not step.host.tools.can_run_python:
         raise ToolFailure("no programs can be run here")
     process_events = _ProcessEvents(step, call)
     async with show_tool_card(step, call) as card:
         try:
-            result = await run_python_code(str(call.arguments.get("code")), on_start=process_events.note_start)
+            limits = PythonLimits(needs=() if step.host.tools.may_run_unconfined else REQUIRED_WALLS)
+            result = await run_python_code(str(call.arguments.get("code")), limits=limits, on_start=process_events.note_start)
         except FleetloreError as error:
             card.detail = "not started"
             process_events.note_end({})

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from fleetlore.models.base import ChatMessage
-from fleetlore.prompts.tokens import estimate_tokens
+from fleetlore.prompts.build import estimate_tokens
 
 if TYPE_CHECKING:
     from fleetlore.views.conversation_state import Conversation, Entry

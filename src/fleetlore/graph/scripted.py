@@ -10,10 +10,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fleetlore.errors import MindError
+from fleetlore.errors import ModelError
 from fleetlore.graph.word_match import WordList, split_words
 from fleetlore.models.base import ModelRequest
-from fleetlore.models.scripted import Answer, Calls, ScriptedMind
+from fleetlore.models.scripted import Answer, Calls, ScriptedModel
 
 SCRIPTED_ADDRESS = "scripted:"
 
@@ -32,9 +32,9 @@ _QUOTED_LINE = re.compile(r"^> ?(.*)$", re.MULTILINE)
 _DEFAULT_REPLY = "I can make a counter, a lamp, a traffic light or a table; ask for one, or tell me your name."
 
 
-def create_scripted_model() -> ScriptedMind:
+def create_scripted_model() -> ScriptedModel:
     """A model that follows this script."""
-    return ScriptedMind(answer_request, name=SCRIPTED_ADDRESS)
+    return ScriptedModel(answer_request, name=SCRIPTED_ADDRESS)
 
 
 def answer_request(request: ModelRequest) -> Answer:
@@ -148,7 +148,7 @@ def _clear_screen(request: ModelRequest) -> Answer:
 
 
 def _make_failure(request: ModelRequest) -> Answer:
-    return MindError("this script fails when it is told to; say anything else to go on")
+    return ModelError("this script fails when it is told to; say anything else to go on")
 
 
 def _first_database(request: ModelRequest) -> str | None:

@@ -37,6 +37,7 @@ MAX_DATA_BYTES = 16_000
 CLOSE_SECONDS = 5.0
 """How long a closing session waits for the nodes after the reply."""
 CLOSED_MESSAGE = "the session was closed in the middle of the turn"
+STOPPED_MESSAGE = "the turn was stopped"
 _Result = TypeVar("_Result")
 
 
@@ -77,6 +78,9 @@ class Session:
         self._after_reply_tasks: set[asyncio.Task[None]] = set()
         """Unfinished work after replies: each task waits for the previous one; `_after_reply_task` is the newest."""
         self._is_closed = False
+        self._current_turn: asyncio.Task[Any] | None = None
+        self._stop_message: str | None = None
+        """Why the current turn is being stopped."""
         self._use_engine(context.get_engine(journal.session.graph))
 
     def _use_engine(self, engine: Engine) -> None:
@@ -138,6 +142,14 @@ class Session:
         _check_json(action, data)
         return await self._run_shielded(self._take_turn(_UserInput(self.session.controls, action=action, data=data, dashboard=dashboard)))
 
+    def stop_turn(self, message: str = STOPPED_MESSAGE) -> bool:
+        """Stop the running turn, if there is one; it ends with `error` and `done`, and the session goes on."""
+        if self._current_turn is None or self._stop_message is not None:
+            return False
+        self._stop_message = message
+        self._current_turn.cancel()
+        return True
+
     async def report_dashboard(self, dashboard: list[UiControl]) -> None:
         """Record what the browser shows, if it changed, and let the nodes compare it with what it should show."""
         self._check_open()
@@ -195,6 +207,11 @@ class Session:
 
     # --- The context of nodes that run in the background (`WatcherContext`)
 
+    @property
+    def has_page(self) -> bool:
+        """Whether a page is connected that reports what it shows."""
+        return any(getattr(sink, "reports_screen", False) for sink in self._sinks)
+
     def seconds_since_activity(self) -> float:
         """Seconds since the user last did something."""
         active_at = self.session.active_at
@@ -232,15 +249,26 @@ class Session:
     async def _take_turn(self, user_input: _UserInput) -> GraphTurnResult:
         async with self._lock:
             started_at = self._journal.ticks()
+            self._current_turn, self._stop_message = asyncio.current_task(), None
+            limit = self._context.settings.turn_seconds
+            timer = self._journal.spawn(self._stop_after(limit)) if limit > 0 else None
             try:
                 await self._prepare_turn(wait=user_input.action is None)
                 host, outputs, turn = await self._run_turn(user_input, started_at)
             except asyncio.CancelledError:
-                await self._end_failed_turn("interrupted", CLOSED_MESSAGE, started_at)
-                raise
+                message = CLOSED_MESSAGE if self._is_closed else self._stop_message
+                await self._end_failed_turn("interrupted", message or CLOSED_MESSAGE, started_at)
+                if message is None or self._is_closed or self._current_turn is None:
+                    raise
+                self._current_turn.uncancel()
+                return GraphTurnResult(self.session.turn, message)
             except Exception as error:  # noqa: BLE001 - the user gets the error, and the next turn works
                 await self._end_failed_turn("error", message := _describe_error_for_user(error), started_at)
                 return GraphTurnResult(self.session.turn, message)
+            finally:
+                self._current_turn = None
+                if timer is not None:
+                    timer.cancel()
             self.send({"type": "done"})
             if self._engine.has_after_reply:
                 self._after_reply_task = self._journal.spawn(
@@ -249,6 +277,10 @@ class Session:
                 self._after_reply_tasks.add(self._after_reply_task)
                 self._after_reply_task.add_done_callback(self._after_reply_tasks.discard)
             return GraphTurnResult(turn.number, None)
+
+    async def _stop_after(self, seconds: float) -> None:
+        await self._journal.sleep(seconds)
+        self.stop_turn(f"the turn took longer than {seconds:g} s and was stopped")
 
     async def _prepare_turn(self, *, wait: bool) -> None:
         if wait and self._after_reply_task is not None:

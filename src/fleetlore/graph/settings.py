@@ -27,7 +27,9 @@ class Toolbox:
         names = settings.databases if setting == ALL_DATABASES else _parse_database_names(setting)
         self.databases: Mapping[str, str] = {name: settings.databases[name] for name in names if name in settings.databases}
         """Name → address of the databases that the graph may query and that are configured here."""
-        self.can_run_python = graph.tools.get("run_python") is True
+        self.may_run_unconfined = graph.tools.get("run_python") == "unconfined"
+        """Whether code of a model runs even where this system has no sandbox."""
+        self.can_run_python = graph.tools.get("run_python") is True or self.may_run_unconfined
         """Whether the graph may run programs."""
 
 
@@ -57,6 +59,10 @@ class GraphSettings(Struct, frozen=True, kw_only=True):
     """Folder with own graphs."""
     proxy_header: str | None = None
     """Header in which a trusted proxy names the user; `None` if no proxy is trusted."""
+    jwt: Mapping[str, str] = {}
+    """How users are known by a signed token of their identity provider; `server/security/jwt.py` reads it."""
+    turn_seconds: float = 300.0
+    """A turn that takes longer is stopped; 0 for no limit."""
     most_sessions: int = 200
     idle_seconds: float = 3600.0
     """A session without a turn for so long, and without a listener, is closed; it can be opened again from the log."""

@@ -3,10 +3,12 @@
     {"type": "hud", "node": …, "event": "started", "turn": n}                                   a node starts
     {"type": "hud", "node": …, "event": "finished", "turn": n, "duration_ms": …, "edges": […]}  it ends; targets of the followed edges
     {"type": "hud", "node": …, "event": "failed", "turn": n}
+    {"type": "hud", "node": …, "event": "tool_call", "turn": n, "call_id": …, "tool": …, "detail": …}  a tool is called; short arguments
+    {"type": "hud", "node": …, "event": "tool_result", "turn": n, "call_id": …, "tool": …, "ok": …, "detail": …, "duration_ms": …}
     {"type": "hud", "node": …, "event": "process_started", "turn": n, "call_id": …, "tool": …}  a query or a program runs
     {"type": "hud", "node": …, "event": "process_finished", "turn": n, "call_id": …, "tool": …, "ok": …, "detail": …, "duration_ms": …}
     {"type": "hud", "node": …, "event": "idle" or "returned"}                                   the user is idle, or back
-    {"type": "hud", "node": …, "event": "audit", "audit": "mismatch", "code_without_tool" or "talk_without_action"}
+    {"type": "hud", "node": …, "event": "audit", "audit": "mismatch", "silent", "code_without_tool" or "talk_without_action"}
     {"type": "delta", "content": …}                                                             a part of the reply
     {"type": "controls", "controls": […], "state": {…}}     the screen from now on; an empty list clears it
     {"type": "error", "message": …}                         the turn failed; `done` follows

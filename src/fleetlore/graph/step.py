@@ -27,6 +27,10 @@ class WatcherContext(Protocol):
     def seconds_since_activity(self) -> float:
         """Seconds since the user last did something."""
 
+    @property
+    def has_page(self) -> bool:
+        """Whether a page is connected that reports what it shows."""
+
     async def sleep(self, seconds: float) -> None:
         """Sleep; tests replace the clock."""
 

@@ -22,6 +22,8 @@ MAX_MACHINES = 10
 MAX_STATES = 40
 MAX_MACHINE_BYTES = 64 * 1024
 MAX_RESULT_LENGTH = 12_000
+MAX_HUD_LENGTH = 300
+"""Characters of arguments and results that the user sees."""
 EXTERNAL_TOOLS = ("query_db", "run_python")
 
 _TEXT_SCHEMA = {"type": "string"}
@@ -44,6 +46,20 @@ _BUTTON_SCHEMA = {
         },
     },
     "required": ["label", "action"],
+    "additionalProperties": False,
+}
+_DISPLAY_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "type": {"type": "string", "enum": ["label", "table"]},
+        "id": _TEXT_SCHEMA,
+        "text": _TEXT_SCHEMA,
+        "value": _PLAIN_SCHEMA,
+        "columns": {"type": "array", "items": _TEXT_SCHEMA},
+        "data": {"type": "array", "items": {"type": "array", "items": _PLAIN_SCHEMA}},
+    },
+    "required": ["type"],
+    "additionalProperties": False,
 }
 _STATE_SCHEMA = {
     "type": "object",
@@ -56,10 +72,12 @@ _STATE_SCHEMA = {
                 "type": "object",
                 "properties": {"label": _TEXT_SCHEMA, "action": _TEXT_SCHEMA, "go": _TEXT_SCHEMA},
                 "required": ["label", "go"],
+                "additionalProperties": False,
             },
         },
     },
     "required": ["name"],
+    "additionalProperties": False,
 }
 
 
@@ -80,7 +98,7 @@ SCREEN_TOOLS = (
         "emit_display",
         "Show labels ({type: label, id, text, value}) and tables ({type: table, columns, data}), in place of those there; empty clears.",
         "items",
-        items={"type": "array", "items": {"type": "object"}},
+        items={"type": "array", "items": _DISPLAY_SCHEMA},
     ),
     _define_tool(
         "create_machine",
@@ -101,7 +119,8 @@ def list_tools(step: Step) -> tuple[ToolDefinition, ...]:
     tools, toolbox = list(SCREEN_TOOLS), step.host.tools
     if toolbox.databases:
         description = (
-            "Ask a database with one SELECT; read only. The result is shown as a table. An empty query tells which tables there are."
+            "Ask a database with one SELECT; read only. The result is shown as a table. An empty query lists tables and columns; "
+            "SHOW TABLES, DESCRIBE table and EXPLAIN SELECT … work, too."
         )
         tools.append(
             _define_tool(
@@ -161,6 +180,8 @@ class ToolRunner:
         self.called_tools.append(call.name)
         called = {"tool": call.name, "call_id": call.id, "input": call.arguments, "turn": step.turn.number}
         cause = step.note("tool.called", called, cause=step.cause)
+        arguments = msgspec.json.encode(call.arguments).decode(errors="replace")
+        step.send_hud_event("tool_call", call_id=call.id, tool=call.name, detail=text_safety.truncate_text(arguments, MAX_HUD_LENGTH))
         try:
             if call.name in EXTERNAL_TOOLS:
                 await step.host.flush_events()
@@ -168,6 +189,8 @@ class ToolRunner:
         except (InvalidControl, ToolFailure) as error:
             result, failed = text_safety.truncate_text(str(error), MAX_RESULT_LENGTH), True
         common = {"tool": call.name, "call_id": call.id, "duration_ms": round((step.host.ticks() - started_at) * 1000, 3)}
+        detail = text_safety.truncate_text(result, MAX_HUD_LENGTH)
+        step.send_hud_event("tool_result", call_id=call.id, tool=call.name, ok=not failed, detail=detail, duration_ms=common["duration_ms"])
         if failed:
             step.note("tool.failed", {**common, "error": result}, cause=cause)
         else:

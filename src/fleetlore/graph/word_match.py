@@ -1,4 +1,4 @@
-"""Matches whole words and phrases: `db` is not found in `feedback`."""
+"""Matches whole words and phrases: `db` is not found in `feedback`. A `*` at the end stands for any ending."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class WordList:
     """Words and phrases to look for in a text."""
 
     def __init__(self, words: Iterable[str]) -> None:
-        self._phrases = tuple(f" {' '.join(split_words(word))} " for word in words)
+        self._phrases = tuple(f" {' '.join(split_words(word))}{'' if word.endswith('*') else ' '}" for word in words)
 
     def is_found_in(self, text: str) -> bool:
         """Whether the text contains one of them as whole words."""

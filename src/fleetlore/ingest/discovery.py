@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from datetime import datetime
 from functools import cache
 from getpass import getuser
@@ -14,6 +15,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from fleetlore.dialects.recording import parse_record
+from fleetlore.errors import DialectError
 from fleetlore.events.envelope import Event
 from fleetlore.ingest import recordings
 from fleetlore.ingest.batch_writer import BatchWriter, ImportTally
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
 OnSkipped = Callable[[str, str], object]
 """Called with the path of a file that is not read, and the reason."""
 
+SNIFF_BYTES, SNIFF_LINES = 256 * 1024, 20
+"""How much of a file is read to find out which program wrote it."""
 _SYSTEM_FILES = r"\.DS_Store|Thumbs\.db|desktop\.ini"
 _UNPACKED_BY = {".gz": "zcat", ".xz": "xzcat", ".bz2": "bzcat", ".lz4": "lz4cat", ".Z": "zcat"}
 
@@ -59,6 +64,9 @@ def iterate_recordings(folder: str, *, on_skipped: OnSkipped | None = None) -> I
         if on_skipped is not None:
             on_skipped(error.filename or folder, f"cannot be read: {error.strerror or error}")
 
+    if os.path.isfile(folder):
+        yield folder
+        return
     for inner, folders, names in os.walk(folder, onerror=report_error):
         for name in names:
             if is_recording(name):
@@ -133,13 +141,27 @@ def expand_paths(paths: Iterable[str], *, on_skipped: OnSkipped = lambda path, r
     return list(dict.fromkeys(map(os.path.abspath, found)))
 
 
+def find_other_program(path: str, program: str) -> registry.KnownFormat | None:
+    """The program that wrote a file, if its first records show that it is not the named one."""
+    try:
+        with open(path, "rb") as file:
+            lines = file.read(SNIFF_BYTES).split(b"\n")[:SNIFF_LINES]
+    except OSError:
+        return None
+    records = []
+    for line in lines:
+        with suppress(DialectError):  # compressed, or the last line is cut
+            records.append(parse_record(line))
+    return registry.find_other_format(program, records)
+
+
 def import_new_lines(
     log: BlockingRecorder,
     paths: Iterable[str],
     *,
     program: str,
     redactor: Redactor | None = None,
-    veil: recordings.ChangeEvent | None = None,
+    anonymise: recordings.ChangeEvent | None = None,
     not_before: datetime | None = None,
     on_rejected: Callable[[SourceLine, str], None] = lambda line, reason: None,
     on_dropped: Callable[[str], None] = lambda message: None,
@@ -147,7 +169,7 @@ def import_new_lines(
     """Import the lines that were added to transcripts since the last import; an incomplete last line waits."""
     recording = registry.find_recording(program)
     transcripts = recordings.open_growing_files(list(dict.fromkeys(map(os.path.abspath, paths))), recording, log)
-    admission = Admission(redactor=redactor, veil=veil)
+    admission = Admission(redactor=redactor, anonymise=anonymise)
     writer = BatchWriter(log, dialect=recording.name, admission=admission, on_rejected=on_rejected, on_dropped=on_dropped)
     if transcripts:
         recordings.import_transcripts(transcripts, writer, log, change=make_machine_stamp(), not_before=not_before)

@@ -8,9 +8,10 @@ the ids prevent duplicates. Lines for a log that is unavailable stay in the spoo
 from __future__ import annotations
 
 import os
+import re
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from hashlib import sha256
 from time import monotonic
@@ -199,8 +200,9 @@ class SpoolEntry(NamedTuple):
 
     @property
     def target(self) -> SpoolTarget:
-        """The log that the line belongs to."""
-        return SpoolTarget(*(_text_or_none(self.fields.get(name)) for name in SpoolTarget._fields))
+        """The log that the line belongs to; of a line that cannot be parsed, by the fields that can be found in it."""
+        fields = self.fields or _find_target_fields(self.line.raw)
+        return SpoolTarget(*(_text_or_none(fields.get(name)) for name in SpoolTarget._fields))
 
     @property
     def record(self) -> Mapping[str, Any]:
@@ -225,6 +227,18 @@ class SpoolEntry(NamedTuple):
     def hooks(self) -> ProgramHooks | None:
         """How the program's calls are read; `None` for a program that is not known."""
         return registry.find_hooks(self.program)
+
+
+_TARGET_FIELD = re.compile(rb'"(cwd|log|town)":("(?:[^"\\\\]|\\\\.){0,4096}")')
+
+
+def _find_target_fields(raw: bytes) -> dict[str, Any]:
+    """The first `cwd`, `log` and `town` of a damaged line, so that its rejection is stored where the line belongs."""
+    found: dict[str, Any] = {}
+    for match in _TARGET_FIELD.finditer(raw[:65_536]):
+        with suppress(msgspec.DecodeError):
+            found.setdefault(match[1].decode(), msgspec.json.decode(match[2]))
+    return found
 
 
 def drain_into_logs(open_log: OpenLog, *, folder: str | None = None, on_warning: OnWarning = lambda warning: None) -> list[str]:
@@ -299,9 +313,9 @@ class _TargetLogs:
         if entries[0].hooks is not None and (paths := list(_find_transcripts(entries, program))):
             oldest = retention.retention_cutoff(settings, clock.now())
             discovery.import_new_lines(
-                log, paths, program=program, redactor=redactor, veil=anonymise, not_before=oldest, on_dropped=self._on_warning
+                log, paths, program=program, redactor=redactor, anonymise=anonymise, not_before=oldest, on_dropped=self._on_warning
             )
-        admission = Admission(redactor=redactor, veil=anonymise)
+        admission = Admission(redactor=redactor, anonymise=anonymise)
         writer = BatchWriter(log, dialect=program.replace("-", "_") or _SPOOL_SOURCE, admission=admission, on_dropped=self._on_warning)
         writer.write_all(ImportItem(entry.line, ()) if is_in_transcript(entry, log) else self._make_item(entry, log) for entry in entries)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 from fleetlore import clock
 from fleetlore.ingest import discovery, recordings
 from fleetlore.ingest.batch_writer import ImportTally
+from fleetlore.ingest.database_file import WAL_SUFFIX
 
 if TYPE_CHECKING:
     from fleetlore.ingest.lines import SourceLine
@@ -31,13 +33,13 @@ class TranscriptFollower:
         program: str,
         since: float = 0.0,
         redactor: Redactor | None = None,
-        veil: ChangeEvent | None = None,
+        anonymise: ChangeEvent | None = None,
         not_before: datetime | None = None,
         on_rejected: Callable[[SourceLine, str], None] = lambda line, reason: None,
         on_skipped: discovery.OnSkipped = lambda path, reason: None,
     ) -> None:
         self._log, self._folders, self._program, self._since = log, list(folders), program, since
-        self._redactor, self._veil, self._not_before, self._on_rejected = redactor, veil, not_before, on_rejected
+        self._redactor, self._anonymise, self._not_before, self._on_rejected = redactor, anonymise, not_before, on_rejected
         self._on_skipped = on_skipped
         self._seen: dict[str, _FileStatus] = {}
         self._growing: set[str] = set()
@@ -66,7 +68,7 @@ class TranscriptFollower:
             paths,
             program=self._program,
             redactor=self._redactor,
-            veil=self._veil,
+            anonymise=self._anonymise,
             not_before=self._not_before,
             on_rejected=self._on_rejected,
         )
@@ -74,4 +76,10 @@ class TranscriptFollower:
 
 def _read_file_status(path: str, on_skipped: discovery.OnSkipped) -> _FileStatus | None:
     status = discovery.stat_file(path, on_skipped=on_skipped)
-    return None if status is None else (status.st_size, status.st_mtime_ns)
+    if status is None:
+        return None
+    try:
+        added = os.stat(f"{path}{WAL_SUFFIX}")
+    except OSError:  # not a database, or nothing is in its write-ahead log
+        return status.st_size, status.st_mtime_ns
+    return status.st_size + added.st_size, max(status.st_mtime_ns, added.st_mtime_ns)

@@ -7,6 +7,7 @@ from codecs import BOM_UTF16_BE, BOM_UTF16_LE, getincrementaldecoder
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b, sha256
 from itertools import chain
+from json import JSONDecoder
 from typing import NamedTuple
 
 LONGEST_LINE = 16 * 1024 * 1024
@@ -53,6 +54,24 @@ def convert_to_utf8(chunks: Iterable[bytes]) -> Iterator[bytes]:
     decoder = getincrementaldecoder(encoding)(errors="replace")
     for chunk in chain((first,), chunks):
         yield decoder.decode(chunk).encode(errors="replace")
+
+
+def split_objects(raw: bytes) -> list[bytes]:
+    """Split a line on which two processes wrote at once, as in `{…}{…}`; empty if it is anything but several whole JSON objects."""
+    text, place, objects = raw.decode(errors="replace"), 0, list[bytes]()
+    decoder = JSONDecoder()
+    while place < len(text):
+        try:
+            value, end = decoder.raw_decode(text, place)
+        except (ValueError, RecursionError):
+            return []
+        if not isinstance(value, dict):
+            return []
+        objects.append(text[place:end].encode(errors="replace"))
+        place = end
+        while place < len(text) and text[place].isspace():
+            place += 1
+    return objects if len(objects) > 1 else []
 
 
 def split_lines(source: str, chunks: Iterable[bytes]) -> Iterator[SourceLine]:

@@ -13,6 +13,7 @@ from fleetlore import clock
 from fleetlore.dialects.recording import QUIET
 from fleetlore.events.envelope import Event
 from fleetlore.ingest.batch_writer import BatchWriter, ImportItem
+from fleetlore.ingest.database_file import open_transcript
 from fleetlore.ingest.files import OrderedItem, ReadCallback, order_items
 from fleetlore.ingest.transcript_file import CHUNK, TranscriptFile
 from fleetlore.projections import import_offsets
@@ -45,7 +46,7 @@ def open_growing_files(
     transcripts = []
     for path in paths:
         with suppress(OSError):
-            transcripts.append(TranscriptFile(path, recording, import_offset=known.get(path), live=True))
+            transcripts.append(open_transcript(path, recording, import_offset=known.get(path), live=True))
     for transcript in transcripts:
         transcript.is_finished = clock.now() - transcript.modified >= rest
     return [
@@ -63,7 +64,7 @@ def open_history(files: Sequence[tuple[str, Recording]], log: BlockingRecorder) 
     found: dict[str, TranscriptFile] = {}
     for path, recording in files:
         with suppress(FileNotFoundError):  # removed a moment ago
-            transcript = TranscriptFile(path, recording, import_offset=known.get(path), live=_is_recently_modified(path))
+            transcript = open_transcript(path, recording, import_offset=known.get(path), live=_is_recently_modified(path))
             transcript.is_finished = True
             if transcript.remaining_bytes:
                 found[path] = transcript

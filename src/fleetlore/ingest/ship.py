@@ -18,7 +18,7 @@ from typing import Literal
 from msgspec import Struct
 
 from fleetlore import clock
-from fleetlore.errors import Busy, Closed, Conflict, FleetloreError, Forgotten, Invalid, LogError, NoRoom, Unreachable
+from fleetlore.errors import Busy, Closed, Conflict, FleetloreError, Forgotten, Invalid, LogError, StorageFull, Unreachable
 from fleetlore.events.envelope import Event
 from fleetlore.ingest.read_ahead import LogReadAhead
 from fleetlore.ingest.ship_filter import withhold_private
@@ -31,9 +31,8 @@ from fleetlore.ingest.shipment import (
     split_parcels,
     stamp_shipped_place,
 )
-from fleetlore.log.base import MAX_APPEND_EVENTS, Expect, hash_event_id
+from fleetlore.log.base import MAX_APPEND_EVENTS, Expect, hash_event_id, to_sequence
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.log.sequence import to_sequence
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 POLL_SECONDS = 0.25
@@ -45,7 +44,7 @@ FINAL_CHECK_SECONDS = 1.0
 FAILURE_TEXTS: Mapping[type[LogError], str] = {
     Unreachable: "does not answer",
     Busy: "is held by another process",
-    NoRoom: "has no room left",
+    StorageFull: "has no room left",
     Closed: "was made anew",
     Conflict: "is being written by another shipper of this log",
 }

@@ -11,13 +11,13 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Literal, NamedTuple
 
-from fleetlore.errors import Busy, Closed, Invalid, LogError, NoRoom, Unreachable
+from fleetlore.errors import Busy, Closed, Invalid, LogError, StorageFull, Unreachable
 from fleetlore.events.envelope import Event
 from fleetlore.ingest.shipment import forgotten_hashes, shipped_place
 from fleetlore.log.base import PAGE_SIZE, hash_event_id
 from fleetlore.log.recorder import BlockingRecorder
 
-TRANSIENT_ERRORS = (Unreachable, Busy, NoRoom, Closed)
+TRANSIENT_ERRORS = (Unreachable, Busy, StorageFull, Closed)
 """Errors that pass by themselves or can be fixed meanwhile; any other error ends shipping."""
 
 Side = Literal["source", "target"]

@@ -22,7 +22,7 @@ from fleetlore.errors import DialectError
 from fleetlore.events.envelope import Event
 from fleetlore.ingest import zstd
 from fleetlore.ingest.batch_writer import ImportItem, make_rejection
-from fleetlore.ingest.lines import LONGEST_LINE, LineSplitter, SourceLine, convert_to_utf8, detect_utf16
+from fleetlore.ingest.lines import LONGEST_LINE, LineSplitter, SourceLine, convert_to_utf8, detect_utf16, split_objects
 from fleetlore.projections.import_offsets import ImportOffset
 
 if TYPE_CHECKING:
@@ -139,6 +139,8 @@ class TranscriptFile:
         reader = self._recording.open(start.mind if start else None)
         if start is None:
             _read_metadata_file(self.path, reader)
+            if (record := self._recording.read_path(self.path)) is not None:
+                reader.read(record)
         offset, lines = (start.offset, start.lines) if start else (0, 0)
         reader_state: bytes | None = None
         pending: ImportItem | None = None
@@ -214,9 +216,15 @@ class TranscriptFile:
     def _make_item(self, line: SourceLine, reader: RecordReader) -> ImportItem:
         if line.too_long:
             return self._rejection(line, f"longer than {LONGEST_LINE} bytes")
+        # After a power failure, zero bytes may precede what was written next.
+        raw = line.raw.lstrip(b"\0")
         try:
-            # After a power failure, zero bytes may precede what was written next.
-            events = reader.read(line.raw.lstrip(b"\0"))
+            try:
+                events = reader.read(raw)
+            except DialectError:
+                if not (objects := split_objects(raw)):
+                    raise
+                events = [event for each in objects for event in reader.read(each)]
         except Exception as error:  # noqa: BLE001  # an unexpected record must not block the others
             reason = str(error) if isinstance(error, DialectError) else f"not foreseen: {type(error).__name__}: {error}"
             return self._rejection(line, reason)

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeAlias,
 from msgspec.structs import replace
 
 from fleetlore import clock
-from fleetlore.errors import Busy, Conflict, Invalid, NoRoom, TooLarge, Unreachable
+from fleetlore.errors import Busy, Conflict, Invalid, StorageFull, TooLarge, Unreachable
 from fleetlore.events import codec
 from fleetlore.kernel import tasks
 from fleetlore.log.base import TOWN, Expect, Position, event_scopes
@@ -50,7 +50,7 @@ MAX_BATCH_EVENTS = 200
 MAX_RECORDED_WITH_DECISION = 50
 """At most this many recorded events are stored in the same append as a decision; more are stored before it."""
 MAX_SEEN_IDS = 100_000
-RETRYABLE_ERRORS = (Busy, Unreachable, NoRoom)
+RETRYABLE_ERRORS = (Busy, Unreachable, StorageFull)
 """Temporary errors. The events may be stored all the same."""
 
 State = TypeVar("State")
@@ -529,7 +529,7 @@ class Journal(JournalRules[State]):
         holder: str | None = None,
         fenced: bool = False,
     ) -> AsyncGenerator[LeaseHolder, None]:
-        """Hold a lease during the block, by default the one named like the journal's scope; raises `Held` if another process has it.
+        """Hold a lease during the block, by default the one named like the journal's scope; raises `LeaseHeld` if another process has it.
 
         If it is lost, the block is cancelled, and `LeaseLost` is raised. With `fenced` the journal appends only while it is
         held, and retries temporary errors as long; without, what the block covers is protected by the lease's epoch.

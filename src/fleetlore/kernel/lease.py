@@ -14,7 +14,7 @@ from contextlib import AbstractAsyncContextManager, suppress
 from itertools import count
 
 from fleetlore import clock
-from fleetlore.errors import FleetloreError, Held, LeaseLost
+from fleetlore.errors import FleetloreError, LeaseHeld, LeaseLost
 from fleetlore.kernel import tasks
 from fleetlore.log.coordination import Coordination, Lease
 
@@ -60,7 +60,7 @@ def boot_seconds() -> float:
 
 
 class LeaseHolder:
-    """Holds and renews a lease for the duration of an `async with` block; raises `Held` if another process has it.
+    """Holds and renews a lease for the duration of an `async with` block; raises `LeaseHeld` if another process has it.
 
     `lost` is set when the lease could not be renewed; the holder must then stop. `cancel_when_lost` sees to that.
     """
@@ -101,22 +101,22 @@ class LeaseHolder:
         return lease
 
     def _acquire_lease(self) -> Lease:
-        lease = self._coordination.take(self._name, self._holder, self._seconds)
+        lease = self._coordination.acquire(self._name, self._holder, self._seconds)
         if lease is not None:
             return lease
         other = self._coordination.find_lease(self._name)
         if other is not None and is_dead(other.holder):
             lease = self._take_over_from(other.holder)
         if lease is None:
-            raise Held(self._name, other.holder if other else "another process", self._seconds)
+            raise LeaseHeld(self._name, other.holder if other else "another process", self._seconds)
         return lease
 
     def _take_over_from(self, dead_holder: str) -> Lease | None:
         """Release the lease in the name of its dead holder, then acquire it. Of several that try at once, one succeeds."""
-        abandoned = self._coordination.take(self._name, dead_holder, self._seconds)
+        abandoned = self._coordination.acquire(self._name, dead_holder, self._seconds)
         if abandoned is not None:
             self._coordination.release(abandoned)
-        return self._coordination.take(self._name, self._holder, self._seconds)
+        return self._coordination.acquire(self._name, self._holder, self._seconds)
 
     async def __aexit__(self, *_: object) -> None:
         if self._renewal_task is not None:

@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol
 from msgspec.structs import replace
 
 from fleetlore import clock
-from fleetlore.errors import LogError, MindError
+from fleetlore.errors import LogError, ModelError
 from fleetlore.events.envelope import Event, Visibility
 from fleetlore.models import usage as models_usage
 from fleetlore.models.base import Model, ModelReply, ModelRequest, estimate_tokens
@@ -52,7 +52,7 @@ async def ask_and_record(
     """Call a model and record the call. `model.called` is durable before the request is sent.
 
     The returned reply has its price and the id of its event. `scopes` are further envelope fields (`run`, `task`, …); `data` is
-    added to each event (`turn`, …). Errors are recorded before they are raised; a `MindError` gets the id of its event.
+    added to each event (`turn`, …). Errors are recorded before they are raised; a `ModelError` gets the id of its event.
     """
     recorder = _CallRecorder(log, model.name, {"agent": agent, **(scopes or {})}, data or {}, purpose, keep, new_id)
     prices, start = prices or _default_prices(), ticks()
@@ -60,7 +60,7 @@ async def ask_and_record(
         await recorder.record_call(request, cause)
         reply = price_reply(await model.reply(request), prices, now)
         return replace(reply, event=await recorder.record_reply(reply))
-    except MindError as error:
+    except ModelError as error:
         if isinstance(error.reply, ModelReply):
             error.reply = price_reply(error.reply, prices, now)
         error.event = await recorder.record_failure(error, ticks() - start)
@@ -110,7 +110,7 @@ class _CallRecorder:
 
     async def record_failure(self, error: BaseException, seconds: float) -> str:
         """Record the failure, and the reply if one was paid for; return the event's id."""
-        paid_reply = [self._make_reply_event(error.reply)] if isinstance(error, MindError) and isinstance(error.reply, ModelReply) else []
+        paid_reply = [self._make_reply_event(error.reply)] if isinstance(error, ModelError) and isinstance(error.reply, ModelReply) else []
         data = {"error": _describe_error(error), **models_usage.failure_event_data(error)}
         if not paid_reply:  # otherwise it is on model.replied
             data["latency_ms"] = round(seconds * 1000)
@@ -149,7 +149,7 @@ def price_reply(reply: ModelReply, prices: Prices, now: clock.Clock = clock.now)
 def _describe_error(error: BaseException) -> str:
     if isinstance(error, asyncio.CancelledError):
         return "cancelled"
-    return str(error) if isinstance(error, MindError) else f"{type(error).__name__}: {error}"
+    return str(error) if isinstance(error, ModelError) else f"{type(error).__name__}: {error}"
 
 
 def _request_hash(text: str) -> str:

@@ -59,7 +59,7 @@ class Admission:
         now: clock.Clock = clock.now,
         new_id: Callable[[], str] = clock.uuid7,
         redactor: Redactor | None = None,
-        veil: Callable[[Event], Event] | None = None,
+        anonymise: Callable[[Event], Event] | None = None,
         keeps_whole_texts: bool = True,
     ) -> None:
         # Our own clock and ids need no validation. Injected ones do, and injected ids may repeat, as in tests.
@@ -67,9 +67,9 @@ class Admission:
         self._now: clock.Clock = now if now is clock.now else lambda: _convert_to_utc(now())
         self._new_id: Callable[[], str] = new_id if self._creates_ids else lambda: _canonical_uuid("$.id", new_id())
         self._redactor = redactor or Redactor()
-        self._anonymise = veil
+        self._anonymise = anonymise
         self.keeps_whole_texts = keeps_whole_texts
-        uses_defaults = self._creates_ids and now is clock.now and veil is None
+        uses_defaults = self._creates_ids and now is clock.now and anonymise is None
         self._fast_admit = make_fast_admission(self._redactor, now=now, new_id=new_id) if uses_defaults else None
 
     def admit(self, event: Event) -> Record:
@@ -122,7 +122,7 @@ class Admission:
         redactable = {key: value for key, value in record.items() if key not in _IMMUTABLE_FIELDS}
         fixed_keys = _ENVELOPE_KEYS | payload_keys(event.kind) if self._redactor.has_extra_patterns else frozenset[str]()
         cleaned, found = self._redactor.redact_value(
-            redactable, harmless=_HARMLESS_STAGE_KEYS if _is_stage_event(event) else (), fixed_keys=fixed_keys
+            redactable, harmless=_HARMLESS_STAGE_KEYS if _is_stage_event(event) else (), fixed_keys=fixed_keys, raw=raw
         )
         if not found:
             return event, raw

@@ -6,7 +6,7 @@ Backends are plain synchronous code; the async recorder adds threads. Every back
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from hashlib import sha256
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from msgspec import Struct, field
 from msgspec.structs import astuple
 
-from fleetlore.errors import InvalidScope, LogError
+from fleetlore.errors import Invalid, InvalidScope, LogError
 from fleetlore.events.envelope import SCOPE_FIELDS, Event
 from fleetlore.events.names import is_name
 
@@ -212,3 +212,25 @@ def hash_event_id(id: str) -> bytes:
 def position_after(position: Position) -> Position:
     """Return the smallest position greater than `position`."""
     return f"{int(position) + 1:0{len(position)}d}"
+
+
+# --- positions of embedded backends: a sequence number, zero-padded so that text order is log order
+
+_POSITION_DIGITS = 16  # enough for more events than the largest SQLite file can hold
+
+
+def to_position(sequence: int) -> Position:
+    """Convert a sequence number to a position."""
+    return str(sequence).zfill(_POSITION_DIGITS)  # called for every event read; takes a third of the time of a format string
+
+
+def to_stored_records(rows: Iterable[tuple[int, bytes]]) -> list[StoredRecord]:
+    """Build stored records from (sequence, bytes) rows; inlines `to_position`, which is measurable when reading a log."""
+    return [StoredRecord(str(sequence).zfill(_POSITION_DIGITS), raw) for sequence, raw in rows]
+
+
+def to_sequence(position: Position) -> int:
+    """Convert a position to a sequence number; raise `Invalid` if it is not a position of this log."""
+    if position.isascii() and position.isdigit() and len(position) <= _POSITION_DIGITS:
+        return int(position)
+    raise Invalid(f"not a position of this log: {position!r}; take one as `lore events --json` prints it")

@@ -56,18 +56,18 @@ def connect(
     now: clock.Clock = clock.now,
     new_id: Callable[[], str] = clock.uuid7,
     redactor: Redactor | None = None,
-    veil: Callable[[Event], Event] | None = None,
+    anonymise: Callable[[Event], Event] | None = None,
     keeps_whole_texts: bool = True,
 ) -> Log:
     """Return the log at a URL; nothing is opened until it is entered.
 
     URLs: `memory:`, `sqlite:PATH?sync=normal&town=NAME`, `sqlite:` (the user's own log), `redis://HOST`, `nats://HOST`.
-    `redactor` and `veil` see every event before it is stored: the first removes secrets, the second anonymises.
+    `redactor` and `anonymise` see every event before it is stored: the first removes secrets, the second anonymises.
     `keeps_whole_texts` decides whether strings over 16 KiB, which are cut in the event, are kept whole beside it.
     Raises `InvalidUrl` for a URL that no backend accepts.
     """
     scheme, place, options, name = resolve_url(url, town)
-    admission = Admission(now=now, new_id=new_id, redactor=redactor, veil=veil, keeps_whole_texts=keeps_whole_texts)
+    admission = Admission(now=now, new_id=new_id, redactor=redactor, anonymise=anonymise, keeps_whole_texts=keeps_whole_texts)
     return Log(_backend_opener(scheme, place, options, name), admission)
 
 

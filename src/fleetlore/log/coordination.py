@@ -67,7 +67,7 @@ class CoordinationStore(Protocol):
     def delete_cursor(self, name: str) -> None:
         """Delete a cursor, if it exists."""
 
-    def take(self, name: str, holder: str, seconds: float) -> Lease | None:
+    def acquire(self, name: str, holder: str, seconds: float) -> Lease | None:
         """Acquire a lease if it is free or already the holder's; `None` otherwise."""
 
     def renew(self, lease: Lease, seconds: float) -> Lease:
@@ -147,12 +147,14 @@ class Coordination:
 
     # --- leases
 
-    def take(self, name: str, holder: str, seconds: float) -> Lease | None:
+    def acquire(self, name: str, holder: str, seconds: float) -> Lease | None:
         """Acquire a lease for `seconds`; `None` while another holder has it.
 
         A holder that already has it gets a new epoch, and its old one becomes invalid. NATS rounds up to whole seconds.
         """
-        return self._require_store().take(_validate_name("lease", name), _validate_name("holder", holder), _validate_lease_seconds(seconds))
+        return self._require_store().acquire(
+            _validate_name("lease", name), _validate_name("holder", holder), _validate_lease_seconds(seconds)
+        )
 
     def renew(self, lease: Lease, seconds: float | None = None) -> Lease:
         """Extend a lease to `seconds` from now, by default its previous duration.
@@ -234,9 +236,9 @@ class AsyncCoordination:
         """See `Coordination.delete_cursor`."""
         await self.run_in_thread(self._coordination.delete_cursor, name)
 
-    async def take(self, name: str, holder: str, seconds: float) -> Lease | None:
-        """See `Coordination.take`."""
-        return await self.run_in_thread(self._coordination.take, name, holder, seconds)
+    async def acquire(self, name: str, holder: str, seconds: float) -> Lease | None:
+        """See `Coordination.acquire`."""
+        return await self.run_in_thread(self._coordination.acquire, name, holder, seconds)
 
     async def renew(self, lease: Lease, seconds: float | None = None) -> Lease:
         """See `Coordination.renew`."""

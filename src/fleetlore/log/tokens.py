@@ -19,9 +19,9 @@ from msgspec import Struct
 from fleetlore.errors import Invalid
 from fleetlore.events.names import is_name
 
-TokenScope: TypeAlias = Literal["read", "write", "admin"]
+TokenScope: TypeAlias = Literal["read", "approve", "write", "admin"]
 TOKEN_SCOPES: tuple[TokenScope, ...] = get_args(TokenScope)
-"""Ordered: each scope includes the ones before it."""
+"""Ordered: each scope includes the ones before it. `approve` answers questions and permission requests of agents."""
 
 SECRET_PREFIX = "lore_"
 _SECRET_BYTES = 32

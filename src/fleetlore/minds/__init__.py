@@ -1,1 +1,1 @@
-"""Anything that answers a prompt, behind one seam."""
+"""Import paths of 0.1, kept until 0.3."""

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from msgspec import Struct, to_builtins
 
-from fleetlore.errors import InvalidMind
+from fleetlore.errors import InvalidModelAddress
 
 JsonSchema: TypeAlias = dict[str, Any]
 """The JSON schema of the object that an answer must have."""
@@ -53,7 +53,7 @@ class ToolDefinition(Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if not _TOOL_NAME.fullmatch(self.name):
-            raise InvalidMind(f"{self.name[:80]!r} is no name of a tool; up to 64 letters, digits, _ and -, a letter first")
+            raise InvalidModelAddress(f"{self.name[:80]!r} is no name of a tool; up to 64 letters, digits, _ and -, a letter first")
 
 
 class ModelToolCall(Struct, frozen=True, kw_only=True):
@@ -104,9 +104,9 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if self.tools and self.schema is not None:
-            raise InvalidMind("a question takes either tools or a schema; make the object that is wanted a tool's arguments")
+            raise InvalidModelAddress("a question takes either tools or a schema; make the object that is wanted a tool's arguments")
         if len({tool.name for tool in self.tools}) < len(self.tools):
-            raise InvalidMind(f"two tools of one name: {', '.join(tool.name for tool in self.tools)}")
+            raise InvalidModelAddress(f"two tools of one name: {', '.join(tool.name for tool in self.tools)}")
 
     @property
     def newest_text(self) -> str:
@@ -150,7 +150,7 @@ class Model(Protocol):
         """Provider and model, as in `openai:gpt-5-mini`."""
 
     async def reply(self, request: ModelRequest) -> ModelReply:
-        """Answer a request. Raises `MindError` if there is no usable answer. May be cancelled at any time."""
+        """Answer a request. Raises `ModelError` if there is no usable answer. May be cancelled at any time."""
 
 
 def estimate_tokens(text: str) -> int:

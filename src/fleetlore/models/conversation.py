@@ -20,7 +20,18 @@ def normalise_messages(request: ModelRequest) -> list[ChatMessage]:
     if not request.tools:
         messages = list(_calls_as_text(messages))
     first = next((index for index, message in enumerate(messages) if message.role == "user"), 0)
-    return messages[first:]
+    return _join_user_messages(messages[first:])
+
+
+def _join_user_messages(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
+    """Some chat templates accept only alternating roles."""
+    joined: list[ChatMessage] = []
+    for message in messages:
+        if joined and joined[-1].role == message.role == "user":
+            joined[-1] = ChatMessage(role="user", text=f"{joined[-1].text}\n\n{message.text}")
+        else:
+            joined.append(message)
+    return joined
 
 
 def _pair_calls_with_results(messages: Iterable[ChatMessage]) -> Iterator[ChatMessage]:

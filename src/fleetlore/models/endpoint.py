@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Protocol
 from msgspec import Struct
 
 from fleetlore import clock
-from fleetlore.errors import MindBusy, MindError, MindNonsense, MindRefused, MindTimeout
+from fleetlore.errors import ModelBusy, ModelError, ModelRefused, ModelTimeout, UnusableAnswer
 from fleetlore.models.base import DEFAULT_TIMEOUT_SECONDS, ModelReply, ModelRequest
 from fleetlore.models.http_client import create_http_client, http_error_types
 from fleetlore.models.parse_reply import build_reply
@@ -26,7 +26,7 @@ from fleetlore.models.stream_accumulator import StreamAccumulator
 from fleetlore.models.text_stream import TextStream
 from fleetlore.redact import MASK, Redactor
 
-# --- Errors of client libraries and endpoints as `MindError`, with the key masked
+# --- Errors of client libraries and endpoints as `ModelError`, with the key masked
 
 _MAX_MESSAGE_CHARS = 300
 _MIN_MASKED_KEY_CHARS = 4
@@ -61,34 +61,34 @@ class ErrorTranslator:
     def __init__(self, name: str, sdk: ModuleType, key: str) -> None:
         self.name, self._sdk, self._key = name, sdk, key
 
-    def to_model_error(self, error: Exception) -> MindError:
-        """The error as a `MindError`."""
-        if isinstance(error, MindError):
+    def to_model_error(self, error: Exception) -> ModelError:
+        """The error as a `ModelError`."""
+        if isinstance(error, ModelError):
             return error
         if isinstance(error, self._sdk.APIStatusError):
             return self._from_status_error(error)
         if _has_class_name(error, "APITimeoutError", "ConnectTimeout", "PoolTimeout"):
-            return MindTimeout(f"{self.name}: no connection in time; see to base_url and the network", waiting_for=WAITING_FOR_CONNECTION)
+            return ModelTimeout(f"{self.name}: no connection in time; see to base_url and the network", waiting_for=WAITING_FOR_CONNECTION)
         if isinstance(error, self._sdk.APIConnectionError) or _has_class_name(error, "TransportError", "StreamError"):
-            return MindBusy(f"{self.name}: the connection failed ({self._clean_message(error.__cause__ or error)})")
+            return ModelBusy(f"{self.name}: the connection failed ({self._clean_message(error.__cause__ or error)})")
         if isinstance(error, self._sdk.APIError):
             return self.from_body(error.body or {"message": error.message})
-        return MindNonsense(f"the endpoint sent what its protocol does not know ({type(error).__name__}: {self._clean_message(error)})")
+        return UnusableAnswer(f"the endpoint sent what its protocol does not know ({type(error).__name__}: {self._clean_message(error)})")
 
-    def from_body(self, body: object) -> MindError:
+    def from_body(self, body: object) -> ModelError:
         """The error in a response body that came with status 200."""
         status, words = parse_error_body(body)
         return self.from_status(status or 400, words or "it reports an error and does not say which")
 
-    def from_status(self, status: int, words: str, headers: Mapping[str, str] | None = None) -> MindError:
+    def from_status(self, status: int, words: str, headers: Mapping[str, str] | None = None) -> ModelError:
         """The error for an HTTP status: 429 and 5xx are temporary, all others permanent."""
         message = f"{self.name}: {status}: {self._clean_message(words)}"
         if status == 429 or status >= 500:
-            return MindBusy(message, status=status, retry_after=parse_retry_after(headers or {}, clock.now()))
+            return ModelBusy(message, status=status, retry_after=parse_retry_after(headers or {}, clock.now()))
         advice = _ADVICE.get(status)
-        return MindRefused(f"{message}; {advice}" if advice else message, status=status)
+        return ModelRefused(f"{message}; {advice}" if advice else message, status=status)
 
-    def _from_status_error(self, error: Any) -> MindError:
+    def _from_status_error(self, error: Any) -> ModelError:
         status, words = parse_error_body(error.body)
         # A stream that started with 200 may still end with an error.
         if error.status_code == 200 or (status == 402 and error.status_code == 429):
@@ -218,7 +218,7 @@ class HttpModel:
     async def reply(self, request: ModelRequest) -> ModelReply:
         """The answer, with retries while they may help and there is time."""
         if self._client is None:
-            raise MindRefused(f"{self.name} is not open; ask it within `async with`")
+            raise ModelRefused(f"{self.name} is not open; ask it within `async with`")
         started_at, timeout, retrier = monotonic(), self.timeouts.total if request.timeout is None else request.timeout, self._new_retrier()
         text_stream = TextStream(request.hear) if request.hear and request.schema is None else None
 
@@ -230,7 +230,7 @@ class HttpModel:
             async with asyncio.timeout(timeout):
                 accumulator = await retrier.run_attempts(partial(self._attempt_adapting, request, text_stream), time_left)
         except TimeoutError as error:
-            raise MindTimeout(
+            raise ModelTimeout(
                 f"{self.name}: no answer within {timeout:g} s", waiting_for="the whole answer", attempts=retrier.attempt_number
             ) from error
         return build_reply(
@@ -247,10 +247,10 @@ class HttpModel:
         while True:
             try:
                 accumulator = await self._attempt_once(request, unknown, text_stream)
-            except MindRefused as refusal:
-                if request.tools and (tool_refusal := self._explain_tool_refusal(refusal)):
-                    raise tool_refusal from refusal
+            except ModelRefused as refusal:
                 name = self._find_refused_parameter(refusal, request)
+                if name != "strict" and request.tools and (tool_refusal := self._explain_tool_refusal(refusal)):
+                    raise tool_refusal from refusal
                 if name is None or name in unknown:
                     raise
                 unknown |= {name}
@@ -258,7 +258,7 @@ class HttpModel:
                 self._unknown_parameters |= unknown
                 return accumulator
 
-    def _find_refused_parameter(self, refusal: MindRefused, request: ModelRequest) -> str | None:
+    def _find_refused_parameter(self, refusal: ModelRefused, request: ModelRequest) -> str | None:
         """The parameter that a rejection is about. If it names none, it may be the schema, which the fewest endpoints support."""
         if refusal.status not in (400, 404, 415, 422):
             return None
@@ -266,13 +266,13 @@ class HttpModel:
         parameter = next((name for name, fragments in self.parameters.items() if any(fragment in words for fragment in fragments)), None)
         return parameter or (FORMAT_PARAMETER if request.schema is not None and refusal.status in (400, 422) else None)
 
-    def _explain_tool_refusal(self, refusal: MindRefused) -> MindRefused | None:
+    def _explain_tool_refusal(self, refusal: ModelRefused) -> ModelRefused | None:
         """A clearer error if the rejection is about tools. They are never left out: that would not be what was asked."""
         words = str(refusal).removeprefix(f"{self.name}: ")
         if refusal.status not in (400, 404, 415, 422) or not _TOOL_REFUSAL_PATTERN.search(words):
             return None
         message = f"{self.name}: the endpoint will not take the tools ({words}); choose a model that calls tools, or ask without them"
-        return MindRefused(message, status=refusal.status)
+        return ModelRefused(message, status=refusal.status)
 
     async def _attempt_once(self, request: ModelRequest, unknown: frozenset[str], text_stream: TextStream | None) -> StreamAccumulator:
         accumulator = StreamAccumulator(wants_calls=bool(request.tools), text_stream=text_stream)
@@ -308,7 +308,7 @@ class HttpModel:
                         waiting_for = "the next token"
                         timeout.reschedule(loop.time() + self.timeouts.between)
         except TimeoutError as error:
-            raise MindTimeout(f"{self.name}: {waiting_for} did not come in time", waiting_for=waiting_for) from error
+            raise ModelTimeout(f"{self.name}: {waiting_for} did not come in time", waiting_for=waiting_for) from error
         return stream.response.headers
 
     async def _read_whole_body(self, response: Any) -> Any:
@@ -316,7 +316,7 @@ class HttpModel:
         await response.aread()
         content_type = response.headers.get("content-type", "nothing")
         if "json" not in content_type:
-            raise MindNonsense(f"the endpoint answered with {content_type[:80]} where a stream was wanted; see to base_url")
+            raise UnusableAnswer(f"the endpoint answered with {content_type[:80]} where a stream was wanted; see to base_url")
         body = response.json()
         if isinstance(body, dict) and body.get("error"):
             raise self._error_translator.from_body(body)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
-from fleetlore.errors import MindNonsense
+from fleetlore.errors import UnusableAnswer
 
 MAX_RESPONSE_BYTES = 32 << 20
 """Limit for one response. The JSON around a token is much larger than the token."""
@@ -25,7 +25,7 @@ def create_http_client(connect: float) -> Any:
             async for chunk in self._stream:
                 self._remaining -= len(chunk)
                 if self._remaining < 0:
-                    raise MindNonsense(f"the endpoint sent more than {MAX_RESPONSE_BYTES} bytes")
+                    raise UnusableAnswer(f"the endpoint sent more than {MAX_RESPONSE_BYTES} bytes")
                 yield chunk
 
         async def aclose(self) -> None:

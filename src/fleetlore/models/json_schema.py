@@ -40,6 +40,70 @@ def resolve_reference(schema: Any, root: Any) -> Any:
     return {}
 
 
+_UNSUPPORTED_IN_STRICT_MODE = ("minLength", "maxLength", "minProperties", "maxProperties", "default")
+
+
+def make_strict(schema: Any) -> Any:
+    """The schema as strict modes of endpoints want it: all fields required, optional ones nullable, no others allowed.
+
+    Lengths are left out; they are checked here. `None` if the schema has an object with free fields, which strict modes reject.
+    """
+    if not isinstance(schema, dict) or "$ref" in schema or "allOf" in schema or schema.get("additionalProperties") not in (None, False):
+        return None
+    strict = {key: value for key, value in schema.items() if key not in _UNSUPPORTED_IN_STRICT_MODE}
+    if "object" in _list_types(schema):
+        if schema.get("additionalProperties") is not False or "properties" not in schema:
+            return None
+        required = schema.get("required", ())
+        properties = {name: make_strict(field) for name, field in schema["properties"].items()}
+        if None in properties.values():
+            return None
+        strict["properties"] = {name: field if name in required else _make_nullable(field) for name, field in properties.items()}
+        strict["required"] = list(properties)
+    for name in ("anyOf", "oneOf"):
+        if name in schema:
+            strict[name] = [make_strict(choice) for choice in schema[name]]
+            if None in strict[name]:
+                return None
+    if "items" in schema and (items := make_strict(schema["items"])) is not None:
+        strict["items"] = items
+    elif "array" in _list_types(schema):
+        return None
+    return strict
+
+
+def normalise_nulls(value: Any, schema: Any) -> Any:
+    """The value with missing nullable fields set to null, and null left out where the schema does not allow it."""
+    if isinstance(value, list) and isinstance(schema, dict):
+        return [normalise_nulls(item, schema.get("items")) for item in value]
+    if not isinstance(value, dict) or not isinstance(schema, dict):
+        return value
+    properties, required = schema.get("properties", {}), schema.get("required", ())
+    known = {name: normalise_nulls(item, properties.get(name)) for name, item in value.items()}
+    missing = {name: None for name in required if name not in known and _allows_null(properties.get(name))}
+    return {
+        name: item for name, item in known.items() if item is not None or name in required or _allows_null(properties.get(name))
+    } | missing
+
+
+def _list_types(schema: dict[str, Any]) -> tuple[str, ...]:
+    types = schema.get("type", ())
+    return (types,) if isinstance(types, str) else tuple(types)
+
+
+def _allows_null(schema: Any) -> bool:
+    if not isinstance(schema, dict):
+        return True
+    return None in schema["enum"] if "enum" in schema else not schema.get("type") or "null" in _list_types(schema)
+
+
+def _make_nullable(schema: dict[str, Any]) -> dict[str, Any]:
+    types = _list_types(schema)
+    if types and "null" not in types:
+        schema = schema | {"type": [*types, "null"]}
+    return schema | {"enum": [*schema["enum"], None]} if None not in schema.get("enum", (None,)) else schema
+
+
 def _iter_errors(value: Any, schema: Any, path: str, root: Any, depth: int) -> Iterator[str]:
     schema = resolve_reference(schema, root)
     if schema is False or depth > _MAX_DEPTH:

@@ -16,7 +16,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from fleetlore.errors import InvalidMind, MindError
+from fleetlore.errors import InvalidModelAddress, ModelError
 from fleetlore.models.base import Model
 from fleetlore.redact import Redactor
 
@@ -40,7 +40,7 @@ class ModelAddress(NamedTuple):
 
 
 def open_model(address: str = DEFAULT_MODEL, *, environ: Mapping[str, str] = os.environ) -> AbstractAsyncContextManager[Model]:
-    """The model at an address, for `async with`. Raises `InvalidMind` for a bad address, `MindError` for a missing key or library."""
+    """The model at an address, for `async with`. Raises `InvalidModelAddress`, or `ModelError` for a missing key or library."""
     parts = parse_address(address)
     if parts.provider == "scripted":
         return _open_scripted(address, parts.model)
@@ -56,15 +56,15 @@ def open_model(address: str = DEFAULT_MODEL, *, environ: Mapping[str, str] = os.
 
 
 def parse_address(address: str) -> ModelAddress:
-    """The parts of an address. Raises `InvalidMind` if anything is wrong with them."""
+    """The parts of an address. Raises `InvalidModelAddress` if anything is wrong with them."""
     provider, colon, rest = address.partition(":")
     if not colon or provider not in _PROVIDERS:
-        raise InvalidMind(f"no mind at {_mask_address(address)!r}; say scripted:, openai:MODEL or anthropic:MODEL")
+        raise InvalidModelAddress(f"no mind at {_mask_address(address)!r}; say scripted:, openai:MODEL or anthropic:MODEL")
     model, _, query = rest.partition("?")
     options = {name: unquote(value) for name, _, value in (part.partition("=") for part in query.split("&") if part)}
     _check_option_names(provider, options)
     if provider != "scripted" and not model:
-        raise InvalidMind(f"{provider}: which model? Say {provider}:MODEL")
+        raise InvalidModelAddress(f"{provider}: which model? Say {provider}:MODEL")
     if "base_url" in options:
         _check_url(options["base_url"])
     return ModelAddress(provider, unquote(model), options)
@@ -73,11 +73,11 @@ def parse_address(address: str) -> ModelAddress:
 def _check_option_names(provider: str, options: Mapping[str, str]) -> None:
     for name in options:
         if name in _SECRET_OPTIONS:
-            raise InvalidMind(f"no ?{name}= in an address, which may be shown; put it into a variable and name that with ?key_env=")
+            raise InvalidModelAddress(f"no ?{name}= in an address, which may be shown; put it into a variable and name that with ?key_env=")
         if provider == "scripted":
-            raise InvalidMind(f"scripted: takes no options, not ?{name}=")
+            raise InvalidModelAddress(f"scripted: takes no options, not ?{name}=")
         if name not in _OPTIONS:
-            raise InvalidMind(f"{provider}: takes no ?{name}=; it takes {', '.join(_OPTIONS)}")
+            raise InvalidModelAddress(f"{provider}: takes no ?{name}=; it takes {', '.join(_OPTIONS)}")
 
 
 def _check_url(url: str) -> None:
@@ -87,10 +87,10 @@ def _check_url(url: str) -> None:
     except ValueError:
         host, parts = None, urlsplit("")
     if parts.scheme not in ("http", "https") or not host:
-        raise InvalidMind("base_url is no address of an endpoint; write it like https://HOST/v1")
+        raise InvalidModelAddress("base_url is no address of an endpoint; write it like https://HOST/v1")
     query_names = {part.partition("=")[0].casefold() for part in parts.query.split("&")}
     if parts.username is not None or parts.password is not None or not query_names.isdisjoint(_SECRET_OPTIONS):
-        raise InvalidMind("no password in base_url, which may be shown; put it into a variable and name that with ?key_env=")
+        raise InvalidModelAddress("no password in base_url, which may be shown; put it into a variable and name that with ?key_env=")
 
 
 def _build_endpoint(parts: ModelAddress, environ: Mapping[str, str]) -> ModelEndpoint:
@@ -103,11 +103,11 @@ def _build_endpoint(parts: ModelAddress, environ: Mapping[str, str]) -> ModelEnd
     # Another provider's endpoint never gets the default key, only one that `key_env` names.
     key = environ.get(variable, "").strip() if variable else ""
     if variable and not key:
-        raise MindError(
+        raise ModelError(
             f"{parts.provider}:{parts.model}: there is no key in ${variable}; export {variable}=…, or name another one with ?key_env="
         )
     if not (key.isascii() and key.isprintable()):
-        raise MindError(f"{parts.provider}:{parts.model}: what is in ${variable} cannot be a key; it holds characters that no header can")
+        raise ModelError(f"{parts.provider}:{parts.model}: what is in ${variable} cannot be a key; it holds characters that no header can")
     return ModelEndpoint(model=parts.model, base_url=base_url, key=key)
 
 
@@ -129,15 +129,15 @@ def _parse_positive(name: str, text: str, convert: Callable[[str], float]) -> fl
     except ValueError:
         number = 0
     if not isfinite(number) or number <= 0:
-        raise InvalidMind(f"?{name}={text[:40]}: a number above 0 is needed")
+        raise InvalidModelAddress(f"?{name}={text[:40]}: a number above 0 is needed")
     return number
 
 
 @asynccontextmanager
 async def _open_scripted(address: str, name: str) -> AsyncIterator[Model]:
-    from fleetlore.models.scripted import ScriptedMind, find_script
+    from fleetlore.models.scripted import ScriptedModel, find_script
 
-    yield ScriptedMind(find_script(name), name=address)
+    yield ScriptedModel(find_script(name), name=address)
 
 
 @contextmanager
@@ -146,7 +146,7 @@ def _require_extra(name: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        raise MindError(f"{name}: its client is not installed ({error.name}); pip install 'fleetlore[{name}]'") from error
+        raise ModelError(f"{name}: its client is not installed ({error.name}); pip install 'fleetlore[{name}]'") from error
 
 
 def _mask_address(address: str) -> str:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from fleetlore.models.base import ChatMessage, FinishReason, JsonSchema, ModelRequest, TokenUsage, ToolDefinition
 from fleetlore.models.conversation import normalise_messages
 from fleetlore.models.endpoint import FORMAT_PARAMETER, HttpModel
+from fleetlore.models.json_schema import make_strict
 from fleetlore.models.parse_reply import schema_instruction
 from fleetlore.models.stream_accumulator import StreamAccumulator, get_nested, parse_count, parse_short_text
 
@@ -32,6 +33,7 @@ class OpenAIModel(HttpModel):
 
     provider = "openai"
     parameters: ClassVar = {
+        "strict": ("strict",),
         FORMAT_PARAMETER: ("response_format", "json_schema", "structured output", "grammar"),
         "stream_options": ("stream_options", "include_usage"),
         "max_tokens": ("max_tokens", "max_completion_tokens"),
@@ -77,13 +79,14 @@ class OpenAIModel(HttpModel):
         # OpenAI's newest models reject `max_tokens`; compatible endpoints know only that.
         is_new = (self.endpoint.base_url is None) != ("max_tokens" in unknown)
         parameters["max_completion_tokens" if is_new else "max_tokens"] = request.max_tokens
+        is_strict = "strict" not in unknown
         optional = {
-            FORMAT_PARAMETER: request.schema and {"response_format": _response_format(request.schema)},
+            FORMAT_PARAMETER: request.schema and {"response_format": _response_format(request.schema, is_strict)},
             "stream_options": {"stream_options": {"include_usage": True}},
             "temperature": request.temperature is not None and {"temperature": request.temperature},
             "seed": request.seed is not None and {"seed": request.seed},
             "stop": request.stop and {"stop": list(request.stop)},
-            "tools": request.tools and {"tools": [*map(_encode_tool, request.tools)]},
+            "tools": request.tools and {"tools": [_encode_tool(tool, is_strict) for tool in request.tools]},
         }
         for name, values in optional.items():
             if values and name not in unknown:
@@ -104,28 +107,20 @@ def _encode_message(message: ChatMessage) -> dict[str, Any]:
     return encoded
 
 
-def _encode_tool(tool: ToolDefinition) -> dict[str, Any]:
-    return {"type": "function", "function": {"name": tool.name, "description": tool.description, "parameters": tool.schema}}
+def _encode_tool(tool: ToolDefinition, is_strict: bool) -> dict[str, Any]:
+    function = {"name": tool.name, "description": tool.description, "parameters": tool.schema}
+    return {"type": "function", "function": function | _strict_fields("parameters", tool.schema, is_strict)}
 
 
-def _response_format(schema: JsonSchema) -> dict[str, Any]:
-    json_schema: dict[str, Any] = {"name": "answer", "schema": schema}
-    if _is_strict(schema):
-        json_schema["strict"] = True
+def _response_format(schema: JsonSchema, is_strict: bool) -> dict[str, Any]:
+    json_schema = {"name": "answer", "schema": schema} | _strict_fields("schema", schema, is_strict)
     return {"type": "json_schema", "json_schema": json_schema}
 
 
-def _is_strict(schema: Any) -> bool:
-    """Whether every object in the schema requires all its fields and allows no others, as strict mode demands."""
-    if isinstance(schema, list):
-        return all(map(_is_strict, schema))
-    if not isinstance(schema, dict):
-        return True
-    if schema.get("type") == "object":
-        fields = schema.get("properties", {})
-        if schema.get("additionalProperties") is not False or set(schema.get("required", ())) != set(fields):
-            return False
-    return all(map(_is_strict, schema.values()))
+def _strict_fields(name: str, schema: JsonSchema, is_strict: bool) -> dict[str, Any]:
+    """The schema for strict mode, in which the endpoint lets the model write nothing else; empty if that is impossible."""
+    strict_schema = make_strict(schema) if is_strict else None
+    return {} if strict_schema is None else {name: strict_schema, "strict": True}
 
 
 def _accept_piece(accumulator: StreamAccumulator, piece: Any, delta_key: str) -> bool:

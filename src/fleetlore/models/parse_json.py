@@ -1,7 +1,7 @@
 """Finds the JSON object in a model's text.
 
-The last complete JSON object counts, whatever surrounds it: prose, code fences, reasoning in tags. The content of its
-strings is left alone. Trailing commas are accepted, no other errors. Used by `parse_reply.py`.
+The last complete JSON object is used, whatever surrounds it: prose, code fences, reasoning in tags. The content of its
+strings is not changed. Trailing commas are accepted, but no other errors. Used by `parse_reply.py`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from fleetlore.errors import MindNonsense
+from fleetlore.errors import UnusableAnswer
 
 MAX_DEPTH = 64
 """Deepest nesting of an object."""
@@ -37,13 +37,13 @@ class FoundObject(NamedTuple):
 
 
 def find_object(text: str) -> FoundObject:
-    """The last JSON object in a text; an empty one only if there is no other. Raises `MindNonsense` if there is none."""
+    """The last JSON object in a text; an empty one only if there is no other. Raises `UnusableAnswer` if there is none."""
     objects = list(_find_objects(text))
     if not objects:
-        raise MindNonsense(_explain_missing_object(text), text=text[:_MAX_SHOWN_CHARS])
+        raise UnusableAnswer(_explain_missing_object(text), text=text[:_MAX_SHOWN_CHARS])
     chosen = next((item for item in reversed(objects) if item.data), objects[-1])
     if not _is_depth_allowed(chosen.data):
-        raise MindNonsense(f"the object is nested more than {MAX_DEPTH} deep", text=text[:_MAX_SHOWN_CHARS])
+        raise UnusableAnswer(f"the object is nested more than {MAX_DEPTH} deep", text=text[:_MAX_SHOWN_CHARS])
     return chosen._replace(data=_replace_surrogates(chosen.data))
 
 
@@ -128,7 +128,7 @@ def _decode_lenient(source: str) -> dict[str, Any] | None:
 
 
 def _reject_constant(literal: str) -> float:
-    raise ValueError(f"{literal} is no JSON")
+    raise ValueError(f"{literal} is not valid JSON")
 
 
 def _parse_finite(digits: str) -> float:
@@ -137,7 +137,7 @@ def _parse_finite(digits: str) -> float:
 
 
 def _is_depth_allowed(value: Any) -> bool:
-    """Whether recursive code can walk through the value."""
+    """Whether the value is nested at most `MAX_DEPTH` deep, so that recursive code can walk it."""
     level, depth = [value], 0
     while level:
         if depth > MAX_DEPTH:
@@ -166,7 +166,7 @@ def _replace_surrogates(value: Any) -> Any:
 
 def _explain_missing_object(text: str) -> str:
     if not text.strip():
-        return "it is empty where a JSON object was wanted"
+        return "it is empty; a JSON object is needed"
     if not strip_reasoning(text):
         return "it holds nothing but reasoning; more max_tokens may be needed"
     return "there is no JSON object in it" if "{" not in text else "there is no whole JSON object in it"

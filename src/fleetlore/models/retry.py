@@ -10,10 +10,10 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from fleetlore.errors import MindBusy, MindError, MindTimeout
+from fleetlore.errors import ModelBusy, ModelError, ModelTimeout
 
 WAITING_FOR_CONNECTION = "a connection"
-"""`MindTimeout.waiting_for` before anything was sent, so that a retry is safe."""
+"""`ModelTimeout.waiting_for` before anything was sent, so that a retry is safe."""
 
 _Answer = TypeVar("_Answer")
 
@@ -40,7 +40,7 @@ class Retrier:
         while True:
             try:
                 return await attempt()
-            except MindError as error:
+            except ModelError as error:
                 error.attempts = self.attempt_number
                 pause = self._next_backoff(error)
                 if pause is None or pause >= time_left():
@@ -48,11 +48,11 @@ class Retrier:
             await self._sleep(pause)
             self.attempt_number += 1
 
-    def _next_backoff(self, error: MindError) -> float | None:
+    def _next_backoff(self, error: ModelError) -> float | None:
         """Seconds to wait before the next attempt; `None` if there is none."""
         if self.attempt_number >= self._policy.max_attempts or not _is_retryable(error):
             return None
-        retry_after = error.retry_after if isinstance(error, MindBusy) else None
+        retry_after = error.retry_after if isinstance(error, ModelBusy) else None
         if retry_after is not None:
             # With jitter: all other clients got the same value.
             return retry_after + self._policy.first_pause * self._jitter() if retry_after <= self._policy.longest_wait else None
@@ -60,8 +60,8 @@ class Retrier:
         return backoff * (0.5 + self._jitter() / 2)
 
 
-def _is_retryable(error: MindError) -> bool:
-    return isinstance(error, MindBusy) or (isinstance(error, MindTimeout) and error.waiting_for == WAITING_FOR_CONNECTION)
+def _is_retryable(error: ModelError) -> bool:
+    return isinstance(error, ModelBusy) or (isinstance(error, ModelTimeout) and error.waiting_for == WAITING_FOR_CONNECTION)
 
 
 def parse_retry_after(headers: Mapping[str, str], now: datetime) -> float | None:

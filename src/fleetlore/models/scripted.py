@@ -1,9 +1,9 @@
 """A scripted model: deterministic, offline and free. For tests and demos.
 
-ScriptedMind(["First answer.", {"text": "an object"}, MindBusy("too many questions"), Stall()])
-ScriptedMind({"judge": {"winner": "ada"}, re.compile("lantern|lamp"): AnyOf(["It was lit.", "It was out."])})
-ScriptedMind(lambda ask: f"You said {len(ask.prompt)} characters.")
-ScriptedMind([Calls([("query_db", {"sql": "SELECT 1"})], text="Let me look."), "It is one.", BreaksOff("It is", MindBusy("gone"))])
+ScriptedModel(["First answer.", {"text": "an object"}, ModelBusy("too many questions"), Stall()])
+ScriptedModel({"judge": {"winner": "ada"}, re.compile("lantern|lamp"): AnyOf(["It was lit.", "It was out."])})
+ScriptedModel(lambda ask: f"You said {len(ask.prompt)} characters.")
+ScriptedModel([Calls([("query_db", {"sql": "SELECT 1"})], text="Let me look."), "It is one.", BreaksOff("It is", ModelBusy("gone"))])
 
 Without a script it answers with built-in lines, and generates objects that fit the requested schema.
 """
@@ -19,7 +19,7 @@ from typing import Any, TypeAlias, Union
 
 from msgspec import Struct
 
-from fleetlore.errors import InvalidMind, MindError, MindTimeout
+from fleetlore.errors import InvalidModelAddress, ModelError, ModelTimeout
 from fleetlore.models.base import DEFAULT_TIMEOUT_SECONDS, ModelReply, ModelRequest
 from fleetlore.models.fake_from_schema import SeededRandom, make_fake_value, make_line
 from fleetlore.models.parse_reply import build_reply
@@ -29,28 +29,26 @@ from fleetlore.models.text_stream import TextStream
 # --- Built-in scripts, used as `scripted:NAME` in demos
 
 
-def find_script(name: str) -> Callable[[ModelRequest], dict[str, Any]] | None:
+def find_script(name: str) -> Callable[[ModelRequest], Answer] | None:
     """The built-in script with that name, or `None`."""
     return _SCRIPTS.get(name)
 
 
-def _herald_script(request: ModelRequest) -> dict[str, Any]:
+def _herald_script(request: ModelRequest) -> Answer:
     """Copies a notice to the board after asking a person; accepts a denial."""
-    turn = request.prompt.rpartition(" task, turn ")[2]
-    if "result of shell" in turn:
-        if "You may not do that" in turn:
-            return {"say": "I was not allowed to, so the board is as it was. The table waits in table.txt.", "done": True}
-        return {"say": "The new table is on the board.", "done": True}
-    if "result of read" in turn:
-        return {
-            "say": "The table is complete. What is on the board is read by everybody, so I ask first.",
-            "tool": "shell",
-            "args": {"command": "cp table.txt board.txt"},
-        }
-    return {"say": "I read the table before I put it up.", "tool": "read", "args": {"path": "table.txt"}}
+    task = max((number for number, message in enumerate(request.messages) if message.role == "user"), default=-1)
+    results = [message for message in request.messages[task + 1 :] if message.role == "tool"]
+    if len(results) >= 2:
+        denied = "You may not do that" in results[-1].text
+        refused = "I was not allowed to, so the board is unchanged. The table is in table.txt."
+        return Calls([("done", {"text": refused if denied else "The new table is on the board."})])
+    if results:
+        text = "The table is complete. Everybody reads the board, so I ask first."
+        return Calls([("shell", {"command": "cp table.txt board.txt"})], text=text)
+    return Calls([("read", {"path": "table.txt"})], text="I read the table before I publish it.")
 
 
-_SCRIPTS: Mapping[str, Callable[[ModelRequest], dict[str, Any]]] = {"herald": _herald_script}
+_SCRIPTS: Mapping[str, Callable[[ModelRequest], Answer]] = {"herald": _herald_script}
 
 
 # --- Scripted model
@@ -106,7 +104,7 @@ class AnyOf(Struct, frozen=True):
     answers: Sequence[Any]
 
 
-class ScriptedMind:
+class ScriptedModel:
     """A model that answers from a script. Takes only the time that the script says, and costs nothing."""
 
     def __init__(self, script: Script | None = None, *, name: str = "scripted:", sleep: Sleep = asyncio.sleep) -> None:
@@ -139,7 +137,9 @@ class ScriptedMind:
                 case _ if callable(answer):
                     answer = answer(request)
                 case _:
-                    raise InvalidMind(f"{self.name}: a script cannot answer with {answer!r}; give it text, a dict, an error, or a function")
+                    raise InvalidModelAddress(
+                        f"{self.name}: a script cannot answer with {answer!r}; give it text, a dict, an error, or a function"
+                    )
 
     async def _build_reply(self, request: ModelRequest, answer: str | dict[str, Any] | Calls, seconds: float) -> ModelReply:
         accumulator = StreamAccumulator(finish="stop", usd=_FREE, wants_calls=True, text_stream=_open_text_stream(request))
@@ -158,7 +158,7 @@ class ScriptedMind:
         timeout = DEFAULT_TIMEOUT_SECONDS if request.timeout is None else request.timeout
         if total >= timeout:
             await self._sleep(timeout - (0 if seconds == total else total - seconds))
-            raise MindTimeout(f"{self.name}: no answer within {timeout:g} s", waiting_for="the whole answer")
+            raise ModelTimeout(f"{self.name}: no answer within {timeout:g} s", waiting_for="the whole answer")
         await self._sleep(seconds)
 
     def _next_answer(self, request: ModelRequest) -> Answer:
@@ -179,7 +179,7 @@ class ScriptedMind:
         number = self._given_counts[key]
         if number >= len(answers):
             suffix = f" for {key if isinstance(key, str) else key.pattern}" if key else ""
-            raise MindError(
+            raise ModelError(
                 f"{self.name}: the script{suffix} has no more than {len(answers)} answers; add some, or give AnyOf(…) or a function"
             )
         self._given_counts[key] += 1

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from fleetlore.errors import MindNonsense
+from fleetlore.errors import UnusableAnswer
 from fleetlore.models.base import FinishReason, TokenUsage
 from fleetlore.models.text_stream import TextStream
 
@@ -103,14 +103,14 @@ class StreamAccumulator(Struct):
             if call.index == index and (id is None or call.id is None or call.id == id):
                 return call
         if len(self.calls) >= MAX_TOOL_CALLS:
-            raise MindNonsense(f"it calls more than {MAX_TOOL_CALLS} tools at once", text=self.text[:400])
+            raise UnusableAnswer(f"it calls more than {MAX_TOOL_CALLS} tools at once", text=self.text[:400])
         self.calls.append(PartialToolCall(index=index, id=id))
         return self.calls[-1]
 
     def _count_chars(self, length: int) -> None:
         self.size += length
         if self.size > MAX_ANSWER_CHARS:
-            raise MindNonsense(f"it is longer than {MAX_ANSWER_CHARS} characters; set max_tokens lower", text=self.text[:400])
+            raise UnusableAnswer(f"it is longer than {MAX_ANSWER_CHARS} characters; set max_tokens lower", text=self.text[:400])
 
 
 def get_nested(value: Any, *path: str | int) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleetlore.errors import MindBusy, MindError
+from fleetlore.errors import ModelBusy, ModelError
 from fleetlore.models.base import ModelReply, TokenUsage
 
 
@@ -23,9 +23,9 @@ def reply_event_data(reply: ModelReply) -> dict[str, Any]:
 
 def failure_event_data(error: BaseException) -> dict[str, Any]:
     """Data of a `model.failed` event besides the error message."""
-    if not isinstance(error, MindError):
+    if not isinstance(error, ModelError):
         return {}
-    retry_fields = {"retry_after_ms": error.retry_after * 1000} if isinstance(error, MindBusy) and error.retry_after is not None else {}
+    retry_fields = {"retry_after_ms": error.retry_after * 1000} if isinstance(error, ModelBusy) and error.retry_after is not None else {}
     return {"status": error.status, "attempt": error.attempts, **retry_fields}
 
 

@@ -12,18 +12,18 @@ from weakref import WeakSet
 
 from fleetlore import clock
 from fleetlore.errors import Busy, Invalid
-from fleetlore.log.coordination import open_shared
 from fleetlore.operations.sources import LazyViews, OnDemandSource, ViewSnapshot, ViewSource
 
 if TYPE_CHECKING:
     from fleetlore.events.envelope import Event
     from fleetlore.log.base import Position
+    from fleetlore.log.coordination import Coordination
     from fleetlore.log.recorder import BlockingRecorder
-    from fleetlore.log.seal import OperatorKey
+    from fleetlore.log.seal import OperatorKey, Seal
     from fleetlore.operations.sources import AskKey, FindStore, Progress
     from fleetlore.settings import Settings
     from fleetlore.town.commands import TownCommand
-    from fleetlore.town.store_commands import StoredCommand
+    from fleetlore.town.journal import StoredCommand
     from fleetlore.views.costs import Costs
     from fleetlore.views.outcomes.rules import OutcomeRules
     from fleetlore.views.town_state import TownState
@@ -107,7 +107,7 @@ class OperationContext:
         Only the first command may have a condition. `why` is what a sealed log's key is needed for; "" if no signature is needed, or
         if `key` is given. The town is read with the key, so that forged events of an agent do not count.
         """
-        from fleetlore.town.store_commands import store_commands
+        from fleetlore.town.journal import store_commands
 
         key = self.signing_key(why) if why else key
 
@@ -141,15 +141,19 @@ def open_context(
 
     settings = config.load_settings(log=log, town=town)
     redactor = Redactor(settings.redact_patterns.value) if settings.redact_patterns.value else None
-    veil = None
+    anonymise = None
     if settings.redact_levels.value:
         from fleetlore.ingest.anonymise import make_anonymiser
 
-        veil = make_anonymiser(settings.redact_levels.value)
+        anonymise = make_anonymiser(settings.redact_levels.value)
     ask_key = None if key is None else lambda coordination, why: key
     with (
         connect(
-            settings.log.value, town=settings.town.value, redactor=redactor, veil=veil, keeps_whole_texts=settings.whole_texts.value
+            settings.log.value,
+            town=settings.town.value,
+            redactor=redactor,
+            anonymise=anonymise,
+            keeps_whole_texts=settings.whole_texts.value,
         ).blocking() as recorder,
         open_source(recorder, settings, ask_key=ask_key, now=now) as source,
     ):
@@ -165,10 +169,21 @@ def open_source(
     refresh: Callable[[], None] = lambda: None,
     progress: Progress | None = None,
     now: clock.Clock = clock.now,
+    is_own_log: bool = True,
 ) -> Iterator[OnDemandSource]:
-    """The views of an opened log, folded on demand in this process. The log stays open."""
+    """The views of an opened log, folded on demand in this process. The log stays open.
+
+    `is_own_log`: whether the log is that of the settings, with its leases and its seal.
+    """
     with ExitStack() as stack:
-        coordination = stack.enter_context(open_shared(settings.log.value, town=settings.town.value))
+
+        def open_coordination() -> Coordination | None:
+            from fleetlore.log.coordination import open_shared
+
+            return stack.enter_context(open_shared(settings.log.value, town=settings.town.value)) if is_own_log else None
+
+        def find_seal() -> Seal | None:
+            return None if source.coordination is None else source.coordination.load_seal()
 
         def make_costs() -> Costs:
             from fleetlore.views.costs import Costs
@@ -181,9 +196,9 @@ def open_source(
 
             return read_outcome_rules(settings)
 
-        yield OnDemandSource(
+        source = OnDemandSource(
             log,
-            LazyViews(make_costs, coordination.load_seal),
+            LazyViews(make_costs, find_seal),
             make_store_finder(log, stack),
             town=settings.town.value,
             rules=make_rules,
@@ -191,9 +206,10 @@ def open_source(
             progress=progress,
             now=now,
             settings=settings,
-            coordination=coordination,
+            open_coordination=open_coordination,
             ask_key=ask_key,
         )
+        yield source
 
 
 def make_store_finder(log: BlockingRecorder, stack: ExitStack) -> FindStore:

@@ -3,25 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
-from typing import Annotated, Any, cast, get_args
+from datetime import date, datetime, timedelta, tzinfo
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, cast, get_args
 
-from msgspec import Meta
+from msgspec import Meta, Struct, field
 
 from fleetlore.errors import Invalid
+from fleetlore.log.base import TOWN
 from fleetlore.operations.context import OperationContext
 from fleetlore.operations.reading import AsOfRequest, Head, Text, Time, parse_time_zone
+from fleetlore.operations.sources import resolve_scope
+from fleetlore.projections.outcomes import OutcomeQuery
+from fleetlore.projections.runner import Runner, view_of
 from fleetlore.views import names as names_view
 from fleetlore.views.cost_sums import (
     RUN_DIMENSIONS,
+    TIME_DIMENSIONS,
     CostDimension,
     CostFilter,
     CostLine,
     find_unpriced_models,
     iterate_older_lines,
+    restrict_spending,
+    sum_by,
     sum_by_dimensions,
+    sum_total,
 )
-from fleetlore.views.costs import CostAmount, Spending, slot_number
+from fleetlore.views.costs import CostAmount, Costs, PlanLimit, Spending, slot_number
+
+if TYPE_CHECKING:
+    from fleetlore.settings import Settings
+
+MOST_NAMED = 300
+"""Sessions whose names are looked up."""
 
 _FIGURES = ("input", "output", "cache_read", "cache_write", "tokens", "usd")
 
@@ -30,11 +44,26 @@ class ReadCosts(AsOfRequest, kw_only=True):
     """Which costs, and by what they are added up."""
 
     by: Annotated[
-        str, Meta(max_length=40, description="day, agent, model, task, session, project or person; or two of them: day,model")
+        str,
+        Meta(
+            max_length=40,
+            description="day, week, month, agent, model, task, session, project, person or pull_request; or two of them: day,model",
+        ),
     ] = "day"
     since: Time | None = None
     until: Time | None = None
     tz: Text = "UTC"
+
+
+class CostBudget(Struct, kw_only=True):
+    """A budget of yours, and how much of it is spent."""
+
+    period: Literal["day", "week", "month"]
+    since: date
+    limit_usd: float
+    used_usd: float
+    expected_usd: float
+    """At the end of the period, if it goes on like this."""
 
 
 class CostsPage(Head, kw_only=True):
@@ -44,6 +73,10 @@ class CostsPage(Head, kw_only=True):
     by: list[dict[str, Any]]
     unpriced: dict[str, int]
     prices: str
+    limits: list[PlanLimit] = field(default_factory=list)
+    """How much of your plans' limits is used, as programs reported it."""
+    budgets: list[CostBudget] = field(default_factory=list)
+    """Budgets of the settings, always of the current day, week or month."""
     older: dict[str, Any] | None = None
     """By task or session: the sum of older ones, which are not kept one by one. It is included in the row without a name."""
 
@@ -61,14 +94,159 @@ def read_costs(context: OperationContext, request: ReadCosts) -> CostsPage:
         for amount in sums.values():
             total.add(amount)
         display_names = names_view.all_display_names(snapshot.states["names"]) if "agent" in dimensions else {}
-        return CostsPage(
+        page = CostsPage(
             **snapshot.head_fields(),
             total=_amount_fields(total),
-            by=[_cost_row(dimensions, keys, amount, display_names) for keys, amount in _sort_rows(sums, by_day=dimensions[0] == "day")],
+            by=[
+                _cost_row(dimensions, keys, amount, display_names)
+                for keys, amount in _sort_rows(sums, by_day=dimensions[0] in TIME_DIMENSIONS)
+            ],
             unpriced=find_unpriced_models(spending, where),
-            prices=context.source.prices,
+            prices=context.source.costs_fold.prices.date,
+            limits=sorted(spending.limits.values(), key=lambda limit: (limit.provider, limit.window_minutes)),
+            budgets=measure_budgets(spending, context.source.settings, snapshot.now, zone),
             older=_sum_older(spending, dimensions, where),
         )
+    if "session" in dimensions:
+        _add_session_names(context, page.by)
+    return page
+
+
+def _add_session_names(context: OperationContext, rows: list[dict[str, Any]]) -> None:
+    names = _find_session_names(context, [row["session"] for row in rows])
+    for row in rows:
+        row["name"] = names.get(row["session"], row["session"])
+
+
+def _find_session_names(context: OperationContext, runs: Sequence[str | None]) -> dict[str, str]:
+    """The names of the first sessions, which cost most; others keep their ids."""
+    wanted = frozenset(run for run in runs[:MOST_NAMED] if run)
+    return {outcome.session: outcome.name for outcome in context.source.find_outcomes(OutcomeQuery(runs=wanted))} if wanted else {}
+
+
+def sum_since(spending: Spending, period: str, now: datetime, zone: tzinfo) -> float:
+    """Dollars spent since the beginning of the current day, week or month."""
+    return sum_total(spending, _time_filter(_bounds_of_period(period, now.astimezone(zone))[0], None)).usd or 0.0
+
+
+def measure_budgets(spending: Spending, settings: Settings | None, now: datetime, zone: tzinfo) -> list[CostBudget]:
+    """How much of each budget is spent in the current day, week and month."""
+    found = []
+    limits = {} if settings is None else settings.cost_budgets.value
+    for period, limit in limits.items():
+        since, until = _bounds_of_period(period, now.astimezone(zone))
+        used = sum_since(spending, period, now, zone)
+        passed = max((now - since) / (until - since), 0.01)
+        found.append(
+            CostBudget(
+                period=cast("Literal['day', 'week', 'month']", period),
+                since=since.date(),
+                limit_usd=limit,
+                used_usd=used,
+                expected_usd=used / passed,
+            )
+        )
+    return found
+
+
+def _bounds_of_period(period: str, now: datetime) -> tuple[datetime, datetime]:
+    day = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    if period == "day":
+        return day, day + timedelta(days=1)
+    if period == "week":
+        monday = day - timedelta(days=day.weekday())
+        return monday, monday + timedelta(days=7)
+    first = day.replace(day=1)
+    return first, (first + timedelta(days=32)).replace(day=1)
+
+
+# --- for terminals: of a scope, and to the second
+
+
+class CostReportRow(NamedTuple):
+    """Costs of one agent, day and so on, with its display name."""
+
+    key: str | None
+    name: str | None
+    amount: CostAmount
+
+
+class CostReport(NamedTuple):
+    """Costs of a scope and a period by one dimension."""
+
+    dimension: CostDimension
+    rows: list[CostReportRow]
+    total: CostAmount
+    unpriced: dict[str, int]
+    prices: str
+    """The date of the price table."""
+    own: int = 0
+    """Number of models with prices set by the user."""
+    is_part: bool = False
+    """Whether only a scope or a period was asked for."""
+
+
+def report_costs(context: OperationContext, request: ReadCosts, scope: str = TOWN) -> CostReport:
+    """Costs by one dimension, of a scope and a period to the second.
+
+    Facts about a run come from the whole log, its replies only from the period and the scope.
+    """
+    [dimension], zone = _parse_dimensions(request.by), parse_time_zone(request.tz)
+    spending, where = _select_spending(context, request, dimension, resolve_scope(context.source, scope))
+    sums = sorted(sum_by(spending, dimension, zone=zone, where=where).items(), key=lambda row: row[0] or "")
+    if dimension not in TIME_DIMENSIONS:
+        sums.sort(key=lambda row: (row[1].pico, row[1].tokens), reverse=True)
+    names: dict[str, str] = {}
+    if dimension == "agent":
+        with context.source.open_view("names") as (known, _):
+            names = names_view.all_display_names(known)
+    elif dimension == "session":
+        names = _find_session_names(context, [key for key, _ in sums])
+    rows = [CostReportRow(key, names.get(key or ""), amount) for key, amount in sums]
+    settings, is_part = context.source.settings, scope != TOWN or request.since is not None
+    return CostReport(
+        dimension,
+        rows,
+        sum_total(spending, where),
+        find_unpriced_models(spending, where),
+        context.source.costs_fold.prices.date,
+        0 if settings is None else len(settings.prices.value),
+        is_part,
+    )
+
+
+def _select_spending(
+    context: OperationContext, request: ReadCosts, dimension: CostDimension, scope: str
+) -> tuple[Spending, CostFilter | None]:
+    with context.source.open_view("costs") as (spending, _):
+        pass
+    unpruned = context.source.costs_fold.unpruned
+    if spending.older and (dimension in RUN_DIMENSIONS or scope != TOWN or request.since is not None):
+        spending = _fold_unpruned(context, unpruned)  # the pruned view has details of the newest sessions only
+    kind, _, name = scope.partition(":")
+    # A filter of the sums, because most replies do not name their task.
+    filters: dict[str, CostFilter] = {"task": lambda line: line.task == name, "run": lambda line: line.session == name}
+    where = filters.get(kind)
+    replies = TOWN if where is not None else scope
+    if replies == TOWN and request.since is None:
+        return spending, where
+    part = unpruned.initial()
+    for event in context.log.read(replies, kinds=("model.replied",), since=request.since):
+        if request.until is None or (event.at is not None and event.at < request.until):
+            part = unpruned.apply(part, event)
+    return restrict_spending(spending, part), where
+
+
+def _fold_unpruned(context: OperationContext, unpruned: Costs) -> Spending:
+    """All tasks and sessions. It grows as the log does: one checkpoint of it is kept, and none to look back from."""
+    runner = Runner(context.log, view_of(unpruned, unpruned.name), context.source.find_store())
+    with context.source.show_progress() as show:
+        spending: Spending = runner.catch_up(show).state
+    runner.keep_newest_checkpoint()
+    return spending
+
+
+# --- parts
 
 
 def _parse_dimensions(text: str) -> tuple[CostDimension, ...]:

@@ -6,6 +6,7 @@ It connects a context (`context.py`) with `goal/`: resources, driver and workspa
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -18,8 +19,10 @@ from msgspec.structs import replace
 from fleetlore.errors import Invalid
 from fleetlore.events.budget_axes import describe_axis, find_axis
 from fleetlore.goal import commands
+from fleetlore.goal.acceptance.check import AcceptanceChecker
 from fleetlore.goal.driver import Driver
 from fleetlore.goal.journal import EventWatcher, ignore_event
+from fleetlore.goal.model_transcript import copy_session
 from fleetlore.goal.setup import open_resources
 from fleetlore.goal.workspace.handover import Handover, SourceChanges, describe_handover, find_source_changes, is_fully_committed
 from fleetlore.goal.workspace.workspace import Workspace
@@ -27,16 +30,19 @@ from fleetlore.kernel.budget import find_exhausted
 from fleetlore.log.async_recorder import Recorder
 from fleetlore.log.seal import is_trusted_event
 from fleetlore.operations.goals import read_goal
+from fleetlore.process.shield import run_uncancelled
 from fleetlore.views.goal_state import GoalState, list_budgets
 
 if TYPE_CHECKING:
     from fleetlore.events.driver_types import Goal
     from fleetlore.events.envelope import Event
     from fleetlore.goal.resources import GoalResources, TurnWorkspace
+    from fleetlore.log.coordination import Coordination
     from fleetlore.log.seal import OperatorKey
     from fleetlore.operations.context import OperationContext
-    from fleetlore.programs.harness import Heard
+    from fleetlore.programs.harness import TurnProgress
 
+_logger = logging.getLogger("fleetlore.goal")
 NEWEST_GOALS = 100
 """Goals among which the newest open one is looked for."""
 
@@ -132,13 +138,24 @@ class GoalRun:
         return self.driver.state
 
     @property
-    def turn_progress(self) -> Heard | None:
+    def turn_progress(self) -> TurnProgress | None:
         """What the agent has said and spent in the current turn."""
         return self.driver.turn_progress
 
     async def start(self) -> None:
         """Store the goal in the log; `Invalid` if it is there already."""
         await self.driver.start(self._goal)
+
+    async def continue_session(self, session: str) -> None:
+        """Let the first turn continue an earlier session of the harness. If that is lost, the turn is repeated in a new one."""
+        workspace, harness = self._resources.workspace, self._resources.harness
+        if not harness.has_sessions:
+            return
+        if isinstance(workspace, Workspace):
+            await asyncio.to_thread(copy_session, goal_data_folder(), session, workspace.folder)
+        journal = self.driver.journal
+        bound = journal.event_factory.session_bound(session, harness=harness.name, model=None, workspace=str(workspace.path))
+        await journal.append([bound])
 
     async def find_unseen_changes(self, ignored: Sequence[str] = ()) -> SourceChanges | None:
         """Changes in the user's repository that are not in the goal's worktree; the files in `ignored` do not count."""
@@ -151,7 +168,8 @@ class GoalRun:
         """Run it to its end. If it is done and everything is committed, the worktree is removed and only the branch is left."""
         state = await self.driver.run_goal()
         is_kept = keep_worktree or state.outcome != "done"
-        return FinishedGoal(state, await asyncio.to_thread(_hand_over, self._resources.workspace, self._goal, is_kept=is_kept))
+        work = await asyncio.to_thread(_hand_over, self._resources.workspace, self._goal, is_kept=is_kept)
+        return FinishedGoal(state, await asyncio.to_thread(_note_changed_settings, self._resources, work))
 
 
 @asynccontextmanager
@@ -177,10 +195,31 @@ async def open_goal(
     async with open_resources(goal, home=goal_data_folder(), environ=environ, expect=expect) as resources:
         recorder = log or Recorder.from_blocking(context.log)
         try:
-            yield GoalRun(goal, resources, Driver(recorder, goal.id, resources, shared=shared, key=key, watch=watch))
+            async with _publish_to_sinks(context, shared):
+                yield GoalRun(goal, resources, Driver(recorder, goal.id, resources, shared=shared, key=key, watch=watch))
         finally:
             if log is None:
                 await recorder.close()
+
+
+@asynccontextmanager
+async def _publish_to_sinks(context: OperationContext, shared: Coordination) -> AsyncIterator[None]:
+    """Publish driver events to the `[[sink]]`s of the settings while a goal runs."""
+    settings = context.source.settings
+    if settings is None or not settings.sinks.value:
+        yield
+        return
+    from fleetlore.operations.sinks import deliver_in_background
+
+    publishing = deliver_in_background(settings.sinks.value, context.log, shared, context.town)
+    deliveries = await asyncio.to_thread(publishing.__enter__)
+    try:
+        yield
+    finally:
+        await run_uncancelled(asyncio.to_thread(publishing.__exit__, None, None, None))
+        for delivery in deliveries:
+            if delivery.last_failure is not None:
+                _logger.warning("sink %s: %s; its events wait in the log", delivery.sink.name, delivery.last_failure)
 
 
 def goal_data_folder() -> str:
@@ -190,11 +229,23 @@ def goal_data_folder() -> str:
     return os.path.dirname(sqlite_file.default_path())
 
 
+def _note_changed_settings(resources: GoalResources, work: Handover) -> Handover:
+    """Settings of the user's repository can start programs; if they changed meanwhile, the user looks before running git there."""
+    workspace, checker = resources.workspace, resources.verifiers
+    if not isinstance(workspace, Workspace) or not isinstance(checker, AcceptanceChecker):
+        return work
+    changed = checker.find_changed_settings(workspace)
+    if not changed:
+        return work
+    names = ", ".join(f".git/{name}" for name in changed)
+    return replace(work, problem=f"{names} of your repository changed while the goal ran: git may start programs named there; look first")
+
+
 def _hand_over(workspace: TurnWorkspace, goal: Goal, *, is_kept: bool) -> Handover:
     if not isinstance(workspace, Workspace):
         return Handover(path=str(workspace.path))
     work = describe_handover(workspace, goal.workspace or "")
-    if is_kept or not is_fully_committed(workspace):
+    if is_kept or work.problem or not is_fully_committed(workspace):
         return work
     workspace.close(remove=True)
     return replace(work, path=None)

@@ -16,12 +16,25 @@ from fleetlore.operations.context import OperationContext
 from fleetlore.operations.reading import AsOfRequest, Head, Scope, Text, Time, choose_scope, parse_time_zone
 from fleetlore.projections.chronology import event_order
 from fleetlore.projections.outcomes import OutcomeQuery, select_scope
-from fleetlore.projections.thread_events import select_thread
-from fleetlore.story.brief import Brief, bounds_of_day
-from fleetlore.story.event_story import tell_events
-from fleetlore.story.reading import PeriodEvents, ReadPeriod, brief_of, find_newest_event, read_book, story_of
+from fleetlore.projections.thread_events import Selection, select_thread
+from fleetlore.story.brief import Brief, bounds_of_day, name_period
+from fleetlore.story.event_story import write_events
+from fleetlore.story.paragraphs import StreamedStory
+from fleetlore.story.reading import (
+    PeriodEvents,
+    ReadPeriod,
+    brief_of,
+    find_first_of_newest,
+    find_newest_event,
+    read_book,
+    story_of,
+    write_full_story,
+)
 from fleetlore.story.story import Story
 from fleetlore.story.threads import is_news
+from fleetlore.story.voices import Voice
+from fleetlore.views.names import all_short_names, is_generated_name
+from fleetlore.views.time_ranges import TimeIndex
 
 MOST_DAYS_BACK = 30
 """How many days with sessions or tasks are looked at for the newest one as of a position."""
@@ -135,12 +148,69 @@ def read_story(context: OperationContext, request: ReadStory) -> PeriodStory:
         )
     if request.detail == "full":
         found = sorted(deque(open_events(period).read(), MOST_FULL_EVENTS), key=event_order)
-        paragraphs = list(tell_events(found, zone=zone, name_of=naming.agent))
+        paragraphs = list(write_events(found, zone=zone, name_of=naming.agent))
         story = replace(story_of(period, zone), paragraphs=paragraphs)
     else:
         book = read_book(open_events(period), period, index, zone)
         story = story_of(period, zone, book=book, detail=request.detail, name_of=naming.agent)
     return PeriodStory(**head, story=replace(story, paragraphs=story.paragraphs[-request.limit :]))
+
+
+def select_story(
+    context: OperationContext, request: ReadStory, *, last: int | None = None, voice: Voice | None = None
+) -> Story | StreamedStory:
+    """The same at the head of the log, for programs that print it: in full detail every event, as a stream.
+
+    `last`: the period of the newest so many events. Views are read only as far as they are needed.
+    """
+    wanted, zone = _read_request(context, request)
+    scope = choose_scope(context, request.scope, request.agent)
+    index, selection = read_time_index(context), select_events(context, scope)
+    first = None if last is None else find_first_of_newest(context.log, index, selection, last)
+    if first is not None:
+        wanted = wanted._replace(since=first[0][0][0])
+    is_open = wanted.since is None and wanted.until is None and not request.all and last is None
+    newest = find_newest_event(context.log, index, selection, context.now()) if is_open else None
+    period = context.source.read_period(wanted, zone, newest, whole=not is_open)
+    events = PeriodEvents(context.log, index, selection, period.since, period.until, first=first)
+    name_of = AgentNamer(context)
+    if request.detail == "full":
+        title = name_period(period.since, period.until, zone, whole="Everything")
+        return write_full_story(events, title, period, zone, voice=voice, name_of=name_of)
+    book = read_book(events, period, index, zone)
+    return story_of(period, zone, book=book, detail=request.detail, voice=voice, name_of=name_of)
+
+
+def read_time_index(context: OperationContext) -> TimeIndex:
+    """The time index of the log."""
+    with context.source.open_view("calendar") as (calendar, _):
+        index: TimeIndex = copy.deepcopy(calendar)
+        return index
+
+
+def select_events(context: OperationContext, scope: str, *, live: bool = False) -> Selection:
+    """The events of a scope: for a task its whole thread, as on the Threads page. A live thread goes on."""
+    if not scope.startswith("task:"):
+        return scope
+    with context.source.open_view("threads") as (threads, _):
+        return select_thread(scope, threads, live=live)
+
+
+class AgentNamer:
+    """Gives the short name of an agent. Names are read from the log only when an agent has a generated name."""
+
+    def __init__(self, context: OperationContext) -> None:
+        self._context = context
+        self._names: dict[str, str] | None = None
+
+    def __call__(self, agent: str) -> str:
+        """The name to show."""
+        if self._names is None:
+            if not is_generated_name(agent):
+                return agent
+            with self._context.source.open_view("names") as (names, _):
+                self._names = all_short_names(names)
+        return self._names.get(agent, agent)
 
 
 # --- periods

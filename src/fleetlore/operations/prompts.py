@@ -9,11 +9,12 @@ from typing import Annotated, Any
 from msgspec import Meta
 from msgspec.structs import asdict, replace
 
-from fleetlore.errors import Invalid, UnknownName
+from fleetlore.errors import AmbiguousName, FleetloreError, Invalid, UnknownName
 from fleetlore.events.envelope import Event
 from fleetlore.events.names import is_name
 from fleetlore.operations.context import OperationContext
 from fleetlore.operations.request import Request
+from fleetlore.operations.sessions import ListSessions, find_sessions
 from fleetlore.operations.sources import resolve_scope
 from fleetlore.prompts import build
 from fleetlore.prompts.agent_context import Recall
@@ -24,11 +25,13 @@ from fleetlore.prompts.work_context import SourcedSentence, is_worth_telling
 from fleetlore.story.event_sentences import EventDescriber
 from fleetlore.views.event_text import event_rank
 
+MOST_CANDIDATES = 5
+
 
 class BuildPrompt(Request, kw_only=True):
     """Whose prompt, and how long it may be."""
 
-    agent: Annotated[str, Meta(description="whose turn it is: a name in the log, or the one it is shown under")]
+    agent: Annotated[str, Meta(description="whose turn it is: an agent or a session, by any name that is shown")]
     role: Annotated[str, Meta(description="which blocks it is shown; an unknown role is a worker's (else its own)")] | None = None
     persona: Annotated[str, Meta(description="who it is to be (else as its run began)")] | None = None
     run: Annotated[str, Meta(description="which run (else the newest that has it)")] | None = None
@@ -53,8 +56,7 @@ def build_prompt(context: OperationContext, request: BuildPrompt) -> AgentPrompt
     budget = request.budget if request.budget is not None else settings.budget
     if budget < 1:
         raise Invalid("budget: must be 1 token or more")
-    if not is_name(request.agent):
-        raise Invalid(f"agent: {request.agent[:40]!r} is not a valid name; use 1 to 200 bytes without control characters")
+    agent, session = _find_agent(context, request)
     store = context.source.find_store()
     if store is not None:
         with context.source.open_view("stage"):
@@ -66,8 +68,8 @@ def build_prompt(context: OperationContext, request: BuildPrompt) -> AgentPrompt
         summarize=summarize_work,
     )
     turn = recall.turn(
-        _find_agent(context, request),
-        run=None if request.run is None else resolve_scope(context.source, f"run:{request.run}").partition(":")[2],
+        agent,
+        run=session if request.run is None else resolve_scope(context.source, f"run:{request.run}").partition(":")[2],
         as_of=request.as_of,
         role=request.role,
         persona=request.persona,
@@ -79,13 +81,24 @@ def build_prompt(context: OperationContext, request: BuildPrompt) -> AgentPrompt
     return AgentPrompt(**asdict(prompt), notes=tuple(turn.notes))
 
 
-def _find_agent(context: OperationContext, request: BuildPrompt) -> str:
-    try:
-        return resolve_scope(context.source, f"agent:{request.agent}").partition(":")[2]
-    except UnknownName:
-        if request.persona is not None or _is_in_cast(context, request.agent):
-            return request.agent
-        raise
+def _find_agent(context: OperationContext, request: BuildPrompt) -> tuple[str, str | None]:
+    """The agent that is meant by any name that is shown for it; and its session, if it was named by that."""
+    unknown: FleetloreError = Invalid(f"agent: {request.agent[:40]!r} is not a valid name; use 1 to 200 bytes without control characters")
+    if is_name(request.agent):
+        try:
+            return resolve_scope(context.source, f"agent:{request.agent}").partition(":")[2], None
+        except UnknownName as error:
+            unknown = error
+            if request.persona is not None or _is_in_cast(context, request.agent):
+                return request.agent, None
+    sessions = find_sessions(context, ListSessions(limit=None))
+    found = [one for one in sessions if request.agent in (one.session, one.name, one.title)]
+    if not found:
+        raise unknown
+    if len(found) > 1:
+        scopes = [f"run:{one.session}" for one in found]
+        raise AmbiguousName("session", request.agent[:80], scopes, ", ".join(one.session for one in found[:MOST_CANDIDATES]))
+    return found[0].agent, found[0].session
 
 
 def _is_in_cast(context: OperationContext, agent: str) -> bool:

@@ -22,6 +22,9 @@ _AS_OF = "A position, or a time such as 2026-11-15T20:00:00Z: the view as known 
 _PLACE_OR_TIME = [{"pattern": "^[0-9]+$"}, {"format": "date-time"}]
 Text = Annotated[str, Meta(max_length=500)]
 Scope = Annotated[str, Meta(max_length=500, description=_SCOPE)]
+Kinds = Annotated[list[Text], Meta(max_length=50)]
+PositionText = Annotated[str, Meta(max_length=100, pattern="^[0-9]+$")]
+"""A position in the log."""
 Time = Annotated[datetime, Meta(tz=True)]
 AsOf = Annotated[str, Meta(max_length=100, description=_AS_OF, extra_json_schema={"anyOf": _PLACE_OR_TIME})]
 

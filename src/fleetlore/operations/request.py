@@ -24,6 +24,10 @@ class InvalidRequest(Invalid):
     """The request itself is wrong, whatever the log says (HTTP 422)."""
 
 
+class Impossible(Invalid):
+    """The request is right, but the state of things forbids it (HTTP 409)."""
+
+
 class Request(Struct, kw_only=True, forbid_unknown_fields=True):
     """The arguments of an operation.
 
@@ -83,6 +87,8 @@ def find_aliases(kind: type[Struct]) -> dict[str, str]:
 def describe_mismatch(error: msgspec.ValidationError, kind: type[Struct]) -> str:
     """A validation error with the name of the field first, and all known fields at the end."""
     words, _, path = str(error).partition(" - at `$.")
+    if "matching regex '^[0-9]+$'" in words:
+        words = "not a position; take one as the API gives it"
     known = ", ".join(field.encode_name for field in msgspec.structs.fields(kind)) or "no fields"
     return f"{path.rstrip('`')}: {words}; known are {known}" if path else f"{words}; known are {known}"
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 if TYPE_CHECKING:
     from fleetlore.events.envelope import Event
-    from fleetlore.town.store_commands import StoredCommand
+    from fleetlore.town.journal import StoredCommand
 
 
 class StoredEvent(Struct, frozen=True, kw_only=True):

@@ -13,6 +13,7 @@ from fleetlore.operations.context import OperationContext
 from fleetlore.operations.reading import AsOfRequest, Head, Scope, Time, choose_scope, read_head
 from fleetlore.operations.request import Request
 from fleetlore.operations.sources import resolve_scope
+from fleetlore.operations.transcripts import write_resume_command
 from fleetlore.projections.outcomes import OutcomeQuery, runs_in
 from fleetlore.views.outcomes.record import JudgedClaim, Outcome
 from fleetlore.views.task_outcomes import TaskOutcome
@@ -70,6 +71,8 @@ class SessionPage(Head, kw_only=True):
     """The outcome record of one session."""
 
     session: Outcome
+    resume: str = ""
+    """The command that continues it in its program; empty if there is none."""
 
 
 def get_session(context: OperationContext, request: GetSession) -> SessionPage:
@@ -80,7 +83,7 @@ def get_session(context: OperationContext, request: GetSession) -> SessionPage:
     found = context.source.find_outcomes(OutcomeQuery(runs=runs_in(context.log, scope), upto=position))
     if not found:
         raise UnknownName("run", request.id, [], "`lore sessions --all` and /api/sessions list the sessions")
-    return SessionPage(**head, session=found[0])
+    return SessionPage(**head, session=found[0], resume=write_resume_command(found[0]))
 
 
 # --- a session, a task or an agent

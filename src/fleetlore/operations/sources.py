@@ -9,20 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime, tzinfo
+from functools import cache, cached_property
 from threading import RLock
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from fleetlore import clock
-from fleetlore.errors import Denied, Invalid
+from fleetlore.errors import AmbiguousName, Denied, Invalid, UnknownName
 from fleetlore.events.envelope import Event
-from fleetlore.log.base import Position
+from fleetlore.log.base import TOWN, Position
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.projections import name_lookup
 from fleetlore.projections.runner import FoldRun, LogView, Runner, advance_folds, view_of
 from fleetlore.projections.store import ProjectionStore, is_anchor_valid
 
 if TYPE_CHECKING:
+    from fleetlore.graph.settings import GraphSettings
     from fleetlore.log.coordination import Coordination
     from fleetlore.log.seal import OperatorKey, Seal
     from fleetlore.projections import search
@@ -36,7 +37,10 @@ if TYPE_CHECKING:
     from fleetlore.views.outcomes.rules import OutcomeRules
     from fleetlore.views.task_outcomes import TaskOutcome
     from fleetlore.views.thread_names import Naming
+    from fleetlore.views.time_ranges import TimeBlock
 
+MOST_NAMED_SESSIONS = 2000
+"""Sessions, the newest, that are found by the name that is shown."""
 MAX_INLINE_EVENTS = 2000
 """Up to so many unindexed events are indexed within a search."""
 INDEXING_SECONDS = 5.0
@@ -84,8 +88,8 @@ class ViewSource(Protocol):
         """The town (partition of the log)."""
 
     @property
-    def prices(self) -> str:
-        """The date of the price list."""
+    def costs_fold(self) -> Costs:
+        """The fold of costs, with its price list."""
 
     @property
     def settings(self) -> Settings | None:
@@ -113,11 +117,21 @@ class ViewSource(Protocol):
     def find(self, text: str, wanted: search.SearchFilter, limit: int) -> tuple[list[Event], bool]:
         """Events by their words, newest first; and whether older ones may be missing."""
 
+    def newest_blocks(self) -> list[TimeBlock]:
+        """The blocks of the time index that `read_newest` needs; none while the log is still being read."""
+
+    @property
+    def goals_fold(self) -> SignedGoalsFold:
+        """The fold of goals, which knows which events are signed."""
+
+    def load_graph_settings(self) -> GraphSettings:
+        """The settings of graph agents; `ConfigError` if they are wrong."""
+
     def find_store(self) -> ProjectionStore | None:
         """The projection store, if it is worthwhile and possible."""
 
-    def find_outcomes(self, wanted: OutcomeQuery) -> list[Outcome]:
-        """The outcome records of sessions, the newest first."""
+    def find_outcomes(self, wanted: OutcomeQuery, now: datetime | None = None) -> list[Outcome]:
+        """The outcome records of sessions, the newest first; as of the current time unless given."""
 
     def list_tasks(self, wanted: OutcomeQuery) -> list[TaskOutcome]:
         """What happened to tasks, the newest last."""
@@ -131,10 +145,34 @@ class ViewSource(Protocol):
     def resolve_position(self, as_of: str | None) -> Position | None:
         """The position for `as_of`, a position or a time; `None` is the head. `Invalid` if it is neither."""
 
+    def show_progress(self) -> AbstractContextManager[Callable[[int, int], None] | None]:
+        """Shows how far a long reading is, to who waits for it; `None` if nobody can be shown anything."""
 
-def resolve_scope(source: ViewSource, scope: str) -> str:
-    """The scope of the log for a scope with logged or displayed names; an error with suggestions if there is none."""
-    return name_lookup.resolve_scope(source.log, scope, lambda: source.snapshot(None, name_lookup.NEEDS))
+
+def resolve_scope(source: ViewSource, scope: str, *, may_be_new: bool = False) -> str:
+    """The scope of the log for a scope with logged or displayed names; an error with suggestions if there is none, unless it may be new."""
+    if scope == TOWN:
+        return scope
+    from fleetlore.projections import name_lookup
+
+    try:
+        return name_lookup.resolve_scope(source.log, scope, lambda: source.snapshot(None, name_lookup.NEEDS), may_be_new=may_be_new)
+    except UnknownName:
+        if not scope.startswith("run:") or not (runs := _find_named_sessions(source, scope.partition(":")[2])):
+            raise
+        if len(runs) > 1:
+            listed = ", ".join(runs[: name_lookup.MAX_CANDIDATES])
+            raise AmbiguousName("run", scope.partition(":")[2], [f"run:{run}" for run in runs], listed) from None
+        return f"run:{runs[0]}"
+
+
+def _find_named_sessions(source: ViewSource, name: str) -> list[str]:
+    """The sessions that pages and lists show under this name, the newest first."""
+    from fleetlore.projections.outcomes import OutcomeQuery
+
+    wanted = " ".join(name.split()).casefold()
+    found = source.find_outcomes(OutcomeQuery(limit=MOST_NAMED_SESSIONS))
+    return [outcome.session for outcome in found if " ".join(outcome.name.split()).casefold() == wanted]
 
 
 # --- views by name
@@ -168,7 +206,7 @@ class LazyViews(Mapping[str, LogView[Any]]):
     """All views of a log by name, each made when it is first needed."""
 
     def __init__(self, make_costs: Callable[[], Costs], find_seal: Callable[[], Seal | None], key: OperatorKey | None = None) -> None:
-        self.make_costs, self._find_seal, self._key = make_costs, find_seal, key
+        self.make_costs, self._find_seal, self._key = cache(make_costs), find_seal, key
         self._made: dict[str, LogView[Any]] = {}
 
     def with_key(self, key: OperatorKey) -> LazyViews:
@@ -228,10 +266,10 @@ class OnDemandSource:
         now: clock.Clock = clock.now,
         progress: Progress | None = None,
         settings: Settings | None = None,
-        coordination: Coordination | None = None,
+        open_coordination: Callable[[], Coordination | None] = lambda: None,
         ask_key: AskKey | None = None,
     ) -> None:
-        self.log, self.town, self.settings, self.coordination = log, town, settings, coordination
+        self.log, self.town, self.settings, self._open_coordination = log, town, settings, open_coordination
         self._get_rules, self._ask_key = rules, ask_key
         self._views, self._find_store, self._refresh, self._now, self._progress = views, find_store, refresh, now, progress
         self._folds: dict[str, FoldRun[Any]] = {}
@@ -240,6 +278,11 @@ class OnDemandSource:
         """The key that the folded views were read with."""
         self._asked_key: OperatorKey | None = None
 
+    @cached_property
+    def coordination(self) -> Coordination | None:
+        """Leases, cursors and the seal of the log, opened when they are first needed: most reads never do."""
+        return self._open_coordination()
+
     @property
     def _rules(self) -> OutcomeRules:
         made: OutcomeRules = self._get_rules() if callable(self._get_rules) else self._get_rules
@@ -247,9 +290,9 @@ class OnDemandSource:
         return made
 
     @property
-    def prices(self) -> str:
-        """The date of the price list."""
-        return self._rules.costs.prices.date
+    def costs_fold(self) -> Costs:
+        """The fold of costs, with its price list."""
+        return self._views.make_costs() if isinstance(self._views, LazyViews) else self._rules.costs
 
     def now(self) -> datetime:
         """The time."""
@@ -307,18 +350,38 @@ class OnDemandSource:
         with self._progress() as show:
             return advance_folds(self.log, folds, progress=show, total=self.log.info().events)
 
+    def newest_blocks(self) -> list[TimeBlock]:
+        """The blocks of the time index."""
+        from fleetlore.views.time_ranges import newest_blocks
+
+        with self.open_view("calendar") as (calendar, _):
+            return newest_blocks(calendar)
+
+    @property
+    def goals_fold(self) -> SignedGoalsFold:
+        """The fold of goals for the seal of the log."""
+        from fleetlore.projections.signed_goals import SignedGoalsFold
+
+        return SignedGoalsFold(None if self.coordination is None else self.coordination.load_seal(), self._key)
+
+    def load_graph_settings(self) -> GraphSettings:
+        """The `[graph]` section of the settings."""
+        from fleetlore.graph.settings import GraphSettings
+
+        return GraphSettings() if self.settings is None else GraphSettings(**self.settings.graph.value)
+
     def find_store(self) -> ProjectionStore | None:
         """The projection store, if it is worthwhile and possible."""
         return self._find_store()
 
-    def find_outcomes(self, wanted: OutcomeQuery) -> list[Outcome]:
+    def find_outcomes(self, wanted: OutcomeQuery, now: datetime | None = None) -> list[Outcome]:
         """The outcome records of sessions."""
         from fleetlore.projections import outcomes
 
         self._refresh()
-        with self._progress() if self._progress is not None else nullcontext() as progress:
+        with self.show_progress() as progress:
             return outcomes.find_outcomes(
-                self.log, now=self._now(), rules=self._rules, wanted=wanted, store=self._find_store(), progress=progress
+                self.log, now=now or self._now(), rules=self._rules, wanted=wanted, store=self._find_store(), progress=progress
             )
 
     def list_tasks(self, wanted: OutcomeQuery) -> list[TaskOutcome]:
@@ -339,7 +402,7 @@ class OnDemandSource:
         from fleetlore.story.reading import read_records
 
         self._refresh()
-        with self._progress() if self._progress is not None else nullcontext() as progress:
+        with self.show_progress() as progress:
             return read_records(
                 self.log,
                 now=self._now(),
@@ -351,6 +414,10 @@ class OnDemandSource:
                 newest_event=newest_event,
                 progress=progress,
             )
+
+    def show_progress(self) -> AbstractContextManager[Callable[[int, int], None] | None]:
+        """The progress bar of the terminal, if there is one."""
+        return nullcontext() if self._progress is None else self._progress()
 
     def resolve_position(self, as_of: str | None) -> Position | None:
         """The head; only the server keeps views of the past."""
@@ -364,6 +431,9 @@ class OnDemandSource:
 
         self._refresh()
         store, until = self._find_store(), monotonic() + INDEXING_SECONDS
+        if self._progress is not None:  # a person waits, and sees how far it is
+            with self._progress() as progress:
+                return search.find_events(self.log, text, wanted=wanted, limit=limit, store=store, progress=progress), False
         if store is not None and search.count_unindexed(self.log, store) > MAX_INLINE_EVENTS:
             search.update_index(self.log, store, lambda: monotonic() >= until)
         if store is None or search.count_unindexed(self.log, store) <= MAX_INLINE_EVENTS:

@@ -70,11 +70,13 @@ class Operation(NamedTuple):
     """`POST /api/town/messages`; "" for none."""
     mcp: str = ""
     """The name of the MCP tool; "" for none."""
-    scope: Literal["read", "write", "admin"] = "read"
+    scope: Literal["read", "approve", "write", "admin"] = "read"
     """What a token must allow."""
     commands: tuple[Command, ...] = ()
     title: str = ""
     """The title of the MCP tool; the help without its full stop, unless given."""
+    personal: str = ""
+    """`always`, or the field that asks for something of the caller's own: HTTP then needs a token, whose user is the actor."""
     is_costly: bool = False
     """Whether it may be slow, so that servers run only a few at a time."""
     creates_log: bool = False
@@ -285,6 +287,92 @@ OPERATIONS: tuple[Operation, ...] = (
         commands=(Command("town mission note", "add a note to a mission"),),
     ),
     Operation(
+        "town agents",
+        module="operations.town_lists:list_agents",
+        help="List agents with state and current task.",
+        commands=(Command("town list", "list agents with state and current task"),),
+    ),
+    Operation(
+        "town status",
+        module="operations.town_lists:read_status",
+        help="Show the whole town: who needs you, who works on what, progress of missions.",
+        commands=(Command("town status", "show the whole town: who needs you, who works on what, progress of missions"),),
+    ),
+    Operation(
+        "town backlog",
+        module="operations.town_lists:list_backlog",
+        help="List pending tasks in the order of assignment.",
+        commands=(
+            Command("town backlog", "pending tasks: list, add, claim"),
+            Command("town backlog list", "list pending tasks in the order of assignment"),
+        ),
+    ),
+    Operation(
+        "town tasks",
+        module="operations.town_lists:list_tasks",
+        help="List tasks, running ones first.",
+        mcp="tasks",
+        commands=(
+            Command("town task", "tasks: list, show, cancel, retry, complete, redirect"),
+            Command("town task list", "list tasks, running ones first"),
+        ),
+    ),
+    Operation(
+        "town task",
+        module="operations.town_lists:show_task",
+        help="Show one task in detail.",
+        mcp="task",
+        commands=(Command("town task show", "show one task in detail"),),
+    ),
+    Operation(
+        "town missions",
+        module="operations.town_lists:list_missions",
+        help="List missions, those that ask for help first.",
+        mcp="missions",
+        commands=(
+            Command("town mission", "missions: start, list, show, control, review"),
+            Command("town mission list", "list missions"),
+        ),
+    ),
+    Operation(
+        "town mission",
+        module="operations.town_lists:show_mission",
+        help="Show one mission: its items, and what each waits for.",
+        mcp="mission",
+        commands=(Command("town mission show", "show one mission: its items, and what each waits for"),),
+    ),
+    Operation(
+        "town inbox",
+        module="operations.town_lists:read_inbox",
+        help="List unread messages.",
+        mcp="inbox",
+        commands=(Command("town inbox", "list unread messages, and acknowledge them"),),
+    ),
+    Operation(
+        "town history",
+        module="operations.town_lists:read_history",
+        help="List the newest events of the town: of all, of an agent, a mission or a task.",
+        commands=(Command("town history", "print events, oldest first: of all, of an agent, a mission or a task"),),
+    ),
+    Operation(
+        "goal list",
+        module="operations.goal_lists:list_goals",
+        help="List goals, newest first.",
+        commands=(Command("goal list", "list goals"),),
+    ),
+    Operation(
+        "goal show",
+        module="operations.goal_lists:show_goal",
+        help="Show one goal in detail.",
+        commands=(Command("goal show", "show one goal in detail"),),
+    ),
+    Operation(
+        "goal questions",
+        module="operations.goal_lists:list_questions",
+        help="List approval requests that wait for an answer.",
+        commands=(Command("decide", "list pending approvals, and allow or deny them"),),
+    ),
+    Operation(
         "goal control",
         module="operations.goals:control_goals",
         help="Pause, resume or cancel goals, send their agents a message, or raise their budgets.",
@@ -309,7 +397,7 @@ OPERATIONS: tuple[Operation, ...] = (
         help="Allow or deny what an agent asks for.",
         # No MCP tool: an agent must not be able to approve its own requests.
         http="POST /api/goals/{id}/decide",
-        scope="admin",
+        scope="approve",
     ),
     # --- what happened
     Operation(
@@ -326,6 +414,35 @@ OPERATIONS: tuple[Operation, ...] = (
         help="Show what happened in one session, with evidence.",
         http="GET /api/sessions/{id}",
         mcp="session",
+    ),
+    Operation(
+        "session transcript",
+        module="operations.transcripts:read_transcript",
+        help="Read the transcript of a session in rows: prompts, answers, commands with output, edits as diffs.",
+        http="GET /api/sessions/{id}/transcript",
+        mcp="session_transcript",
+    ),
+    Operation(
+        "session search",
+        module="operations.transcripts:search_transcript",
+        help="Find rows of a session's transcript by words.",
+        http="GET /api/sessions/{id}/search",
+        is_costly=True,
+    ),
+    Operation(
+        "session diff",
+        module="operations.transcripts:read_diff",
+        help="Show what a session changed, by file.",
+        http="GET /api/sessions/{id}/diff",
+        mcp="session_diff",
+        is_costly=True,
+    ),
+    Operation(
+        "hand over",
+        module="operations.transcripts:hand_over",
+        help="Write a prompt with which another agent can continue a session: the task, what is done, what failed, what is open.",
+        http="GET /api/sessions/{id}/hand-over",
+        mcp="hand_over",
     ),
     Operation(
         "show",
@@ -364,6 +481,129 @@ OPERATIONS: tuple[Operation, ...] = (
         http="GET /api/costs",
         mcp="costs",
         commands=(Command("costs", "show what the models cost, in tokens and dollars"),),
+    ),
+    Operation(
+        "fleet",
+        module="operations.fleet:read_fleet",
+        help="List every agent, those that need a person first.",
+        http="GET /api/fleet",
+        mcp="fleet",
+    ),
+    Operation(
+        "status",
+        module="operations.agents:read_fleet_status",
+        help="Show each agent: who needs you, who works, who is silent.",
+        commands=(Command("status", "show each agent: who needs you, who works, who is silent"),),
+    ),
+    Operation(
+        "name",
+        module="operations.agents:name_agent",
+        help="Give an agent a display name.",
+        http="POST /api/agents/names",
+        mcp="name_agent",
+        scope="admin",
+        commands=(Command("name", "give an agent a display name"),),
+    ),
+    Operation(
+        "threads",
+        module="operations.fleet:list_threads",
+        help="List the threads of the story, the one that moved last first.",
+        http="GET /api/threads",
+    ),
+    Operation(
+        "arcs",
+        module="operations.arcs:list_arcs",
+        help="List patterns such as struggles and retries, with their events.",
+        http="GET /api/arcs",
+        mcp="arcs",
+    ),
+    Operation(
+        "patterns",
+        module="operations.arcs:find_patterns",
+        help="Find all patterns of a scope: struggles, retries, sprints and more.",
+        commands=(Command("arcs", "list patterns: struggles, retries, sprints and more"),),
+    ),
+    Operation(
+        "timeline",
+        module="operations.timeline:read_timeline",
+        help="Show what happened when, by agent.",
+        http="GET /api/timeline",
+        is_costly=True,
+    ),
+    Operation(
+        "events",
+        module="operations.events:list_events",
+        help="List stored events, by scope, kind and position, or by their ids.",
+        http="GET /api/events",
+        mcp="events",
+        commands=(Command("events", "print events, oldest first, and follow new ones"),),
+    ),
+    Operation(
+        "search",
+        module="operations.events:search_events",
+        help="Find events by their words, newest first.",
+        http="GET /api/search",
+        mcp="search",
+        is_costly=True,
+        commands=(Command("find", "search the text of events, newest first"),),
+    ),
+    Operation(
+        "event text",
+        module="operations.events:read_whole_text",
+        help="Read the whole text of a string that was cut from an event.",
+        http="GET /api/events/{id}/texts/{sha256}",
+    ),
+    Operation(
+        "evidence",
+        module="operations.evidence:read_evidence",
+        help="Show what source events show: commands with their output, diffs, texts.",
+        http="GET /api/evidence",
+    ),
+    # --- runtimes
+    Operation(
+        "goals",
+        module="operations.goal_page:read_goals",
+        help="List goals, those that need a person first, and show all of one.",
+        http="GET /api/goals",
+    ),
+    Operation(
+        "town",
+        module="operations.town_page:read_town",
+        help="Show the town: agents, board, missions, and what waits for whom.",
+        http="GET /api/town",
+    ),
+    Operation(
+        "stage",
+        module="operations.stage:read_stage",
+        help="Show a cast at play: the scene, what was said, the verdict.",
+        http="GET /api/stage",
+    ),
+    Operation(
+        "stage inject",
+        module="operations.stage:inject_line",
+        help="Have a visitor say something to a cast that plays.",
+        http="POST /api/stage/inject",
+        scope="admin",
+    ),
+    Operation(
+        "chat",
+        module="operations.conversations:read_chat",
+        help="List one's own sessions with an agent, and show all of one; needs a token.",
+        http="GET /api/chat",
+        personal="always",
+    ),
+    Operation(
+        "graphs",
+        module="operations.conversations:list_graphs",
+        help="List the graphs that a session can have.",
+        http="GET /api/graph/list",
+    ),
+    Operation(
+        "graph",
+        module="operations.conversations:read_active_graph",
+        help="Show the graph of a session of one's own, or of a new one.",
+        http="GET /api/graph/active",
+        personal="session",
     ),
     Operation(
         "context",

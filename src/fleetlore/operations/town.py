@@ -21,8 +21,8 @@ from fleetlore.operations.table import Argument, Switch
 from fleetlore.town import commands, left_behind, liveness, mission_commands
 from fleetlore.town import events as town_events
 from fleetlore.town.commands import TownCommand
+from fleetlore.town.journal import StoredCommand
 from fleetlore.town.plans import issues, toml
-from fleetlore.town.store_commands import StoredCommand
 from fleetlore.views import town as town_view
 from fleetlore.views.town_state import (
     CONDUCTOR,
@@ -196,7 +196,10 @@ class SpawnAgents(Request, kw_only=True):
         str, Meta(max_length=200, description="the harness that should run them; for information only"), Argument(metavar="H")
     ] = ""
     parent: Annotated[Name, Meta(description="their parent agent"), Argument(metavar="AGENT")] | None = None
-    mode: Annotated[Literal["fresh", "forkedcontext", "resumed"], Meta(description="how their session starts (fresh)")] = "fresh"
+    mode: Annotated[Literal["fresh", "forkedcontext", "resumed"], Meta(description="how their first job starts (fresh)")] = "fresh"
+    session: (
+        Annotated[str, Meta(max_length=200, description="with mode resumed: the session to continue"), Argument(metavar="ID")] | None
+    ) = None
 
 
 def spawn_agents(context: OperationContext, request: SpawnAgents) -> Stored:
@@ -209,6 +212,7 @@ def spawn_agents(context: OperationContext, request: SpawnAgents) -> Stored:
     def make_commands(town: TownState) -> list[TownCommand]:
         parent = None if request.parent is None else commands.find_agent(town, request.parent).name
         fields: dict[str, Any] = {"roles": request.roles, "harness": request.harness, "parent": parent, "mode": request.mode}
+        fields["session"] = request.session
         return _merge_commands([commands.spawn_agent(town, name, by=context.actor, **fields) for name in names])
 
     return Stored.of_commands(context.decide_town(make_commands, why="to add agents"))

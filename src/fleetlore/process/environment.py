@@ -1,4 +1,4 @@
-"""What an agent's program sees of our environment: what it needs to live, what is its own, and the mark of its turn. Nothing of ours."""
+"""The environment of an agent's program: basic variables, its own settings, and the mark of its turn; no variables of Fleetlore."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OWN_PREFIX = "FLEETLORE_"
 
 
 def scrub_environment(environ: Mapping[str, str], *, keep: Sequence[str] = (), mark: str) -> dict[str, str]:
-    """What stays of the environment, and what `keep` names besides (`ANTHROPIC_*`, `EDITOR`); what is ours never does."""
+    """The basic variables and those that `keep` names (`ANTHROPIC_*`, `EDITOR`); never our own."""
     stays = (*_KEPT_VARIABLES, *keep)
     kept = {
         name: value for name, value in environ.items() if not name.startswith(_OWN_PREFIX) and any(fnmatchcase(name, one) for one in stays)
@@ -26,7 +26,7 @@ def scrub_environment(environ: Mapping[str, str], *, keep: Sequence[str] = (), m
 
 
 def add_turn_mark(env: Mapping[str, str], mark: str, *, outer: str = "") -> dict[str, str]:
-    """With the mark, behind those of the turns that this one is part of: who ends an outer turn finds the inner one's processes, too."""
+    """Add the mark after the marks of the enclosing turns, so that ending an outer turn also finds the processes of inner ones."""
     marks = [*_split_marks(outer), *_split_marks(env.get(TURN_VARIABLE, "")), mark]
     return {**env, TURN_VARIABLE: ",".join(dict.fromkeys(marks))}
 

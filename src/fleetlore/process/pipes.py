@@ -1,4 +1,4 @@
-"""What a program writes, taken in bounded pieces: lines of its output, the tail of its complaints; and what it is given to read."""
+"""Pipes of a program with bounded memory: lines of stdout, the end of stderr, and input for stdin."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from collections.abc import Iterator
 from typing import IO, NamedTuple
 
 READ_BYTES = 65_536
-"""Bytes that are read at once: what a pipe holds."""
+"""Bytes read at once: the capacity of a pipe."""
 
 MAX_PIPE_BYTES = 1_048_576
-"""Bytes that a pipe can be made to hold."""
+"""Capacity that a pipe is set to, in bytes."""
 
 TAIL_BYTES = 4096
-"""Bytes of stderr that are kept."""
+"""Bytes of stderr to keep."""
 
-# Colours and cursors, titles and links; then every control character but tab and newline.
+# Escape sequences for colours, cursor, titles and links; then every control character except tab and newline.
 _ESCAPE_SEQUENCES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]")
 _CONTROL_CHARS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -27,11 +27,11 @@ class OutputLine(NamedTuple):
 
     text: bytes
     is_cut: bool = False
-    """Whether it was longer than is kept; this is its beginning."""
+    """Whether the line was longer than the limit; this is its beginning."""
 
 
 class LineBuffer:
-    """Cuts what comes, in pieces of any size, into lines; holds no more than the longest that is kept."""
+    """Splits chunks of any size into lines; holds at most one line of maximum length."""
 
     def __init__(self, longest: int) -> None:
         self._max_bytes = longest
@@ -39,7 +39,7 @@ class LineBuffer:
         self._is_cut = False
 
     def feed(self, piece: bytes) -> Iterator[OutputLine]:
-        """The lines that are complete with this piece."""
+        """Add a chunk; returns the lines that it completes."""
         start = 0
         while (end := piece.find(b"\n", start)) >= 0:
             yield self._complete_line(piece[start:end])
@@ -47,7 +47,7 @@ class LineBuffer:
         self._append_partial(piece[start:])
 
     def flush(self) -> Iterator[OutputLine]:
-        """What came last, without a newline."""
+        """The last line, if it has no newline."""
         if self._partial_line or self._is_cut:
             yield self._complete_line(b"")
 
@@ -64,32 +64,32 @@ class LineBuffer:
 
 
 class TailBuffer:
-    """The end of what came."""
+    """Keeps the end of a stream."""
 
     def __init__(self, most: int = TAIL_BYTES) -> None:
         self._max_bytes = most
         self._kept = bytearray()
 
     def feed(self, piece: bytes) -> None:
-        """Keeps the end of it all; what is too much goes now and then, so that many short pieces cost little each."""
+        """Add a chunk. The excess is dropped only now and then, so that many short chunks stay cheap."""
         self._kept += piece[-self._max_bytes :]
         if len(self._kept) > 2 * self._max_bytes:
             del self._kept[: -self._max_bytes]
 
     def text(self) -> str:
-        """As people read it: no colours, no control characters."""
+        """The text without escape sequences and control characters."""
         return clean_output(bytes(self._kept[-self._max_bytes :])).strip()
 
 
 def clean_output(raw: bytes) -> str:
-    """Text without colours and control characters; what is no UTF-8 is replaced, and half a character at the beginning left out."""
+    """Text without escape sequences and control characters. Invalid UTF-8 is replaced; a partial character at the start is dropped."""
     start = next((at for at in range(min(4, len(raw))) if raw[at] & 0xC0 != 0x80), 0)
     text = raw[start:].decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
     return _CONTROL_CHARS.sub("", _ESCAPE_SEQUENCES.sub("", text))
 
 
 class PipeReader:
-    """The end of a pipe that a program writes to. One reads at a time."""
+    """Our end of a pipe that a program writes to. One reader at a time."""
 
     def __init__(self, pipe: IO[bytes]) -> None:
         self._pipe = pipe
@@ -98,14 +98,14 @@ class PipeReader:
         os.set_blocking(pipe.fileno(), False)
 
     async def read(self) -> bytes:
-        """What is there, as soon as anything is; nothing at the end."""
+        """Wait for bytes and return them; empty at the end."""
         while (piece := self._read_available()) is None:
             self._wake = asyncio.get_running_loop().create_future()
             await wait_ready(self._pipe.fileno(), wake=self._wake)
         return piece
 
     def _read_available(self) -> bytes | None:
-        """What is there at this moment: `None` if nothing is yet, nothing at the end."""
+        """Return the available bytes without waiting: `None` if there are none yet, empty at the end."""
         most = READ_BYTES if self._bytes_left is None else min(READ_BYTES, self._bytes_left)
         try:
             piece = os.read(self._pipe.fileno(), most)
@@ -116,14 +116,14 @@ class PipeReader:
         return piece
 
     def stop_waiting(self) -> None:
-        """From now on only what is in the pipe is read: whoever still holds its other end is not waited for."""
+        """From now on read only what is in the pipe; do not wait for processes that keep the other end open."""
         self._bytes_left = MAX_PIPE_BYTES
         if self._wake and not self._wake.done():
             self._wake.set_result(None)
 
 
 async def write_pipe(pipe: IO[bytes], content: bytes) -> None:
-    """Writes all of it, without holding anything else up, and closes the pipe; a program need not read it."""
+    """Write all of it without blocking the loop, then close the pipe. The program may ignore it."""
     fd, left = pipe.fileno(), memoryview(content)
     os.set_blocking(fd, False)
     try:
@@ -139,7 +139,7 @@ async def write_pipe(pipe: IO[bytes], content: bytes) -> None:
 
 
 async def wait_ready(fd: int, *, writing: bool = False, wake: asyncio.Future[None] | None = None) -> None:
-    """Waits until it can be read from, or written to; or until it is woken."""
+    """Wait until the file is readable or writable, or until woken."""
     loop = asyncio.get_running_loop()
     is_ready = wake or loop.create_future()
     add, remove = (loop.add_writer, loop.remove_writer) if writing else (loop.add_reader, loop.remove_reader)

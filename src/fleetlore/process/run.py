@@ -1,7 +1,6 @@
-"""A program is run for a turn: heard line by line, watched, and ended with everything that it started.
+"""Runs a program for one turn: reads its output line by line, enforces timeouts, and kills all processes that it started.
 
-Whatever it prints, memory stays bounded; whatever it does, `run` ends, and when it has, or was cancelled, nothing of the program runs
-(`kill_tree.py` says what is found).
+Memory stays bounded for any output. When `run` returns or is cancelled, no process of the program is left (`kill_tree.py` finds them).
 """
 
 from __future__ import annotations
@@ -30,30 +29,30 @@ from fleetlore.process.shield import wait_uncancelled
 from fleetlore.process.table import read_start_time
 from fleetlore.redact import Redactor
 
-# --- A program is started, in a session and a group of its own; or it is said why it cannot be, and what to do.
+# --- Start a program, or explain why it cannot be started.
 
 _MAX_SCANNED_CHARS, _MAX_ARGUMENT_CHARS, _MAX_COMMAND_CHARS = 4096, 120, 500
 
 
 class ProcessSpec(Struct, frozen=True, kw_only=True):
-    """What is to be run, and how long it may take. `cwd` and `env` are all that it gets from us."""
+    """A command and its timeouts. The process gets `cwd` and `env` and nothing else from us."""
 
     argv: tuple[str, ...]
     cwd: str
     env: Mapping[str, str]
     mark: str
-    """Put into its environment, so that everything that it starts is found."""
+    """Set in its environment, by which all its child processes are found."""
     stdin: bytes = b""
     timeout: float = 3600.0
     idle: float = 600.0
-    """Seconds without a byte on stdout or stderr after which it is taken to hang."""
+    """Seconds without output on stdout or stderr after which it counts as hung."""
     grace: float = 5.0
-    """Seconds between a gentle stop and a hard one."""
+    """Seconds between SIGTERM and SIGKILL."""
     longest_line: int = 8 * 1024 * 1024
 
 
 def start_program(program: ProcessSpec) -> subprocess.Popen[bytes]:
-    """In a session and a group of its own."""
+    """Start it in its own session and process group."""
     if not program.argv:
         raise NotStarted("no command is given; name the program that is to be run")
     try:
@@ -72,18 +71,18 @@ def start_program(program: ProcessSpec) -> subprocess.Popen[bytes]:
 
 
 def identify_process(program: ProcessSpec, popen: subprocess.Popen[bytes]) -> Process:
-    """So that it can be found again."""
+    """Identify the process, so that it can be found again after a crash of ours."""
     return Process(pid=popen.pid, group=popen.pid, born=read_start_time(popen.pid) or "", command=_format_command(program.argv))
 
 
 def _format_command(argv: tuple[str, ...]) -> str:
-    """A command as people write it: long arguments cut, secrets out."""
+    """The command line for messages: long arguments truncated, secrets redacted."""
     clean, _ = Redactor().redact_value([one[:_MAX_SCANNED_CHARS] for one in argv])
     return shlex.join(one if len(one) <= _MAX_ARGUMENT_CHARS else one[:_MAX_ARGUMENT_CHARS] + "…" for one in clean)[:_MAX_COMMAND_CHARS]
 
 
 def _explain_start_failure(program: ProcessSpec, error: OSError | ValueError) -> str:
-    """What is wrong, and what to do."""
+    """What went wrong and what to do."""
     name = program.argv[0]
     if not os.path.isdir(program.cwd):
         return f"{program.cwd}: there is no such folder to work in; make it, or name another"
@@ -107,10 +106,10 @@ def _explain_start_failure(program: ProcessSpec, error: OSError | ValueError) ->
 __all__ = ["EndReason", "OnLine", "OnStart", "OutputLine", "ProcessSpec", "ProgramResult", "run"]
 
 EndReason: TypeAlias = Literal["ended", "timed_out", "silent", "told"]
-"""Why a program is over: it ended by itself, lasted too long, said nothing for too long, or was called off."""
+"""Why a program ended: by itself, by its timeout, by its idle timeout, or stopped by a callback."""
 
 SETTLE_SECONDS = 0.25
-"""Seconds that what a program started has to go by itself, once the program has ended."""
+"""Seconds that child processes have to exit after the program has ended."""
 
 _POLL_SECONDS = 0.05
 
@@ -119,13 +118,13 @@ class ProgramResult(Struct, frozen=True, kw_only=True):
     """How a program ended."""
 
     code: int | None
-    """Its exit code; `None` where a signal ended it."""
+    """The exit code; `None` if a signal ended it."""
     signal: int | None
     why: EndReason
     stderr: str
-    """The end of it, at most 4 KiB, as people read it; no secrets."""
+    """The end of stderr, at most 4 KiB of plain text, redacted."""
     left: int
-    """How many processes that it had started had to be ended."""
+    """Number of child processes that had to be killed."""
 
 
 OnStart: TypeAlias = Callable[[Process], Awaitable[bool]]
@@ -133,9 +132,9 @@ OnLine: TypeAlias = Callable[[OutputLine], Awaitable[bool]]
 
 
 async def run(program: ProcessSpec, on_start: OnStart, on_line: OnLine) -> ProgramResult:
-    """Runs it to its end. Either callback answers `False` to have it stopped; nothing more is read while one is awaited.
+    """Run a program to its end. A callback returns `False` to stop it; no output is read while a callback runs.
 
-    What it prints after it was told to stop is not heard. Raises `NotStarted` if it cannot be run, and what a callback raises.
+    Output after a stop is dropped. Raises `NotStarted` if it cannot be started, and whatever a callback raises.
     """
     popen = start_program(program)
     talk = _RunningProgram(program, popen, on_line)
@@ -156,7 +155,7 @@ async def run(program: ProcessSpec, on_start: OnStart, on_line: OnLine) -> Progr
 
 
 class _RunningProgram:
-    """One program while it runs, and the ways to and from it."""
+    """A running program and its pipes."""
 
     def __init__(self, program: ProcessSpec, popen: subprocess.Popen[bytes], on_line: OnLine) -> None:
         self._program, self._popen, self._on_line = program, popen, on_line
@@ -174,7 +173,7 @@ class _RunningProgram:
         self._stdout_task: asyncio.Task[None] | None = None
 
     async def wait_until_over(self) -> EndReason:
-        """Hears it, until it ends, is to be stopped, lasts too long or falls silent."""
+        """Read its output until it ends, a callback stops it, or a timeout is reached."""
         self._last_output_at = self._loop.time()
         self._stdout_task = self._loop.create_task(self._read_stdout())
         while True:
@@ -203,7 +202,7 @@ class _RunningProgram:
             self._last_output_at = self._loop.time()
             for line in lines.feed(piece) if self._is_listening else ():
                 await self._deliver_line(line)
-            # A flood leaves room for everybody else.
+            # Let other tasks run even if output never pauses.
             await asyncio.sleep(0)
         for line in lines.flush():
             await self._deliver_line(line)
@@ -225,12 +224,12 @@ class _RunningProgram:
             await asyncio.sleep(0)
 
     async def end_program(self, why: EndReason) -> int:
-        """Ends whatever runs, and says how much of it was not the program itself. Cancelled, it hurries, and ends it all the same."""
+        """Kill what still runs; returns the number of child processes among it. If cancelled, it kills without the grace period."""
         if why != "ended":
             self._is_listening = False
         if self._end_task is None:
             work = partial(_end_program, self._popen, self._program, settle=SETTLE_SECONDS if why == "ended" else 0.0, hurry=self._hurry)
-            # A thread of its own: many turns that are ended at once hold up nothing else.
+            # In its own thread, so that ending many turns at once does not block other work.
             with_thread = ThreadPoolExecutor(1)
             self._end_task = self._loop.run_in_executor(with_thread, work)
             with_thread.shutdown(wait=False)
@@ -238,7 +237,7 @@ class _RunningProgram:
         return self._end_task.result()
 
     async def read_remaining(self, why: EndReason) -> EndReason:
-        """What is left in the pipes, whoever holds them open."""
+        """Read what is left in the pipes, without waiting for other processes that hold them open."""
         self._stdout.stop_waiting()
         self._stderr.stop_waiting()
         if self._stdout_task:
@@ -247,7 +246,7 @@ class _RunningProgram:
         return "told" if self._stop_requested.done() else why
 
     async def close(self) -> None:
-        """Nothing runs, nothing is open."""
+        """Kill and close everything."""
         if self._stdout_task and self._is_delivering:
             self._stdout_task.cancel()
         try:
@@ -262,7 +261,7 @@ class _RunningProgram:
                     pipe.close()
 
     def stderr_text(self) -> str:
-        """The end of what it wrote to stderr."""
+        """The end of stderr."""
         return Redactor().redact_value(self._tail.text())[0]
 
 
@@ -272,7 +271,7 @@ def _require_pipe(pipe: IO[bytes] | None) -> IO[bytes]:
 
 
 def _end_program(popen: subprocess.Popen[bytes], program: ProcessSpec, *, settle: float, hurry: Event) -> int:
-    """Ends all of it; only then is the program's exit code taken, and its id given free."""
+    """Kill all processes, then reap the program: until then its process id cannot be reused."""
     leader = popen.pid
     ended = end_processes(lambda: find_leader_processes(leader, program.mark), grace=program.grace, settle=settle, hurry=hurry)
     if popen.returncode is None:
@@ -284,7 +283,7 @@ def _end_program(popen: subprocess.Popen[bytes], program: ProcessSpec, *, settle
 
 
 async def _wait_for_exit(popen: subprocess.Popen[bytes]) -> None:
-    """Until the program has ended; its exit code is left where it is, for as long as the code is not taken its id is its own."""
+    """Wait until the program has ended, without reaping it: until then its process id cannot be reused."""
     try:
         held = os.pidfd_open(popen.pid)
     except (AttributeError, OSError):
@@ -296,8 +295,8 @@ async def _wait_for_exit(popen: subprocess.Popen[bytes]) -> None:
 
 
 async def _poll_for_exit(popen: subprocess.Popen[bytes]) -> None:
-    """Where the system has no better way to tell: looked for again and again."""
-    while not _has_ended(popen):  # noqa: ASYNC110 - nobody would set an event
+    """Poll, on systems without a better way."""
+    while not _has_ended(popen):  # noqa: ASYNC110 - nothing would set an event
         await asyncio.sleep(_POLL_SECONDS)
 
 

@@ -21,7 +21,7 @@ async def run_uncancelled(work: Coroutine[Any, Any, _T], on_cancel: Callable[[],
 
 
 async def wait_uncancelled(work: asyncio.Future[Any], on_cancel: Callable[[], object] | None = None) -> None:
-    """Wait for its end; cancelled meanwhile, call `on_cancel`, each time, go on waiting, and be cancelled then."""
+    """Wait for its end. If cancelled meanwhile, call `on_cancel` each time, keep waiting, and raise the cancellation at the end."""
     cancelled: asyncio.CancelledError | None = None
     while not work.done():
         try:

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 if TYPE_CHECKING:
     from fleetlore.dialects.otlp.logs import ProgramTelemetry
     from fleetlore.dialects.recording import Recording
+    from fleetlore.dialects.wire import Record
     from fleetlore.events.envelope import Event
     from fleetlore.events.goal_plan import Plan
     from fleetlore.programs.harness import Harness
     from fleetlore.programs.hook_settings import HookFile
     from fleetlore.programs.normalised import ToolCallReader
+    from fleetlore.programs.prompt_history import PromptHistory
 
 HarnessFactory: TypeAlias = "Callable[[Plan, Mapping[str, str]], Harness]"
 """Called with the goal's plan and the environment."""
@@ -42,18 +44,20 @@ class Program:
     home_variable: str = ""
     """The environment variable that names another folder."""
     recordings: tuple[str, ...] = ("sessions",)
-    """The folders within `home` that hold its transcripts, the main one first."""
+    """The folders or files within `home` that hold its transcripts, the main one first."""
     side_files: str = ""
     """A regular expression for names of files that are not transcripts and are skipped silently."""
     side_folders: frozenset[str] = frozenset()
     """Names of folders among the transcripts whose files are skipped silently."""
 
+    deletes: str = ""
+    """What it deletes of its own files, and when; `lore doctor` shows it."""
     install_note: str = ""
     """Instructions for the user after hooks were installed."""
     asks_at_gate: bool = False
-    """Whether its harness asks `Order.gate` for permission before it uses a tool."""
+    """Whether its harness asks `TurnRequest.gate` for permission before it uses a tool."""
     chooses_sessions: bool = False
-    """Whether the program chooses the id of a new session. Otherwise it is `Order.new_session`, if the harness has sessions."""
+    """Whether the program chooses the id of a new session. Otherwise it is `TurnRequest.new_session`, if the harness has sessions."""
 
     @property
     def dialect(self) -> str:
@@ -65,13 +69,21 @@ class Program:
         return (environ.get(self.home_variable) if self.home_variable else None) or os.path.expanduser(self.home)
 
     def recording_folders(self, environ: Mapping[str, str] = os.environ) -> list[str]:
-        """The folders of its transcripts, which may not exist."""
+        """The folders or files of its transcripts, which may not exist."""
         home = self.find_home(environ)
         return [os.path.join(home, *name.split("/")) for name in self.recordings]
 
     def load_recording(self) -> Recording:
         """The reader of its transcripts. Its name is `dialect`."""
         raise NotImplementedError(f"{type(self).__name__} has no transcript reader")
+
+    def recognises(self, record: Record) -> bool:
+        """Whether a record of a file can only be from this program's transcripts. Used to notice that a wrong program was named."""
+        return False
+
+    def load_prompt_history(self) -> PromptHistory | None:
+        """The reader of the file that keeps prompts longer than the transcripts of their sessions."""
+        return None
 
     def helper_folders(self, path: str) -> Sequence[str]:
         """Folders with the transcripts of sub-agents that the session of a transcript started."""

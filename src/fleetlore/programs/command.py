@@ -30,7 +30,7 @@ from fleetlore.process.environment import scrub_environment
 from fleetlore.process.identity import Process
 from fleetlore.process.pipes import TailBuffer, clean_output
 from fleetlore.process.run import OutputLine, ProcessSpec, ProgramResult, run
-from fleetlore.programs.harness import Ended, Heard, Order, TurnOutcome, Watch
+from fleetlore.programs.harness import TurnOutcome, TurnProgress, TurnRequest, TurnResult, Watch
 from fleetlore.redact import Redactor
 
 MAX_WORDS_BYTES = 16_384
@@ -38,11 +38,8 @@ MAX_WORDS_BYTES = 16_384
 
 MAX_REPORT_BYTES = 65_536
 
-KEPT_VARIABLES = (
-    *("ANTHROPIC_*", "OPENAI_*", "CLAUDE_*", "CODEX_*", "GEMINI_*", "GOOGLE_API_KEY", "MISTRAL_*", "OPENROUTER_*", "OLLAMA_*"),
-    *("AIDER_*", "VIRTUAL_ENV", "NVM_*", "JAVA_HOME", "GOPATH", "CARGO_HOME", "RUSTUP_HOME"),
-)
-"""Variables that agents' programs and their tools need."""
+KEPT_VARIABLES = ("VIRTUAL_ENV", "NVM_*", "JAVA_HOME", "GOPATH", "CARGO_HOME", "RUSTUP_HOME")
+"""Variables that tools need. Keys of models are not among them: a goal names those that its command needs (`variables`)."""
 
 _PROGRESS_INTERVAL_SECONDS = 1.0
 """Minimum seconds between two progress reports."""
@@ -92,44 +89,44 @@ class CommandHarness:
     def __init__(self, command: Sequence[str], *, environ: Mapping[str, str] = os.environ, keep: Sequence[str] = KEPT_VARIABLES) -> None:
         self._command, self._environ, self._kept_variables = tuple(command), environ, tuple(keep)
 
-    async def take_turn(self, order: Order, watch: Watch) -> Ended:
+    async def take_turn(self, request: TurnRequest, watch: Watch) -> TurnResult:
         """Run the command once."""
         turn = _CommandTurn(watch)
         try:
-            finished = await run(self._build_program(order), turn.on_start, turn.on_line)
+            finished = await run(self._build_program(request), turn.on_start, turn.on_line)
         except NotStarted as error:
-            return Ended(how="not_started", error=str(error))
+            return TurnResult(how="not_started", error=str(error))
         await turn.report_remaining_usage()
-        return turn.make_result(finished, is_spent=_turn_timeout(order) < order.timeout)
+        return turn.make_result(finished, is_spent=_turn_timeout(request) < request.timeout)
 
-    def _build_program(self, order: Order) -> ProcessSpec:
+    def _build_program(self, request: TurnRequest) -> ProcessSpec:
         return ProcessSpec(
             argv=self._command,
-            cwd=order.workspace,
-            env={**scrub_environment(self._environ, keep=self._kept_variables, mark=order.mark), **_build_order_variables(order)},
-            mark=order.mark,
-            stdin=order.prompt.encode("utf-8", "replace"),
-            timeout=_turn_timeout(order),
-            idle=order.idle,
+            cwd=request.workspace,
+            env={**scrub_environment(self._environ, keep=self._kept_variables, mark=request.mark), **_build_order_variables(request)},
+            mark=request.mark,
+            stdin=request.prompt.encode("utf-8", "replace"),
+            timeout=_turn_timeout(request),
+            idle=request.idle,
         )
 
 
-def _turn_timeout(order: Order) -> float:
+def _turn_timeout(request: TurnRequest) -> float:
     """Maximum seconds of the turn."""
-    return order.timeout if order.rest.seconds is None else min(order.timeout, max(order.rest.seconds, 0.0))
+    return request.timeout if request.rest.seconds is None else min(request.timeout, max(request.rest.seconds, 0.0))
 
 
-def _build_order_variables(order: Order) -> dict[str, str]:
+def _build_order_variables(request: TurnRequest) -> dict[str, str]:
     """The order as environment variables."""
     variables = {
-        "LORE_GOAL": order.goal,
-        "LORE_AGENT": order.agent,
-        "LORE_TURN_NUMBER": order.turn,
-        "LORE_MODEL": order.model,
-        "LORE_SUMMARY": 1 if order.is_summary else None,
-        "LORE_TOKENS_LEFT": order.rest.tokens,
-        "LORE_USD_LEFT": order.rest.usd,
-        "LORE_SECONDS_LEFT": order.rest.seconds,
+        "LORE_GOAL": request.goal,
+        "LORE_AGENT": request.agent,
+        "LORE_TURN_NUMBER": request.turn,
+        "LORE_MODEL": request.model,
+        "LORE_SUMMARY": 1 if request.is_summary else None,
+        "LORE_TOKENS_LEFT": request.rest.tokens,
+        "LORE_USD_LEFT": request.rest.usd,
+        "LORE_SECONDS_LEFT": request.rest.seconds,
     }
     return {name: str(value).replace("\0", "") for name, value in variables.items() if value is not None}
 
@@ -147,7 +144,7 @@ class _CommandTurn:
 
     async def on_start(self, process: Process) -> bool:
         """Report the process at once, so that it can be found after a crash."""
-        return await self._report_progress(Heard(process=process))
+        return await self._report_progress(TurnProgress(process=process))
 
     async def on_line(self, line: OutputLine) -> bool:
         """Read a line: a report, or output, which is passed on now and then."""
@@ -166,9 +163,11 @@ class _CommandTurn:
         if events := self._make_usage_events():
             await self._watch(self._make_progress(words=None, events=events))
 
-    def _make_progress(self, *, words: str | None, events: Sequence[Event] = ()) -> Heard:
+    def _make_progress(self, *, words: str | None, events: Sequence[Event] = ()) -> TurnProgress:
         report = self._report
-        return Heard(tokens=report.tokens or 0, usd=report.usd, context=report.context, model=report.model, words=words, events=events)
+        return TurnProgress(
+            tokens=report.tokens or 0, usd=report.usd, context=report.context, model=report.model, words=words, events=events
+        )
 
     def _make_usage_events_if_due(self) -> Sequence[Event]:
         now = asyncio.get_running_loop().time()
@@ -190,15 +189,15 @@ class _CommandTurn:
         data = {"input": max(0, tokens), "source": CommandHarness.name, **priced}
         return (Event(kind="model.replied", data={name: value for name, value in data.items() if value is not None}),)
 
-    async def _report_progress(self, progress: Heard) -> bool:
+    async def _report_progress(self, progress: TurnProgress) -> bool:
         self._stop_outcome = await self._watch(progress)
         return self._stop_outcome is None
 
-    def make_result(self, finished: ProgramResult, *, is_spent: bool) -> Ended:
+    def make_result(self, finished: ProgramResult, *, is_spent: bool) -> TurnResult:
         """The result of the turn; `is_spent` if its time limit was the goal's remaining time."""
         report = self._report
         how = self._find_outcome(finished, is_spent=is_spent)
-        return Ended(
+        return TurnResult(
             how=how,
             words=_truncate_to_tail(clean_output(report.say.encode("utf-8", "replace")) if report.say else self._output_tail.text()),
             error=_describe_failure(finished, report, how),

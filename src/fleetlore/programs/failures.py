@@ -18,7 +18,7 @@ from msgspec import Struct
 from fleetlore.programs.failure_patterns import FAILURE_KINDS as FAILURE_KINDS
 from fleetlore.programs.failure_patterns import FailureKind as FailureKind
 from fleetlore.programs.failure_patterns import find_failure_by_status, find_failure_by_text
-from fleetlore.programs.harness import Ended, TurnOutcome
+from fleetlore.programs.harness import TurnOutcome, TurnResult
 
 # --- Parses when a limit is reset: in seconds, in words, as a clock time with a zone, as a date.
 
@@ -320,7 +320,7 @@ _MAX_ERROR_CHARS = 8192
 _FAILURES_WITH_RESET = frozenset[FailureKind](("rate_limit", "overloaded", "usage_limit"))
 
 
-def diagnose_turn(ended: Ended, now: datetime) -> Diagnosis:
+def diagnose_turn(ended: TurnResult, now: datetime) -> Diagnosis:
     """The failure of a turn. A time without a zone is in the zone of `now`, where the agent runs."""
     complaint, text = _FAILURE_BY_OUTCOME.get(ended.how, "unknown"), ""
     if ended.how in _OUTCOMES_WITH_ERROR_TEXT:

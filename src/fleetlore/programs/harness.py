@@ -1,4 +1,4 @@
-"""The interface between the driver and the programs that take turns: `Harness`, its input `Order` and its result `Ended`."""
+"""The interface between the driver and the programs that take turns: `Harness`, its input `TurnRequest` and its result `TurnResult`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Gate(Struct, frozen=True, kw_only=True):
     env: Mapping[str, str]
 
 
-class Order(Struct, frozen=True, kw_only=True):
+class TurnRequest(Struct, frozen=True, kw_only=True):
     """The input of one turn."""
 
     goal: str
@@ -63,7 +63,7 @@ class Order(Struct, frozen=True, kw_only=True):
     """Seconds without output after which it is stopped."""
 
 
-class Heard(Struct, frozen=True, kw_only=True):
+class TurnProgress(Struct, frozen=True, kw_only=True):
     """Progress of a running turn."""
 
     events: Sequence[Event] = ()
@@ -80,11 +80,11 @@ class Heard(Struct, frozen=True, kw_only=True):
     words: str | None = None
 
 
-Watch: TypeAlias = Callable[[Heard], Awaitable[TurnOutcome | None]]
+Watch: TypeAlias = Callable[[TurnProgress], Awaitable[TurnOutcome | None]]
 """Called with progress, and right after a process starts. `None` continues the turn; otherwise the harness ends it with that `how`."""
 
 
-class Ended(Struct, frozen=True, kw_only=True):
+class TurnResult(Struct, frozen=True, kw_only=True):
     """The result of a turn, with its total usage."""
 
     how: TurnOutcome
@@ -117,5 +117,5 @@ class Harness(Protocol):
     def has_sessions(self) -> bool:
         """Whether it has sessions that keep the earlier turns."""
 
-    async def take_turn(self, order: Order, watch: Watch) -> Ended:
-        """Run a turn. Raises nothing but cancellation: every failure is an `Ended`."""
+    async def take_turn(self, request: TurnRequest, watch: Watch) -> TurnResult:
+        """Run a turn. Raises nothing but cancellation: every failure is a `TurnResult`."""

@@ -22,6 +22,8 @@ class CallInput(NamedTuple):
     paths: tuple[str, ...] = ()
     edits: tuple[tuple[str, str | None, str], ...] = ()
     """Path, old text (`None`: the file is written whole) and new text."""
+    unsandboxed: bool = False
+    """Whether the command asks to run outside of the program's sandbox, without asking the person."""
 
 
 OutputState = Literal["completed", "running", "unknown"]

@@ -7,6 +7,8 @@ from collections.abc import Container
 from datetime import datetime
 from typing import Any, ClassVar, NamedTuple
 
+import msgspec
+
 from fleetlore.dialects.fields import as_text, first_line, to_snake_case
 from fleetlore.dialects.git import MAIN_BRANCHES, find_task
 from fleetlore.dialects.wire import Record
@@ -82,7 +84,7 @@ class HookCall(NamedTuple):
     """One call of a hook."""
 
     record: Record
-    scene: EventContext
+    event_context: EventContext
     own_id: str
     """Id for events without a key of their own."""
 
@@ -102,7 +104,9 @@ def make_unknown_hook_events(hook: HookCall, *, dialect: str, common: Container[
     fields = {key: value for key, value in hook.record.items() if key not in common}
     words = next((text for key in ("message", "reason", "prompt", "description", "title") if (text := hook.get_text(key))), None)
     data = bound_record(fields, sum(len(str(value)) for value in fields.values()))
-    return [hook.scene.make_event(f"{dialect}.{to_snake_case(name)}", hook.own_id, text=words or name, data=data, visibility="system")]
+    return [
+        hook.event_context.make_event(f"{dialect}.{to_snake_case(name)}", hook.own_id, text=words or name, data=data, visibility="system")
+    ]
 
 
 def bound_record(record: dict[str, Any], size: int) -> dict[str, Any]:
@@ -111,6 +115,14 @@ def bound_record(record: dict[str, Any], size: int) -> dict[str, Any]:
         return record
     plain = [(key, value) for key, value in record.items() if len(key) <= MAX_KEY_CHARS and not isinstance(value, list | dict)]
     return {key: value[:MAX_PLAIN_CHARS] if isinstance(value, str) else value for key, value in plain[:MAX_PLAIN_VALUES]}
+
+
+def bound_input(given: object) -> object:
+    """A call's input; a huge one as text, which the log may truncate."""
+    if not isinstance(given, dict | list):
+        return given
+    raw = msgspec.json.encode(given)
+    return given if len(raw) <= MAX_KEPT_BYTES else raw.decode()
 
 
 def project_name(cwd: str | None) -> str | None:

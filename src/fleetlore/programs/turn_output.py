@@ -21,7 +21,7 @@ from fleetlore.events.envelope import Event
 from fleetlore.process.identity import Process
 from fleetlore.process.pipes import OutputLine, clean_output
 from fleetlore.process.run import ProcessSpec, ProgramResult, run
-from fleetlore.programs.harness import Ended, Heard, Order, TurnOutcome, Watch
+from fleetlore.programs.harness import TurnOutcome, TurnProgress, TurnRequest, TurnResult, Watch
 from fleetlore.redact import Redactor
 
 # --- An agent that has nothing to do asks to be woken later, with a JSON object as its last message.
@@ -102,41 +102,41 @@ class OutputParser(Protocol):
     def parse_output(self, raw: bytes) -> Sequence[Event]:
         """The events of a record; `DialectError` if it is not one."""
 
-    def flush_held(self) -> Sequence[Event]:
+    def flush_events(self) -> Sequence[Event]:
         """The held-back events, at the end of the output."""
 
 
-def build_turn_program(order: Order, argv: Sequence[str], env: Mapping[str, str]) -> ProcessSpec:
+def build_turn_program(request: TurnRequest, argv: Sequence[str], env: Mapping[str, str]) -> ProcessSpec:
     """The process of a turn. The prompt goes to stdin: command lines have a length limit and are readable by all users."""
     return ProcessSpec(
         argv=tuple(argv),
-        cwd=order.workspace,
+        cwd=request.workspace,
         env=env,
-        mark=order.mark,
-        stdin=order.prompt.encode(errors="replace"),
-        timeout=_turn_timeout(order),
-        idle=order.idle,
+        mark=request.mark,
+        stdin=request.prompt.encode(errors="replace"),
+        timeout=_turn_timeout(request),
+        idle=request.idle,
     )
 
 
 async def run_turn_program(
-    order: Order, program: ProcessSpec, hearer: OutputParser, watch: Watch, *, linger: float = LINGER_SECONDS
-) -> Ended:
+    request: TurnRequest, program: ProcessSpec, parser: OutputParser, watch: Watch, *, linger: float = LINGER_SECONDS
+) -> TurnResult:
     """Run the program to its end. It is not started if no budget is left."""
-    if any(rest is not None and rest <= 0 for rest in (order.rest.tokens, order.rest.usd, order.rest.seconds)):
-        return Ended(how="over_budget", error="the budget is spent", session=order.session)
-    ended = await _run_and_parse(program, hearer, watch, linger)
-    if ended.how == "timed_out" and program.timeout < order.timeout:
+    if any(rest is not None and rest <= 0 for rest in (request.rest.tokens, request.rest.usd, request.rest.seconds)):
+        return TurnResult(how="over_budget", error="the budget is spent", session=request.session)
+    ended = await _run_and_parse(program, parser, watch, linger)
+    if ended.how == "timed_out" and program.timeout < request.timeout:
         return replace(ended, how="over_budget")
     return ended
 
 
-def _turn_timeout(order: Order) -> float:
-    return order.timeout if order.rest.seconds is None else max(0.0, min(order.timeout, order.rest.seconds))
+def _turn_timeout(request: TurnRequest) -> float:
+    return request.timeout if request.rest.seconds is None else max(0.0, min(request.timeout, request.rest.seconds))
 
 
-async def _run_and_parse(program: ProcessSpec, hearer: OutputParser, watch: Watch, linger: float) -> Ended:
-    turn = _ProgramTurn(hearer, watch, linger)
+async def _run_and_parse(program: ProcessSpec, parser: OutputParser, watch: Watch, linger: float) -> TurnResult:
+    turn = _ProgramTurn(parser, watch, linger)
     try:
         async with asyncio.timeout(None) as turn.limit:
             finished = await run(program, turn.on_start, turn.on_line)
@@ -145,7 +145,7 @@ async def _run_and_parse(program: ProcessSpec, hearer: OutputParser, watch: Watc
             raise
         finished = None  # it reported its result and did not exit: it was killed
     except NotStarted as error:
-        return Ended(how="not_started", error=str(error))
+        return TurnResult(how="not_started", error=str(error))
     await turn.flush_parser()
     return turn.make_result(finished)
 
@@ -155,8 +155,8 @@ class _ProgramTurn:
 
     limit: asyncio.Timeout
 
-    def __init__(self, hearer: OutputParser, watch: Watch, linger: float) -> None:
-        self._parser, self._watch, self._linger_seconds = hearer, watch, linger
+    def __init__(self, parser: OutputParser, watch: Watch, linger: float) -> None:
+        self._parser, self._watch, self._linger_seconds = parser, watch, linger
         self._stop_outcome: TurnOutcome | None = None
         self._noise_count, self._cut_count, self._last_noise = 0, 0, b""
 
@@ -166,7 +166,7 @@ class _ProgramTurn:
         return self._parser.report.how is not None
 
     async def on_start(self, process: Process) -> bool:
-        return await self._report_progress(Heard(process=process))
+        return await self._report_progress(TurnProgress(process=process))
 
     async def on_line(self, line: OutputLine) -> bool:
         if not line.text.strip():
@@ -182,17 +182,17 @@ class _ProgramTurn:
 
     async def flush_parser(self) -> None:
         """Report the events that the reader held back; it is too late to stop the turn."""
-        if events := self._parser.flush_held():
+        if events := self._parser.flush_events():
             await self._watch(self._make_progress(events))
 
-    async def _report_progress(self, progress: Heard) -> bool:
+    async def _report_progress(self, progress: TurnProgress) -> bool:
         self._stop_outcome = self._stop_outcome or await self._watch(progress)
         # A turn that has ended is not stopped.
         return self._stop_outcome is None or self.is_over
 
-    def _make_progress(self, events: Sequence[Event]) -> Heard:
+    def _make_progress(self, events: Sequence[Event]) -> TurnProgress:
         report = self._parser.report
-        return Heard(
+        return TurnProgress(
             events=events,
             session=report.session,
             model=report.model,
@@ -207,11 +207,11 @@ class _ProgramTurn:
         self._cut_count += line.is_cut
         self._last_noise = line.text[-_MAX_NOISE_BYTES:]
 
-    def make_result(self, finished: ProgramResult | None) -> Ended:
+    def make_result(self, finished: ProgramResult | None) -> TurnResult:
         """The result for the driver."""
         report, how = self._parser.report, self._find_outcome(finished)
         sleep = parse_sleep_request(report.words) if how == "finished" else None
-        return Ended(
+        return TurnResult(
             how="asleep" if sleep else how,
             words=truncate_bytes(sleep.reason if sleep else report.words, MAX_WORDS_BYTES),
             error="" if how == "finished" else truncate_bytes(self._find_error_text(finished), MAX_ERROR_BYTES),

@@ -1,7 +1,7 @@
-"""A log read in the order in which things happened, whatever the order in which they were stored.
+"""Reads a log in the order of time, although imports may have stored events later than newer ones.
 
-Most events are stored in the order of their time. Those that are not, an import of last week's files for one, are put aside
-in a first reading, and merged in where they belong in the second. However many they are, memory holds a bounded number.
+Most events are stored in the order of their time. The others, for example an import of last week's files, are set aside by a first pass
+and merged in by the second. Memory is bounded however many there are.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from fleetlore.views.event_text import EventRank, event_rank
 
 MOST_IN_MEMORY = 20_000
 BATCH_EVENTS = 100
-"""So many events are decoded before they are looked at: one thing at a time is faster."""
+"""Events decoded per batch; batches are faster than single events."""
 EventOrder = tuple[EventRank, str]
 _get_at, _get_origin = attrgetter("at"), attrgetter("origin")
 _OLDEST_RANK: EventRank = ((datetime.min.replace(tzinfo=UTC), "", 0), "")
 
 
 class OutOfOrder(Exception):
-    """An event is older than one that was stored before it: it takes two readings to tell them in order."""
+    """An event is older than one stored before it, so that two passes are needed."""
 
 
 class Chronology(AbstractContextManager["Chronology"]):
-    """The events of a scope or of a task's thread between two moments, to be read once by `look_through` and then in order by `in_order`.
+    """The events of a scope or of a task's thread between two times: `scan_events` is the first pass, `iterate_in_order` the second.
 
-    Where nobody has to know beforehand what comes, `while_in_order` may do with one reading.
+    Without a need for the first pass, `read_in_order_once` reads a log that is in order in one pass.
     """
 
     def __init__(self, log: BlockingRecorder, scope: Selection, *, since: datetime | None = None, until: datetime | None = None) -> None:
@@ -53,28 +53,28 @@ class Chronology(AbstractContextManager["Chronology"]):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._late.close()
 
-    def scan_events(self, see: Callable[[Event], None]) -> Self:
-        """The first reading: passes every event to `see` in the order of the log, and sets aside those that are late."""
+    def scan_events(self, on_event: Callable[[Event], None]) -> Self:
+        """The first pass: call `on_event` with every event in the order of the log, and set late ones aside."""
 
-        def see_each(batch: Sequence[Event]) -> None:
+        def call_with_each(batch: Sequence[Event]) -> None:
             for event in batch:
-                see(event)
+                on_event(event)
 
-        return self.scan_batches(see_each)
+        return self.scan_batches(call_with_each)
 
-    def scan_batches(self, see: Callable[[Sequence[Event]], None]) -> Self:
-        """The same, a batch of events per call."""
+    def scan_batches(self, on_batch: Callable[[Sequence[Event]], None]) -> Self:
+        """Like `scan_events`, with a batch of events per call."""
         newest = _OLDEST_RANK
         for rows, batch in self._read_batches(decode_all_stored):
-            see(batch)
+            on_batch(batch)
             newest = _newest_rank_by_time(batch, newest) or self._collect_late_events(rows, batch, newest)
             self._end = rows[-1].position
         return self
 
     def read_in_order_once(self) -> Iterator[Sequence[Event]]:
-        """The one reading of a log that is in order, some events at a time; `OutOfOrder` comes in place of those of which one is late.
+        """Read in one pass, in batches; raises `OutOfOrder` in place of a batch with a late event.
 
-        The events need not say their positions.
+        The events may lack their positions.
         """
         newest = _OLDEST_RANK
         for _, batch in self._read_batches(decode_without_positions):
@@ -82,17 +82,17 @@ class Chronology(AbstractContextManager["Chronology"]):
             yield batch
 
     def _collect_late_events(self, rows: Sequence[StoredRecord], batch: Sequence[Event], newest: EventRank) -> EventRank:
-        """Keep those that are older than one before them; answers the newest rank."""
+        """Set aside events that are older than one before them; returns the newest rank."""
         for row, event in zip(rows, batch, strict=True):
             rank = event_rank(event)
-            if rank < newest:  # of one moment, the log's order holds
+            if rank < newest:  # at the same time, the order of the log counts
                 self._late.add((rank, row.position), decode_stored(row))
             else:
                 newest = rank
         return newest
 
     def iterate_in_order(self) -> Iterator[Event]:
-        """The second reading: every event that was seen in the first, by time."""
+        """The second pass: every event of the first pass, by time."""
         if self._end is None:
             return iter(())
         if not self._late.count:
@@ -128,7 +128,7 @@ class Chronology(AbstractContextManager["Chronology"]):
 
 
 def _newest_rank_by_time(batch: Sequence[Event], newest: EventRank) -> EventRank | None:
-    """The newest rank where each event is as new as those before it by its time alone; nothing where that takes a closer look."""
+    """The newest rank if the times alone show that the events are in order; `None` if that needs the full ranks."""
     if any(map(_get_origin, batch)):
         return None
     times = list(map(_get_at, batch))
@@ -140,7 +140,7 @@ def _newest_rank_by_time(batch: Sequence[Event], newest: EventRank) -> EventRank
 
 
 def _newest_rank_in_order(batch: Sequence[Event], newest: EventRank) -> EventRank:
-    """The newest rank where each event is as new as those before it, by all that orders events."""
+    """The newest rank if the events are in order by their full ranks."""
     for rank in map(event_rank, batch):
         if rank < newest:
             raise OutOfOrder
@@ -149,12 +149,12 @@ def _newest_rank_in_order(batch: Sequence[Event], newest: EventRank) -> EventRan
 
 
 def event_order(event: Event) -> EventOrder:
-    """What orders events in a telling: when, then where in which source, then which line, then where in the log."""
+    """The order of events: by time, source, line in the source, then position in the log."""
     return event_rank(event), event.position or ""
 
 
 class _LateEvents:
-    """Events put aside, to be had again in order; beyond some thousands they are kept in a temporary file."""
+    """Events that were set aside, sorted; beyond a few thousand they are kept in a temporary file."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -214,5 +214,5 @@ class _LateEvents:
 
 
 def _set_position(event: Event, position: str) -> Event:
-    force_setattr(event, "position", position)  # nobody else holds this event yet
+    force_setattr(event, "position", position)  # safe: there is no other reference to this event yet
     return event

@@ -16,7 +16,7 @@ from fleetlore.log.base import SCOPE_KINDS, TOWN, check_scope
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.views import names as names_view
 from fleetlore.views.names import AgentNames
-from fleetlore.views.thread_state import ThreadsState
+from fleetlore.views.threads import ThreadsState
 
 NEEDS = ("names", "threads")
 """The views used for names that no scope of the log has."""

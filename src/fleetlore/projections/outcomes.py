@@ -25,7 +25,9 @@ from fleetlore.programs import registry
 from fleetlore.projections.runner import ProgressCallback, split_chunks
 from fleetlore.projections.store import EventAnchor, ProjectionStore, get_fact, raise_anchor, set_fact
 from fleetlore.views import task_outcomes
-from fleetlore.views.outcomes import fold, session
+from fleetlore.views.outcomes import fold, outside, session
+from fleetlore.views.outcomes.facts import CheckRun
+from fleetlore.views.outcomes.outside import GoalChecks, OutsideEvidence
 from fleetlore.views.outcomes.period import make_period_record
 from fleetlore.views.outcomes.record import Outcome, make_record
 from fleetlore.views.outcomes.rules import OutcomeRules
@@ -44,6 +46,8 @@ _NOT_READABLE = (msgspec.MsgspecError, NotCompressed, ValueError, TypeError)
 _encode_state = msgspec.msgpack.Encoder().encode
 _decode_state = msgspec.msgpack.Decoder(SessionState).decode
 _decode_task = msgspec.msgpack.Decoder(TaskState).decode
+_decode_run = msgspec.msgpack.Decoder(CheckRun).decode
+_decode_goal = msgspec.msgpack.Decoder(GoalChecks).decode
 _decode_record = msgspec.json.Decoder(Outcome).decode
 
 
@@ -65,20 +69,20 @@ class OutcomeQuery(NamedTuple):
     tasks: frozenset[str] | None = None
     """Of tasks, only these."""
 
-    def takes(self, state: SessionState) -> bool:
+    def matches_session(self, state: SessionState) -> bool:
         """Whether a session is asked for."""
-        return (self.runs is None or state.run in self.runs) and self._touches(state)
+        return (self.runs is None or state.run in self.runs) and self._overlaps_period(state)
 
-    def takes_task(self, state: TaskState) -> bool:
+    def matches_task(self, state: TaskState) -> bool:
         """Whether a task is asked for."""
-        return (self.tasks is None or state.task in self.tasks) and self._touches(state)
+        return (self.tasks is None or state.task in self.tasks) and self._overlaps_period(state)
 
-    def _touches(self, state: SessionState | TaskState) -> bool:
+    def _overlaps_period(self, state: SessionState | TaskState) -> bool:
         return (self.since is None or state.ended is None or state.ended >= self.since) and (
             self.until is None or state.started is None or state.started < self.until
         )
 
-    def make(self, state: SessionState, now: datetime) -> Outcome | None:
+    def make_record(self, state: SessionState, now: datetime) -> Outcome | None:
         """The record of a session; `None` if it did nothing in the period."""
         return make_period_record(state, now, self.since, self.until) if self.clip else make_record(state, now)
 
@@ -103,7 +107,7 @@ def list_outcomes(
     for state, record in rows:
         if record:
             yield decompress(record)
-        elif (made := wanted.make(_decode_state(decompress(state)), now)) is not None:
+        elif (made := wanted.make_record(_decode_state(decompress(state)), now)) is not None:
             yield msgspec.json.encode(made)
 
 
@@ -115,7 +119,7 @@ def list_tasks(
     if store is not None and wanted.upto is None and update_rows(log, store, rules):
         states = store.run_read(lambda connection: _select_tasks(connection, wanted), None)
     if states is None:
-        states = [state for state in _fold_tasks(log, wanted).values() if wanted.takes_task(state)]
+        states = [state for state in _fold_tasks(log, wanted).values() if wanted.matches_task(state)]
     is_wanted = wanted.tasks is not None and wanted.since is None
     found = [made for state in states if (made := make_task_outcome(state, wanted.since, wanted.until, is_wanted=is_wanted)) is not None]
     return sorted(found, key=lambda one: (one.at, one.task))
@@ -147,7 +151,7 @@ def list_active_times(
         if found is not None:
             return found
     times = [at for raw in _fold_all(log, now, rules, wanted, None) for one in (_decode_record(raw),) for at in (one.started, one.ended)]
-    times += [at for one in _fold_tasks(log, wanted).values() if wanted.takes_task(one) for at in (one.started, one.ended)]
+    times += [at for one in _fold_tasks(log, wanted).values() if wanted.matches_task(one) for at in (one.started, one.ended)]
     return [at for at in times if at is not None]
 
 
@@ -214,10 +218,11 @@ def _fold_all(
         done += len(chunk)
         if progress is not None:
             progress(done, done)
-    states = [state for state in sessions.runs.values() if fold.is_row(state) and wanted.takes(state)]
+    fold.add_outside_evidence(sessions)
+    states = [state for state in sessions.runs.values() if fold.is_row(state) and wanted.matches_session(state)]
     states.sort(key=lambda state: (_to_microseconds(state.ended), state.run), reverse=True)
     for state in states[: wanted.limit]:
-        if (made := wanted.make(state, now)) is not None:
+        if (made := wanted.make_record(state, now)) is not None:
             yield msgspec.json.encode(made)
 
 
@@ -248,7 +253,7 @@ def _read_events(log: BlockingRecorder, wanted: OutcomeQuery) -> Iterator[Event]
     """The events of the log, or of the sessions that are asked for if they are few."""
     if wanted.runs is None or len(wanted.runs) > (1 if wanted.upto is None else MOST_PAST):
         return log.read(TOWN)
-    return chain.from_iterable(log.read(f"run:{run}") for run in sorted(wanted.runs))
+    return chain(log.read(kinds=sorted(outside.KINDS)), chain.from_iterable(log.read(f"run:{run}") for run in sorted(wanted.runs)))
 
 
 def select_scope(log: BlockingRecorder, scope: str, wanted: OutcomeQuery = ALL) -> OutcomeQuery:
@@ -257,7 +262,9 @@ def select_scope(log: BlockingRecorder, scope: str, wanted: OutcomeQuery = ALL) 
         return wanted
     runs, tasks = set[str](), set[str]()
     kind, _, name = scope.partition(":")
-    for event in log.read(scope):
+    # A session may name its task, goal or mission once, before the period; its agent is in every event.
+    since = wanted.since if kind in ("agent", "source") else None
+    for event in log.read(scope, since=since):
         if kind == "agent" and event.agent != name:
             continue
         runs.update(() if event.run is None else (event.run,))
@@ -315,6 +322,8 @@ def _keep_version(connection: apsw.Connection, key: str) -> bool:
     if get_fact(connection, "outcomes_key") != key:
         connection.execute("DELETE FROM sessions")
         connection.execute("DELETE FROM tasks")
+        connection.execute("DELETE FROM outside")
+        connection.execute("DELETE FROM session_keys")
         set_fact(connection, "outcomes_key", key)
         set_fact(connection, "outcomes_at", None)
     return True
@@ -325,11 +334,13 @@ def _add_all(log: BlockingRecorder, store: ProjectionStore, rules: OutcomeRules,
     done = 0
     known: dict[str, SessionState] = {}
     for chunk in split_chunks(log.read(after=after), CHUNK):
-        touched, tasks = _fold_chunk(chunk, store, rules, known), _fold_tasks_of_chunk(chunk, store)
-        if touched is None or tasks is None:
+        found = _read_evidence(chunk, store)
+        touched = None if found is None else _fold_chunk(chunk, store, rules, known, found)
+        tasks = _fold_tasks_of_chunk(chunk, store)
+        if found is None or touched is None or tasks is None:
             return "failed"
         place = EventAnchor(chunk[-1].position or "", chunk[-2].position if len(chunk) > 1 else after, chunk[-1].id or "")
-        outcome = store.run_write(_make_writer(touched, tasks, after, place, key), "failed")
+        outcome = store.run_write(_make_writer(touched, tasks, found, after, place, key), "failed")
         if outcome != "done":
             return outcome
         # A session that goes on is near the end of the chunk; older ones are read again if they go on after all.
@@ -341,11 +352,45 @@ def _add_all(log: BlockingRecorder, store: ProjectionStore, rules: OutcomeRules,
     return "done"
 
 
+def _read_evidence(events: Sequence[Event], store: ProjectionStore) -> OutsideEvidence | None:
+    """What these events say about sessions that they are not part of; `None` if the store cannot be read."""
+    said = [event for event in events if event.kind in outside.KINDS]
+    goals = {str(event.data.get("goal_id")) for event in said}
+    known = store.run_read(lambda connection: _goals_of(connection, goals), None) if said else {}
+    if known is None:
+        return None
+    found = OutsideEvidence(goals=known)
+    for event in said:
+        for key, run in outside.read_outside(event, found.goals):
+            found.runs.setdefault(key, []).append(run)
+    return found
+
+
+def _goals_of(connection: apsw.Connection, goals: Iterable[str]) -> dict[str, GoalChecks]:
+    sql = "SELECT run FROM outside WHERE key = ?"
+    return {goal: _decode_goal(packed) for goal in goals for (packed,) in fetch_rows(connection, sql, (f"goal:{goal}",))}
+
+
+def _evidence_of(connection: apsw.Connection, states: Iterable[SessionState]) -> dict[str, list[CheckRun]]:
+    """What is stored about each of these sessions."""
+    sql = "SELECT run FROM outside WHERE key = ?"
+    return {
+        state.run: [_decode_run(packed) for key in outside.keys_of_session(state) for (packed,) in fetch_rows(connection, sql, (key,))]
+        for state in states
+    }
+
+
+def _runs_with_keys(connection: apsw.Connection, keys: Iterable[str]) -> set[str]:
+    return {run for key in keys for (run,) in fetch_rows(connection, "SELECT run FROM session_keys WHERE key = ?", (key,))}
+
+
 def _fold_chunk(
-    events: Sequence[Event], store: ProjectionStore, rules: OutcomeRules, known: dict[str, SessionState]
+    events: Sequence[Event], store: ProjectionStore, rules: OutcomeRules, known: dict[str, SessionState], found: OutsideEvidence
 ) -> dict[str, SessionState] | None:
-    """The sessions that these events belong to, with the events in them; `None` if the store cannot be read."""
+    """The sessions that these events belong to or say something about; `None` if the store cannot be read."""
     wanted: set[str] = {event.run for event in events if event.run is not None and event.kind in session.KINDS}
+    if found.runs:
+        wanted |= store.run_read(lambda connection: _runs_with_keys(connection, found.runs), set[str]())
     stored = store.run_read(lambda connection: _states_of(connection, wanted - known.keys()), None)
     if stored is None:
         return None
@@ -353,6 +398,12 @@ def _fold_chunk(
     for event in events:
         if event.run is not None and event.kind in session.KINDS:
             session.apply(touched[event.run], event, rules)
+    evidence = store.run_read(lambda connection: _evidence_of(connection, touched.values()), None)
+    if evidence is None:
+        return None
+    for run, state in touched.items():
+        new = [one for key in outside.keys_of_session(state) for one in found.runs.get(key, ())]
+        outside.add_evidence(state, [*evidence[run], *new])
     return touched
 
 
@@ -383,8 +434,16 @@ def _states_of(connection: apsw.Connection, runs: Iterable[str]) -> dict[str, Se
 
 
 def _make_writer(
-    touched: dict[str, SessionState], tasks: dict[str, TaskState], after: Position | None, place: EventAnchor, key: str
+    touched: dict[str, SessionState],
+    tasks: dict[str, TaskState],
+    found: OutsideEvidence,
+    after: Position | None,
+    place: EventAnchor,
+    key: str,
 ) -> Callable[[apsw.Connection], str]:
+    evidence = [(name, run.source.event, _encode_state(run)) for name, runs in found.runs.items() for run in runs]
+    evidence += [(f"goal:{name}", name, _encode_state(goal)) for name, goal in found.goals.items()]
+    keys = [(name, state.run) for state in touched.values() for name in outside.keys_of_session(state)]
     rows = [_row_of(state) for state in touched.values()]
     task_rows = [
         (state.task, _to_microseconds(state.started), _to_microseconds(state.ended), _encode_state(state)) for state in tasks.values()
@@ -395,6 +454,8 @@ def _make_writer(
             return "again"
         connection.executemany("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?)", rows)
         connection.executemany("INSERT OR REPLACE INTO tasks VALUES (?, ?, ?, ?)", task_rows)
+        connection.executemany("INSERT OR REPLACE INTO outside VALUES (?, ?, ?)", evidence)
+        connection.executemany("INSERT OR IGNORE INTO session_keys VALUES (?, ?)", keys)
         set_fact(connection, "outcomes_at", place.position)
         raise_anchor(connection, place)
         return "done"

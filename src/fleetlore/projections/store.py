@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from fleetlore.log.recorder import BlockingRecorder
 
 APPLICATION_ID = 0x464C5354  # "FLST"
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 TIMEOUT = 5.0
 MAX_CHECKPOINTS = 96
 """Per view, spread over the whole log, so that looking back at any moment costs about the same."""
@@ -58,6 +58,8 @@ _TABLES = (
     "CREATE INDEX sessions_by_end ON sessions (is_row, ended)",
     "CREATE TABLE tasks (task TEXT PRIMARY KEY, started INTEGER NOT NULL, ended INTEGER NOT NULL, state BLOB NOT NULL) STRICT",
     "CREATE INDEX tasks_by_end ON tasks (ended)",
+    "CREATE TABLE outside (key TEXT NOT NULL, event TEXT NOT NULL, run BLOB NOT NULL, PRIMARY KEY (key, event)) STRICT, WITHOUT ROWID",
+    "CREATE TABLE session_keys (key TEXT NOT NULL, run TEXT NOT NULL, PRIMARY KEY (key, run)) STRICT, WITHOUT ROWID",
 )
 _DELETE_OUTDATED = """DELETE FROM checkpoints WHERE view = ?1 AND version & 0xffff <= ?2 & 0xffff AND version != ?2 AND version IS NOT (
     SELECT version FROM checkpoints WHERE view = ?1 AND version & 0xffff = ?2 & 0xffff AND version != ?2 ORDER BY position DESC LIMIT 1)"""

@@ -18,8 +18,7 @@ from fleetlore.events.envelope import Event
 from fleetlore.log.base import Position, StoredRecord
 from fleetlore.log.reading import decode_all_stored
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.views.thread_state import ThreadsState
-from fleetlore.views.threads import bound_task_at, goal_and_run_keys
+from fleetlore.views.threads import ThreadsState, bound_task_at, goal_and_run_keys
 
 PAGE = 1000
 _position = attrgetter("position")

@@ -34,6 +34,8 @@ MAX_RECENT_EVENTS = 400
 """How many of a run's newest events are read for memories."""
 MAX_FIRST_EVENTS, MAX_NEWEST_EVENTS = 50, 2000
 """A run that the fold no longer holds is folded again from this many of its first and newest events."""
+MAX_JUDGED_LINES = 5000
+"""How many of a run's spoken lines a judge's prompt is built from."""
 MAX_QUERY_WORDS = 6
 MAX_HITS_PER_WORD = 6
 
@@ -182,7 +184,17 @@ class Recall:
     def _build_stage_turn(self, stage_state: StageState, run: StageRunState, request: ContextRequest) -> PromptTurn:
         upto = request.as_of or stage_state.position
         turn = build_stage_context(run, request, self._read_newest(f"run:{run.id}", MAX_RECENT_EVENTS, upto), upto)
+        if turn.role == "judge" and run.said > len(run.lines):
+            turn = replace(turn, said=self._read_spoken_lines(run.id, upto))
         return self._add_search_results(turn, f"run:{run.id}", run.id, _find_subscriptions(run, request))
+
+    def _read_spoken_lines(self, run: str, upto: Position | None) -> tuple[PublicLine, ...]:
+        """Every line of a run: the fold keeps only the newest."""
+        before = None if upto is None else position_after(upto)
+        kinds = tuple(sorted(stage.SPEECH_KINDS))
+        events = list(self._log.read(f"run:{run}", kinds=kinds, before=before, newest_first=True, limit=MAX_JUDGED_LINES))
+        lines = (stage.public_line(event) for event in reversed(events))
+        return tuple(line for line in lines if line is not None)
 
     def _build_work_turn(self, stage_state: StageState, request: ContextRequest) -> PromptTurn:
         """For an agent that is on no stage."""

@@ -99,15 +99,23 @@ def discussion_block(turn: PromptTurn) -> PromptPart:
 
 
 def judge_exchange_block(turn: PromptTurn) -> PromptPart:
-    """Everything that was said to all, in order, with the instruction to judge it; the newest part if it is too long."""
-    part = exchange_block(turn)
-    return replace(part, after="Judge all of it, from the first line to the last.") if part.items else part
+    """Everything that was said to all, in order, with the instruction to judge it. What has no room is summarised."""
+    part = exchange_block(turn, max_lines=None)
+    lines = {line.id: line for line in _merge_lines(turn.said, turn.reports)}
+    unread = part.earlier_count
+
+    def summarize_dropped(items: tuple[PromptItem, ...]) -> str:
+        dropped = [lines[event] for item in items for event in item.events if event in lines]
+        return _summarize_lines(dropped, unread, len(lines) + unread)
+
+    after = "Judge all of it, from the first line to the last." if part.items else ""
+    return replace(part, after=after, summarize_dropped=summarize_dropped, why="everything that was said, as far as there is room")
 
 
-def exchange_block(turn: PromptTurn) -> PromptPart:
-    """The same without the instruction."""
+def exchange_block(turn: PromptTurn, *, max_lines: int | None = TRANSCRIPT_LINES) -> PromptPart:
+    """What was said to all, without the instruction; the newest `max_lines` of it."""
     lines = _merge_lines(turn.said, turn.reports)
-    shown = lines[-TRANSCRIPT_LINES:]
+    shown = lines if max_lines is None else lines[-max_lines:]
     return PromptPart(
         name="exchange",
         heading="Everything that was said, in order",
@@ -218,6 +226,25 @@ def output_format_block(turn: PromptTurn) -> PromptPart | None:
 
 
 # --- Lines
+
+MAX_SUMMARY_SPEAKERS = 12
+MAX_SUMMARY_CHARS = 120
+
+
+def _summarize_lines(dropped: list[PublicLine], unread: int, total: int) -> str:
+    """Which lines are left out, and who said how much in them, with each speaker's last words there."""
+    last = unread + len(dropped)
+    turns = f", turns {dropped[0].turn} to {dropped[-1].turn}" if dropped else ""
+    by_speaker: dict[str, list[PublicLine]] = {}
+    for line in dropped:
+        by_speaker.setdefault(line.speaker, []).append(line)
+    summaries = [
+        f"- {text_safety.sanitize_name(speaker)}: {len(lines)} line{'s' if len(lines) > 1 else ''}, the last: "
+        f'"{text_safety.sanitize_line(lines[-1].text, MAX_SUMMARY_CHARS)}"'
+        for speaker, lines in list(by_speaker.items())[:MAX_SUMMARY_SPEAKERS]
+    ]
+    more = [f"- and {len(by_speaker) - MAX_SUMMARY_SPEAKERS} more speakers"] if len(by_speaker) > MAX_SUMMARY_SPEAKERS else []
+    return "\n".join((f"(Lines 1 to {last:,} of {total:,}{turns} are left out, there is no room for them. In short:)", *summaries, *more))
 
 
 def _merge_lines(said: Iterable[PublicLine], reports: Iterable[PublicLine]) -> list[PublicLine]:

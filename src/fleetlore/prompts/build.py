@@ -2,18 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from typing import Literal, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
-from fleetlore.errors import PromptTooLarge
+from fleetlore.errors import ConfigError, PromptTooLarge
 from fleetlore.prompts import text_safety
 from fleetlore.prompts.parts import NEVER_DROPPED, BuiltPrompt, PartReport, PromptBlock, PromptItem, PromptPart
 from fleetlore.prompts.roles import find_role_blocks
-from fleetlore.prompts.tokens import Tokenizer
-from fleetlore.prompts.tokens import find_tokenizer as tokenizer_named
 from fleetlore.prompts.turn import PromptSettings, PromptTurn
+
+# --- tokenizers, by the name that the settings give
+
+Tokenizer: TypeAlias = Callable[[str], int]
+
+BYTES_PER_TOKEN = 4
+
+
+def estimate_tokens(text: str) -> int:
+    """One token per four bytes of UTF-8, rounded up. English prose has slightly fewer, code and other scripts may have more."""
+    return -(-len(text.encode("utf-8", "replace")) // BYTES_PER_TOKEN)
+
+
+def count_characters(text: str) -> int:
+    """One token per character: an upper bound for all common tokenizers."""
+    return len(text)
+
+
+KNOWN_TOKENIZERS: Mapping[str, Tokenizer] = {"estimate": estimate_tokens, "characters": count_characters}
+TIKTOKEN_PREFIX = "tiktoken:"
+"""Prefix of an encoding's name, as in `tiktoken:o200k_base`."""
+
+
+@cache
+def find_tokenizer(name: str) -> Tokenizer:
+    """The tokenizer with that name. Raises `ConfigError` with the known names."""
+    if name in KNOWN_TOKENIZERS:
+        return KNOWN_TOKENIZERS[name]
+    if name.startswith(TIKTOKEN_PREFIX):
+        return _load_tiktoken(name.removeprefix(TIKTOKEN_PREFIX))
+    raise ConfigError(
+        f"no such tokenizer: {name!r}; known are {', '.join(KNOWN_TOKENIZERS)}, and {TIKTOKEN_PREFIX}ENCODING where tiktoken is installed"
+    )
+
+
+def _load_tiktoken(encoding: str) -> Tokenizer:
+    try:
+        tiktoken = import_module("tiktoken")
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"{TIKTOKEN_PREFIX}{encoding}: tiktoken is not installed; pip install tiktoken, or take the tokenizer `estimate`"
+        ) from error
+    try:
+        encode = tiktoken.get_encoding(encoding).encode_ordinary
+    except (ValueError, OSError) as error:  # it downloads an encoding on first use
+        raise ConfigError(
+            f"{TIKTOKEN_PREFIX}{encoding}: tiktoken cannot load this encoding ({error}); o200k_base is a common one"
+        ) from error
+    return lambda text: len(encode(text))
+
 
 # --- Fitting into the budget: the lowest priority goes first, and in a part the oldest lines
 
@@ -91,7 +141,9 @@ def _apply_reductions(parts: Sequence[PromptPart], steps: Sequence[ReductionStep
 
 
 def _drop_items(part: PromptPart, dropped: int) -> PromptPart:
-    return replace(part, items=part.items[dropped:], earlier_count=part.earlier_count + dropped) if dropped else part
+    if not dropped:
+        return part
+    return replace(part, items=part.items[dropped:], dropped=part.items[:dropped], earlier_count=part.earlier_count + dropped)
 
 
 def _render_parts(parts: Sequence[PromptPart | None]) -> str:
@@ -114,6 +166,8 @@ def _omission_note(part: PromptPart) -> list[str]:
     """A note on earlier items. Memories are always a selection, so they have none."""
     if part.earlier_count <= 0 or part.yields_to_others:
         return []
+    if part.summarize_dropped is not None:
+        return [part.summarize_dropped(part.dropped)]
     singular, plural = part.plural_noun.removesuffix("s"), part.plural_noun
     return [
         f"(One earlier {singular} is not shown.)"
@@ -165,7 +219,7 @@ def build_prompt(
     """
     name = role if isinstance(role, str) else turn.role
     blocks = role if role is not None and not isinstance(role, str) else find_role_blocks(name)
-    count_tokens = tokenizer_named(tokenizer) if isinstance(tokenizer, str) else tokenizer
+    count_tokens = find_tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer
     parts = remove_repeated_events([part for block in blocks if (part := block(turn)) is not None])
     fitted = fit_to_budget(parts, budget, count_tokens)
     return BuiltPrompt(

@@ -38,6 +38,10 @@ class PromptPart(Struct, frozen=True, kw_only=True):
     """At most this many items are shown, those with the highest score."""
     earlier_count: int = 0
     """Number of earlier items that are not in `items`; a note mentions them."""
+    dropped: tuple[PromptItem, ...] = ()
+    """Items that had no room, oldest first."""
+    summarize_dropped: Callable[[tuple[PromptItem, ...]], str] | None = None
+    """A summary of the items that had no room, shown in their place; else a note says how many there are."""
     plural_noun: str = "lines"
     """The plural noun for items that are not shown."""
     after: str = ""

@@ -21,9 +21,38 @@ _INVISIBLE_CHARS = re.compile(
     "[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b\u200e\u200f\u202a-\u202e"
     "\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff9-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff\ud800-\udfff]"
 )
-# Model servers may interpret these as control tokens: <|im_start|>, [INST], <s>.
-_TEMPLATE_TOKENS = re.compile(r"<(?=\|)|(?<=\|)>|\[(?=/?INST\])|<(?=/?s>)")
-_TEMPLATE_REPLACEMENTS = {"<": "< ", ">": " >", "[": "[ "}
+# A joiner or emoji selector after one of these characters is part of no word: it only hides a control token.
+# A selector before U+20E3 is a keycap emoji.
+_HIDING_JOINERS = re.compile("(?<=[\x00-\x7f｜▁])[\u200c\u200d\ufe0e\ufe0f]+(?!\u20e3)")
+CONTROL_TAGS = {
+    "Llama 2": "s",
+    "Gemma": "start_of_turn end_of_turn start_of_image end_of_image bos eos pad unk mask",
+    "Qwen and Hermes": "tool_call tool_response tools think",
+    "GLM and MiniMax": "sop eop arg_key arg_value minimax:tool_call",
+    "code completion": "fim_prefix fim_middle fim_suffix fim_pad repo_name file_sep pre mid suf eot",
+    "Anthropic": "antml:[a-z_]+ system-reminder system function_calls function_results function invoke parameter tool_use "
+    "tool_result thinking command-name command-message command-args task-notification local-command-stdout local-command-stderr "
+    "local-command-caveat user-prompt-submit-hook bash-stdout bash-stderr bash-input",
+    "other harnesses": "user_instructions environment_context permissions instructions developer assistant user human tool_code "
+    "tool_output tool_outputs session_context user_query",
+}
+"""Names of tags that model servers and harnesses may take for their own, by family. `<|…|>` and DeepSeek's `<｜…｜>` are always theirs."""
+CONTROL_BRACKETS = {
+    "Llama 2": "[INST] [/INST]",
+    "Mistral": "[SYSTEM_PROMPT] [/SYSTEM_PROMPT] [AVAILABLE_TOOLS] [/AVAILABLE_TOOLS] [TOOL_CALLS] [/TOOL_CALLS] [TOOL_RESULTS] "
+    "[/TOOL_RESULTS] [TOOL_CONTENT] [MODEL_SETTINGS] [/MODEL_SETTINGS] [ARGS] [CALL_ID] [THINK] [/THINK] [PREFIX] [MIDDLE] [SUFFIX] "
+    "[IMG] [IMG_END] [IMG_BREAK] [AUDIO]",
+    "GLM and MiniMax": "[gMASK] [sMASK] ]~b] ]~!b[ [e~[",
+}
+"""The same, without a tag."""
+_CONTROL_TOKENS = re.compile(
+    # `<<SYS>>` of Llama 2 is a tag after another `<`.
+    rf"<(?=[|｜])|(?<=[|｜])>|<(?=/?(?:{'|'.join(sorted(' '.join(CONTROL_TAGS.values()).split(), reverse=True))})[\s>/])|<(?=</?sys>)|"
+    + "|".join(f"{re.escape(token[0])}(?={re.escape(token[1:])})" for token in " ".join(CONTROL_BRACKETS.values()).split()),
+    re.IGNORECASE,
+)
+_TOKEN_STARTS = frozenset("<[]|")
+_TOKEN_REPLACEMENTS = {"<": "< ", ">": " >", "[": "[ ", "]": "] "}
 _MARKDOWN_SYNTAX = re.compile(r"[#＃﹟>]|(?:=+|-{2,}|\*{3,}|_{3,})\s*$")
 _CODE_FENCE = re.compile(r"\s*(?:```|~~~)")
 _RESERVED_NAMES = frozenset(("you", "the scene", "a visitor"))
@@ -75,6 +104,7 @@ def _escape_markdown(line: str, *, has_open_fence: bool) -> str:
 
 
 def _remove_unsafe_chars(text: str) -> str:
-    if text.isascii() and text.isprintable() and "|" not in text and "[" not in text and "<" not in text:
+    if text.isascii() and text.isprintable() and not _TOKEN_STARTS.intersection(text):
         return text
-    return _TEMPLATE_TOKENS.sub(lambda match: _TEMPLATE_REPLACEMENTS[match[0]], _INVISIBLE_CHARS.sub("", text))
+    visible = _HIDING_JOINERS.sub("", _INVISIBLE_CHARS.sub("", text))
+    return _CONTROL_TOKENS.sub(lambda match: _TOKEN_REPLACEMENTS[match[0]], visible)

@@ -12,7 +12,7 @@ from fleetlore.views.stage import PrivateThought, PublicLine
 WINDOW_LINES = 8
 """How many of the last lines of others a worker sees."""
 TRANSCRIPT_LINES = 80
-"""How many of all lines a judge sees."""
+"""How many of all lines an observer sees, and how many messages of its thread a coder's context has."""
 MAX_DISTURBANCES = 3
 
 

@@ -5,6 +5,7 @@ Used by `agent_context.py`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
@@ -17,17 +18,32 @@ from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.prompts.turn import MAX_DISTURBANCES, TRANSCRIPT_LINES, PromptScene
 from fleetlore.views.event_text import event_line, event_stamp
 from fleetlore.views.stage import MACHINERY_PREFIXES, PrivateThought, PublicLine, event_speaker, private_thought
+from fleetlore.views.threads import CLOSING_BEATS, ENDING_KINDS
 
 MAX_RECENT_EVENTS = 300
 """How many of an agent's newest events are read."""
 MAX_FURTHER_EVENTS = 1200
 """How many more are read, if needed, to find its task."""
+MAX_PROMPTS = 50
+"""How many of its newest prompts are looked at."""
+MAX_TAKEN = 20
 MAX_THREAD_EVENTS = 200
 MAX_SUMMARIZED_EVENTS = 40
 """How many of its newest events the summary of its work covers."""
 MAX_SENTENCES = 6
 MAX_TEXT_CHARS = 4000
 
+MAX_FOLLOW_UP_WORDS = 8
+_WORD = re.compile(r"[^\W_]+")
+_FOLLOW_UP_WORDS = frozenset(
+    (
+        *("continue", "go", "going", "on", "ahead", "proceed", "keep", "resume", "next", "more", "again", "retry", "try", "now", "then"),
+        *("yes", "y", "yep", "yeah", "ok", "okay", "sure", "please", "pls", "do", "it", "that", "and", "the", "work", "with", "from"),
+        *("here", "where", "you", "left", "off", "thanks", "thank", "good", "great", "perfect", "nice", "lgtm"),
+        *("weiter", "mach", "mache", "ja", "gut", "danke", "bitte", "los"),
+    )
+)
+"""A prompt of these words alone asks for nothing new."""
 _MESSAGE_BEATS = frozenset(("voice", "handoff", "judgement", "together"))
 _ROUTINE_BEATS = frozenset(("progress", "pulse", "rest"))
 _LASTING_ACTIONS = frozenset(("commit", "push", "pr_open", "pr_merge", "revert"))
@@ -71,9 +87,7 @@ def load_work_context(
     if not is_name(scope.partition(":")[2]):
         return WorkContext("town", notes=("this is no name that a log can hold",))
     events = _read_newest(log, scope, MAX_RECENT_EVENTS, upto)
-    task = _find_task_event(events, agent)
-    if task is None and len(events) == MAX_RECENT_EVENTS:
-        task = _find_task_event(_read_newest(log, scope, MAX_FURTHER_EVENTS, events[0].position, exclusive=True), agent)
+    task = _find_open_task(log, scope, events, agent, upto)
     events_since_task = [event for event in events if task is None or (event.position or "") > (task.position or "")]
     own_events = [event for event in events_since_task if event_speaker(event) == agent and can_see(event, PUBLIC)][-MAX_SUMMARIZED_EVENTS:]
     thread = _find_thread_scope(events)
@@ -130,19 +144,59 @@ def _is_memorable(event: Event) -> bool:
     return event.kind != "tool.called" and is_worth_telling(event)
 
 
-def _read_newest(log: BlockingRecorder, scope: str, limit: int, upto: Position | None, *, exclusive: bool = False) -> list[Event]:
+def _read_newest(
+    log: BlockingRecorder, scope: str, limit: int, upto: Position | None, *, exclusive: bool = False, kinds: Sequence[str] = ()
+) -> list[Event]:
     before = upto if exclusive or upto is None else position_after(upto)
-    return list(log.read(scope, newest_first=True, before=before, limit=limit))[::-1]
+    return list(log.read(scope, newest_first=True, before=before, limit=limit, kinds=kinds))[::-1]
 
 
-def _find_task_event(events: Sequence[Event], agent: str) -> Event | None:
-    """The agent's newest task: what a person asked for, else the task that it claimed or was handed."""
-    own_events = [event for event in events if _involves_agent(event, agent)]
-    for is_task in (_is_prompt_event, _is_claim_event, lambda event: event.child == agent and beat_of(event) == "handoff"):
-        for event in reversed(own_events):
-            if is_task(event) and can_see(event, PUBLIC) and _request_text(event):
+def _find_open_task(log: BlockingRecorder, scope: str, events: Sequence[Event], agent: str, upto: Position | None) -> Event | None:
+    """The agent's newest open work: what a person asked for, else the task that it claimed or was handed."""
+    prompts = [event for event in _read_newest(log, scope, MAX_PROMPTS, upto, kinds=("prompt.submitted",)) if _is_request(event, agent)]
+    asking = [event for event in prompts if not _is_follow_up(event)] or prompts[:1]
+    for event in reversed(asking):
+        if _is_open(log, event, agent, upto):
+            return event
+    task = _find_taken_task(log, events, agent, upto)
+    if task is None and len(events) == MAX_RECENT_EVENTS:
+        task = _find_taken_task(log, _read_newest(log, scope, MAX_FURTHER_EVENTS, events[0].position, exclusive=True), agent, upto)
+    return task
+
+
+def _find_taken_task(log: BlockingRecorder, events: Sequence[Event], agent: str, upto: Position | None) -> Event | None:
+    for is_task in (_is_claim_event, lambda event: event.child == agent and beat_of(event) == "handoff"):
+        taken = [event for event in events if _involves_agent(event, agent) and is_task(event) and can_see(event, PUBLIC)]
+        for event in taken[: -MAX_TAKEN - 1 : -1]:
+            if _request_text(event) and _is_open(log, event, agent, upto):
                 return event
     return None
+
+
+def _is_request(event: Event, agent: str) -> bool:
+    return _involves_agent(event, agent) and _is_prompt_event(event) and can_see(event, PUBLIC) and bool(_request_text(event))
+
+
+def _is_follow_up(event: Event) -> bool:
+    """Whether a prompt only says to go on: `continue`, `yes, go ahead`."""
+    words = _WORD.findall(_request_text(event)[:200].lower())
+    return len(words) <= MAX_FOLLOW_UP_WORDS and _FOLLOW_UP_WORDS.issuperset(words)
+
+
+def _is_open(log: BlockingRecorder, event: Event, agent: str, upto: Position | None) -> bool:
+    """Whether the work that an event began is neither finished, given up nor taken over by another agent."""
+    thread = next((f"{name}:{value}" for name in ("task", "goal") if (value := getattr(event, name)) is not None), None)
+    if thread is None:
+        return True
+    is_open = True
+    before = None if upto is None else position_after(upto)
+    for later in log.read(thread, after=event.position, before=before, limit=MAX_FURTHER_EVENTS):
+        beat = beat_of(later)
+        if beat in CLOSING_BEATS or later.kind in ENDING_KINDS or later.kind == "work.cancelled":
+            is_open = False
+        elif _is_claim_event(later):
+            is_open = later.agent in (None, agent)
+    return is_open
 
 
 def _is_prompt_event(event: Event) -> bool:
@@ -234,5 +288,5 @@ def _explain_sources(scope: str, events: int, task: Event | None) -> tuple[str, 
     source_note = f"no run of a stage: the newest {events:,} events of {scope} were read"
     return (
         source_note,
-        "it was asked to do nothing that was found" if task is None else f"the task is that of {task.kind} at {task.position}",
+        "no open task was found" if task is None else f"the task is that of {task.kind} at {task.position}",
     )

@@ -12,17 +12,16 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fleetlore.errors import FleetloreError
-from fleetlore.server import health, openapi, operation_routes, pages, problems, views_routes
+from fleetlore.server import health, openapi, operation_routes, pages, problems
 from fleetlore.server.context import AppContext
 from fleetlore.server.endpoints import chat as chat_endpoints
 from fleetlore.server.endpoints import events as events_endpoints
-from fleetlore.server.endpoints import graphs as graphs_endpoints
 from fleetlore.server.endpoints import hooks as hooks_endpoints
 from fleetlore.server.endpoints import otlp as otlp_endpoints
-from fleetlore.server.endpoints import stage as stage_endpoints
 from fleetlore.server.live import chat, sockets, stream
 from fleetlore.server.mcp import http as mcp_http
 from fleetlore.server.metrics import ServerMetrics
+from fleetlore.server.security import sign_in
 from fleetlore.server.security.guard import Guard
 from fleetlore.server.security.limits import STREAMS, Limited
 
@@ -30,18 +29,16 @@ from fleetlore.server.security.limits import STREAMS, Limited
 def build_routes() -> list[BaseRoute]:
     """All routes; the pages come last because they match any name."""
     return [
-        *views_routes.ROUTES,
         *stream.ROUTES,
         *sockets.ROUTES,
         *chat.ROUTES,
         *events_endpoints.ROUTES,
         *hooks_endpoints.ROUTES,
         *otlp_endpoints.ROUTES,
-        *stage_endpoints.ROUTES,
         *operation_routes.build_routes(),
         *chat_endpoints.ROUTES,
-        *graphs_endpoints.ROUTES,
         *mcp_http.ROUTES,
+        *sign_in.ROUTES,
         *health.ROUTES,
         *openapi.ROUTES,
         *pages.build_routes(),

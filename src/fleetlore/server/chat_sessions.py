@@ -6,23 +6,23 @@ The graph runtime is imported only then: most servers are never used for chat.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from fleetlore.errors import ConfigError, Invalid, MindError
+from fleetlore.errors import ConfigError, Invalid, ModelError
 from fleetlore.events import codec
 from fleetlore.events.envelope import Event
 from fleetlore.events.names import is_name
 from fleetlore.server.problems import Problem
+from fleetlore.server.security.jwt import JwtReader
 
 if TYPE_CHECKING:
     from starlette.requests import HTTPConnection
 
     from fleetlore.graph.session import Session
     from fleetlore.graph.sessions import SessionManager
-    from fleetlore.graph.settings import GraphSettings
     from fleetlore.log.tokens import TokenScope
     from fleetlore.server.context import AppContext
 
@@ -35,12 +35,13 @@ _T = TypeVar("_T")
 class ChatSessions:
     """The chat sessions of one context. Not thread-safe: use it on the context's event loop."""
 
-    def __init__(self, context: AppContext, settings: Callable[[], GraphSettings] | None = None) -> None:
-        self._context, self._settings = context, settings
+    def __init__(self, context: AppContext) -> None:
+        self._context = context
         self._open_lock = asyncio.Lock()
         self._exit_stack = AsyncExitStack()
         self._manager: SessionManager | None = None
         self._identity_header: str | None = None
+        self._token_reader: JwtReader | None = None
         self._turns: set[asyncio.Task[Any]] = set()
 
     async def get_manager(self) -> SessionManager:
@@ -50,18 +51,19 @@ class ChatSessions:
                 if self._manager is None:
                     try:
                         self._manager = await self._open()
-                    except (ConfigError, Invalid, MindError) as error:  # wrong settings, not a wrong request
+                    except (ConfigError, Invalid, ModelError) as error:  # wrong settings, not a wrong request
                         raise Problem(503, f"nobody can be talked to here yet: {error}") from error
         return self._manager
 
     async def _open(self) -> SessionManager:
         await self._context.run(import_module, _RUNTIME_MODULE)  # in a thread: the import is slow and would block the event loop
         from fleetlore.graph.sessions import SessionManager
-        from fleetlore.graph.settings import GraphSettings
         from fleetlore.log.async_recorder import Recorder
 
-        settings = GraphSettings() if self._settings is None else self._settings()
+        settings = self._context.view_cache.load_graph_settings()
         self._identity_header = settings.proxy_header
+        if settings.jwt:
+            self._token_reader = await self._context.run(JwtReader, settings.jwt)
         async with AsyncExitStack() as stack:
             recorder = Recorder.from_blocking(self._context.log)
             stack.push_async_callback(recorder.close)
@@ -70,12 +72,14 @@ class ChatSessions:
         return manager
 
     async def resolve_identity(self, connection: HTTPConnection, scope: TokenScope) -> str:
-        """The user of a request: from the trusted proxy's header if one is set up, else the label of its token.
+        """The user of a request: by the identity provider's signed token, or the trusted proxy's header, else the label of its token.
 
-        A `Problem` if the token lacks the scope or the header is malformed.
+        A `Problem` if the token lacks the scope, or if what names the user cannot be trusted.
         """
-        token = await self._context.keys.holder(connection, scope)
+        token = await self._context.keys.require_scope(connection, scope)
         await self.get_manager()  # reads the settings
+        if self._token_reader is not None and (jwt := connection.headers.get(self._token_reader.header)):
+            return self._as_stored(self._token_reader.read_user(jwt, self._context.clock()))
         users = connection.headers.getlist(self._identity_header) if self._identity_header else []
         if not users:
             return self._as_stored(token.label or token.id)

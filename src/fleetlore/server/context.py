@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import msgspec
@@ -21,26 +22,24 @@ from fleetlore.server.chat_sessions import ChatSessions
 from fleetlore.server.live.feed import Feed
 from fleetlore.server.metrics import ServerMetrics
 from fleetlore.server.problems import Problem
-from fleetlore.server.search_index import SearchIndex
 from fleetlore.server.security.authorization import Keyring
-from fleetlore.server.security.concurrency_limit import ConcurrencyLimit
-from fleetlore.server.security.limits import RequestLimits
+from fleetlore.server.security.limits import ConcurrencyLimit, RequestLimits
+from fleetlore.server.security.sign_in import OneTimeLinks
 from fleetlore.server.view_cache import ViewCache
 from fleetlore.settings import Settings
 
 if TYPE_CHECKING:
     from msgspec import Struct
 
-    from fleetlore.graph.settings import GraphSettings
     from fleetlore.log.base import Position
     from fleetlore.server.endpoints.request_body import RequestBody
 
 THREADS = 16
 """Threads for reading, and as many for storing, so that neither waits for the other."""
 MAX_COSTLY_ANSWERS, MAX_LARGE_BODIES = 2, 4
-"""Costly answers and large request bodies processed at the same time."""
+"""How many costly answers and large request bodies are processed at the same time."""
 FRESH_SECONDS = 5
-"""Seconds for which a shared answer is used: silence and stalls change with time, without an event."""
+"""Seconds for which a shared answer is reused. It expires because some states, such as a silent agent, change without an event."""
 CLIENT_CLOSED_REQUEST = 499
 """nginx's status for a client that disconnected. Nobody receives it; it shows up in the metrics."""
 _P = ParamSpec("_P")
@@ -48,7 +47,7 @@ _T = TypeVar("_T")
 
 
 class AppContext:
-    """What serving one log needs. Made by `open_context`; bound to one event loop."""
+    """Everything needed to serve one log. Created by `open_context`; bound to one event loop."""
 
     def __init__(
         self,
@@ -57,27 +56,27 @@ class AppContext:
         settings: Settings,
         view_cache: ViewCache,
         feed: Feed,
-        search_index: SearchIndex,
         keys: Keyring,
         limits: RequestLimits,
         operator: OperatorKey | None = None,
-        graph: Callable[[], GraphSettings] | None = None,
         now: clock.Clock = clock.now,
     ) -> None:
         self.log, self.settings, self.clock = log, settings, now
-        self.view_cache, self.feed, self.search_index = view_cache, feed, search_index
-        self.keys, self.limits = keys, limits
+        self.view_cache, self.feed = view_cache, feed
+        self.keys, self.limits, self.links = keys, limits, OneTimeLinks()
         self.operator = operator
         """Signs commands on a sealed log; `None` if the log is not sealed or the passphrase was not given."""
         view_cache.live_views.on_other_log = feed.forget_past
         self.metrics = ServerMetrics(self.feed, self.view_cache, self.limits)
-        self.chats = ChatSessions(self, graph)
+        self.chats = ChatSessions(self)
         self.log_check: asyncio.Future[str | None] | None = None
         """The readiness check that is running, shared by concurrent `/readyz` requests; its result is an error or `None`."""
+        self.write_checked_at = -inf
+        """When `/readyz` last wrote to the log."""
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="fleetlore-read")
         self._storing_threads = ThreadPoolExecutor(THREADS, thread_name_prefix="fleetlore-store")
-        self._costly_slots = ConcurrencyLimit(MAX_COSTLY_ANSWERS, line=64, patience=10.0)
-        self._large_body_slots = ConcurrencyLimit(MAX_LARGE_BODIES, line=256, patience=60.0)
+        self._costly_slots = ConcurrencyLimit(MAX_COSTLY_ANSWERS, queued=64, timeout=10.0)
+        self._large_body_slots = ConcurrencyLimit(MAX_LARGE_BODIES, queued=256, timeout=60.0)
 
     @property
     def url(self) -> str:
@@ -90,27 +89,31 @@ class AppContext:
         return self.settings.town.value
 
     async def run(self, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """Do blocking work in a thread."""
+        """Run blocking work in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, partial(work, *args, **kwargs))
 
     async def run_costly(self, request: Request, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """Do slow work in a thread, a few at a time. A `Problem` if the client disconnected while it waited."""
-        async with self._costly_slots.taken():
+        """Run slow work in a thread, a few at a time. Raises `Problem` if the client disconnected while it waited."""
+        async with self._costly_slots.hold_slot():
             if await request.is_disconnected():
-                raise Problem(CLIENT_CLOSED_REQUEST, "nobody waits for this any more")
+                raise Problem(CLIENT_CLOSED_REQUEST, "the client disconnected")
             return await self.run(work, *args, **kwargs)
 
     async def run_storing(self, body: RequestBody, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """Store a request body in a thread; large bodies a few at a time."""
+        """Run the work that stores a request body in a thread; large bodies a few at a time."""
         store = partial(work, *args, **kwargs)
         if not body.is_large:
             return await asyncio.get_running_loop().run_in_executor(self._storing_threads, store)
-        async with self._large_body_slots.taken():
+        async with self._large_body_slots.hold_slot():
             with self.view_cache.live_views.yield_to_others():
                 return await asyncio.get_running_loop().run_in_executor(self._storing_threads, store)
 
     def share_answer(self, name: str, query: Struct, position: Position | None, make: Callable[[], bytes], *, is_shared: bool) -> bytes:
-        """An encoded answer as of a position, made once. At the head it is kept for simultaneous requests if it `is_shared`."""
+        """Return the encoded answer to a query, from the cache if possible.
+
+        An answer as of a `position` never changes. An answer as of now (`position` is `None`) is reused for `FRESH_SECONDS`
+        if `is_shared`.
+        """
         is_newest = position is None and is_shared and self.view_cache.live_views.caught_up
         cached_at = (self.log.head() or "") if is_newest else position
         time_slot = int(self.clock().timestamp() // FRESH_SECONDS) if is_newest else None
@@ -120,18 +123,18 @@ class AppContext:
         """Start the views, the feed and the search index. Call it on the running event loop."""
         self.view_cache.start()
         self.feed.start()
-        self.search_index.start()
+        self.view_cache.search_index.start()
 
     def stop_streaming(self) -> None:
         """Disconnect all stream clients; they reconnect to the next server."""
         self.feed.close()
 
     def close(self) -> None:
-        """Stop everything and wait for it. The log stays open."""
+        """Stop all threads and wait for them. The log stays open."""
         self.feed.close()
         self.view_cache.stop()
         self.feed.join(5.0)
-        self.search_index.close()
+        self.view_cache.search_index.close()
         self.view_cache.close()
         self._storing_threads.shutdown(wait=True, cancel_futures=True)
         self._threads.shutdown(wait=True, cancel_futures=True)

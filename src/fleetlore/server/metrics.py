@@ -62,7 +62,9 @@ class _StateCollector(Collector):
         """The current values."""
         yield GaugeMetricFamily("fleetlore_streams", "Clients that watch the feed", value=self._feed.clients)
         yield CounterMetricFamily("fleetlore_deliveries", "Events that were handed to clients of the feed", value=self._feed.delivered)
-        yield CounterMetricFamily("fleetlore_streams_let_go", "Clients that were too slow, and were let go", value=self._feed.let_go)
+        yield CounterMetricFamily(
+            "fleetlore_streams_let_go", "Clients that were too slow, and were let go", value=self._feed.dropped_clients
+        )
         yield GaugeMetricFamily("fleetlore_requests_open", "Requests at work", value=self._limits.open_requests)
         live_views = self._view_cache.live_views
         yield GaugeMetricFamily("fleetlore_events_folded", "Events of the log that the views know", value=live_views.folded_count)
@@ -72,11 +74,11 @@ class _StateCollector(Collector):
         yield from self._agents()
 
     def _agents(self) -> Iterator[Metric]:
-        from fleetlore.server.answers import fleet
+        from fleetlore.operations import fleet
 
         metric = GaugeMetricFamily("fleetlore_agents", "Agents, by how they stand", labels=["standing"])
         # Without the log, the other metrics are still wanted: that is when people look at them.
-        with suppress(LogError), self._view_cache.snapshot(None, fleet.NEEDS) as snapshot:
+        with suppress(LogError), self._view_cache.snapshot(None, ("fleet",)) as snapshot:
             for standing, count in fleet.count_by_standing(snapshot).items():
                 metric.add_metric([standing], count)
         yield metric

@@ -12,16 +12,13 @@ from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.log.seal import OperatorKey
 from fleetlore.log.tokens import create_token
 from fleetlore.projections.live_views import FindStore
-from fleetlore.projections.signed_goals import SignedGoalsFold
-from fleetlore.projections.signed_town import SignedTownFold
 from fleetlore.projections.store import ProjectionStore, open_store
 from fleetlore.server.context import AppContext
 from fleetlore.server.live.feed import Feed
-from fleetlore.server.search_index import SearchIndex
 from fleetlore.server.security.authorization import Keyring
-from fleetlore.server.security.hosts import check_address, is_loopback
+from fleetlore.server.security.hosts import check_address
 from fleetlore.server.security.limits import RequestLimits
-from fleetlore.server.security.local_token import LABEL, given_out, own_file, own_token
+from fleetlore.server.security.local_token import LABEL, cookie_name, given_out, own_file, own_token
 from fleetlore.server.view_cache import ViewCache
 from fleetlore.settings import Settings
 from fleetlore.views.outcomes.rules import read_outcome_rules
@@ -40,6 +37,10 @@ class OpenedContext(NamedTuple):
     is_sealed: bool = False
     admin_token: str | None = None
     """On a sealed log whose passphrase was given: a token with the scope `admin`. It is not stored and ends with the context."""
+
+    def create_link(self) -> str:
+        """The path of a one-time link that signs a browser in with the rights of `token`. Call it on the server's event loop."""
+        return self.context.links.create_path("write" if self.is_sealed else "admin")
 
 
 @contextmanager
@@ -61,17 +62,18 @@ def open_context(
         info = log.info()
         shared = stack.enter_context(open_shared(settings.log.value, town=settings.town.value))
         check_address(host, has_tokens=bool(given_out(shared.list_tokens(), now())))
-        seal = shared.load_seal()
-        file, is_sealed = own_file(info), seal is not None
+        file, is_sealed = own_file(info), shared.load_seal() is not None
         token = own_token(shared, file, scope="write" if is_sealed else "admin", now=now)
         admin_token, own = create_token("admin", label=LABEL, now=now()) if is_sealed and operator is not None else (None, None)
         view_cache = ViewCache(
             log,
             _make_store_finder(log, stack),
+            find_index_store=_make_store_finder(log, stack),
+            settings=settings,
             rules=read_outcome_rules(settings),
-            goals=SignedGoalsFold(seal, operator),
-            town=SignedTownFold(seal, operator),
-            shared=shared,
+            coordination=shared,
+            operator=operator,
+            graph=graph,
             now=now,
         )
         context = AppContext(
@@ -79,12 +81,9 @@ def open_context(
             settings=settings,
             view_cache=view_cache,
             feed=Feed(log),
-            # With its own connection, so that a long index update does not delay checkpoints of the views.
-            search_index=SearchIndex(log, _make_store_finder(log, stack), view_cache.live_views),
-            keys=Keyring(shared, is_open_to_read=is_loopback(host), operator=operator, own=own, now=now),
+            keys=Keyring(shared, cookie=cookie_name(info), operator=operator, own=own, now=now),
             limits=limits or RequestLimits(),
             operator=operator,
-            graph=graph,
             now=now,
         )
         yield OpenedContext(context, token, file, is_sealed, admin_token)

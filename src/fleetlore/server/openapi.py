@@ -15,19 +15,16 @@ from starlette.routing import Route
 from fleetlore import __version__
 from fleetlore.events.envelope import Event
 from fleetlore.operations import table
+from fleetlore.operations.conversations import ChatReply, ChatStanding
 from fleetlore.operations.request import load_operation
 from fleetlore.operations.responses import Stored
 from fleetlore.operations.table import Operation
 from fleetlore.programs import registry
-from fleetlore.server import queries
-from fleetlore.server.endpoints.chat import ChatPost, ChatQuery, ClearSession
-from fleetlore.server.endpoints.graphs import GraphQuery, SwitchGraph
-from fleetlore.server.endpoints.stage import Injection
-from fleetlore.server.operation_routes import WRITERS
-from fleetlore.server.queries import Query
+from fleetlore.server.endpoints.chat import ChatPost, ClearSession, SwitchGraph
+from fleetlore.server.health import Meta, Ready
+from fleetlore.server.operation_routes import TEXTS, WRITERS
 from fleetlore.server.schema_names import add_aliases, published_name, rename_definitions
-from fleetlore.server.types import common, evidence, graph
-from fleetlore.server.view_table import VIEWS
+from fleetlore.server.security.sign_in import Link, LinkRequest, SignedOut, SignOutRequest
 
 _REF = "#/components/schemas/{name}"
 
@@ -41,28 +38,8 @@ class ProblemBody(Struct, kw_only=True):
     detail: str
 
 
-_READ_PATHS: tuple[tuple[str, str, type[Query], type[Struct]], ...] = (
-    ("/api/events", "Stored events, by scope, kind and place, or by their ids", queries.EventsQuery, common.Events),
-    ("/api/evidence", "What source events show: commands with their output, diffs, texts", queries.EvidenceQuery, evidence.Evidence),
-    ("/api/search", "Events by their words, newest first", queries.SearchQuery, common.SearchHits),
-    ("/api/meta", "What this server shows, and how far it has read", queries.Query, common.Meta),
-    ("/api/chat", "One's own sessions with an agent, and all of one; needs a token", ChatQuery, graph.Chat),
-    ("/api/graph/list", "The graphs that a session can have", queries.Query, graph.GraphList),
-    ("/api/graph/active", "The graph of a session of one's own, or of a new one", GraphQuery, graph.GraphActive),
-    *((view.path, view.summary, view.query, view.response) for view in VIEWS),
-)
-_READS_BY_NAME = ("/api/events", "/api/search", "/api/timeline")
-"""Reads that take names of agents, tasks and so on: an unknown name is a 404 with suggestions."""
-_CHAT_TYPES = (ChatPost, ClearSession, SwitchGraph, graph.ChatReply, graph.ChatStanding)
-_TYPES = (
-    *dict.fromkeys(answer for _, _, _, answer in _READ_PATHS),
-    Stored,
-    common.Ready,
-    Event,
-    Injection,
-    *_CHAT_TYPES,
-    ProblemBody,
-)
+_SIGN_IN_TYPES = (LinkRequest, Link, SignOutRequest, SignedOut)
+_TYPES = (Meta, Stored, Ready, Event, ChatPost, ClearSession, SwitchGraph, ChatReply, ChatStanding, *_SIGN_IN_TYPES, ProblemBody)
 
 
 @cache
@@ -75,12 +52,7 @@ def build_document() -> bytes:
     for operation in operations:
         if operation.changes:
             _drop_path_keys(components[load_operation(operation).request.__name__], operation)
-    paths: dict[str, Any] = {path: {"get": _read_operation(summary, query, answer)} for path, summary, query, answer in _READ_PATHS}
-    paths["/api/events"]["post"] = _POST_EVENTS
-    paths["/api/stage/inject"] = {"post": _POST_INJECTION}
-    paths["/api/graph/active"]["get"]["responses"] |= _problem_responses(404, 409)
-    for path in _READS_BY_NAME:
-        paths[path]["get"]["responses"] |= _problem_responses(404)
+    paths: dict[str, Any] = {"/api/events": {"post": _POST_EVENTS}, "/api/meta": {"get": _GET_META}}
     for path, summary, body, reply in _CHAT_POSTS:
         paths.setdefault(path, {})["post"] = _chat_operation(summary, body, reply)
     for operation in operations:
@@ -89,7 +61,7 @@ def build_document() -> bytes:
     paths |= _OTHER_PATHS
     for path, methods in paths.items():
         for method, described in methods.items():
-            methods[method] = {"operationId": _operation_id(method, path)} | described
+            methods[method] = {"operationId": _operation_id(method, path)} | described | ({"security": []} if path in _OPEN_PATHS else {})
     return msgspec.json.encode(
         {
             "openapi": "3.1.0",
@@ -98,7 +70,7 @@ def build_document() -> bytes:
                 "version": __version__,
                 "description": "The log of a fleet of agents, as events and as what they add up to. Errors are problem+json.",
             },
-            "security": [{"token": []}, {}],
+            "security": [{"token": []}],
             "paths": dict(sorted(paths.items())),
             "components": {
                 "schemas": _plain_arrays(rename_definitions(components)),
@@ -122,6 +94,8 @@ ROUTES = [Route("/openapi.json", get_openapi, methods=["GET"])]
 def operation_types(operation: Operation) -> tuple[type[Struct], ...]:
     """The types that the document describes for an operation."""
     loaded = load_operation(operation)
+    if operation.name in TEXTS:
+        return ()
     return (loaded.request, loaded.response) if operation.changes else (loaded.response,)
 
 
@@ -133,7 +107,9 @@ def _describe_operation(operation: Operation) -> dict[str, Any]:
     summary = operation.help.rstrip(".")
     if not operation.changes:
         rest = [each for each in parameters if each["name"] not in keys]
-        responses = _operation_responses(loaded.response) | _problem_responses(404)
+        responses = _operation_responses(loaded.response) | _problem_responses(404, *((409,) if operation.personal else ()))
+        if operation.name in TEXTS:
+            responses["200"]["content"] = {"text/plain": {"schema": {"type": "string"}}}
         if operation.name in WRITERS:
             content = responses["200"]["content"]
             content |= {media_type: {"schema": {"type": "string"}} for media_type in ("text/plain", "text/markdown", "text/html")}
@@ -176,10 +152,6 @@ def _plain_arrays(schema: Any) -> Any:
         options = [option for number, option in enumerate(schema["prefixItems"]) if option not in schema["prefixItems"][:number]]
         plain["items"] = _plain_arrays(options[0] if len(options) == 1 else {"anyOf": options})
     return plain
-
-
-def _read_operation(summary: str, query: type[Query], answer: type[Struct]) -> dict[str, Any]:
-    return {"summary": summary, "parameters": query_parameters(query), "responses": _operation_responses(answer)}
 
 
 def query_parameters(query: type[Struct]) -> list[dict[str, Any]]:
@@ -268,7 +240,11 @@ def _write_operation(summary: str, body: str, scope: str = "admin", response: st
     }
 
 
-_POST_INJECTION = _write_operation("Have a visitor say something to a cast that plays", "Injection")
+_GET_META: dict[str, Any] = {
+    "summary": "What this server shows, and how far it has read",
+    "parameters": [],
+    "responses": _operation_responses(Meta),
+}
 _CHAT_POSTS = (
     ("/api/chat", "Say something to an agent, or press a control; answers when the turn is over", "Message", "ChatReply"),
     ("/api/clear", "Have a session forget what was said, and clear its screen", "Clearing", "ChatStanding"),
@@ -284,7 +260,6 @@ def _chat_operation(summary: str, body: str, reply: str) -> dict[str, Any]:
     }
 
 
-_GOAL_ID = {"name": "id", "in": "path", "required": True, "description": "The goal's", "schema": {"type": "string", "minLength": 1}}
 _INGEST_POSTS = (
     ("/hooks/github", "A delivery of GitHub's webhooks", ("application/json", "application/x-www-form-urlencoded")),
     ("/hooks/gitea", "A delivery of Gitea's webhooks", ("application/json", "application/x-www-form-urlencoded")),
@@ -293,7 +268,7 @@ _INGEST_POSTS = (
     ("/hooks/heartbeat", "A sign of life", ("application/json",)),
     ("/v1/traces", "Spans, by OTLP", ("application/json", "application/x-protobuf")),
     ("/v1/logs", "Log records, by OTLP", ("application/json", "application/x-protobuf")),
-    ("/v1/metrics", "Metrics, by OTLP: accepted and discarded", ("application/json", "application/x-protobuf")),
+    ("/v1/metrics", "Metrics, by OTLP: the counters of coding agents are stored", ("application/json", "application/x-protobuf")),
 )
 
 
@@ -316,11 +291,22 @@ def _query_parameter(name: str, description: str, *, repeated: bool = False) -> 
     return {"name": name, "in": "query", "required": False, "description": description, "schema": schema}
 
 
+def _sign_in_operation(summary: str, body: str, reply: str) -> dict[str, Any]:
+    return {
+        "summary": summary,
+        "security": [{"token": []}],
+        "requestBody": {"required": False, "content": _media_content(body)},
+        "responses": {"200": {"description": "As asked", "content": _media_content(reply)}} | _WRITE_REFUSALS,
+    }
+
+
 _FEED = [
     _query_parameter("scope", "As for /api/events; one without events yet is followed"),
     _query_parameter("kind", "A kind or a family", repeated=True),
     _query_parameter("after", "A position"),
 ]
+_OPEN_PATHS = ("/healthz", "/readyz", "/open", "/openapi.json")
+"""Need no token."""
 _OTHER_PATHS: dict[str, Any] = {
     "/api/stream": _plain_operation(
         "The live feed as server-sent events; Last-Event-ID resumes it, and /ws is the same as a WebSocket",
@@ -331,25 +317,26 @@ _OTHER_PATHS: dict[str, Any] = {
         503,
         query=_FEED,
     ),
-    "/api/events/{id}/texts/{sha256}": _plain_operation(
-        "The whole text of a string that was cut from an event",
-        "text/plain",
-        401,
-        403,
-        404,
-        422,
-        query=[
-            _GOAL_ID | {"description": "The event's"},
-            _GOAL_ID | {"name": "sha256", "description": "The digest in the event's `origin.cut`"},
-        ],
-    ),
     "/openapi.json": {
         "get": {
             "summary": "This document",
             "responses": {"200": {"description": "As asked", "content": {"application/json": {"schema": {"type": "object"}}}}},
         }
     },
-    "/metrics": _plain_operation("Counts, for Prometheus", "text/plain", 401, 403),
+    "/api/links": {"post": _sign_in_operation("Make a one-time link that signs a browser in", "LinkRequest", "Link")},
+    "/api/sign-out": {"post": _sign_in_operation("Sign the browser out: revoke the token in its cookie", "SignOutRequest", "SignedOut")},
+    "/open": {
+        "get": {
+            "summary": "Sign the browser in by a one-time link: its cookie is valid for 90 days",
+            "parameters": [_query_parameter("code", "The link's"), _query_parameter("to", "The page to show then")],
+            "responses": {
+                status: {"description": text, "content": {"text/html": {"schema": {"type": "string"}}}}
+                for status, text in (("200", "Signed in"), ("403", "The link was used already or has expired"))
+            }
+            | _problem_responses(400, 414, 421, 429),
+        }
+    },
+    "/metrics": _plain_operation("Metrics for Prometheus", "text/plain", 401, 403),
     "/healthz": _plain_operation("Whether the server lives", "text/plain"),
     "/readyz": {
         "get": {

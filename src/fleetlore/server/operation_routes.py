@@ -1,6 +1,6 @@
 """Routes of the operations in `operations/table.py`: each request is parsed, run in a thread, and its response sent as JSON.
 
-`openapi.py` describes them with `describe_operations`.
+`openapi.py` describes them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from fleetlore.operations.table import Operation
 from fleetlore.server import queries
 from fleetlore.server.endpoints.request_body import decode_json, read_body
 from fleetlore.server.endpoints.response import JSON, EndpointResult, counted_endpoint
-from fleetlore.server.mcp.sources import ServerSource
 from fleetlore.server.problems import Problem
 from fleetlore.story import brief_formats, story_formats
 
@@ -31,6 +30,8 @@ if TYPE_CHECKING:
 
 PERSON = "control room"
 """The actor of events that people store over HTTP."""
+ALWAYS = "always"
+"""Of `Operation.personal`."""
 TEXT = "text/plain; charset=utf-8"
 MEDIA_TYPES = {"json": JSON, "markdown": "text/markdown; charset=utf-8", "html": "text/html; charset=utf-8"}
 """Of formats that are not `text/plain`."""
@@ -39,6 +40,8 @@ WRITERS: dict[str, Callable[[Any, str], str]] = {
     "story": lambda answer, format: story_formats.FORMATS[format](answer.story),
 }
 """Operation → writes its answer in another format than JSON."""
+TEXTS: dict[str, Callable[[Any], str]] = {"event text": lambda answer: answer.text}
+"""Operation → its answer, for those that always answer with plain text."""
 
 
 def build_routes() -> list[Route]:
@@ -55,7 +58,7 @@ def _make_endpoint(operation: Operation) -> Callable[[Request], Awaitable[Respon
 
     @counted_endpoint(operation.path.split("/")[2])
     async def endpoint(request: Request, app: AppContext) -> EndpointResult:
-        await app.keys.need(request, operation.scope)
+        await app.keys.require_scope(request, operation.scope)
         body = await read_body(request, app.limits)
         path = request.path_params
 
@@ -78,26 +81,34 @@ def _make_reader(operation: Operation) -> Callable[[Request], Awaitable[Response
 
     async def endpoint(request: Request) -> Response:
         app: AppContext = request.app.state.context
-        await app.keys.need(request, operation.scope)
         loaded = load_operation(operation)
+        if operation.personal != ALWAYS:
+            await app.keys.require_scope(request, operation.scope)
+        actor = await app.chats.resolve_identity(request, operation.scope) if operation.personal == ALWAYS else PERSON
         query = parse_request(loaded.request, queries.read_parameters(request, loaded.request) | request.path_params)
+        if operation.personal and getattr(query, operation.personal, None) is not None:
+            actor = await app.chats.resolve_identity(request, operation.scope)
         as_of = getattr(query, "as_of", None)
 
         def handle() -> bytes:
             position = app.view_cache.resolve_position(as_of)
-            make = partial(_encode_answer, app, operation, query)
-            return app.share_answer(operation.path, query, position, make, is_shared=operation.is_costly)
+            make = partial(_encode_answer, app, operation, query, actor)
+            name = f"{operation.path} {actor}"
+            return app.share_answer(name, query, position, make, is_shared=operation.is_costly)
 
         is_costly = operation.is_costly or as_of is not None
         answer = await (app.run_costly(request, handle) if is_costly else app.run(handle))
-        return Response(answer, media_type=MEDIA_TYPES.get(getattr(query, "format", "json"), TEXT))
+        format = "text" if operation.name in TEXTS else getattr(query, "format", "json")
+        return Response(answer, media_type=MEDIA_TYPES.get(format, TEXT))
 
     return endpoint
 
 
-def _encode_answer(app: AppContext, operation: Operation, query: Any) -> bytes:
+def _encode_answer(app: AppContext, operation: Operation, query: Any, actor: str) -> bytes:
     """The answer as JSON, or in the format that the query asks for."""
-    answer = load_operation(operation).run(OperationContext(ServerSource(app), actor=PERSON), query)
+    answer = load_operation(operation).run(OperationContext(app.view_cache, actor=actor), query)
+    if operation.name in TEXTS:
+        return TEXTS[operation.name](answer).encode()
     format = getattr(query, "format", "json")
     return msgspec.json.encode(answer) if format == "json" else WRITERS[operation.name](answer, format).encode()
 
@@ -106,7 +117,7 @@ def run_operation(app: AppContext, operation: Operation, given: dict[str, Any]) 
     """Parse a request that changes something, and run it: 422 for the request, 404 for unknown names, 409 for what the state forbids."""
     loaded = load_operation(operation)
     try:
-        return loaded.run(OperationContext(ServerSource(app), actor=PERSON), parse_request(loaded.request, given))
+        return loaded.run(OperationContext(app.view_cache, actor=PERSON), parse_request(loaded.request, given))
     except (InvalidRequest, NotFound, TooLarge):
         raise
     except InvalidPlan as error:

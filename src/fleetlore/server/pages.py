@@ -7,8 +7,9 @@ import os
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, Response
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.routing import BaseRoute, Match, Mount, Route
 from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
 
 FOLDER = os.path.join(os.path.dirname(__file__), "static")
 RESERVED_NAMES = ("api", "hooks", "v1", "ws")
@@ -43,8 +44,6 @@ def are_built() -> bool:
 def serve_page(request: Request) -> Response:
     """The single-page app, under any name; a name with a dot is a file beside it, such as the icon."""
     name = request.path_params.get("name", "")
-    if name in RESERVED_NAMES:
-        raise HTTPException(404)
     path = os.path.join(FOLDER, name if "." in name else "index.html")
     if os.path.isfile(path):
         return FileResponse(path, headers={"cache-control": "no-cache"})
@@ -53,12 +52,21 @@ def serve_page(request: Request) -> Response:
     return HTMLResponse(_NOT_BUILT)
 
 
+class PageRoute(Route):
+    """A route that leaves paths of programs alone, so that other methods there get a 404 and not a 405."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """No match for a reserved first segment."""
+        first = scope.get("path", "").lstrip("/").partition("/")[0]
+        return (Match.NONE, {}) if first in (*RESERVED_NAMES, "assets") else super().matches(scope)
+
+
 def build_routes() -> list[BaseRoute]:
     """Routes of the page and its files."""
     assets = AssetFiles(directory=os.path.join(FOLDER, "assets"), check_dir=False)
     return [
         Mount("/assets", assets),
         Route("/", serve_page, methods=["GET"]),
-        Route("/{name}", serve_page, methods=["GET"]),
-        Route("/goals/{goal:path}", serve_page, methods=["GET"]),
+        PageRoute("/{name}", serve_page, methods=["GET"]),
+        PageRoute("/{page}/{rest:path}", serve_page, methods=["GET"]),
     ]

@@ -13,17 +13,20 @@ from starlette.responses import Response
 from starlette.routing import Match, Route
 
 from fleetlore import errors
+from fleetlore.operations.request import Impossible
 
 MEDIA_TYPE = "application/problem+json"
 
 _STATUS: tuple[tuple[type[errors.FleetloreError], int], ...] = (
     (errors.TooLarge, 413),
     (errors.NotFound, 404),
+    (Impossible, 409),
     (errors.Invalid, 422),
     (errors.Conflict, 409),
     (errors.Forgotten, 410),
-    (errors.NoRoom, 507),
+    (errors.StorageFull, 507),
     (errors.LogError, 503),
+    (errors.ConfigError, 503),
 )
 """Error classes and their status; the first match counts. Other errors are a 500."""
 

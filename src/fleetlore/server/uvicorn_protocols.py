@@ -1,15 +1,19 @@
-"""uvicorn's protocols with timeouts: uvicorn waits for ever for clients that send or read nothing.
+"""uvicorn's protocols with timeouts and a limit of connections per address: uvicorn has neither.
 
 `FleetloreServer` (serve.py) checks each connection every few seconds. Streams are left to the feed, which drops slow clients itself.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
+
+from fleetlore.server.security.rate_limit import network_of
 
 REQUEST_TIMEOUT_SECONDS = 15.0
 """How long a new connection may take to send its request."""
@@ -22,16 +26,65 @@ MAX_UNREAD_BYTES = 1 << 20
 _BODY = (b"content-length", b"transfer-encoding")
 
 
-class HttpProtocol(H11Protocol):
-    """An HTTP connection that can be aborted when its client stalls."""
+class ConnectionsByAddress:
+    """Open connections of each address, oldest first."""
 
+    def __init__(self, most_each: int) -> None:
+        self._most, self._open = most_each, dict[str, dict[HttpProtocol, None]]()
+
+    def add(self, connection: HttpProtocol, address: str) -> None:
+        """Count a connection; beyond the limit, close the oldest idle one of its address, or this one if none is idle."""
+        network = network_of(address)
+        connections = self._open.setdefault(network, {})
+        if len(connections) >= self._most:
+            next((known for known in connections if known.is_idle), connection).transport.abort()
+        connections[connection] = None
+
+    def remove(self, connection: HttpProtocol, address: str) -> None:
+        """Forget a connection, if it was counted."""
+        network = network_of(address)
+        connections = self._open.get(network, {})
+        connections.pop(connection, None)
+        if not connections:
+            self._open.pop(network, None)
+
+
+class HttpProtocol(H11Protocol):
+    """An HTTP connection that can be aborted when its client stalls, and that is counted for its address."""
+
+    connections_by_address: ConnectionsByAddress | None = None
     _silent_since: float | None = None
     _stuck_since: float | None = None
     _unread = 0
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is being answered."""
+        return self.cycle is None or self.cycle.response_complete
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn declares it
+        """Count the connection."""
+        super().connection_made(transport)
+        if self.connections_by_address is not None and self.client:
+            self.connections_by_address.add(self, self.client[0])
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        self._uncount()
+        super().connection_lost(exc)
+
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        """Hand the connection over to the WebSocket protocol; it is counted as a stream there."""
+        self._uncount()
+        super().handle_websocket_upgrade(event)
+
+    def _uncount(self) -> None:
+        if self.connections_by_address is not None and self.client:
+            self.connections_by_address.remove(self, self.client[0])
+
     def abort_if_stalled(self, now: float, untimed: Iterable[str] = ()) -> None:
         """Abort the connection if its client sends or reads nothing for too long. Requests to `untimed` paths have no timeout."""
-        is_idle = self.cycle is None or self.cycle.response_complete
+        is_idle = self.is_idle
         if not is_idle and self.scope["path"] in untimed:
             self._silent_since = self._stuck_since = None
             return
@@ -52,6 +105,11 @@ class HttpProtocol(H11Protocol):
         """Only for a plain GET: `websockets` never answers any other upgrade, and the connection would hang."""
         is_plain = self.scope["method"] == "GET" and not any(name in _BODY for name, _ in self.headers)
         return is_plain and super()._should_upgrade()
+
+
+def limit_connections(protocol: type[HttpProtocol], most_each: int) -> type[HttpProtocol]:
+    """A protocol class whose connections are limited per address."""
+    return type(protocol.__name__, (protocol,), {"connections_by_address": ConnectionsByAddress(most_each)})
 
 
 class WebSocketProtocol(WebSocketsSansIOProtocol):

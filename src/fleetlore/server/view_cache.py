@@ -7,30 +7,38 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime, tzinfo
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fleetlore import clock
 from fleetlore.errors import Invalid, LogError
+from fleetlore.events.envelope import Event
 from fleetlore.log.base import Position
 from fleetlore.log.coordination import Coordination
 from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.log.seal import OperatorKey
 from fleetlore.operations.sources import ViewSnapshot as ViewSnapshot
 from fleetlore.operations.sources import build_views
 from fleetlore.projections import name_lookup
 from fleetlore.projections.live_views import FindStore, LiveViews, ViewStates
 from fleetlore.projections.outcomes import OutcomeQuery, find_outcomes, list_active_times, list_tasks
+from fleetlore.projections.search import SearchFilter
 from fleetlore.projections.signed_goals import SignedGoalsFold
 from fleetlore.projections.signed_town import SignedTownFold
 from fleetlore.projections.time_index import position_at_from
+from fleetlore.server.search_index import SearchIndex
+from fleetlore.settings import Settings
 from fleetlore.story.reading import ReadPeriod, read_records
 from fleetlore.views import time_ranges
 from fleetlore.views.outcomes.record import Outcome
 from fleetlore.views.outcomes.rules import OutcomeRules
 from fleetlore.views.task_outcomes import TaskOutcome
 from fleetlore.views.time_ranges import TimeBlock, TimeIndex
+
+if TYPE_CHECKING:
+    from fleetlore.graph.settings import GraphSettings
 
 CATCH_UP_SECONDS = 1.0
 """How long a request waits until the views include everything stored before it."""
@@ -44,23 +52,31 @@ _MAX_DATE_DIGITS = len("20261115")
 
 
 class ViewCache:
-    """The views of one log. Call `start` before, `close` after use. All methods block and are thread-safe."""
+    """The views of one log, and the `ViewSource` of operations. Call `start` before, `close` after use.
+
+    All methods block and are thread-safe.
+    """
 
     def __init__(
         self,
         log: BlockingRecorder,
         find_store: FindStore,
         *,
+        find_index_store: FindStore,
+        settings: Settings,
         rules: OutcomeRules,
-        goals: SignedGoalsFold,
-        town: SignedTownFold | None = None,
-        shared: Coordination,
+        coordination: Coordination,
+        operator: OperatorKey | None = None,
+        graph: Callable[[], GraphSettings] | None = None,
         now: clock.Clock = clock.now,
     ) -> None:
-        self.log, self._now, self.rules, self.goals = log, now, rules, goals
-        self.find_store = find_store
-        self.shared = shared
-        self.live_views = LiveViews(log, build_views(rules.costs, goals, town), find_store)
+        """`find_index_store` opens a connection of its own, so that a long update of the search index does not delay checkpoints."""
+        seal = coordination.load_seal()
+        self.log, self.settings, self.town, self.now = log, settings, settings.town.value, now
+        self.rules, self.costs_fold, self.goals_fold = rules, rules.costs, SignedGoalsFold(seal, operator)
+        self.find_store, self.coordination, self._operator, self._graph = find_store, coordination, operator, graph
+        self.live_views = LiveViews(log, build_views(rules.costs, self.goals_fold, SignedTownFold(seal, operator)), find_store)
+        self.search_index = SearchIndex(log, find_index_store, self.live_views)
         self._past_answers, self._head_answers = AnswerCache(), AnswerCache(MAX_HEAD_ANSWERS)
         self._past_lock = Lock()
         """Past states take as much memory as those of the head, so there is one set at a time."""
@@ -76,6 +92,24 @@ class ViewCache:
     def close(self) -> None:
         """Stop, and save checkpoints."""
         self.live_views.close()
+
+    def find_key(self, why: str) -> OperatorKey | None:
+        """The operator key that the server was started with; tokens have no right to admin without it."""
+        return self._operator
+
+    def find(self, text: str, wanted: SearchFilter, limit: int) -> tuple[list[Event], bool]:
+        """Events by their words, newest first; and whether older ones may be missing."""
+        return self.search_index.find(text, wanted, limit)
+
+    def load_graph_settings(self) -> GraphSettings:
+        """The settings of graph agents that the server was started with."""
+        from fleetlore.graph.settings import GraphSettings
+
+        return GraphSettings() if self._graph is None else self._graph()
+
+    def show_progress(self) -> AbstractContextManager[None]:
+        """Nobody can be shown anything."""
+        return nullcontext()
 
     def resolve_position(self, as_of: str | None) -> Position | None:
         """The position for `as_of`, a position or a time; `Invalid` if it is neither.
@@ -100,14 +134,10 @@ class ViewCache:
         with self.live_views.open_states() as states:
             return time_ranges.newest_blocks(states["calendar"]) if self.live_views.caught_up else []
 
-    def first_position(self) -> Position | None:
-        """The position of the oldest event in the log."""
-        return next((event.position for event in self.log.read(limit=1)), None)
-
-    def find_outcomes(self, wanted: OutcomeQuery) -> list[Outcome]:
+    def find_outcomes(self, wanted: OutcomeQuery, now: datetime | None = None) -> list[Outcome]:
         """The outcome records of sessions, the newest first."""
         store = self.find_store()
-        return find_outcomes(self.log, now=self._now(), rules=self.rules, wanted=wanted, store=store)
+        return find_outcomes(self.log, now=now or self.now(), rules=self.rules, wanted=wanted, store=store)
 
     def list_tasks(self, wanted: OutcomeQuery) -> list[TaskOutcome]:
         """What happened to tasks, the newest last."""
@@ -117,7 +147,7 @@ class ViewCache:
         """The records of a period; without one, of everything if `whole`, else of the newest day with sessions or with another event."""
         return read_records(
             self.log,
-            now=self._now(),
+            now=self.now(),
             zone=zone,
             rules=self.rules,
             wanted=wanted,
@@ -128,18 +158,7 @@ class ViewCache:
 
     def list_active_times(self, wanted: OutcomeQuery) -> list[datetime]:
         """When sessions and tasks began and when they were last active."""
-        return list_active_times(self.log, now=self._now(), rules=self.rules, wanted=wanted, store=self.find_store())
-
-    def find_driver(self, goal: str) -> str | None:
-        """The holder of a goal's lease; `None` if no driver runs it."""
-        lease = self.shared.find_lease(f"goal:{goal}")
-        return None if lease is None else lease.holder
-
-    def check_position(self, position: Position | None, name: str) -> Position | None:
-        """The position if it has the form of this log's positions, so that they can be compared; else `Invalid`."""
-        if position is not None and (head := self.log.head()) is not None and len(position) != len(head):
-            raise Invalid(f"{name}: not a position of this log: {position!r}; take one as the API gives it")
-        return position
+        return list_active_times(self.log, now=self.now(), rules=self.rules, wanted=wanted, store=self.find_store())
 
     def _past_position(self, as_of: str) -> Position | None:
         head = self.log.head()
@@ -169,12 +188,12 @@ class ViewCache:
             self._check_erasures()
         with self.live_views.open_states() as states:
             yield ViewSnapshot(
-                states, self.log, self.live_views.position, states["calendar"].newest, self._now(), True, self.live_views.caught_up
+                states, self.log, self.live_views.position, states["calendar"].newest, self.now(), True, self.live_views.caught_up
             )
 
     @contextmanager
-    def open_view(self, name: str) -> Iterator[tuple[Any, bool]]:
-        """One view at the head, and whether all of the log is in it."""
+    def open_view(self, name: str, key: OperatorKey | None = None) -> Iterator[tuple[Any, bool]]:
+        """One view at the head, and whether all of the log is in it. Signatures are verified with the server's own key."""
         with self.snapshot(None, [name]) as snapshot:
             yield snapshot.states[name], snapshot.caught_up
 
@@ -189,7 +208,7 @@ class ViewCache:
 
     def _past_snapshot(self, position: Position, states: ViewStates) -> ViewSnapshot:
         at = states["calendar"].newest
-        return ViewSnapshot(states, self.log, position or None, at, at or self._now(), False, True)
+        return ViewSnapshot(states, self.log, position or None, at, at or self.now(), False, True)
 
     def cached_answer(
         self, key: tuple[Any, ...], position: Position | None, make: Callable[[], bytes], *, is_newest: bool = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -22,25 +23,27 @@ from fleetlore.views.stage import is_reflection_due
 
 # --- Answer format: in words for the prompt, and as a JSON schema for models that support one
 
-_PASS_INSTRUCTION = 'If you have nothing new to add, answer {"pass": true}.'
+PASS = "pass"
+"""The `kind` of an answer that says nothing."""
+_PASS_INSTRUCTION = f'If you have nothing new to add, answer with the kind "{PASS}" and an empty text.'
+_NULLABLE_TEXT = {"type": ["string", "null"]}
 
 
 def build_answer_schema(scenario: StageScenario, manifest: AgentManifest, purpose: str) -> dict[str, Any]:
-    """The JSON schema of an answer; it depends on the purpose of the turn and the agent's tools."""
+    """The JSON schema of an answer. It allows nothing that would be refused: kinds and names are enumerated."""
     if purpose == "judge":
         return _object_schema(_verdict_properties(scenario), ("text", *_required_verdict_fields(scenario)))
     if purpose == "reflect":
         return _object_schema({"text": {"type": "string"}}, ("text",))
     properties: dict[str, Any] = {
-        "kind": {"type": "string"},
+        "kind": {"type": "string", "enum": [*_spoken_kinds(manifest), PASS]},
         "text": {"type": "string"},
-        "thought": {"type": ["string", "null"]},
-        "mood": {"type": ["string", "null"]},
-        "pass": {"type": "boolean"},
+        "thought": _NULLABLE_TEXT,
+        "mood": _NULLABLE_TEXT,
     }
     if manifest.tools:
-        properties["use"] = {"type": ["string", "null"]}
-    return _object_schema(properties, ())
+        properties["use"] = {"type": ["string", "null"], "enum": [*manifest.tools, None]}
+    return _object_schema(properties, ("kind", "text"))
 
 
 def describe_answer_format(scenario: StageScenario, manifest: AgentManifest, purpose: str) -> str:
@@ -52,22 +55,29 @@ def describe_answer_format(scenario: StageScenario, manifest: AgentManifest, pur
         )
     if purpose == "reflect":
         return 'One JSON object: {"text": "…"}. `text` is one short belief that you have come to, not something to say aloud.'
-    kinds = [kind for kind in manifest.may_emit if kind not in ("agent.reflected", "judge.verdict")]
+    kinds = _spoken_kinds(manifest)
     use = f' You may add "use": one of {", ".join(manifest.tools)}.' if manifest.tools else ""
     kind = f" `kind` is one of {', '.join(kinds)}." if len(kinds) > 1 else ""
     return (
-        f'One JSON object: {{"kind": "{kinds[0] if kinds else "agent.spoke"}", "text": "…", "thought": "…", "mood": "…"}}. '
+        f'One JSON object: {{"kind": "{kinds[0]}", "text": "…", "thought": "…", "mood": "…"}}. '
         f"`text` is what you say aloud, one to three sentences; `thought` is what you think, and nobody else sees it."
         f"{kind}{use} {_PASS_INSTRUCTION}"
     )
 
 
+def _spoken_kinds(manifest: AgentManifest) -> list[str]:
+    return [kind for kind in manifest.may_emit if kind not in ("agent.reflected", "judge.verdict")] or ["agent.spoke"]
+
+
 def _verdict_properties(scenario: StageScenario) -> dict[str, Any]:
-    properties: dict[str, Any] = {"text": {"type": "string"}, "mood": {"type": ["string", "null"]}}
-    for name in _required_verdict_fields(scenario):
-        properties[name] = {"type": "string"}
-    if scenario.competition.kind in ("judged", "versus"):
-        properties["scores"] = {"type": "object", "additionalProperties": {"type": "number"}}
+    properties: dict[str, Any] = {"text": {"type": "string"}, "mood": _NULLABLE_TEXT}
+    match scenario.competition.kind:
+        case "hidden":
+            properties["accused"] = {"type": "string", "enum": list(accusable_agents(scenario))}
+        case "judged" | "versus":
+            properties["winner"] = {"type": "string", "enum": list(scenario.candidates)}
+            scores = {name: {"type": ["number", "null"], "minimum": 0, "maximum": verdicts.MAX_SCORE} for name in scenario.candidates}
+            properties["scores"] = _object_schema(scores, ()) | {"type": ["object", "null"]}
     return properties
 
 
@@ -94,13 +104,15 @@ def _describe_verdict_names(scenario: StageScenario) -> str:
 
 
 def _object_schema(properties: dict[str, Any], required: tuple[str, ...]) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": list(required)}
+    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
 
 
 # --- Turns
 
 MAX_ANSWER_TOKENS = 600
 MAX_SPEECH_LENGTH = 8000
+MIN_PLAIN_LENGTH, MAX_PLAIN_LENGTH = 6, 600
+"""Characters of a plain text that is taken for a spoken line."""
 _KINDS_WITH_THOUGHT = ("agent.spoke", "oracle.spoke")
 
 
@@ -184,29 +196,66 @@ def build_script_context(state: RunState, call: StageModelCall) -> ScriptContext
     )
 
 
+def find_answer_error(state: RunState, call: StageModelCall, data: Mapping[str, Any]) -> str | None:
+    """Why an answer cannot be used, worded for the model; `None` if it can."""
+    if _is_pass(data):
+        return None
+    if call.purpose == "judge" and (error := verdicts.find_verdict_error(state.scenario, data)):
+        return error
+    may_emit = state.scenario.find_agent(call.agent).may_emit
+    kind = data.get("kind") or may_emit[0]
+    if call.purpose == "speak" and kind not in may_emit:
+        return f"may not emit {str(kind)[:100]}; it may emit {', '.join(may_emit)}"
+    return None if _clean_text(data.get("text")) else "said nothing: `text` is missing or no text"
+
+
+def describe_correction(purpose: str, reason: str) -> str:
+    """What an agent is told when its answer is asked for again."""
+    aloud = " If you cannot write JSON, answer with nothing but the words that you say aloud." if purpose != "judge" else ""
+    return f"Your last answer could not be used: {reason}. Answer again, in the format below.{aloud}"
+
+
+def read_plain_answer(state: RunState, call: StageModelCall, text: str) -> dict[str, Any] | None:
+    """The answer of a model that wrote plain text instead of an object, even when asked again.
+
+    A judge's text counts as a verdict for the only candidate that it names; `None` if the text is not a usable line.
+    """
+    words = " ".join(text.split())
+    if len(words) < MIN_PLAIN_LENGTH or "{" in words or "}" in words:
+        return None
+    spoken = words[:MAX_PLAIN_LENGTH]
+    if call.purpose != "judge":
+        return {"kind": _spoken_kinds(state.scenario.find_agent(call.agent))[0], "text": spoken}
+    names = [
+        name for name in {*state.scenario.candidates, *accusable_agents(state.scenario)} if re.search(rf"\b{re.escape(name)}\b", words)
+    ]
+    return {"text": spoken} | ({"winner": names[0], "accused": names[0]} if len(names) == 1 else {})
+
+
 def build_answer_events(state: RunState, call: StageModelCall, data: Mapping[str, Any]) -> list[Event]:
-    """The events for an answer; a `log.rejected` event if the agent may not emit it."""
+    """The events for an answer. If it cannot be used: that it was rejected, and the missed turn. A verdict is kept without its winner."""
     manifest = state.scenario.find_agent(call.agent)
-    if call.purpose == "judge":
+    if _is_pass(data):
+        return []
+    error = find_answer_error(state, call, data)
+    if error is not None and not (call.purpose == "judge" and _clean_text(data.get("text"))):
+        return [events.answer_rejected(state, call, error, data), events.turn_missed(state, call, error)]
+    if call.purpose == "judge" or data.get("kind") == "judge.verdict":
         return _build_verdict_events(state, call, data)
     if call.purpose == "reflect":
         return _build_speech_events(state, call, "agent.reflected", data, {})
-    if data.get("pass") is True:
-        return []
     kind = data.get("kind") or manifest.may_emit[0]
-    if kind not in manifest.may_emit:
-        return [events.answer_rejected(state, call, f"may not emit {str(kind)[:100]}; it may emit {', '.join(manifest.may_emit)}", data)]
-    if kind == "judge.verdict":
-        return _build_verdict_events(state, call, data)
     details = {"mood": _clean_text(data.get("mood"))} | (
         {"thought": _clean_text(data.get("thought"))} if kind in _KINDS_WITH_THOUGHT else {}
     )
     return [*_build_tool_events(state, call, manifest, data.get("use")), *_build_speech_events(state, call, kind, data, details)]
 
 
+def _is_pass(data: Mapping[str, Any]) -> bool:
+    return data.get("kind") == PASS or data.get("pass") is True
+
+
 def _build_verdict_events(state: RunState, call: StageModelCall, data: Mapping[str, Any]) -> list[Event]:
-    if data.get("pass") is True:
-        return []
     verdict = verdicts.build_verdict(state.scenario, deal_hidden_role(state.scenario, state.seed), data)
     return _build_speech_events(state, call, "judge.verdict", data, verdict | {"mood": _clean_text(data.get("mood"))})
 
@@ -214,10 +263,7 @@ def _build_verdict_events(state: RunState, call: StageModelCall, data: Mapping[s
 def _build_speech_events(
     state: RunState, call: StageModelCall, kind: str, data: Mapping[str, Any], details: Mapping[str, Any]
 ) -> list[Event]:
-    text = _clean_text(data.get("text"))
-    if text is None:
-        return [events.answer_rejected(state, call, "said nothing: `text` is missing or no text", data)]
-    return [events.agent_spoke(state, call, kind, text, details)]
+    return [events.agent_spoke(state, call, kind, _clean_text(data.get("text")) or "", details)]
 
 
 def _build_tool_events(state: RunState, call: StageModelCall, manifest: AgentManifest, tool: Any) -> list[Event]:

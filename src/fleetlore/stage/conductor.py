@@ -16,11 +16,23 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from fleetlore import clock
-from fleetlore.errors import BudgetExceeded, Invalid, LogError, PromptTooLarge
+from fleetlore.errors import (
+    BudgetExceeded,
+    FleetloreError,
+    Invalid,
+    LogError,
+    ModelBusy,
+    ModelRefused,
+    ModelTimeout,
+    PromptTooLarge,
+    UnusableAnswer,
+)
 from fleetlore.events.envelope import Event
+from fleetlore.kernel import tasks
 from fleetlore.kernel.journal import Journal, JournalDecision
 from fleetlore.log.async_recorder import Recorder
 from fleetlore.models.base import Model, ModelReply, ModelRequest
+from fleetlore.models.retry import WAITING_FOR_CONNECTION
 from fleetlore.prompts.agent_context import Recall
 from fleetlore.prompts.parts import BuiltPrompt
 from fleetlore.prompts.turn import PromptSettings
@@ -36,6 +48,15 @@ from fleetlore.stage.scripted_agents import SCRIPTED_MODEL_NAME
 
 StageEventCallback = Callable[[Event], Awaitable[None]]
 """Called with every stored event of the run, in the order of the log. If it raises, the run stops; it can be resumed."""
+
+
+OUTAGE_PATIENCE_SECONDS = 600.0
+"""A run waits this long for a model that cannot be reached; then it stops, and can be resumed."""
+_PERMANENT_STATUSES = (401, 402, 403, 404)
+
+
+class StageInterrupted(FleetloreError):
+    """A run stopped because a model cannot be reached. It is not over: it can be resumed."""
 
 
 class PendingStageCall(NamedTuple):
@@ -80,9 +101,10 @@ class Conductor:
         on_event: StageEventCallback = _ignore_event,
         now: clock.Clock = clock.now,
         new_id: Callable[[], str] = clock.uuid7,
+        sleep: tasks.Sleep = tasks.sleep,
     ) -> None:
         self._fold, self._scope = _RunFold(state), f"run:{state.run}"
-        self._journal = Journal(log, self._fold, scopes=(self._scope,), now=now, new_id=new_id)
+        self._journal = Journal(log, self._fold, scopes=(self._scope,), now=now, new_id=new_id, sleep=sleep)
         self._models, self._on_event = models, on_event
         self._agent_context, self._prompt_settings = recall or Recall(log.as_blocking()), prompt_settings or PromptSettings()
         self._started_at, self._earlier_seconds = now(), 0.0
@@ -275,26 +297,59 @@ class Conductor:
         return PendingStageCall(call, stage_turn, request, self._models.select_model(agent_turn.build_script_context(self.state, call)))
 
     async def _request_answer(self, pending: PendingStageCall) -> ModelReply | Exception:
-        try:
-            return await pending.model.reply(pending.request)
-        except Exception as error:  # noqa: BLE001 - a failing model must not stop the others
-            return error
+        """The answer, or why there is none. While the model cannot be reached, the run waits and asks again."""
+        waited = 0.0
+        while True:
+            try:
+                return await pending.model.reply(pending.request)
+            except Exception as error:
+                if not _is_outage(error) or not self._has_time_for(pause := _outage_pause(error, waited)):
+                    return error
+                if waited + pause > OUTAGE_PATIENCE_SECONDS:
+                    raise StageInterrupted(
+                        f"{pending.model.name} did not answer for {waited / 60:.0f} min ({error}). The run waits in the log: resume it "
+                        f"with `lore stage run --resume {self.state.run}`"
+                    ) from error
+                if not waited:
+                    await self._append_events([stage_events.run_waiting(self.state, pending.call, pending.model.name, error)])
+            await self._journal.sleep(pause)
+            waited += pause
+
+    def _has_time_for(self, pause: float) -> bool:
+        limit = self.state.scenario.governor.max_seconds
+        return limit is None or self.elapsed_seconds + pause < limit
 
     async def _store_answer(self, pending: PendingStageCall, answer: ModelReply | Exception) -> None:
-        """Store an answer or failure. A judge whose verdict names nobody of the cast is asked once more."""
+        """Store an answer. One that failed or cannot be used is asked for again once; then the turn is missed."""
         call, name = pending.call, pending.model.name
+        problem: str | None
+        data: dict[str, Any] | None
         if isinstance(answer, Exception):
-            await self._append_events(self._build_failure_events(call, name, answer))
+            events, data = self._build_failure_events(call, name, answer), None
+            problem = answer.reason if isinstance(answer, UnusableAnswer) else ""
+        else:
+            priced = stage_events.with_price(answer, self._journal.now)
+            events, data = [stage_events.model_replied(self.state, call, name, priced, self._elapsed_ms)], answer.data or {}
+            problem = agent_turn.find_answer_error(self.state, call, data)
+        if problem is not None and self._can_ask_again(call, answer):
+            # A failure is not the model's fault: it is asked the same question.
+            correction = agent_turn.describe_correction(call.purpose, problem) if problem else ""
+            await self._request_correction(pending, events, correction)
             return
-        events = [stage_events.model_replied(self.state, call, name, stage_events.with_price(answer, self._journal.now), self._elapsed_ms)]
-        data = answer.data or {}
-        verdict_error = (
-            verdicts.find_verdict_error(self.state.scenario, data) if call.purpose == "judge" and data.get("pass") is not True else None
-        )
-        if verdict_error is not None and call.corrects is None and self.state.usage.calls < self.state.scenario.governor.max_calls:
-            await self._request_correction(pending, events, f"Your last answer could not stand: {verdict_error}.")
-            return
-        await self._append_events([*events, *agent_turn.build_answer_events(self.state, call, data)])
+        if data is None and isinstance(answer, UnusableAnswer) and isinstance(answer.reply, ModelReply):
+            data = agent_turn.read_plain_answer(self.state, call, answer.reply.text)
+        if data is None:
+            await self._append_events([*events, stage_events.turn_missed(self.state, call, str(answer))])
+        else:
+            await self._append_events([*events, *agent_turn.build_answer_events(self.state, call, data)])
+
+    def _can_ask_again(self, call: StageModelCall, answer: ModelReply | Exception) -> bool:
+        """Once per turn, within the budget, and not if the endpoint will refuse it again."""
+        if call.corrects is not None or (isinstance(answer, ModelRefused) and answer.status in _PERMANENT_STATUSES):
+            return False
+        limits = self.state.scenario.governor
+        available = limits if call.purpose == "judge" else limits.reserve_for_judges(len(self.state.scenario.judges))
+        return self.state.usage.calls < available.max_calls
 
     async def _request_correction(self, pending: PendingStageCall, events: list[Event], correction: str) -> None:
         stage_turn = pending.turn._replace(corrects=correction)
@@ -323,7 +378,7 @@ class Conductor:
                 self.state.scenario.find_agent(call.agent), call.turn, call.purpose, call.cause, call.as_of, call.corrects
             )
             prompt = await self._build_prompt(stage_turn)
-            extra = {"again": True} | ({"corrects": call.corrects} if call.corrects else {})
+            extra = {"again": True} | ({} if call.corrects is None else {"corrects": call.corrects})
             events += self._build_call_events(stage_turn, prompt, attempt=call.attempt + 1, extra=extra)
             if isinstance(prompt, BuiltPrompt):
                 questions.append((stage_turn, prompt))
@@ -348,6 +403,17 @@ class Conductor:
         members = self.state.scenario.competition.teams.get(winner, (winner,))
         models = sorted({self._models.model_name(name) for name in members})
         return {"winning_models": models} | ({"winning_model": models[0]} if len(models) == 1 else {})
+
+
+def _is_outage(error: Exception) -> bool:
+    """Whether the model cannot be reached now, as opposed to a bad answer."""
+    return isinstance(error, ModelBusy) or (isinstance(error, ModelTimeout) and error.waiting_for == WAITING_FOR_CONNECTION)
+
+
+def _outage_pause(error: Exception, waited: float) -> float:
+    """Seconds to wait: as the endpoint asks, else 2 s at first and longer each time, up to a minute."""
+    retry_after = error.retry_after if isinstance(error, ModelBusy) else None
+    return max(retry_after or 0.0, min(60.0, 2.0 + waited))
 
 
 def _build_unsent_call(event: Event, stage_turn: StageTurn) -> StageModelCall:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from fleetlore import clock
-from fleetlore.errors import MindBusy, MindError
+from fleetlore.errors import ModelBusy, ModelError
 from fleetlore.events.envelope import Event
 from fleetlore.events.ids import derive_id
 from fleetlore.kernel import recorded_model
@@ -152,11 +152,11 @@ def build_model_failed_events(
         "provider": provider,
         "error": f"{type(error).__name__}: {error}"[:MAX_SAMPLE_LENGTH],
     }
-    if isinstance(error, MindError):
+    if isinstance(error, ModelError):
         data["status"] = error.status
-        if isinstance(error, MindBusy) and error.retry_after is not None:
+        if isinstance(error, ModelBusy) and error.retry_after is not None:
             data["retry_after_ms"] = error.retry_after * 1000
-    reply = error.reply if isinstance(error, MindError) else None
+    reply = error.reply if isinstance(error, ModelError) else None
     replied = [model_replied(state, call, model_name, with_price(reply, now), elapsed_ms)] if isinstance(reply, ModelReply) else []
     return [*replied, _build_call_outcome(state, call, "model.failed", data, elapsed_ms)]
 
@@ -210,6 +210,35 @@ def answer_rejected(state: RunState, call: StageModelCall, reason: str, answer: 
         text=f"{call.agent}: {reason}",
         visibility="system",
         data={"reason": reason, "source": f"run:{state.run}", "sample": sample[:MAX_SAMPLE_LENGTH], "turn": call.turn},
+    )
+
+
+def turn_missed(state: RunState, call: StageModelCall, reason: str) -> Event:
+    """An agent missed its turn; it is due again in the next one."""
+    return Event(
+        id=derive_event_id(state.run, call.turn, call.agent, "missed"),
+        kind="turn.missed",
+        agent=call.agent,
+        run=state.run,
+        cause=call.id,
+        text=f"{call.agent} missed turn {call.turn}: {reason}"[:MAX_SAMPLE_LENGTH],
+        visibility="system",
+        data={"turn": call.turn, "reason": reason[:MAX_SAMPLE_LENGTH]},
+    )
+
+
+def run_waiting(state: RunState, call: StageModelCall, model_name: str, error: Exception) -> Event:
+    """The run waits for a model that cannot be reached."""
+    reason = f"{type(error).__name__}: {error}"[:MAX_SAMPLE_LENGTH]
+    return Event(
+        id=derive_event_id(state.run, call.turn, call.agent, "waiting", call.attempt),
+        kind="run.waiting",
+        agent=call.agent,
+        run=state.run,
+        cause=call.id,
+        text=f"waiting for {model_name}",
+        visibility="system",
+        data={"turn": call.turn, "reason": reason},
     )
 
 

@@ -34,7 +34,7 @@ from fleetlore.stage.scenario import (
 )
 from fleetlore.stage.tools import STAGE_TOOLS
 
-# --- Rules beyond types: names, kinds, roles, and that every agent gets a turn
+# --- Checks that types cannot express: names, kinds, roles, and that every agent gets a turn
 
 SCENARIO_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 MAX_TEXT_BYTES = 8 * 1024
@@ -46,7 +46,7 @@ ALLOWED_KINDS = ("agent.spoke", "oracle.spoke", "commentary.posted", "world.obse
 
 def check_scenario(document: Document, scenario: StageScenario) -> None:
     """Add every error of the scenario to the document."""
-    _check_head(document, scenario)
+    _check_top_level(document, scenario)
     names = tuple(manifest.name for manifest in scenario.cast)
     for manifest in scenario.cast:
         _check_manifest(document, manifest, scenario, names)
@@ -54,7 +54,7 @@ def check_scenario(document: Document, scenario: StageScenario) -> None:
     _check_limits(document, scenario)
 
 
-def _check_head(document: Document, scenario: StageScenario) -> None:
+def _check_top_level(document: Document, scenario: StageScenario) -> None:
     if not SCENARIO_NAME.fullmatch(scenario.name) or len(scenario.name) > 60:
         document.add_error(("name",), f"{scenario.name!r}: use lower-case words joined by hyphens, at most 60 characters")
     if not scenario.seeds:
@@ -67,7 +67,7 @@ def _check_head(document: Document, scenario: StageScenario) -> None:
         if scene.turn < 1:
             document.add_error((*path, "turn"), "turns count from one")
         if not scene.text:
-            document.add_error((*path, "text"), "has no words")
+            document.add_error((*path, "text"), "is empty")
         for text in (scene.text,) if isinstance(scene.text, str) else scene.text:
             _check_slots(document, (*path, "text"), text, ("seed", "goal"))
     turns = [scene.turn for scene in scenario.scenes]
@@ -111,7 +111,7 @@ def _check_kinds(document: Document, path: KeyPath, manifest: AgentManifest) -> 
 def _find_kind_error(kind: str, role: str) -> str | None:
     """Why an agent with this role may not emit the kind; `None` if it may."""
     if not catalog.KIND_PATTERN.fullmatch(kind):
-        return f"{kind!r} is no kind; dotted lower-case words are, such as agent.spoke"
+        return f"{kind!r} is no kind; use dotted lower-case words, such as agent.spoke"
     if kind == "judge.verdict" and role != JUDGE:
         return "only a judge gives a verdict: make its role judge"
     if kind not in ALLOWED_KINDS and kind.partition(".")[0] in catalog.FAMILIES:
@@ -140,7 +140,7 @@ def _check_script(
             document.add_error((*path, "replies", name), f"no other agent of the cast is named {name!r}; known: {', '.join(names)}")
     for name in script.verdicts:
         if name not in scenario.candidates:
-            document.add_error((*path, "verdicts", name), f"{name!r} is no possible winner; known: {', '.join(scenario.candidates)}")
+            document.add_error((*path, "verdicts", name), f"{name!r} cannot win; possible winners: {', '.join(scenario.candidates)}")
     for line_path, line in _iterate_lines(script):
         text = line if isinstance(line, str) else f"{line.text} {line.thought or ''}"
         _check_slots(
@@ -243,7 +243,7 @@ SCENARIO = DocumentType(
     not_a_table="a scenario is a mapping with name, title, seeds, opening, agents",
     error=InvalidScenario,
     max_bytes=1024 * 1024,
-    too_large="that is no scenario",
+    too_large="that is too large for a scenario",
 )
 
 
@@ -285,14 +285,14 @@ def _build_scenario(document: Document) -> StageScenario:
 
 
 def _normalise_seeds(value: Any) -> Any:
-    """Seeds may be written as numbers."""
+    """Convert seeds that are written as numbers to strings."""
     if isinstance(value, list):
         return [str(seed) if isinstance(seed, int | float) and not isinstance(seed, bool) else seed for seed in value]
     return value
 
 
 def _normalise_limits(value: Any) -> Any:
-    """Limits of axes that are counted from events are written like the others."""
+    """Move limits on axes that are counted from events to `others`; in the file they look like all other limits."""
     names = {f"max_{row.name}": row.name for row in list_axes("stage") if row.is_counted_from_events}
     if not isinstance(value, dict) or not names.keys() & value.keys():
         return value
@@ -313,8 +313,8 @@ def _convert_agents(document: Document, agents: dict[str, Any]) -> dict[str, Age
 
 
 def _check_cast(document: Document, names: tuple[str, ...], agents: dict[str, AgentManifest]) -> None:
-    written = document.root.get("agents")
-    defined = tuple(written) if isinstance(written, dict) else ()
+    agents_table = document.root.get("agents")
+    defined = tuple(agents_table) if isinstance(agents_table, dict) else ()
     for index, name in enumerate(names):
         if name not in defined:
             document.add_error(("cast", index), f"no agent is called {name!r}; {suggest_known_name(defined, name)}")

@@ -10,8 +10,9 @@
 6. A *round* consists of all due agents that do not listen to a due agent before them. They act at the same time and see the log as it
    was when the round began; their answers are stored in the order of the turn. Then the next round of the same turn is selected, because
    answers may have woken other agents. An agent woken after it has acted is due in the next turn.
-7. If there are judges and no verdict, the last turn is theirs alone. The same happens when a budget is exhausted, or when no agent will
-   ever be due again.
+7. An agent whose model gave no usable answer has missed its turn, and is due again in the next one.
+8. If there are judges and no verdict, the last turn is theirs alone. The same happens when a budget is exhausted, or when no agent will
+   ever be due again. A judge who missed that turn is asked once more.
 """
 
 from __future__ import annotations
@@ -58,6 +59,10 @@ class FinishRun(NamedTuple):
 StageStep = OpenRun | ShowScene | RetryCalls | StageRound | FinishRun
 
 
+MAX_MISSED_VERDICTS = 2
+"""A judge whose model gives no usable verdict is asked in this many turns."""
+
+
 def next_step(state: RunState) -> StageStep | None:
     """The next step; `None` when the run is over."""
     if state.finished is not None:
@@ -69,6 +74,8 @@ def next_step(state: RunState) -> StageStep | None:
     if state.verdicts:
         return FinishRun("verdict")
     if state.forced_verdict_reason is not None:
+        if judges := [judge for judge in state.scenario.judges if 0 < state.agents[judge.name].missed_turns < MAX_MISSED_VERDICTS]:
+            return StageRound(state.turn + 1, judges, state.forced_verdict_reason)
         return FinishRun(_FINISH_REASONS.get(state.forced_verdict_reason, "budget"))
     return _next_turn_step(state)
 

@@ -66,6 +66,7 @@ class AgentRunState(Struct, kw_only=True):
     own_texts: list[str] = field(default_factory=list)
     """Everything it said, so that scripts do not repeat a line."""
     last_call: StageModelCall | None = None
+    missed_turns: int = 0
 
 
 class RunState(Struct, kw_only=True):
@@ -175,6 +176,9 @@ def _apply_stage_event(state: RunState, event: Event) -> None:
                 state.spoken_lines.append(SpokenLine("", (event.text or "") if can_see(event, PUBLIC) else "", event.id or ""))
         case "judge.verdict" if any(judge.name == event.agent for judge in state.scenario.judges):
             state.verdicts.append(event)
+        case "turn.missed" if (missing := state.agents.get(event.agent or "")) is not None:
+            missing.missed_turns += 1
+            missing.woken_by = event.id
         case "user.injected" if can_see(event, PUBLIC):
             for listener in state.agents.values():
                 listener.visitor_text = event.text or listener.visitor_text

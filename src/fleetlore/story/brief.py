@@ -34,7 +34,7 @@ from fleetlore.story.titles import (
     title_delivery,
 )
 from fleetlore.views.outcomes.facts import RiskFlag, Source
-from fleetlore.views.outcomes.headline import ASKED, DISCARDED, LAST_PLAN_REFUSED, PLAN_REFUSED
+from fleetlore.views.outcomes.headline import ASKED, DISCARDED, HELPERS_UNSEEN, LAST_PLAN_REFUSED, PLAN_REFUSED
 from fleetlore.views.outcomes.record import CHECKS, JudgedClaim, Outcome, Trouble
 from fleetlore.views.outcomes.words import is_order
 from fleetlore.views.task_outcomes import TaskOutcome, TaskResult
@@ -78,9 +78,21 @@ _check_words = re.compile(
     r"(?i)\b(?:builds?|built (?:cleanly|without|success)|compil|lint|type.?check|format|clean|pass|issues?\b|errors?\b|warnings?\b)"
 )
 """What a claim about a build or a linter has in it: "the line is built conditionally" is none."""
+_no_claim = re.compile(r"\d+/\d+| : |[✅✓]|\|")
+"""In a row of a table, or a share that passed."""
+_test_words = re.compile(r"(?i)\btests?\b|\bsuites?\b|\bspecs?\b|\bpass")
+_own_act = re.compile(
+    r"(?i)\W*(?:done[.,:!]? |all )?(?:(?:i|we)(?:['’]ve| have)?"
+    r"|(?:all |the |your )?(?:changes?|fix(?:es)?|work|branch|commits?|everything|it|pr|pull request))?"
+    r"(?: (?:is|are|was|were|has|have|been|also|now|just|all|successfully))* ?(?:committed|pushed|opened|created|merged)"
+    r"(?:\W*$|[.,;!]| (?:and|to|as|the|all|everything|in|with|on|it|this|them|both|a|an|pr|pull)\b)"
+)
+"""What an agent says of its own commit, push or pull request."""
 _times = re.compile(r" (\d+) times\b")
 _numbers = re.compile(r"\d+")
-ENDS = frozenset(["CI failed", "CI passed", "commit failed", "push failed", "pull request failed", "git hooks skipped"])
+ENDS = frozenset(
+    ["CI failed", "CI passed", "commit failed", "a later commit failed", "push failed", "pull request failed", "git hooks skipped"]
+)
 """Parts of a headline that a line repeats."""
 ERROR_OF_OUTCOME = re.compile(r"(?:^F|; f)ailed: (.{1,400})$")
 
@@ -99,7 +111,7 @@ class Limits(NamedTuple):
 
 
 LIMITS = (
-    Limits(220, 150, 24, 14, 5, 7, 8, 3),
+    Limits(260, 150, 24, 14, 5, 7, 8, 3),
     Limits(130, 140, 24, 14, 5, 7, 8, 3),
     Limits(100, 130, 24, 12, 5, 7, 8, 3),
     Limits(80, 120, 24, 10, 5, 7, 7, 3),
@@ -237,11 +249,11 @@ class BriefWriter:
             "checks": "; ".join(self._describe_checks(one)),
             "who": self._describe_who(one, with_cost=True),
         }
-        evidence = [*one.evidence.get("result", ())]
-        evidence += [source for request in one.delivered.pull_requests for source in request.evidence[-1:]]
-        evidence += [source for commit in one.delivered.commits for source in commit.evidence[-1:]]
-        evidence += one.evidence.get("delivered.pushed", [])[-1:]
-        evidence += [source for kind in CHECKS for source in getattr(one.checks, kind).evidence[-1:]]
+        requests = [source for request in one.delivered.pull_requests for source in request.evidence[-1:]]
+        commits = [source for commit in one.delivered.commits for source in commit.evidence[-1:]]
+        pushed = one.evidence.get("delivered.pushed", [])[-1:]
+        # What shows the push and the checks must not be crowded out by many commits.
+        evidence = [*one.evidence.get("result", ())[:1], *requests[:1], *commits[:1], *pushed, *_cite_checks(one), *requests, *commits]
         return self._line("delivered", "session", values, [one], evidence)
 
     def describe_session(self, one: Outcome, beside: str = "") -> BriefLine:
@@ -282,12 +294,12 @@ class BriefWriter:
         """Finished sessions without a change: questions in one line, work that was ordered in another."""
         told = [one for one in self._quiet() if self._has_finding(one)][-self._limits.waiting :]
         for one in reversed(told):
-            state = find_part(one, DISCARDED) or self._phrases["delivered"]["not_edited"]
+            state = find_part(one, DISCARDED, HELPERS_UNSEEN) or self._phrases["delivered"]["not_edited"]
             end = "; ".join(part for part in (state, describe_end(one)) if part)
             values = {"title": name_result(one, self._limits.title), "state": end, "who": self._describe_who(one, with_cost=True)}
             yield self._line("delivered", "found", values, [one], one.evidence.get("result") or one.evidence.get("delivered.answer", []))
         quiet = [one for one in self._quiet() if one.status == "finished" and one.delivered.answer and not one.waiting_for]
-        rest = [one for one in quiet if one not in told]
+        rest = [one for one in quiet if one not in told and not find_part(one, HELPERS_UNSEEN)]
         ordered = [one for one in rest if is_order(one.asked)]
         yield from self._name_some("answered", [one for one in rest if one not in ordered], "questions", "question")
         yield from self._name_some("unchanged", ordered)
@@ -320,7 +332,7 @@ class BriefWriter:
 
     def _name_reasons(self, tasks: Sequence[TaskOutcome]) -> str:
         """The reasons that were given several times: `14 × "artifact pollution"`."""
-        reasons = Counter(quote_inside(shorten_text(one.reason.rstrip("."), 40)) for one in tasks if one.reason)
+        reasons = Counter(quote_inside(shorten_text(one.reason.rstrip("."), LONGEST_REASON)) for one in tasks if one.reason)
         return ", ".join(f'{count} × "{reason}"' for reason, count in reasons.most_common(self._limits.named) if count > 1)
 
     def list_task_workers(self) -> Iterator[BriefLine]:
@@ -358,6 +370,8 @@ class BriefWriter:
             yield self._line("delivered", "more_changed", values, rest)
         working = [one for one in self._quiet() if one.status == "running" and not self._went_on(one) and not one.waiting_for]
         yield from self._name_some("working", working)
+        later = [one for one in self._quiet() if one.status == "running" and self._went_on(one) and not one.waiting_for]
+        yield from self._name_some("continuing", later)
 
     def _describe_changed(self, one: Outcome, *, is_alone: bool = False) -> BriefLine:
         """A session with changes that are not committed; `is_alone`: no heading says so."""
@@ -374,7 +388,8 @@ class BriefWriter:
             "who": self._describe_who(one, with_cost=True),
         }
         said = one.evidence.get("result") or one.evidence.get("delivered.answer", [])
-        evidence = [*said[:2], *(source for file in files for source in file.evidence[-1:])]
+        said = [*said[:2], *(one.evidence.get("status", []) if one.status == "interrupted" else [])]
+        evidence = [*said, *_cite_checks(one), *(source for file in files for source in file.evidence[-1:])]
         return self._line("delivered", "changed", values, [one], evidence)
 
     def _quiet(self) -> Iterator[Outcome]:
@@ -405,6 +420,10 @@ class BriefWriter:
             yield phrases["pushed" if one.delivered.pushed else "not_pushed"]
         if one in self._taken_over:
             yield phrases["committed_later"]
+        if one.delivered.commits and (left := find_part(one, "later edits")):
+            yield left
+        if find_part(one, HELPERS_UNSEEN):
+            yield HELPERS_UNSEEN
         if self._went_on(one):
             yield phrases["continued"]
         elif one.status in ("running", "interrupted", "failed"):
@@ -413,7 +432,7 @@ class BriefWriter:
 
     def _describe_checks(self, one: Outcome) -> Iterator[str]:
         for result, phrase in (("pass", "passed"), ("fail", "failed_checks")):
-            names = [CHECK_NAMES[kind] for kind in CHECKS if getattr(one.checks, kind).result == result]
+            names = [name_check(one, kind) for kind in CHECKS if getattr(one.checks, kind).result == result]
             if names:
                 yield self._fill("delivered", phrase, {"names": join_words(names)})
         yield from (part for part in one.headline.split("; ") if part in ENDS)
@@ -437,17 +456,24 @@ class BriefWriter:
         long = [pairs for pairs in fixed[: 2 if room else 0] if sum(count_attempts(trouble) for _, trouble in pairs) >= GIVEN_OFTEN]
         long = fixed if count <= 2 and room else long
         yield from map(self._describe_troubles, long)
-        if others := [pair for pairs in fixed if pairs not in long for pair in pairs]:
-            kinds = Counter(kind_of_trouble(trouble) for _, trouble in others)
-            named = [f"{kind} ({count})" if count > 1 else kind for kind, count in kinds.most_common(self._limits.named + 1)]
-            if len(kinds) > len(named):
-                named.append(f"{sum(kinds.values()) - sum(count for _, count in kinds.most_common(len(named)))} more")
-            values = {"problems": count_things(len(others), "more problem" if long else "problem"), "kinds": ", ".join(named)}
-            evidence = [source for _, trouble in others for source in trouble.evidence]
-            yield self._line("went_wrong", "fixed", values, [one for one, _ in others], evidence)
+        others = [pair for pairs in fixed if pairs not in long for pair in pairs]
+        yield from self._sum_up_fixed("fixed", [pair for pair in others if pair[1].fixed_by], is_more=bool(long))
+        yield from self._sum_up_fixed("more_settled", [pair for pair in others if not pair[1].fixed_by], is_more=len(others) < count)
         stopped = [one for one in self._quiet() if one.status == "interrupted" and not one.waiting_for]
         stopped = [one for one in stopped if not self._has_finding(one) and not _is_plan_refused(one)]
         yield from self._name_some("stopped", stopped)
+
+    def _sum_up_fixed(self, phrase: str, pairs: Sequence[tuple[Outcome, Trouble]], *, is_more: bool) -> Iterator[BriefLine]:
+        """Several problems in one line, by their kinds."""
+        if not pairs:
+            return
+        kinds = Counter(kind_of_trouble(trouble) for _, trouble in pairs)
+        named = [f"{kind} ({count})" if count > 1 else kind for kind, count in kinds.most_common(self._limits.named + 1)]
+        if len(kinds) > len(named):
+            named.append(f"{sum(kinds.values()) - sum(count for _, count in kinds.most_common(len(named)))} more")
+        values = {"problems": count_things(len(pairs), "more problem" if is_more else "problem"), "kinds": ", ".join(named)}
+        evidence = [source for _, trouble in pairs for source in (*trouble.evidence[:1], *trouble.fixed_by)]
+        yield self._line("went_wrong", phrase, values, [one for one, _ in pairs], evidence)
 
     def _describe_failed(self, one: Outcome) -> BriefLine:
         error = ERROR_OF_OUTCOME.search(one.outcome)
@@ -463,15 +489,14 @@ class BriefWriter:
         trouble = pairs[0][1]
         sessions = _unique_names(found.session for found, _ in pairs)
         people = _unique_names(name for found, _ in pairs if (name := self._describe_who(found)))
-        is_bypassed = "hook" in trouble.what and any(flag.flag == "no_verify" and flag.executed for flag in pairs[0][0].flags)
         values = {
             "what": shorten_text(shorten_paths(trouble.what), self._limits.cause).rstrip(": "),
-            "end": self._phrases["went_wrong"]["bypassed" if is_bypassed else "resolved" if trouble.resolved else "open"],
+            "end": self._phrases["went_wrong"][name_end(pairs[0][0], trouble)],
             "who": people[0] if len(people) == 1 else "",
             "such": len(pairs) if len(pairs) > 1 else "",
             "sessions": count_things(len(sessions), "session") if len(sessions) > 1 else "",
         }
-        evidence = [source for _, found in pairs for source in found.evidence]
+        evidence = [source for _, found in pairs for source in (*found.evidence, *found.fixed_by, *found.retried)]
         return self._line("went_wrong", "trouble", values, [found for found, _ in pairs], evidence)
 
     def list_task_troubles(self) -> Iterator[BriefLine]:
@@ -487,14 +512,16 @@ class BriefWriter:
                 "agents": join_words([name for agent in one.agents[:4] if (name := name_agent(agent))]),
                 "given": one.given,
                 "reported": one.reported if one.reported > 1 else "",
-                "said": quote_inside(shorten_text(one.reason.rstrip("."), self._limits.cause)) if one.result == "closed" else "",
+                "said": quote_inside(shorten_text(one.reason.rstrip("."), self._limits.cause)),
                 "end": self._phrases["task_ends"].get(one.result, ""),
             }
             phrase = "task_failed" if one in failed else "task_repeated"
             text = self._fill("went_wrong", phrase, values)
-            yield BriefLine(text=text, tasks=[one.task], evidence=one.evidence[-MOST_EVIDENCE:])
+            yield BriefLine(text=text, tasks=[one.task], evidence=one.evidence)
         if rest := found[self._limits.troubles :]:
-            yield self._task_line("went_wrong", "more_tasks", {"tasks": count_things(len(rest), "more task")}, rest)
+            named = rest[: self._limits.named]
+            values = {"tasks": count_things(len(rest), "more task"), "titles": "; ".join(map(self._name_task, named))}
+            yield self._task_line("went_wrong", "more_tasks", {**values, "more": len(rest) - len(named)}, rest)
         for one in [one for one in self._tasks if one.failed_check and one not in found][-self._limits.troubles :]:
             title = shorten_text(one.title or one.task, self._limits.title)
             values = {"check": shorten_text(one.failed_check, 60), "title": title, "agent": name_agent(one.agent)}
@@ -604,8 +631,14 @@ class BriefWriter:
         for one in waiting[: self._limits.waiting]:
             phrase = "question" if one.waiting_for == "person" else "permission"
             question = shorten_text(one.question or "", self._limits.cause)
-            values = {"title": name_result(one, min(self._limits.title, 100)), "question": question, "who": self._describe_who(one)}
-            yield self._line("needs_you", phrase, values, [one], one.evidence.get("question", one.evidence.get("status", ())))
+            cited = one.evidence.get("question") or one.evidence.get("status", [])
+            said = one.evidence.get("result", [])
+            # What an earlier answer says is not what is asked now.
+            name = name_topic if phrase == "question" and said and not any(source in cited for source in said) else name_result
+            values = {"title": name(one, min(self._limits.title, 100)), "question": question, "who": self._describe_who(one)}
+            yield self._line(
+                "needs_you", phrase, values, [one], [*cited, *(said if name is name_result else one.evidence.get("asked", ()))]
+            )
         refused = [one for one in reversed(self._sessions) if _is_plan_refused(one) and not self._is_followed(one)]
         for one in refused[: self._limits.waiting]:
             values = {"title": name_result(one, min(self._limits.title, 100)), "end": describe_end(one), "who": self._describe_who(one)}
@@ -676,11 +709,19 @@ class BriefWriter:
     def _task_line(self, section: str, phrase: str, values: Mapping[str, object], tasks: Sequence[TaskOutcome]) -> BriefLine:
         evidence = [source for one in tasks for source in one.evidence[-1:]]
         text = self._fill(section, phrase, values)
-        return BriefLine(text=text, tasks=[one.task for one in tasks], evidence=evidence[:MOST_EVIDENCE])
+        return BriefLine(text=text, tasks=[one.task for one in tasks], evidence=evidence[:MOST_TASKS_CITED])
 
 
+LONGEST_REASON = 90
+MOST_TASKS_CITED = 500
+"""Source events of a line that counts tasks."""
 CLOSED: frozenset[TaskResult] = frozenset(["closed", "no_change", "dropped"])
 CHECK_NAMES = {"tests": "tests", "lint": "lint", "types": "type check", "build": "build"}
+
+
+def name_check(one: Outcome, kind: str) -> str:
+    """`lint`; `selected tests` if only some were run."""
+    return f"selected {CHECK_NAMES[kind]}" if kind == "tests" and one.checks.tests.selected else CHECK_NAMES[kind]
 
 
 def kind_of_trouble(trouble: Trouble) -> str:
@@ -703,21 +744,37 @@ def needs_proof(one: Outcome, claim: JudgedClaim) -> bool:
     """Whether a claim could be proven and is not. What became true by a later run or push needs no proof any more."""
     if claim.verdict != "unproven" or claim.kind not in PROVABLE or claim.text.rstrip().endswith(":"):
         return False
+    if "not recorded" in claim.why or "does not show" in claim.why or _no_claim.search(claim.text):
+        return False  # it may well be true, or says something else
     checks, delivered = one.checks, one.delivered
     match claim.kind:
         case "committed":
-            return not delivered.commits
+            return not delivered.commits and _own_act.match(claim.text) is not None
         case "pushed":
-            return not delivered.pushed
+            return not delivered.pushed and _own_act.match(claim.text) is not None
         case "pr_opened":
-            return not delivered.pull_requests
+            return not delivered.pull_requests and _own_act.match(claim.text) is not None
         case "tests_pass":
-            return checks.tests.result != "pass" or "edited after" not in claim.why
+            return _test_words.search(claim.text) is not None and (checks.tests.result != "pass" or "selection" in claim.why)
         case _ if not _check_words.search(claim.text):
             return False
         case _:
             results = {checks.lint.result, checks.types.result, checks.build.result}
-            return "pass" not in results or "fail" in results or "edited after" not in claim.why
+            return "pass" not in results or "fail" in results or "selection" in claim.why
+
+
+def _cite_checks(one: Outcome) -> list[Source]:
+    """The results of the checks that a line names."""
+    checks = (getattr(one.checks, kind) for kind in CHECKS)
+    return [source for check in checks if check.result in ("pass", "fail") for source in check.evidence[-1:]]
+
+
+def name_end(one: Outcome, trouble: Trouble) -> str:
+    """How a problem ended: `resolved` if a later call shows it, else `settled` or `open`; `bypassed`: committed without the hook."""
+    is_bypassed = "hook" in trouble.what and any(flag.flag == "no_verify" and flag.executed for flag in one.flags)
+    if is_bypassed or trouble.fixed_by:
+        return "bypassed" if is_bypassed else "resolved"
+    return "settled" if trouble.resolved else "retried" if trouble.retried else "open"
 
 
 def count_attempts(trouble: Trouble) -> int:

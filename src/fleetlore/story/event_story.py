@@ -95,7 +95,7 @@ class EventSentences:
         return thread_key(event, self._bound)
 
 
-def tell_events(
+def write_events(
     events: Iterable[Event], *, zone: tzinfo, voice: Voice | None = None, name_of: Callable[[str], str] = str
 ) -> Iterator[StoryParagraph]:
     """A paragraph per hour with a sentence for every event. The events come in the order of time."""

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from fleetlore.views.outcomes.facts import Source
 
-MOST_EVIDENCE = 6
+MOST_EVIDENCE = 12
 """Source events of a sentence, except in full detail."""
 
 Detail = Literal["headline", "story", "full"]

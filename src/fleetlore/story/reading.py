@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta, tzinfo
-from itertools import chain, islice
+from itertools import chain, islice, takewhile
 from typing import NamedTuple
 
 from fleetlore.events.envelope import Event
@@ -21,7 +21,7 @@ from fleetlore.projections.store import ProjectionStore
 from fleetlore.projections.thread_events import Selection, read_selection
 from fleetlore.projections.time_index import read_ranges
 from fleetlore.story.brief import Brief, bounds_of_day, make_brief
-from fleetlore.story.event_story import tell_events
+from fleetlore.story.event_story import write_events
 from fleetlore.story.paragraphs import Detail, StreamedStory
 from fleetlore.story.phrases import count_things
 from fleetlore.story.story import Story, make_story
@@ -31,7 +31,7 @@ from fleetlore.views.event_text import event_stamp
 from fleetlore.views.outcomes.record import Outcome
 from fleetlore.views.outcomes.rules import OutcomeRules
 from fleetlore.views.task_outcomes import TaskOutcome
-from fleetlore.views.time_ranges import TimeIndex, find_ranges, newest_blocks
+from fleetlore.views.time_ranges import PositionRange, TimeIndex, find_ranges, newest_blocks
 
 MOST_IN_MEMORY = 5000
 """A period with more events is read twice, in order to sort it with little memory."""
@@ -127,11 +127,17 @@ class PeriodEvents:
 
     def read(self) -> Iterator[Event]:
         """The events in the order of the log."""
+        ranges = find_ranges(self._index, self._since, self._until)
         if self._scope == TOWN:
-            found: Iterable[Event] = read_ranges(self._log, find_ranges(self._index, self._since, self._until), self._since, self._until)
+            found: Iterable[Event] = read_ranges(self._log, ranges, self._since, self._until)
         else:
-            found = read_selection(self._log, self._scope, since=self._since)
+            found = chain.from_iterable(map(self._read_range, ranges))
         return (event for event in found if self._holds(event))
+
+    def _read_range(self, part: PositionRange) -> Iterator[Event]:
+        """The events of the scope in a part of the log."""
+        events = read_selection(self._log, self._scope, after=part.after, since=self._since)
+        return takewhile(lambda event: part.through is None or (event.position or "") <= part.through, events)
 
     def _holds(self, event: Event) -> bool:
         at = event_stamp(event)[0]
@@ -173,11 +179,11 @@ def read_book(events: PeriodEvents, found: ReadPeriod, index: TimeIndex, zone: t
     return book
 
 
-def tell_full(
+def write_full_story(
     events: PeriodEvents, title: str, found: ReadPeriod, zone: tzinfo, *, voice: Voice | None = None, name_of: Callable[[str], str] = str
 ) -> StreamedStory:
     """The story in full detail: every event of the period exactly once."""
-    paragraphs = tell_events(events.read_in_order(), zone=zone, voice=voice, name_of=name_of)
+    paragraphs = write_events(events.read_in_order(), zone=zone, voice=voice, name_of=name_of)
     first = next(paragraphs, None)
     sessions = count_things(len(found.sessions), "session")
     bill = brief_of(found, zone).bill.text if sessions or found.tasks else "" if first is not None else "No events in this period."

@@ -14,7 +14,6 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from fleetlore.story.brief import (
-    CHECK_NAMES,
     CLOSED,
     ERROR_OF_OUTCOME,
     LIMITS,
@@ -24,6 +23,8 @@ from fleetlore.story.brief import (
     count_attempts,
     group_flags,
     kind_of_trouble,
+    name_check,
+    name_end,
     name_period,
     needs_proof,
     rank_flag,
@@ -39,7 +40,6 @@ from fleetlore.story.threads import ThreadBook
 from fleetlore.story.titles import (
     describe_end,
     find_part,
-    find_report,
     format_usd,
     has_discarded,
     list_work_files,
@@ -56,7 +56,7 @@ from fleetlore.story.titles import (
 )
 from fleetlore.story.voices import Voice
 from fleetlore.views.outcomes.facts import RiskFlag, Source
-from fleetlore.views.outcomes.headline import ASKED
+from fleetlore.views.outcomes.headline import ASKED, HELPERS_UNSEEN
 from fleetlore.views.outcomes.record import CHECKS, JudgedClaim, Outcome
 from fleetlore.views.task_outcomes import TaskOutcome
 
@@ -66,8 +66,8 @@ LEAST_WORDS = 300
 HEADLINE_RISK = 60
 LONGEST_SAME = 30
 """Characters at the beginning of two texts that show that they are the same."""
-NO_CODE = (".md", ".mdx", ".txt", ".plist", ".env", ".lock")
-"""Files that no test is for."""
+FIRST_COMMITS = 3
+"""Commits that are cited before the push: a reader looks at the first pieces of evidence."""
 LONGEST_PROMPT = 190
 """A record cuts prompts at 200 characters."""
 
@@ -120,9 +120,7 @@ def make_story(
         paragraphs = _write_sessions(ordered, until, zone, has_days=has_days)
         for paragraph in paragraphs:
             beside = book.beside_sessions.get(paragraph.session or "")
-            if beside is not None and (sentence := threads.tell_beside(beside)) is not None:
-                nothing = [load_phrases("story")["session"][name] for name in ("nothing", "not_edited")]
-                paragraph.sentences = [written for written in paragraph.sentences if written.text not in nothing]
+            if beside is not None and (sentence := threads.write_beside(beside)) is not None:
                 paragraph.sentences.insert(1 if paragraph.session in delivered else 0, sentence)
                 for written in paragraph.sentences:
                     written.evidence = written.evidence or sentence.evidence
@@ -163,7 +161,7 @@ def _write_tasks(tasks: Sequence[TaskOutcome], book: ThreadBook, threads: Thread
         StorySentence(text=_end_sentence(line.text), evidence=line.evidence)
         for line in (*brief.list_closed_tasks(), *brief.list_task_troubles(), *brief.list_task_workers(), *brief.list_open_tasks())
     ]
-    if sentences and (counts := threads.tell_counts(digests.values())) is not None:
+    if sentences and (counts := threads.write_counts(digests.values())) is not None:
         sentences.append(counts)
     if sentences:
         started = min((digest.first for digest in digests.values() if digest.first is not None), default=None)
@@ -195,19 +193,27 @@ class _ParagraphWriter:
         has_landed = bool(one.delivered.commits or one.delivered.pull_requests)
         title = title_delivery(one, self._limits.title) if has_landed else name_topic(one, self._limits.title)
         sentences = [
-            *(() if has_landed else self._tell_result(one, title)),
-            *self._tell_delivery(one, title),
-            *self._tell_request(one, title),
-            *self._tell_helpers(one),
-            *self._tell_checks(one),
-            *self._tell_troubles(one),
-            *self._tell_corrections(one),
-            *self._tell_risks(one),
-            *self._tell_claims(one),
-            *self._tell_end(one),
+            *(() if has_landed else self._write_result(one, title)),
+            *self._write_delivery(one, title),
+            *self._write_request(one, title),
+            *self._write_helpers(one),
+            *self._write_checks(one),
+            *self._write_troubles(one),
+            *self._write_corrections(one),
+            *self._write_risks(one),
+            *self._write_claims(one),
+            *self._write_end(one),
         ]
         facts = ", ".join(
-            part for part in (one.person or name_agent(one.agent), name_repo(one), self._name_times(one), format_usd(one.usd)) if part
+            part
+            for part in (
+                one.person or name_agent(one.agent),
+                name_repo(one),
+                self._name_times(one),
+                format_usd(one.usd),
+                self._name_left(one),
+            )
+            if part
         )
         heading = self._fill("heading", "session", {"title": title.rstrip("."), "facts": facts})
         return StoryParagraph(title=heading, session=one.session, started=one.started, ended=one.ended, sentences=sentences)
@@ -231,122 +237,141 @@ class _ParagraphWriter:
         last = end.strftime(form if start.date() != end.date() else "%H:%M")
         return self._fill("heading", "times", {"start": start.strftime(form), "end": last})
 
-    def _tell_result(self, one: Outcome, title: str) -> Iterator[StorySentence]:
+    def _write_result(self, one: Outcome, title: str) -> Iterator[StorySentence]:
         """What came of a session without a commit, as its headline says. The heading has what it is about."""
         if _has_result(one):
-            about, colon, said = one.result.partition(": ")
-            text = said if colon and said and title.casefold().startswith(about[:LONGEST_SAME].casefold()) else one.result
+            text = one.said or one.result
             yield self._sentence("session", "result", {"result": _capitalise_text(text)}, one.evidence["result"])
 
-    def _tell_delivery(self, one: Outcome, title: str) -> Iterator[StorySentence]:
+    def _write_delivery(self, one: Outcome, title: str) -> Iterator[StorySentence]:
         delivered = one.delivered
         commits = delivered.commits
         if commits:
-            evidence = [source for commit in commits for source in commit.evidence[-1:]]
-            evidence += one.evidence.get("delivered.pushed", [])[-1:] if delivered.pushed else []
-            others = [quote_inside(shorten_text(commit.subject, 80)) for commit in commits[1:] if _is_named(commit.subject)][
-                : self._limits.items
-            ]
+            subjects = [f'"{quote_inside(shorten_text(commit.subject, 100))}"' for commit in commits if commit.subject]
+            shown = subjects[: self._limits.items + 1]
             values = {
                 "commits": count_things(len(commits), "commit"),
-                "subject": "" if commits[0].subject[:LONGEST_SAME] in title else f'"{quote_inside(shorten_text(commits[0].subject, 100))}"',
-                "subjects": join_words([f'"{subject}"' for subject in others]),
+                "subject": next(iter(shown), ""),
+                "subjects": ", ".join(shown),
+                "more": len(commits) - len(shown),
+                "pushed": self._describe_push(one),
             }
-            phrase = ("one_commit" if len(commits) == 1 else "commits") + ("" if delivered.pushed else "_kept")
-            yield self._sentence("session", phrase, values, evidence)
+            pushes = one.evidence.get("delivered.pushed", []) if delivered.pushed else []
+            made = [source for commit in commits for source in commit.evidence[-1:]]
+            evidence = [*made[:FIRST_COMMITS], *pushes[-1:], *made[FIRST_COMMITS:]]
+            yield self._sentence("session", "one_commit" if len(commits) == 1 or not shown else "commits", values, evidence)
         for request in delivered.pull_requests:
-            values = {"number": request.number, "title": f'"{request.title}"' if commits and len(delivered.pull_requests) > 1 else ""}
+            values = {"number": request.number, "title": f'"{quote_inside(shorten_text(request.title, 100))}"' if request.title else ""}
             yield self._sentence("session", "request", values, request.evidence)
         files = list_work_files(one.files)
-        if not commits and files:
+        if files and not commits:
             evidence = [source for file in files for source in file.evidence[-1:]]
-            # The agent is named once, by the sentence before if there is one.
-            values = {"agent": "" if _has_result(one) and not delivered.pull_requests else "The agent", "files": name_files(files)}
+            named = list(dict.fromkeys(name_files([file]) for file in sorted(files, key=lambda file: -(file.added + file.removed))))
+            shown = named[: self._limits.items + 1]
+            more = len(files) - len(shown)
+            others = f"{more} more file{'s' if more > 1 else ''}" if more else ""
+            values = {"files": ", ".join(shown) if more else join_words(shown), "more": others}
             yield self._sentence("session", "changed", values, evidence)
-            if has_discarded(one):
-                discarded = [source for flag in one.flags if flag.what.startswith("uncommitted changes") for source in flag.evidence]
-                yield self._sentence("session", "discarded", {}, discarded)
+            discarded = [flag for flag in one.flags if flag.executed and flag.what.startswith("uncommitted changes")]
+            if discarded and has_discarded(one):
+                what = shorten_text(discarded[0].what.partition(": ")[2], self._limits.quote)
+                yield self._sentence("session", "discarded", {"what": what}, _cite_flags(discarded))
         answer = one.evidence.get("delivered.answer", [])
-        if commits or files or delivered.pull_requests:
-            report = find_report(one, self._limits.quote)
-            if report and not _has_result(one) and not any(report in claim.text for claim in self._find_unproven(one)):
-                yield self._sentence("session", "reported", {"answer": quote_inside(report)}, answer)
-        elif _has_result(one):
-            yield self._sentence("session", self._name_nothing(one), {}, one.evidence.get("status") or one.evidence.get("asked", []))
-        elif delivered.answer and not self._is_refuted(one):
-            text = self._quote(delivered.answer)
-            yield self._sentence("session", "answered", {"answer": text}, answer)
-        elif one.status != "running":
-            yield self._sentence("session", self._name_nothing(one), {}, one.evidence.get("status") or one.evidence.get("asked", []))
+        if not (commits or files or delivered.pull_requests or _has_result(one)) and delivered.answer and not self._is_refuted(one):
+            yield self._sentence("session", "answered", {"answer": self._quote(delivered.answer)}, answer)
 
-    def _name_nothing(self, one: Outcome) -> str:
-        """Commands may have changed something that is no file of the session."""
-        return "not_edited" if find_part(one, "no files edited", "answered, no files edited") else "nothing"
+    def _describe_push(self, one: Outcome) -> str:
+        if not one.delivered.pushed:
+            return ""
+        if one.delivered.unpushed:
+            return self._fill("session", "pushed_before", {"commits": count_things(one.delivered.unpushed, "commit").removeprefix("1 ")})
+        return self._fill("session", "pushed", {"what": "it" if len(one.delivered.commits) == 1 else "them"})
+
+    def _name_left(self, one: Outcome) -> str:
+        """How the work was left, for the heading: `not pushed`, `not committed`, `no files edited`."""
+        delivered = one.delivered
+        if delivered.commits:
+            left = "" if delivered.pushed or delivered.pull_requests else "not_pushed"
+        elif delivered.pushed or delivered.pull_requests or one.status == "running":
+            left = ""
+        elif list_work_files(one.files):
+            left = "not_committed"
+        else:  # commands may have changed something that is no file of the session
+            left = "not_edited" if find_part(one, "no files edited", "answered, no files edited") else "nothing"
+            left = "" if find_part(one, HELPERS_UNSEEN) else left
+        return self._phrases["left"][left] if left else ""
 
     def _is_refuted(self, one: Outcome) -> bool:
         answer = one.delivered.answer
         return any(claim.verdict == "contradicted" and (claim.text in answer or answer in claim.text) for claim in one.claims)
 
-    def _tell_request(self, one: Outcome, title: str) -> Iterator[StorySentence]:
+    def _write_request(self, one: Outcome, title: str) -> Iterator[StorySentence]:
         asked = self._quote(one.asked)
         if asked and not name_request(one, 1000).startswith(title.rstrip("…. ")):
-            yield self._sentence("session", "asked", {"person": one.person, "asked": asked}, one.evidence.get("asked", ()))
+            plan = asked.removeprefix("Plan: ")
+            phrase = "asked" if plan == asked else "planned"
+            yield self._sentence("session", phrase, {"person": one.person, "asked": plan}, one.evidence.get("asked", ()))
 
-    def _tell_helpers(self, one: Outcome) -> Iterator[StorySentence]:
+    def _write_helpers(self, one: Outcome) -> Iterator[StorySentence]:
         if one.helpers:
             roles = Counter(helper.role for helper in one.helpers if helper.role)
-            named = [f"{count} × {role}" if count > 1 else role for role, count in roles.most_common(3)]
+            named = [f"{count} × {role}" if count > 1 else role for role, count in roles.most_common(6)]
+            if more := len(one.helpers) - sum(count for _, count in roles.most_common(6)):
+                named = [*named, f"{more} more"] if named else []
             evidence = [source for helper in one.helpers for source in helper.evidence[:1]]
             values = {"helpers": count_things(len(one.helpers), "helper"), "roles": ", ".join(named)}
             yield self._sentence("session", "helpers", values, evidence)
 
-    def _tell_checks(self, one: Outcome) -> Iterator[StorySentence]:
+    def _write_checks(self, one: Outcome) -> Iterator[StorySentence]:
         for result in ("pass", "fail", "could_not_run"):
             found = [kind for kind in CHECKS if getattr(one.checks, kind).result == result]
             if not found:
                 continue
             checks = [getattr(one.checks, kind) for kind in found]
             values = {
-                "names": _capitalise_text(join_words([CHECK_NAMES[kind] for kind in found])),
-                "counts": next((check.counts for check in checks if check.counts), "") if found[0] == "tests" else "",
+                "names": _capitalise_text(join_words([name_check(one, kind) for kind in found])),
+                "counts": self._count_tests(one, found),
                 "reason": shorten_text(
                     shorten_paths(next((check.reason for check in checks if check.reason), "")), self._limits.quote
                 ).rstrip("."),
             }
-            yield self._sentence("checks", result, values, [source for check in checks for source in check.evidence])
-        tests = one.checks.tests
-        code = [file for file in list_work_files(one.files) if not file.path.endswith(NO_CODE)]
-        if tests.result == "not_run" and code and not has_discarded(one):
-            earlier = self._phrases["checks"].get(f"earlier_{tests.earlier}", "")
-            edits = [source for file in one.files for source in file.evidence[-1:]]
-            yield self._sentence("checks", "not_run", {"earlier": earlier}, [*tests.evidence, *edits[-2:]])
+            edits = [(file.last_at, source) for file in one.files if file.last_at is not None for source in file.evidence[-1:]]
+            last_edit = [max(edits, key=lambda pair: pair[0])[1]] if edits else []
+            yield self._sentence("checks", result, values, [*last_edit, *(source for check in checks for source in check.evidence[-1:])])
 
-    def _tell_troubles(self, one: Outcome) -> Iterator[StorySentence]:
+    def _count_tests(self, one: Outcome, found: Sequence[str]) -> str:
+        counts = one.checks.tests.counts if "tests" in found else ""
+        return f"tests: {counts}" if counts and len(found) > 1 else counts
+
+    def _write_troubles(self, one: Outcome) -> Iterator[StorySentence]:
         failing = {source.event for kind in CHECKS if (check := getattr(one.checks, kind)).result == "fail" for source in check.evidence}
         troubles = [found for found in one.troubles if found.resolved or failing.isdisjoint(cited.event for cited in found.evidence)]
         ranked = sorted(troubles, key=lambda trouble: (trouble.resolved, -count_attempts(trouble)))
         shown, rest = ranked[: self._limits.items], ranked[self._limits.items :]
         for trouble in shown:
             what = shorten_text(shorten_paths(trouble.what), self._limits.quote).rstrip(".: ")
-            yield self._sentence("trouble", "resolved" if trouble.resolved else "open", {"what": what}, trouble.evidence)
-        fixed = [trouble for trouble in rest if trouble.resolved]
-        if fixed:
+            evidence = [*trouble.evidence, *trouble.fixed_by, *trouble.retried]
+            yield self._sentence("trouble", name_end(one, trouble), {"what": what}, evidence)
+        for phrase, fixed in (
+            ("more", [trouble for trouble in rest if trouble.fixed_by]),
+            ("more_settled", [trouble for trouble in rest if trouble.resolved and not trouble.fixed_by]),
+        ):
+            if not fixed:
+                continue
             kinds = Counter(kind_of_trouble(trouble) for trouble in fixed)
             named = [f"{kind} ({count})" if count > 1 else kind for kind, count in kinds.most_common(3)]
             if more := len(fixed) - sum(count for _, count in kinds.most_common(3)):
                 named.append(f"{more} more")
             values = {"problems": count_things(len(fixed), "more problem" if shown else "problem"), "kinds": ", ".join(named)}
-            yield self._sentence("trouble", "more", values, [source for trouble in fixed for source in trouble.evidence[:1]])
+            evidence = [source for trouble in fixed for source in (*trouble.evidence[:1], *trouble.fixed_by)]
+            yield self._sentence("trouble", phrase, values, evidence)
 
-    def _tell_corrections(self, one: Outcome) -> Iterator[StorySentence]:
+    def _write_corrections(self, one: Outcome) -> Iterator[StorySentence]:
         for correction in one.corrections[: self._limits.items]:
             prompt = self._quote(shorten_text(correction.prompt, LONGEST_PROMPT))
             yield self._sentence("session", "correction", {"person": one.person, "prompt": prompt}, correction.evidence)
-        if rest := one.corrections[self._limits.items :]:
-            evidence = [source for correction in rest for source in correction.evidence]
-            yield self._sentence("session", "corrections_more", {"corrections": count_things(len(rest), "more correction")}, evidence)
 
-    def _tell_risks(self, one: Outcome) -> Iterator[StorySentence]:
+    def _write_risks(self, one: Outcome) -> Iterator[StorySentence]:
         groups = sorted(group_flags(one.flags), key=lambda flags: rank_flag(flags[0]))
         for flags in groups[: self._limits.items]:
             same = sum(flag.what == flags[0].what for flag in flags)
@@ -354,9 +379,11 @@ class _ParagraphWriter:
             values = {"what": what, "times": same if same > 1 else "", "others": len(flags) - same or ""}
             yield self._sentence("check_this", "flag" if flags[0].executed else "attempted", values, _cite_flags(flags))
         if rest := [flag for flags in groups[self._limits.items :] for flag in flags]:
-            yield self._sentence("check_this", "flags_more", {"flags": count_things(len(rest), "risk flag")}, _cite_flags(rest))
+            kinds = Counter(flag.what.partition(": ")[0] for flag in rest)
+            named = [f"{kind} ({count})" if count > 1 else kind for kind, count in kinds.most_common(4)]
+            yield self._sentence("check_this", "flags_more", {"kinds": ", ".join(named)}, _cite_flags(rest))
 
-    def _tell_claims(self, one: Outcome) -> Iterator[StorySentence]:
+    def _write_claims(self, one: Outcome) -> Iterator[StorySentence]:
         refuted = [claim for claim in one.claims if claim.verdict == "contradicted"]
         for claim in (*refuted[: self._limits.items + 1], *self._find_unproven(one)):
             why = shorten_text(shorten_paths(claim.why), self._limits.quote).rstrip(".")
@@ -366,13 +393,18 @@ class _ParagraphWriter:
     def _find_unproven(self, one: Outcome) -> list[JudgedClaim]:
         return [claim for claim in one.claims if needs_proof(one, claim)][-1:]
 
-    def _tell_end(self, one: Outcome) -> Iterator[StorySentence]:
+    def _write_end(self, one: Outcome) -> Iterator[StorySentence]:
         status = one.evidence.get("status") or one.evidence.get("delivered.answer") or one.evidence.get("asked", [])
         if self._until is not None and one.ended is not None and one.ended >= self._until:
             yield self._sentence("session", "continued", {}, status)
         elif one.status == "interrupted" and (end := describe_end(one)):
-            text = f"The session {end}." if end.startswith("stopped") else f"{_capitalise_text(end)}."
-            yield StorySentence(text=text, evidence=status[:MOST_EVIDENCE])
+            request = end.removeprefix("stopped during ").strip('"')
+            if not end.startswith("stopped"):
+                yield StorySentence(text=f"{_capitalise_text(end)}.", evidence=status[:MOST_EVIDENCE])
+            elif request != end:
+                yield self._sentence("session", "unanswered", {"request": request}, status)
+            else:
+                yield self._sentence("session", "interrupted", {}, status)
         elif one.status != "finished":
             error = ERROR_OF_OUTCOME.search(one.outcome)
             values = {"error": shorten_text(error[1], self._limits.quote).rstrip(".") if error else ""}
@@ -403,10 +435,6 @@ def _cite_flags(flags: Sequence[RiskFlag]) -> list[Source]:
 def _has_result(one: Outcome) -> bool:
     """Whether more is known of what came of it than the request."""
     return bool(one.evidence.get("result")) and not one.result.startswith(ASKED)
-
-
-def _is_named(subject: str) -> bool:
-    return bool(subject) and not subject.startswith("Merge ")
 
 
 def _capitalise_text(text: str) -> str:

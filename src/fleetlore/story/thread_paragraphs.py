@@ -10,7 +10,7 @@ from fleetlore.events.envelope import Event
 from fleetlore.story.event_sentences import EventDescriber
 from fleetlore.story.paragraphs import MOST_EVIDENCE, StoryParagraph, StorySentence
 from fleetlore.story.phrases import count_things, fill_phrase, join_words, load_phrases
-from fleetlore.story.threads import ThreadBook, ThreadDigest, iterate_kinds
+from fleetlore.story.threads import MOST_CITED, ThreadBook, ThreadDigest, iterate_kinds
 from fleetlore.story.titles import name_agent, quote_inside, shorten_paths, shorten_text
 from fleetlore.views.outcomes.facts import Source
 from fleetlore.views.task_outcomes import TaskOutcome
@@ -52,11 +52,11 @@ class ThreadWriter:
         name = digest.key.partition(":")[2]
         title = (task.title if task is not None else "") or digest.title
         facts = [name if title else "", *self._name_agents(digest, 3), self._name_times(digest)]
-        ends = [*(self._tell_task(task) if task is not None else self._tell_end(digest))]
-        sentences = [*ends, *self._tell_details(digest, ends, task)]
+        ends = [*(self._write_task(task) if task is not None else self._write_end(digest))]
+        sentences = [*ends, *self._write_details(digest, ends, task)]
         return self._paragraph(digest, shorten_text(title or f"Task {name}", LONGEST_NAME), facts, sentences)
 
-    def _tell_task(self, task: TaskOutcome) -> Iterator[StorySentence]:
+    def _write_task(self, task: TaskOutcome) -> Iterator[StorySentence]:
         values = {
             "reason": quote_inside(shorten_text(task.reason, LONGEST_QUOTE * 2)).rstrip("."),
             "agent": self._name(task.agent),
@@ -105,11 +105,11 @@ class ThreadWriter:
             title = self._fill("title", kind, {"title": title})
         agents = [] if kind == "agent" else self._name_agents(digest, 3) if kind != "bucket" else []
         facts = [bucket if kind != "bucket" else "", *agents, "" if bucket else self._name_times(digest)]
-        ends = [*self._tell_end(digest)]
-        sentences = [*ends, *self._tell_details(digest, ends)]
+        ends = [*self._write_end(digest)]
+        sentences = [*ends, *self._write_details(digest, ends)]
         if kind == "bucket":
             title = name
-            sentences.append(self._tell_who(digest))
+            sentences.append(self._write_who(digest))
         return self._paragraph(digest, shorten_text(title, LONGEST_NAME), facts, sentences)
 
     def _write_rest(self, rest: Sequence[ThreadDigest]) -> StoryParagraph:
@@ -117,7 +117,7 @@ class ThreadWriter:
         for digest in rest:
             whole.merge(digest)
         values = {"threads": count_things(len(rest), "agent" if all(one.key.startswith("agent:") for one in rest) else "thread")}
-        counts = self._sentence("thread", "rest", {**values, "counts": self._count(whole)}, whole.cited)
+        counts = self._sentence("thread", "rest", {**values, "counts": self._count(whole)}, _cite_counts(whole), most=MOST_CITED)
         return self._paragraph(whole, self._phrases["title"]["others"], [], [counts])
 
     def _write_quiet(self, quiet: Sequence[ThreadDigest]) -> StoryParagraph:
@@ -125,7 +125,7 @@ class ThreadWriter:
         for digest in quiet:
             whole.merge(digest)
         evidence = [digest.newest.source for digest in quiet if digest.newest is not None]
-        who = self._tell_who(whole)
+        who = self._write_who(whole)
         text = self._fill("thread", "quiet", {"count": f"{whole.quiet:,}"})
         sentences = [StorySentence(text=text, evidence=evidence[:MOST_EVIDENCE])]
         if who.text:
@@ -136,15 +136,15 @@ class ThreadWriter:
         """The same as counts only: `4 commits, 2 merges`."""
         return "" if digest is None else self._count(digest, with_quotes=False)
 
-    def tell_beside(self, digest: ThreadDigest) -> StorySentence | None:
+    def write_beside(self, digest: ThreadDigest) -> StorySentence | None:
         """What is on record about a session beside its record; `None` if it is only signs of life or a program's own bookkeeping."""
         unknown = [kind for kind, _ in iterate_kinds(digest) if kind not in self._phrases["counts"]]
         counts = self._count(digest, with_quotes=False, left_out=unknown)
-        return self._sentence("thread", "beside", {"counts": counts}, digest.cited) if counts else None
+        return self._sentence("thread", "beside", {"counts": counts}, _cite_counts(digest), most=MOST_CITED) if counts else None
 
     # --- sentences
 
-    def _tell_end(self, digest: ThreadDigest) -> Iterator[StorySentence]:
+    def _write_end(self, digest: ThreadDigest) -> Iterator[StorySentence]:
         found = digest.end or digest.newest
         if found is None:
             return
@@ -153,7 +153,7 @@ class ThreadWriter:
             return  # quoted beside its count
         yield StorySentence(text=self._describe(found.event), evidence=[found.source])
 
-    def _tell_details(
+    def _write_details(
         self, digest: ThreadDigest, ends: Sequence[StorySentence], task: TaskOutcome | None = None
     ) -> Iterator[StorySentence]:
         """What went wrong and how much there was of everything."""
@@ -169,21 +169,21 @@ class ThreadWriter:
         left_out = FRAME_KINDS | TASK_KINDS if task is not None else FRAME_KINDS
         if sum(count for kind, count in digest.kinds.items() if kind not in left_out) > 1:
             counts = self._count(digest, left_out=left_out)
-            yield self._sentence("thread", "counts" if ends else "only_counts", {"counts": counts}, digest.cited)
+            yield self._sentence("thread", "counts" if ends else "only_counts", {"counts": counts}, _cite_counts(digest), most=MOST_CITED)
 
-    def tell_counts(self, digests: Iterable[ThreadDigest]) -> StorySentence | None:
+    def write_counts(self, digests: Iterable[ThreadDigest]) -> StorySentence | None:
         """How much there was in several tasks beside their assignments and ends."""
         whole = ThreadDigest(key="tasks")
         for digest in digests:
             whole.merge(digest)
         counts = self._count(whole, with_quotes=False, left_out=TASK_KINDS | FRAME_KINDS)
-        return self._sentence("thread", "counts", {"counts": counts}, whole.cited) if counts else None
+        return self._sentence("thread", "counts", {"counts": counts}, _cite_counts(whole), most=MOST_CITED) if counts else None
 
-    def _tell_who(self, digest: ThreadDigest) -> StorySentence:
+    def _write_who(self, digest: ThreadDigest) -> StorySentence:
         ranked = sorted(digest.agents.items(), key=lambda pair: (-pair[1], pair[0]))
         named = [f"{self._name_of(name)} ({count:,})" for name, count in ranked[:5]]
         values = {"agents": join_words(named) if len(ranked) <= 5 else ", ".join(named), "more": max(0, len(ranked) - 5)}
-        return self._sentence("thread", "who", values, digest.cited) if named else StorySentence(text="")
+        return self._sentence("thread", "who", values, digest.cited, most=MOST_CITED) if named else StorySentence(text="")
 
     def _count(self, digest: ThreadDigest, *, with_quotes: bool = True, left_out: Collection[str] = ()) -> str:
         """`12 commits, the latest "a" and "b", 1 push`."""
@@ -240,8 +240,10 @@ class ThreadWriter:
     def _fill(self, section: str, phrase: str, values: Mapping[str, object]) -> str:
         return fill_phrase(self._phrases[section][phrase], values)
 
-    def _sentence(self, section: str, phrase: str, values: Mapping[str, object], evidence: Iterable[Source]) -> StorySentence:
-        return StorySentence(text=self._fill(section, phrase, values), evidence=list(dict.fromkeys(evidence))[:MOST_EVIDENCE])
+    def _sentence(
+        self, section: str, phrase: str, values: Mapping[str, object], evidence: Iterable[Source], most: int = MOST_EVIDENCE
+    ) -> StorySentence:
+        return StorySentence(text=self._fill(section, phrase, values), evidence=list(dict.fromkeys(evidence))[:most])
 
     def _paragraph(self, digest: ThreadDigest, title: str, facts: Sequence[str], sentences: Sequence[StorySentence]) -> StoryParagraph:
         shown = ", ".join(part for part in facts if part)
@@ -249,6 +251,11 @@ class ThreadWriter:
         return StoryParagraph(
             title=heading, thread=digest.key, started=digest.first, ended=digest.last, sentences=[one for one in sentences if one.text]
         )
+
+
+def _cite_counts(digest: ThreadDigest) -> list[Source]:
+    """The events that are quoted beside a count, then the first of all."""
+    return [*(one.source for kind in sorted(digest.texts) if kind in QUOTED_KINDS for one in digest.texts[kind]), *digest.cited]
 
 
 def merge_buckets(found: Sequence[tuple[str, ThreadDigest]]) -> list[tuple[str, ThreadDigest]]:

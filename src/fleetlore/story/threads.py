@@ -24,7 +24,7 @@ from fleetlore.views.threads import TOWN_THREAD, goal_and_run_keys, thread_key
 
 MOST_KEPT = 2
 """Newest events of each sort that a thread keeps."""
-MOST_CITED = 5
+MOST_CITED = 100
 """Events that are kept as the evidence of a thread's counts."""
 LONGEST_TITLE = 200
 

@@ -7,7 +7,7 @@ given(fleet, Event(kind="fleet.dispatch", agent="ada")).when(Event(kind="fleet.i
     lambda state: state.agents["ada"].standing == "idle"
 )
 
-mind = ScriptedMind({"ada": ["First line.", Stall()], "judge": {"winner": "ada"}})
+mind = ScriptedModel({"ada": ["First line.", Stall()], "judge": {"winner": "ada"}})
 
 `check_dialect`, `check_program`, `check_vocabulary`, `check_arc`, `check_node` and `check_harness` verify an extension against the same
 rules as ours: docs/extending.md.
@@ -23,7 +23,7 @@ from typing import Generic, Protocol, TypeVar
 from msgspec.structs import replace
 
 from fleetlore.events.envelope import Event
-from fleetlore.models.scripted import AnyOf, BreaksOff, Calls, ScriptedMind, Slow, Stall
+from fleetlore.models.scripted import AnyOf, BreaksOff, Calls, ScriptedModel, Slow, Stall
 from fleetlore.testing.dialects import check_dialect
 from fleetlore.testing.programs import check_program
 from fleetlore.testing.runners import check_harness, check_node
@@ -35,10 +35,10 @@ __all__ = [
     "BreaksOff",
     "Calls",
     "FrozenClock",
-    "ScriptedMind",
+    "GivenView",
+    "ScriptedModel",
     "Slow",
     "Stall",
-    "Told",
     "View",
     "check_arc",
     "check_dialect",
@@ -90,7 +90,7 @@ class View(Protocol[State]):
         """The state after one more event; may modify the given state."""
 
 
-class Told(Generic[State]):
+class GivenView(Generic[State]):
     """A view with events applied. Missing ids, times and positions are filled in; the clock advances one second per event."""
 
     def __init__(self, view: View[State], clock: FrozenClock) -> None:
@@ -102,13 +102,13 @@ class Told(Generic[State]):
         """The current time of the clock."""
         return self._clock()
 
-    def when(self, *events: Event) -> Told[State]:
+    def when(self, *events: Event) -> GivenView[State]:
         """Apply more events."""
         for event in events:
             self.state = self._view.apply(self.state, self._complete_event(event))
         return self
 
-    def then(self, expected: State | Callable[[State], bool]) -> Told[State]:
+    def then(self, expected: State | Callable[[State], bool]) -> GivenView[State]:
         """Assert that the state equals `expected`, or satisfies it."""
         holds = expected(self.state) if callable(expected) else self.state == expected
         assert holds, f"the state is {self.state!r}"
@@ -128,6 +128,6 @@ class Told(Generic[State]):
         )
 
 
-def given(view: View[State], *events: Event, clock: FrozenClock | None = None) -> Told[State]:
+def given(view: View[State], *events: Event, clock: FrozenClock | None = None) -> GivenView[State]:
     """A view with these events applied: `given(fleet, …).when(…).then(…)`."""
-    return Told(view, clock or FrozenClock()).when(*events)
+    return GivenView(view, clock or FrozenClock()).when(*events)

@@ -13,8 +13,8 @@ from fleetlore.graph.sessions import SessionManager
 from fleetlore.graph.settings import GraphSettings
 from fleetlore.graph.sink import CollectingSink
 from fleetlore.log.connect import connect
-from fleetlore.models.scripted import ScriptedMind
-from fleetlore.programs.harness import Ended, Harness, Heard, Order, TurnOutcome
+from fleetlore.models.scripted import ScriptedModel
+from fleetlore.programs.harness import Harness, TurnOutcome, TurnProgress, TurnRequest, TurnResult
 
 _PROMPTS = ("Say hello.", "", "a\n# b\0 {x} $(false) ; \x1b[31m \u202e", "word " * 20_000)
 
@@ -45,7 +45,7 @@ async def _run_turn_with_node(graph: Graph, says: str) -> str:
     async with (
         connect("memory:") as log,
         SessionManager(
-            log, GraphSettings(default=graph.name), models={"default": ScriptedMind(scripted.answer_request)}, graphs=[graph]
+            log, GraphSettings(default=graph.name), models={"default": ScriptedModel(scripted.answer_request)}, graphs=[graph]
         ) as sessions,
     ):
         session, sink = await sessions.open_session("checked", identity="ada", channel="test"), CollectingSink()
@@ -56,7 +56,7 @@ async def _run_turn_with_node(graph: Graph, says: str) -> str:
         return sink.text
 
 
-async def check_harness(harness: Harness, workspace: str, *, seconds: float = 30.0) -> Ended:
+async def check_harness(harness: Harness, workspace: str, *, seconds: float = 30.0) -> TurnResult:
     """Run turns in a folder: plain ones, one that the watcher stops and one that is cancelled; returns how the first ended.
 
     The harness must not raise, whatever the prompt; must end a turn as the watcher says; and must end when cancelled.
@@ -74,11 +74,13 @@ async def check_harness(harness: Harness, workspace: str, *, seconds: float = 30
     return first
 
 
-async def _run_harness_turn(harness: Harness, workspace: str, prompt: str, verdict: TurnOutcome | None, seconds: float) -> Ended | None:
+async def _run_harness_turn(
+    harness: Harness, workspace: str, prompt: str, verdict: TurnOutcome | None, seconds: float
+) -> TurnResult | None:
     """Run one turn. `None` if the watcher should have stopped it but was never called."""
-    reports: list[Heard] = []
+    reports: list[TurnProgress] = []
 
-    async def watch(report: Heard) -> TurnOutcome | None:
+    async def watch(report: TurnProgress) -> TurnOutcome | None:
         reports.append(report)
         return verdict
 
@@ -86,18 +88,18 @@ async def _run_harness_turn(harness: Harness, workspace: str, prompt: str, verdi
         ended = await asyncio.wait_for(harness.take_turn(_build_order(workspace, prompt), watch), seconds)
     except Exception as error:
         raise AssertionError(
-            f"{harness.name} raises {type(error).__name__} ({error}) on {prompt[:40]!r}; it should answer an Ended"
+            f"{harness.name} raises {type(error).__name__} ({error}) on {prompt[:40]!r}; it should return a TurnResult"
         ) from error
-    assert isinstance(ended, Ended), f"{harness.name} answers {type(ended).__name__}, not an Ended"
+    assert isinstance(ended, TurnResult), f"{harness.name} answers {type(ended).__name__}, not a TurnResult"
     return ended if reports or verdict is None else None
 
 
-async def _continue_turn(report: Heard) -> TurnOutcome | None:
+async def _continue_turn(report: TurnProgress) -> TurnOutcome | None:
     return None
 
 
-def _build_order(workspace: str, prompt: str) -> Order:
-    return Order(
+def _build_order(workspace: str, prompt: str) -> TurnRequest:
+    return TurnRequest(
         goal="00000000-0000-7000-8000-000000000001",
         agent="ada",
         turn=1,

@@ -13,7 +13,7 @@ from fleetlore.story.phrases import parse_phrase
 from fleetlore.story.vocabulary import Vocabulary, check_vocabulary_parts
 from fleetlore.views.outcomes import fold
 from fleetlore.views.outcomes.rules import default_rules
-from fleetlore.views.patterns import book
+from fleetlore.views.patterns import fold as pattern_fold
 from fleetlore.views.patterns.across_sessions import find_record_patterns
 from fleetlore.views.patterns.kinds import all_kinds
 from fleetlore.views.patterns.model import Finding
@@ -64,8 +64,8 @@ def find_all_patterns(events: Iterable[Event], now: datetime | None = None) -> l
     """All patterns in some events, of threads and sessions, as of a time (the newest event's)."""
     events = list(events)
     now = now or max((event.at for event in events if event.at is not None), default=datetime.min.replace(tzinfo=UTC))
-    state = book.PatternBook(is_bounded=False)
+    state = pattern_fold.PatternState(is_bounded=False)
     for event in events:
-        book.apply(state, event)
+        pattern_fold.apply(state, event)
     records = fold.list_outcomes(fold.fold_events(events, default_rules()), now)
-    return sorted([*book.find_patterns(state, now), *find_record_patterns(records)], key=book.sort_key)
+    return sorted([*pattern_fold.find_patterns(state, now), *find_record_patterns(records)], key=pattern_fold.sort_key)

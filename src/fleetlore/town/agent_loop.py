@@ -34,7 +34,7 @@ from fleetlore.town.jobs import (
 from fleetlore.town.journal import TOWN_KINDS, TownJournal
 from fleetlore.views.town import sorted_inbox
 from fleetlore.views.town_rules import find_task_refusal
-from fleetlore.views.town_state import ENDED_TASK_STATES, Agent, Task, TownState
+from fleetlore.views.town_state import ENDED_TASK_STATES, TEMPORARY, Agent, Task, TownState
 
 AgentStatusCallback: TypeAlias = Callable[[str, str], None]
 """Called with an agent's name and what it does now; for the worker's terminal output."""
@@ -226,6 +226,7 @@ class AgentLoop:
         return self._find_known_task(id) or await self._journal.read_task(id)
 
     async def _build_job(self, task: Task) -> TaskJob:
+        agent, is_first = self.agent, not (self.agent.completed or self.agent.failed)
         target = await self._read_task(task.of) if task.of else None
         target_result = "" if target is None else target.result
         return TaskJob(
@@ -249,6 +250,8 @@ class AgentLoop:
             last_error=task.error,
             notes=await self._read_mission_notes(task.mission) if task.mission else (),
             messages=tuple(sorted_inbox(self._town, self.name))[:MAX_MESSAGES],
+            context_of=agent.parent if is_first and agent.spawn_mode == "forkedcontext" else None,
+            session=agent.session if is_first and agent.spawn_mode == "resumed" else None,
         )
 
     async def _read_mission_notes(self, mission: str) -> tuple[str, ...]:
@@ -342,7 +345,9 @@ class AgentLoop:
         await self._release_task(reason)
         for id in list(self.agent.queue):
             await self._return_task(id, self._town.tasks[id].epoch, reason)
-        if self._stop_reason:
+        if self._stop_reason and self.agent.type == TEMPORARY:
+            await self._append_events([town_events.agent_stopped(self.agent, reason=reason)], wait=False)
+        elif self._stop_reason:
             await self._append_events([self._build_state_event("cold", reason=reason)], wait=False)
         else:
             stopped = [town_events.agent_stopped(self.agent, reason=reason)]

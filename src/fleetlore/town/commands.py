@@ -52,6 +52,7 @@ def spawn_agent(
     parent: str | None = None,
     mode: str = "fresh",
     type: str = "worker",
+    session: str | None = None,
 ) -> TownCommand:
     """Add an agent. It stays cold until a worker runs it; raises `Invalid` for a name or role that cannot be used."""
     _require_names("role", roles)
@@ -65,7 +66,11 @@ def spawn_agent(
         raise Invalid(f"unknown mode: {mode!r}; choose from {', '.join(SPAWN_MODES)}")
     if parent is not None:
         find_agent(town, parent)
-    event = town_events.agent_spawned(name, by=by, roles=roles, harness=harness, parent=parent, mode=mode, type=type)
+    if mode == "forkedcontext" and parent is None:
+        raise Invalid(f"{name} needs a parent whose context it starts with; name it with --parent")
+    if (mode == "resumed") != (session is not None):
+        raise Invalid(f"{name}: mode resumed and --session belong together; name the session that it continues")
+    event = town_events.agent_spawned(name, by=by, roles=roles, harness=harness, parent=parent, mode=mode, type=type, session=session)
     return TownCommand(events=(event,), answer=f"{name} was added; run it with `lore worker`")
 
 

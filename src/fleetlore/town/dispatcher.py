@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from contextlib import aclosing
 
 from fleetlore import clock
-from fleetlore.errors import Conflict, Held, Invalid, LeaseLost, LogError
+from fleetlore.errors import Conflict, Invalid, LeaseHeld, LeaseLost, LogError
 from fleetlore.events.envelope import Event
 from fleetlore.kernel.lease import LeaseHolder
 from fleetlore.log.base import Position
@@ -67,6 +67,7 @@ class Dispatcher:
         self._reserved_agents: dict[str, str] = {}
         self._reserved_missions: dict[str, str] = {}
         self._reclaimed_leases: set[str] = set()
+        self._asked_questions: set[str | None] = set()
         self.assigned_count = 0
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -74,7 +75,7 @@ class Dispatcher:
         while not stop.is_set():
             try:
                 await self._lead_with_lease(stop)
-            except (Held, LeaseLost):
+            except (LeaseHeld, LeaseLost):
                 pass
             except LogError as error:
                 self._report_status(f"cannot lead the town now: {error}")
@@ -221,6 +222,10 @@ class Dispatcher:
         for task, reason in list(orphaned_tasks(self.town)):
             await reclaim_task(self._journal, task, reason, by=town_events.DISPATCHER, state=task.state)
         await self._dead_letter_exhausted_tasks()
+        questions = [event for event in help_requests.propose_dependency_questions(self.town) if event.id not in self._asked_questions]
+        if questions:
+            await self._journal.append(questions)
+            self._asked_questions.update(event.id for event in questions)
         for mission in list(self.town.missions.values()):
             if mission.state == "running" and mission.id not in self._reserved_missions:
                 self._changed_missions[mission.id] = None

@@ -33,9 +33,12 @@ def agent_spawned(
     parent: str | None = None,
     mode: str = "fresh",
     type: str = "worker",
+    session: str | None = None,
 ) -> Event:
     """An agent joins; no worker runs it yet."""
-    data = _drop_empty_values(spawn_mode=mode, roles=list(roles), role=roles[0] if roles else None, harness=harness, type=type)
+    data = _drop_empty_values(
+        spawn_mode=mode, session=session, roles=list(roles), role=roles[0] if roles else None, harness=harness, type=type
+    )
     text = f"{name} joins" + (f" as {', '.join(roles)}" if roles else "")
     return Event(kind="town.agent_spawned", actor=by, agent=name, parent=parent, new_state="cold", text=text, data=data)
 

@@ -8,6 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
+from msgspec.structs import replace
+
+from fleetlore.events.envelope import Event
+from fleetlore.events.ids import derive_id
 from fleetlore.town import events
 from fleetlore.town.planning import Proposal
 from fleetlore.views.town_agents import INACTIVE_STATES
@@ -24,9 +28,33 @@ MAX_REVIEW_ROUNDS = 5
 """Rejected reviews of one item before a person should look."""
 
 
+def propose_dependency_questions(town: TownState) -> Iterator[Event]:
+    """A question to the conductor for each task that depends on one that failed or was cancelled.
+
+    Its id is derived from both tasks and the failure, so that it is asked once for each.
+    """
+    for dependency, dependents in town.waiting.items():
+        failed = town.tasks.get(dependency)
+        if failed is None or failed.state not in ("failed", "cancelled"):
+            continue
+        for id in dependents:
+            task = town.tasks.get(id)
+            if task is None or task.state != "pending" or task.mission is not None:  # missions ask by themselves
+                continue
+            reason = f": {failed.error}" if failed.error else ""
+            ending = "failed" if failed.state == "failed" else "was cancelled"
+            text = (
+                f"{id} cannot start: it depends on {dependency}, which {ending}{reason}. "
+                f"Retry that (`lore town task retry {dependency}`), or cancel this (`lore town task cancel {id}`)"
+            )
+            question = events.message_sent(events.DISPATCHER, CONDUCTOR, text, type="query", priority="high", task=id)
+            key = "\0".join((id, dependency, failed.state, str(failed.epoch), str(failed.failures)))
+            yield replace(question, id=derive_id("fleetlore.dependency", key.encode()))
+
+
 def propose_help_requests(town: TownState, mission: Mission, now: datetime) -> Iterator[Proposal]:
     """Yield the help request that is due, if any."""
-    if mission.state != "running" or mission.is_from_afar or not mission.items:
+    if mission.state != "running" or mission.is_remote or not mission.items:
         return
     # Truncated as the fold stores it: otherwise the comparison below would always find a new reason.
     reason = (find_help_reason(town, mission, now) or "")[:MAX_TITLE_CHARS].strip()

@@ -20,7 +20,7 @@ MAX_RESULT_CHARS = 6_000
 MAX_MESSAGE_CHARS = 2_000
 MAX_BRIEF_BYTES = 15 * 1024
 """Of the whole brief: the log keeps at most 16 KiB of a text, and the goal is read back from the log."""
-DESCRIPTION_BYTES, TARGET_BYTES, OTHER_BYTES = 8_000, 3_000, 1_200
+DESCRIPTION_BYTES, TARGET_BYTES, INHERITED_BYTES, OTHER_BYTES = 6_000, 3_000, 3_000, 1_200
 """Reserved bytes of each part; the description also gets what the others leave."""
 
 _HOW_TO_REVIEW = (
@@ -36,11 +36,11 @@ _VERDICT_LINE = re.compile(
 )
 
 
-def render_brief(job: TaskJob | QuestionJob) -> str:
-    """The goal description of a job."""
+def render_brief(job: TaskJob | QuestionJob, inherited: str = "") -> str:
+    """The goal description of a job. `inherited` is the context that an agent takes over from another, or from a session."""
     from fleetlore.town.jobs import QuestionJob
 
-    return "\n\n".join(_question_parts(job) if isinstance(job, QuestionJob) else _task_parts(job))
+    return "\n\n".join(_question_parts(job) if isinstance(job, QuestionJob) else _task_parts(job, inherited))
 
 
 def _question_parts(question: QuestionJob) -> Iterator[str]:
@@ -50,17 +50,26 @@ def _question_parts(question: QuestionJob) -> Iterator[str]:
     yield "Investigate as far as needed, change nothing, and give the answer in your final message."
 
 
-def _task_parts(job: TaskJob) -> Iterator[str]:
+def _task_parts(job: TaskJob, inherited: str) -> Iterator[str]:
     where = f" of the mission {text_safety.sanitize_line(job.mission, 100)}" if job.mission else ""
     begin = [text_safety.sanitize_line(job.title, MAX_TITLE_CHARS), f"That is your task {text_safety.sanitize_line(job.task, 200)}{where}."]
     end = _HOW_TO_REVIEW if job.purpose == "review" else "Say in your final message what you did and where it is."
-    context_parts = list(_context_parts(job))
+    context_parts = [*_inherited_parts(job, inherited), *_context_parts(job)]
     room = MAX_BRIEF_BYTES - sum(len(part.encode()) + 2 for part in (*begin, *context_parts, end))
     yield from begin
     if job.description:
         yield _truncate_bytes(text_safety.quote_record(job.description, MAX_DESCRIPTION_CHARS), max(DESCRIPTION_BYTES, room))
     yield from context_parts
     yield end
+
+
+def _inherited_parts(job: TaskJob, inherited: str) -> Iterator[str]:
+    if inherited:
+        source = (
+            f"You start with the context of {text_safety.sanitize_name(job.context_of)}" if job.context_of else "You continue a session"
+        )
+        yield f"{source}. This is what happened there:"
+        yield _truncate_bytes(text_safety.quote_record(inherited, MAX_TEXT_CHARS), INHERITED_BYTES)
 
 
 def _context_parts(job: TaskJob) -> Iterator[str]:

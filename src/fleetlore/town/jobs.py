@@ -47,6 +47,10 @@ class TaskJob(Struct, frozen=True, kw_only=True):
     """The agent's inbox at the start; acknowledged once the job is done."""
     is_resumed: bool = False
     """Whether this agent was interrupted in this job and continues it."""
+    context_of: str | None = None
+    """The agent with whose context this one starts."""
+    session: str | None = None
+    """The session that it continues."""
 
 
 class QuestionJob(Struct, frozen=True, kw_only=True):

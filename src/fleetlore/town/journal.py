@@ -1,15 +1,18 @@
-"""The journal of a town: folds the town, and decides on one task from that task's own scope."""
+"""The journal of a town: folds the town, decides on one task from that task's own scope, and stores commands."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from fleetlore.events.envelope import Event
-from fleetlore.kernel.journal import Journal, JournalDecision, KnownState
+from fleetlore.kernel.journal import BlockingJournal, Journal, JournalDecision, KnownState, NoState
 from fleetlore.log.async_recorder import Recorder
 from fleetlore.log.base import Position
+from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.log.seal import OperatorKey
 from fleetlore.projections.signed_town import SignedTownFold
+from fleetlore.town.commands import TownCommand
 from fleetlore.views.town_state import Task, TownState
 
 TOWN_KINDS = ("town.*", "work.*", "control.*")
@@ -56,3 +59,32 @@ class TownJournal(Journal[TownState]):
             if known.state is not None:
                 start.state.tasks[id] = known.state
         return self.narrow(self.fold, scopes=(f"task:{id}",), kinds=TOWN_KINDS, known=start)
+
+
+# --- commands of people, for the CLI, the server and MCP alike
+
+
+class StoredCommand(NamedTuple):
+    """A command whose events are on the log."""
+
+    answer: str
+    events: tuple[Event, ...]
+
+
+def store_commands(
+    log: BlockingRecorder, make_commands: Callable[[], Sequence[TownCommand]], *, key: OperatorKey | None = None
+) -> list[StoredCommand]:
+    """Store commands that are made from the current town; they are made again if another writer was faster.
+
+    Only the first command may have a condition. Raises `Busy` if others write all the time.
+    """
+    journal = BlockingJournal(log, NoState(), scopes=(), key=key)
+
+    def decide(_: None) -> JournalDecision[Sequence[TownCommand]]:
+        made = make_commands()
+        return JournalDecision(made[0].events, guard=made[0].expect, answer=made) if made else JournalDecision((), answer=made)
+
+    stored = journal.decide(decide)
+    commands = stored.answer
+    rest = [journal.append(command.events) for command in commands[1:]]
+    return [StoredCommand(command.answer, tuple(events)) for command, events in zip(commands, [stored.events, *rest], strict=False)]

@@ -19,7 +19,7 @@ from fleetlore.log.coordination import Coordination, Lease
 from fleetlore.town import events
 from fleetlore.views.town_agents import INACTIVE_STATES
 from fleetlore.views.town_rules import find_task_refusal
-from fleetlore.views.town_state import Agent, Task, TownState
+from fleetlore.views.town_state import TEMPORARY, Agent, Task, TownState
 
 if TYPE_CHECKING:
     from fleetlore.town.journal import TownJournal
@@ -98,9 +98,10 @@ def _describe_silence(last_event: datetime | None, now: datetime, max_silence: t
 async def release_agent(journal: TownJournal, town: TownState, agent: Agent, reason: str, *, by: str) -> list[Position]:
     """Return an agent's tasks and mark it cold, so that another worker can run it; returns where that is stored. Repeating is harmless."""
     released = events.agent_failed(agent, error=reason, new_state="cold", by=by)
+    ended = [events.agent_stopped(agent, reason="its worker died", by=by)] if agent.type == TEMPORARY else []
     why = f"the worker of {agent.name} died: {reason}"
     positions = [await reclaim_task(journal, task, why, by=by, state=None) for task in find_held_tasks(town, agent)]
-    positions += [event.position for event in await journal.append([released])]
+    positions += [event.position for event in await journal.append([released, *ended])]
     return [position for position in positions if position is not None]
 
 

@@ -123,7 +123,7 @@ def _propose_assignment(town: TownState, task: Task, agent: Agent) -> Proposal:
 
 def propose_for_mission(town: TownState, mission: Mission) -> Iterator[Proposal]:
     """Yield what a mission needs now: items to promote, tasks to create, reviews, fixes, completion."""
-    if mission.state != "running" or mission.is_from_afar:
+    if mission.state != "running" or mission.is_remote:
         return
     free_slots = mission.max_parallel - sum(_is_in_progress(town, item) for item in mission.items.values())
     for item in mission.items.values():

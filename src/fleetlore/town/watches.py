@@ -23,7 +23,7 @@ def propose_for_forge_event(town: TownState, event: Event, now: datetime) -> Ite
     if trigger is None or event.origin is None or event.origin.dialect != "forge":
         return
     for mission in town.missions.values():
-        if mission.state != "running" or mission.is_from_afar:
+        if mission.state != "running" or mission.is_remote:
             continue
         for watch in mission.watches.values():
             if watch.state != "done" and not _is_snoozed(watch, now) and _is_about_watch(watch, event):

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from fleetlore.errors import Invalid, LeaseLost, LogError
 from fleetlore.events.envelope import Event
 from fleetlore.events.names import is_name
-from fleetlore.kernel.lease import make_holder_name
+from fleetlore.kernel.lease import is_dead, make_holder_name
 from fleetlore.log.coordination import Coordination
 from fleetlore.projections.runner import Runner, view_of
 from fleetlore.projections.store import ProjectionStore
@@ -22,7 +22,7 @@ from fleetlore.town import events, liveness
 from fleetlore.town.agent_loop import MAX_SEPARATE_FOLLOWERS, AgentLoop, AgentStatusCallback, AgentSubscriptions
 from fleetlore.town.jobs import JobHandler
 from fleetlore.town.journal import TownJournal
-from fleetlore.views.town_state import Agent, Task, TownState
+from fleetlore.views.town_state import TEMPORARY, Agent, Task, TownState
 
 LEASE_SECONDS = 12.0
 LONG_NAME_THRESHOLD = 100
@@ -33,7 +33,11 @@ RETRY_SECONDS = 1.0
 
 
 class Worker:
-    """Runs up to `concurrency` agents: the named ones, or cold ones with one of its roles. Spawns the missing ones once."""
+    """Runs up to `concurrency` agents: the named ones, or cold ones with one of its roles. Spawns the missing ones once.
+
+    Without names it takes over agents of dead workers first. It invents agents only for slots that are left; these end with
+    it, or when a named agent needs their place.
+    """
 
     def __init__(
         self,
@@ -62,6 +66,7 @@ class Worker:
         self._town: TownState = journal.fold.initial()
         self._position = ""
         self._has_spawned_agents = False
+        self._invented_agents: set[str] = set()
         self._loop_tasks: dict[str, asyncio.Task[str]] = {}
         self._agent_loops: dict[str, AgentLoop] = {}
         self._retry_times: dict[str, float] = {}
@@ -94,6 +99,7 @@ class Worker:
                 await self._journal.wait_at_most(stop.wait(), RETRY_SECONDS)
 
     async def _run_with_lease(self, lease: str, stop: asyncio.Event) -> None:
+        self._has_spawned_agents &= bool(self._agent_names)  # invented agents ended with the previous lease
         if self._has_shared_follower:
             await self._catch_up_with_log()
         stopping = self._journal.spawn(stop.wait())
@@ -138,10 +144,13 @@ class Worker:
 
     async def _start_agent_loops(self, subscriptions: AgentSubscriptions, lease: str) -> None:
         free_slots = self._max_agents - len(self._loop_tasks)
-        if free_slots <= 0:
+        if free_slots <= 0 and not any(self._is_temporary(name) for name in self._loop_tasks):
             return
         if not self._has_shared_follower:
             await self._catch_up_with_log()
+        if free_slots <= 0:
+            self._retire_temporary_agent()
+            return
         for name in [name for name in self._town.holdings.get(lease, ()) if name not in self._loop_tasks]:
             await liveness.release_agent(self._journal, self._town, self._town.agents[name], "its loop on this worker failed", by=self.name)
         self._update_unavailable_agents()
@@ -186,19 +195,49 @@ class Worker:
 
     async def _choose_agents(self, free_slots: int) -> list[str]:
         """Cold agents to run. Missing ones are spawned only once, so that an agent stopped later stays stopped."""
-        chosen = [agent.name for agent in self._town.agents.values() if self._can_run_agent(agent)]
-        if not self._has_spawned_agents:
+        runnable = [agent for agent in self._town.agents.values() if self._can_run_agent(agent)]
+        chosen = [agent.name for agent in sorted(runnable, key=lambda agent: agent.type == TEMPORARY)]
+        is_waiting = (
+            not self._agent_names
+            and len(chosen) < free_slots
+            and await self._coordination.as_async().run_in_thread(self._is_takeover_expected)
+        )
+        if not self._has_spawned_agents and not is_waiting:
             self._has_spawned_agents = True
             new_names = (
                 [name for name in self._agent_names if name not in self._town.agents]
                 if self._agent_names
                 else self._generate_agent_names(free_slots - len(chosen))
             )
+            agent_type = "worker" if self._agent_names else TEMPORARY
+            self._invented_agents.update(() if self._agent_names else new_names)
             await self._journal.append_all(
-                events.agent_spawned(name, by=self.name, roles=self._roles, harness=self._harness) for name in new_names
+                events.agent_spawned(name, by=self.name, roles=self._roles, harness=self._harness, type=agent_type) for name in new_names
             )
             chosen += new_names
         return chosen[:free_slots]
+
+    def _is_temporary(self, name: str) -> bool:
+        agent = self._town.agents.get(name)
+        return name in self._invented_agents or (agent is not None and agent.type == TEMPORARY)
+
+    def _retire_temporary_agent(self) -> None:
+        """End an idle invented agent if a named one waits for a worker, such as one whose worker died."""
+        if not any(self._can_run_agent(agent) and agent.type != TEMPORARY for agent in self._town.agents.values()):
+            return
+        for name, agent_loop in self._agent_loops.items():
+            agent = self._town.agents.get(name)
+            if agent is not None and self._is_temporary(name) and agent.state == "idle" and not agent.queue:
+                agent_loop.request_stop("a named agent takes its place")
+                return
+
+    def _is_takeover_expected(self) -> bool:
+        """Whether named agents will soon be free, because their worker is dead or its heartbeat has stopped. Blocks."""
+        for evidence in liveness.check_workers(self._coordination, self._town, self._journal.now()):
+            agents = [self._town.agents[name] for name in self._town.holdings.get(evidence.lease, ())]
+            if (evidence.heartbeat or is_dead(evidence.lease.rpartition("@")[0])) and any(agent.type != TEMPORARY for agent in agents):
+                return True
+        return False
 
     def _can_run_agent(self, agent: Agent) -> bool:
         if (

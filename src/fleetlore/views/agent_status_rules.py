@@ -24,7 +24,7 @@ _KINDS_BY_EFFECT: Mapping[StandingEffect, str] = {
         fleet.dispatch fleet.commit fleet.push fleet.pr_open fleet.error fleet.recovery fleet.collab
         town.task_assigned town.mission_work_assigned town.agent_resumed
         driver.goal_started driver.attempt_started driver.attempt_completed driver.acceptance driver.replay_decision
-        run.started agent.spoke agent.thought agent.reflected oracle.spoke judge.verdict commentary.posted
+        run.started agent.spoke agent.thought agent.reflected oracle.spoke judge.verdict commentary.posted turn.missed
         agent.launched prompt.submitted tool.called tool.returned tool.failed tool.denied process.started
         audit.mismatch audit.code_without_tool audit.talk_without_action
         model.called model.replied model.failed context.built work.started work.lease_taken goal.checkpointed goal.tool_effect
@@ -44,7 +44,7 @@ _KINDS_BY_EFFECT: Mapping[StandingEffect, str] = {
         fleet.heartbeat fleet.milestone town.agent_state_changed session.compacted process.finished goal.session_bound
         driver.compact_requested driver.compact_completed driver.compact_summary_stored driver.extract_memories_completed
         driver.extract_memories_skipped driver.auto_dream_outcome driver.progress driver.decision
-        work.message_sent work.message_acked work.task_created work.item_added work.watch_added world.observed
+        work.message_sent work.message_acked work.task_created work.item_added work.watch_added world.observed run.waiting
     """,
     "answered": "control.requested user.injected",
     "nothing": """

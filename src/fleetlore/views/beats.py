@@ -8,10 +8,11 @@ its kind.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 from zlib import crc32
 
 import msgspec
+from msgspec import Struct, field
 
 from fleetlore.dialects.commands.classify import is_polling_call
 from fleetlore.events.catalog import bare_beats, beat_of
@@ -19,9 +20,8 @@ from fleetlore.events.envelope import Event
 from fleetlore.events.payload import Beat
 from fleetlore.events.tools import CHECKING
 from fleetlore.views.event_text import EventStamp, event_stamp
-from fleetlore.views.recent_calls import VERSION as VERSION
-from fleetlore.views.recent_calls import BeatReason, BeatState, PendingCall, RecentCalls
 
+VERSION = 2
 LOOP_CALLS = 3
 """This many equal calls in a row are a loop."""
 MAX_AGENTS, MAX_PENDING_CALLS, MAX_FAILURES, MAX_EDITS = 2000, 64, 32, 64
@@ -37,6 +37,43 @@ _EDIT_FIELD_PAIRS = (("old_string", "new_string"), ("old_str", "new_str"), ("old
 _OLD_TEXT_FIELDS = frozenset(old for old, _ in _EDIT_FIELD_PAIRS)
 _Value = TypeVar("_Value")
 _encode_json = msgspec.json.Encoder().encode
+
+BeatReason: TypeAlias = Literal["loop", "undone", "stuck", "mended", "allowed"]
+"""Why a beat differs from its kind's.
+
+`loop`: a repeated call; `undone`: an edit reversed; `stuck`: an edit that missed twice; `mended`: something that had
+failed works; `allowed`: something that had been denied is allowed.
+"""
+
+PendingCall: TypeAlias = tuple[int, int, int]
+"""A call without a result yet: its digest and, for an edit, digests of the edit and its reversal, else zeros."""
+
+
+class RecentCalls(Struct, kw_only=True, gc=False):
+    """What one agent did last in one session, as far as later beats depend on it."""
+
+    last: EventStamp | None = None
+    """Stamp of the newest event; an older one is late."""
+    calls: dict[str, PendingCall] = field(default_factory=dict)
+    troubles: dict[str, BeatReason] = field(default_factory=dict)
+    """What failed or was denied → the reason when it works again."""
+    slips: dict[str, bool] = field(default_factory=dict)
+    """Edits that missed once."""
+    edits: dict[int, bool] = field(default_factory=dict)
+    """Digests of the edits made."""
+    same: int = 0
+    times: int = 0
+    """Digest of the newest call, and how often it was made in a row."""
+
+
+class BeatState(Struct, kw_only=True):
+    """The recent calls of all agents. Serialises to JSON."""
+
+    version: int = VERSION
+    recent: dict[str, RecentCalls] = field(default_factory=dict, name="hands")
+    """Session, task or goal and agent → its recent calls."""
+    note: BeatReason | None = None
+    """Why the newest event's beat differs from its kind's."""
 
 
 def initial() -> BeatState:
@@ -55,12 +92,12 @@ def classify_beat(beats: BeatState, event: Event, stamp: EventStamp | None = Non
     if handler is None:
         return beat_of(event)
     key = f"{event.run or event.task or event.goal or ''} {event.agent or event.actor}"
-    recent = beats.hands.get(key)
+    recent = beats.recent.get(key)
     if stamp is None:
         stamp = event_stamp(event)
     if recent is None:
         recent = RecentCalls()
-        _put_bounded(beats.hands, key, recent, MAX_AGENTS)
+        _put_bounded(beats.recent, key, recent, MAX_AGENTS)
     elif (last := recent.last) is not None and stamp[0] <= last[0] and stamp < last:
         return beat_of(event)
     recent.last = stamp

@@ -12,9 +12,10 @@ from msgspec.structs import replace
 
 from fleetlore.views.costs import SLOT_SECONDS, UNKNOWN_MODEL, CostAmount, CostCell, RunCosts, Spending, StampedText
 
-CostDimension = Literal["agent", "day", "model", "task", "session", "project", "person"]
+CostDimension = Literal["agent", "day", "week", "month", "model", "task", "session", "project", "person", "pull_request"]
 COST_DIMENSIONS: tuple[CostDimension, ...] = get_args(CostDimension)
-RUN_DIMENSIONS: tuple[CostDimension, ...] = ("task", "session")
+TIME_DIMENSIONS: tuple[CostDimension, ...] = ("day", "week", "month")
+RUN_DIMENSIONS: tuple[CostDimension, ...] = ("task", "session", "pull_request")
 """Dimensions known only for the newest sessions; older ones are summed under `None`."""
 
 
@@ -26,6 +27,7 @@ class CostLine(NamedTuple):
     task: str | None
     project: str | None
     person: str | None
+    pull_request: str | None = None
 
 
 CostFilter: TypeAlias = Callable[[CostLine], bool]
@@ -114,11 +116,18 @@ def slot_day(slot: int, zone: tzinfo) -> str:
         return (date.max if slot > 0 else date.min).isoformat()
 
 
+@lru_cache(maxsize=100_000)
+def slot_week(slot: int, zone: tzinfo) -> str:
+    """The Monday of a slot's week: `2026-11-16`."""
+    day = date.fromisoformat(slot_day(slot, zone))
+    return date.fromordinal(max(1, day.toordinal() - day.weekday())).isoformat()
+
+
 def _run_lines(name: str, run: RunCosts, cells: list[CostCell]) -> Iterator[CostLine]:
-    project, person = _text_of(run.project), _text_of(run.person)
+    project, person, pull_request = _text_of(run.project), _text_of(run.person), _text_of(run.pull_request)
     slots = sorted(run.bound)
     for cell in cells:
-        yield CostLine(cell, name or None, cell.task or _find_task_at(run, slots, cell.slot), project, person)
+        yield CostLine(cell, name or None, cell.task or _find_task_at(run, slots, cell.slot), project, person, pull_request)
 
 
 def _find_task_at(run: RunCosts, slots: list[int], slot: int) -> str | None:
@@ -138,6 +147,10 @@ def _dimension_reader(dimension: CostDimension, zone: tzinfo) -> Callable[[CostL
             return lambda line: line.cell.model
         case "day":
             return lambda line: slot_day(line.cell.slot, zone)
+        case "week":
+            return lambda line: slot_week(line.cell.slot, zone)
+        case "month":
+            return lambda line: slot_day(line.cell.slot, zone)[:7]
         case _:
             return lambda line: getattr(line, dimension)
 

@@ -23,10 +23,10 @@ from fleetlore.events.envelope import Event
 from fleetlore.views.event_text import EventStamp, event_stamp
 from fleetlore.views.prices import PICO, Prices, TokenCounts
 
-VERSION = 4
+VERSION = 5
 """Increased with every change of the state or its rules; checkpoints of other versions are dropped."""
-PRINTED_SOURCE = "exec"
-"""The `source` of totals per turn that a program printed; its recording has each reply."""
+PRINTED_SOURCES = ("exec", "metrics")  # no set: a stored source may be anything, even what has no hash
+"""The `source` of totals that a program printed per turn or sent as metrics; its recording has each reply."""
 MAX_WHOLE_REPLIES = 512
 """Complete replies remembered, for parts of them that come late. Importers store no such part, but merged logs may."""
 
@@ -35,6 +35,8 @@ MAX_HELD_ENTRIES = 5000
 PRUNED_EVERY = 500
 """This many more may accumulate before the sessions that were silent longest move to `older`."""
 
+MAX_LIMITS = 20
+"""Rate limits kept, and read from one reply."""
 SLOT_SECONDS = 900
 """Time zones differ by multiples of a quarter of an hour."""
 MAX_REPLY_TOKENS = 1_000_000_000
@@ -107,6 +109,8 @@ class RunCosts(Struct, kw_only=True, omit_defaults=True):
     project: StampedText | None = None
     branch: StampedText | None = None
     person: StampedText | None = None
+    pull_request: StampedText | None = None
+    """The newest pull request that it opened or that it was linked to."""
     first: StampedText | None = None
     """The first task it was bound to; earlier replies belong to it."""
     bound: dict[int, StampedText] = field(default_factory=dict)
@@ -140,6 +144,18 @@ class PartialReply(Struct, kw_only=True, gc=False):
         return amount.output, amount.tokens, self.stamp, self.cell.key, amount.pico, self.run
 
 
+class PlanLimit(Struct, kw_only=True, omit_defaults=True):
+    """How much of a plan's limit is used, as a program reported it."""
+
+    provider: str
+    window_minutes: int
+    """The length of its window: 300 for five hours, 10,080 for a week."""
+    used_percent: float
+    at: datetime
+    """When it was reported."""
+    resets_at: datetime | None = None
+
+
 class Spending(Struct, kw_only=True):
     """All costs of a town. Serialises to JSON."""
 
@@ -158,6 +174,8 @@ class Spending(Struct, kw_only=True):
     """Message and request → the partial reply."""
     wholes: dict[str, None] = field(default_factory=dict)
     """Digests of the newest complete replies."""
+    limits: dict[str, PlanLimit] = field(default_factory=dict)
+    """Provider and length of the window → its newest state."""
     trimmed: CostAmount = field(default_factory=CostAmount)
     """Costs of the trimmed part of the log, if it was trimmed before this fold began."""
 
@@ -197,6 +215,9 @@ class Costs:
         kind = event.kind
         if kind == "model.replied":
             self._count_reply(spending, event)
+            _note_limits(spending, event)
+        elif event.run is not None and (kind == "fleet.pr_open" or kind.endswith(".pr_link")):
+            _bind_run_to_pull_request(_touch_run(spending, event.run), event)
         elif kind == "session.started" and event.run is not None:
             _describe_run(_touch_run(spending, event.run), event)
         elif kind == "log.trimmed":
@@ -209,7 +230,7 @@ class Costs:
         """Remove what a later reply, not counted here, replaces: its parts, and printed totals of its run."""
         _close_partial_reply(spending, {_reply_key(event), event.id})
         run = spending.runs.get(event.run or "")
-        if run is not None and event.data.get("source") != PRINTED_SOURCE and any(_parse_counts(event.data)):
+        if run is not None and event.data.get("source") not in PRINTED_SOURCES and any(_parse_counts(event.data)):
             run.printed.clear()
 
     def _count_reply(self, spending: Spending, event: Event) -> None:
@@ -228,12 +249,18 @@ class Costs:
             return
         _close_partial_reply(spending, {key, event.id})
         if cell.amount.tokens or cell.amount.priced:
-            is_printed = data.get("source") == PRINTED_SOURCE
+            is_printed = data.get("source") in PRINTED_SOURCES
             cells = _touch_run(spending, run).printed if is_printed else _touch_run(spending, run).cells
             if _merge_cell(cells, cell):
                 spending.fresh += 1
             if not is_printed:
                 spending.agents.setdefault(cell.agent, CostAmount()).add(cell.amount)
+
+    def price_reply(self, event: Event) -> CostAmount:
+        """Tokens and money of one `model.replied`; nothing for a part of a reply that comes whole later."""
+        if event.data.get("partial") is True:
+            return CostAmount()
+        return self._price_reply(event.data, _model_name(event.data), event_stamp(event)[0])
 
     def _price_reply(self, data: dict[str, Any], model: str, at: datetime) -> CostAmount:
         counts = _parse_counts(data)
@@ -301,6 +328,41 @@ def _describe_run(run: RunCosts, event: Event) -> None:
         existing, value = getattr(run, name), event.data.get(name)
         if isinstance(value, str) and value and (existing is None or (stamp, value) > existing):
             setattr(run, name, (stamp, value))
+
+
+def _bind_run_to_pull_request(run: RunCosts, event: Event) -> None:
+    number, repository = (event.data.get(key) for key in ("number", "repository"))
+    number, repository = number or event.data.get("prNumber"), repository or event.data.get("prRepository")
+    if isinstance(number, int | str) and not isinstance(number, bool) and number:
+        stamped = event_stamp(event), f"{repository if isinstance(repository, str) else ''}#{number}"[:200]
+        run.pull_request = stamped if run.pull_request is None else max(run.pull_request, stamped)
+
+
+def _note_limits(spending: Spending, event: Event) -> None:
+    """Keep the newest state of each limit that a reply reports."""
+    limits, at = event.data.get("limits"), event_stamp(event)[0]
+    for limit in limits[:MAX_LIMITS] if isinstance(limits, list) else ():
+        if not isinstance(limit, dict):
+            continue
+        minutes, used, resets = limit.get("window_minutes"), limit.get("used_percent"), limit.get("resets_at")
+        if isinstance(minutes, bool) or not isinstance(minutes, int) or isinstance(used, bool) or not isinstance(used, int | float):
+            continue
+        provider = event.data.get("provider")
+        provider = provider[:100] if isinstance(provider, str) else ""
+        known = spending.limits.get(key := f"{provider}/{minutes}")
+        if (known is None or at >= known.at) and (known is not None or len(spending.limits) < MAX_LIMITS):
+            resets_at = _parse_time(resets)
+            spending.limits[key] = PlanLimit(
+                provider=provider, window_minutes=minutes, used_percent=min(max(float(used), 0.0), 100.0), at=at, resets_at=resets_at
+            )
+
+
+def _parse_time(value: object) -> datetime | None:
+    try:
+        parsed = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+    return parsed if parsed is not None and parsed.tzinfo is not None else None
 
 
 def _merge_cell(cells: dict[str, CostCell], cell: CostCell) -> bool:

@@ -228,8 +228,10 @@ class GoalState(Struct, kw_only=True):
     """Id of the event with the newest verdict."""
     failures: list[Failure] = field(default_factory=list)
     """Failures to report in the next prompt."""
-    put_back: list[str] = field(default_factory=list)
-    """Files used for checking that the agent changed in its last turn and that were restored."""
+    touched: list[str] = field(default_factory=list)
+    """Judging files that the agent had changed at the newest check: `changed Makefile (configuration); the original was used`."""
+    sandbox: list[str] | None = None
+    """The walls of the sandbox of the newest check; `None` if it ran no command."""
     messages: list[OperatorMessage] = field(default_factory=list)
     questions: dict[str, PendingPermission] = field(default_factory=dict)
     decisions: list[PermissionDecision] = field(default_factory=list)
@@ -272,12 +274,16 @@ class GoalState(Struct, kw_only=True):
         return None if self.plan is None else self.plan.parent
 
 
+BUDGET_QUESTION = "a spent budget:"
+"""How `waiting_for` begins while a goal waits for a person to raise a budget."""
+
+
 def goal_status(goal: GoalState, now: datetime) -> GoalStatus:
     """The status of a goal at a time."""
     status_by_outcome: dict[str, GoalStatus] = {"done": "done", "budget_exhausted": "spent", "cancelled": "cancelled"}
     if goal.outcome is not None:
         return status_by_outcome.get(goal.outcome, "needs you")
-    if goal.questions:
+    if goal.questions or (goal.attempt is None and goal.waiting_for.startswith(BUDGET_QUESTION)):
         return "asking"
     if goal.attempt is not None:
         return "working" if goal.attempt.ending is None else "checking"

@@ -86,8 +86,6 @@ def on_attempt_completed(goal: GoalState, event: Event) -> None:
     if goal.settled == "budget_exhausted" and attempt.is_raised:
         goal.settled = "continue"
     goal.is_interrupted = complaint in INTERRUPTED_FAILURES
-    put_back = extras.get(f"{EXTRA_PREFIX}put_back")
-    goal.put_back = [name for name in put_back if isinstance(name, str)][:MAX_CRITERIA] if isinstance(put_back, list) else []
     if isinstance(result.outcome, NeedsRetry):
         goal.failures = list(result.outcome.failures[:MAX_CRITERIA])
     elif complaint == CRASHED and result.acceptance is not None:  # the repeated turn is told what the check found
@@ -173,6 +171,9 @@ def on_acceptance(goal: GoalState, event: Event) -> None:
     if payload is None:
         return
     goal.verdict, goal.checked = payload.verdict, event.id
+    touched, sandbox = event.data.get(f"{EXTRA_PREFIX}touched"), event.data.get(f"{EXTRA_PREFIX}sandbox")
+    goal.touched = [line for line in touched if isinstance(line, str)][:MAX_CRITERIA] if isinstance(touched, list) else []
+    goal.sandbox = [wall for wall in sandbox if isinstance(wall, str)] if isinstance(sandbox, list) else None
     _update_criteria(goal, payload.verdict)
 
 

@@ -50,7 +50,7 @@ from fleetlore.views.goal_turns import EXTRA_PREFIX as EXTRA_PREFIX
 from fleetlore.views.goal_turns import MAX_CRITERIA as MAX_CRITERIA
 from fleetlore.views.goal_turns import UNCOUNTED_FAILURES as UNCOUNTED_FAILURES
 
-VERSION = 3 + budget_axes.VERSION
+VERSION = 4 + budget_axes.VERSION
 GOALS_KEPT = 500
 MAX_SLEEP = timedelta(days=7)
 """An agent that asks to sleep longer is woken after this."""

@@ -118,3 +118,14 @@ qwen      qwen3-coder-flash       -            0.3    1.5    -       -       -
 mistral   devstral-2512           -            0.4    2      -       -       -
 """
 """One row a model."""
+
+CONTEXT_WINDOWS = (
+    ("claude-", (200_000, 1_000_000)),
+    ("gpt-5", (272_000, 400_000)),
+    ("gpt-4.1", (1_047_576,)),
+    ("gpt-4", (128_000,)),
+    ("o3", (200_000,)),
+    ("o4", (200_000,)),
+    ("gemini-", (1_048_576,)),
+)
+"""How a model's name begins → sizes of its context window, the usual first."""

@@ -29,6 +29,7 @@ LONGEST_REASON = 300
 FIRST_WORDS = 5
 MOST_EVIDENCE = 5
 MOST_NOTES = 3
+MOST_GIVEN = 12
 
 TaskResult = Literal["closed", "merged", "no_change", "dropped", "not_merged", "failed", "reopened", "open"]
 TaskStepKind = Literal[
@@ -210,7 +211,7 @@ def make_task_outcome(
     before = [step for step in state.steps if step.kind in ("given", "started") and (last is None or step.at <= last.at)]
     checks = {step.text: step for step in steps if step.kind in ("check_failed", "check_passed")}
     failing = [step for step in checks.values() if step.kind == "check_failed"]
-    cited = [step.source for step in (*given[-4:], *failing[-1:], *ends[-1:])]
+    cited = [step.source for step in (*given[-MOST_GIVEN:], *failing[-1:], *ends[-1:])]
     return TaskOutcome(
         task=state.task,
         title=state.title,
@@ -225,7 +226,7 @@ def make_task_outcome(
         failed_check=failing[-1].text if failing and (last is None or last.kind != "merged") else "",
         at=last.at if last is not None else steps[-1].at if steps else state.ended or EPOCH,
         flags=_find_repeated_work(state.steps, steps[-1].at if steps else EPOCH),
-        evidence=cited[-MOST_EVIDENCE - 1 :],
+        evidence=cited,
     )
 
 

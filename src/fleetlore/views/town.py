@@ -17,7 +17,7 @@ from fleetlore.views import town_agents, town_missions, town_tasks
 from fleetlore.views.town_payloads import MAX_WORDS_CHARS, get_name, get_text
 from fleetlore.views.town_state import PERSON_MAILBOXES, PRIORITIES, InboxMessage, Task, TownState
 
-VERSION = 4
+VERSION = 5
 MAX_INBOX_MESSAGES = 1_000
 """Unacknowledged messages per recipient."""
 

@@ -47,6 +47,7 @@ def on_agent_spawned(town: TownState, event: Event) -> None:
     agent.harness = get_text(data, "harness", 100) or agent.harness
     agent.type = get_text(data, "type", 40) or agent.type
     agent.spawn_mode = get_text(data, "spawn_mode", 40) or agent.spawn_mode
+    agent.session = get_text(data, "session", 200) or agent.session
     agent.parent = event.parent or agent.parent
     agent.seen_at = event.at
     _set_agent_state(town, agent, "cold", event)

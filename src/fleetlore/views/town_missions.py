@@ -317,7 +317,7 @@ def _add_mission(town: TownState, event: Event) -> Mission:
         evicted = next((id for id, each in town.missions.items() if each.state in _ENDED_STATES), next(iter(town.missions)))
         del town.missions[evicted]
     id = event.mission or ""
-    mission = town.missions[id] = Mission(id=id, at=event.at, moved_at=event.at, is_from_afar=is_remote_event(event))
+    mission = town.missions[id] = Mission(id=id, at=event.at, moved_at=event.at, is_remote=is_remote_event(event))
     return mission
 
 

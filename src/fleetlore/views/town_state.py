@@ -83,6 +83,8 @@ CONDUCTOR = "conductor"
 PERSON_MAILBOXES = frozenset((CONDUCTOR, "supervisor"))
 
 ENDED_TASK_STATES = frozenset(("completed", "failed", "cancelled"))
+TEMPORARY = "temporary"
+"""Type of an agent that a worker invented because there was nobody to run. It ends with its worker."""
 DEFAULT_TRIES = 3
 """How often a task is started before it is given up."""
 DEFAULT_PARALLEL = 2
@@ -100,6 +102,9 @@ class Agent(Struct, kw_only=True):
     harness: str = ""
     parent: str | None = None
     spawn_mode: str = "fresh"
+    """How its first job starts: `fresh`, with its parent's context (`forkedcontext`), or in an earlier session (`resumed`)."""
+    session: str | None = None
+    """For `resumed`: the session that it continues."""
     lease: str = ""
     """The worker lease that runs it, as `worker@epoch`; empty while no worker does."""
     task: str | None = None
@@ -143,7 +148,7 @@ class Task(Struct, kw_only=True):
     round: int = 0
     not_by: list[str] = field(default_factory=list)
     """Agents that may not take it: the authors of the work under review."""
-    is_from_afar: bool = False
+    is_remote: bool = field(default=False, name="is_from_afar")
     """Whether another system created it: shown, but not assigned until somebody names an agent."""
     wanted: str | None = None
     """The only agent that may take it."""
@@ -268,7 +273,7 @@ class Mission(Struct, kw_only=True):
     title: str = ""
     state: MissionState = "planning"
     is_archived: bool = False
-    is_from_afar: bool = False
+    is_remote: bool = field(default=False, name="is_from_afar")
     """Whether another system runs it: shown, but not dispatched here."""
     max_parallel: int = DEFAULT_PARALLEL
     needs_review: bool = True
@@ -317,6 +322,8 @@ class TownState(Struct, kw_only=True):
     """Completed tasks, for those that depend on them."""
     let_go: int = 0
     """Ended tasks that were dropped."""
+    dropped: dict[str, int] = field(default_factory=dict)
+    """The same by state, so that counts stay true."""
     refused: int = 0
     """Ignored events."""
     assigned: int = 0

@@ -1,4 +1,8 @@
-"""Tasks in the town view: created, assigned under an epoch, started, lost, ended. Events with an old epoch are ignored."""
+"""Tasks in the town view: folds task events into `TownState`, and keeps the queues.
+
+Each assignment of a task has a higher epoch than the one before. Events with an old epoch, for example from an agent that has
+lost the task, are counted as refused and otherwise ignored.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +23,11 @@ from fleetlore.views.town_rules import TASK_STEPS, TaskStep, find_task_refusal
 from fleetlore.views.town_state import DEFAULT_TRIES, ENDED_TASK_STATES, PRIORITIES, Purpose, Task, TownState
 
 OVER_KEPT = 2_000
-"""Ended tasks that are kept."""
+"""How many ended tasks are kept in `town.over`; the oldest are dropped."""
 MAX_TRIES = 100
+"""The most tries that a task may ask for."""
 LOSSES_PER_TRY = 5
-"""How often, per try, an assignment may be lost before the task was started."""
+"""How many assignments each try allows, because an agent may lose the task before it starts."""
 _PURPOSE_BY_NAME: dict[str, Purpose] = {"work": "work", "review": "review", "fix": "fix"}
 _PRIORITY_BY_NUMBER = {"0": "urgent", "1": "high", "2": "normal", "3": "low", "4": "low"}
 
@@ -39,15 +44,16 @@ def on_task_created(town: TownState, event: Event) -> None:
     data = event.data
     task.title = get_text(data, "title", MAX_TITLE_CHARS) or (event.text or "")[:MAX_TITLE_CHARS]
     task.description = get_text(data, "description", MAX_DESCRIPTION_CHARS)
-    task.roles = [role for role in get_names(data, "roles", "role") if not role.startswith("@")]  # `@name` is the queue of an agent
+    # `@name` is the key of an agent's own queue, not a role.
+    task.roles = [role for role in get_names(data, "roles", "role") if not role.startswith("@")]
     task.priority = _parse_priority(data.get("priority"))
     task.tags, task.checks = get_names(data, "tags"), get_names(data, "checks")
-    task.depends_on = [each for each in get_names(data, "depends_on") if each != task.id]
+    task.depends_on = [id for id in get_names(data, "depends_on") if id != task.id]
     task.parent_task, task.item, task.of = get_name(data, "parent_task"), get_name(data, "item"), get_name(data, "of")
     task.purpose = _PURPOSE_BY_NAME.get(get_text(data, "purpose", 20), "work")
     task.round, task.not_by = get_count(data, "round") or 0, get_names(data, "not_by")
-    task.is_from_afar = is_remote_event(event)
-    task.wanted, task.prefer = None if task.is_from_afar else get_name(data, "agent"), get_name(data, "prefer")
+    task.is_remote = is_remote_event(event)
+    task.wanted, task.prefer = None if task.is_remote else get_name(data, "agent"), get_name(data, "prefer")
     task.tries = clamp_count(get_count(data, "tries"), DEFAULT_TRIES, MAX_TRIES)
     task.by, task.at = event.actor or "", event.at
     _wait_for_dependencies(town, task)
@@ -125,7 +131,7 @@ def on_task_failed(town: TownState, event: Event) -> None:
     task.failures += 1
     if is_final or task.attempt >= task.tries or not task.epoch:
         _end_task(town, task, "fail", event)
-        task.is_dead_letter = bool(task.epoch)
+        task.is_dead_letter = bool(task.epoch)  # epoch 0: Fleetlore never assigned it
     else:
         _unassign_task(town, task)
         task.state = "pending"
@@ -152,6 +158,7 @@ def on_task_reopened(town: TownState, event: Event) -> None:
     town.over.pop(task.id, None)
     town.completed.discard(task.id)
     task.state, task.ended_at, task.is_dead_letter = "pending", None, False
+    # Add the tries that were used, so that all are available again. `LOSSES_PER_TRY` assignments count as one try.
     task.tries += max(task.attempt, -(-task.epoch // LOSSES_PER_TRY))
     task.error = get_text(event.data, "reason")
     _wait_for_dependencies(town, task)
@@ -181,7 +188,7 @@ def _add_task(town: TownState, event: Event) -> Task:
 
 
 def _find_or_add_task(town: TownState, event: Event) -> Task | None:
-    """The task. One without a `work.task_created` is added at its first event."""
+    """Return the task of an event. A task whose `work.task_created` was not seen is added."""
     if event.task is None:
         return None
     task = town.tasks.get(event.task)
@@ -230,7 +237,9 @@ def _end_task(town: TownState, task: Task, step: TaskStep, event: Event) -> None
     if len(town.over) > OVER_KEPT:
         oldest = next(iter(town.over))
         del town.over[oldest]
-        town.tasks.pop(oldest, None)
+        ended = town.tasks.pop(oldest, None)
+        if ended is not None:
+            town.dropped[ended.state] = town.dropped.get(ended.state, 0) + 1
         town.let_go += 1
 
 
@@ -268,7 +277,7 @@ def is_exhausted(task: Task) -> bool:
 def _enqueue_task(town: TownState, task: Task) -> None:
     if is_exhausted(task):
         town.spent[task.id] = None
-    elif task.state == "pending" and not task.missing and (task.wanted or not task.is_from_afar):
+    elif task.state == "pending" and not task.missing and (task.wanted or not task.is_remote):
         for key in _queue_keys(task):
             town.queues.setdefault(key, {}).setdefault(task.priority, {})[task.id] = None
 

@@ -233,3 +233,33 @@ def test_every_value_is_plain_json() -> None:
     assert cells[9:12] == ["0.1234567890123456789", "NaN", "x" * 20 + "…"]
     assert cells[12] == "0x" + "00" * 32 + "… (40 bytes)"
     assert "".join(map(str, cells)).encode()
+
+
+# --- what models try first
+
+
+async def test_show_describe_and_explain_are_answered(shop: Database) -> None:
+    assert (("lamps",) in (await run_query(shop, "SHOW TABLES;")).rows) is True
+    for sql in ("DESCRIBE lamps", "desc `lamps`", "SHOW COLUMNS FROM lamps", "show full fields in LAMPS;"):
+        assert ("price", "REAL") in (await run_query(shop, sql)).rows, sql
+    assert "SCAN lamps" in str((await run_query(shop, "EXPLAIN SELECT * FROM lamps")).rows)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "EXPLAIN DELETE FROM lamps",
+        "EXPLAIN ANALYZE SELECT 1",
+        "EXPLAIN (ANALYZE) SELECT 1",
+        "EXPLAIN SELECT load_extension('x')",
+        "EXPLAIN SELECT 1; DROP TABLE lamps",
+        "SHOW VARIABLES",
+        "SHOW DATABASES",
+        "SHOW TABLES; DROP TABLE lamps",
+        "DESCRIBE lamps; DROP TABLE lamps",
+        "DESCRIBE lamps' OR '1'='1",
+    ],
+)
+async def test_what_is_not_safe_of_them_is_refused(shop: Database, sql: str) -> None:
+    with pytest.raises(QueryRefused):
+        await run_query(shop, sql)

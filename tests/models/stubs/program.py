@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 
-def _say(words: str, where: TextIO) -> None:
+def _report(words: str, where: TextIO) -> None:
     where.write(words)
     where.flush()
 
@@ -22,19 +22,19 @@ def _say(words: str, where: TextIO) -> None:
 def act(step: Any) -> None:
     match step:
         case ["stderr", words]:
-            _say(f"{words}\n", sys.stderr)
+            _report(f"{words}\n", sys.stderr)
         case ["hang"]:
             time.sleep(3600)
         case ["exit", code]:
             sys.exit(code)
         case ["refuses", option]:
             if option in sys.argv:
-                _say(f"error: unknown option '{option}'\n", sys.stderr)
+                _report(f"error: unknown option '{option}'\n", sys.stderr)
                 sys.exit(1)
         case str():
-            _say(step, sys.stdout)
+            _report(step, sys.stdout)
         case _:
-            _say(f"{json.dumps(step)}\n", sys.stdout)
+            _report(f"{json.dumps(step)}\n", sys.stdout)
 
 
 def main(script: str, *arguments: str) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from uuid import uuid4
 
 from fleetlore.events.envelope import Event
-from fleetlore.programs.harness import Heard, Order, TurnOutcome
+from fleetlore.programs.harness import TurnOutcome, TurnProgress, TurnRequest
 
 PROGRAM = Path(__file__).with_name("program.py")
 SESSION = "0a6e9d4c-4b7f-4c5e-9a53-0c9f0d3f7d11"
@@ -21,7 +21,7 @@ OFFLINE = {"HTTPS_PROXY": "http://127.0.0.1:9", "HTTP_PROXY": "http://127.0.0.1:
 """Nothing leaves this machine: what is not on loopback goes to a proxy that is not there."""
 
 
-def order_for(workspace: Path, prompt: str = "Write a note", **fields: Any) -> Order:
+def order_for(workspace: Path, prompt: str = "Write a note", **fields: Any) -> TurnRequest:
     given: dict[str, Any] = {
         "goal": "g1",
         "agent": "ada",
@@ -31,17 +31,17 @@ def order_for(workspace: Path, prompt: str = "Write a note", **fields: Any) -> O
         "timeout": 60.0,
         "idle": 30.0,
     }
-    return Order(prompt=prompt, workspace=str(workspace), **(given | fields))
+    return TurnRequest(prompt=prompt, workspace=str(workspace), **(given | fields))
 
 
 class Watcher:
     """Hears everything; calls the turn off with `verdict` once so many tokens were used."""
 
     def __init__(self, verdict: TurnOutcome | None = None, *, above: int = 0) -> None:
-        self.heard: list[Heard] = []
+        self.heard: list[TurnProgress] = []
         self._verdict, self._above = verdict, above
 
-    async def __call__(self, heard: Heard) -> TurnOutcome | None:
+    async def __call__(self, heard: TurnProgress) -> TurnOutcome | None:
         self.heard.append(heard)
         return self._verdict if heard.tokens > self._above else None
 

@@ -572,3 +572,29 @@ def test_tasks_of_mise_passed_if_all_finished() -> None:
 def test_tests_whose_setup_cannot_be_imported_could_not_run() -> None:
     output = "ImportError while loading conftest '/home/dev/shop/tests/conftest.py'.\nE   ModuleNotFoundError: No module named 'respx'\n"
     assert results("python -m pytest tests 2>&1 | head -30", output) == [("tests", "could_not_run")]
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "whole", "counts"),
+    [
+        ("go test ./... 2>&1 | tail -2", "ok  \tshop/cart\t0.1s\nok  \tshop/user\t0.1s", True, ""),
+        ("go test ./... 2>&1 | tail -30", "ok  \tshop/cart\t0.1s\nok  \tshop/user\t0.1s", True, "2 packages ok"),
+        ("go test ./... 2>&1 | grep -v 'no test files'", "ok  \tshop/cart\t0.1s\nok  \tshop/user\t0.1s", True, "2 packages ok"),
+        ("pytest 2>&1 | tail -1", "==== 12 passed in 0.3s ====", True, "12 passed"),
+        (
+            "mise run check 2>&1 | tail -3",
+            "[test:ci] ?   \tshop/cmd\t[no test files]\n[test:ci] Finished in 9.06s\nFinished in 9.06s",
+            True,
+            "",
+        ),
+        (
+            "git commit -m 'Round the total'",
+            "$ bun test src/\n 12 pass\n 0 fail\n[main 1234567] Round the total\n 1 file changed",
+            True,
+            "12 pass",
+        ),
+    ],
+)
+def test_a_filter_of_the_output_makes_no_selection_and_no_count(command: str, output: str, whole: bool, counts: str) -> None:
+    found = run(command, output)[0]
+    assert (found.kind, found.result, found.whole, found.counts) == ("tests", "pass", whole, counts)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from fleetlore.views.outcomes.claims import (
     Claim,
@@ -444,6 +445,17 @@ def test_a_selection_does_not_support_a_claim_about_all_tests() -> None:
 def test_a_cached_run_supports_nothing() -> None:
     assert on_tests(checks=[ran(2, "pass", cached=True)]) == "unproven"
     assert on_tests(checks=[ran(2, "pass", cached=True), ran(3, "pass", command="make test")]) == "supported"
+
+
+def test_cached_results_count_beside_those_of_a_new_run() -> None:
+    part = ran(3, "pass", command="go test ./cart", whole=False)
+    assert on_tests(checks=[ran(2, "pass", command="go test ./...", cached=True), part]) == "supported"
+
+
+def test_a_claim_about_a_pull_request_is_not_judged_by_the_ci_of_another() -> None:
+    failed = replace(ran(8, "fail", command="test"), about="42")
+    assert on_tests("All tests pass on #41.", checks=[ran(3, "pass")], ci=[failed]) == "supported"
+    assert on_tests("All tests pass on #42.", checks=[ran(3, "pass")], ci=[failed]) == "contradicted"
 
 
 def test_a_repeated_run_replaces_the_failed_one() -> None:

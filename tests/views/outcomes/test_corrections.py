@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleetlore.views.outcomes.corrections import built_in_rules, find_corrections, is_correction, read_opening, read_refusal
+from fleetlore.views.outcomes.corrections import built_in_rules, find_corrections, is_correction, read_opening
 from fleetlore.views.outcomes.facts import Answer, CallStep, FileEdit, Prompt, Source
 
 AT = datetime(2026, 1, 2, tzinfo=UTC)
@@ -100,9 +100,6 @@ def test_a_report_of_failure_counts_after_the_agent_changed_files() -> None:
 
 
 def test_the_reason_of_a_refused_edit() -> None:
-    text = "The user doesn't want to proceed with this tool use. To tell you how to proceed, the user said:\nwe want tabs here"
-    assert read_refusal(text) == "we want tabs here"
-    assert read_refusal("The user doesn't want to proceed with this tool use.") == ""
     assert is_correction(make_prompt("we want tabs here", refuses="edit"))
     assert not is_correction(make_prompt("we want tabs here", refuses="command"))
 
@@ -116,13 +113,11 @@ def test_the_opening_has_no_code_and_no_output() -> None:
 @given(st.text(max_size=300), st.booleans(), st.sampled_from([None, "edit", "command"]))
 def test_any_text_is_read(text: str, interrupted: bool, refuses: Any) -> None:
     is_correction(make_prompt(text, interrupted=interrupted, refuses=refuses))
-    read_refusal(text)
 
 
 @pytest.mark.parametrize("piece", ["you ", "no ", "why did ", "still ", "the ", "\n", "```", "hmm not ", "a" * 50, "i'm getting "])
 def test_long_text_is_read_in_bounded_time(piece: str) -> None:
     is_correction(make_prompt(piece * 20_000, interrupted=True))
-    read_refusal("the user said: " + piece * 20_000)
 
 
 def test_an_order_not_to_do_something_corrects_the_call_that_was_stopped() -> None:

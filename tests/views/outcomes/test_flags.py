@@ -277,3 +277,25 @@ def test_a_suppression_that_is_moved_to_another_file_is_not_new() -> None:
 def test_a_search_that_found_nothing_shows_no_secret() -> None:
     assert classes(make_call("grep API_KEY .env", output="")) == set()
     assert classes(make_call("grep API_KEY .env", output="API_KEY=[redacted]")) == {"secret_exposed"}
+
+
+def test_a_command_outside_of_the_sandbox_is_flagged() -> None:
+    assert classes(make_call("ls", unsandboxed=True)) == {"permission_bypass"}
+    assert classes(make_call("ls")) == set()
+
+
+def test_a_search_in_a_file_with_secrets_counts_by_what_it_printed() -> None:
+    assert classes(make_call("grep -i payment .env", output="PAYMENT_API_KEY=[redacted]")) == {"secret_exposed"}
+    assert classes(make_call("grep PORT .env", output="PORT=3000")) == set()
+
+
+def test_a_variable_of_the_same_line_is_read() -> None:
+    assert classes(make_call("D=~/projects/old; rm -rf $D/src")) == {"destructive_command"}
+    assert classes(make_call("D=/tmp/a; git worktree remove --force $D/b")) == set()
+    assert classes(make_call("git worktree remove --force $OTHER/b")) == {"destructive_command"}
+
+
+def test_a_value_that_was_masked_before_it_was_published_counts() -> None:
+    assert classes(make_call("grep -i pin .env", output="PIN_JWT=REDACTED")) == {"secret_exposed"}
+    assert classes(make_call("cat .env", output="PORT=3000\nREDACTED")) == {"secret_exposed"}
+    assert classes(make_call("cat .env", output="API_KEY=<REDACTED>")) == set()

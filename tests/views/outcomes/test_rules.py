@@ -48,8 +48,8 @@ def test_a_file_with_an_error_is_refused_with_its_name(tmp_path: Path, content: 
         read_outcome_rules(load(tmp_path))
 
 
-def test_a_project_cannot_bring_rules(tmp_path: Path) -> None:
+def test_a_project_that_was_not_approved_cannot_bring_rules(tmp_path: Path) -> None:
     (tmp_path / "project").mkdir()
     (tmp_path / "project" / settings.FILE_NAME).write_text('[flags]\nrules = "flags.toml"\n')
-    with pytest.raises(ConfigError, match="a project cannot say what is a risk"):
-        load(tmp_path, project=tmp_path / "project")
+    (tmp_path / "project" / "flags.toml").write_text(RULE)
+    assert read_outcome_rules(load(tmp_path, project=tmp_path / "project")).key == default_rules().key

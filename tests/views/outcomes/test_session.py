@@ -179,6 +179,40 @@ def test_commits_that_a_rebase_made_again_are_not_delivered(script: Script) -> N
     assert [commit.subject for commit in script.outcome().delivered.commits] == ["Round the total"]
 
 
+def test_commits_that_a_reset_took_back_are_not_delivered(script: Script) -> None:
+    script.ask("Rename it in one commit")
+    script.edit()
+    script.run("git commit -am 'wip one'", "[main 1111aaa] wip one\n 1 file changed")
+    script.run("git commit -am 'wip two'", "[main 2222bbb] wip two\n 1 file changed")
+    script.run("git reset --soft HEAD~2")
+    assert script.outcome().delivered.commits == []
+    script.run("git commit -qF - <<'EOF'\nRename the cart\n\nMore.\nEOF\ngit log --oneline -1", "3333ccc (HEAD -> main) Rename the cart")
+    script.say("Done.")
+    assert [(commit.sha, commit.subject) for commit in script.outcome().delivered.commits] == [("3333ccc", "Rename the cart")]
+
+
+def test_evidence_names_different_calls_first(script: Script) -> None:
+    script.ask("Fix it")
+    calls = []
+    for number in range(4):
+        script.edit()
+        calls.append(script.run("pytest -q", f"{number + 1} failed, 2 passed in 0.1s", kind="tool.failed", exit_code=1))
+    (trouble,) = script.outcome().troubles
+    assert len(trouble.evidence) == 5
+    assert {source.source for source in trouble.evidence} == {call.data["call_id"] for call in calls}
+
+
+def test_only_selected_tests_are_called_so(script: Script) -> None:
+    script.ask("Fix it")
+    script.edit()
+    script.run("pytest -q tests/test_cart.py", "2 passed in 0.1s")
+    script.say("Fixed.")
+    assert script.outcome().checks.tests.selected
+    assert "selected tests passed" in script.outcome().outcome
+    script.run("pytest -q", "20 passed in 0.1s")
+    assert not script.outcome().checks.tests.selected
+
+
 def test_a_failing_ci_contradicts_a_claim_about_all_tests(script: Script) -> None:
     script.ask("Fix it")
     script.edit()
@@ -211,23 +245,23 @@ def test_an_end_that_repeats_the_answer_is_not_another_answer(script: Script) ->
     ("asked", "answers", "headline"),
     [
         ("Can you round the total of the cart to cents?", ["Done."],
-         "Round the total of the cart to cents: reported as done; not committed"),
+         "Round the total of the cart to cents: reported as done; cart.py changed, not committed"),
         ("Can you round the total of the cart to cents?", ["The cart has two totals."],
          "Asked: Round the total of the cart to cents; cart.py changed, not committed"),
         ("why is it slow?", ["Now when you run `shop list`:\n\n    total", "The cart is cached per customer now."],
-         "The cart is cached per customer now; not committed"),
+         "The cart is cached per customer now; cart.py changed, not committed"),
         ("look at the cart", ["All 12 tests pass.\n\n- `cart.py`: Added a cache for the totals"],
-         "Look at the cart: Added a cache for the totals; not committed"),
+         "Look at the cart: Added a cache for the totals; cart.py changed, not committed"),
         ("Make the cart faster for big orders", ["The totals are cached per customer now.", "Removed the second query of the prices."],
          "Make the cart faster for big orders: The totals are cached per customer now; then removed the second query of the prices;"
-         " not committed"),
+         " cart.py changed, not committed"),
         ("Make the totals of the cart strict", ["- Removed an old comment\n- Added a strict check of the totals\n- Renamed two helpers of"
          " prices"],
-         "Make the totals of the cart strict: Added a strict check of the totals (and 2 more changes); not committed"),
+         "Make the totals of the cart strict: Added a strict check of the totals (and 2 more changes); cart.py changed, not committed"),
         ("fix it", ["With the cache: 12 ms. I've removed the second query of the cart."],
-         "Removed the second query of the cart; not committed"),
+         "Removed the second query of the cart; cart.py changed, not committed"),
         ("Implement the following plan:\n\n# Plan: Round the total to cents\n\nIt is wrong.", ["Changed one line of the cart."],
-         "Round the total to cents; not committed"),
+         "Round the total to cents; cart.py changed, not committed"),
         ("fix it", ["The cart is rounded when an order is changed.", "Should the cart be changed now?"],
          "Asked: Fix it; cart.py changed, not committed"),
     ],
@@ -251,7 +285,7 @@ def test_the_headline_names_the_most_telling_commit_and_its_state(script: Script
     assert script.outcome().headline == "Round the total (+1 commit); committed, not pushed"
     script.edit()
     script.say("Changed one more.")
-    assert script.outcome().headline.endswith("committed, not pushed; later edits not committed")
+    assert script.outcome().headline.endswith("committed, not pushed; later edits of cart.py not committed")
 
 
 def test_files_outside_of_a_repository_are_not_said_to_be_uncommitted(script: Script) -> None:
@@ -301,7 +335,7 @@ def test_the_headline_has_a_short_question(script: Script) -> None:
     script.ask("Round the total")
     script.edit()
     script.say("The total is rounded to cents now. Should I commit it?")
-    assert script.outcome().headline == "The total is rounded to cents now; not committed; asks: Should I commit it?"
+    assert script.outcome().headline == "The total is rounded to cents now; cart.py changed, not committed; asks: Should I commit it?"
 
 
 def test_edits_after_the_last_commit_are_named(script: Script) -> None:
@@ -312,7 +346,7 @@ def test_edits_after_the_last_commit_are_named(script: Script) -> None:
     script.ask("It still shows three digits")
     script.edit()
     script.say("The display is rounded to two digits now.")
-    expected = "Round the total; then the display is rounded to two digits now; committed, not pushed; later edits not committed"
+    expected = "Round the total; committed, not pushed; later edits of cart.py not committed"
     assert script.outcome().headline == expected
 
 
@@ -539,3 +573,152 @@ def test_whatever_is_stored_it_folds_and_makes_records(told: list[Event]) -> Non
     sessions = fold.fold_events((replace(event, run=event.run or RUN) for event in told), default_rules())
     for state in sessions.runs.values():
         msgspec.json.encode(make_record(msgspec.msgpack.decode(msgspec.msgpack.encode(state), type=SessionState), LATER))
+
+
+@pytest.mark.parametrize(("command", "is_shown"), [("pytest tests/test_cart.py", True), ("pytest tests/test_parser.py -k tabs", False)])
+def test_a_problem_names_the_run_that_worked_later_only_if_it_is_the_same(script: Script, command: str, is_shown: bool) -> None:
+    script.ask("Round the total")
+    for _ in range(2):
+        script.edit()
+        script.run("pytest tests/test_cart.py", "FAILED tests/test_cart.py::test_total\n1 failed, 2 passed in 0.1s", kind="tool.failed")
+    script.edit()
+    script.run(command, "3 passed in 0.1s")
+    script.say("Done.")
+    [trouble] = script.outcome().troubles
+    assert bool(trouble.fixed_by) == is_shown
+
+
+@pytest.mark.parametrize(
+    ("command", "is_shown"), [("mise run lint", True), ("gofmt -l cmd/", False), ("mise run lint:fix", False), ("write_stdin", False)]
+)
+def test_a_linter_that_passes_repairs_only_its_own_failure(script: Script, command: str, is_shown: bool) -> None:
+    script.ask("Round the total")
+    for _ in range(2):
+        script.edit()
+        script.run("mise run lint", "cart.go:3:1: unused variable (unused)\n1 issues:\n[lint] ERROR task failed", kind="tool.failed")
+    script.edit()
+    script.run(command, "0 issues." if "lint" in command else "")
+    script.say("Done.")
+    [trouble] = script.outcome().troubles
+    assert bool(trouble.fixed_by) == is_shown
+
+
+def test_a_check_behind_one_that_failed_was_not_run(script: Script) -> None:
+    script.ask("Round the total")
+    script.edit()
+    script.run(
+        "bun run lint 2>&1 && bun run typecheck 2>&1",
+        '$ biome check\ncart.ts:3:1 lint/noEmptyBlock\n  × Empty block.\nFound 1 error.\nerror: script "lint" exited with code 1',
+        kind="tool.failed",
+    )
+    script.say("Done.")
+    checks = script.outcome().checks
+    assert (checks.lint.result, checks.types.result) == ("fail", "not_run")
+
+
+def test_a_poll_of_several_pull_requests_is_not_the_ci_of_the_session(script: Script) -> None:
+    script.ask("Round the total")
+    script.edit()
+    script.run("git commit -am 'Round the total'", "[main 1234567] Round the total\n 1 file changed")
+    script.run("git push", "To github.com:mira/shop.git\n   aaaaaaa..1234567  main -> main")
+    shown = "PR 41\nTest\tpass\t1m\thttps://ci/1\nPR 42\nTest\tfail\t1m\thttps://ci/2\n"
+    script.run('for pr in 41 42; do echo "PR $pr"; gh pr checks "$pr" 2>&1 | head; done', shown)
+    script.say("Three are open.\n\n- #41 is ready. All checks pass.")
+    record = script.outcome()
+    assert record.troubles == []
+    assert not [claim for claim in record.claims if claim.kind == "tests_pass"]
+
+
+@pytest.mark.parametrize(("role", "is_unseen"), [("general-purpose", True), ("Explore", False)])
+def test_a_helper_without_recorded_calls_may_have_edited_files(script: Script, role: str, is_unseen: bool) -> None:
+    script.ask("Let an agent write a file with a color into docs")
+    script.call(
+        "Task", {"description": "Write a color file", "prompt": "Write docs/color.md", "subagent_type": role}, "I wrote docs/color.md"
+    )
+    script.add("agent.returned", child="a17", text="I wrote docs/color.md", data={"role": role, "status": "completed"})
+    script.say("Done. The agent wrote docs/color.md.")
+    headline = script.outcome().headline
+    assert ("no files edited" in headline, "the work of its helpers is not recorded" in headline) == (not is_unseen, is_unseen)
+
+
+def test_a_small_early_part_of_the_work_is_not_its_result(script: Script) -> None:
+    script.ask("Write the screens of the profile")
+    script.edit("strings.py")
+    script.say("The strings are complete. Added 38 strings of the profile to strings.py.")
+    script.ask("Go on with the screens of the profile")
+    for name in ("list", "detail", "add", "switch", "remove"):
+        script.edit(f"{name}_screen.py")
+    script.say("Waiting for the next task.")
+    assert "38 strings" not in script.outcome().headline
+
+
+def test_the_last_detail_of_a_list_is_not_its_result(script: Script) -> None:
+    script.ask("Suggest changes of the readme")
+    script.edit("README.md")
+    items = ["**Diagram** - shows the flow", "**Worktrees** - two sections", "**Table** - of strategies", "**Contents** - of the page"]
+    script.say("Done:\n\n" + "".join(f"- {item}\n" for item in items) + "- Added nested links to the readme\n")
+    assert "nested links" not in script.outcome().headline
+
+
+def test_a_commit_that_failed_after_another_is_called_later(script: Script) -> None:
+    script.ask("Round the total")
+    script.edit()
+    script.run("git commit -am 'Round the total'", "[main 1234567] Round the total\n 1 file changed")
+    script.run(
+        "git commit -am 'Test the total'", "error: gpg failed to sign the data\nfatal: failed to write commit object", kind="tool.failed"
+    )
+    script.say("The second commit could not be signed.")
+    assert script.outcome().headline.startswith("Round the total; committed, not pushed; a later commit failed")
+
+
+@pytest.mark.parametrize(("command", "pushed"), [("shopctl trail create --title 'Round'", True), ("cat trail.log", False)])
+def test_a_tool_that_says_that_it_pushed_the_branch_has_pushed(script: Script, command: str, pushed: bool) -> None:
+    script.ask("Round the total")
+    script.edit()
+    script.run("git commit -am 'Round the total'", "[main 1234567] Round the total\n 1 file changed")
+    script.run(command, "Pushed branch round to origin\nCreated a trail for the branch round")
+    script.say("Done.")
+    assert script.outcome().delivered.pushed is pushed
+
+
+def test_the_cause_of_a_failed_linter_is_its_finding(script: Script) -> None:
+    script.ask("Round the total")
+    for _ in range(2):
+        script.edit()
+        shown = '$ biome check\n at src/cart.ts:3:1 lint/noEmptyBlock ━━━\n\n  × Empty block.\nerror: script "lint" exited with code 1'
+        script.run("bun run lint", shown, kind="tool.failed")
+    script.say("It fails.")
+    [trouble] = script.outcome().troubles
+    assert trouble.cause == "src/cart.ts:3:1 lint/noEmptyBlock"
+
+
+def test_commits_after_the_last_push_are_counted(script: Script) -> None:
+    script.ask("Round the total")
+    script.edit()
+    script.run("git commit -am 'Round the total'", "[main 1234567] Round the total\n 1 file changed")
+    script.run("git push", "To github.com:mira/shop.git\n   aaaaaaa..1234567  main -> main")
+    script.edit()
+    script.run("git commit -am 'Test the total'", "[main 1234568] Test the total\n 1 file changed")
+    script.say("Done.")
+    record = script.outcome()
+    assert (record.delivered.pushed, record.delivered.unpushed) == (True, 1)
+    assert "pushed, but not the last commit" in record.headline
+
+
+def test_a_review_is_named_by_its_points(script: Script) -> None:
+    script.ask("Review the changes of this branch")
+    script.call("Read", {"file_path": "cart.py"}, "Cart")
+    script.say("**Findings**\n\n1. [cart.py:3](cart.py) loses the cents of large totals. Add a test.\n\n2. The cache is never cleared.")
+    expected = "Review the changes of this branch: 2 review points, the first: loses the cents of large totals; nothing changed"
+    assert script.outcome().headline == expected
+
+
+def test_a_change_that_was_taken_back_is_not_the_result(script: Script) -> None:
+    script.ask("Write a page about geese")
+    script.edit("docs/geese.md")
+    script.say("Created docs/geese.md with facts about geese.")
+    script.ask("delete that page about geese")
+    script.run("git status", "clean")
+    script.say("Done - docs/geese.md has been deleted.")
+    assert "docs/geese.md has been deleted" in script.outcome().headline
+    assert "Created" not in script.outcome().headline

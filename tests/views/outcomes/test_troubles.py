@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from fleetlore.views.outcomes.command_problems import find_heads
 from fleetlore.views.outcomes.facts import Answer, CallFailure, CallStep, CheckRun, FileEdit, Prompt, Source, TroubleFact
-from fleetlore.views.outcomes.troubles import find_heads, find_troubles
+from fleetlore.views.outcomes.troubles import find_troubles
 
 AT = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -451,3 +452,49 @@ def test_of_different_failures_of_a_check_the_one_that_is_left_is_named() -> Non
     session.edit()
     session.check("fail", reason="test_b: no such column")
     assert [found.what for found in session.find()] == ["Tests failed 2 times, last: test_b: no such column"]
+
+
+def select(recording: Recording, command: str) -> Recording:
+    """The last check was a run of selected tests."""
+    recording.checks[-1] = replace(recording.checks[-1], command=command, whole=False)
+    return recording
+
+
+def test_a_run_of_other_tests_does_not_end_a_trouble() -> None:
+    recording = select(Recording().edit().check("fail", reason="TestRates"), "go test ./rates/... ./mail/...")
+    select(recording.check("pass"), "go test ./rates/... -run TestProbe")
+    found = select(recording.read(2).edit().check("pass"), "go test ./rates/... -run TestRates").find()
+    assert [(trouble.resolved, trouble.ended) for trouble in found] == [(True, recording.step)]
+
+
+def test_another_failure_after_other_tests_passed_is_another_trouble() -> None:
+    recording = select(Recording().edit().check("fail", reason="TestRates").read(3), "go test ./rates/...")
+    select(recording.edit().check("pass"), "go test ./mail/...")
+    found = select(recording.edit().check("fail", reason="TestQueue").read(3), "go test ./queue/...").check("pass").find()
+    assert [trouble.cause for trouble in found] == ["TestRates", "TestQueue"]
+
+
+def test_a_mistyped_check_is_no_trouble() -> None:
+    assert Recording().edit().check("could_not_run", reason="error: unrecognized subcommand 'bun'").read(4).check("pass").find() == ()
+
+
+def test_more_findings_than_a_session_makes_were_there_before() -> None:
+    assert Recording().edit().check("fail", "lint", counts="768 issues found.").read(4).find() == ()
+
+
+@pytest.mark.parametrize(
+    "cause", ["connection refused", "Unable to create '/a/.git/index.lock'", "npm error ERESOLVE", "HTTP 429 Too Many Requests"]
+)
+def test_an_obstacle_that_took_a_call_to_remove_is_a_trouble(cause: str) -> None:
+    assert len(Recording().run("python load.py", cause).run("docker compose up -d").run("python load.py").find()) == 1
+    assert Recording().run("python load.py", "KeyError: 'a'").read().run("python load.py").find() == ()
+
+
+def test_different_commands_that_fail_one_after_the_other_are_a_trouble() -> None:
+    recording = (
+        Recording().run("wsl zsh a", "can't open input file: a").run("wslpath b", "no such path").run("bash c", "unterminated string")
+    )
+    (trouble,) = recording.read().run("bash d").find()
+    assert len(trouble.evidence) == 3
+    assert trouble.resolved
+    assert Recording().run("wsl zsh a", "can't open input file: a").read(5).run("wslpath b", "no such path").find() == ()

@@ -14,7 +14,8 @@ from msgspec.structs import replace
 from fleetlore import Event, connect
 from fleetlore.dialects.git import commit_event_id
 from fleetlore.events.envelope import Origin
-from fleetlore.views.patterns import Finding, book
+from fleetlore.views.patterns import Finding
+from fleetlore.views.patterns import fold as pattern_fold
 from fleetlore.views.patterns.kinds import all_kinds
 from tests.contract.conftest import BACKENDS, address
 
@@ -41,10 +42,10 @@ def line(script: str, task: str | None = "t1") -> list[Event]:
 
 def find(events: Iterable[Event], *, after: float = 60 * 24 * 30) -> list[Finding]:
     """The patterns in some events as of so many minutes after the start."""
-    state = book.initial()
+    state = pattern_fold.initial()
     for each in events:
-        state = book.apply(state, each)
-    return sorted(book.find_patterns(state, START + timedelta(minutes=after)), key=book.sort_key)
+        state = pattern_fold.apply(state, each)
+    return sorted(pattern_fold.find_patterns(state, START + timedelta(minutes=after)), key=pattern_fold.sort_key)
 
 
 def kinds(found: Iterable[Finding]) -> list[str]:
@@ -189,13 +190,13 @@ def test_a_fold_in_pieces_is_the_fold_at_once_in_whatever_order(words: list[tupl
         minute += gap + 1
         events.append(event(f"fleet.{kind}", who, minute, task))
     at_once = find(events, after=minute)
-    state = book.initial()
+    state = pattern_fold.initial()
     for number, each in enumerate(events):
         if number == cut:
-            list(book.find_patterns(state, START))
-            state = book.decode(book.encode(state))
-        state = book.apply(state, each)
-    assert sorted(book.find_patterns(state, START + timedelta(minutes=minute)), key=book.sort_key) == at_once
+            list(pattern_fold.find_patterns(state, START))
+            state = pattern_fold.decode(pattern_fold.encode(state))
+        state = pattern_fold.apply(state, each)
+    assert sorted(pattern_fold.find_patterns(state, START + timedelta(minutes=minute)), key=pattern_fold.sort_key) == at_once
     named = [each for each in events if each.task is not None]
     assert find(reversed(named), after=minute) == find(named, after=minute), "the order of arrival does not matter"
 
@@ -222,8 +223,8 @@ def test_a_stored_event_never_breaks_the_fold(events: list[Event]) -> None:
 
 
 def test_an_old_thread_is_cut_and_its_findings_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(book, "MOST_STEPS", 40)
-    monkeypatch.setattr(book, "MOST_THREADS", 4)
+    monkeypatch.setattr(pattern_fold, "MOST_STEPS", 40)
+    monkeypatch.setattr(pattern_fold, "MOST_THREADS", 4)
     rounds = [line(f"ada:error@{100 * number} ada:recovery@{100 * number + 5}") for number in range(60)]
     assert kinds(find([each for events in rounds for each in events])) == ["closed struggle_and_recovery"] * 60
     tasks = [line(f"ada:error@{100 * number} ada:recovery@{100 * number + 5}", f"t{number}") for number in range(20)]

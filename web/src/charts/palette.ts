@@ -2,7 +2,7 @@
 
 import { computed } from "@preact/signals";
 
-import type { Family, Standing } from "../shapes";
+import type { Family, Standing } from "../api/types";
 import { cssVar } from "../theme";
 
 export interface Palette {

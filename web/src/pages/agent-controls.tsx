@@ -1,7 +1,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 
-import type { Control, Screen } from "../shapes-graph";
+import type { Control, Screen } from "../api/types";
 import { plain } from "../ui/hostile";
 import { counted } from "../ui/times";
 import { Words } from "../ui/words";

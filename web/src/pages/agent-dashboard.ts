@@ -1,6 +1,6 @@
 /** What a screen really shows, read off the page itself: an agent may have sent a button that is not there. */
 
-import type { Control } from "../shapes-graph";
+import type { Control } from "../api/types";
 
 interface Made {
   control: Control;

@@ -2,7 +2,7 @@
 
 import cytoscape, { type Core, type StylesheetJson } from "cytoscape";
 
-import type { GraphShape } from "../shapes-graph";
+import type { GraphShape } from "../api/types";
 import { calm, cssVar } from "../theme";
 import { plain } from "../ui/hostile";
 import { placesOf } from "./agent-layout";

@@ -1,8 +1,8 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 
 import { onEvents } from "../live";
-import type { LoreEvent } from "../shapes";
-import type { GraphShape } from "../shapes-graph";
+import type { LoreEvent } from "../api/types";
+import type { GraphShape } from "../api/types";
 import { theme } from "../theme";
 import { plain } from "../ui/hostile";
 import { Words } from "../ui/words";

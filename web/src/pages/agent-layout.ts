@@ -1,6 +1,6 @@
 /** Where the nodes of a graph stand: from left to right as data goes, so that a turn is a wave from one side to the other. */
 
-import type { GraphShape } from "../shapes-graph";
+import type { GraphShape } from "../api/types";
 
 export interface Place {
   x: number;

@@ -4,8 +4,8 @@ import { batch, signal } from "@preact/signals";
 
 import { get, query, Refusal, token } from "../api";
 import { pause } from "../live";
-import type { LoreEvent } from "../shapes";
-import type { ChatAnswer, Control, Heard, Screen } from "../shapes-graph";
+import type { LoreEvent } from "../api/types";
+import type { ChatAnswer, Control, SocketMessage, Screen } from "../api/types";
 
 export type Link = "closed" | "opening" | "open" | "lost";
 
@@ -70,7 +70,7 @@ export class Line {
     let stood = false;
     socket.onmessage = (message) => {
       stood = true;
-      this.#hear(JSON.parse(String(message.data)) as Heard);
+      this.#hear(JSON.parse(String(message.data)) as SocketMessage);
     };
     socket.onclose = () => this.#lose(stood);
   }
@@ -95,6 +95,11 @@ export class Line {
 
   press(action: string): void {
     this.#turn({ type: "action", action });
+  }
+
+  /** Stops the running turn. */
+  stop(): void {
+    if (this.#socket?.readyState === WebSocket.OPEN) this.#socket.send(JSON.stringify({ type: "stop" }));
   }
 
   /** Tells what is shown, if that is not known. */
@@ -156,7 +161,7 @@ export class Line {
     this.#socket.send(JSON.stringify({ ...message, dashboard, seen: this.drawn }));
   }
 
-  #hear(heard: Heard): void {
+  #hear(heard: SocketMessage): void {
     const shown = this.screen.peek();
     if (heard.type === "screen") this.#begin(heard);
     else if (heard.type === "delta") this.saying.value += this.#late ? "" : heard.content;

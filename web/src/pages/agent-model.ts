@@ -1,6 +1,6 @@
 /** A conversation as it is read, and a graph as it works: both out of the events of one run, which are all there is to know. */
 
-import type { LoreEvent } from "../shapes";
+import type { LoreEvent } from "../api/types";
 import { gist } from "./events-filter";
 
 /** What of a run is shown as conversation. */

@@ -1,6 +1,6 @@
 /** Controls as they are laid out: those of a machine together, and of the others those of one kind that stand side by side. */
 
-import type { Control } from "../shapes-graph";
+import type { Control } from "../api/types";
 
 export interface Group {
   machine: string | null;

@@ -39,7 +39,7 @@ function Waiting({ pending, line }: { pending: Pending; line: Line }) {
   return (
     <li class="said by-user pending">
       <p class="bubble"><Words text={pending.text} /></p>
-      <span class="said-foot">{pending.lost ? <>The line broke; nobody knows whether it was heard. <button type="button" class="button small" onClick={() => line.sayAgain(pending)}>Send again</button></> : "sending…"}</span>
+      <span class="said-foot">{pending.lost ? <>Connection lost; it is not known whether the message arrived. <button type="button" class="button small" onClick={() => line.sayAgain(pending)}>Send again</button></> : "sending…"}</span>
     </li>
   );
 }
@@ -93,7 +93,7 @@ export function Talk({ said, line, at, more, older }: { said: readonly Said[]; l
 const TRY = ["Hello", "Make a counter with a button", "Make a traffic light"] as const;
 
 function Hints({ line }: { line: Line | null }) {
-  if (!line) return <p class="talk-empty faint">Nothing had been said at that moment.</p>;
+  if (!line) return <p class="talk-empty faint">No messages yet at this time.</p>;
   return (
     <div class="talk-empty">
       <h2>Talk to the agent</h2>
@@ -131,6 +131,7 @@ export function Composer({ line }: { line: Line }) {
           send();
         }}
       />
+      {line.busy.value && <button type="button" class="button" onClick={() => line.stop()}>Stop</button>}
       <button type="submit" class="button primary" disabled={!text.trim()}>Send</button>
     </form>
   );

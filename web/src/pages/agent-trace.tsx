@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 
-import type { FoundEvent } from "../shapes";
+import type { FoundEvent } from "../api/types";
 import { plain } from "../ui/hostile";
 import { Trouble, Waiting } from "../ui/state";
 import { clockSeconds, counted, full } from "../ui/times";
@@ -73,7 +73,7 @@ export function Trace({ model, which, choose, node, freeNode }: { model: EventsM
         <span class="faint num" role="status">{counted(rows.length, "event")}{model.more.value && " so far"}</span>
       </header>
       {model.error.value && <Trouble error={model.error.value} />}
-      {rows.length === 0 && (model.loading.value ? <Waiting lines={4} /> : <p class="faint trace-none">{which === "all" && node === "" ? "Every step of a turn is told here, as it is taken." : "Nothing of that kind so far."}</p>)}
+      {rows.length === 0 && (model.loading.value ? <Waiting lines={4} /> : <p class="faint trace-none">{which === "all" && node === "" ? "Shows every step of a turn as it happens." : "Nothing of that kind so far."}</p>)}
       {rows.length > 0 && (
         <div class="trace-rows">
           <ol aria-label="Events of this session, newest first">{rows.slice(0, many).map((event) => <Row key={event.id} event={event} />)}</ol>

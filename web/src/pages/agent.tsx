@@ -6,8 +6,8 @@ import { onEvents } from "../live";
 import { meta } from "../meta";
 import { asOf, useView, type View } from "../moment";
 import { setParams, useParam } from "../router";
-import type { LoreEvent } from "../shapes";
-import type { ChatAnswer, ChatSession, GraphList, GraphShape, Screen } from "../shapes-graph";
+import type { LoreEvent } from "../api/types";
+import type { ChatAnswer, ChatSession, GraphList, GraphShape, Screen } from "../api/types";
 import { Empty } from "../ui/empty";
 import { plain } from "../ui/hostile";
 import { Trouble, Waiting } from "../ui/state";
@@ -100,7 +100,7 @@ function Tools({ answer, graphs, screen, session, line }: { answer: ChatAnswer; 
       {line !== null && session !== null && (asking
         ? <span class="row" role="group" aria-label="Forget this conversation?"><span>Forget what was said, and clear the screen?</span><button type="button" class="button primary" onClick={() => steer("/api/clear", {})}>Clear it</button><button type="button" class="button" onClick={() => ask(false)}>No</button></span>
         : <button type="button" class="button" onClick={() => ask(true)}>Clear…</button>)}
-      {line !== null && line.link.value === "lost" && <span class="line-lost" role="status">The line to the agent broke; it is being mended.</span>}
+      {line !== null && line.link.value === "lost" && <span class="line-lost" role="status">Connection lost. Reconnecting…</span>}
       {error && <Trouble error={error} />}
     </div>
   );
@@ -132,7 +132,7 @@ function Room({ answer, graphs, wanted }: { answer: ChatAnswer; graphs: GraphLis
         {talk.error.value && <Trouble error={talk.error.value} />}
         {screen && <Controls screen={screen} line={line} />}
         {line && <Composer line={line} />}
-        {!live && <p class="agent-past faint">As it was then: nothing can be said to the past. Return to live to go on.</p>}
+        {!live && <p class="agent-past faint">This is the past. Return to live to continue.</p>}
       </div>
       <div class="agent-side">
         {graph !== BLANK && <GraphPanel key={graph.name} graph={graph} events={stepped} session={live ? session : null} chosen={node} choose={chooseNode} />}
@@ -144,8 +144,8 @@ function Room({ answer, graphs, wanted }: { answer: ChatAnswer; graphs: GraphLis
 
 function Locked() {
   return (
-    <Empty title="Talking needs the right to write" hint="A conversation belongs to whoever holds its token.">
-      Open this room with <code>lore up --open</code>, or add <code>#token=…</code> to its address, of <code>lore token create --scope write --label you</code>.
+    <Empty title="You need write access to chat" hint="Only the token that started a conversation can continue it.">
+      Run <code>lore up --open</code>, or append <code>#token=…</code> to the URL. <code>lore token create --scope write --label you</code> creates a token.
     </Empty>
   );
 }
@@ -172,7 +172,7 @@ function Mine() {
   }, [param, newest]);
   const trouble = error ?? graphs.error;
   if (!data || !graphs.data) return trouble ? <Trouble error={trouble} /> : <Waiting lines={8} />;
-  if (asOf.value !== null && !data.screen) return <Empty title="Nobody had spoken yet at that moment" hint="Move the slider on, or return to live." />;
+  if (asOf.value !== null && !data.screen) return <Empty title="No conversation yet at this time" hint="Move the time slider forward, or return to live." />;
   if (!param && newest !== null) return <Waiting lines={8} />;
   return (
     <>
@@ -188,6 +188,6 @@ function Agent() {
 }
 
 export const page: Page = {
-  path: "agent", title: "Agent", key: "a", view: Agent, alone: true,
+  path: "chat", title: "Chat", key: "a", view: Agent, alone: true,
   icon: "M5 5.5h14v9H11l-4.5 4v-4H5zM9 10h.01M12 10h.01M15 10h.01",
 };

@@ -2,7 +2,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 
 import { query, type Params } from "../api";
 import { asOf, useView } from "../moment";
-import type { Brief, BriefAnswer, Story, StoryAnswer } from "../shapes";
+import type { Brief, BriefAnswer, Story, StoryAnswer } from "../api/types";
 
 /** A brief is made for reading: it is asked for again this often at most, in milliseconds. */
 const PAUSE = 4000;

@@ -1,7 +1,8 @@
 import { memo } from "preact/compat";
 
-import type { Brief, BriefLine, Story, StoryParagraph, StorySentence } from "../shapes";
+import type { Brief, BriefLine, Story, StoryParagraph, StorySentence } from "../api/types";
 import { openEvidence, type Cited } from "../ui/evidence";
+import { SessionLink } from "../ui/session-link";
 import { Words } from "../ui/words";
 import { splitWho } from "./brief-period";
 
@@ -84,7 +85,7 @@ function Paragraph({ paragraph }: { paragraph: StoryParagraph }) {
   const [title, facts] = splitWho(paragraph.title);
   return (
     <section class="paragraph" id={paragraph.session ? anchorOf(paragraph.session) : undefined} tabIndex={-1}>
-      <h4><Words text={title} /></h4>
+      <h4>{paragraph.session ? <SessionLink session={paragraph.session} class="paragraph-link"><Words text={title} /></SessionLink> : <Words text={title} />}</h4>
       {facts && <p class="paragraph-facts"><Words text={facts} /></p>}
       <p>{paragraph.sentences.map((sentence, index) => <Sentence key={index} sentence={sentence} paragraph={paragraph} />)}</p>
     </section>

@@ -4,7 +4,7 @@ import { getText, type Params } from "../api";
 import { now } from "../clock";
 import { asOf } from "../moment";
 import { go, href, params, setParams, useParam } from "../router";
-import type { BriefAnswer } from "../shapes";
+import type { BriefAnswer } from "../api/types";
 import "../styles/brief.css";
 import { CopyFrom } from "../ui/copy";
 import { Empty } from "../ui/empty";

@@ -1,6 +1,6 @@
 /** Rows of `by=day,model` made into bars: one a day (or a week, of many), each a stack of models. Pure. */
 
-import type { CostRow } from "../shapes";
+import type { CostRow } from "../api/types";
 
 export type Measure = "usd" | "tokens";
 

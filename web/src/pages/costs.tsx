@@ -7,12 +7,14 @@ import { midnight, said } from "../charts/ticks";
 import { now } from "../clock";
 import { useView } from "../moment";
 import { useParam } from "../router";
-import type { CostRow, CostsAnswer, Figures } from "../shapes";
+import type { CostRow, CostsAnswer, Figures } from "../api/types";
 import { AgentName } from "../ui/agent";
 import { Empty } from "../ui/empty";
+import { unmarked } from "../ui/markdown";
+import { SessionLink } from "../ui/session-link";
 import { Trouble, Waiting } from "../ui/state";
 import { Switch } from "../ui/switch";
-import { compact, count, counted, day, zone } from "../ui/times";
+import { clock, compact, count, counted, day, zone } from "../ui/times";
 import { Words } from "../ui/words";
 import { OTHERS, barsOf, localDay, modelOf, newestDay, noon, type Bar, type Measure } from "./costs-days";
 import { daysOf, sinceOf, unpricedOf, type Range } from "./costs-range";
@@ -20,6 +22,7 @@ import type { Page } from "./page";
 import "../styles/costs.css";
 
 const RANGES: readonly (readonly [Range, string])[] = [["today", "Today"], ["7d", "7 days"], ["30d", "30 days"], ["all", "All"]];
+const MOST_ROWS = 200;
 const MEASURES = [["usd", "Dollars"], ["tokens", "Tokens"]] as const;
 
 function Costs() {
@@ -29,7 +32,9 @@ function Costs() {
   const measure: Measure = shown === "tokens" ? "tokens" : "usd";
   const today = useComputed(() => midnight(now.value)).value;
   const since = sinceOf(range, today);
-  const agents = useView<CostsAnswer>("/api/costs", { by: "agent", since, tz: zone });
+  const [chosenBy, chooseBy] = useParam("by", "project");
+  const by = (BY.find(([one]) => one === chosenBy) ?? BY[0])[0];
+  const agents = useView<CostsAnswer>("/api/costs", { by, since, tz: zone });
   const models = useView<CostsAnswer>("/api/costs", { by: "model", since, tz: zone });
   const days = useView<CostsAnswer>("/api/costs", { by: "day,model", since: sinceOf(daysOf(range), today), tz: zone });
   const error = agents.error ?? models.error ?? days.error;
@@ -40,14 +45,16 @@ function Costs() {
       <div class="costs-tools">
         <Switch label="Which days" options={RANGES} value={range} choose={choose} />
         <Switch label="What to add up" options={MEASURES} value={measure} choose={show} />
-        <p class="faint">Days of {zone}</p>
+        <p class="faint">Days in {zone}</p>
       </div>
       {error && <Trouble error={error} />}
       <Totals total={agents.data.total} days={range === "today" ? 1 : barsOf(days.data.by, "tokens", localDay(today)).days} unpriced={unpricedOf(agents.data.unpriced)} prices={agents.data.prices} />
+      <Budgets answer={agents.data} />
       <Days rows={days.data.by} measure={measure} today={today} range={range} />
       {isEmpty ? <NothingSpent range={range} showAll={() => choose("all")} /> : (
         <div class="costs-tables">
-          <Table title="By agent" rows={agents.data.by} measure={measure} total={agents.data.total} name={agentOf} />
+          <Table title={`By ${wordOf(by)}`} rows={agents.data.by} measure={measure} total={agents.data.total} name={(row) => nameOf(by, row)}
+            tools={<Switch label="Add up by" options={BY} value={by} choose={chooseBy} />} />
           <Table title="By model" rows={models.data.by} measure={measure} total={models.data.total} name={(row) => <Words text={modelOf(row)} />} />
         </div>
       )}
@@ -61,14 +68,14 @@ function NothingSpent({ range, showAll }: { range: Range; showAll: () => void })
   const newest = ever && newestDay(ever.by);
   if (range !== "all" && newest) {
     return (
-      <Empty title={range === "today" ? "Nothing was spent today" : "Nothing was spent in these days"} hint={`The newest costs here are of ${day(noon(newest))}; in all it came to ${sum(ever.total)}.`}>
+      <Empty title={range === "today" ? "No costs today" : "No costs in these days"} hint={`The newest costs are of ${day(noon(newest))}; the total is ${sum(ever.total)}.`}>
         <button type="button" class="button" onClick={showAll}>Show all days</button>
       </Empty>
     );
   }
   return (
-    <Empty title="No answer of a model has been counted yet"
-      hint="Costs come from model.replied events: lore setup records them from Claude Code and Codex, and /v1/traces takes them from OpenTelemetry." />
+    <Empty title="No costs yet"
+      hint="Costs come from the replies of models. Run `lore setup` to record Claude Code and Codex, or send OpenTelemetry to /v1/traces." />
   );
 }
 
@@ -76,9 +83,56 @@ function sum(total: Figures): string {
   return total.usd === null ? counted(total.tokens, "token") : dollars(total.usd);
 }
 
+const BY = [["project", "Project"], ["session", "Session"], ["person", "Person"], ["pull_request", "Pull request"], ["agent", "Agent"], ["week", "Week"], ["month", "Month"]] as const;
+type By = (typeof BY)[number][0];
+
+function wordOf(by: By): string {
+  return by.replace("_", " ");
+}
+
+function nameOf(by: By, row: CostRow): ComponentChildren {
+  if (by === "agent") return agentOf(row);
+  const key = row[by];
+  if (typeof key !== "string" || !key) return <span class="faint">no {wordOf(by)}</span>;
+  if (by === "session") return <SessionLink session={key}><Words text={unmarked(row.name ?? key)} /></SessionLink>;
+  return <Words text={key} />;
+}
+
+function windowOf(minutes: number): string {
+  const hours = Math.round(minutes / 60);
+  return hours >= 48 ? `${Math.round(hours / 24)} days` : `${hours} hours`;
+}
+
+/** Budgets and plan limits: how much is used, and whether that is too much. */
+function Budgets({ answer }: { answer: CostsAnswer }) {
+  if (answer.budgets.length + answer.limits.length === 0) {
+    return <p class="faint costs-hint">No budget is set. Add one to fleetlore.toml, for example: <code>[budget]</code> <code>day = 20</code></p>;
+  }
+  return (
+    <ul class="costs-budgets">
+      {answer.budgets.map((budget) => {
+        const used = budget.used_usd / budget.limit_usd;
+        const state = used >= 1 ? "over" : used >= 0.8 || budget.expected_usd > budget.limit_usd ? "near" : "";
+        return (
+          <li key={budget.period} class={state} role={state ? "alert" : undefined}>
+            <span>{dollars(budget.used_usd)} of {dollars(budget.limit_usd)} this {budget.period}{state === "over" ? ": over budget" : state === "near" ? `: ${dollars(budget.expected_usd)} expected` : ""}</span>
+            <meter min={0} max={1} value={Math.min(1, used)} aria-label={`Budget of this ${budget.period}`} />
+          </li>
+        );
+      })}
+      {answer.limits.map((limit) => (
+        <li key={limit.provider + limit.window_minutes} class={limit.used_percent >= 80 ? "near" : ""}>
+          <span>{Math.round(limit.used_percent)} % of the {windowOf(limit.window_minutes)} limit<span class="faint"> <Words text={limit.provider} />, as of {day(limit.at)}{limit.resets_at ? `, resets ${day(limit.resets_at)} ${clock(limit.resets_at)}` : ""}</span></span>
+          <meter min={0} max={100} value={limit.used_percent} aria-label="Plan limit" />
+        </li>
+      ))}
+    </ul>
+  );
+}
+
 function agentOf(row: CostRow): ComponentChildren {
   const key = row["agent"];
-  return typeof key === "string" && key ? <AgentName name={key} shown={row.name} /> : <span class="faint">of no known agent</span>;
+  return typeof key === "string" && key ? <AgentName name={key} shown={row.name} /> : <span class="faint">no agent</span>;
 }
 
 function Totals({ total, days, unpriced, prices }: { total: Figures; days: number; unpriced: [string, number][]; prices: string }) {
@@ -86,18 +140,18 @@ function Totals({ total, days, unpriced, prices }: { total: Figures; days: numbe
   return (
     <>
       <dl class="costs-totals">
-        <div class="costs-sum"><dt>US dollars</dt><dd class="num">{dollars(total.usd)}</dd></div>
-        {days > 1 && <div><dt>a day, on average</dt><dd class="num">{dollars(total.usd === null ? null : total.usd / days)}</dd></div>}
-        <Figure name="read" value={total.input} />
-        <Figure name="written" value={total.output} />
-        <Figure name="from cache" value={total.cache_read} />
-        <Figure name="to cache" value={total.cache_write} />
+        <div class="costs-sum"><dt>Total, US dollars</dt><dd class="num">{dollars(total.usd)}</dd></div>
+        {days > 1 && <div><dt>daily average</dt><dd class="num">{dollars(total.usd === null ? null : total.usd / days)}</dd></div>}
+        <Figure name="input" value={total.input} />
+        <Figure name="output" value={total.output} />
+        <Figure name="cache read" value={total.cache_read} />
+        <Figure name="cache write" value={total.cache_write} />
       </dl>
       {missing > 0 && (
         <p class="costs-unpriced">
           <strong>{counted(missing, "token")} without a price</strong>, not in the dollars: {unpriced.map(([model, tokens], index) => (
             <span key={model}>{index > 0 && ", "}<Words text={model} /> ({compact(tokens)})</span>
-          ))}. Put a price for it into [prices] in fleetlore.toml. The table here is of {prices}.
+          ))}. Add its price under [prices] in fleetlore.toml. Prices as of {prices}.
         </p>
       )}
     </>
@@ -150,28 +204,30 @@ interface TableOf {
   readonly measure: Measure;
   readonly total: Figures;
   readonly name: (row: CostRow) => ComponentChildren;
+  readonly tools?: ComponentChildren;
 }
 
-function Table({ title, rows, measure, total, name }: TableOf) {
+function Table({ title, rows, measure, total, name, tools }: TableOf) {
   const value = (row: CostRow): number => (measure === "usd" ? row.usd : row.tokens) ?? 0;
   const sorted = [...rows].sort((a, b) => value(b) - value(a) || b.tokens - a.tokens);
   const most = Math.max(0, ...sorted.map(value));
   return (
     <section class="costs-table">
       <h2>{title}</h2>
+      {tools}
       <div class="costs-scroll" tabIndex={0} role="group" aria-label={`Costs ${title.toLowerCase()}`}>
         <table>
-          <thead><tr><th scope="col">{title.slice(3)}</th><th scope="col">USD</th><th scope="col">read</th><th scope="col">written</th><th scope="col">from cache</th><th scope="col">to cache</th></tr></thead>
+          <thead><tr><th scope="col">{title.slice(3)}</th><th scope="col">USD</th><th scope="col">input</th><th scope="col">output</th><th scope="col">cache read</th><th scope="col">cache write</th></tr></thead>
           <tbody>
-            {sorted.map((row, index) => (
+            {sorted.slice(0, MOST_ROWS).map((row, index) => (
               <tr key={index}>
                 <th scope="row"><span class="costs-bar" style={{ width: `${share(value(row), most) * 100}%` }} /><span class="costs-name">{name(row)}</span></th>
-                <td title={row.usd === null ? "no price is known" : undefined}>{row.usd === null ? <span class="faint">no price</span> : dollars(row.usd)}</td>
+                <td title={row.usd === null ? "No price is known" : undefined}>{row.usd === null ? <span class="faint">no price</span> : dollars(row.usd)}</td>
                 <Numbers figures={row} />
               </tr>
             ))}
           </tbody>
-          <tfoot><tr><th scope="row">In all</th><td>{dollars(total.usd)}</td><Numbers figures={total} /></tr></tfoot>
+          <tfoot><tr><th scope="row">Total</th><td>{dollars(total.usd)}</td><Numbers figures={total} /></tr></tfoot>
         </table>
       </div>
     </section>

@@ -1,7 +1,7 @@
 import { token } from "../api";
 import { useFixed } from "../fixed";
 import { go } from "../router";
-import type { EventsAnswer, LoreEvent } from "../shapes";
+import type { EventsAnswer, LoreEvent } from "../api/types";
 import { Copy } from "../ui/copy";
 import { closeDrawer, openDrawer } from "../ui/drawer";
 import { Json } from "../ui/json";
@@ -54,7 +54,7 @@ function Cause({ id }: { id: string }) {
   const found = data?.events[0];
   return (
     <section class="ev-cause">
-      <h3>What led to it</h3>
+      <h3>Caused by</h3>
       {error && <Trouble error={error} />}
       {found && (
         <button type="button" onClick={() => openEvent(found)}>

@@ -4,7 +4,7 @@ export interface Filter {
   readonly scope: string;
   readonly kinds: readonly string[];
   readonly q: string;
-  /** `""` for ever, a length such as `24h`, or a time. */
+  /** `""` forever, a length such as `24h`, or a time. */
   readonly since: string;
 }
 

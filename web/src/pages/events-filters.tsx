@@ -2,7 +2,7 @@ import { useEffect, useState } from "preact/hooks";
 
 import { useView } from "../moment";
 import { setParams, type Step } from "../router";
-import type { FleetAnswer } from "../shapes";
+import type { FleetAnswer } from "../api/types";
 import { Words } from "../ui/words";
 import { EVERYTHING, pairs, toAddress, type Filter } from "./events-filter";
 

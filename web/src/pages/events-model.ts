@@ -5,7 +5,7 @@ import { batch, effect, signal, untracked } from "@preact/signals";
 import { get, type Params } from "../api";
 import { asOf, now } from "../clock";
 import { joinedAt, letGo, onEvents } from "../live";
-import type { EventsAnswer, FoundEvent, SearchAnswer } from "../shapes";
+import type { EventsAnswer, FoundEvent, SearchAnswer } from "../api/types";
 import { isWanted, sinceTime, type Filter } from "./events-filter";
 
 /** The scope of a conversation that has not begun: it has no events, and the server is not asked for any. */

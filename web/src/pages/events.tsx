@@ -5,7 +5,7 @@ import { token } from "../api";
 import { asOf, now } from "../clock";
 import { meta } from "../meta";
 import { params } from "../router";
-import type { FoundEvent } from "../shapes";
+import type { FoundEvent } from "../api/types";
 import { shownName } from "../ui/agent";
 import { Copy } from "../ui/copy";
 import { Empty } from "../ui/empty";

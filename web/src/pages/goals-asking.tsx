@@ -2,7 +2,7 @@ import { useState } from "preact/hooks";
 
 import { post } from "../api";
 import { now } from "../clock";
-import type { Choice, GoalPage, GoalQuestion } from "../shapes-goals";
+import type { Choice, GoalPage, GoalQuestion } from "../api/types";
 import { Json } from "../ui/json";
 import { Trouble } from "../ui/state";
 import { length } from "../ui/times";
@@ -40,7 +40,7 @@ function Answer({ goal, question }: { goal: string; question: GoalQuestion }) {
   };
   return (
     <div class="answer">
-      <input class="field" aria-label="Why; the agent is told" placeholder="Why (the agent is told)" maxLength={2000} autocomplete="off" value={message} onInput={(input) => say(input.currentTarget.value)} />
+      <input class="field" aria-label="Reason, for the agent" placeholder="Reason (for the agent)" maxLength={2000} autocomplete="off" value={message} onInput={(input) => say(input.currentTarget.value)} />
       <button type="button" class="button allow" disabled={busy} onClick={() => answer("allow")}>Allow</button>
       <button type="button" class="button deny" disabled={busy} onClick={() => answer("deny")}>Deny</button>
       {error && <Trouble error={error} />}

@@ -2,7 +2,7 @@ import { useState } from "preact/hooks";
 
 import { useWidth } from "../charts/size";
 import { labelled } from "../charts/stacked";
-import type { GoalPage } from "../shapes-goals";
+import type { GoalPage } from "../api/types";
 import { count } from "../ui/times";
 import { CALLED, figure, linesOf, type Line } from "./goals-model";
 

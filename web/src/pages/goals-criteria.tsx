@@ -1,4 +1,4 @@
-import type { GoalCriterion, GoalPage } from "../shapes-goals";
+import type { GoalCriterion, GoalPage } from "../api/types";
 import { showEvents } from "../ui/events";
 import { Words } from "../ui/words";
 

@@ -1,6 +1,6 @@
 import { now } from "../clock";
 import { go, href } from "../router";
-import type { BudgetUse, GoalPage, GoalRow, GoalsAnswer } from "../shapes-goals";
+import type { BudgetUse, GoalPage, GoalRow, GoalsAnswer } from "../api/types";
 import { AgentName } from "../ui/agent";
 import { Ago } from "../ui/ago";
 import { clock, count, day, length } from "../ui/times";

@@ -1,7 +1,7 @@
 /** A goal in figures: what is left of each budget, turn by turn, and what its states and outcomes are called. */
 
 import { share } from "../charts/figures";
-import type { BudgetUse, GoalBurn, GoalFigures, GoalRow, GoalState, GoalTurn } from "../shapes-goals";
+import type { BudgetUse, GoalBurn, GoalFigures, GoalRow, GoalState, GoalTurn } from "../api/types";
 import { compact, count, length, usd } from "../ui/times";
 
 export type Axis = "turns" | "seconds" | "tokens" | "usd";

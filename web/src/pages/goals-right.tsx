@@ -1,6 +1,6 @@
 import { meta } from "../meta";
 import { asOf } from "../moment";
-import type { GoalsAnswer } from "../shapes-goals";
+import type { GoalsAnswer } from "../api/types";
 
 /** Whether this page may steer, now. */
 export function maySteer(): boolean {
@@ -9,22 +9,22 @@ export function maySteer(): boolean {
 
 /** What is needed to steer from here. */
 export function HowToSteer() {
-  if (asOf.value !== null) return <p class="steer-how">This is how it was known then. Return to live (<kbd>l</kbd>) to steer.</p>;
+  if (asOf.value !== null) return <p class="steer-how">This is the past. To change something, return to live (<kbd>l</kbd>) to steer.</p>;
   if (!meta.value || maySteer()) return null;
   return meta.value.sealed ? (
-    <p class="steer-how">To steer from here, start <code>lore up</code> in a terminal and give it the log's passphrase: it then shows an address that may steer. Or use <code>lore goal</code> and <code>lore decide</code> in a terminal.</p>
+    <p class="steer-how">To control it from here, start <code>lore up</code> in a terminal and give it the log's passphrase: it then shows an address that may steer. Or use <code>lore goal</code> and <code>lore decide</code> in a terminal.</p>
   ) : (
-    <p class="steer-how">To steer from here, open this room with <code>lore up --open</code>, or add <code>#token=…</code> to its address, of <code>lore token create --scope admin</code>.</p>
+    <p class="steer-how">To control it from here, open this page with <code>lore up --open</code>, or add <code>#token=…</code> to its address, of <code>lore token create --scope admin</code>.</p>
   );
 }
 
 /** Whose word counts on this log. */
 export function SealLine({ answer }: { answer: GoalsAnswer }) {
   if (!meta.value) return null;
-  if (!meta.value.sealed) return <p class="seal-line">This log is not sealed: whoever can write to it can steer its goals. <code>lore seal</code> changes that.</p>;
+  if (!meta.value.sealed) return <p class="seal-line">This log is not sealed: anyone with write access can control its goals. <code>lore seal</code> changes that.</p>;
   const said = {
     checked: "This log is sealed: only what its passphrase signed is believed here, and obeyed.",
-    named: "This log is sealed, and this server was started without its passphrase: it cannot check signatures, nor steer.",
+    named: "This log is sealed, and this server was started without its passphrase: it cannot check signatures or control goals.",
     none: "This log was sealed after this server started: start lore up again, so that it checks signatures.",
   }[answer.signatures];
   return <p class="seal-line"><span aria-hidden="true">▣</span> {said}</p>;

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 
 import { post } from "../api";
-import type { Action, BudgetUse, GoalPage } from "../shapes-goals";
+import type { Action, BudgetUse, GoalPage } from "../api/types";
 import { Trouble } from "../ui/state";
 import { Words } from "../ui/words";
 import { budgetsOf, figure, limitOf } from "./goals-model";
@@ -34,10 +34,10 @@ function Cancel({ ask, busy }: { ask: Ask; busy: boolean }) {
   if (!asked) return <button type="button" class="button" onClick={() => askBack(true)}>Cancel…</button>;
   const end = (): void => void ask("cancel", reason.trim() ? { reason: reason.trim() } : {}).then((done) => done && askBack(false));
   return (
-    <div class="ask-back" role="group" aria-label="Call it off?">
-      <span>Call it off? The turn is stopped; what it changed stays.</span>
+    <div class="ask-back" role="group" aria-label="Cancel this goal?">
+      <span>Cancel this goal? The turn stops; its changes stay.</span>
       <input class="field" aria-label="Why" placeholder="Why" maxLength={2000} autocomplete="off" value={reason} onInput={(input) => say(input.currentTarget.value)} />
-      <button type="button" class="button deny" disabled={busy} onClick={end}>Call it off</button>
+      <button type="button" class="button deny" disabled={busy} onClick={end}>Cancel goal</button>
       <button type="button" class="button" onClick={() => askBack(false)}>No</button>
     </div>
   );
@@ -51,7 +51,7 @@ function Say({ ask, busy }: { ask: Ask; busy: boolean }) {
   };
   return (
     <form class="steer-say" onSubmit={submit}>
-      <input class="field" aria-label="Say something to the agent" placeholder="Say something, for its next turn…" maxLength={16_000} autocomplete="off" value={text} onInput={(input) => set(input.currentTarget.value)} />
+      <input class="field" aria-label="Say something to the agent" placeholder="Message for its next turn…" maxLength={16_000} autocomplete="off" value={text} onInput={(input) => set(input.currentTarget.value)} />
       <button type="submit" class="button primary" disabled={busy || !text.trim()}>Say it</button>
     </form>
   );

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 
-import type { GoalDecision, GoalPage, GoalRequest, GoalTurn, GoalUnderWay } from "../shapes-goals";
+import type { GoalDecision, GoalPage, GoalRequest, GoalTurn, GoalUnderWay } from "../api/types";
 import { Ago } from "../ui/ago";
 import { showEvents } from "../ui/events";
 import { clock, compact, count, counted, length, usd } from "../ui/times";

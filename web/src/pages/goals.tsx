@@ -1,6 +1,6 @@
 import { asOf, useView } from "../moment";
 import { go, href, rest, useParam } from "../router";
-import type { GoalRow, GoalsAnswer } from "../shapes-goals";
+import type { GoalRow, GoalsAnswer } from "../api/types";
 import "../styles/goals.css";
 import { Ago } from "../ui/ago";
 import { Copy } from "../ui/copy";
@@ -49,7 +49,7 @@ function Row({ row, here }: { row: GoalRow; here: boolean }) {
           {row.agent && <span class="goal-row-who"><Name text={row.shown || row.agent} /></span>}
           {row.criteria > 0 && <span>{count(row.met)} of {count(row.criteria)} met</span>}
           <span>turn {count(row.turn)}</span>
-          {row.adrift && <span>nobody drives it</span>}
+          {row.adrift && <span>not running</span>}
           {most !== null && most.used >= 0.005 && !isOver(row) && <span>{most.label} {Math.round(most.used * 100)}%</span>}
         </span>
         {most !== null && <span class="row-bar" aria-hidden="true"><span style={{ width: `${most.used * 100}%` }} /></span>}
@@ -92,7 +92,7 @@ function Goals() {
   const which = WHICH.some(([one]) => one === state) ? state : "all";
   const { data, error, stale } = useView<GoalsAnswer>("/api/goals", { goal: wanted, state: which });
   if (!data) return error ? <Trouble error={error} /> : <Waiting lines={8} />;
-  if (data.total === 0 && !wanted) return asOf.value === null ? <Teach /> : <Empty title="There were no goals yet at that moment" hint="Move the slider on, or return to live." />;
+  if (data.total === 0 && !wanted) return asOf.value === null ? <Teach /> : <Empty title="There were no goals yet at this time" hint="Move the time slider forward, or return to live." />;
   const goal = wanted && data.goal?.goal.startsWith(wanted) ? data.goal : null;
   return (
     <div class={`goals ${wanted ? "has-goal" : ""}`}>
@@ -100,7 +100,7 @@ function Goals() {
       {wanted && <Back />}
       <List answer={data} chosen={goal?.goal ?? null} />
       {goal && <Goal key={goal.goal} goal={goal} answer={data} />}
-      {wanted && !goal && (stale ? <Waiting lines={8} /> : <Empty title="No such goal here" hint={asOf.value === null ? "It is not on this log, or older than those that are kept here. Choose another." : "It had not begun at that moment. Move the slider on, or return to live."} />)}
+      {wanted && !goal && (stale ? <Waiting lines={8} /> : <Empty title="No such goal here" hint={asOf.value === null ? "It is not on this log, or older than those that are kept here. Choose another." : "It had not started at this time. Move the time slider forward, or return to live."} />)}
     </div>
   );
 }

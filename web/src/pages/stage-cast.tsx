@@ -1,4 +1,4 @@
-import type { StagePlay, StagePlayer } from "../shapes";
+import type { StagePlay, StagePlayer } from "../api/types";
 import { openAgent } from "../ui/agent-drawer";
 import { plain } from "../ui/hostile";
 import { Words } from "../ui/words";

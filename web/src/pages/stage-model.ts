@@ -1,6 +1,6 @@
 /** A run as a script to be read: lines, scenes, visitors, thoughts and verdicts in the order of the log. */
 
-import type { StageLine, StagePlay, StagePlayer, StageThought, StageVerdict } from "../shapes";
+import type { StageLine, StagePlay, StagePlayer, StageThought, StageVerdict } from "../api/types";
 
 export const VOICES = 8;
 

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { post } from "../api";
 import { meta } from "../meta";
 import { asOf } from "../moment";
-import type { StagePlay } from "../shapes";
+import type { StagePlay } from "../api/types";
 import { Trouble } from "../ui/state";
 
 function Box({ run }: { run: string }) {
@@ -31,6 +31,6 @@ export function Say({ play }: { play: StagePlay }) {
   if (play.finished || asOf.value !== null || !meta.value) return null;
   if (meta.value.scopes_of_token.includes("admin")) return <Box run={play.run} />;
   return (
-    <p class="say-how">To say something to them, open this room with <code>lore up --open</code>, or add <code>#token=…</code> to its address, of <code>lore token create --scope admin</code>.</p>
+    <p class="say-how">To write to them, run <code>lore up --open</code>, or append <code>#token=…</code> to the URL. <code>lore token create --scope admin</code> creates a token.</p>
   );
 }

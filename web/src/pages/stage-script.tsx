@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 
-import type { StageLine, StageThought } from "../shapes";
+import type { StageLine, StageThought } from "../api/types";
 import { showEvents } from "../ui/events";
 import { clockSeconds, full } from "../ui/times";
 import { Words } from "../ui/words";

@@ -1,4 +1,4 @@
-import type { StagePlay, StageVerdict } from "../shapes";
+import type { StagePlay, StageVerdict } from "../api/types";
 import { showEvents } from "../ui/events";
 import { compact, counted, usd } from "../ui/times";
 import { Words } from "../ui/words";

@@ -3,7 +3,7 @@ import { useMemo, useRef } from "preact/hooks";
 import { meta } from "../meta";
 import { asOf, useView } from "../moment";
 import { go, href, useParam } from "../router";
-import type { StageAnswer, StagePlay, StageRun } from "../shapes";
+import type { StageAnswer, StagePlay, StageRun } from "../api/types";
 import "../styles/stage.css";
 import { Copy } from "../ui/copy";
 import { Empty } from "../ui/empty";
@@ -158,7 +158,7 @@ function Performance({ play, live }: { play: StagePlay; live: boolean }) {
 }
 
 function NotThere({ answer, run }: { answer: StageAnswer; run: string }) {
-  if (asOf.value !== null) return <Empty title="The curtain is still down" hint={run ? "This run had not begun at that moment. Move the slider on, or return to live." : "Nobody had played yet at that moment. Move the slider on, or return to live."} />;
+  if (asOf.value !== null) return <Empty title="The curtain is still down" hint={run ? "This run had not started at this time. Move the time slider forward, or return to live." : "No run had started at this time. Move the time slider forward, or return to live."} />;
   if (answer.runs.length === 0 && !run) return <Teach />;
   return <Empty title="No such run on this stage" hint="It may be older than those that are kept here; its events are on the log all the same. Choose another above." />;
 }

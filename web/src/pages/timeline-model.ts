@@ -8,7 +8,7 @@ import { asOf, now } from "../clock";
 import { joinedAt, onEvents } from "../live";
 import { meta } from "../meta";
 import { params, setParams } from "../router";
-import type { Head, LoreEvent, Meta, TimelineAnswer } from "../shapes";
+import type { Head, LoreEvent, Meta, TimelineAnswer } from "../api/types";
 import { calm } from "../theme";
 import { COLUMN } from "./timeline-condense";
 import { sceneOf, type Scene } from "./timeline-scene";
@@ -42,6 +42,9 @@ export class TimelineModel {
   #written = "";
   #gliding = 0;
   #first = 0;
+  #last = 0;
+  /** What is shown as long as the log is being read and nobody chose another stretch. */
+  #firstLook: Span | null = null;
   #tick = { now: 0, at: 0 };
   /** The time of the position that is looked at, where the address names one. */
   #placed: number | null = null;
@@ -151,9 +154,15 @@ export class TimelineModel {
   #begin(known: Meta | null): void {
     const [first, last] = [moment(known?.first_at), moment(known?.last_at)];
     const isLost = asOf.peek() !== null && moment(asOf.peek()) === null && this.#placed === null;
-    if (this.span.peek() !== null || first === null || last === null || isLost) return;
+    if (first === null || last === null || isLost) return;
+    // While the log is being read, the first look goes on to what was read; a stretch that the reader chose stays.
+    const shown = this.span.peek();
+    if (shown !== null && (shown !== this.#firstLook || last <= this.#last)) return;
+    if (shown !== null) this.#stale = true;
     this.#first = first;
-    this.#show(this.#fromAddress() ?? firstLook({ first, last }, this.present()));
+    this.#last = last;
+    this.#show((shown === null ? this.#fromAddress() : null) ?? firstLook({ first, last }, this.present()));
+    this.#firstLook = known?.caught_up ? null : this.span.peek();
   }
 
   #fromAddress(): Span | null {

@@ -4,7 +4,7 @@ import type { Sheet } from "../charts/canvas";
 import type { Palette } from "../charts/palette";
 import { toX, type Span } from "../charts/span";
 import type { Tick } from "../charts/ticks";
-import type { Family } from "../shapes";
+import type { Family } from "../api/types";
 import { AXIS, columnHeight, floorOf, lift, middle, type Hit, type Plan } from "./timeline-plan";
 import { paintArcs } from "./timeline-paint-arcs";
 import { MARKS, SIZE } from "./timeline-shapes";

@@ -1,7 +1,7 @@
 /** An answer of the server made ready for drawing: times as numbers, lanes by their place, arcs packed into rows. Pure. */
 
 import { SECOND, moment, type Span } from "../charts/span";
-import type { Arc, Family, Lane, TimelineAnswer } from "../shapes";
+import type { Arc, Family, Lane, TimelineAnswer } from "../api/types";
 
 export interface SceneMark {
   readonly id: string;

@@ -1,6 +1,6 @@
 /** The marks of beats on a canvas: the same shapes as everywhere else (`ui/beat.tsx`), so that colour alone never carries the meaning. */
 
-import type { Family } from "../shapes";
+import type { Family } from "../api/types";
 
 export const SIZE = 5;
 

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 
 import { useParam } from "../router";
-import type { TownAgent, TownAnswer } from "../shapes-town";
+import type { TownAgent, TownAnswer } from "../api/types";
 import { Ago } from "../ui/ago";
 import { plain } from "../ui/hostile";
 import { Name } from "../ui/name";

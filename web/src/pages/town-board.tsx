@@ -1,5 +1,5 @@
 import { setParams, useParam } from "../router";
-import type { TaskState, TownAnswer, TownColumn, TownTask } from "../shapes-town";
+import type { TaskState, TownAnswer, TownColumn, TownTask } from "../api/types";
 import { Ago } from "../ui/ago";
 import { useHeldFocus } from "../ui/focus";
 import { Name } from "../ui/name";

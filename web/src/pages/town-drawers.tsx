@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 
 import { asOf, useView } from "../moment";
 import { go, href } from "../router";
-import type { AgentPage, TaskPage, TownAnswer, TownItem, TownMessage, TownTask } from "../shapes-town";
+import type { AgentPage, TaskPage, TownAnswer, TownItem, TownMessage, TownTask } from "../api/types";
 import { openAgent } from "../ui/agent-drawer";
 import { Ago } from "../ui/ago";
 import { closeDrawer, openDrawer } from "../ui/drawer";
@@ -36,7 +36,7 @@ function One<T>({ ask, pick, draw }: { ask: Record<string, string>; pick: (answe
   const found = data && !stale ? pick(data) : null;
   if (data && found !== null) return <div class="town-one">{error && <Trouble error={error} />}{draw(found, data)}</div>;
   if (error) return <Trouble error={error} />;
-  return stale ? <Waiting lines={6} /> : <p class="faint">{asOf.value === null ? "It is not on the board any more: only the log has it." : "It was not there yet at that moment."}</p>;
+  return stale ? <Waiting lines={6} /> : <p class="faint">{asOf.value === null ? "It is not on the board any more: only the log has it." : "It did not exist yet at this time."}</p>;
 }
 
 function Fact({ name, children }: { name: string; children: ComponentChildren }) {
@@ -124,7 +124,7 @@ function TaskSteer({ task, town }: { task: TaskPage; town: TownAnswer }) {
     <section class="town-steer" aria-label="Steer">
       <div class="steer-buttons">
         {task.can.includes("retry") && <button type="button" class="button primary" disabled={asking.busy} onClick={() => void wish("retry")}>Try again</button>}
-        {task.can.includes("cancel") && <AskBack word="Call it off" label="Call it off?" question="Whoever works on it is stopped." busy={asking.busy} act={(reason) => wish("cancel", reason ? { reason } : {})} />}
+        {task.can.includes("cancel") && <AskBack word="Cancel goal" label="Cancel this goal?" question="The agent that works on it stops." busy={asking.busy} act={(reason) => wish("cancel", reason ? { reason } : {})} />}
       </div>
       {task.can.includes("assign") && <Redirect task={task} town={town} busy={asking.busy} act={(agent) => wish("assign", { agent })} />}
       <Refused asking={asking} />
@@ -152,7 +152,7 @@ function Task({ task, town }: { task: TaskPage; town: TownAnswer }) {
 const WORDS: Record<string, string> = { interrupt: "Interrupt", resume: "Resume", drain: "Drain", kill: "Kill", restart: "Restart" };
 const HINTS: Record<string, string> = {
   interrupt: "Stops the turn that runs, and keeps its session",
-  resume: "Goes on where it was interrupted",
+  resume: "Continues where it was interrupted",
   drain: "Finishes its task, takes no other, and stops",
   restart: "Starts anew, with a fresh session",
 };

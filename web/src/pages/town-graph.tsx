@@ -1,6 +1,6 @@
 import { useMemo } from "preact/hooks";
 
-import type { MissionPage, TownItem } from "../shapes-town";
+import type { MissionPage, TownItem } from "../api/types";
 import { plain } from "../ui/hostile";
 import { Name } from "../ui/name";
 import { Words } from "../ui/words";

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 
-import type { TownAnswer, TownHelp, TownInbox, TownMessage } from "../shapes-town";
+import type { TownAnswer, TownHelp, TownInbox, TownMessage } from "../api/types";
 import { Ago } from "../ui/ago";
 import { Name } from "../ui/name";
 import { count, counted } from "../ui/times";
@@ -15,7 +15,7 @@ function Help({ help }: { help: TownHelp }) {
     <li class="town-help">
       <p class="town-message-head"><strong><MissionLink id={help.mission}><Words text={help.title || help.mission} /></MissionLink> asks for help</strong>{help.attempt > 1 && <span class="faint num">for the {help.attempt}. time</span>}<Ago at={help.at} /></p>
       <p class="town-text"><Words text={help.reason} /></p>
-      {mayWrite() && <Line label="Leave a note" hint="Leave a note for whoever goes on with it…" word="Note" busy={asking.busy} send={(text) => asking.ask("notes", { mission: help.mission, text })}
+      {mayWrite() && <Line label="Leave a note" hint="Leave a note for the next agent…" word="Note" busy={asking.busy} send={(text) => asking.ask("notes", { mission: help.mission, text })}
         extra={maySteer() && <button type="button" class="button" disabled={asking.busy} title="It asks again if nothing changes" onClick={() => void asking.ask("missions", { mission: help.mission, action: "helped" })}>It is helped</button>} />}
       <Refused asking={asking} />
     </li>

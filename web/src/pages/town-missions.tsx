@@ -1,7 +1,7 @@
 import type { ComponentChildren } from "preact";
 
 import { href, params, setParams } from "../router";
-import type { MissionPage, TownAnswer, TownMission } from "../shapes-town";
+import type { MissionPage, TownAnswer, TownMission } from "../api/types";
 import { Ago } from "../ui/ago";
 import { clock, count, counted, day } from "../ui/times";
 import { Words } from "../ui/words";
@@ -37,7 +37,7 @@ function Row({ mission, here }: { mission: TownMission; here: boolean }) {
         <span class="town-mission-top"><MissionMark mission={mission} /><Ago at={mission.moved_at} /></span>
         <span class="town-mission-what"><Words text={mission.title || mission.id} /></span>
         {mission.items > 0 && <Bar mission={mission} />}
-        <span class="town-mission-foot faint num">{mission.items > 0 ? `${count(mission.by_state.done)} of ${counted(mission.items, "item")} done` : "without items"}{mission.stuck > 0 && <strong class="town-stuck">, {count(mission.stuck)} {mission.stuck === 1 ? "needs" : "need"} a person</strong>}</span>
+        <span class="town-mission-foot faint num">{mission.items > 0 ? `${count(mission.by_state.done)} of ${counted(mission.items, "item")} done` : "No items"}{mission.stuck > 0 && <strong class="town-stuck">, {count(mission.stuck)} {mission.stuck === 1 ? "needs" : "need"} a person</strong>}</span>
       </MissionLink>
     </li>
   );
@@ -104,7 +104,7 @@ function Mission({ mission }: { mission: MissionPage }) {
           )}
         </p>
       </header>
-      {mission.work.length > 0 ? <Graph key={mission.id} mission={mission} /> : <p class="faint">It has no items: whoever runs it tells only how it stands.</p>}
+      {mission.work.length > 0 ? <Graph key={mission.id} mission={mission} /> : <p class="faint">No items: only its state is reported.</p>}
       <Steer mission={mission} />
       <Notes mission={mission} />
       <Watches mission={mission} />
@@ -120,7 +120,7 @@ export function Missions({ town, start }: { town: TownAnswer; start: ComponentCh
   return (
     <section class="town-part" aria-label="Missions">
       <h2>Missions <span class="faint num">{town.missions_total}</span>{start}</h2>
-      {town.missions_total === 0 && <p class="faint">None under way.</p>}
+      {town.missions_total === 0 && <p class="faint">No active missions.</p>}
       <ul class="town-missions">{town.missions.map((mission) => <Row key={mission.id} mission={mission} here={mission.id === wanted} />)}</ul>
       {left > 0 && <p class="faint num">{counted(left, "more mission")} not shown</p>}
       {town.archived > 0 && <p class="faint num">{counted(town.archived, "mission")} archived</p>}

@@ -1,6 +1,6 @@
 /** A town in words and signs: no state is told by its colour alone. */
 
-import type { AgentState, ItemState, MissionState, TaskState, TownItem, TownMission, TownTask } from "../shapes-town";
+import type { AgentState, ItemState, MissionState, TaskState, TownItem, TownMission, TownTask } from "../api/types";
 
 export const AGENT_SIGNS: Record<AgentState, string> = { cold: "○", starting: "◔", idle: "–", working: "▸", paused: "‖", draining: "▿", stopped: "■", error: "!" };
 export const AGENT_STATES: readonly AgentState[] = ["error", "paused", "working", "starting", "draining", "idle", "cold", "stopped"];

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 
 import { setParams } from "../router";
-import type { StartedAnswer, TownAgent } from "../shapes-town";
+import type { StartedAnswer, TownAgent } from "../api/types";
 import { closeDrawer, openDrawer } from "../ui/drawer";
 import { plain } from "../ui/hostile";
 import { Words } from "../ui/words";
@@ -70,7 +70,7 @@ function TaskForm({ agents }: { agents: readonly TownAgent[] }) {
       if (title.trim() && !asking.busy) void add();
     }}>
       <input class="field" aria-label="Title" placeholder="What is to be done, in one line" maxLength={300} autocomplete="off" value={title} onInput={(input) => name(input.currentTarget.value)} />
-      <textarea class="field words" aria-label="Description" placeholder="All that whoever takes it should know" rows={8} maxLength={16_000} value={description} onInput={(input) => say(input.currentTarget.value)} />
+      <textarea class="field words" aria-label="Description" placeholder="Everything that the agent needs to know" rows={8} maxLength={16_000} value={description} onInput={(input) => say(input.currentTarget.value)} />
       <p class="row">
         <label>Priority <select class="field" value={priority} onChange={(change) => choose(change.currentTarget.value)}>{PRIORITIES.map((one) => <option key={one} value={one}>{one}</option>)}</select></label>
         <label>For <select class="field" value={agent} onChange={(change) => give(change.currentTarget.value)}>

@@ -18,12 +18,12 @@ export function mayWrite(): boolean {
 
 /** What is needed to steer from here. */
 export function HowToSteer() {
-  if (asOf.value !== null) return <p class="steer-how">This is how it was known then. Return to live (<kbd>l</kbd>) to steer.</p>;
+  if (asOf.value !== null) return <p class="steer-how">This is the past. To change something, return to live (<kbd>l</kbd>) to steer.</p>;
   if (!meta.value || maySteer()) return null;
   return meta.value.sealed ? (
-    <p class="steer-how">To steer from here, start <code>lore up</code> in a terminal and give it the log's passphrase: it then shows an address that may steer. Or use <code>lore town</code> in a terminal.</p>
+    <p class="steer-how">To control it from here, start <code>lore up</code> in a terminal and give it the log's passphrase: it then shows an address that may steer. Or use <code>lore town</code> in a terminal.</p>
   ) : (
-    <p class="steer-how">To steer from here, open this room with <code>lore up --open</code>, or add <code>#token=…</code> to its address, of <code>lore token create --scope admin</code>.</p>
+    <p class="steer-how">To control it from here, open this page with <code>lore up --open</code>, or add <code>#token=…</code> to its address, of <code>lore token create --scope admin</code>.</p>
   );
 }
 

@@ -1,6 +1,6 @@
 import { asOf, useView } from "../moment";
 import { useParam } from "../router";
-import type { TownAnswer } from "../shapes-town";
+import type { TownAnswer } from "../api/types";
 import "../styles/town.css";
 import { Copy } from "../ui/copy";
 import { Empty } from "../ui/empty";
@@ -39,14 +39,14 @@ function Town() {
   const [more] = useParam("more");
   const { data, error, stale } = useView<TownAnswer>("/api/town", { mission: mission || null, more: more || null });
   if (!data) return error ? <Trouble error={error} /> : <Waiting lines={8} />;
-  if (isEmpty(data) && !mission) return asOf.value === null ? <Teach /> : <Empty title="There was no town yet at that moment" hint="Move the slider on, or return to live." />;
+  if (isEmpty(data) && !mission) return asOf.value === null ? <Teach /> : <Empty title="There was no town yet at this time" hint="Move the time slider forward, or return to live." />;
   return (
     <div class="townhall">
       {error && <Trouble error={error} />}
       <WaitsForYou town={data} />
       <Agents town={data} />
       <Missions town={data} start={<StartMission />} />
-      {mission && !data.mission && !stale && <Empty title="No such mission here" hint={asOf.value === null ? "It is not on this log, or older than those that are kept here." : "It had not begun at that moment. Move the slider on, or return to live."} />}
+      {mission && !data.mission && !stale && <Empty title="No such mission here" hint={asOf.value === null ? "It is not on this log, or older than those that are kept here." : "It had not started at this time. Move the time slider forward, or return to live."} />}
       <Board town={data} mission={!!mission} />
       <Inboxes town={data} />
       <HowToSteer />
@@ -55,6 +55,6 @@ function Town() {
 }
 
 export const page: Page = {
-  path: "town", title: "Town", key: "w", view: Town,
+  path: "town", title: "Town", key: "", view: Town,
   icon: "M3.5 20.5v-9l5-4 5 4v9zM13.5 20.5V6.5l3.5-3 3.5 3v14zM7 20.5v-4h3v4M17 9.5v.01M17 13v.01M17 16.5v.01",
 };

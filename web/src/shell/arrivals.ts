@@ -1,4 +1,4 @@
-import type { AgentCard, FleetAnswer } from "../shapes";
+import type { AgentCard, FleetAnswer } from "../api/types";
 
 /** Who needs a person, by name. */
 export function needing(fleet: FleetAnswer): Map<string, AgentCard> {

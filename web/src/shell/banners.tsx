@@ -27,7 +27,7 @@ function Lost() {
   if (passed < 1.5) return null;
   return (
     <div class="banner lost" role="status">
-      <p>Connection lost at {clockSeconds(since)}, {length(passed)} ago. Trying again by itself; nothing that happens meanwhile is missed.</p>
+      <p>Connection lost at {clockSeconds(since)}, {length(passed)} ago. Reconnecting; no events will be missed.</p>
     </div>
   );
 }

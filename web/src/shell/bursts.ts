@@ -2,7 +2,7 @@
 
 import { signal } from "@preact/signals";
 
-import type { TimelineAnswer } from "../shapes";
+import type { TimelineAnswer } from "../api/types";
 
 export interface Burst {
   readonly from: number;
@@ -41,14 +41,14 @@ export function busyTime(all: readonly Burst[]): number {
   return all.reduce((sum, one) => sum + one.to - one.from, 0);
 }
 
-/** A step back: within the burst in which it begins, else to the end of the one before. */
+/** Step back: within the burst in which it begins, else to the end of the one before. */
 export function back(all: readonly Burst[], from: number, size: number): number {
   const here = all.find((one) => one.from < from && from <= one.to);
   if (here && from - size >= here.from) return from - size;
   return all.findLast((one) => one.to < from)?.to ?? all[0]?.from ?? from;
 }
 
-/** A step on: within the burst in which it begins, to its end at most; else into the next. */
+/** Step forward: within the burst in which it begins, to its end at most; else into the next. */
 export function on(all: readonly Burst[], from: number, size: number): number {
   const next = all.find((one) => from < one.to);
   return next ? Math.min(next.to, Math.max(from, next.from) + size) : from;

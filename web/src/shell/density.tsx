@@ -2,7 +2,7 @@ import { useEffect, useState } from "preact/hooks";
 
 import { get } from "../api";
 import { meta } from "../meta";
-import type { TimelineAnswer } from "../shapes";
+import type { TimelineAnswer } from "../api/types";
 import { bursts, burstsOf } from "./bursts";
 import { bounds } from "./travel";
 

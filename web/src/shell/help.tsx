@@ -1,7 +1,7 @@
 import { signal } from "@preact/signals";
 import { useLayoutEffect, useRef } from "preact/hooks";
 
-import { pages } from "../pages";
+import { entries, more } from "../pages";
 import { FAMILIES, SAID } from "../ui/beats";
 import { BeatMark } from "../ui/beat";
 import { keepFocus } from "../ui/focus";
@@ -19,13 +19,14 @@ export function closeHelp(): boolean {
 }
 
 const KEYS: [keys: string[], what: string][] = [
-  [["/"], "search everything that was said"],
-  [["[", "]"], "a step back or on in time"],
-  [["←", "→"], "the same, on the slider"],
-  [["p"], "play from this moment, or stop"],
+  [["/"], "search all text"],
+  [["Ctrl", "K"], "command palette: pages, sessions, actions"],
+  [["j", "k"], "next or previous row of a list; Enter opens it"],
+  [["[", "]"], "step back or forward in time"],
+  [["p"], "play from the shown time, or stop"],
   [["l"], "back to live"],
-  [["Esc"], "close what is open"],
-  [["?"], "this help"],
+  [["Esc"], "close"],
+  [["?"], "keyboard shortcuts"],
 ];
 
 function Key({ keys, what }: { keys: string[]; what: string }) {
@@ -50,11 +51,11 @@ export function Help() {
   return (
     <dialog class="help" ref={box} onClose={closeHelp} onClick={(click) => click.target === box.current && closeHelp()} aria-labelledby="help-title">
       <header>
-        <h2 id="help-title">Keys and marks</h2>
+        <h2 id="help-title">Keyboard shortcuts</h2>
         <button type="button" class="button icon" onClick={closeHelp} aria-label="Close">×</button>
       </header>
       <div class="help-columns">
-        <dl>{pages.map((page) => <Key key={page.path} keys={[page.key]} what={page.title} />)}</dl>
+        <dl>{[...entries, ...more].map((entry) => <Key key={entry.title} keys={[entry.key]} what={entry.title} />)}</dl>
         <dl>{KEYS.map(([keys, what]) => <Key key={what} keys={keys} what={what} />)}</dl>
       </div>
       <ul class="help-marks">

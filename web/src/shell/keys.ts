@@ -1,8 +1,9 @@
 import { asOf, setAsOf } from "../moment";
-import { pages } from "../pages";
+import { entries, more, pages } from "../pages";
 import { go } from "../router";
 import { closeDrawer } from "../ui/drawer";
 import { toggleHelp, closeHelp } from "./help";
+import { closePalette, togglePalette } from "./palette";
 import { openSearch } from "./search";
 import { stepMoment, togglePlay } from "./travel";
 
@@ -12,34 +13,39 @@ function typing(target: EventTarget | null): boolean {
   return target instanceof HTMLElement && (target.isContentEditable || /^(TEXTAREA|SELECT)$/.test(target.tagName));
 }
 
-const DEEDS: Record<string, () => void> = {
+const ACTIONS: Record<string, () => void> = {
   "/": openSearch,
   "?": toggleHelp,
   "[": () => stepMoment(-1),
   "]": () => stepMoment(1),
   l: () => asOf.peek() !== null && setAsOf(null, "push"),
   p: togglePlay,
-  s: () => go("brief"), // the key of the Story page, which it replaced
+  f: () => go("now"), // the key of the Fleet page, which it replaced
 };
 
-function deedOf(key: string): (() => void) | undefined {
-  const page = pages.find((one) => one.key === key);
-  return page ? () => go(page.path) : DEEDS[key];
+function actionOf(key: string): (() => void) | undefined {
+  const page = [...entries, ...more].find((entry) => entry.key === key)?.pages[0] ?? pages.find((one) => one.key !== "" && one.key === key);
+  return page ? () => go(page.path) : ACTIONS[key];
 }
 
 function close(press: KeyboardEvent): void {
-  if (closeHelp() || closeDrawer()) press.preventDefault();
+  if (closePalette() || closeHelp() || closeDrawer()) press.preventDefault();
   else if (typing(press.target)) (press.target as HTMLElement).blur();
 }
 
 function pressed(press: KeyboardEvent): void {
+  if ((press.ctrlKey || press.metaKey) && press.key.toLowerCase() === "k" && !press.altKey && !press.shiftKey) {
+    press.preventDefault();
+    togglePalette();
+    return;
+  }
   if (press.defaultPrevented || press.ctrlKey || press.metaKey || press.altKey) return;
   if (press.key === "Escape") return close(press);
   if (typing(press.target)) return;
-  const deed = deedOf(press.key);
-  if (!deed) return;
+  const action = actionOf(press.key);
+  if (!action) return;
   press.preventDefault();
-  deed();
+  action();
 }
 
 export function listenToKeys(): void {

@@ -1,31 +1,38 @@
 import { connection, lostSince } from "../live";
 import { meta } from "../meta";
-import { pages, type Page } from "../pages";
+import { entries, entryOf, more, type Entry as NavEntry, type Page } from "../pages";
 import { go, href } from "../router";
+import { follow } from "../ui/session-link";
 import { clockSeconds, counted } from "../ui/times";
 import { Words } from "../ui/words";
 import { Drawn } from "./icons";
 import { needed } from "./watch";
 
-function follow(click: MouseEvent, page: Page): void {
-  if (click.metaKey || click.ctrlKey || click.shiftKey || click.button !== 0) return;
-  click.preventDefault();
-  go(page.path);
-}
-
-function Entry({ page, here }: { page: Page; here: boolean }) {
-  const badge = page.path === "fleet" && needed.value > 0 ? needed.value : 0;
+function Entry({ entry, here }: { entry: NavEntry; here: boolean }) {
+  const path = entry.pages[0]?.path ?? "";
+  const badge = path === "now" && needed.value > 0 ? needed.value : 0;
   return (
-    <a class="rail-entry" href={href(page.path)} aria-current={here ? "page" : undefined} onClick={(click) => follow(click, page)} title={`${page.title} (${page.key})`}>
-      <Drawn path={page.icon} size={20} />
-      <span class="rail-word">{page.title}</span>
+    <a class="rail-entry" href={href(path)} aria-current={here ? "page" : undefined} onClick={(click) => follow(click, () => go(path))} title={`${entry.title} (${entry.key})`}>
+      <Drawn path={entry.icon} size={20} />
+      <span class="rail-word">{entry.title}</span>
       {badge > 0 && <span class="badge num" aria-label={`${badge} need you`}>{badge}</span>}
-      <kbd aria-hidden="true">{page.key}</kbd>
+      <kbd aria-hidden="true">{entry.key}</kbd>
     </a>
   );
 }
 
-const SAID = { live: "Live", connecting: "Connecting", lost: "Lost" } as const;
+/** The pages of one entry of the navigation, side by side. */
+export function SubPages({ here }: { here: Page }) {
+  const pages = entryOf(here)?.pages ?? [];
+  if (pages.length < 2) return null;
+  return (
+    <div class="sub-pages" role="group" aria-label="Pages of this part">
+      {pages.map((page) => <a key={page.path} href={href(page.path)} aria-current={page === here ? "page" : undefined} onClick={(click) => follow(click, () => go(page.path))}>{page.title}</a>)}
+    </div>
+  );
+}
+
+const SAID = { live: "Live", connecting: "Connecting", lost: "Disconnected" } as const;
 
 export function ConnectionMark() {
   const state = connection.value;
@@ -49,11 +56,15 @@ export function Rail({ here }: { here: Page }) {
           <Words class="town" text={known?.town} />
         </div>
       </div>
-      <div class="rail-pages">{pages.map((page) => <Entry key={page.path} page={page} here={page === here} />)}</div>
+      <div class="rail-pages">{entries.map((entry) => <Entry key={entry.title} entry={entry} here={entry.pages.includes(here)} />)}</div>
+      <div class="rail-more">
+        <p class="rail-heading" id="rail-more">More</p>
+        {more.map((entry) => <Entry key={entry.title} entry={entry} here={entry.pages.includes(here)} />)}
+      </div>
       <div class="rail-foot">
         <ConnectionMark />
         {known && <p class="num faint">{counted(known.events, "event")}</p>}
-        {known && <p class="faint">{known.version}{!known.sealed && <span title="Whoever can write to the log can say anything in it"> · not sealed</span>}</p>}
+        {known && <p class="faint">{known.version}{!known.sealed && <span title="Anyone with write access to the log can store any event in it"> · not sealed</span>}</p>}
       </div>
     </nav>
   );

@@ -3,7 +3,7 @@ import { useLayoutEffect, useRef } from "preact/hooks";
 
 import { useFixed } from "../fixed";
 import { asOf } from "../moment";
-import type { SearchAnswer } from "../shapes";
+import type { SearchAnswer } from "../api/types";
 import { EventLine } from "../ui/events";
 import { openDrawer } from "../ui/drawer";
 import { Trouble } from "../ui/state";
@@ -29,11 +29,11 @@ function Found({ text }: { text: string }) {
   return (
     <div class={loading ? "stale" : ""}>
       <p class="faint" role="status">
-        {said}{asOf.value !== null && ", as known then"}{data.indexing && "; the index is still being made, so there may be more"}.
+        {said}{asOf.value !== null && ", as known then"}{data.indexing && "; the index is still being built, so there may be more"}.
       </p>
       <ol class="event-list">
         {data.events.map((event) => (
-          <EventLine key={event.id} event={event.excerpt ? { ...event, text: event.excerpt } : event} whole={event} />
+          <EventLine key={event.id} event={event.excerpt ? { ...event, text: event.excerpt } : event} whole={event} leads />
         ))}
       </ol>
     </div>
@@ -49,11 +49,11 @@ function Results() {
       <label class="search-box">
         <Icon name="search" />
         <input
-          ref={box} type="search" placeholder="Words, names, tasks, kinds…" aria-label="Search all text" value={asked.value}
+          ref={box} type="search" placeholder="Words, commands, file names…" aria-label="Search all text" value={asked.value}
           onInput={(input) => ask(input.currentTarget.value)}
         />
       </label>
-      {settled.value ? <Found text={settled.value} /> : <p class="faint">All that agents said and did, {asOf.value === null ? "whenever it was" : "up to the moment that is shown"}.</p>}
+      {settled.value ? <Found text={settled.value} /> : <p class="faint">Searches prompts, answers, commands and outputs{asOf.value === null ? "" : ", up to the time that is shown"}.</p>}
     </>
   );
 }

@@ -38,7 +38,7 @@ function Track() {
     <div class="track" style={{ "--share": String(share) }}>
       <Shape share={asOf.value === null && held === null ? 1 : share} />
       <input
-        type="range" aria-label="Moment that is shown" min={at.first} max={at.last} step="any" value={shown}
+        type="range" aria-label="Time that is shown" min={at.first} max={at.last} step="any" value={shown}
         aria-valuetext={asOf.value === null ? "live" : `as known at ${full(shown)}`}
         onInput={(input) => {
           const to = Number(input.currentTarget.value);
@@ -69,11 +69,11 @@ function Tools() {
   const live = asOf.value === null;
   return (
     <div class="slider-tools">
-      <button type="button" class="button icon" disabled={!at} onClick={() => stepMoment(-1)} aria-label="A step back" title="A step back ([)"><Icon name="back" /></button>
+      <button type="button" class="button icon" disabled={!at} onClick={() => stepMoment(-1)} aria-label="Step back" title="Step back ([)"><Icon name="back" /></button>
       <button type="button" class="button icon" disabled={!at} onClick={togglePlay} aria-label={playing.value ? "Stop" : "Play"} title="Play (p)">
         <Icon name={playing.value ? "pause" : "play"} />
       </button>
-      <button type="button" class="button icon" disabled={!at || live} onClick={() => stepMoment(1)} aria-label="A step on" title="A step on (])"><Icon name="on" /></button>
+      <button type="button" class="button icon" disabled={!at || live} onClick={() => stepMoment(1)} aria-label="Step forward" title="Step forward (])"><Icon name="on" /></button>
       <select class="speed num" aria-label="Speed of play" value={speed.value} onChange={(change) => setSpeed(Number(change.currentTarget.value))}>
         {SPEEDS.map((times) => <option key={times} value={times}>×{times}</option>)}
       </select>

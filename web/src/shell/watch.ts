@@ -2,7 +2,7 @@ import { effect, signal } from "@preact/signals";
 
 import { setClock } from "../clock";
 import { source } from "../moment";
-import type { AgentCard, FleetAnswer } from "../shapes";
+import type { AgentCard, FleetAnswer } from "../api/types";
 import { plain } from "../ui/hostile";
 import { arrivals, needing } from "./arrivals";
 

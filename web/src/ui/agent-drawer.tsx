@@ -1,6 +1,6 @@
 import { asOf, useView } from "../moment";
 import { go, href } from "../router";
-import type { FleetAnswer } from "../shapes";
+import type { FleetAnswer } from "../api/types";
 import { closeDrawer, openDrawer } from "./drawer";
 import { EventsBy } from "./events";
 import { shownName } from "./agent";
@@ -23,9 +23,9 @@ function AgentBody({ name }: { name: string }) {
   return (
     <>
       <p class="row">
-        {agent?.goal && <Link page={`goals/${encodeURIComponent(agent.goal)}`} params={{}}>Its goal</Link>}
-        <Link page="brief" params={{ scope }}>Its brief</Link>
-        <Link page="timeline" params={{ agent: name }}>Its timeline</Link>
+        {agent?.goal && <Link page={`goals/${encodeURIComponent(agent.goal)}`} params={{}}>Goal</Link>}
+        <Link page="brief" params={{ scope }}>Brief</Link>
+        <Link page="timeline" params={{ agent: name }}>Timeline</Link>
         <Link page="events" params={{ scope }}>All its events</Link>
       </p>
       <h3>Last events</h3>

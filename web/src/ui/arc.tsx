@@ -1,4 +1,4 @@
-import type { Arc } from "../shapes";
+import type { Arc } from "../api/types";
 import { showEvents } from "./events";
 import { counted, full, stretch } from "./times";
 import { Words } from "./words";

@@ -1,4 +1,4 @@
-import type { Family } from "../shapes";
+import type { Family } from "../api/types";
 import { FAMILIES, SAID, familyOf } from "./beats";
 
 /** The shape of a family on a 10 × 10 field, relative to its corner: colour alone must never carry the meaning. */

@@ -1,4 +1,4 @@
-import type { BeatName, Family } from "../shapes";
+import type { BeatName, Family } from "../api/types";
 
 export const FAMILIES: readonly Family[] = ["work", "done", "trouble", "talk", "quiet"];
 
@@ -16,5 +16,5 @@ export function familyOf(beat: string | null | undefined): Family {
 }
 
 export const SAID: Record<Family, string> = {
-  work: "at work", done: "done or mended", trouble: "trouble", talk: "talk and judgement", quiet: "pulse and rest",
+  work: "work", done: "done / fixed", trouble: "trouble", talk: "messages and reviews", quiet: "heartbeat / idle",
 };

@@ -10,9 +10,9 @@ interface Command {
 function commands(): Command[] {
   const send = `curl ${location.origin}/api/events -H "Authorization: Bearer $LORE_TOKEN" -H "Content-Type: application/json" -d '{"kind":"fleet.dispatch","agent":"ada","task":"t1","text":"Fix the login"}'`;
   return [
-    { what: "See a living fleet at once", line: "lore demo" },
-    { what: "Record your own coding agents from now on", line: "lore setup" },
-    { what: "Send an event from anything, with a token of lore token create --scope write", line: send },
+    { what: "Try a demo", line: "lore demo" },
+    { what: "Record your own coding agents", line: "lore setup" },
+    { what: "Send an event from any program; create a token with lore token create --scope write", line: send },
   ];
 }
 
@@ -20,8 +20,8 @@ function commands(): Command[] {
 export function Teach() {
   return (
     <section class="teach">
-      <h2>Nothing has happened here yet</h2>
-      <p>This page fills itself as soon as the log has an event. Three ways to put one there:</p>
+      <h2>No events yet</h2>
+      <p>This page updates as soon as the log has an event. Three ways to record one:</p>
       <ol>
         {commands().map(({ what, line }) => (
           <li key={what}>

@@ -4,14 +4,22 @@ import { useState } from "preact/hooks";
 import type { Params } from "../api";
 import { now } from "../clock";
 import { useFixed } from "../fixed";
-import type { EventsAnswer, LoreEvent } from "../shapes";
+import type { EventsAnswer, LoreEvent } from "../api/types";
 import { AgentName } from "./agent";
 import { Copy } from "./copy";
 import { openDrawer } from "./drawer";
 import { Json } from "./json";
+import { SessionLink } from "./session-link";
 import { Trouble } from "./state";
 import { clock, clockSeconds, day, full } from "./times";
 import { Words } from "./words";
+
+const SESSION_KINDS = /^(?:tool|prompt|model|session)\.|^agent\.(?:thought|launched|returned)$/;
+
+/** Whether an event is a row of a session's transcript. */
+export function isInSession(event: LoreEvent): boolean {
+  return event.run !== undefined && SESSION_KINDS.test(event.kind);
+}
 
 /** The clock alone for what was on the day that is shown, else the day too. */
 function when(at: string): string {
@@ -19,7 +27,7 @@ function when(at: string): string {
 }
 
 /** One event: when, who, what; its JSON below when it is opened (that of `whole`, where `event` shows only an excerpt). */
-export function EventLine({ event, whole = event, opened = false }: { event: LoreEvent; whole?: LoreEvent; opened?: boolean }) {
+export function EventLine({ event, whole = event, opened = false, leads = false }: { event: LoreEvent; whole?: LoreEvent; opened?: boolean; leads?: boolean }) {
   const [open, setOpen] = useState(opened);
   return (
     <li class="event-line">
@@ -28,10 +36,11 @@ export function EventLine({ event, whole = event, opened = false }: { event: Lor
         <code class="kind">{event.kind}</code>
         {event.agent && <Words class="who" text={event.agent} />}
       </button>
-      {event.text && <p class="event-text"><Words text={event.text} /></p>}
+      {event.text && <p class="event-text">{leads && isInSession(event) ? <SessionLink session={event.run ?? ""} at={event.id} class="event-link"><Words text={event.text} /></SessionLink> : <Words text={event.text} />}</p>}
       {open && (
         <div class="event-open">
           <p class="row">
+            {isInSession(event) && <SessionLink session={event.run ?? ""} at={event.id} class="button small">Open in the session</SessionLink>}
             {event.agent && <AgentName name={event.agent} />}
             <span class="faint">{day(event.at)}</span>
             <Copy text={JSON.stringify(whole, null, 2)} label="Copy JSON" />
@@ -55,8 +64,8 @@ function EventList({ events, opened = events.length === 1 }: { events: LoreEvent
 export function EventsBy({ params, turn, opened }: { params: Params; turn?: unknown; opened?: boolean }) {
   const { data, error } = useFixed<EventsAnswer>("/api/events", params, turn);
   if (error) return <Trouble error={error} />;
-  if (!data) return <p class="faint">Looking them up…</p>;
-  if (data.events.length === 0) return <p class="faint">The log no longer has them: they were trimmed or forgotten.</p>;
+  if (!data) return <p class="faint">Loading…</p>;
+  if (data.events.length === 0) return <p class="faint">They are no longer in the log: they were trimmed or erased.</p>;
   return <EventList events={data.events} opened={opened} />;
 }
 

@@ -2,11 +2,12 @@ import { useState } from "preact/hooks";
 
 import { useFixed } from "../fixed";
 import { go, href } from "../router";
-import type { EvidenceAnswer, EvidenceItem, FileDiff } from "../shapes";
+import type { EvidenceAnswer, EvidenceItem, FileDiff } from "../api/types";
 import { AgentName } from "./agent";
 import { Copy } from "./copy";
 import { closeDrawer, openDrawer } from "./drawer";
 import { showEvents } from "./events";
+import { SessionLink } from "./session-link";
 import { Trouble } from "./state";
 import { clock, day, full } from "./times";
 import { Words } from "./words";
@@ -86,7 +87,7 @@ function Item({ item, withAgent }: { item: EvidenceItem; withAgent: boolean }) {
       {item.output && (item.command || item.edits.length === 0 || isBad) && <Long class="cite-output" label="Output" text={item.output} />}
       {item.command && !item.output && item.state !== "unknown" && <p class="faint">No output.</p>}
       {item.is_cut && <p class="faint">The log keeps the beginning and the end of it.</p>}
-      <p><button type="button" class="cite-source" onClick={() => showEvents([item.id], "Source event")}>Source event</button></p>
+      <p class="row">{item.session && <SessionLink session={item.session} at={item.id} class="cite-source">In the transcript</SessionLink>}<button type="button" class="cite-source" onClick={() => showEvents([item.id], "Source event")}>Source event</button></p>
     </li>
   );
 }
@@ -123,6 +124,7 @@ function Sessions({ cited, goTo }: { cited: Cited; goTo: (session: string) => vo
         <li key={session}>
           <p><Words text={title} /></p>
           <p class="row">
+            <SessionLink session={session} at={cited.events[0]} class="button small primary">Open the session</SessionLink>
             <button type="button" class="button small" onClick={() => {
               closeDrawer();
               goTo(session);

@@ -9,11 +9,13 @@ export function keepFocus(): () => void {
   };
 }
 
-/** Gives the focus back to what had it before this was drawn: an element that only changes its place among others loses it else. */
+/** Gives the focus back to what had it before this was drawn: an element that changes its place loses it. One that was made anew is found by its title. */
 export function useHeldFocus(): void {
   const held = document.activeElement;
   useLayoutEffect(() => {
     const isLost = document.activeElement === null || document.activeElement === document.body;
-    if (isLost && held instanceof HTMLElement && held !== document.body && held.isConnected) held.focus({ preventScroll: true });
+    if (!isLost || !(held instanceof HTMLElement) || held === document.body) return;
+    const again = held.isConnected ? held : held.title ? document.querySelector<HTMLElement>(`#page [title="${CSS.escape(held.title)}"]`) : null;
+    again?.focus({ preventScroll: true });
   });
 }

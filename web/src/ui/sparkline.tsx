@@ -1,4 +1,4 @@
-import type { Family } from "../shapes";
+import type { Family } from "../api/types";
 import { shapeAt } from "./beat";
 import { FAMILIES, familyOf } from "./beats";
 import { clockSeconds } from "./times";

@@ -11,7 +11,7 @@ export function Trouble({ error }: { error: Error }) {
   return (
     <p class="trouble-note" role="status">
       <strong>{refused ? error.title : "The server cannot be reached"}.</strong>{" "}
-      {refused ? error.detail : "What is shown is what was known last; it is asked for again by itself."}
+      {refused ? error.detail : "This page shows the last known state and retries."}
     </p>
   );
 }

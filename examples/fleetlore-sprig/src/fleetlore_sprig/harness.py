@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from fleetlore.events.envelope import Event
 from fleetlore.process.environment import scrub_environment
-from fleetlore.programs.harness import Ended, Order, Watch
+from fleetlore.programs.harness import TurnResult, TurnRequest, Watch
 from fleetlore.programs.turn_output import TurnReport, build_turn_program, run_turn_program
 from fleetlore_sprig.transcript import SprigReader, SprigState
 
@@ -12,8 +12,8 @@ from fleetlore_sprig.transcript import SprigReader, SprigState
 class SprigOutput:
     """Reads what `sprig run` prints, and keeps what the driver asks for: the session, the tokens, the last words."""
 
-    def __init__(self, order: Order) -> None:
-        self.report = TurnReport(session=order.session or order.new_session)
+    def __init__(self, request: TurnRequest) -> None:
+        self.report = TurnReport(session=request.session or request.new_session)
         self._reader = SprigReader(SprigState())
 
     def parse_output(self, raw: bytes) -> Sequence[Event]:
@@ -27,7 +27,7 @@ class SprigOutput:
                 self.report.how = "finished"
         return events
 
-    def flush_held(self) -> Sequence[Event]:
+    def flush_events(self) -> Sequence[Event]:
         """Nothing is held back."""
         return ()
 
@@ -41,9 +41,9 @@ class SprigHarness:
     def __init__(self, command: Sequence[str], environ: Mapping[str, str], *, keep: Sequence[str] = ()) -> None:
         self._command, self._environ, self._keep = tuple(command), environ, ("SPRIG_*", *keep)
 
-    async def take_turn(self, order: Order, watch: Watch) -> Ended:
+    async def take_turn(self, request: TurnRequest, watch: Watch) -> TurnResult:
         """One turn, in a session that is begun or continued."""
-        session = ("--resume", order.session) if order.session else ("--session", order.new_session)
-        environ = scrub_environment(self._environ, keep=self._keep, mark=order.mark)
-        program = build_turn_program(order, (*self._command, "run", *session), environ)
-        return await run_turn_program(order, program, SprigOutput(order), watch)
+        session = ("--resume", request.session) if request.session else ("--session", request.new_session)
+        environ = scrub_environment(self._environ, keep=self._keep, mark=request.mark)
+        program = build_turn_program(request, (*self._command, "run", *session), environ)
+        return await run_turn_program(request, program, SprigOutput(request), watch)

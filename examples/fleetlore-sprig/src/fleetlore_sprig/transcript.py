@@ -48,10 +48,10 @@ class SprigReader:
         record = parse_record(raw)
         kind, id = need_text(record, "type"), derive_id(NAME, need_text(record, "id").encode(errors="replace"))
         session = need_text(record, "session")
-        scene = SprigContext(read_time(record.get("timestamp")), f"{NAME}/{session[:8]}", session)
+        event_context = SprigContext(read_time(record.get("timestamp")), f"{NAME}/{session[:8]}", session)
         if kind not in _READERS:
             raise DialectError("$.type", f"{kind[:40]!r} is none of {', '.join(_READERS)}")
-        return _READERS[kind](self.state, record, scene, id)
+        return _READERS[kind](self.state, record, event_context, id)
 
     def flush_complete(self) -> list[Event]:
         """Nothing is held back."""
@@ -66,41 +66,41 @@ class SprigReader:
         return msgspec.json.encode(self.state)
 
 
-def _read_start(state: SprigState, record: Record, scene: SprigContext, id: str) -> list[Event]:
+def _read_start(state: SprigState, record: Record, event_context: SprigContext, id: str) -> list[Event]:
     state.model = as_text(record.get("model"))
     folder = as_text(record.get("folder"))
     data = {"program": NAME, "cwd": folder, "project": project_name(folder), "model": state.model}
-    return [scene.make_event("session.started", id, text=project_name(folder), data=data)]
+    return [event_context.make_event("session.started", id, text=project_name(folder), data=data)]
 
 
-def _read_prompt(state: SprigState, record: Record, scene: SprigContext, id: str) -> list[Event]:
+def _read_prompt(state: SprigState, record: Record, event_context: SprigContext, id: str) -> list[Event]:
     words = need_text(record, "text")
-    return [scene.make_event("prompt.submitted", id, text=words, data={"prompt": words}, actor=USER_ACTOR)]
+    return [event_context.make_event("prompt.submitted", id, text=words, data={"prompt": words}, actor=USER_ACTOR)]
 
 
-def _read_call(state: SprigState, record: Record, scene: SprigContext, id: str) -> list[Event]:
+def _read_call(state: SprigState, record: Record, event_context: SprigContext, id: str) -> list[Event]:
     tool, call, given = need_text(record, "tool"), need_text(record, "call"), as_object(record.get("input"))
     state.calls[call] = id, tool, dict(given)
     words = as_text(given.get("line")) or as_text(given.get("path"))
     data = {"tool": tool, "call_id": call, "input": given, "deed": _classify(tool, given)}
-    return [scene.make_event("tool.called", id, text=f"{tool}: {words}", data=data)]
+    return [event_context.make_event("tool.called", id, text=f"{tool}: {words}", data=data)]
 
 
-def _read_result(state: SprigState, record: Record, scene: SprigContext, id: str) -> list[Event]:
+def _read_result(state: SprigState, record: Record, event_context: SprigContext, id: str) -> list[Event]:
     call, code = need_text(record, "call"), as_count(record.get("exit"))
     cause, tool, given = state.calls.pop(call, (None, "unknown", {}))
     data = {"tool": tool, "call_id": call, "exit_code": code, "output": as_text(record.get("output")), "deed": _classify(tool, given)}
-    return [scene.make_event("tool.failed" if code else "tool.returned", id, text=tool, data=data, cause=cause)]
+    return [event_context.make_event("tool.failed" if code else "tool.returned", id, text=tool, data=data, cause=cause)]
 
 
-def _read_reply(state: SprigState, record: Record, scene: SprigContext, id: str) -> list[Event]:
+def _read_reply(state: SprigState, record: Record, event_context: SprigContext, id: str) -> list[Event]:
     words = need_text(record, "text")
     data = {"model": state.model, "said": words, "input": as_count(record.get("in")), "output": as_count(record.get("out"))}
-    return [scene.make_event("model.replied", id, text=words, data=data)]
+    return [event_context.make_event("model.replied", id, text=words, data=data)]
 
 
-def _read_end(state: SprigState, record: Record, scene: SprigContext, id: str) -> list[Event]:
-    return [scene.make_event("session.turn_ended", id)]
+def _read_end(state: SprigState, record: Record, event_context: SprigContext, id: str) -> list[Event]:
+    return [event_context.make_event("session.turn_ended", id)]
 
 
 def _classify(tool: str, given: Mapping[str, object]) -> str | None:

@@ -18,9 +18,11 @@ from msgspec.structs import replace
 from fleetlore import clock
 from fleetlore import settings as config
 from fleetlore.cli import arguments, open_log, terminal
+from fleetlore.cli.event_lines import PlainEventLines, actor_name, event_text, pad_columns, truncate_columns
 from fleetlore.cli.main import UsageError
 from fleetlore.cli.up import command
 from fleetlore.errors import Invalid
+from fleetlore.events import catalog, codec
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -67,22 +69,22 @@ def run(args: Namespace) -> int:
         raise Invalid("--speed must be 0 or more; 2 is twice as fast")
     scenes = _choose_scenes(args)
     with ExitStack() as stack:
-        # First, so that nothing is written if the port is taken.
-        opened = None if args.no_serve else stack.enter_context(_bind_socket(args))
+        # Bind the port first, so that nothing is written if it is taken.
+        bound_socket = None if args.no_serve else stack.enter_context(_bind_socket(args))
         if args.log is None:
             args.log = fresh_log(clock.now())
         settings = open_log.settings_of(args)
         log = stack.enter_context(open_log.open_log(args, settings=settings))
         seed = _choose_seed(args, log)
-        if opened is None:
-            _say_what_next(args, _play_story(log, seed, args))
+        if bound_socket is None:
+            _print_next_steps(args, _write_story(log, seed, args))
             return 0
         with suppress(KeyboardInterrupt):  # the usual way to end it
-            url, token = _start_server(args, settings, log, opened, stack)
+            url, token = _start_server(args, settings, log, bound_socket, stack)
             # The token is only printed on a terminal, for a new log: other output may be stored, and other logs may hold real work.
             is_shown = sys.stdout.isatty() and not (args.json or args.into or args.log)
-            key = f"{url}#token={token}" if is_shown else None
-            _show_scenes(args, settings, log, seed, scenes, url, key)
+            write_url = f"{url}#token={token}" if is_shown else None
+            _show_scenes(args, settings, log, seed, scenes, url, write_url)
     return 0
 
 
@@ -101,12 +103,12 @@ def _choose_scenes(args: Namespace) -> Sequence[str]:
 
 
 def _show_scenes(
-    args: Namespace, settings: Settings, log: BlockingRecorder, seed: int, scenes: Sequence[str], url: str, key: str | None
+    args: Namespace, settings: Settings, log: BlockingRecorder, seed: int, scenes: Sequence[str], url: str, write_url: str | None
 ) -> None:
     """Play the story while the scenes start beside it; their lines are printed after the story."""
     if set(scenes) == {"fleet"}:
-        _play_story(log, seed, args)
-        _play_on(log, seed, args)
+        _write_story(log, seed, args)
+        _write_shift(log, seed, args)
         return
     from fleetlore.cli.demo.environment import SceneReporter
     from fleetlore.cli.demo.scenes import list_programme, run_scenes
@@ -114,11 +116,11 @@ def _show_scenes(
     reporter = SceneReporter(json=args.json)
     with run_scenes(scenes, settings, speed=args.speed or 1.0, reporter=reporter):
         if "fleet" in scenes:
-            _play_story(log, seed, args)
+            _write_story(log, seed, args)
         path = None if shutil.which("lore") else os.path.dirname(sys.executable)
-        reporter.open(list_programme(scenes, url, _from_home(config.mask_url(args.log)), args.town, key=key, path=path))
+        reporter.open(list_programme(scenes, url, _abbreviate_home(config.mask_url(args.log)), args.town, key=write_url, path=path))
         if "fleet" in scenes:
-            _play_on(log, seed, args, print_events=args.json)
+            _write_shift(log, seed, args, print_events=args.json)
         signal.pause()
 
 
@@ -136,10 +138,9 @@ def _choose_seed(args: Namespace, log: BlockingRecorder) -> int:
     return args.seed if args.seed is not None else SEED if is_empty else int(clock.now().timestamp())
 
 
-def _play_story(log: BlockingRecorder, seed: int, args: Namespace) -> int:
+def _write_story(log: BlockingRecorder, seed: int, args: Namespace) -> int:
     """Play the story and return its number of events."""
     from fleetlore.cli.demo.fleet import write_story
-    from fleetlore.cli.demo.lines import make_event_printer
 
     timeline = write_story(seed)
     write = make_event_printer(json=args.json)
@@ -149,25 +150,26 @@ def _play_story(log: BlockingRecorder, seed: int, args: Namespace) -> int:
     return len(timeline)
 
 
-def _start_server(args: Namespace, settings: Settings, log: BlockingRecorder, opened: socket, stack: ExitStack) -> tuple[str, str]:
+def _start_server(args: Namespace, settings: Settings, log: BlockingRecorder, bound_socket: socket, stack: ExitStack) -> tuple[str, str]:
     """Start the server; return its URL and the write token."""
     from fleetlore.server.open_context import open_context
+    from fleetlore.server.security.local_token import published_url
     from fleetlore.server.serve import browser_url, serve_in_thread
 
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # set by `nohup`
-            # End as with Ctrl-C.
+            # These signals end the demo as Ctrl-C does.
             stack.callback(signal.signal, number, signal.signal(number, signal.default_int_handler))
     opened_context = stack.enter_context(open_context(log, settings, host=args.host))
-    stack.enter_context(serve_in_thread(opened_context.context, opened))
-    url = browser_url(opened, args.host)
+    stack.enter_context(serve_in_thread(opened_context.context, bound_socket))
+    url = browser_url(bound_socket, args.host)
+    stack.enter_context(published_url(opened_context.token_file, url))
     command.announce_server(args, opened_context, url)
     return url, opened_context.token
 
 
-def _play_on(log: BlockingRecorder, seed: int, args: Namespace, *, print_events: bool = True) -> None:
-    """Generate more work of the fleet until Ctrl-C."""
-    from fleetlore.cli.demo.lines import make_event_printer
+def _write_shift(log: BlockingRecorder, seed: int, args: Namespace, *, print_events: bool = True) -> None:
+    """Record generated work of the fleet until Ctrl-C."""
     from fleetlore.cli.demo.shift import generate_shift
 
     write = make_event_printer(json=args.json)
@@ -181,7 +183,7 @@ def _play_on(log: BlockingRecorder, seed: int, args: Namespace, *, print_events:
 
 
 def fresh_log(now: datetime) -> str:
-    """The URL of a new log file in the user's data directory."""
+    """Return the URL of a new log file in the user's data directory."""
     from fleetlore.log.connect import resolve_sqlite_path
 
     folder = os.path.dirname(resolve_sqlite_path(""))
@@ -213,17 +215,17 @@ def record_story(
         yield from (replace(event, position=position) for (_, event), position in zip(stamped, positions, strict=True))
         return
     for due, event in stamped:
-        early = due - (now() - began).total_seconds()
-        if early > 0:
-            sleep(early)
+        wait = due - (now() - began).total_seconds()
+        if wait > 0:
+            sleep(wait)
         [position] = log.append([event])
         yield replace(event, position=position)
 
 
-def _say_what_next(args: Namespace, count: int) -> None:
-    address = _from_home(config.mask_url(args.log))
+def _print_next_steps(args: Namespace, count: int) -> None:
+    address = _abbreviate_home(config.mask_url(args.log))
     log = f"--log {shlex.quote(address)}" + (f" --town {shlex.quote(args.town)}" if args.town else "")
-    end = f"""
+    text = f"""
 {count} events recorded in {address}
 
 Now try:
@@ -234,12 +236,68 @@ Now try:
   lore events {log} --scope task:wh-1
       the task that bram gave up and ada finished"""
     if args.json:
-        terminal.print_error(end.strip().partition("\n")[0])
+        terminal.print_error(text.strip().partition("\n")[0])
     else:
-        terminal.print_line(end)
+        terminal.print_line(text)
 
 
-def _from_home(address: str) -> str:
+def _abbreviate_home(address: str) -> str:
     """The address with `~` for the home directory: shorter, and understood by `--log`."""
     home = os.path.expanduser("~").rstrip("/")
     return address.replace(f"sqlite:{home}/", "sqlite:~/", 1) if home else address
+
+
+# --- Printing the events, one short line each.
+
+_COLOURS = {"ada": 75, "bram": 179, "cleo": 176, "dov": 109, "edda": 114}
+_BEATS = {
+    "setback": ("✗", "31"),
+    "release": ("↓", "33"),
+    "recovery": ("↑", "32"),
+    "deliver": ("✓", "1;32"),
+    "feat": ("★", "1;35"),
+    "judgement": ("⚖", "36"),
+    "propose": ("→", "36"),
+    "handoff": ("⇄", "36"),
+    "together": ("∞", "36"),
+    "claim": ("»", ""),
+    "progress": ("+", ""),
+    "rest": ("○", "2"),
+    "pulse": ("·", "2"),
+    "voice": ("“", ""),
+}
+"""Beat (role of an event in the story, see `catalog.beat_of`) → sign and colour code."""
+_WAITING = ("▲", "1;33")
+
+
+def make_event_printer(*, json: bool) -> Callable[[Event], None]:
+    """A function that prints one event: JSON, plain columns, or colours for a terminal."""
+    if json:
+        return lambda event: terminal.print_json(codec.encode_with_position(event))
+    if not terminal.is_terminal(sys.stdout):
+        columns = PlainEventLines(None)
+        return lambda event: terminal.print_line(columns.line(event))
+    width, colour = terminal.terminal_width(sys.stdout), terminal.has_colour(sys.stdout)
+    return lambda event: terminal.print_line(format_event(event, width=width, colour=colour))
+
+
+def format_event(event: Event, *, width: int, colour: bool) -> str:
+    """Time, sign, name, action, task and text of an event on one line."""
+    sign, style = _WAITING if event.kind == "session.waiting" else _BEATS.get(catalog.beat_of(event) or "", (" ", ""))
+    name, at = actor_name(event), event.at
+    cells = (
+        ("     " if at is None else at.astimezone(None).strftime("%H:%M"), "2"),
+        (sign, style),
+        (pad_columns(truncate_columns(name, 5), 5), f"38;5;{_COLOURS[name]}" if name in _COLOURS else "1"),
+        (pad_columns(truncate_columns(_short_kind(event.kind), 15), 15), style),
+        (pad_columns(truncate_columns(event.task or "", 4), 4), "2"),
+        (truncate_columns(event_text(event), max(10, width - 40)), "2" if style == "2" else "1" if style.startswith("1;") else ""),
+    )
+    return "  ".join(f"\x1b[{style}m{cell}\x1b[0m" if colour and style else cell for cell, style in cells).rstrip()
+
+
+def _short_kind(kind: str) -> str:
+    """The kind in at most two words."""
+    family, _, name = kind.partition(".")
+    words = name.replace("mission_work", "work").replace("reviewer_", "").replace("_", " ")
+    return words if " " in words or family in ("fleet", "town") else f"{family} {words}"

@@ -28,7 +28,7 @@ _Found = TypeVar("_Found")
 
 
 class DemoStopped(Exception):
-    """The demo ends."""
+    """Raised in a scene when the demo ends."""
 
 
 class DemoEnvironment:
@@ -36,84 +36,85 @@ class DemoEnvironment:
 
     def __init__(self, folder: Path, settings: Settings, *, speed: float, reporter: SceneReporter) -> None:
         self.folder, self.speed, self._settings, self._reporter = folder, speed, settings, reporter
-        self.stopping, self._starting = Event(), Lock()
+        self.stopping = Event()
+        self._starting = Lock()  # held while a process is started, so that `end` misses none
         pace = max(SHORTEST_PACE, 1.0 / speed)
         # In the environment: a log URL may hold a password, and all users can read arguments.
         address = resolve_relative_url(settings.log.value, os.getcwd())
         variables = {"FLEETLORE_LOG": address, "FLEETLORE_TOWN": settings.town.value, "DEMO_PACE": f"{pace:.2f}"}
         self._children = Children(folder, variables)
 
-    def tell(self, scene: str, what: str) -> None:
+    def report_step(self, scene: str, what: str) -> None:
         """Print one line about a scene."""
         self._reporter(scene, what)
 
-    def lore(self, *argv: str) -> Child:
-        """Start `lore`."""
+    def start_lore(self, *argv: str) -> Child:
+        """Start `lore` in a child process."""
         with self._starting:
             if self.stopping.is_set():
                 raise DemoStopped
             return self._children.start(*argv)
 
-    def done(self, *argv: str) -> None:
-        """Run `lore` to its end; an error if it fails."""
-        child = self.lore(*argv)
-        if self.end_of(child):
+    def run_lore(self, *argv: str) -> None:
+        """Run `lore` and wait for it; raises an error if it fails."""
+        child = self.start_lore(*argv)
+        if self.wait_for_exit(child):
             raise child.failure()
 
-    def end_of(self, child: Child) -> int:
-        """Wait until it ends, and return the exit code."""
+    def wait_for_exit(self, child: Child) -> int:
+        """Wait until a process ends; returns its exit code."""
         while not child.is_over:
-            self.rest(0.05)
+            self.wait_seconds(0.05)
         return child.process.returncode
 
-    def rest(self, seconds: float) -> None:
-        """Sleep, unless the demo ends."""
+    def wait_seconds(self, seconds: float) -> None:
+        """Sleep; raises `DemoStopped` if the demo ends meanwhile."""
         if self.stopping.wait(seconds):
             raise DemoStopped
 
-    def look(self, at: Callable[[BlockingRecorder], _Found]) -> _Found:
+    def query_log(self, query: Callable[[BlockingRecorder], _Found]) -> _Found:
         """The result of a query on the log."""
-        with self._log() as log:
-            return at(log)
+        with self._open_log() as log:
+            return query(log)
 
-    def until(self, look: Callable[[BlockingRecorder], _Found], *, of: Child) -> _Found:
-        """Poll the log until the query finds something; an error if the process that should write it ends first."""
-        with self._log() as log, closing(log.follow_pages(after=log.head())) as pages:
+    def wait_for_log(self, query: Callable[[BlockingRecorder], _Found], *, writer: Child) -> _Found:
+        """Repeat a query until it finds something; raises an error if the process `writer` ends first."""
+        with self._open_log() as log, closing(log.follow_pages(after=log.head())) as pages:
             while True:
-                was_over = of.is_over
-                if found := look(log):
+                was_over = writer.is_over
+                if found := query(log):
                     return found
                 if was_over:
-                    raise of.failure()
+                    raise writer.failure()
                 if self.stopping.is_set():
                     raise DemoStopped
                 next(pages)
 
-    def _log(self) -> BlockingRecorder:
+    def _open_log(self) -> BlockingRecorder:
         from fleetlore.log.connect import connect
 
         return connect(self._settings.log.value, town=self._settings.town.value).blocking()
 
-    def workspace(self, name: str) -> None:
+    def create_workspace(self, name: str) -> None:
         """Copy a folder of the demo, and make it a git repository if git is installed."""
         shutil.copytree(FILES / name, self.folder / name, ignore=shutil.ignore_patterns("__pycache__"))
         if shutil.which("git") is None:
             return
-        who = ("-c", "user.name=demo", "-c", "user.email=demo@example.org")
-        for words in (
+        identity = ("-c", "user.name=demo", "-c", "user.email=demo@example.org")
+        for arguments in (
             ("init", "--quiet", "--template="),
             ("config", "commit.gpgsign", "false"),
             ("add", "."),
-            (*who, "commit", "--quiet", "--no-verify", "-m", "Initial commit"),
+            (*identity, "commit", "--quiet", "--no-verify", "-m", "Initial commit"),
         ):
             # Without the caller's GIT_ variables: a hook's `GIT_DIR` would make the demo commit to that repository.
-            subprocess.run(["git", *words], cwd=self.folder / name, env=git_environment(), capture_output=True, check=True)
+            subprocess.run(["git", *arguments], cwd=self.folder / name, env=git_environment(), capture_output=True, check=True)
 
-    def file(self, name: str, **more: str) -> str:
+    def copy_file(self, name: str, **values: str) -> str:
         """Copy a file of the demo with these values at its top, and return its path."""
-        first = "".join(f'{key} = "{value}"\n' for key, value in more.items())
+        header = "".join(f'{key} = "{value}"\n' for key, value in values.items())
         path = self.folder / name
-        path.write_text(first + (FILES / name).read_text(encoding="utf-8"), encoding="utf-8")
+        path.write_text(header + (FILES / name).read_text(encoding="utf-8"), encoding="utf-8")
         return str(path)
 
     def end(self) -> None:
@@ -136,18 +137,18 @@ class SceneReporter:
         line = f"{clock.now().astimezone():%H:%M:%S}  {scene:<5}  {terminal.sanitise_text(what)}"
         with self._lock:
             if self._is_open:
-                self._put(line)
+                self._print_line(line)
             else:
                 self._waiting.append(line)
 
-    def open(self, first: Iterable[str]) -> None:
-        """Print these lines and those held back; later ones are printed at once."""
+    def open(self, introduction: Iterable[str]) -> None:
+        """Print the introduction and the lines held back; later lines are printed at once."""
         with self._lock:
             self._is_open = True
-            for line in (*first, *self._waiting):
-                self._put(line)
+            for line in (*introduction, *self._waiting):
+                self._print_line(line)
 
-    def _put(self, line: str) -> None:
+    def _print_line(self, line: str) -> None:
         with suppress(OSError):  # the reader of the pipe has ended; the scenes continue
             self._say(line)
             terminal.flush_output()

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from fleetlore.cli.demo.children import Child
-    from fleetlore.cli.demo.environment import DemoEnvironment
     from fleetlore.events.envelope import Event
     from fleetlore.log.recorder import BlockingRecorder
     from fleetlore.settings import Settings
@@ -31,35 +30,33 @@ if TYPE_CHECKING:
 _ENDS = {"done": "done, all checks passed", "budget_exhausted": "over: its budget of turns is spent", "cancelled": "cancelled"}
 
 
-def play_tide_goal(ground: DemoEnvironment) -> None:
+def run_tide_goal(environment: DemoEnvironment) -> None:
     """The agent's first guess fails the check. In the middle of its second turn everything is killed; resumed, the goal is done."""
     id = str(uuid4())
-    ground.workspace("tide")
-    runner = ground.lore("goal", "run", ground.file("tide.toml", id=id))
-    ground.until(lambda log: _goal_events(log, id, "driver.attempt_completed"), of=runner)
-    ground.tell("goal", "jory says that the tide table is fixed; the check failed")
-    ground.until(lambda log: _goal_events(log, id, "process.started")[1:], of=runner)
+    environment.create_workspace("tide")
+    runner = environment.start_lore("goal", "run", environment.copy_file("tide.toml", id=id))
+    environment.wait_for_log(lambda log: _goal_events(log, id, "driver.attempt_completed"), writer=runner)
+    environment.report_step("goal", "jory says that the tide table is fixed; the check failed")
+    environment.wait_for_log(lambda log: _goal_events(log, id, "process.started")[1:], writer=runner)
     runner.kill()
-    ground.tell("goal", "kill -9 on the driver, in the middle of the second turn")
-    ground.rest(2 / ground.speed)
-    ground.tell("goal", f"lore goal resume {id[:8]}: it continues where the log ends")
-    resumed = ground.lore("goal", "resume", id)
-    ground.tell(
-        "goal", f"jory's goal is {_describe_end(ground.until(lambda log: _goal_events(log, id, 'driver.goal_completed'), of=resumed))}"
-    )
+    environment.report_step("goal", "kill -9 on the driver, in the middle of the second turn")
+    environment.wait_seconds(2 / environment.speed)
+    environment.report_step("goal", f"lore goal resume {id[:8]}: it continues where the log ends")
+    resumed = environment.start_lore("goal", "resume", id)
+    completed = environment.wait_for_log(lambda log: _goal_events(log, id, "driver.goal_completed"), writer=resumed)
+    environment.report_step("goal", f"jory's goal is {_describe_end(completed)}")
 
 
-def play_notice_goal(ground: DemoEnvironment) -> None:
+def run_notice_goal(environment: DemoEnvironment) -> None:
     """The agent asks a person before it publishes something."""
     id = str(uuid4())
-    ground.workspace("notice")
-    runner = ground.lore("goal", "run", ground.file("notice.toml", id=id))
-    [question] = ground.until(lambda log: _goal_events(log, id, "goal.permission_asked"), of=runner)
-    asked = (question.id or "")[:13]
-    ground.tell("goal", f"kaya needs you: may it publish the table? lore decide {asked} allow")
-    ground.tell(
-        "goal", f"kaya's goal is {_describe_end(ground.until(lambda log: _goal_events(log, id, 'driver.goal_completed'), of=runner))}"
-    )
+    environment.create_workspace("notice")
+    runner = environment.start_lore("goal", "run", environment.copy_file("notice.toml", id=id))
+    [question] = environment.wait_for_log(lambda log: _goal_events(log, id, "goal.permission_asked"), writer=runner)
+    question_id = (question.id or "")[:13]
+    environment.report_step("goal", f"kaya needs you: may it publish the table? lore decide {question_id} allow")
+    completed = environment.wait_for_log(lambda log: _goal_events(log, id, "driver.goal_completed"), writer=runner)
+    environment.report_step("goal", f"kaya's goal is {_describe_end(completed)}")
 
 
 def _goal_events(log: BlockingRecorder, id: str, kind: str) -> list[Event]:
@@ -71,7 +68,7 @@ def _describe_end(completed: list[Event]) -> str:
     return _ENDS.get(outcome, outcome)
 
 
-# --- The demo's town: four agents on a mission, run by two workers. One worker is killed, and the other one continues its work.
+# --- The demo's town: two workers run four agents on a mission. One worker is killed, and the other continues its work.
 
 KEEPERS, REVIEWER = ("finn", "gret", "hugo"), "ines"
 LEAVING = KEEPERS[:2]
@@ -88,41 +85,41 @@ ERRANDS = (
 BETWEEN_ERRANDS = 25.0
 
 
-def play_mission(ground: DemoEnvironment) -> None:
-    """Play the mission to its end, then add a small task now and then."""
-    is_taken = ground.look(lambda log: log.head(f"mission:{MISSION}"))
+def run_mission(environment: DemoEnvironment) -> None:
+    """Run the mission to its end, then add a small task from time to time."""
+    is_taken = environment.query_log(lambda log: log.head(f"mission:{MISSION}"))
     id = f"{MISSION}-{uuid4().hex[:4]}" if is_taken else MISSION
-    first, second = _open_town(ground, id)
-    _kill_worker(ground, id, first)
-    _watch_other_worker(ground, id, second)
+    first, second = _open_town(environment, id)
+    _kill_worker(environment, id, first)
+    _watch_other_worker(environment, id, second)
     for errand in cycle(ERRANDS):
-        ground.rest(BETWEEN_ERRANDS)
-        ground.done("town", "backlog", "add", errand, "--role", "keeper")
+        environment.wait_seconds(BETWEEN_ERRANDS)
+        environment.run_lore("town", "backlog", "add", errand, "--role", "keeper")
 
 
-def _open_town(ground: DemoEnvironment, id: str) -> tuple[Child, Child]:
+def _open_town(environment: DemoEnvironment, id: str) -> tuple[Child, Child]:
     """Start the workers, the agents and the mission."""
-    ground.workspace("harbour")
-    worker = ("worker", ground.file("worker.toml"), "--lease", LEASE)
-    before = ground.look(lambda log: log.head())
-    here = ground.look(_agents_here)
+    environment.create_workspace("harbour")
+    worker = ("worker", environment.copy_file("worker.toml"), "--lease", LEASE)
+    before = environment.query_log(lambda log: log.head())
+    running = environment.query_log(_find_running_agents)
     for role, names in (("keeper", KEEPERS), ("reviewer", (REVIEWER,))):
-        if missing := [name for name in names if name not in here]:
-            ground.done("town", "spawn", *missing, "--role", role)
-    ground.done("town", "mission", "start", ground.file("mission.toml", id=id))
-    first = ground.lore(*worker, *_agent_options(LEAVING))
-    ground.until(
+        if missing := [name for name in names if name not in running]:
+            environment.run_lore("town", "spawn", *missing, "--role", role)
+    environment.run_lore("town", "mission", "start", environment.copy_file("mission.toml", id=id))
+    first = environment.start_lore(*worker, *_agent_options(LEAVING))
+    environment.wait_for_log(
         lambda log: {*LEAVING} <= {event.agent for event in _events_of_kind(log, "town", before, "town.agent_state_changed", "idle")},
-        of=first,
+        writer=first,
     )
-    # It has room for the first worker's agents, and runs them when that one is dead.
-    second = ground.lore(*worker, *_agent_options((*KEEPERS, REVIEWER)))
-    ground.tell("town", "finn, gret, hugo and ines are on a mission of five items, run by two workers")
+    # The second worker may run all agents, so it takes over when the first one dies.
+    second = environment.start_lore(*worker, *_agent_options((*KEEPERS, REVIEWER)))
+    environment.report_step("town", "finn, gret, hugo and ines are on a mission of five items, run by two workers")
     return first, second
 
 
-def _agents_here(log: BlockingRecorder) -> set[str]:
-    """Agents that an earlier demo left in this log."""
+def _find_running_agents(log: BlockingRecorder) -> set[str]:
+    """Names of agents from an earlier demo in this log that have not stopped."""
     from fleetlore.projections.runner import Runner, view_of
     from fleetlore.views import town
 
@@ -130,26 +127,26 @@ def _agents_here(log: BlockingRecorder) -> set[str]:
     return {name for name, agent in known.items() if agent.state not in ("stopped", "error")}
 
 
-def _kill_worker(ground: DemoEnvironment, id: str, worker: Child) -> None:
+def _kill_worker(environment: DemoEnvironment, id: str, worker: Child) -> None:
     """Kill the worker once its agents work on more than the first item."""
 
     def at_work(log: BlockingRecorder) -> bool:
         started = log.read(f"mission:{id}", kinds=["process.started"])
         return any(event.agent in LEAVING and not (event.task or "").endswith(f"/{FIRST_ITEM}") for event in started)
 
-    ground.until(at_work, of=worker)
+    environment.wait_for_log(at_work, writer=worker)
     worker.kill()
-    ground.tell("town", "kill -9 on the worker of finn and gret, in the middle of a task")
+    environment.report_step("town", "kill -9 on the worker of finn and gret, in the middle of a task")
 
 
-def _watch_other_worker(ground: DemoEnvironment, id: str, worker: Child) -> None:
+def _watch_other_worker(environment: DemoEnvironment, id: str, worker: Child) -> None:
     scope = f"mission:{id}"
-    ground.until(lambda log: _events_of_kind(log, scope, None, "work.lease_lost"), of=worker)
-    ground.tell("town", "the other worker took over: it runs finn and gret and continues their tasks")
-    [rejected, *_] = ground.until(lambda log: _events_of_kind(log, scope, None, "work.review_rejected"), of=worker)
-    ground.tell("town", f"ines rejected an item: {rejected.text}")
-    ground.until(lambda log: _events_of_kind(log, scope, None, "town.mission_state_changed", "completed"), of=worker)
-    ground.tell("town", "the mission is completed: five of five items, each reviewed by another agent")
+    environment.wait_for_log(lambda log: _events_of_kind(log, scope, None, "work.lease_lost"), writer=worker)
+    environment.report_step("town", "the other worker took over: it runs finn and gret and continues their tasks")
+    [rejected, *_] = environment.wait_for_log(lambda log: _events_of_kind(log, scope, None, "work.review_rejected"), writer=worker)
+    environment.report_step("town", f"ines rejected an item: {rejected.text}")
+    environment.wait_for_log(lambda log: _events_of_kind(log, scope, None, "town.mission_state_changed", "completed"), writer=worker)
+    environment.report_step("town", "the mission is completed: five of five items, each reviewed by another agent")
 
 
 def _events_of_kind(log: BlockingRecorder, scope: str, after: str | None, kind: str, state: str | None = None) -> list[Event]:
@@ -160,7 +157,7 @@ def _agent_options(agents: Iterable[str]) -> list[str]:
     return [word for agent in agents for word in ("--agent", agent)]
 
 
-# ---
+# --- All scenes, and the threads that run them.
 
 PLAYS = ("night-train", "the-tin", "monday")
 STAGE_SPEED = 2.0
@@ -175,24 +172,24 @@ class Scene(NamedTuple):
     """Page of the control room."""
     about: str
     acts: tuple[Callable[[DemoEnvironment], None], ...] = ()
-    """Functions that run it, in parallel."""
+    """Functions that run in parallel, one thread each."""
 
 
-def _play_stage(ground: DemoEnvironment) -> None:
+def _run_stage(environment: DemoEnvironment) -> None:
     for name in PLAYS:
-        ground.tell("stage", f"{name} starts")
-        play = ground.lore("stage", "run", name, "--speed", f"{STAGE_SPEED * ground.speed:g}")
-        if ground.end_of(play):
+        environment.report_step("stage", f"{name} starts")
+        play = environment.start_lore("stage", "run", name, "--speed", f"{STAGE_SPEED * environment.speed:g}")
+        if environment.wait_for_exit(play):
             raise play.failure()
-        ground.tell("stage", f"{name} has ended")
-        ground.rest(5 / ground.speed)
+        environment.report_step("stage", f"{name} has ended")
+        environment.wait_seconds(5 / environment.speed)
 
 
 SCENES = {
     "fleet": Scene("fleet", "five scripted agents, their story and later work"),
-    "goal": Scene("goals", "a goal that is killed and resumed, and one that needs you", (play_tide_goal, play_notice_goal)),
-    "stage": Scene("stage", "a cast plays The 23:40 to Varnholt", (_play_stage,)),
-    "town": Scene("town", "four agents on a mission; one of two workers dies", (play_mission,)),
+    "goal": Scene("goals", "a goal that is killed and resumed, and one that needs you", (run_tide_goal, run_notice_goal)),
+    "stage": Scene("stage", "a cast plays The 23:40 to Varnholt", (_run_stage,)),
+    "town": Scene("town", "four agents on a mission; one of two workers dies", (run_mission,)),
 }
 
 
@@ -207,7 +204,7 @@ _TRY = (
 def list_programme(
     names: Sequence[str], url: str, log: str, town: str | None, *, key: str | None = None, path: str | None = None
 ) -> Iterator[str]:
-    """Lines with the pages and commands to try. `key`: a URL with write access; `path`: the folder of `lore` if it is not on PATH."""
+    """Yield lines with pages and commands to try. `key` is a URL with write access; `path` is the folder of `lore` if not on PATH."""
     yield ""
     for name in names:
         yield f"  {name:<5}  {url + SCENES[name].page:<34}  {SCENES[name].about}"
@@ -228,24 +225,24 @@ def list_programme(
 def run_scenes(names: Sequence[str], settings: Settings, *, speed: float, reporter: SceneReporter) -> Iterator[None]:
     """Run scenes in threads for the duration of the block; afterwards all their processes and files are gone."""
     with tempfile.TemporaryDirectory(prefix="fleetlore-demo-", ignore_cleanup_errors=True) as folder:
-        ground = DemoEnvironment(Path(folder), settings, speed=speed, reporter=reporter)
-        threads = [Thread(target=_run_scene, args=(ground, name, act), daemon=True) for name in names for act in SCENES[name].acts]
+        environment = DemoEnvironment(Path(folder), settings, speed=speed, reporter=reporter)
+        threads = [Thread(target=_run_scene, args=(environment, name, act), daemon=True) for name in names for act in SCENES[name].acts]
         try:
             for thread in threads:
                 thread.start()
             yield
         finally:
-            ground.end()
+            environment.end()
             for thread in threads:
                 if thread.ident is not None:  # Ctrl-C may come before all threads were started
                     thread.join(JOIN_SECONDS)
 
 
-def _run_scene(ground: DemoEnvironment, name: str, act: Callable[[DemoEnvironment], None]) -> None:
+def _run_scene(environment: DemoEnvironment, name: str, act: Callable[[DemoEnvironment], None]) -> None:
     try:
-        act(ground)
+        act(environment)
     except DemoStopped:
         return
     except (FleetloreError, OSError, SubprocessError) as error:
-        if not ground.stopping.is_set():
-            ground.tell(name, f"this scene failed: {error}")
+        if not environment.stopping.is_set():
+            environment.report_step(name, f"this scene failed: {error}")

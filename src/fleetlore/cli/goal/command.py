@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
-from functools import partial
 from typing import TYPE_CHECKING
 
-from fleetlore.cli import arguments
-from fleetlore.cli.main import UsageError
-from fleetlore.operations.table import find_command
+from fleetlore.cli.verbs import LocalVerb, VerbGroup, configure_group, run_group
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from typing import Any
+    from collections.abc import Sequence
 
 
 # --- Examples and notes for the help of `lore goal` and its verbs.
 
 EXAMPLES = (
+    ("lore goal 'make the tests pass' --check 'make test'", "run a goal without a file"),
     ("lore goal check goal.toml", "check a goal file and print every problem"),
     ("lore goal run goal.toml", "run it and show progress; Ctrl-C stops it, and it can be resumed"),
     ("lore goal run goals/*.toml --parallel 3", "run several, three at a time"),
@@ -61,9 +58,11 @@ not run again. Raise a spent budget first with `lore goal raise`. Exit codes are
 `lore goal run`.
 """
 
-LESSONS = {
+VERB_HELP: dict[str, tuple[tuple[tuple[str, str], ...], str]] = {
+    "": (EXAMPLES, NOTES),
     "run": (
         (
+            ("lore goal 'make the tests pass' --check 'make test'", "without a file, in this folder; short for run --do"),
             ("lore goal run goal.toml", "run until its criteria are met, a budget is spent, or it needs you"),
             ("lore goal run examples/goals/first.toml", "a first goal, offline: the agent is a small script"),
             ("lore goal run goals/*.toml --parallel 3", "run several, three at a time"),
@@ -102,88 +101,97 @@ LESSONS = {
         ),
         "A budget can only be raised. A running goal uses it at once; resume an ended one with\n`lore goal resume`.",
     ),
+    "commit": (
+        (("lore goal commit 3f2504e0 -m 'Fix the parser'", "commit all files on the goal's branch"),),
+        "No hook, filter or signing program of the agent's repository runs. Then review and merge the branch.",
+    ),
+    "worktrees": (
+        (
+            ("lore goal worktrees", "list them: branch, commits, files that are not committed"),
+            ("lore goal worktrees diff 3f2504e0", "show what the goal changed"),
+            ("lore goal worktrees merge 3f2504e0", "merge its branch into yours"),
+            ("lore goal worktrees clean", "remove those of ended goals whose work is committed; branches stay"),
+        ),
+        "",
+    ),
     "check": (
         (("lore goal check goals/*.toml", "check all; prints every problem and starts nothing"),),
         "Exit code 2 if something is wrong.",
     ),
 }
-"""Verb → examples and notes."""
+"""Verb → examples and notes; "" for `lore goal` itself."""
 
 
-# ---
+# --- Verbs that run on this machine
 
-MOST_TOGETHER = 64
-_CONTROLS = ("pause", "cancel", "say", "raise")
-_VERBS = {
-    "run": "run goals from files until they end",
-    "resume": "resume goals that were stopped, paused, cancelled or out of budget",
-    "list": "list goals",
-    "show": "show one goal in detail",
-    **{name: find_command(f"goal {name}")[0].help for name in _CONTROLS},
-    "check": "check goal files",
-}
+
+def _configure_run(parser: ArgumentParser) -> None:
+    parser.add_argument("files", metavar="FILE", nargs="*", help="a goal file, TOML or YAML (docs/driver.md)")
+    parser.add_argument("--do", metavar="TEXT", help="a goal without a file: what to do, in this folder")
+    parser.add_argument("--check", metavar="COMMAND", action="append", default=[], help="with --do: a command that must succeed")
+    parser.add_argument("--harness", metavar="NAME", help="with --do: claude-code, codex (default: claude-code)")
+    parser.add_argument("--turns", metavar="N", type=int, help="with --do: at most so many turns")
+    parser.add_argument("--usd", metavar="AMOUNT", type=float, help="with --do: at most so many dollars")
+    parser.add_argument("--agent", metavar="NAME", help="name of the agent (default: from the file)")
+    parser.add_argument(
+        "--mind", metavar="ADDRESS", help="use a model as the agent: openai:MODEL, anthropic:MODEL (default: from the file)"
+    )
+    _add_run_options(parser)
+
+
+def _configure_resume(parser: ArgumentParser) -> None:
+    parser.add_argument("ids", metavar="ID", nargs="*", help="goal ids, or unique prefixes (default: the newest open goal)")
+    _add_run_options(parser)
+
+
+def _add_run_options(parser: ArgumentParser) -> None:
+    parser.add_argument("--parallel", metavar="N", type=int, default=1, help="number of goals to run in parallel (1)")
+    parser.add_argument("--keep-worktree", action="store_true", help="keep the worktree of a finished goal even if everything is committed")
+
+
+def _configure_check(parser: ArgumentParser) -> None:
+    parser.add_argument("files", metavar="FILE", nargs="+", help="TOML or YAML")
+
+
+def _configure_commit(parser: ArgumentParser) -> None:
+    parser.add_argument("id", metavar="ID", help="goal id, or a unique prefix")
+    parser.add_argument("-m", "--message", metavar="TEXT", default="Work of the goal", help="the commit message")
+
+
+def _configure_worktrees(parser: ArgumentParser) -> None:
+    actions = ("list", "diff", "merge", "clean")
+    parser.add_argument("action", nargs="?", choices=actions, default="list", help="what to do (list)")
+    parser.add_argument("ids", metavar="ID", nargs="*", help="goal ids, or unique prefixes; clean without one cleans all")
+
+
+_EACH_EVENT = "print each event as a line of JSON"
+GOAL = VerbGroup(
+    "goal",
+    verbs=("run", "resume", "list", "show", "pause", "cancel", "say", "raise", "commit", "check", "worktrees"),
+    local={
+        "run": LocalVerb("goal.run:run_goal_files", "run goals from files until they end", _configure_run, _EACH_EVENT),
+        "resume": LocalVerb(
+            "goal.run:resume_goals", "resume goals that were stopped, paused, cancelled or out of budget", _configure_resume, _EACH_EVENT
+        ),
+        "commit": LocalVerb("goal.run:commit_work", "commit the uncommitted work of a goal", _configure_commit),
+        "check": LocalVerb("goal.run:check_goal_files", "check goal files", _configure_check),
+        "worktrees": LocalVerb("goal.worktrees:run", "list the worktrees of goals; show, merge or remove their work", _configure_worktrees),
+    },
+    examples=VERB_HELP,
+)
 
 
 def configure(parser: ArgumentParser) -> None:
-    """Add a parser for each verb."""
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs", parser_class=arguments.LazyParser)
-    parsers = {name: _add_verb(verbs, name) for name in _VERBS}
-    _configure_driving(parsers["run"], parsers["resume"])
-    parsers["list"].add_argument("--all", action="store_true", help="also goals that ended more than two days ago")
-    parsers["show"].add_argument("id", metavar="ID", nargs="?", help="goal id, or a unique prefix (default: the newest)")
-    for name in _CONTROLS:
-        parsers[name].fill = partial(_fill_control, parsers[name], name)
-    parsers["check"].add_argument("files", metavar="FILE", nargs="+", help="TOML or YAML")
-    for name in ("run", "resume", "list", "show", "check"):
-        arguments.add_json(parsers[name], "print each event as a line of JSON" if name in ("run", "resume") else "print JSON, for programs")
-    arguments.add_examples(parser, EXAMPLES, NOTES)
-    for name, (examples, notes) in LESSONS.items():
-        arguments.add_examples(parsers[name], examples, notes)
+    """Add the verbs and their arguments."""
+    configure_group(parser, GOAL)
 
 
-def _add_verb(verbs: Any, name: str) -> arguments.LazyParser:
-    parser: arguments.LazyParser = verbs.add_parser(name, help=_VERBS[name], description=f"{_VERBS[name].capitalize()}.")
-    # Options given before the verb stay unless given again.
-    arguments.add_common(parser, log=argparse.SUPPRESS, town=argparse.SUPPRESS)
-    return parser
-
-
-def _fill_control(parser: ArgumentParser, name: str) -> None:
-    from fleetlore.cli import operations
-
-    operations.add_arguments(parser, *find_command(f"goal {name}"))
-
-
-def _configure_driving(run: ArgumentParser, resume: ArgumentParser) -> None:
-    run.add_argument("files", metavar="FILE", nargs="+", help="a goal file, TOML or YAML (docs/driver.md)")
-    run.add_argument("--agent", metavar="NAME", help="name of the agent (default: from the file)")
-    run.add_argument("--mind", metavar="ADDRESS", help="use a model as the agent: openai:MODEL, anthropic:MODEL (default: from the file)")
-    resume.add_argument("ids", metavar="ID", nargs="*", help="goal ids, or unique prefixes (default: the newest open goal)")
-    for parser in (run, resume):
-        parser.add_argument("--parallel", metavar="N", type=int, default=1, help="number of goals to run in parallel (1)")
-        parser.add_argument(
-            "--keep-worktree", action="store_true", help="keep the worktree of a finished goal even if everything is committed"
-        )
+def expand_arguments(rest: Sequence[str]) -> list[str]:
+    """Expand `lore goal "make the tests pass" …` to `lore goal run --do "make the tests pass" …`."""
+    is_task = bool(rest) and rest[0] not in GOAL.verbs and not rest[0].startswith("-") and (" " in rest[0].strip() or "--check" in rest)
+    return ["run", "--do", *rest] if is_task else list(rest)
 
 
 def run(args: Namespace) -> int:
     """Run the verb."""
-    if args.verb is None:
-        raise UsageError(f"a verb is missing: `lore goal VERB`, with one of {', '.join(_VERBS)}; see `lore goal --help`")
-    if args.verb in ("run", "resume", "check"):
-        from fleetlore.cli.goal import run as goal_run
-
-        _need_parallel(args)
-        return {"run": goal_run.run_goal_files, "resume": goal_run.resume_goals, "check": goal_run.check_goal_files}[args.verb](args)
-    if args.verb in ("list", "show"):
-        from fleetlore.cli.goal import show
-
-        return {"list": show.list_goals, "show": show.show_goal}[args.verb](args)
-    from fleetlore.cli import operations
-
-    return operations.run_command(args, f"goal {args.verb}")
-
-
-def _need_parallel(args: Namespace) -> None:
-    if not 1 <= getattr(args, "parallel", 1) <= MOST_TOGETHER:
-        raise UsageError(f"--parallel must be between 1 and {MOST_TOGETHER}")
+    return run_group(args, GOAL)

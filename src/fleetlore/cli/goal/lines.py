@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from fleetlore.cli.event_lines import display_width, pad_columns, truncate_columns
-from fleetlore.cli.status_table import format_age
-from fleetlore.cli.terminal import sanitise_text
+from fleetlore.cli.terminal import format_age, sanitise_text
 from fleetlore.events.budget_axes import BudgetUse, describe_axis, find_axis, get_amount
 from fleetlore.views.goal_state import GoalState, GoalStatus, elapsed_seconds, goal_status, list_budgets, used_tokens, used_usd
 from fleetlore.views.goal_state import first_paragraph as summary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from fleetlore.goal.workspace.handover import Handover, SourceChanges
 
 Line: TypeAlias = "list[tuple[str, str]]"
 """Parts of a line, each with its `rich` style."""
@@ -159,7 +162,7 @@ def describe_state(goal: GoalState, now: datetime, *, is_driven: bool = True) ->
 
 def state_words(goal: GoalState, now: datetime, state: GoalStateLabel) -> str:
     """The state with its reason, as text."""
-    reason = goal.why if goal.outcome is not None else goal.waiting_for if state == "waiting" else ""
+    reason = goal.why if goal.outcome is not None else goal.waiting_for if state in ("waiting", "asking") else ""
     if state == "spent":
         reason = describe_axis(reason)
     until = f" until {goal.wake.astimezone():%H:%M}" if state == "waiting" and goal.wake is not None else ""
@@ -243,3 +246,65 @@ def is_whole(line: Line) -> bool:
 def without_colours(lines: Sequence[Line]) -> list[str]:
     """The lines without colours."""
     return ["".join(text for text, _ in line).rstrip() for line in lines]
+
+
+# --- the workspace: what it lacks at the start, and how to merge the work at the end
+
+
+def note_unseen_changes(beside: SourceChanges | None) -> Iterator[Line]:
+    """Lines about files that the agent's worktree lacks."""
+    if beside is not None and beside.uncommitted:
+        many = _count_noun(beside.uncommitted, "uncommitted change")
+        yield _format_note(
+            f"{many} in {beside.top} {_is_or_are(beside.uncommitted)} not in its worktree, which is at the commit {beside.base[:7]}"
+        )
+    if beside is not None and beside.has_submodules:
+        yield _format_note("submodules are empty in its worktree; fill them with `git submodule update --init`")
+
+
+def _format_note(text: str) -> Line:
+    return [("  note  ", WARN), (sanitise_text(text), DIM)]
+
+
+def format_handover(work: Handover, *, is_over: bool = True, on: str = "") -> Iterator[Line]:
+    """Where the work is; for a worktree, once the goal has ended, also commands to review and merge it. `on` is ` --log URL`, if needed."""
+    yield [("the work: ", DIM), (sanitise_text(_describe_place(work)), "")]
+    if not is_over or not work.branch or not (work.commits or work.uncommitted):
+        return
+    if work.problem:
+        yield _format_note(work.problem)
+    branch = shlex.quote(sanitise_text(work.branch))
+    if work.uncommitted and work.path:
+        yield _format_command("commit it", f"lore goal commit {work.goal[:8]}{on}")
+    if work.top is not None:
+        here = _git_command(work.top)
+        yield _format_command("review it", f"{here} diff HEAD...{branch}")
+        yield _format_command("merge it", f"{here} merge {branch}")
+
+
+def _describe_place(work: Handover) -> str:
+    if not work.branch:
+        return work.path or "not on this machine"
+    branch = f"{_count_noun(work.commits, 'commit')} on the branch {work.branch}" if work.commits else f"the branch is {work.branch}"
+    if work.uncommitted:
+        return f"{_count_noun(work.uncommitted, 'file')} not committed, in {work.path}; {branch}"
+    if not work.commits:
+        return f"no new commits on the branch {work.branch}"
+    return f"{branch}, in {work.path}" if work.path else branch
+
+
+def _git_command(folder: str) -> str:
+    here, there = os.path.realpath(os.getcwd()), os.path.realpath(folder)
+    return "git" if here == there or here.startswith(f"{there}/") else f"git -C {shlex.quote(sanitise_text(folder))}"
+
+
+def _format_command(what: str, command: str) -> Line:
+    return [(f"  {what:<9}  ", DIM), (command, COMMAND)]
+
+
+def _count_noun(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _is_or_are(number: int) -> str:
+    return "is" if number == 1 else "are"

@@ -51,32 +51,32 @@ class GoalRunner:
                 asyncio.run(self._run_goals())
         except (KeyboardInterrupt, asyncio.CancelledError):
             terminal.flush_output()
-            self._say_how_to_go_on()
+            self._print_how_to_resume()
             return INTERRUPTED
         for message in self._view.troubles:
             terminal.print_error(f"lore: {message}")
-        return OK if not self._view.troubles and all(self._view.outcome(id) == "done" for id in self._goals) else FAILED
+        return OK if not self._view.troubles and all(self._view.find_outcome(id) == "done" for id in self._goals) else FAILED
 
     async def _run_goals(self) -> None:
         """Run all goals; a failure of one is reported, and the others continue. A stop ends all."""
         from fleetlore.log.async_recorder import Recorder
 
-        _hear_signals()
+        _cancel_on_signals()
         # Each goal blocks up to two threads; goals must not wait for each other's.
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2 * self._args.parallel + 8, "fleetlore-goal"))
-        room = asyncio.Semaphore(self._args.parallel)
+        slots = asyncio.Semaphore(self._args.parallel)
         self._log = Recorder.from_blocking(self._context.log)
         try:
-            async with self._view.refreshing(), asyncio.TaskGroup() as group:
+            async with self._view.refresh_while_running(), asyncio.TaskGroup() as group:
                 for goal in self._goals.values():
-                    group.create_task(self._run_goal(goal, room))
+                    group.create_task(self._run_goal(goal, slots))
         except ExceptionGroup as several:  # an unexpected error; the other goals were stopped cleanly
             raise several.exceptions[0] from None
         finally:
             await self._log.close()
 
-    async def _run_goal(self, goal: Goal, room: asyncio.Semaphore) -> None:
-        async with room:
+    async def _run_goal(self, goal: Goal, slots: asyncio.Semaphore) -> None:
+        async with slots:
             try:
                 await self._drive_goal(goal)
             except (FleetloreError, OSError) as error:
@@ -87,18 +87,18 @@ class GoalRunner:
         from fleetlore.operations.goal_runs import open_goal
 
         is_resumed = self._after is not None
-        self._view.prepare(goal.id, plan_of(goal).agent)
-        async with open_goal(self._context, goal, key=self._key, is_resumed=is_resumed, log=self._log, watch=self._view.watch) as run:
+        self._view.on_preparing(goal.id, plan_of(goal).agent)
+        async with open_goal(self._context, goal, key=self._key, is_resumed=is_resumed, log=self._log, watch=self._view.on_event) as run:
             after = "" if self._after is None else self._after[goal.id]
             self._view.add(goal.id, lambda: run.state, progress=lambda: run.turn_progress, after=after)
             if not is_resumed:
                 await run.start()
-                self._view.begin(run.state, await run.find_unseen_changes(self._args.files))
+                self._view.on_started(run.state, await run.find_unseen_changes(self._args.files))
             state, work = await run.finish(keep_worktree=self._args.keep_worktree)
-            self._view.end(state, work)
+            self._view.on_ended(state, work)
 
-    def _say_how_to_go_on(self) -> None:
-        left = [id[:8] for id in self._goals if self._view.has_begun(id) and self._view.outcome(id) is None]
+    def _print_how_to_resume(self) -> None:
+        left = [id[:8] for id in self._goals if self._view.has_begun(id) and self._view.find_outcome(id) is None]
         if (self._args.log or "").startswith("memory:"):
             terminal.print_error("\nstopped")
         elif left:
@@ -114,7 +114,7 @@ def _line_prefixes(goals: Mapping[str, Goal]) -> dict[str, str]:
     return {id: agent if alike[agent] == 1 else id[:8] for id, agent in agents.items()} if len(goals) > 1 else {}
 
 
-def _hear_signals() -> None:
+def _cancel_on_signals() -> None:
     task = asyncio.current_task()
     assert task is not None
     for number in STOPPING:

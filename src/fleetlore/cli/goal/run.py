@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from contextlib import contextmanager
@@ -11,22 +12,28 @@ import msgspec
 from msgspec.structs import replace
 
 from fleetlore.cli import open_log, passphrase, terminal
-from fleetlore.cli.goal import find, lines
+from fleetlore.cli.goal import lines
 from fleetlore.cli.goal.pursuit import GoalRunner
-from fleetlore.cli.main import OK
+from fleetlore.cli.main import OK, UsageError
+from fleetlore.cli.terminal import find_user_name
 from fleetlore.errors import Invalid
-from fleetlore.events.driver_types import Goal
+from fleetlore.events.driver_types import Goal, ShellCommand
 from fleetlore.events.goal_plan import KEY, Plan, plan_of
 from fleetlore.goal import commands
 from fleetlore.operations import goal_runs
 from fleetlore.operations.context import OperationContext, open_source
+from fleetlore.operations.goal_checks import list_goal_warnings
+from fleetlore.operations.goals import find_goal_id, read_goal
 from fleetlore.programs import registry
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from fleetlore.views.goal_state import GoalState
+
+MOST_TOGETHER = 64
+"""The highest value of `--parallel`."""
 
 
 def check_goal_files(args: Namespace) -> int:
@@ -39,9 +46,12 @@ def check_goal_files(args: Namespace) -> int:
             problems.append(str(error))
             continue
         if args.json:
-            terminal.print_value({"file": path, "ok": True, "goal": goal})
+            terminal.print_value({"file": path, "ok": True, "goal": goal, "warnings": list_goal_warnings(goal, ignored=args.files)})
         else:
             terminal.print_line(terminal.sanitise_text(f"{path}: valid. {_describe_goal(goal)}"))
+            print_judging(goal)
+            for warning in list_goal_warnings(goal, ignored=args.files):
+                terminal.print_line(terminal.sanitise_text(f"  warning: {warning}"))
     if problems:
         raise Invalid("\n".join(problems))
     return OK
@@ -51,17 +61,50 @@ def _describe_goal(goal: Goal) -> str:
     plan, budget = plan_of(goal), goal.budget
     who = f"{plan.agent} ({plan.harness}{f', {plan.mind}' if plan.mind else ''})"
     money = f", ${plan.max_usd:,.2f}" if plan.max_usd is not None else ""
-    many = len(goal.acceptance)
-    checked = f"{many} criteri{'on' if many == 1 else 'a'}" if many else "no criteria: the agent decides when it is done"
+    count = len(goal.acceptance)
+    checked = f"{count} criteri{'on' if count == 1 else 'a'}" if count else "no criteria: the agent decides when it is done"
     limits = f"{budget.max_turns} turns, {budget.max_wall_time}, {budget.max_tokens:,} tokens{money}"
     return f"{who}, {checked}; at most {limits}{_warn_missing_program(plan)}"
+
+
+_MAX_LISTED = 12
+_UNSEALED = (
+    "this log is not sealed: an agent with a shell could raise its own budget, answer its own approval requests or record a false verdict"
+    " with `lore`. `lore seal` prevents that"
+)
+
+
+def print_judging(goal: Goal) -> None:
+    """Print which files judge the agent's work, and what does not protect against."""
+    from fleetlore.goal.acceptance.preview import preview_judging
+
+    if not any(isinstance(each, ShellCommand) for each in goal.acceptance):
+        return
+    preview = preview_judging(goal, plan_of(goal))
+    lines = [f"checks use the original of: {_list_paths(preview.originals)}"]
+    if preview.released:
+        lines.append(f"may_change releases: {_list_paths(preview.released)}")
+    if preview.unprotected:
+        patterns = ", ".join(json.dumps(f"{path}/**") for path in preview.unprotected[:3])
+        lines.append(f"the agent can change the files in {_list_paths(preview.unprotected)}; if they judge, set protect = [{patterns}]")
+    reported = f"Exit code 0 of {', '.join(preview.runners)} counts only with its report. " if preview.runners else ""
+    lines.append(f"{reported}Code under test runs inside its judge: a test that calls hostile code can be deceived by it")
+    walls = "commands run in a sandbox (Landlock)" if preview.has_sandbox else "this system has no sandbox (Landlock) for commands"
+    lines.append(f"{walls}, in a copy of the files, without your environment's keys")
+    for line in lines:
+        terminal.print_line(terminal.sanitise_text(f"  {line}."))
+
+
+def _list_paths(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - _MAX_LISTED} more" if len(paths) > _MAX_LISTED else ""
+    return (", ".join(paths[:_MAX_LISTED]) or "no file (no build or test configuration was found)") + more
 
 
 def _warn_missing_program(plan: Plan) -> str:
     """A warning if the program is not installed; one inside the workspace may be created later."""
     known = registry.find_program(plan.harness)
-    usual = () if known is None else (known.command,)
-    program = next(iter(plan.command or usual), None)
+    default_command = () if known is None else (known.command,)
+    program = next(iter(plan.command or default_command), None)
     if program is None or shutil.which(program) or ("/" in program and not os.path.isabs(program)):
         return ""
     return f". The program {program} was not found; install it, or set `command`"
@@ -73,31 +116,56 @@ def _load_goal(path: str, args: Namespace) -> Goal:
     return load_goal(path, redactor=open_log.redactor_of(open_log.settings_of(args)))
 
 
+def _make_goal(args: Namespace) -> Goal:
+    from fleetlore.goal.files import make_goal
+
+    budget = {"max_turns": args.turns, "max_usd": args.usd}
+    fields = {"harness": args.harness, "budget": {name: value for name, value in budget.items() if value is not None} or None}
+    return make_goal(
+        args.do,
+        checks=args.check,
+        folder=os.getcwd(),
+        given={name: value for name, value in fields.items() if value is not None},
+        redactor=open_log.redactor_of(open_log.settings_of(args)),
+    )
+
+
 # --- run and resume
 
 
 def run_goal_files(args: Namespace) -> int:
     """Run goals from files. All files are read before the first goal starts."""
-    goals = [_as_asked(_load_goal(path, args), args) for path in args.files]
-    with _open_context(args, new=True) as context:
+    _check_parallel(args)
+    if bool(args.files) == (args.do is not None):
+        raise UsageError("give either goal files, or --do TEXT; see `lore goal run --help`")
+    loaded = [_make_goal(args)] if args.do is not None else [_load_goal(path, args) for path in args.files]
+    goals = [_apply_options(goal, args) for goal in loaded]
+    with open_goal_context(args, new=True) as context:
         goal_runs.check_new_goals(context, goals)
         key = context.signing_key("to run a goal")
+        if key is None:
+            terminal.warn_once(_UNSEALED)
         return GoalRunner(args, context, key, {goal.id: goal for goal in goals}).run()
 
 
+def _check_parallel(args: Namespace) -> None:
+    if not 1 <= args.parallel <= MOST_TOGETHER:
+        raise UsageError(f"--parallel must be between 1 and {MOST_TOGETHER}")
+
+
 @contextmanager
-def _open_context(args: Namespace, *, new: bool = False) -> Iterator[OperationContext]:
-    """The log that command line and settings name; with `new` it is created if needed."""
+def open_goal_context(args: Namespace, *, new: bool = False) -> Iterator[OperationContext]:
+    """Open the log given by the command line or the settings; with `new` it is created if needed."""
     settings = open_log.settings_of(args)
     opener = open_log.open_log if new else open_log.open_existing_log
     with opener(args, settings=settings) as log, open_source(log, settings, ask_key=passphrase.ask_key) as source:
-        context = OperationContext(source, actor=find.current_user())
+        context = OperationContext(source, actor=find_user_name())
         context.require_complete_log("goals need")
         yield context
 
 
-def _as_asked(goal: Goal, args: Namespace) -> Goal:
-    """The goal with the options of the command line."""
+def _apply_options(goal: Goal, args: Namespace) -> Goal:
+    """Return the goal with the options of the command line applied."""
     plan = plan_of(goal)
     if args.mind is not None:
         from fleetlore.models.open import parse_address
@@ -114,20 +182,43 @@ def _as_asked(goal: Goal, args: Namespace) -> Goal:
 
 
 def resume_goals(args: Namespace) -> int:
-    """Resume goals. A goal that another process runs only gets the request. After crashes a person's request allows another try."""
-    with _open_context(args) as context:
-        ids = [find.find_goal_id(context.log, id) for id in args.ids]
+    """Resume goals. For a goal that runs in another process, only the request is recorded.
+
+    A goal that was given up after repeated crashes is tried again, because a person asked for it.
+    """
+    _check_parallel(args)
+    with open_goal_context(args) as context:
+        ids = [find_goal_id(context.log, id) for id in args.ids]
         key = context.signing_key("to resume a goal")
         states = goal_runs.request_resume(context, ids, key)
-        mine = [state for state in states if not _is_driven(context, state)]
-        goals = {state.id: state.goal for state in mine if state.goal is not None}
-        return GoalRunner(args, context, key, goals, after={state.id: state.position or "" for state in mine}).run() if goals else OK
+        not_running = [state for state in states if not _report_if_running(context, state)]
+        goals = {state.id: state.goal for state in not_running if state.goal is not None}
+        return GoalRunner(args, context, key, goals, after={state.id: state.position or "" for state in not_running}).run() if goals else OK
 
 
-def _is_driven(context: OperationContext, state: GoalState) -> bool:
+def _report_if_running(context: OperationContext, state: GoalState) -> bool:
+    """Whether another process runs the goal; if so, prints which one."""
     driver = context.find_holder(f"goal:{state.id}")
     if driver is None:
         return False
-    short = commands.short_goal_id(state)
-    terminal.print_line(f"{short}  is running in {lines.driver_words(driver)}; see lore goal show {short}")
+    short_id = commands.short_goal_id(state)
+    terminal.print_line(f"{short_id}  is running in {lines.driver_words(driver)}; see lore goal show {short_id}")
     return True
+
+
+# --- commit
+
+
+def commit_work(args: Namespace) -> int:
+    """Commit what an ended goal left uncommitted, and print what to do next."""
+    from fleetlore.cli.goal.show import show_lines
+    from fleetlore.goal.workspace.handover import commit_handover
+
+    with open_goal_context(args) as context:
+        goal_id = find_goal_id(context.log, args.id)
+        state = read_goal(context, goal_id, None)
+        if _report_if_running(context, state):
+            raise Invalid(f"goal {args.id} is running; wait until it ends, or stop it with `lore goal cancel {args.id}`")
+    source = state.goal.workspace if state.goal is not None else None
+    show_lines([*lines.format_handover(commit_handover(goal_runs.goal_data_folder(), goal_id, source or "", args.message))])
+    return OK

@@ -14,11 +14,11 @@ from fleetlore import clock
 from fleetlore.cli import terminal
 from fleetlore.cli.event_lines import display_width, pad_columns
 from fleetlore.cli.goal import lines as goal_lines
-from fleetlore.cli.goal import workspace_notes
 from fleetlore.cli.goal.lines import BAD, BOLD, DIM, GOOD, WARN, Line
 from fleetlore.cli.terminal import sanitise_text
 from fleetlore.events import codec
 from fleetlore.views.goal_state import GoalState
+from fleetlore.views.goal_turns import EXTRA_PREFIX
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from fleetlore.events.envelope import Event
     from fleetlore.goal.workspace.handover import Handover, SourceChanges
-    from fleetlore.programs.harness import Heard
+    from fleetlore.programs.harness import TurnProgress
     from fleetlore.views.goal_state import GoalState
 
 
@@ -61,8 +61,6 @@ def _attempt_completed(event: Event, goal: GoalState | None) -> Iterator[Line]:
     result = _as_object(event.data.get("result"))
     kind = str(_as_object(result.get("outcome")).get("kind"))
     style = {"done": GOOD, "escalate": _ASKS, "budget_exhausted": BAD}.get(kind, "")
-    if goal is not None and goal.put_back:
-        yield [("  restored  ", WARN), (", ".join(map(sanitise_text, goal.put_back)), ""), ("  changed by the agent", DIM)]
     turn, words = result.get("turn_index"), goal_lines.in_a_line(str(result.get("final_text") or ""))
     yield [(f"turn {turn}: ", BOLD), (goal_lines.OUTCOMES.get(kind, sanitise_text(kind)), style), (f"  {words}" if words else "", "italic")]
 
@@ -77,6 +75,10 @@ def _format_acceptance(event: Event, goal: GoalState | None) -> Iterator[Line]:
             (f"  {sanitise_text(str(failure.get('message')))}", BAD),
         ]
         yield from _format_evidence(str(failure.get("evidence") or ""))
+    for line in event.data.get(f"{EXTRA_PREFIX}touched") or ():
+        yield [("  judge  ", WARN), (f"the agent {sanitise_text(str(line))}", "")]
+    if event.data.get(f"{EXTRA_PREFIX}sandbox") == []:
+        yield [("  note  ", WARN), ("this system has no sandbox (Landlock): the commands of the check could use all your files", DIM)]
     if verdict.get("met") is True:
         many = len(goal.criteria) if goal is not None else 0
         yield [("  ✓ ", GOOD), ("all criteria are met" if many else "no criteria; the agent says it is done", "")]
@@ -182,7 +184,7 @@ class GoalView:
     def __init__(self) -> None:
         self.troubles: list[str] = []
         self.states: dict[str, Callable[[], GoalState]] = {}
-        self._progress: dict[str, Callable[[], Heard | None]] = {}
+        self._progress: dict[str, Callable[[], TurnProgress | None]] = {}
         self._after: dict[str, str] = {}
 
     def __enter__(self) -> Self:
@@ -192,7 +194,7 @@ class GoalView:
         """Leave the view."""
 
     def add(
-        self, goal: str, state: Callable[[], GoalState], *, progress: Callable[[], Heard | None] = lambda: None, after: str = ""
+        self, goal: str, state: Callable[[], GoalState], *, progress: Callable[[], TurnProgress | None] = lambda: None, after: str = ""
     ) -> None:
         """Add a running goal. Events up to `after` are not printed; `progress` returns the output of the open turn."""
         self.states[goal], self._progress[goal], self._after[goal] = state, progress, after
@@ -201,29 +203,29 @@ class GoalView:
         """Whether the goal is on the log."""
         return goal in self.states and self.states[goal]().goal is not None
 
-    def outcome(self, goal: str) -> str | None:
+    def find_outcome(self, goal: str) -> str | None:
         """The outcome; `None` while it runs."""
         return self.states[goal]().outcome if goal in self.states else None
 
-    async def watch(self, event: Event) -> None:
+    async def on_event(self, event: Event) -> None:
         """Handle an event of a goal."""
         if (event.position or "") > self._after.get(event.goal or "", ""):
-            self.tell(event)
+            self.print_event(event)
 
-    def tell(self, event: Event) -> None:
+    def print_event(self, event: Event) -> None:
         """Print an event."""
 
-    def prepare(self, goal: str, agent: str) -> None:
+    def on_preparing(self, goal: str, agent: str) -> None:
         """Called while its workspace is opened, which can be slow for large repositories."""
 
-    def begin(self, state: GoalState, beside: SourceChanges | None) -> None:
+    def on_started(self, state: GoalState, beside: SourceChanges | None) -> None:
         """Called when a goal starts, with what its worktree lacks."""
 
-    def end(self, state: GoalState, work: Handover) -> None:
+    def on_ended(self, state: GoalState, work: Handover) -> None:
         """Called when a goal ends, with the place of the work."""
 
     @asynccontextmanager
-    async def refreshing(self) -> AsyncIterator[None]:
+    async def refresh_while_running(self) -> AsyncIterator[None]:
         """A context that lasts while goals run."""
         yield
 
@@ -238,7 +240,7 @@ def make_goal_view(*, json: bool, names: Mapping[str, str], on: str = "") -> Goa
 class JsonGoalView(GoalView):
     """Each event as a line of JSON."""
 
-    def tell(self, event: Event) -> None:
+    def print_event(self, event: Event) -> None:
         """Print it as `lore events --json` does."""
         terminal.print_json(codec.encode_with_position(event))
         terminal.flush_output()
@@ -252,23 +254,23 @@ class PlainGoalView(GoalView):
         self._names, self._on = names, on
         self._widest = min(_WIDEST_NAME, max((display_width(sanitise_text(name)) for name in names.values()), default=0))
 
-    def tell(self, event: Event) -> None:
+    def print_event(self, event: Event) -> None:
         """Print the lines of an event."""
         state = self.states[event.goal or ""]() if event.goal in self.states else None
         for line in format_event_lines(event, state):
-            self.show([*self._goal_prefix(event.goal or ""), *line])
+            self.print_line([*self._goal_prefix(event.goal or ""), *line])
 
-    def begin(self, state: GoalState, beside: SourceChanges | None) -> None:
+    def on_started(self, state: GoalState, beside: SourceChanges | None) -> None:
         """Print what its worktree lacks."""
-        for line in workspace_notes.note_unseen_changes(beside):
-            self.show([*self._goal_prefix(state.id), *line])
+        for line in goal_lines.note_unseen_changes(beside):
+            self.print_line([*self._goal_prefix(state.id), *line])
 
-    def end(self, state: GoalState, work: Handover) -> None:
+    def on_ended(self, state: GoalState, work: Handover) -> None:
         """Print where the work is, how to merge it, and how to continue."""
-        for line in (*workspace_notes.format_handover(work), *goal_lines.going_on(state, on=self._on)):
-            self.show([*self._goal_prefix(state.id), *line])
+        for line in (*goal_lines.format_handover(work, on=self._on), *goal_lines.going_on(state, on=self._on)):
+            self.print_line([*self._goal_prefix(state.id), *line])
 
-    def show(self, line: Line) -> None:
+    def print_line(self, line: Line) -> None:
         """Print a line."""
         [text] = goal_lines.without_colours([line])
         terminal.print_line(text)
@@ -297,17 +299,17 @@ class GoalScreen(PlainGoalView):
     def __exit__(self, *error: Any) -> None:
         self._live.__exit__(*error)
 
-    def prepare(self, goal: str, agent: str) -> None:
+    def on_preparing(self, goal: str, agent: str) -> None:
         """Show the workspace note until the goal starts."""
         self._preparing[goal] = agent
         self._live.refresh()
 
-    def tell(self, event: Event) -> None:
+    def print_event(self, event: Event) -> None:
         """Print the lines of an event, and update the panel."""
-        super().tell(event)
+        super().print_event(event)
         self._live.refresh()
 
-    def show(self, line: Line) -> None:
+    def print_line(self, line: Line) -> None:
         """Print a line above the panel."""
         from rich.text import Text
 
@@ -315,7 +317,7 @@ class GoalScreen(PlainGoalView):
         self._console.print(Text.assemble(*line), soft_wrap=is_whole, overflow=None if is_whole else "fold")
 
     @asynccontextmanager
-    async def refreshing(self) -> AsyncIterator[None]:
+    async def refresh_while_running(self) -> AsyncIterator[None]:
         """Redraw regularly, so that durations are current."""
         ticking = asyncio.create_task(self._refresh_often())
         try:
@@ -347,7 +349,7 @@ class GoalScreen(PlainGoalView):
         return Group(*(Text.assemble(*goal_lines.fit_line(line, width), no_wrap=True) for line in lines))
 
 
-def _with_progress(goal: GoalState, progress: Heard | None) -> GoalState:
+def _with_progress(goal: GoalState, progress: TurnProgress | None) -> GoalState:
     """The goal with output and usage of the open turn, which the log gets at the end of the turn."""
     if goal.attempt is not None and goal.attempt.ending is not None:
         return replace(goal, words=goal.attempt.ending.words or goal.words)

@@ -3,93 +3,55 @@
 from __future__ import annotations
 
 import sys
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from fleetlore import clock
 from fleetlore.cli import terminal
-from fleetlore.cli.goal import find, workspace_notes
 from fleetlore.cli.goal import lines as goal_lines
 from fleetlore.cli.goal.lines import BOLD, COMMAND, DIM, LOOKS, Line
-from fleetlore.cli.status_table import format_ago
-from fleetlore.cli.terminal import sanitise_text
-from fleetlore.errors import Invalid
-from fleetlore.views.goal_state import GoalState, SettledTurn, elapsed_seconds, first_paragraph, goal_status, used_tokens, used_usd
+from fleetlore.cli.terminal import format_ago, sanitise_text
+from fleetlore.operations.goal_lists import NO_GOALS
+from fleetlore.views.goal_state import GoalState, SettledTurn, first_paragraph, goal_status
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator, Sequence
 
     from fleetlore.goal.workspace.handover import Handover
+    from fleetlore.operations.goal_lists import GoalSummaries, GoalSummary, ShownGoal
 
 TURNS_SHOWN = 12
 DECISIONS_SHOWN = 8
 EVIDENCE_LINES = 6
 DESCRIPTION_LINES = 20
-LATELY = timedelta(days=2)
-_ENDED = ("done", "spent", "cancelled")
-_START = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 # --- list
 
 
-def list_goals(args: Namespace) -> int:
-    """List goals, newest first; long ended ones only with `--all`."""
-    with find.open_goals(args) as place:
-        goals = sorted(find.all_goals(place), key=lambda goal: goal.at or _START, reverse=True)
-        now = clock.now()
-        shown = [goal for goal in goals if args.all or _is_current(goal, now)]
-        drivers = {goal.id: place.driver_of(goal.id) for goal in shown if goal.outcome is None}
-    if args.json:
-        terminal.print_value({"goals": [_goal_summary(goal, now, drivers.get(goal.id)) for goal in shown]})
-        return 0
-    show_lines([*_format_table(shown, now, find.short_ids([goal.id for goal in goals]), drivers)])
-    hidden = len(goals) - len(shown)
-    if not goals:
-        terminal.print_error("there are no goals on this log yet; start one with `lore goal run FILE`")
-    elif hidden:
-        terminal.print_error(f"{hidden} more ended more than two days ago; --all shows {'it' if hidden == 1 else 'them'}")
-    return 0
+def print_goals(response: GoalSummaries, args: Namespace) -> None:
+    """List goals, newest first."""
+    show_lines([*_format_table(response)])
+    if not response.goals and not response.hidden:
+        terminal.print_error(NO_GOALS)
+    elif response.hidden:
+        terminal.print_error(f"{response.hidden} more ended more than two days ago; --all shows {'it' if response.hidden == 1 else 'them'}")
 
 
-def _is_current(goal: GoalState, now: datetime) -> bool:
-    return goal_status(goal, now) not in _ENDED or now - (goal.ended_at or now) < LATELY
-
-
-def _goal_summary(goal: GoalState, now: datetime, driver: str | None) -> dict[str, Any]:
-    return {
-        "id": goal.id,
-        "agent": goal.agent,
-        "description": goal.description,
-        "state": goal_status(goal, now),
-        "why": goal.why or goal.waiting_for,
-        "turn": goal.turn,
-        "at": goal.at,
-        "ended_at": goal.ended_at,
-        "driver": driver,
-        "parent": goal.parent,
-        "spent": {"turns": goal.spent.turns, "seconds": elapsed_seconds(goal, now), "tokens": used_tokens(goal), "usd": used_usd(goal)},
-        "limits": goal.limits,
-        "criteria": {"met": sum(each.met is True for each in goal.criteria), "all": len(goal.criteria)},
-        "questions": len(goal.questions),
-    }
-
-
-def _format_table(goals: Sequence[GoalState], now: datetime, short: dict[str, str], drivers: dict[str, str | None]) -> Iterator[Line]:
-    rows = [_format_row(goal, now, short[goal.id], is_driven=drivers.get(goal.id) is not None) for goal in goals]
+def _format_table(response: GoalSummaries) -> Iterator[Line]:
+    rows = [_format_row(goal, response.ids[goal.id]) for goal in response.goals]
     widths = [max((len(row[column][0]) for row in rows), default=0) for column in range(5)]
     for row in rows:
         yield [(f"{text:<{width}}  ", style) for (text, style), width in zip(row, widths, strict=False)] + [row[-1]]
 
 
-def _format_row(goal: GoalState, now: datetime, short: str, *, is_driven: bool) -> list[tuple[str, str]]:
-    state = goal_lines.describe_state(goal, now, is_driven=is_driven)
+def _format_row(goal: GoalSummary, short: str) -> list[tuple[str, str]]:
+    state = "stopped" if goal.is_stopped else goal.state
     symbol, style = LOOKS[state]
-    met = sum(criterion.met is True for criterion in goal.criteria)
-    checked = f"{met}/{len(goal.criteria)} met" if goal.criteria else "–"
+    checked = f"{goal.criteria.met}/{goal.criteria.all} met" if goal.criteria.all else "–"
     return [
         (short, DIM),
         (f"{symbol} {state}", style),
@@ -103,23 +65,19 @@ def _format_row(goal: GoalState, now: datetime, short: str, *, is_driven: bool) 
 # --- show
 
 
-def show_goal(args: Namespace) -> int:
-    """Print one goal in detail; without an id the newest."""
-    with find.open_goals(args) as place:
-        known = find.list_goal_ids(place.log)
-        if not known:
-            raise Invalid("there are no goals on this log yet; start one with `lore goal run FILE`")
-        goal = find.fold_goal(place, find.find_goal_id(place.log, args.id) if args.id else known[-1])
-        driver, is_sealed = place.driver_of(goal.id), place.is_sealed
-        short = find.short_ids(known)[goal.id]
-    work, now = _find_handover(goal), clock.now()
-    if args.json:
-        terminal.print_value(
-            {**msgspec.to_builtins(goal), "state": goal_status(goal, now), "seconds": elapsed_seconds(goal, now), "driver": driver}
-        )
-        return 0
-    show_lines([*format_goal(goal, now, driver=driver, short=short, is_sealed=is_sealed, work=work)])
-    return 0
+def print_goal(response: ShownGoal, args: Namespace) -> None:
+    """Print one goal in detail, with where its work is on this machine."""
+    goal = response.goal
+    shown = format_goal(
+        goal, clock.now(), driver=response.driver, short=response.short, is_sealed=response.is_sealed, work=_find_handover(goal)
+    )
+    show_lines([*shown])
+
+
+def goal_fields(response: ShownGoal) -> dict[str, Any]:
+    """A goal as JSON."""
+    more = {"state": response.state, "seconds": response.seconds, "driver": response.driver}
+    return {**msgspec.to_builtins(response.goal), **more}
 
 
 def _find_handover(goal: GoalState) -> Handover | None:
@@ -149,7 +107,7 @@ def format_goal(
     yield from _format_part("last message", ([(sanitise_text(line), "")] for line in goal.words.strip().splitlines()[:8]))
     if work is not None:
         yield []
-        yield from workspace_notes.format_handover(work, is_over=driver is None)
+        yield from goal_lines.format_handover(work, is_over=driver is None)
     if goal.unsigned:
         yield []
         yield [(f"{goal.unsigned} unsigned control requests were ignored: this log is sealed", "yellow")]

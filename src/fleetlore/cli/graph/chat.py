@@ -9,7 +9,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from fleetlore.cli import open_log, terminal
-from fleetlore.cli.graph.command import graph_settings_of
+from fleetlore.cli.graph.settings import graph_settings_of
 from fleetlore.cli.main import INTERRUPTED, OK
 from fleetlore.errors import Invalid
 from fleetlore.log.connect import connect
@@ -38,9 +38,9 @@ async def _run_chat(args: Namespace) -> int:
 
     settings = open_log.settings_of(args)
     open_log.drain_spool()
-    redactor, veil = open_log.redactor_of(settings), open_log.veil_of(settings)
+    redactor, anonymise = open_log.redactor_of(settings), open_log.load_anonymiser(settings)
     keeps_whole_texts = settings.whole_texts.value
-    log = connect(settings.log.value, town=settings.town.value, redactor=redactor, veil=veil, keeps_whole_texts=keeps_whole_texts)
+    log = connect(settings.log.value, town=settings.town.value, redactor=redactor, anonymise=anonymise, keeps_whole_texts=keeps_whole_texts)
     async with log as recorder, SessionManager(recorder, graph_settings_of(args)) as sessions:
         id = args.session or sessions.new_id()
         session = await sessions.open_session(id, identity=getpass.getuser(), channel="terminal")
@@ -50,13 +50,13 @@ async def _run_chat(args: Namespace) -> int:
         session.attach_sink(output)
         if not args.json:
             terminal.print_error(terminal.sanitise_text(f"session {id}, graph {session.graph.name}"))
-            terminal.print_error("\n".join(f"  {each}" for each in HELP.split(", ")))
+            terminal.print_error("\n".join(f"  {command}" for command in HELP.split(", ")))
             output.show(session)
-        await _read_and_answer(session, output)
+        await _handle_input(session, output)
     return OK
 
 
-async def _read_and_answer(session: Session, output: _JsonOutput | _TextOutput) -> None:
+async def _handle_input(session: Session, output: _JsonOutput | _TextOutput) -> None:
     lines = _read_stdin()
     output.prompt()
     while (line := await lines.get()) is not None:
@@ -110,7 +110,7 @@ class _TextOutput:
 
     def __init__(self) -> None:
         self._controls: list[dict[str, Any]] | None = None
-        self._is_in_line = False
+        self._is_in_line = False  # whether a reply is printed that does not end with a newline yet
 
     def send(self, message: SinkMessage) -> None:
         """Print a message."""
@@ -127,7 +127,7 @@ class _TextOutput:
                 terminal.print_error(terminal.sanitise_text(f"lore: {message['message']}"))
             case "done":
                 self._end_line()
-                self._show(self._controls)
+                self._print_controls(self._controls)
                 self._controls = None
 
     def _end_line(self) -> None:
@@ -137,14 +137,14 @@ class _TextOutput:
 
     def show(self, session: Session) -> None:
         """Print the screen."""
-        self._show(session.build_screen().controls)
+        self._print_controls(session.build_screen().controls)
 
-    def _show(self, controls: list[dict[str, Any]] | None) -> None:
+    def _print_controls(self, controls: list[dict[str, Any]] | None) -> None:
         for control in controls or ():
             terminal.print_line(terminal.sanitise_text(f"  {_control_line(control)}"))
 
     def prompt(self) -> None:
-        """Print the prompt on a terminal."""
+        """Print `> ` if both input and output are terminals."""
         if terminal.is_terminal(sys.stdin) and terminal.is_terminal(sys.stdout):
             sys.stdout.write("> ")
             sys.stdout.flush()
@@ -164,7 +164,7 @@ class _JsonOutput:
         terminal.print_value(msgspec.to_builtins(session.build_screen()))
 
     def prompt(self) -> None:
-        """No prompt for programs."""
+        """Do nothing: programs need no prompt."""
 
 
 def _control_line(control: dict[str, Any]) -> str:

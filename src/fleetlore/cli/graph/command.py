@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fleetlore.cli import arguments, open_log, terminal
+from fleetlore.cli import arguments, terminal
+from fleetlore.cli.graph.settings import graph_settings_of
 from fleetlore.cli.main import FAILED, OK, UsageError
 from fleetlore.errors import Invalid
 
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from fleetlore.graph.scenarios import ExpectationResult
-    from fleetlore.graph.settings import GraphSettings
 
 VERBS = ("list", "nodes", "check", "draw", "chat", "test")
 FORMS = ("text", "mermaid", "dot")
@@ -58,18 +58,6 @@ def run(args: Namespace) -> int:
 
         return run_chat(args)
     return {"list": _list_graphs, "nodes": _list_nodes, "check": _check_graphs, "draw": _draw_graph, "test": _test_graphs}[args.verb](args)
-
-
-def graph_settings_of(args: Namespace) -> GraphSettings:
-    """The graph settings, with the flags on top."""
-    from fleetlore.graph.settings import GraphSettings
-
-    options = dict(open_log.settings_of(args).graph.value)
-    if args.graph is not None:
-        options["default"] = args.graph
-    if args.mind is not None:
-        options["minds"] = {"default": args.mind}
-    return GraphSettings(**options)
 
 
 def _list_graphs(args: Namespace) -> int:

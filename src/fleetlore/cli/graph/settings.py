@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fleetlore.cli import open_log
 from fleetlore.errors import Invalid
 
 if TYPE_CHECKING:
@@ -55,3 +56,15 @@ def parse_model_options(values: list[str]) -> dict[str, str]:
         parse_address(address)
         minds[profile] = address
     return minds
+
+
+def graph_settings_of(args: Namespace) -> GraphSettings:
+    """The graph settings, with the flags on top."""
+    from fleetlore.graph.settings import GraphSettings
+
+    options = dict(open_log.settings_of(args).graph.value)
+    if args.graph is not None:
+        options["default"] = args.graph
+    if args.mind is not None:
+        options["minds"] = {"default": args.mind}
+    return GraphSettings(**options)

@@ -133,7 +133,7 @@ def _run_scenario(args: Namespace) -> int:
     with open_log.open_log(args, settings=settings) as log:
         play = _resume_run(args, log) if args.resume else _begin_run(args, log)
         try:
-            asyncio.run(_play_run(args, log, play, prompt_settings, nearness))
+            asyncio.run(_run_play(args, log, play, prompt_settings, nearness))
         except KeyboardInterrupt:
             terminal.flush_output()
             terminal.print_error(f"\nstopped. Resume with: {_resume_command(args, play.run)}")
@@ -143,8 +143,8 @@ def _run_scenario(args: Namespace) -> int:
 
 def _prompt_settings(settings: Mapping[str, Any]) -> tuple[PromptSettings, Nearness | None]:
     """The prompt settings; `Invalid` before the run starts if a tokenizer or nearness is not installed."""
+    from fleetlore.prompts.build import find_tokenizer
     from fleetlore.prompts.embeddings import SHARED_WORDS, find_nearness
-    from fleetlore.prompts.tokens import find_tokenizer
     from fleetlore.prompts.turn import PromptSettings
 
     prompt_settings = PromptSettings.from_settings(settings)
@@ -200,7 +200,7 @@ def _resume_command(args: Namespace, run: str) -> str:
     return f"lore stage run --resume {run}{mind}{log}"
 
 
-async def _play_run(
+async def _run_play(
     args: Namespace, log: BlockingRecorder, play: RunState, prompt_settings: PromptSettings, nearness: Nearness | None
 ) -> None:
     from fleetlore.cli.stage.screen import make_viewer

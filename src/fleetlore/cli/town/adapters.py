@@ -42,3 +42,16 @@ def adapt_plan(args: Namespace, values: dict[str, Any]) -> tuple[str, dict[str, 
     if format == "toml" and ("title" in values or "done" in values):
         raise Invalid("--title and --done are for issues; a TOML plan contains its title")
     return "town start mission", values | {"plan": text, "format": format, "source": path}
+
+
+def add_ack_argument(parser: ArgumentParser) -> None:
+    """`lore town inbox --ack ID`: acknowledge messages."""
+    help = "acknowledge this message, or all; may be repeated"
+    parser.add_argument("--ack", metavar="ID", action="append", default=[], help=help)
+
+
+def adapt_inbox(args: Namespace, values: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Read messages, or acknowledge them."""
+    if not args.ack:
+        return "town inbox", values
+    return "town acknowledge", {"message": args.ack} | ({"to": values["name"]} if "name" in values else {})

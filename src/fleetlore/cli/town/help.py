@@ -20,6 +20,7 @@ Exit codes: 0 done, 1 the log failed, 2 refused and nothing was changed.
 _CONTROL_NOTE = "The request is stored on the log and carried out by the worker. `lore town list` shows open ones."
 
 VERB_HELP: dict[str, tuple[tuple[tuple[str, str], ...], str]] = {
+    "": (EXAMPLES, NOTES),
     "init": (
         (
             ("lore town init harbour", "the town harbour, on your own log"),
@@ -178,4 +179,4 @@ VERB_HELP: dict[str, tuple[tuple[tuple[str, str], ...], str]] = {
         "`lore story --scope agent:ada` prints a story; `lore events` also prints all other events.",
     ),
 }
-"""Verb → examples and notes."""
+"""Verb → examples and notes; "" for `lore town` itself."""

@@ -10,6 +10,7 @@ import msgspec
 
 from fleetlore import settings as config
 from fleetlore.cli import open_log, terminal
+from fleetlore.cli.trust import approve_file
 from fleetlore.errors import ConfigError, Invalid
 from fleetlore.events.names import is_name
 from fleetlore.operations.context import check_complete_log
@@ -30,12 +31,16 @@ def init_town(args: Namespace) -> int:
     """Write missing settings, create the log, and print next steps. On an error the file is restored."""
     path = os.path.join(os.getcwd(), config.FILE_NAME)
     text, existing = _read_file(path)
+    if text is not None and not config.is_trusted(path, text.encode()):
+        raise Invalid(f"{path}: you have not approved this file; read it, approve it with `lore trust`, and run this again")
     wanted = {"town": _choose_name(args, existing)} | _choose_log(args, path)
     missing = {key: value for key, value in wanted.items() if _is_missing(path, existing, key, value)}
     args.town = None  # from here on the file sets them
     args.log = None
     if missing:
-        _write_file(path, "".join(f"{key} = {_quote_toml(value)}\n" for key, value in missing.items()) + (text or ""))
+        written = "".join(f"{key} = {_quote_toml(value)}\n" for key, value in missing.items()) + (text or "")
+        _write_file(path, written)
+        approve_file(path, written.encode())
     settings = _create_log(args, path, text)
     if args.json:
         shown = {"town": settings.town.value, "log": config.mask_url(settings.log.value), "file": path, "written": sorted(missing)}
@@ -123,6 +128,7 @@ def _create_log(args: Namespace, path: str, before: str | None) -> config.Settin
             os.unlink(path)
         else:
             _write_file(path, before)
+            approve_file(path, before.encode())
         raise
     return settings
 

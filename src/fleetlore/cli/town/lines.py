@@ -10,14 +10,10 @@ from fleetlore.cli import terminal
 from fleetlore.cli.event_lines import display_width, pad_columns, truncate_columns
 from fleetlore.cli.goal import lines as goal_lines
 from fleetlore.cli.goal.lines import BAD, BOLD, COMMAND, DIM, GOOD, WARN, Line, in_a_line
-from fleetlore.cli.status_table import format_ago
-from fleetlore.cli.terminal import sanitise_text
-from fleetlore.views.town_missions import is_review_required
+from fleetlore.cli.terminal import format_ago, sanitise_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-
-    from fleetlore.views.town_state import Mission, MissionItem
 
 Cell: TypeAlias = "tuple[str, str]"
 
@@ -71,17 +67,6 @@ def state_cell(looks: dict[str, tuple[str, str]], name: str) -> Cell:
     """A state with its symbol and colour, as in `● working`."""
     symbol, style = looks.get(name, ("·", ""))
     return f"{symbol} {name}", style
-
-
-def item_state(mission: Mission, item: MissionItem) -> str:
-    """The display state of an item."""
-    if item.is_stuck and item.state != "done":
-        return "stuck"
-    if item.state != "blocked" or item.work is None:
-        return item.state
-    if item.verdict == "rejected":
-        return "to fix"
-    return "in review" if is_review_required(mission, item) and not item.verdict else "watched"
 
 
 def format_age(at: datetime | None, now: datetime) -> str:

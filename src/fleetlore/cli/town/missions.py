@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +10,10 @@ from fleetlore import clock
 from fleetlore.cli import output, terminal
 from fleetlore.cli.goal import lines as goal_lines
 from fleetlore.cli.terminal import sanitise_text
-from fleetlore.cli.town import commands
 from fleetlore.cli.town import lines as town_lines
 from fleetlore.cli.town.lines import BOLD, CALL, DIM, WARN
 from fleetlore.errors import Invalid
-from fleetlore.town import mission_commands
+from fleetlore.operations.town_lists import name_item_state
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -23,10 +21,10 @@ if TYPE_CHECKING:
 
     from fleetlore.cli.town.lines import Cell, Line
     from fleetlore.operations.town import MissionStarted
+    from fleetlore.operations.town_lists import MissionSummary, ShownMission, TownMissions
     from fleetlore.town.plans.model import MissionPlan
-    from fleetlore.views.town_state import Mission, MissionItem, TownState
+    from fleetlore.views.town_state import Mission, MissionItem
 
-STEER = "to control missions"
 NOTES_SHOWN = 8
 BAR = 12
 
@@ -69,54 +67,29 @@ def _load_plan(args: Namespace) -> MissionPlan:
 # --- the list
 
 
-def list_missions(args: Namespace) -> int:
+def print_missions(response: TownMissions, args: Namespace) -> None:
     """List missions, those that need a person first."""
-    with commands.open_town(args) as console:
-        town, now = console.town(), clock.now()
-    shown = sort_missions(town, archived=args.all)
-    if args.json:
-        terminal.print_value({"town": console.name, "missions": [mission_summary(mission) for mission in shown]})
-        return 0
-    town_lines.print_lines(mission_lines(shown, now))
-    hidden = len(town.missions) - len(shown)
-    if not town.missions:
+    town_lines.print_lines(mission_lines(response.missions, clock.now()))
+    hidden = response.hidden
+    if not response.missions and not hidden:
         terminal.print_error("there are no missions yet; start one with `lore town mission start PLAN`")
     elif hidden:
         terminal.print_error(f"{hidden} more {'is' if hidden == 1 else 'are'} archived; --all shows {'it' if hidden == 1 else 'them'}")
-    return 0
 
 
-def sort_missions(town: TownState, *, archived: bool = False) -> list[Mission]:
-    """Missions sorted: asking for help, running, paused, ended."""
-    order = list(town_lines.MISSION_STYLES)
-    shown = [mission for mission in town.missions.values() if archived or not mission.is_archived]
-    return sorted(shown, key=lambda mission: (mission.help is None, order.index(mission.state), -_last_change(mission)))
-
-
-def _last_change(mission: Mission) -> float:
-    return 0.0 if mission.moved_at is None else mission.moved_at.timestamp()
-
-
-def mission_summary(mission: Mission) -> dict[str, Any]:
-    """The list entry of a mission as JSON."""
-    same = ("id", "title", "state", "is_archived", "reason", "help", "max_parallel", "at", "moved_at", "ended_at")
-    standings = Counter(town_lines.item_state(mission, item) for item in mission.items.values())
-    return {**{name: getattr(mission, name) for name in same}, "items": len(mission.items), "by_state": standings}
-
-
-def mission_lines(found: list[Mission], now: datetime, *, indent: int = 0) -> Iterator[Line]:
+def mission_lines(found: list[MissionSummary], now: datetime, *, indent: int = 0) -> Iterator[Line]:
     """A table row for each mission."""
     return town_lines.align_rows([_mission_row(mission, now) for mission in found], indent=indent, spare=(5, 2, 4))
 
 
-def _mission_row(mission: Mission, now: datetime) -> list[Cell]:
-    done = sum(item.state == "done" for item in mission.items.values())
+def _mission_row(mission: MissionSummary, now: datetime) -> list[Cell]:
+    done = mission.item_states.get("done", 0)
     state = ("▲ asks for help", CALL) if mission.help is not None else town_lines.state_cell(town_lines.MISSION_STYLES, mission.state)
     return [
         (sanitise_text(mission.id), BOLD),
         state,
-        (_progress_bar(done, len(mission.items)) if mission.items else "", ""),
-        (f"{done}/{len(mission.items)} done" if mission.items else "no items", ""),
+        (_progress_bar(done, mission.items) if mission.items else "", ""),
+        (f"{done}/{mission.items} done" if mission.items else "no items", ""),
         (_item_counts(mission), ""),
         (town_lines.format_age(mission.moved_at, now), DIM),
         (town_lines.in_a_line(mission.help.reason if mission.help is not None else mission.title), ""),
@@ -128,34 +101,30 @@ def _progress_bar(done: int, all: int) -> str:
     return "█" * full + "░" * (BAR - full)
 
 
-def _item_counts(mission: Mission) -> str:
+def _item_counts(mission: MissionSummary) -> str:
     """`2 running, 1 in review`: items that are neither done nor pending."""
-    counts = Counter(town_lines.item_state(mission, item) for item in mission.items.values())
-    return ", ".join(f"{counts[name]} {name}" for name in town_lines.ITEM_STYLES if counts[name] and name not in ("done", "pending"))
+    counts = mission.by_state
+    return ", ".join(f"{counts[name]} {name}" for name in town_lines.ITEM_STYLES if name in counts and name not in ("done", "pending"))
 
 
 # --- one
 
 
-def show_mission(args: Namespace) -> int:
+def print_mission(response: ShownMission, args: Namespace) -> None:
     """Print the details of a mission."""
-    with commands.open_town(args) as console:
-        town, now = console.town(), clock.now()
-    mission = mission_commands.find_mission(town, args.id)
-    if args.json:
-        terminal.print_value(_mission_fields(mission))
-        return 0
-    town_lines.print_lines(_detail_lines(town, mission, now))
-    return 0
+    town_lines.print_lines(_detail_lines(response, clock.now()))
 
 
-def _mission_fields(mission: Mission) -> dict[str, Any]:
+def mission_fields(response: ShownMission) -> dict[str, Any]:
+    """A mission as JSON, with lists of items and watches."""
     import msgspec
 
+    mission = response.mission
     return {**msgspec.to_builtins(mission), "items": list(mission.items.values()), "watches": list(mission.watches.values())}
 
 
-def _detail_lines(town: TownState, mission: Mission, now: datetime) -> Iterator[Line]:
+def _detail_lines(shown: ShownMission, now: datetime) -> Iterator[Line]:
+    mission = shown.mission
     state, style = town_lines.state_cell(town_lines.MISSION_STYLES, mission.state)
     reason = f": {town_lines.in_a_line(mission.reason)}" if mission.reason else ""
     yield [(state, style), (f"  {sanitise_text(mission.id)}", BOLD), (f"  {town_lines.in_a_line(mission.title)}", ""), (reason, WARN)]
@@ -163,14 +132,14 @@ def _detail_lines(town: TownState, mission: Mission, now: datetime) -> Iterator[
     if mission.help is not None:
         yield [(f"▲ asks for help ({town_lines.format_age(mission.help.at, now)}): {town_lines.in_a_line(mission.help.reason, 400)}", CALL)]
     yield from town_lines.section_lines(
-        "items", town_lines.align_rows([_item_row(town, mission, item) for item in mission.items.values()], indent=2)
+        "items", town_lines.align_rows([_item_row(shown, item) for item in mission.items.values()], indent=2)
     )
     yield from town_lines.section_lines(
         "watches", town_lines.align_rows([_watch_row(watch) for watch in mission.watches.values()], indent=2)
     )
     yield from town_lines.section_lines("notes", _note_lines(mission, now))
     yield []
-    yield town_lines.hint_line("next: ", _next_step(town, mission))
+    yield town_lines.hint_line("next: ", _next_step(shown))
 
 
 def _policy_text(mission: Mission, now: datetime) -> str:
@@ -188,14 +157,12 @@ def _policy_text(mission: Mission, now: datetime) -> str:
     return "  " + " · ".join(filter(None, parts))
 
 
-def _item_row(town: TownState, mission: Mission, item: MissionItem) -> list[Cell]:
-    task = town.tasks.get((item.review if item.work and not item.verdict and item.review else item.task) or "")
-    whose = task.agent if task is not None and task.state in ("assigned", "running") else (item.authors[-1] if item.authors else "")
+def _item_row(shown: ShownMission, item: MissionItem) -> list[Cell]:
     return [
-        town_lines.state_cell(town_lines.ITEM_STYLES, town_lines.item_state(mission, item)),
+        town_lines.state_cell(town_lines.ITEM_STYLES, name_item_state(shown.mission, item)),
         (sanitise_text(item.id), BOLD),
         (item.type if item.type != "implement" else "", DIM),
-        (sanitise_text(whose or ""), ""),
+        (sanitise_text(shown.agents.get(item.id, "")), ""),
         (f"rejected {town_lines.count_times(item.round)}" if item.round else "", WARN),
         (f"after {town_lines.join_names(item.missing)}" if item.missing else "", DIM),
         (_item_reason(item), CALL if item.is_stuck else ""),
@@ -226,10 +193,10 @@ def _note_lines(mission: Mission, now: datetime) -> Iterator[Line]:
         ]
 
 
-def _next_step(town: TownState, mission: Mission) -> str:
-    id = sanitise_text(mission.id)
-    if mission.state == "running" and (task := _stuck_task(town, mission)) is not None:
-        return f"lore town task retry {sanitise_text(task)}"
+def _next_step(shown: ShownMission) -> str:
+    mission, id = shown.mission, sanitise_text(shown.mission.id)
+    if mission.state == "running" and shown.stuck_task is not None:
+        return f"lore town task retry {sanitise_text(shown.stuck_task)}"
     if mission.help is not None:
         return f"lore town mission note {id} TEXT · lore town mission helped {id}"
     match mission.state:
@@ -239,9 +206,3 @@ def _next_step(town: TownState, mission: Mission) -> str:
             return f"lore town mission resume {id}"
         case _:
             return f"lore town mission pause {id} · lore town history --mission {id} --follow"
-
-
-def _stuck_task(town: TownState, mission: Mission) -> str | None:
-    """The failed task that blocks an item."""
-    stuck = (id for item in mission.items.values() if item.is_stuck for id in (item.review, item.task))
-    return next((task.id for id in stuck if (task := town.tasks.get(id or "")) is not None and task.state in ("failed", "cancelled")), None)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from fleetlore import clock
 from fleetlore.cli import terminal
 from fleetlore.cli.terminal import sanitise_text
-from fleetlore.cli.town import commands
 from fleetlore.cli.town import lines as town_lines
 from fleetlore.cli.town.lines import BOLD, CALL, DIM, WARN
-from fleetlore.town import commands as town_commands
-from fleetlore.town import mission_commands
-from fleetlore.views.town import schedule_key, sort_tasks
 from fleetlore.views.town_state import ENDED_TASK_STATES
 
 if TYPE_CHECKING:
@@ -21,61 +17,31 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fleetlore.cli.town.lines import Cell, Line
-    from fleetlore.views.town_state import Task, TownState
+    from fleetlore.operations.town_lists import TownTasks
+    from fleetlore.views.town_state import Task
 
-LATELY = timedelta(days=1)
 TEXT_LINES = 30
-STEER = "to control tasks"
 
 
 # --- lists
 
 
-def list_backlog(args: Namespace) -> int:
+def print_backlog(response: TownTasks, args: Namespace) -> None:
     """List pending tasks in the order of assignment."""
-    with commands.open_town(args) as console:
-        town, now = console.town(), clock.now()
-    waiting = sorted((task for task in town.tasks.values() if task.state == "pending"), key=schedule_key)
-    if args.json:
-        terminal.print_value({"town": console.name, "tasks": waiting})
-        return 0
-    town_lines.print_lines(task_lines(waiting, now))
-    if not waiting:
+    town_lines.print_lines(task_lines(response.tasks, clock.now()))
+    if not response.tasks:
         terminal.print_error("the backlog is empty; add a task with `lore town backlog add TEXT`")
-    return 0
 
 
-def list_tasks(args: Namespace) -> int:
+def print_tasks(response: TownTasks, args: Namespace) -> None:
     """List tasks: running ones first, ended ones last."""
-    with commands.open_town(args) as console:
-        town, now = console.town(), clock.now()
-    mission = args.mission and mission_commands.find_mission(town, args.mission).id
-    agent = args.agent and town_commands.find_agent(town, args.agent).name
-    found = [
-        task
-        for task in town.tasks.values()
-        if args.state in (None, task.state) and mission in (None, task.mission) and agent in (None, task.agent, task.wanted)
-    ]
-    shown = sort_tasks([task for task in found if args.all or args.state or not _is_long_ended(task, now)])
-    if args.json:
-        terminal.print_value({"town": console.name, "tasks": shown})
-        return 0
-    town_lines.print_lines(task_lines(shown, now))
-    _hint_at_more(len(found) - len(shown), town)
-    return 0
-
-
-def _hint_at_more(hidden: int, town: TownState) -> None:
-    if not town.tasks:
+    town_lines.print_lines(task_lines(response.tasks, clock.now()))
+    if not response.counts:
         terminal.print_error("there are no tasks yet; add one with `lore town backlog add TEXT`")
-    if hidden:
-        terminal.print_error(f"{hidden:,} more ended more than a day ago; --all shows {'it' if hidden == 1 else 'them'}")
-    if town.let_go:
-        terminal.print_error(f"{town.let_go:,} older tasks are only in the log: `lore events --scope task:ID`")
-
-
-def _is_long_ended(task: Task, now: datetime) -> bool:
-    return task.state in ENDED_TASK_STATES and task.ended_at is not None and now - task.ended_at > LATELY
+    if response.hidden:
+        terminal.print_error(f"{response.hidden:,} more ended more than a day ago; --all shows {'it' if response.hidden == 1 else 'them'}")
+    if response.let_go:
+        terminal.print_error(f"{response.let_go:,} older tasks are only in the log: `lore events --scope task:ID`")
 
 
 def task_lines(tasks: list[Task], now: datetime, *, indent: int = 0) -> Iterator[Line]:
@@ -116,15 +82,9 @@ def _title_text(task: Task) -> str:
 # --- one
 
 
-def show_task(args: Namespace) -> int:
+def print_task(task: Task, args: Namespace) -> None:
     """Print the details of a task."""
-    with commands.open_town(args) as console:
-        task, now = town_commands.find_task(console.town(), args.id), clock.now()
-    if args.json:
-        terminal.print_value(task)
-        return 0
-    town_lines.print_lines(_detail_lines(task, now))
-    return 0
+    town_lines.print_lines(_detail_lines(task, clock.now()))
 
 
 def _detail_lines(task: Task, now: datetime) -> Iterator[Line]:

@@ -46,7 +46,7 @@ def _list_background_jobs(settings: Settings, context: AppContext, url: str) -> 
     if settings.ship_to.value:
         yield _make_ship_job(settings)
     if settings.keep_days.value is not None:
-        yield lambda stop: _keep_retention(settings, context, stop)
+        yield lambda stop: _run_retention(settings, context, stop)
 
 
 def _run_job(job: BackgroundJob, stop: Event) -> None:
@@ -101,8 +101,8 @@ def _make_ship_job(settings: Settings) -> BackgroundJob:
     return ship
 
 
-def _keep_retention(settings: Settings, context: AppContext, stop: Event) -> None:
+def _run_retention(settings: Settings, context: AppContext, stop: Event) -> None:
     while True:
-        open_log.keep_to(context.log, settings, key=context.operator)
+        open_log.apply_retention(context.log, settings, key=context.operator)
         if stop.wait(DAY):
             return

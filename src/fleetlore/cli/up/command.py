@@ -23,15 +23,17 @@ HOST, PORT = "127.0.0.1", 7077
 
 _EXAMPLES = (
     ("lore up --open", "serve your log, and open it in the browser"),
+    ("lore open", "open the running control room again, from another terminal"),
     ("lore up --log redis://127.0.0.1:6379 --town harbour --port 8080", "serve another log on another port"),
     ("lore up --open --mind openai:MODEL", "chat with a model on the Agent page"),
     ("lore token create --scope read && lore up --host 0.0.0.0 --allow-host tower.lan", "also serve other machines; they need the token"),
 )
 _NOTES = """\
-Listens on this machine only, unless --host is given; then reading needs a token, too
-(docs/server-safety.md). A sealed log asks for its passphrase; without it pages are read-only
-(docs/sealing.md). While it runs, it imports spooled hook events and does the jobs of `[ship]`,
-`[retention]` and `[[notify]]` in fleetlore.toml.
+Listens on this machine only, unless --host is given. Reading needs a token: `lore open` signs a
+browser in for 90 days, `lore token` makes tokens for programs (docs/server-safety.md). A sealed
+log asks for its passphrase; without it pages are read-only (docs/sealing.md). While it runs, it
+imports spooled hook events and does the jobs of `[ship]`, `[retention]` and `[[notify]]` in
+fleetlore.toml.
 """
 
 
@@ -49,13 +51,14 @@ def add_place(parser: ArgumentParser) -> None:
     """Add `--host`, `--port` and `--open`; also used by `lore demo`."""
     parser.add_argument("--host", metavar="ADDRESS", default=HOST, help=f"address to listen on ({HOST})")
     parser.add_argument("--port", metavar="N", type=int, default=PORT, help=f"port; 0 means any free one ({PORT})")
-    parser.add_argument("--open", action="store_true", help="open it in the browser, with write access")
+    parser.add_argument("--open", action="store_true", help="open it in the browser, signed in")
 
 
 def run(args: Namespace) -> int:
     """Serve until a signal."""
     from fleetlore.cli.up.background import run_background_jobs
     from fleetlore.server.open_context import open_context
+    from fleetlore.server.security.local_token import published_url
     from fleetlore.server.serve import bind_socket, browser_url, serve_app
 
     settings = open_log.settings_of(args)
@@ -68,6 +71,7 @@ def run(args: Namespace) -> int:
             open_context(log, settings, host=args.host, operator=_find_operator_key(settings), graph=talking)
         )
         url = browser_url(opened, args.host)
+        stack.enter_context(published_url(opened_context.token_file, url))
         stack.enter_context(drain_in_background())
         stack.enter_context(run_background_jobs(settings, opened_context.context, url))
         serve_app(opened_context.context, opened, allow_hosts=args.allow_host, on_ready=lambda: announce_server(args, opened_context, url))
@@ -88,20 +92,23 @@ def announce_server(args: Namespace, opened_context: OpenedContext, url: str) ->
     """Print the URL, and open a browser with `--open`."""
     from fleetlore.server import pages
 
-    where = f"; the write token is in {opened_context.token_file}" if opened_context.token_file else ""
+    where = f"; its token for programs is in {opened_context.token_file}" if opened_context.token_file else ""
     say = terminal.print_error if getattr(args, "json", False) else terminal.print_line
     say(f"The control room is at {url}{where}")
     if not pages.are_built():
         say("The pages are not built, so only the API is served; build them with `make web` in the checkout (needs Node 20).")
     if opened_context.is_sealed:
         say(_about_steering(opened_context, url))
+    link = url.rstrip("/") + opened_context.create_link()
+    if not args.open:
+        say(f"Sign in with this link, once within two minutes: {link}" + (" (later: `lore open`)" if opened_context.token_file else ""))
     say("Ctrl-C ends it.")
     terminal.flush_output()
     if args.open:
         from threading import Thread
 
         # A terminal browser blocks its caller, which would be the server's event loop.
-        Thread(target=open_browser, args=(url, opened_context.token), name="fleetlore-browser", daemon=True).start()
+        Thread(target=open_browser, args=(link,), name="fleetlore-browser", daemon=True).start()
 
 
 def _about_steering(opened_context: OpenedContext, url: str) -> str:
@@ -117,9 +124,9 @@ def _about_steering(opened_context: OpenedContext, url: str) -> str:
     return "The log is sealed: pages opened with the token printed on the terminal can send control commands."
 
 
-def open_browser(url: str, token: str) -> None:
-    """Open a browser; the token is in the URL fragment, which browsers do not send to servers."""
+def open_browser(link: str) -> None:
+    """Open a browser with a one-time link; print the link if none could be opened."""
     import webbrowser
 
-    if not webbrowser.open(f"{url}#token={token}"):
-        terminal.print_error(f"lore: no browser could be opened; open {url} yourself (add #token=… for write access)")
+    if not webbrowser.open(link):
+        terminal.print_error(f"lore: no browser could be opened here; open this link in one: {link}")

@@ -5,9 +5,8 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from fleetlore.cli import arguments, terminal
+from fleetlore.cli import arguments
 from fleetlore.cli.main import UsageError
-from fleetlore.cli.terminal import sanitise_text
 from fleetlore.programs import registry
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ def configure(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--roles", metavar="R,R", default="", help="only agents and tasks with these roles (default: all)")
     parser.add_argument("--concurrency", metavar="N", type=int, default=1, help="number of agents to run (1)")
-    names = ", ".join((*registry.list_names()[1:], *registry.OTHER_HARNESSES))
+    names = ", ".join((*registry.DRIVEN_NAMES[1:], *registry.PROGRAMS.list_names(), *registry.OTHER_HARNESSES))
     parser.add_argument(
         "--harness", metavar="NAME", help=f"program that runs agents: {names}, or an installed one ({registry.DEFAULT_NAME})"
     )
@@ -76,23 +75,3 @@ def run(args: Namespace) -> int:
     from fleetlore.cli.worker import run as worker_run
 
     return worker_run.run(args)
-
-
-class WorkerReporter:
-    """Prints progress, one line per step."""
-
-    def __init__(self, *, json: bool) -> None:
-        self._json = json
-
-    def __call__(self, who: str, what: str) -> None:
-        """Print a line."""
-        from fleetlore import clock
-
-        now = clock.now()
-        if self._json:
-            import msgspec
-
-            terminal.print_line(terminal.escape_json(msgspec.json.encode({"at": now, "who": who, "what": what}).decode()))
-        else:
-            terminal.print_line(f"{now.astimezone():%H:%M:%S}  {sanitise_text(who):<16}  {sanitise_text(what)}")
-        terminal.flush_output()

@@ -7,15 +7,16 @@ import signal
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from fleetlore import clock
 from fleetlore.cli import open_log, passphrase, terminal
-from fleetlore.cli.emit import find_user_name
 from fleetlore.cli.goal.pursuit import STOPPING
 from fleetlore.cli.main import INTERRUPTED, OK
-from fleetlore.cli.worker.command import WorkerReporter
+from fleetlore.cli.terminal import find_user_name, sanitise_text
 from fleetlore.errors import Invalid
 from fleetlore.operations.context import OperationContext, open_source
-from fleetlore.operations.goal_jobs import GoalTemplate, load_template
-from fleetlore.operations.workers import run_worker
+from fleetlore.operations.workers import GoalTemplate, load_template, run_worker
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -83,3 +84,19 @@ def _handle_signals(stop: asyncio.Event) -> None:
             continue
         with suppress(NotImplementedError, RuntimeError, ValueError):  # not in the main thread
             loop.add_signal_handler(number, end)
+
+
+class WorkerReporter:
+    """Prints progress, one line per step."""
+
+    def __init__(self, *, json: bool) -> None:
+        self._json = json
+
+    def __call__(self, who: str, what: str) -> None:
+        """Print a line."""
+        now = clock.now()
+        if self._json:
+            terminal.print_line(terminal.escape_json(msgspec.json.encode({"at": now, "who": who, "what": what}).decode()))
+        else:
+            terminal.print_line(f"{now.astimezone():%H:%M:%S}  {sanitise_text(who):<16}  {sanitise_text(what)}")
+        terminal.flush_output()

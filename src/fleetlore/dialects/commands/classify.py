@@ -55,7 +55,7 @@ _TOOLS_BY_ACTION: Mapping[str, str] = {
     """,
     "plan": "todowrite taskcreate taskupdate updateplan exitplanmode enterplanmode writetodos plan taskstop",
     "ask": "askuserquestion askfollowupquestion requestuserinput",
-    "launch": "task agent spawnagent dispatchagent newtask delegate runsubagent",
+    "launch": "task agent spawnagent dispatchagent newtask delegate runsubagent invokeagent codebaseinvestigator",
     "run": "skill slashcommand killshell killbash writestdin ipython runipython python codeinterpreter enterworktree exitworktree",
     "commit": "gitcommit createorupdatefile pushfiles",
     "push": "gitpush",

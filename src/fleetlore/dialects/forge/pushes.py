@@ -39,8 +39,8 @@ def parse_push(delivery: ForgeDelivery) -> list[Event]:
         return [_make_push_event(delivery, make_forge_kind("push", "deleted"), ref, after, [])]
     if ref.startswith(TAG_PREFIX):
         return [_make_tag_event(delivery, ref.removeprefix(TAG_PREFIX), after)]
-    listed = payload.get("commits")
-    commits = [event for each in listed if (event := _make_commit_event(delivery, as_object(each)))] if isinstance(listed, list) else []
+    pushed = payload.get("commits")
+    commits = [event for commit in pushed if (event := _make_commit_event(delivery, as_object(commit)))] if isinstance(pushed, list) else []
     return [*commits, _make_push_event(delivery, "fleet.push", ref, after, commits)]
 
 
@@ -101,28 +101,28 @@ def _make_commit_event(delivery: ForgeDelivery, commit: Record) -> Event | None:
         event = git.DIALECT.read(record)
     except DialectError:
         return None  # not a commit sha; the push still counts it
-    more = without_none(login=get_login({"username": author.get("username")}), url=as_plain_value(commit.get("url")), forge=delivery.forge)
-    return replace(event, mission=delivery.repository, data=event.data | more, origin=delivery.origin)
+    extra = without_none(login=get_login({"username": author.get("username")}), url=as_plain_value(commit.get("url")), forge=delivery.forge)
+    return replace(event, mission=delivery.repository, data=event.data | extra, origin=delivery.origin)
 
 
 def _list_changed_files(commit: Record) -> list[str]:
     lists = (commit.get(key) for key in ("added", "modified", "removed"))
-    return [name for names in lists if isinstance(names, list) for each in names if (name := truncate_text(each))]
+    return [name for names in lists if isinstance(names, list) for raw in names if (name := truncate_text(raw))]
 
 
-def _make_tag_event(delivery: ForgeDelivery, tag: str, object: str) -> Event:
+def _make_tag_event(delivery: ForgeDelivery, tag: str, object_id: str) -> Event:
     """Make a milestone for a version tag, with the id that the `git` dialect gives it."""
     head = as_object(delivery.payload.get("head_commit"))
     at = parse_first_time(as_object(delivery.payload.get("repository")).get("pushed_at"), head.get("timestamp"))
     agent, data = (
         get_login(delivery.payload.get("pusher")) or delivery.sender,
-        {"tag": tag[:200], "sha": as_plain_value(head.get("id")) or object[:64]},
+        {"tag": tag[:200], "sha": as_plain_value(head.get("id")) or object_id[:64]},
     )
     if not git.is_version_tag(tag):
         return delivery.make_event(
-            make_forge_kind("push", "tag"), delivery.derive_event_id("tag", tag, object), at=at, text=tag, data=data, visibility="system"
+            make_forge_kind("push", "tag"), delivery.derive_event_id("tag", tag, object_id), at=at, text=tag, data=data, visibility="system"
         )
-    id = derive_id(git.NAME, f"tag\0{tag}\0{object}".encode())
+    id = derive_id(git.NAME, f"tag\0{tag}\0{object_id}".encode())
     return delivery.make_event("fleet.milestone", id, at=at, text=tag, data=data, agent=agent)
 
 

@@ -58,6 +58,10 @@ class ProgramTelemetry(NamedTuple):
     """The service that leaves the prefix out of some names."""
     has_own_spans: bool = False
     """Whether it sends spans whose names begin with the prefix: its transcripts report the same, so they are ignored."""
+    token_metric: str = ""
+    """The counter of its tokens, without the prefix; `type` and `model` are attributes."""
+    cost_metric: str = ""
+    """The counter of its costs in US dollars."""
 
 
 def make_log_events(records: Iterable[OtlpLogRecord], programs: Sequence[ProgramTelemetry] = ()) -> list[Event]:
@@ -69,7 +73,7 @@ def _make_record_events(record: OtlpLogRecord, programs: Sequence[ProgramTelemet
     for program in programs:
         name = _qualify_event_name(record, program)
         if name.startswith(program.prefix):
-            return program.handlers.get(name.removeprefix(program.prefix), make_other_events)(_make_context(record, name, program))
+            return program.handlers.get(name.removeprefix(program.prefix), make_other_events)(make_record_context(record, name, program))
     if record.name == INFERENCE_EVENT:
         return _make_inference_events(record)
     return _make_choice_events(record) if record.name == CHOICE_EVENT else []
@@ -130,7 +134,8 @@ class LogEventContext(NamedTuple):
         )
 
 
-def _make_context(record: OtlpLogRecord, name: str, program: ProgramTelemetry) -> LogEventContext:
+def make_record_context(record: OtlpLogRecord, name: str, program: ProgramTelemetry) -> LogEventContext:
+    """A record of a program, with its agent and run."""
     run = as_name(record.attributes.get(program.session_key)) or as_name(record.resource.get(program.session_key))
     agent = program.name_agent(run) or find_service_name(record.resource)
     return LogEventContext(record, name, _find_record_time(record), agent, run, program)

@@ -14,9 +14,13 @@ from fleetlore.dialects.otlp.values import MAX_VALUE_DEPTH, OtlpSpan, OtlpSpanEv
 from fleetlore.dialects.wire import Record
 from fleetlore.errors import DialectError
 
-Signal = Literal["trace", "logs"]
+Signal = Literal["trace", "logs", "metrics"]
 
-_REQUEST_CLASS_BY_SIGNAL = {"trace": "ExportTraceServiceRequest", "logs": "ExportLogsServiceRequest"}
+_REQUEST_CLASS_BY_SIGNAL = {
+    "trace": "ExportTraceServiceRequest",
+    "logs": "ExportLogsServiceRequest",
+    "metrics": "ExportMetricsServiceRequest",
+}
 _STATUS_ERROR = 2
 """STATUS_CODE_ERROR."""
 

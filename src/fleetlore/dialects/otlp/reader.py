@@ -1,7 +1,7 @@
 """`otlp`: OpenTelemetry spans and log records of agents, models and tools. docs/dialects.md has the table.
 
 A record is one export request, as exporters send it and the collector's file exporter writes it: `{"resourceSpans": …}`
-or `{"resourceLogs": …}`. Metrics are accepted and discarded: they are sums, not events.
+or `{"resourceLogs": …}` or `{"resourceMetrics": …}`. Of metrics, only those of coding agents are events (`metrics.py`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from fleetlore.dialects.otlp.actions import NAME
 from fleetlore.dialects.otlp.logs import ProgramTelemetry, make_log_events
-from fleetlore.dialects.otlp.protobuf import iterate_protobuf_spans, read_protobuf
+from fleetlore.dialects.otlp.metrics import make_metric_events
+from fleetlore.dialects.otlp.protobuf import is_protobuf_installed, iterate_protobuf_spans, read_protobuf
 from fleetlore.dialects.otlp.spans import make_span_events
 from fleetlore.dialects.otlp.values import OtlpSpan, convert_to_camel_case, iterate_log_records, iterate_spans
 from fleetlore.dialects.recording import IndependentReader, Recording, parse_record
@@ -48,21 +49,20 @@ def read_logs(body: bytes, *, protobuf: bool, programs: Sequence[ProgramTelemetr
     return make_log_events(iterate_log_records(request), programs)
 
 
-def discard_metrics(body: bytes, *, protobuf: bool) -> ParsedTraces:
-    """Return no events; raise `DialectError` for invalid JSON or another signal."""
-    if not protobuf:
-        _require_signal(parse_record(body), METRICS_KEY)
-    return ParsedTraces([])
+def read_metrics(body: bytes, *, protobuf: bool, programs: Sequence[ProgramTelemetry] = ()) -> list[Event]:
+    """The events of an ExportMetricsServiceRequest; without the extra `otlp`, none of one in protobuf."""
+    if protobuf and not is_protobuf_installed():
+        return []
+    request = read_protobuf(body, "metrics") if protobuf else _require_signal(parse_record(body), METRICS_KEY)
+    return make_metric_events(request, programs)
 
 
 def _require_signal(request: Record, signal: str) -> Record:
     """Return a request of that signal; an empty one is accepted."""
     request = _normalize_key_case(request)
     other = next((key for key in (TRACES_KEY, LOGS_KEY, METRICS_KEY) if key in request and key != signal), None)
-    if other == METRICS_KEY:
-        raise DialectError(f"$.{METRICS_KEY}", "metrics are not recorded: send traces and logs only (OTEL_METRICS_EXPORTER=none)")
     if other is not None:
-        raise DialectError(f"$.{other}", f"{signal} is needed here: traces go to /v1/traces, logs to /v1/logs")
+        raise DialectError(f"$.{other}", f"{signal} is needed here: traces go to /v1/traces, logs to /v1/logs, metrics to /v1/metrics")
     return request
 
 
@@ -86,6 +86,6 @@ def make_recording(programs: Sequence[ProgramTelemetry] = ()) -> Recording:
         if not request.keys() & {TRACES_KEY, LOGS_KEY, METRICS_KEY}:
             raise DialectError("$", f"no request of OTLP: it has neither {TRACES_KEY} nor {LOGS_KEY}")
         spans = _make_span_events(iterate_spans(request), programs)
-        return [*spans.events, *make_log_events(iterate_log_records(request), programs)]
+        return [*spans.events, *make_log_events(iterate_log_records(request), programs), *make_metric_events(request, programs)]
 
     return Recording(name=NAME, open=lambda saved: IndependentReader(read_request), whole_files=True)

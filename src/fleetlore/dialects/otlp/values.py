@@ -94,14 +94,14 @@ def convert_to_camel_case(value: Any) -> Any:
 
 def iterate_spans(request: Record) -> Iterator[OtlpSpan | None]:
     """Yield every span of a request; `None` for one without ids, which cannot be identified."""
-    for resource, record in _iterate_records(request, "resourceSpans", ("scopeSpans", "instrumentationLibrarySpans"), "spans"):
+    for resource, record in iterate_records(request, "resourceSpans", ("scopeSpans", "instrumentationLibrarySpans"), "spans"):
         trace, own = parse_hex_id(record.get("traceId"), 16), parse_hex_id(record.get("spanId"), 8)
         yield None if trace is None or own is None else _parse_span(record, trace, own, resource)
 
 
 def iterate_log_records(request: Record) -> Iterator[OtlpLogRecord]:
     """Yield every log record of a request."""
-    for resource, record in _iterate_records(request, "resourceLogs", ("scopeLogs", "instrumentationLibraryLogs"), "logRecords"):
+    for resource, record in iterate_records(request, "resourceLogs", ("scopeLogs", "instrumentationLibraryLogs"), "logRecords"):
         attributes, body = parse_attributes(record.get("attributes")), parse_any_value(record.get("body"))
         # Rust's tracing puts the source line into `eventName` ("event otel/src/events/….rs:1089") and the event's name into the attribute.
         names = (attributes.get("event.name"), record.get("eventName"), body)
@@ -117,7 +117,8 @@ def iterate_log_records(request: Record) -> Iterator[OtlpLogRecord]:
         )
 
 
-def _iterate_records(request: Record, outer: str, middle: tuple[str, ...], inner: str) -> Iterator[tuple[Attributes, Record]]:
+def iterate_records(request: Record, outer: str, middle: tuple[str, ...], inner: str) -> Iterator[tuple[Attributes, Record]]:
+    """Yield every record of a request with the attributes of its resource."""
     for group in _require_list(request, outer):
         resource = parse_attributes(as_object(group.get("resource")).get("attributes"))
         for scope in (each for key in middle for each in _require_list(group, key)):

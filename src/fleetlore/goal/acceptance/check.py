@@ -1,13 +1,14 @@
-"""Checks a goal's criteria. They are captured before the agent starts, with copies of the files they use.
+"""Checks a goal's criteria. What they are checked with is captured before the agent starts.
 
-Before each check the copies are restored, so the agent's changes to them have no effect. All criteria are checked in
-order, each with its own evidence. An error during a check means that the criterion is not met. Called by `driver.py`
-after a turn.
+Commands run in a copy of the starting files with the agent's changes laid over it (`judging_copy.py`), where judging files
+are the originals. All criteria are checked in order, each with its own evidence. An error during a check means that the
+criterion is not met. Called by `driver.py` after a turn.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import re
 from collections.abc import Awaitable
@@ -23,18 +24,23 @@ from fleetlore.errors import FleetloreError, Invalid
 from fleetlore.events.driver_types import Criterion, Custom, Failure, FileMatches, Goal, LlmJudge, ShellCommand, Verdict
 from fleetlore.events.goal_plan import Plan
 from fleetlore.goal.acceptance import verifiers
-from fleetlore.goal.acceptance.commands import MAX_EVIDENCE_BYTES, check_command, clean_evidence, find_match_error
-from fleetlore.goal.acceptance.judge import MAX_DIFF_BYTES, judge_criterion
-from fleetlore.goal.acceptance.protected import (
-    ProtectedFiles,
-    capture_files,
-    content_digest,
-    read_manifest,
-    restore_files,
-    write_manifest,
+from fleetlore.goal.acceptance.commands import (
+    MAX_EVIDENCE_BYTES,
+    CheckPlace,
+    check_command,
+    clean_evidence,
+    digest_programs,
+    find_match_error,
+    make_check_place,
 )
+from fleetlore.goal.acceptance.dependencies import DependencySnapshot
+from fleetlore.goal.acceptance.judge import MAX_DIFF_BYTES, judge_criterion
+from fleetlore.goal.acceptance.judging_copy import MAX_TOUCHED, JudgingCopy, TouchedFile, judging_root
+from fleetlore.goal.acceptance.judging_files import ExpandedCommand, JudgingRules, expand_command, split_words
+from fleetlore.goal.acceptance.runners import find_runners
 from fleetlore.goal.acceptance.verifiers import Unmet
-from fleetlore.goal.workspace import files
+from fleetlore.goal.workspace import files, repository
+from fleetlore.goal.workspace.snapshots import Snapshot
 from fleetlore.goal.workspace.workspace import Workspace
 from fleetlore.models.base import Model
 
@@ -58,20 +64,27 @@ class AcceptanceReport(Struct, frozen=True, kw_only=True):
 
     verdict: Verdict
     outcomes: tuple[CriterionResult, ...]
-    put_back: tuple[str, ...] = ()
-    """Protected files that had been changed and were restored."""
+    touched: tuple[TouchedFile, ...] = ()
+    """Judging files that the agent changed."""
+    walls: tuple[str, ...] | None = None
+    """The walls of the sandbox that commands ran in; `None` if no command ran."""
     is_cancelled: bool = False
     tokens: int = 0
     usd: float | None = None
 
 
 class CapturedChecks(Struct, frozen=True, kw_only=True):
-    """What is captured before the agent starts; stored as the manifest."""
+    """What is captured before the agent starts; stored as the manifest. Goals of 0.1 have only `start` and `settled`."""
 
     start: str
-    protected: ProtectedFiles
     settled: str
     """Digest of the workspace's location (`Workspace.location_digest`)."""
+    dependencies: str | None = None
+    """Digest of the listing of `DependencySnapshot`."""
+    programs: dict[str, str] = {}
+    """Path and digest of the programs that commands start."""
+    source_settings: dict[str, str] = {}
+    """Digests of settings and hooks of the user's repository."""
 
 
 def checks_process_mark(goal_id: str) -> str:
@@ -94,36 +107,51 @@ def label_criterion(criterion: Criterion) -> str:
 class AcceptanceChecker:
     """A goal's criteria, ready to be checked."""
 
-    def __init__(self, captured: CapturedChecks, folder: str, digest: str) -> None:
-        self._captured, self._folder, self.digest = captured, folder, digest
+    def __init__(self, captured: CapturedChecks, digest: str, judging: _Judging) -> None:
+        self._captured, self.digest, self._judging = captured, digest, judging
 
     @classmethod
     def capture(cls, goal: Goal, plan: Plan, workspace: Workspace, *, expect: str | None = None) -> AcceptanceChecker:
-        """Capture the criteria's files before the first turn; for a resumed goal, load what was captured. Blocks.
+        """Capture what criteria are checked with before the first turn; for a resumed goal, load it. Blocks.
 
         `expect` is the digest of the manifest that the log recorded. Raises `Invalid` if a criterion cannot be checked,
-        `FleetloreError` if the captured files or the location changed since.
+        `FleetloreError` if what was captured or the location changed since.
         """
         folder = os.path.join(workspace.folder, "verifiers")
         _validate_criteria(goal)
-        manifest = read_manifest(folder)
+        manifest = _read_manifest(folder)
         if manifest is None and expect is None:
-            commands = [criterion.command for criterion in goal.acceptance if isinstance(criterion, ShellCommand)]
-            protected = capture_files(folder, workspace.path, commands=commands, patterns=plan.protect)
-            captured = CapturedChecks(start=workspace.checkpoint(0).sha, protected=protected, settled=workspace.location_digest)
-            return cls(captured, folder, write_manifest(folder, captured))
-        digest = content_digest(manifest or b"")
-        loaded = None if manifest is None or expect not in (None, digest) else msgspec.json.decode(manifest, type=CapturedChecks)
-        if loaded is None or loaded.settled != workspace.location_digest:
-            raise FleetloreError(
-                f"{workspace.folder}: what criteria are checked with, or where, was changed; nothing can be checked, and a person is needed"
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            judging = _Judging(goal, plan, workspace, workspace.checkpoint(0).sha)
+            captured = CapturedChecks(
+                start=judging.start_sha,
+                settled=workspace.location_digest,
+                dependencies=judging.capture_dependencies(folder),
+                programs=judging.digest_programs(),
+                source_settings=workspace.source_settings,
             )
-        return cls(loaded, folder, digest)
+            manifest = msgspec.json.format(msgspec.json.encode(captured, order="deterministic"))
+            files.replace_file(folder, _MANIFEST, mode=0o600, fill=lambda file: file.write(manifest))
+            return cls(captured, hashlib.sha256(manifest).hexdigest(), judging)
+        digest = hashlib.sha256(manifest or b"").hexdigest()
+        loaded = None if manifest is None or expect not in (None, digest) else msgspec.json.decode(manifest, type=CapturedChecks)
+        if loaded is not None and loaded.settled == workspace.location_digest:
+            judging = _Judging(goal, plan, workspace, loaded.start)
+            if judging.load_dependencies(folder) == loaded.dependencies or loaded.dependencies is None:
+                return cls(loaded, digest, judging)
+        raise FleetloreError(
+            f"{workspace.folder}: what criteria are checked with, or where, was changed; nothing can be checked, and a person is needed"
+        )
 
     @property
     def start(self) -> str:
         """The checkpoint before the first turn."""
         return self._captured.start
+
+    def find_changed_settings(self, workspace: Workspace) -> list[str]:
+        """Settings and hooks of the user's repository that somebody changed since the goal started."""
+        before, now = self._captured.source_settings, workspace.source_settings
+        return [] if not before else sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
 
     async def check(
         self, goal: Goal, workspace: Workspace, *, judge: Model | None, cancel: asyncio.Event, words: str = ""
@@ -133,7 +161,7 @@ class AcceptanceChecker:
         When `cancel` is set, the running check is stopped at once, and the remaining criteria count as not met.
         """
         started_at = monotonic()
-        check_round = _CheckRound(self._captured, self._folder, goal, workspace, judge, words)
+        check_round = _CheckRound(self._captured, self._judging, workspace, judge, words)
         outcomes = [await check_round.check_criterion(criterion, cancel) for criterion in goal.acceptance]
         failures = [
             Failure(criterion_index=number, criterion_label=result.label, message=result.message, evidence=result.evidence)
@@ -149,20 +177,128 @@ class AcceptanceChecker:
         return AcceptanceReport(
             verdict=verdict,
             outcomes=tuple(outcomes),
-            put_back=tuple(sorted(check_round.put_back)),
+            touched=tuple(check_round.touched[:MAX_TOUCHED]),
+            walls=check_round.walls,
             is_cancelled=cancel.is_set(),
             tokens=check_round.tokens,
             usd=check_round.usd,
         )
 
 
+class _Judging:
+    """The judging rules of one goal by its starting files, and the judging copy. All methods block."""
+
+    def __init__(self, goal: Goal, plan: Plan, workspace: Workspace, start_sha: str) -> None:
+        self.start_sha, self._workspace = start_sha, workspace
+        self.start: Snapshot = workspace.store.load(start_sha)
+        self.commands = read_commands(goal, workspace, self.start)
+        """Each command of a criterion, with what it runs."""
+        self.rules = JudgingRules(
+            self.commands.values(),
+            {path for path, entry in self.start.entries.items() if entry.sha},
+            prefix=workspace.prefix,
+            protect=plan.protect,
+            may_change=plan.may_change,
+            links=_resolve_links(workspace, self.start),
+        )
+        self.source = _find_source(goal, workspace)
+        self.mark = checks_process_mark(goal.id)
+        self._folder = os.path.join(workspace.folder, "check")
+        self._dependencies: DependencySnapshot | None = None
+        self._copy: JudgingCopy | None = None
+
+    def capture_dependencies(self, folder: str) -> str:
+        """Copy ignored dependencies; returns the digest of their listing."""
+        named = {os.path.normpath(self._workspace.prefix + word) for command in self.commands for word in split_words(command)}
+        known = self.start.entries.keys()
+        root = judging_root(self._folder)
+        self._dependencies = DependencySnapshot.capture(folder, self.source, known, sorted(named), moved_to=root)
+        return self._dependencies.save()
+
+    def load_dependencies(self, folder: str) -> str:
+        """Load the listing of a resumed goal; returns its digest."""
+        self._dependencies = DependencySnapshot.load(folder)
+        return self._dependencies.digest
+
+    @property
+    def copy(self) -> JudgingCopy:
+        """The judging copy."""
+        if self._copy is None:
+            assert self._dependencies is not None
+            self._copy = JudgingCopy(self._folder, self._workspace, self.start, self.rules, self._dependencies)
+        return self._copy
+
+    def make_place(self) -> CheckPlace:
+        """Where commands run."""
+        workspace = self._workspace
+        moved_from = [folder for folder in (workspace.root, self.source) if folder]
+        objects = [] if workspace.objects is None else [workspace.objects]
+        return make_check_place(
+            cwd=self.copy.path,
+            root=self.copy.root,
+            temporary=self.copy.temporary,
+            hidden=[workspace.root, os.path.dirname(os.path.dirname(workspace.folder))],
+            readable=objects,
+            moved_from=moved_from,
+            mark=self.mark,
+        )
+
+    def digest_programs(self) -> dict[str, str]:
+        """Path and digest of the programs that commands start."""
+        texts = [text for command in self.commands.values() for text in command.texts]
+        return digest_programs(texts, self.make_place(), outside=self.copy.root)
+
+
+def read_commands(goal: Goal, workspace: Workspace, start: Snapshot) -> dict[str, ExpandedCommand]:
+    """The commands of the goal's criteria and what they run, by the starting files."""
+    commands = [criterion.command for criterion in goal.acceptance if isinstance(criterion, ShellCommand)]
+    with workspace.store.open_reader() as read:
+
+        def read_text(path: str) -> str | None:
+            entry = start.entries.get(path)
+            return read(entry.sha, "blob").decode(errors="replace") if entry is not None and entry.kind == "file" else None
+
+        return {command: expand_command(command, read_text, prefix=workspace.prefix) for command in commands}
+
+
+def _resolve_links(workspace: Workspace, start: Snapshot) -> dict[str, str]:
+    """Links and the files that they lead to, so that of a link that judges the target does, too."""
+    links = {path: entry for path, entry in start.entries.items() if entry.kind == "link"}
+    if not links:
+        return {}
+    with workspace.store.open_reader() as read:
+        targets = {path: os.fsdecode(read(entry.sha, "blob")) for path, entry in links.items()}
+    return {path: os.path.normpath(os.path.join(os.path.dirname(path), target)) for path, target in targets.items()}
+
+
+def _find_source(goal: Goal, workspace: Workspace) -> str | None:
+    """The folder whose ignored dependencies are used: the operator's own, not the worktree, which has none at the start."""
+    if not workspace.has_own_root:
+        return workspace.root
+    repo = repository.find_repository(goal.workspace) if goal.workspace and os.path.isdir(goal.workspace) else None
+    return None if repo is None else repo.top
+
+
+_MANIFEST = "manifest.json"
+
+
+def _read_manifest(folder: str) -> bytes | None:
+    try:
+        with files.open_file(folder, _MANIFEST) as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+
+
 class _CheckRound:
     """One pass over all criteria."""
 
-    def __init__(self, captured: CapturedChecks, folder: str, goal: Goal, workspace: Workspace, judge: Model | None, words: str) -> None:
-        self._captured, self._folder, self._workspace = captured, folder, workspace
-        self._judge, self._words, self._mark = judge, words, checks_process_mark(goal.id)
-        self.put_back: set[str] = set()
+    def __init__(self, captured: CapturedChecks, judging: _Judging, workspace: Workspace, judge: Model | None, words: str) -> None:
+        self._captured, self._judging, self._workspace = captured, judging, workspace
+        self._judge, self._words = judge, words
+        self.touched: list[TouchedFile] = []
+        self.walls: tuple[str, ...] | None = None
+        self._is_prepared = False
         self.tokens, self.usd = 0, None if judge is None else 0.0
 
     async def check_criterion(self, criterion: Criterion, cancel: asyncio.Event) -> CriterionResult:
@@ -179,25 +315,53 @@ class _CheckRound:
         return CriterionResult(label=label_criterion(criterion), met=False, message=unmet.message, evidence=evidence)
 
     async def _find_unmet(self, criterion: Criterion) -> Unmet | None:
-        # Each check runs the agent's code, which could change the files of the next check.
-        self.put_back |= set(await asyncio.to_thread(restore_files, self._captured.protected, self._folder, self._workspace.path))
+        if not self._is_prepared:
+            self.touched = await asyncio.to_thread(self._judging.copy.prepare)
+            self._is_prepared = True
         match criterion:
             case ShellCommand():
-                return await check_command(criterion, self._workspace.path, self._mark)
+                return await self._check_command(criterion)
             case FileMatches():
                 return await self._check_file(criterion)
             case Custom():
                 return await self._check_custom(criterion)
         return await self._check_by_judge(criterion)
 
+    async def _check_command(self, criterion: ShellCommand) -> Unmet | None:
+        copy = self._judging.copy
+        if self.walls is not None:  # the previous run executed the agent's code, which could change the files of this one
+            await asyncio.to_thread(copy.restore_judging_files)
+        programs = await asyncio.to_thread(self._judging.digest_programs)
+        replaced = sorted(name for name, digest in self._captured.programs.items() if programs.get(name) != digest)
+        if replaced:
+            return Unmet(message=f"the program {replaced[0]} was replaced or changed since the goal started, so its word does not count")
+        runners = find_runners(self._judging.commands[criterion.command].texts)
+        unmet, self.walls = await check_command(criterion, self._judging.make_place(), runners)
+        changed = await asyncio.to_thread(copy.find_changed_by_run)
+        if unmet is None and changed:
+            return Unmet(message=f"the run itself changed what judges it: {', '.join(changed[:_MAX_NAMED])}")
+        if unmet is not None and (missing := await asyncio.to_thread(copy.find_missing_folders)):
+            hint = (
+                f"Checks do not see {', '.join(missing[:_MAX_NAMED])} of the workspace: let the command install it,"
+                f' or set may_change = ["{missing[0]}/**"].'
+            )
+            return Unmet(message=unmet.message, evidence=f"{unmet.evidence or ''}\n{hint}".strip())
+        return unmet
+
     async def _check_file(self, criterion: FileMatches) -> Unmet | None:
-        content = await asyncio.to_thread(_read_content, self._workspace.path, criterion.path)
+        content = await asyncio.to_thread(self._read_content, criterion.path)
         if content is None:
             return Unmet(message=f"{criterion.path}: there is no such file") if criterion.required else None
-        problem = await find_match_error(criterion.regex, content, self._mark)
+        problem = await find_match_error(criterion.regex, content, self._judging.mark)
         if problem is None:
             return None
         return Unmet(message=f"{criterion.path} {problem} {criterion.regex}", evidence=content[-_MAX_SHOWN_BYTES:].decode(errors="replace"))
+
+    def _read_content(self, path: str) -> bytes | None:
+        """From the judging copy; from the workspace if it is not there because git ignores it."""
+        content = _read_content(self._judging.copy.path, path)
+        is_judging = self._judging.rules.is_judging(os.path.normpath(self._workspace.prefix + path))
+        return content if content is not None or is_judging else _read_content(self._workspace.path, path)
 
     async def _check_custom(self, criterion: Custom) -> Unmet | None:
         verifier = verifiers.find_verifier(criterion.name)
@@ -218,6 +382,7 @@ class _CheckRound:
 
 
 _MAX_SHOWN_BYTES = 2 * MAX_EVIDENCE_BYTES
+_MAX_NAMED = 5
 
 
 def _read_content(workspace: str, path: str) -> bytes | None:

@@ -1,19 +1,30 @@
-"""Runs check commands and regular expressions in separate processes with a time limit, and keeps their output as evidence."""
+"""Runs check commands and regular expressions in separate processes with a time limit, and keeps their output as evidence.
+
+Commands run in the sandbox of `process/sandbox.py`: they write only the judging copy, temporary files and caches of build
+tools, and read neither the agent's workspace nor the operator's keys. Where the system has no Landlock, the report says so.
+"""
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import sys
 from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
 
 from msgspec import Struct
 
 from fleetlore.errors import NotStarted
 from fleetlore.events.driver_types import ShellCommand
+from fleetlore.goal.acceptance.judging_files import split_simple_commands
+from fleetlore.goal.acceptance.runners import TestRunner, find_missing_report
 from fleetlore.goal.acceptance.verifiers import Unmet
 from fleetlore.process.environment import scrub_environment
 from fleetlore.process.identity import Process
 from fleetlore.process.run import OutputLine, ProcessSpec, ProgramResult, run
+from fleetlore.process.sandbox import PathRights, SandboxRequest, allow_paths, encode_request, sandbox_argv
 from fleetlore.redact import Redactor
 
 DEFAULT_TIMEOUT = 300
@@ -77,30 +88,102 @@ async def _always_continue(_: Process) -> bool:
     return True
 
 
-async def check_command(criterion: ShellCommand, workspace: str, mark: str) -> Unmet | None:
-    """Run a command with the shell in the workspace. Returns `None` if it ends as expected. No process of it survives."""
+class CheckPlace(Struct, frozen=True, kw_only=True):
+    """Where a command runs, and what it may use."""
+
+    cwd: str
+    env: Mapping[str, str]
+    paths: Mapping[str, PathRights]
+    mark: str
+
+
+def make_check_place(
+    *, cwd: str, root: str, temporary: str, hidden: Sequence[str], readable: Sequence[str], moved_from: Sequence[str], mark: str
+) -> CheckPlace:
+    """The place of a goal's commands.
+
+    `root` is the judging copy. `hidden` paths cannot be read, `readable` ones can, although they lie in a hidden one. Folders of `PATH`
+    that lie below `moved_from` are looked for in the copy.
+    """
+    env = scrub_environment(os.environ, mark=mark)
+    for name in ("XDG_RUNTIME_DIR", "XDG_SESSION_ID", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
+        env.pop(name, None)
+    identity = {f"GIT_{role}_{field}": value for role in ("AUTHOR", "COMMITTER") for field, value in _GIT_IDENTITY.items()}
+    env |= {"PATH": _check_path(env.get("PATH", os.defpath), root, moved_from), "TMPDIR": temporary, **identity}
+    env |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "npm_config_userconfig": os.devnull}
+    home = os.path.expanduser("~")
+    paths = allow_paths(home=home, denied=hidden, writable=[root, temporary]) | dict.fromkeys(readable, "run")
+    return CheckPlace(cwd=cwd, env=env, paths=paths, mark=mark)
+
+
+_GIT_IDENTITY = {"NAME": "check", "EMAIL": "check@localhost"}
+
+
+def _check_path(path: str, root: str, moved_from: Sequence[str]) -> str:
+    """`PATH` without relative folders, and with folders of the judging copy in place of those of the workspace."""
+    folders = []
+    for folder in path.split(os.pathsep):
+        base = next((each for each in moved_from if folder.startswith(each.rstrip("/") + "/")), None)
+        if os.path.isabs(folder):
+            folders.append(folder if base is None else os.path.join(root, os.path.relpath(folder, base)))
+    return os.pathsep.join(folders)
+
+
+def digest_programs(commands: Iterable[str], place: CheckPlace, *, outside: str) -> dict[str, str]:
+    """Path and digest of each program that commands start, unless it lies in the judging copy (`outside` is its root)."""
+    digests = {}
+    for name in {words[0] for command in commands for words in split_simple_commands(command)}:
+        path = shutil.which(name, path=place.env["PATH"]) if "/" not in name else None
+        if path is not None and not path.startswith(outside.rstrip("/") + "/"):
+            with open(path, "rb") as file:
+                digests[name] = f"{path} {sha256(file.read()).hexdigest()}"
+    return digests
+
+
+async def check_command(criterion: ShellCommand, place: CheckPlace, runners: Sequence[TestRunner]) -> tuple[Unmet | None, tuple[str, ...]]:
+    """Run a command with the shell in the judging copy; `None` if it ends as expected. Also returns the walls of the sandbox.
+
+    No process of it survives.
+    """
     seconds = criterion.timeout_secs or DEFAULT_TIMEOUT
-    output = _OutputTail()
+    output = _SandboxOutput()
+    request = SandboxRequest(argv=("/bin/sh", "-c", criterion.command), paths=place.paths, longest=int(seconds))
     program = ProcessSpec(
-        argv=("/bin/sh", "-c", criterion.command),
-        cwd=workspace,
-        env=scrub_environment(os.environ, mark=mark),
-        mark=mark,
+        argv=sandbox_argv(),
+        cwd=place.cwd,
+        env=place.env,
+        mark=place.mark,
+        stdin=encode_request(request),
         timeout=float(seconds),
         idle=float(seconds),
         grace=_GRACE_SECONDS,
     )
     try:
-        result = CheckCommandResult(result=await run(program, _always_continue, output.add_line), stdout=output.joined_lines())
+        ended = await run(program, _always_continue, output.add_line)
     except NotStarted as error:
-        return Unmet(message=str(error))
-    if problem := _find_exit_error(criterion, result.result, seconds):
-        return Unmet(message=problem, evidence=result.evidence)
-    if criterion.stdout_must_match is not None:
-        match_problem = await find_match_error(criterion.stdout_must_match, result.stdout, mark)
-        if match_problem is not None:
-            return Unmet(message=f"what it printed {match_problem} {criterion.stdout_must_match}", evidence=result.evidence)
-    return None
+        return Unmet(message=str(error)), ()
+    result = CheckCommandResult(result=ended, stdout=output.tail.joined_lines())
+    problem = _find_exit_error(criterion, ended, seconds)
+    if problem is None and criterion.report and not criterion.expected_exit:
+        problem = find_missing_report(runners, result.stdout.decode(errors="replace") + "\n" + ended.stderr)
+    if problem is None and criterion.stdout_must_match is not None:
+        match_problem = await find_match_error(criterion.stdout_must_match, result.stdout, place.mark)
+        problem = match_problem and f"what it printed {match_problem} {criterion.stdout_must_match}"
+    return None if problem is None else Unmet(message=problem, evidence=result.evidence), output.walls
+
+
+class _SandboxOutput:
+    """The end of a command's output; the first line is from the sandbox and names the walls."""
+
+    def __init__(self) -> None:
+        self.tail, self._has_started = _OutputTail(), False
+        self.walls: tuple[str, ...] = ()
+
+    async def add_line(self, line: OutputLine) -> bool:
+        if self._has_started:
+            return await self.tail.add_line(line)
+        self.walls, self._has_started = tuple(json.loads(line.text)), True
+        return True
 
 
 def _find_exit_error(criterion: ShellCommand, result: ProgramResult, seconds: int) -> str | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from fleetlore.errors import MindError
+from fleetlore.errors import ModelError
 from fleetlore.goal.acceptance.verifiers import Unmet
 from fleetlore.goal.workspace.workspace import Diff
 from fleetlore.models.base import JsonSchema, Model, ModelReply, ModelRequest
@@ -68,7 +68,7 @@ async def judge_criterion(model: Model | None, criterion: str, diff: Diff, last_
     )
     try:
         reply = await model.reply(request)
-    except MindError as error:
+    except ModelError as error:
         partial_reply = error.reply if isinstance(error.reply, ModelReply) else None
         return _make_result(Unmet(message=f"the judge gave no answer that can be used: {error}"), partial_reply)
     answer = reply.data or {}

@@ -17,7 +17,7 @@ from fleetlore.goal.gate.decision import Choice, Decider, DeciderChain, Permissi
 from fleetlore.goal.gate.server import GateServer
 from fleetlore.goal.journal import GoalJournal
 from fleetlore.programs import registry
-from fleetlore.programs.harness import Gate, Order
+from fleetlore.programs.harness import Gate, TurnRequest
 
 
 def asks_at_gate(harness: str) -> bool:
@@ -84,9 +84,9 @@ class GoalPermissions:
         person = (self._person_decider,) if permissions.ask else ()
         return DeciderChain((RuleDecider(permissions, workspace=workspace), *self._in_process_gate.deciders, *person))
 
-    def create_gate(self, order: Order) -> Gate | None:
+    def create_gate(self, turn_request: TurnRequest) -> Gate | None:
         """How the program of a turn asks; `None` if its harness cannot."""
-        return None if self._server is None else self._server.create_gate(order)
+        return None if self._server is None else self._server.create_gate(turn_request)
 
     async def decide(self, tool: str, input: Any) -> Choice:
         """Decide a tool call of an agent in this process."""

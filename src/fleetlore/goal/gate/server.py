@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from fleetlore.goal.gate import client
 from fleetlore.goal.gate.decision import Decider, PermissionAnswer, PermissionRequest, make_denial
-from fleetlore.programs.harness import Gate, Order
+from fleetlore.programs.harness import Gate, TurnRequest
 
 MAX_LINE_BYTES = 32 * 1024 * 1024
 MAX_CONCURRENT_REQUESTS = 64
@@ -80,11 +80,11 @@ class GateServer:
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
 
-    def create_gate(self, order: Order) -> Gate:
+    def create_gate(self, turn_request: TurnRequest) -> Gate:
         """The command and environment with which the program of this turn asks. Revokes the tokens of the goal's earlier turns."""
-        self._turns_by_token = {token: turn for token, turn in self._turns_by_token.items() if turn[0] != order.goal}
+        self._turns_by_token = {token: turn for token, turn in self._turns_by_token.items() if turn[0] != turn_request.goal}
         token = secrets.token_urlsafe(32)
-        self._turns_by_token[token] = (order.goal, order.turn)
+        self._turns_by_token[token] = (turn_request.goal, turn_request.turn)
         env = {
             client.SOCKET_VARIABLE: self.path,
             client.TOKEN_VARIABLE: token,

@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeAlias
 from msgspec import Struct
 
 from fleetlore import clock
-from fleetlore.errors import LeaseLost, LogError, MindError, MindNonsense, MindTimeout
+from fleetlore.errors import LeaseLost, LogError, ModelError, ModelTimeout, UnusableAnswer
 from fleetlore.events.driver_types import DreamOutcome
 from fleetlore.events.goal_plan import Memory
 from fleetlore.goal.memory.folder import MemoryFolder
@@ -96,9 +96,9 @@ def build_dream_prompt(shown: Sequence[MemoryNote]) -> str:
 
 
 def parse_changes(shown: Sequence[MemoryNote], data: Mapping[str, Any] | None, *, taken: Sequence[str], now: datetime) -> MemoryChanges:
-    """The file changes that an answer asks for. Raises `FolderEscape` or `MindNonsense` if any of them is invalid.
+    """The file changes that an answer asks for. Raises `FolderEscape` or `UnusableAnswer` if any of them is invalid.
 
-    `taken` are the file names in use.
+    `acquiren` are the file names in use.
     """
     answer, notes_by_name = data or {}, {note.name: note for note in shown}
     merges = [(_find_notes(item["of"], notes_by_name), item) for item in _read_objects(answer, "merges", "of")]
@@ -106,7 +106,7 @@ def parse_changes(shown: Sequence[MemoryNote], data: Mapping[str, Any] | None, *
     deletions = _find_notes(answer.get("deletions") or [], notes_by_name)
     _check_named_once([note for notes, _ in (*merges, *rewrites) for note in notes] + deletions)
     if len(deletions) > max(1, len(shown) // 2):
-        raise MindNonsense(f"{len(deletions)} of {len(shown)} notes would be deleted; that is more than half")
+        raise UnusableAnswer(f"{len(deletions)} of {len(shown)} notes would be deleted; that is more than half")
     return _build_changes(merges, rewrites, deletions, notes_by_name, {name.lower() for name in taken}, now)
 
 
@@ -136,19 +136,19 @@ def _make_rewritten_note(notes: Sequence[MemoryNote], item: Mapping[str, Any], n
     newest = max(notes, key=lambda note: note.at)
     content = str(item.get("content", ""))
     if len(content) > MAX_CONTENT_CHARS:
-        raise MindNonsense(f"a content of {len(content)} characters; at most {MAX_CONTENT_CHARS} are wanted")
+        raise UnusableAnswer(f"a content of {len(content)} characters; at most {MAX_CONTENT_CHARS} are wanted")
     note = make_note(
         str(item.get("title") or newest.title), content, at=min(newest.at, now), goal=newest.goal, turn=newest.turn, event=newest.event
     )
     if note is None:
-        raise MindNonsense("a content that is empty; delete the note if it is of no use")
+        raise UnusableAnswer("a content that is empty; delete the note if it is of no use")
     return note
 
 
 def _read_objects(answer: Mapping[str, Any], field: str, required: str) -> list[Mapping[str, Any]]:
     items = answer.get(field) or []
     if not isinstance(items, list) or not all(isinstance(item, dict) and item.get(required) for item in items):
-        raise MindNonsense(f"{field}: objects with `{required}` are wanted")
+        raise UnusableAnswer(f"{field}: objects with `{required}` are wanted")
     return items
 
 
@@ -157,7 +157,7 @@ def _find_notes(names: Any, notes_by_name: Mapping[str, MemoryNote]) -> list[Mem
         if not isinstance(name, str) or name not in notes_by_name:
             if isinstance(name, str) and is_unsafe_name(name):
                 raise FolderEscape(f"a name that leads out of the folder: {text_safety.sanitize_line(name, 80)!r}")
-            raise MindNonsense(f"{text_safety.sanitize_line(str(name), 80)!r}: no note of that name was shown")
+            raise UnusableAnswer(f"{text_safety.sanitize_line(str(name), 80)!r}: no note of that name was shown")
     return [notes_by_name[name] for name in dict.fromkeys(names)]
 
 
@@ -165,7 +165,7 @@ def _check_named_once(notes: Sequence[MemoryNote]) -> None:
     names = [note.name for note in notes]
     duplicate = next((name for name in names if names.count(name) > 1), None)
     if duplicate is not None:
-        raise MindNonsense(f"{duplicate}: named in two places")
+        raise UnusableAnswer(f"{duplicate}: named in two places")
 
 
 # --- When and how a dream runs
@@ -190,7 +190,7 @@ def _ignore_failure(reason: str) -> None:
 class DreamLeases(Protocol):
     """Leases for dreaming; implemented by `log.coordination.AsyncCoordination`."""
 
-    async def take(self, name: str, holder: str, seconds: float) -> Lease | None:
+    async def acquire(self, name: str, holder: str, seconds: float) -> Lease | None:
         """Acquire the lease; `None` if another process holds it."""
 
     async def renew(self, lease: Lease, seconds: float | None = None) -> Lease:
@@ -244,7 +244,7 @@ async def _dream_with_lease(
     memory: Memory, model: Model, folder: MemoryFolder, leases: DreamLeases, *, session: str, now: clock.Clock, on_error: ReportFailure
 ) -> DreamOutcome:
     name = f"dream:{sha256(folder.path.encode(errors='replace')).hexdigest()[:16]}"
-    lease = await leases.take(name, session, memory.dream_timeout + _LEASE_MARGIN_SECONDS)
+    lease = await leases.acquire(name, session, memory.dream_timeout + _LEASE_MARGIN_SECONDS)
     if lease is None:
         return "lock_blocked"
     try:
@@ -295,10 +295,10 @@ async def run_dream(
     except FolderEscape as error:
         on_error(str(error))
         return "escape_audit"
-    except MindTimeout as error:
+    except ModelTimeout as error:
         on_error(str(error))
         return "timed_out"
-    except (MindError, OSError, ConcurrentChange, LogError) as error:
+    except (ModelError, OSError, ConcurrentChange, LogError) as error:
         on_error(str(error))
         return "errored"
     return "completed"
@@ -310,7 +310,7 @@ async def _ask_model(model: Model, prompt: str, seconds: float) -> dict[str, obj
         async with asyncio.timeout(seconds):
             return (await model.reply(request)).data
     except TimeoutError:
-        raise MindTimeout(f"{model.name}: no answer within {seconds:g} s", waiting_for="the whole answer") from None
+        raise ModelTimeout(f"{model.name}: no answer within {seconds:g} s", waiting_for="the whole answer") from None
 
 
 def _apply_dream(folder: MemoryFolder, changes: MemoryChanges, now: datetime) -> None:

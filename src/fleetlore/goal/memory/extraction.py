@@ -10,7 +10,7 @@ import asyncio
 from typing import Any
 
 from fleetlore import clock
-from fleetlore.errors import MindNonsense
+from fleetlore.errors import UnusableAnswer
 from fleetlore.events.driver_types import SkipReason, Verdict
 from fleetlore.events.goal_plan import Memory
 from fleetlore.goal import next_step
@@ -109,7 +109,7 @@ async def extract_memories(
 ) -> int:
     """Ask the model about one turn and save its memories. Returns how many were saved.
 
-    `diff` is a summary of the changes; `event` is the id of the event that ended the turn. Raises `MindError` or
+    `diff` is a summary of the changes; `event` is the id of the event that ended the turn. Raises `ModelError` or
     `OSError`.
     """
     notes, is_full = await asyncio.to_thread(lambda: (folder.read_notes(), folder.is_full()))
@@ -146,9 +146,9 @@ def build_extraction_prompt(
 
 
 def parse_proposals(data: dict[str, Any] | None) -> list[MemoryProposal]:
-    """The memories in an answer; pure. Raises `MindNonsense` if there is no list."""
+    """The memories in an answer; pure. Raises `UnusableAnswer` if there is no list."""
     if data is None or not isinstance(data.get("memories"), list):
-        raise MindNonsense("memories: a list is wanted", text=str(data)[:200])
+        raise UnusableAnswer("memories: a list is wanted", text=str(data)[:200])
     return [
         MemoryProposal(title=str(item.get("title", "")), content=str(item.get("content", "")), supersedes=item.get("supersedes"))
         for item in data["memories"]

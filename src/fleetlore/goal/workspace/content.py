@@ -26,6 +26,11 @@ FileStamp: TypeAlias = tuple[int, int, int, int]
 """Inode, size, mtime and ctime. Programs cannot set the ctime."""
 
 
+def file_stamp(status: os.stat_result) -> FileStamp:
+    """The stamp of a file: equal only if the file was not changed in between, apart from very recent changes."""
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
 class DigestCache:
     """Caches the content digests of the files below a root."""
 
@@ -44,7 +49,7 @@ class DigestCache:
         return SnapshotEntry(entry.kind, entry.mode if entry.kind == "folder" else 0)
 
     def _content_name(self, path: str, entry: WorkspaceEntry) -> str:
-        stamp = entry.stat.st_ino, entry.stat.st_size, entry.stat.st_mtime_ns, entry.stat.st_ctime_ns
+        stamp = file_stamp(entry.stat)
         cached = self._cache.get(path)
         if cached is not None and cached[0] == stamp:
             return cached[1]

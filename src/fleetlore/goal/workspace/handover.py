@@ -12,8 +12,9 @@ from contextlib import suppress
 from tempfile import TemporaryDirectory
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from fleetlore.errors import FleetloreError
+from fleetlore.errors import FleetloreError, Invalid
 from fleetlore.goal.workspace import git, repository
 from fleetlore.goal.workspace.location import read_location
 from fleetlore.goal.workspace.workspace import Workspace
@@ -45,6 +46,10 @@ class Handover(Struct, frozen=True, kw_only=True):
     commits: int = 0
     """Commits that the user's branch does not have."""
     uncommitted: int = 0
+    goal: str = ""
+    """Id of the goal, for commands."""
+    problem: str | None = None
+    """Why the commits are not in the user's repository."""
 
 
 def find_source_changes(workspace: Workspace, source: str, *, ignored: Sequence[str] = ()) -> SourceChanges | None:
@@ -86,7 +91,10 @@ def describe_handover(workspace: Workspace, source: str) -> Handover:
     head, uncommitted = workspace.head(), 0
     with suppress(FleetloreError, OSError):
         uncommitted = len(workspace.unclean())
-    return _make_handover(source, _branch_or_commit(head), path=workspace.root, uncommitted=uncommitted)
+    problem = workspace.publish()
+    branch = workspace.branch if workspace.is_clone else _branch_or_commit(head)
+    work = _make_handover(source, branch, path=workspace.root, uncommitted=uncommitted)
+    return replace(work, goal=os.path.basename(workspace.folder), problem=problem)
 
 
 def _branch_or_commit(head: repository.GitHead) -> str:
@@ -117,9 +125,21 @@ def find_handover(home: str, goal_id: str, source: str) -> Handover | None:
     return None
 
 
+def commit_handover(home: str, goal_id: str, source: str, message: str) -> Handover:
+    """Commit what a goal left uncommitted. Raises `Invalid` if its work is not on this machine."""
+    folder, location = read_location(home, goal_id)
+    if location is None or not os.path.isdir(location.root) or location.kind != "worktree":
+        raise Invalid(f"goal {goal_id}: has no worktree on this machine with something to commit")
+    workspace = Workspace(location, folder)
+    workspace.ensure_exists()
+    workspace.commit_all(message)
+    return describe_handover(workspace, source)
+
+
 def is_fully_committed(workspace: Workspace) -> bool:
     """Whether everything in the worktree is committed on the goal's own branch."""
-    return workspace.branch is not None and workspace.head().ref == f"{_HEADS}{workspace.branch}" and not workspace.unclean()
+    is_on_branch = workspace.is_clone or workspace.head().ref == f"{_HEADS}{workspace.branch}"
+    return workspace.branch is not None and is_on_branch and not workspace.unclean()
 
 
 def _find_repository(source: str) -> repository.RepositoryPaths | None:

@@ -33,7 +33,12 @@ class WorkspaceLocation(Struct, frozen=True, kw_only=True):
     prefix: str = ""
     """The folder below `root` in which the agent works, with a slash at the end; empty for `root` itself."""
     common: str = ""
-    """The git directory of the user's repository."""
+    """The git directory that the workspace uses: the user's own if it works in place, else a clone that borrows the user's objects.
+
+    Goals of 0.1 have the user's repository here, too.
+    """
+    source: str = ""
+    """The git directory of the user's repository, if `common` is a clone of it."""
     git_dir: str | None = None
     """The git directory of the worktree."""
     form: str = "sha1"
@@ -53,7 +58,9 @@ class WorkspaceLocation(Struct, frozen=True, kw_only=True):
 
         Raises `FleetloreError` if a folder is gone that cannot be created again.
         """
-        store.create(object_format=self.form, exclude=b"" if os.path.isdir(store.git_dir) else _read_exclude_rules(self.common))
+        store.create(
+            object_format=self.form, exclude=b"" if os.path.isdir(store.git_dir) else _read_exclude_rules(self.source or self.common)
+        )
         has_root = os.path.isdir(self.root) and not os.path.islink(self.root)
         if self.kind == "worktree":
             return self._check_out(store, folder, has_files=self.is_ready and has_root)
@@ -65,12 +72,28 @@ class WorkspaceLocation(Struct, frozen=True, kw_only=True):
         if not has_files:
             files.remove_full_path(self.root)
             os.makedirs(self.root)
-        location = self._attach_worktree(folder)
+        location = self._attach_clone() if self.source else self._attach_worktree(folder)
         assert location.git_dir is not None
         if not has_files or not os.path.exists(os.path.join(location.git_dir, "index")):
             sha = repository.resolve_commit(location.common, f"refs/heads/{location.branch}") or location.base
             repository.check_out(store.git_dir, location.common, location.git_dir, location.root, sha, write_files=not has_files)
         return location if location.is_ready else replace(location, is_ready=True).save_record(folder)
+
+    def _attach_clone(self) -> WorkspaceLocation:
+        """Create or repair the clone. A crash at any point leaves a state that the next call continues from."""
+        location, folder = self, os.path.dirname(self.common)
+        if not location.branch:
+            with repository.hold_lock_file(os.path.join(os.path.dirname(folder), "worktrees.lock")):
+                branch = repository.reserve_branch(self.source, self.branches, self.base)
+            location = replace(self, branch=branch, git_dir=self.common).save_record(folder)
+        if not os.path.isdir(self.common):
+            sha = repository.resolve_commit(self.source, f"refs/heads/{location.branch}") or self.base
+            head = repository.GitHead(ref=f"refs/heads/{location.branch}", sha=sha)
+            files.remove_full_path(f"{self.common}.new")
+            repository.write_isolated_git_dir(f"{self.common}.new", self.source, head, object_format=self.form, keeps_remotes=True)
+            os.replace(f"{self.common}.new", self.common)
+        repository.link_clone(self.common, self.root, location.branch)
+        return location
 
     def _attach_worktree(self, folder: str) -> WorkspaceLocation:
         """Add or repair the worktree. A crash at any point leaves a state that the next call continues from."""
@@ -100,11 +123,11 @@ class WorkspaceLocation(Struct, frozen=True, kw_only=True):
         """Store the location, atomically."""
         record_path = os.path.join(folder, _RECORD)
         content = msgspec.json.encode(self)
-        with open(f"{record_path}.new", "wb") as file:
+        with open(os.open(f"{record_path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(file.name, record_path)
+        os.replace(f"{record_path}.new", record_path)
         return self
 
     def remove_worktree(self) -> None:
@@ -186,7 +209,8 @@ def _worktree_location(folder: str, goal_id: str, source: str, repo: repository.
         kind="worktree",
         root=os.path.join(folder, "work"),
         prefix=repo.prefix,
-        common=repo.common,
+        common=os.path.join(folder, "repository.git"),
+        source=repo.common,
         form=repo.object_format,
         # Time-based ids of the same minute have the same first characters.
         branches=(f"{repository.BRANCH_PREFIX}{goal_id[:8].lower()}", f"{repository.BRANCH_PREFIX}{goal_id.lower()}"),

@@ -7,11 +7,13 @@ agent may have replaced `.git`.
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import re
+import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from msgspec import Struct
 
@@ -205,6 +207,128 @@ def check_out(snapshot_git_dir: str, repository: str, git_dir: str, root: str, s
             *("-c", "core.bare=false", f"--work-tree={root}", "read-tree", *flags, sha),
             git_dir=temporary, cwd=root, env=env, timeout=git.LONG_TIMEOUT_SECONDS,
         )  # fmt: skip
+
+
+def write_isolated_git_dir(path: str, source: str, head: GitHead, *, object_format: str, keeps_remotes: bool = False) -> None:
+    """Create a git directory that borrows the objects of `source` and has its branches and tags, but no settings, hooks or filters.
+
+    With `keeps_remotes` it has the addresses of its remotes and the user's name, too.
+    """
+    os.makedirs(os.path.join(path, "objects", "info"))
+    os.makedirs(os.path.join(path, "objects", "pack"))
+    os.makedirs(os.path.join(path, "refs", "heads"))
+    try:
+        listed = git.run_git("for-each-ref", "--format=%(objectname) %(refname)", "refs/heads", "refs/tags", "refs/remotes", git_dir=source)
+    except git.GitFailed:  # the agent may have broken the repository it worked in; the objects are enough
+        listed = b""
+    contents = {
+        "config": _ISOLATED_SETTINGS.format(object_format) + (_copy_safe_settings(source) if keeps_remotes else ""),
+        os.path.join("objects", "info", "alternates"): f"{source}/objects\n",
+        "packed-refs": "# pack-refs with: sorted \n" + os.fsdecode(listed),
+        "HEAD": f"ref: {head.ref}\n" if head.ref else f"{head.sha}\n" if head.sha else "ref: refs/heads/main\n",
+    }
+    if os.path.isfile(os.path.join(source, "shallow")):
+        contents["shallow"] = _read_text(source, "shallow")
+    for name, content in contents.items():
+        with open(os.path.join(path, name), "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(content)
+    if head.ref is not None and head.sha is not None:
+        git.run_git("update-ref", head.ref, head.sha, git_dir=path)
+    if head.sha is not None and not keeps_remotes:
+        git.run_git("read-tree", head.sha, git_dir=path, timeout=git.LONG_TIMEOUT_SECONDS)
+
+
+_ISOLATED_SETTINGS = "[core]\n\trepositoryformatversion = 1\n\tbare = false\n\tlogallrefupdates = true\n[extensions]\n\tobjectFormat = {}\n"
+_SAFE_SETTING = re.compile(
+    r"remote\.[^\n=]+\.(?:url|pushurl|fetch)|branch\.[^\n=]+\.(?:remote|merge)|user\.(?:name|email)|submodule\.[^\n=]+\.(?:url|active)"
+    r"|core\.(?:autocrlf|eol|filemode|ignorecase|symlinks|precomposeunicode|longpaths)"
+)
+"""Settings that start no program; a goal's clone gets them from the user's repository."""
+
+
+def _copy_safe_settings(source: str) -> str:
+    """Settings of the user's repository that a clone needs, as lines of a configuration file."""
+    lines = []
+    for setting in git.run_git("config", "--local", "--list", "-z", git_dir=source).decode(errors="surrogateescape").split("\0"):
+        name, _, value = setting.partition("\n")
+        section, _, key = name.rpartition(".")
+        kind, _, sub = section.partition(".")
+        if _SAFE_SETTING.fullmatch(name) and not value.startswith(("ext::", "-")) and "\n" not in value:
+            header = f'{kind} "{_escape_setting(sub)}"' if sub else kind
+            lines.append(f'[{header}]\n\t{key} = "{_escape_setting(value)}"\n')
+    return "".join(lines)
+
+
+def _escape_setting(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def reserve_branch(repository: str, branches: tuple[str, ...], base: str) -> str:
+    """Create the first of the branches that does not exist yet, at `base`. Returns it."""
+    for branch in branches:
+        try:
+            git.run_git("update-ref", f"refs/heads/{branch}", base, "0" * len(base), git_dir=repository)
+        except git.GitFailed as error:
+            last_error = error
+        else:
+            return branch
+    raise last_error
+
+
+def link_clone(git_dir: str, root: str, branch: str) -> None:
+    """Repair the link from a goal's root to its clone, and a HEAD that git cannot read."""
+    if not _HEAD_CONTENT.fullmatch(_read_text(git_dir, "HEAD")):
+        _ensure_text(git_dir, "HEAD", f"ref: refs/heads/{branch}\n")
+    _ensure_text(root, GIT_FOLDER, f"gitdir: {git_dir}\n")
+
+
+def publish_commit(source: str, clone: str, sha: str, branch: str) -> None:
+    """Bring a commit of a goal's clone into the user's repository, as a branch. Raises `GitFailed`, as if the branch is checked out."""
+    if resolve_commit(source, f"refs/heads/{branch}") == sha:
+        return
+    options = ("-c", "protocol.file.allow=always", "-c", "fetch.recurseSubmodules=false", "-c", "fetch.prune=false")
+    flags = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--no-recurse-submodules")
+    # A branch of our own in the clone: agents may have removed theirs, and git does not serve bare commits.
+    git.run_git("update-ref", "refs/fleetlore/handover", sha, git_dir=clone)
+    refspec = f"+refs/fleetlore/handover:refs/heads/{branch}"
+    env = {"GIT_ALLOW_PROTOCOL": "file"}
+    git.run_git(*options, "fetch", *flags, clone, refspec, git_dir=source, env=env, timeout=git.LONG_TIMEOUT_SECONDS)
+
+
+def commit_all(snapshot_git_dir: str, git_dir: str, root: str, sha: str | None, index: str, message: str, *, exclude: bytes) -> str:
+    """Commit all files of a root by our settings only: no hook, filter or signing program of the repository runs. Returns the commit."""
+    env = {"GIT_OBJECT_DIRECTORY": os.path.join(git_dir, "objects"), "GIT_INDEX_FILE": index} | _user_identity(git_dir)
+    options = ("-c", "core.bare=false", f"--work-tree={root}")
+    with temporary_git_dir(snapshot_git_dir, exclude=exclude) as temporary:
+        if sha:
+            git.run_git(*options, "read-tree", sha, git_dir=temporary, cwd=root, env=env, timeout=git.LONG_TIMEOUT_SECONDS)
+        git.run_git(*options, "add", "--all", git_dir=temporary, cwd=root, env=env, timeout=git.LONG_TIMEOUT_SECONDS)
+        tree = git.run_git_line("write-tree", git_dir=temporary, env=env)
+        parents = ("-p", sha) if sha else ()
+        return git.run_git_line("commit-tree", tree, *parents, "-m", message, git_dir=temporary, env=env)
+
+
+def _user_identity(git_dir: str) -> dict[str, str]:
+    """Name and address of the user, by the user's own settings; reading them starts no program."""
+    identity: dict[str, str] = {}
+    for key, default in (("name", "fleetlore"), ("email", "fleetlore@localhost")):
+        command = ["git", "config", "--get", f"user.{key}"]
+        environ = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | {"GIT_DIR": git_dir}
+        found = subprocess.run(command, env=environ, stdin=subprocess.DEVNULL, capture_output=True, check=False, text=True).stdout.strip()
+        identity |= {f"GIT_{role}_{key.upper()}": found or default for role in ("AUTHOR", "COMMITTER")}
+    return identity
+
+
+def digest_settings(git_dir: str) -> dict[str, str]:
+    """Digests of the files of a git directory that can start programs: settings, hooks, attributes."""
+    paths = ["config", "config.worktree", "info/attributes", "info/exclude"]
+    with suppress(OSError):
+        paths += [f"hooks/{name}" for name in sorted(os.listdir(os.path.join(git_dir, "hooks"))) if not name.endswith(".sample")]
+    digests = {}
+    for path in paths:
+        with suppress(OSError, FleetloreError), open_file(git_dir, path) as file:
+            digests[path] = hashlib.sha256(file.read()).hexdigest()
+    return digests
 
 
 def list_uncommitted(

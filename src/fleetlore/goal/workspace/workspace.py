@@ -55,8 +55,8 @@ class Workspace:
 
     def __init__(self, location: WorkspaceLocation, folder: str) -> None:
         self._location, self.folder = location, folder
-        self._store = SnapshotStore(os.path.join(folder, "snapshots.git"))
-        self._content = WorkspaceContent(location.root, self._store, location.passed_over)
+        self.store = SnapshotStore(os.path.join(folder, "snapshots.git"))
+        self._content = WorkspaceContent(location.root, self.store, location.passed_over)
         self._last_checkpoint: tuple[str, str] | None = None
         self._committed_cache: tuple[str, frozenset[str]] | None = None
 
@@ -71,10 +71,30 @@ class Workspace:
         return self._location.root
 
     @property
+    def prefix(self) -> str:
+        """The folder of `path` below `root`, with a slash at the end; empty for `root` itself."""
+        return self._location.prefix
+
+    @property
+    def is_clone(self) -> bool:
+        """Whether it has a repository of its own, which borrows the objects of the user's."""
+        return bool(self._location.source)
+
+    @property
+    def objects(self) -> str | None:
+        """The folder of git objects that the workspace uses, if any."""
+        return os.path.join(self._location.common, "objects") if self._location.common else None
+
+    @property
+    def has_own_root(self) -> bool:
+        """Whether the goal works in a root of its own, which has no ignored files at the start."""
+        return self._location.kind == "worktree"
+
+    @property
     def location_digest(self) -> str:
         """Digest of the location and the ignore rules, to detect changes."""
         location = self._location
-        fields = (location.kind, location.root, location.prefix, location.common, location.passed_over, self._store.exclude.hex())
+        fields = (location.kind, location.root, location.prefix, location.common, location.passed_over, self.store.exclude.hex())
         return hashlib.sha256(json.encode(fields)).hexdigest()
 
     @property
@@ -85,11 +105,11 @@ class Workspace:
     @property
     def store_dir(self) -> str:
         """Our own git directory, which holds the snapshots."""
-        return self._store.git_dir
+        return self.store.git_dir
 
     def ensure_exists(self) -> None:
         """Create what is missing of it. Lost files come back only with `roll_back`."""
-        self._location = self._location.ensure_exists(self._store, self.folder)
+        self._location = self._location.ensure_exists(self.store, self.folder)
         os.makedirs(self.path, exist_ok=True)
 
     def head(self) -> GitHead:
@@ -115,7 +135,7 @@ class Workspace:
         snapshot, index = self._current_snapshot(), self._read_index()
         digest = _snapshot_digest(snapshot) + hashlib.sha256(index or b"").hexdigest()
         if self._last_checkpoint is None or self._last_checkpoint[0] != digest:
-            self._last_checkpoint = digest, self._store.save(self.root, snapshot, index=index, ref=ref)
+            self._last_checkpoint = digest, self.store.save(self.root, snapshot, index=index, ref=ref)
         return WorkspaceCheckpoint(sha=self._last_checkpoint[1], head=snapshot.head.sha)
 
     def _current_snapshot(self) -> Snapshot:
@@ -142,9 +162,49 @@ class Workspace:
         except (OSError, FleetloreError):
             return None
 
+    def save_current(self) -> Snapshot:
+        """The current files, saved like a checkpoint so that their content can be read from the store."""
+        return self.store.load(self._save_with_retry("refs/now").sha)
+
+    def write_isolated_git_dir(self, path: str, head: GitHead) -> None:
+        """Write a git directory with the history of the workspace and none of its settings or hooks; nothing if it has none."""
+        files.remove_full_path(path)
+        if self._location.git_dir is not None:
+            repository.write_isolated_git_dir(path, self._location.common, head, object_format=self._location.form)
+
+    def publish(self) -> str | None:
+        """Bring the current commit into the user's repository, as the goal's branch. Returns what is wrong, or `None`."""
+        location, sha = self._location, self.head().sha
+        if not location.source or sha is None:
+            return None
+        try:
+            repository.publish_commit(location.source, location.common, sha, location.branch)
+        except GitFailed as error:
+            return f"its commits could not be brought to the branch {location.branch} ({error.reason}); is that branch checked out?"
+        return None
+
+    def commit_all(self, message: str) -> str:
+        """Commit everything that is not committed, without any program that the repository's settings name. Returns the commit."""
+        location, head = self._location, self.head()
+        if location.git_dir is None:
+            raise Invalid(f"{self.path}: is no git repository, so nothing can be committed there")
+        with TemporaryDirectory(prefix="commit-", dir=self.folder) as temporary_folder:
+            index, exclude = os.path.join(temporary_folder, "index"), self.store.exclude
+            sha = repository.commit_all(self.store.git_dir, location.common, self.root, head.sha, index, message, exclude=exclude)
+            with open(index, "rb") as file:
+                content = file.read()
+        repository.restore_head(location.git_dir, location.common, GitHead(ref=head.ref, sha=sha), may_move_branch=True)
+        files.replace_file(location.git_dir, "index", mode=0o644, fill=lambda file: file.write(content))
+        return sha
+
+    @property
+    def source_settings(self) -> dict[str, str]:
+        """Digests of the settings and hooks of the user's repository, to notice that somebody changed them."""
+        return repository.digest_settings(self._location.source) if self._location.source else {}
+
     def diff(self, sha: str, max_bytes: int = MAX_DIFF_BYTES) -> Diff:
         """Changes since a checkpoint: committed, uncommitted and untracked. At most `max_bytes` of each part."""
-        stat, text = self._store.diff_snapshots(sha, self._save_with_retry("refs/now").sha, max_bytes=max_bytes)
+        stat, text = self.store.diff_snapshots(sha, self._save_with_retry("refs/now").sha, max_bytes=max_bytes)
         return Diff(stat=stat, text=text)
 
     def touched(self, sha: str, prefixes: Sequence[str]) -> list[str]:
@@ -153,7 +213,7 @@ class Workspace:
         Only what was ignored at the checkpoint is ignored. Changes that were committed and then reverted in the files
         count, too.
         """
-        start, wanted = self._store.load(sha), tuple(prefix.removeprefix("./") for prefix in prefixes)
+        start, wanted = self.store.load(sha), tuple(prefix.removeprefix("./") for prefix in prefixes)
         before = {path: entry for path, entry in start.entries.items() if self._path_from_prefix(path).startswith(wanted)}
         after = self._content.read_by_snapshot(start, within=self._make_folder_filter(wanted), known=before)
         changed = {
@@ -189,15 +249,15 @@ class Workspace:
             raise Invalid(f"{self.path}: is no git repository, so nothing can be committed there")
         with TemporaryDirectory(prefix="clean-", dir=self.folder) as temporary_folder:
             index = os.path.join(temporary_folder, "index")
-            sha, exclude = self.head().sha, self._store.exclude
-            return repository.list_uncommitted(self._store.git_dir, self._location.common, self.root, sha, index, exclude=exclude)
+            sha, exclude = self.head().sha, self.store.exclude
+            return repository.list_uncommitted(self.store.git_dir, self._location.common, self.root, sha, index, exclude=exclude)
 
     def roll_back(self, sha: str) -> None:
         """Restore files, HEAD and index from a checkpoint. What was ignored then stays as it is.
 
         Raises `FleetloreError` if the files still differ afterwards.
         """
-        snapshot = self._store.load(sha)
+        snapshot = self.store.load(sha)
         self.ensure_exists()
         self._content.restore_snapshot(snapshot)
         self._restore_repository(snapshot)
@@ -214,13 +274,18 @@ class Workspace:
         repository.restore_head(git_dir, self._location.common, snapshot.head, may_move_branch=may_move_branch)
         if index is None:
             return files.remove_path(git_dir, "index")
-        with self._store.open_reader() as read:
+        with self.store.open_reader() as read:
             files.replace_file(git_dir, "index", mode=0o644, fill=lambda file: read.copy(index, file))
         return None
 
     def close(self, remove: bool = False) -> None:
-        """Close it. With `remove`, delete its snapshots and the goal's own worktree; never a branch or the user's folder."""
+        """Close it. With `remove`, delete its snapshots and the goal's own worktree; never a branch or the user's folder.
+
+        Raises `FleetloreError` if its commits cannot be brought to the user's repository first.
+        """
         if remove:
+            if problem := self.publish():
+                raise FleetloreError(problem)
             self._location.remove_worktree()
             files.remove_full_path(self.folder)
 

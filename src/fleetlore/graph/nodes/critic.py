@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
-from fleetlore.errors import MindNonsense
+from fleetlore.errors import UnusableAnswer
 from fleetlore.graph.node import Node, as_node
 from fleetlore.graph.nodes.output import NOTES_HEADING, USER_HEADING
 from fleetlore.graph.step import Step
@@ -45,7 +45,7 @@ class CriticNode(Node):
         )
         try:
             answer = (await step.ask(request)).data or {}
-        except MindNonsense:
+        except UnusableAnswer:
             return thought
         if answer.get("ok") is not False or not answer.get("advice"):
             return thought

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from fleetlore.errors import MindError
+from fleetlore.errors import ModelError
 from fleetlore.graph.history import build_history_messages, select_recent_entries
 from fleetlore.graph.node import Node, as_node
 from fleetlore.graph.nodes.memorizer import quote_history
@@ -81,7 +81,7 @@ class DirectorNode(Node):
         )
         try:
             answer = (await step.ask(request, profile=str(step.options["plan_profile"]))).data or {}
-        except MindError:
+        except ModelError:
             return None
         steps = [str(each)[:MAX_TEXT_LENGTH] for each in answer.get("steps", ())][:MAX_STEPS]
         return {

@@ -1,4 +1,4 @@
-"""Input node: analyses a message (language, intent, topic, tone, complexity). A press needs no model."""
+"""Input node: analyses a message (language, intent, topic, tone, complexity). A button press is handled without a model."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from fleetlore.errors import MindNonsense
+from fleetlore.errors import UnusableAnswer
 from fleetlore.graph.history import build_history_messages
 from fleetlore.graph.node import Node, as_node
 from fleetlore.graph.screen import ScreenState, find_button, is_local_action
@@ -49,7 +49,7 @@ class InputNode(Node):
     options: ClassVar[Mapping[str, Any]] = {"history_tokens": 1000}
 
     async def run(self, step: Step) -> UserCommand:
-        """The input with its analysis."""
+        """Return the user's input with its analysis."""
         turn = step.turn
         if turn.action is not None:
             analysis = Analysis(who=turn.identity, intent="action", topic=turn.action[:MAX_TOPIC_LENGTH], language=_last_language(step))
@@ -68,18 +68,18 @@ class InputNode(Node):
         )
         try:
             answer = (await step.ask(request)).data or {}
-        except MindNonsense:
+        except UnusableAnswer:
             answer = {}  # continue with the default analysis
         fields = {**answer, "who": step.turn.identity, "topic": str(answer.get("topic", ""))[:MAX_TOPIC_LENGTH]}
         return msgspec.convert(fields, Analysis)
 
     def told(self, output: Any) -> Any:
-        """The analysis."""
+        """The part of the output for the log: the analysis, and whether the command is local."""
         return {**msgspec.to_builtins(output.analysis), "local": output.local}
 
 
 def describe_press(screen: ScreenState, turn: GraphTurn) -> str:
-    """A press as text, with its payload."""
+    """Describe a button press as text, with its payload."""
     control = find_button(screen, turn.action)
     name = f"the button {control['label']}" if control is not None else "a button that is not on the screen any more"
     payload = turn.data if turn.data is not None else (control or {}).get("payload")
@@ -88,8 +88,8 @@ def describe_press(screen: ScreenState, turn: GraphTurn) -> str:
 
 
 def _last_language(step: Step) -> str:
-    earlier = step.earlier
-    language = earlier.get("language") if isinstance(earlier, Mapping) else None
+    earlier_analysis = step.earlier
+    language = earlier_analysis.get("language") if isinstance(earlier_analysis, Mapping) else None
     return language if isinstance(language, str) else "en"
 
 

@@ -21,6 +21,7 @@ from fleetlore.graph.screen import (
 from fleetlore.graph.step import Step
 from fleetlore.graph.turn import ScreenUpdate, ThinkerResult, UserCommand
 from fleetlore.prompts import text_safety
+from fleetlore.views.conversation_audit import compare_controls
 from fleetlore.views.conversation_state import Conversation, UiControl
 
 EMPTY_RESULT = ThinkerResult()
@@ -81,7 +82,18 @@ class UiNode(Node):
             lines.append(f"Machine {id}: in {machine.current} (of {', '.join(machine.states)}); {actions}")
         lines += [f"Variable {name} = {value}" for name, value in session.state.items()]
         quoted = "\n".join(text_safety.quote_record(line, 300) for line in lines[: 2 * MAX_DESCRIBED_CONTROLS])
-        return f"## On the screen\n{quoted or '> nothing'}"
+        return f"## On the screen\n{quoted or '> nothing'}{_describe_browser(session)}"
+
+
+def _describe_browser(session: Conversation) -> str:
+    """What the user's browser reports that it shows."""
+    if session.reported is None:
+        return ""
+    if compare_controls(session.controls, session.reported) is None:
+        return "\nThe user's browser shows exactly this."
+    lines = [line for control in session.reported[:MAX_DESCRIBED_CONTROLS] if (line := _describe_control(control))]
+    quoted = "\n".join(text_safety.quote_record(line, 300) for line in lines)
+    return f"\n\n## What the user sees instead\n{quoted or '> nothing'}"
 
 
 def _describe_control(control: UiControl) -> str:

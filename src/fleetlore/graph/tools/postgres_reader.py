@@ -50,7 +50,9 @@ async def _fetch_table(connection: Any, sql: str, limits: QueryLimits) -> Table:
         if not columns:
             raise QueryFailed("it asks for no column")
         builder.set_columns(column.name for column in columns)
-        cursor = await (await connection.prepare(_wrap_with_limits(sql, [column.type.name for column in columns], limits))).cursor()
+        # A plan cannot be wrapped; it is short, and made of texts.
+        limited = sql if sql.startswith("EXPLAIN ") else _wrap_with_limits(sql, [column.type.name for column in columns], limits)
+        cursor = await (await connection.prepare(limited)).cursor()
         for row in await cursor.fetch(limits.rows + 1):
             if not builder.add_row(tuple(row.values())):
                 break

@@ -8,6 +8,7 @@ or transaction is read-only, with a timeout on the server (`sqlite_reader.py`, `
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeAlias
@@ -36,11 +37,34 @@ _OUTLINE_QUERIES: dict[DatabaseKind, str] = {
 async def run_query(database: Database, sql: str, *, limits: QueryLimits | None = None) -> Table:
     """Run a query. Raises `QueryRefused` if it may do more than read, `QueryFailed` if the database cannot answer."""
     with _require_sql_extra():
-        from fleetlore.graph.tools.sql_check import check_query
-
         # In a thread: importing the parser takes half a second, and long queries take time to parse.
-        checked = await asyncio.to_thread(check_query, sql, _DIALECT_BY_KIND[database.kind])
+        checked = await asyncio.to_thread(_check_statement, sql, database.kind)
         return await _load_reader(database.kind)(database, checked, limits or QueryLimits())
+
+
+_SHOW_TABLES = re.compile(r"\s*SHOW\s+(?:FULL\s+)?TABLES\s*;?\s*", re.IGNORECASE)
+_DESCRIBE = re.compile(
+    r"\s*(?:(?:DESCRIBE|DESC)(?:\s+TABLE)?|SHOW\s+(?:FULL\s+)?(?:COLUMNS|FIELDS)\s+(?:FROM|IN))\s+[`\"]?(?P<table>[A-Za-z_][\w$]{0,63})[`\"]?\s*;?\s*",
+    re.IGNORECASE,
+)
+_EXPLAIN = re.compile(r"\s*EXPLAIN\s+(?:QUERY\s+PLAN\s+)?(?P<query>(?:SELECT|WITH|VALUES)\b.*)", re.IGNORECASE | re.DOTALL)
+_EXPLAIN_PREFIX: dict[DatabaseKind, str] = {"sqlite": "EXPLAIN QUERY PLAN ", "postgresql": "EXPLAIN ", "mysql": "EXPLAIN "}
+
+
+def _check_statement(sql: str, kind: DatabaseKind) -> str:
+    """The statement to send. SHOW and DESCRIBE become queries of ours; EXPLAIN is allowed for a query that is."""
+    from fleetlore.graph.tools.sql_check import check_query
+
+    dialect = _DIALECT_BY_KIND[kind]
+    if _SHOW_TABLES.fullmatch(sql):
+        sql = f"SELECT DISTINCT table_name FROM ({_OUTLINE_QUERIES[kind]}) AS outline ORDER BY table_name"
+    elif described := _DESCRIBE.fullmatch(sql):
+        sql = (
+            f"SELECT column_name, type FROM ({_OUTLINE_QUERIES[kind]}) AS outline WHERE lower(table_name) = '{described['table'].lower()}'"
+        )
+    elif explained := _EXPLAIN.fullmatch(sql):
+        return _EXPLAIN_PREFIX[kind] + check_query(explained["query"], dialect)
+    return check_query(sql, dialect)
 
 
 async def read_outline(database: Database, *, limits: QueryLimits | None = None) -> Table:

@@ -12,7 +12,6 @@ import signal
 import sys
 import tempfile
 from math import ceil
-from pathlib import Path
 from time import monotonic
 from typing import Literal, TypeAlias
 
@@ -24,19 +23,25 @@ from fleetlore.process.identity import Process
 from fleetlore.process.pipes import clean_output
 from fleetlore.process.run import OnStart, OutputLine, ProcessSpec, ProgramResult
 from fleetlore.process.run import run as run_program
+from fleetlore.process.sandbox import (
+    MISSING_WALLS_CODE,
+    PathRights,
+    SandboxRequest,
+    SandboxWall,
+    encode_request,
+    sandbox_argv,
+    sandbox_python,
+)
 
-SandboxWall: TypeAlias = Literal["network", "files", "processes", "leftovers"]
-"""Restrictions: no network; only its own and Python's files; no further processes; no processes left running afterwards."""
+REQUIRED_WALLS: tuple[SandboxWall, ...] = ("network", "files")
+"""Without these a model's code is not run, unless the graph says `run_python = "unconfined"`."""
 
 PythonEndReason: TypeAlias = Literal["ended", "too long", "too much output"]
 
 MAX_CODE_LENGTH = 100_000
 """Characters of code."""
-_CHILD_SCRIPT = Path(__file__).with_name("confined.py")
-_MISSING_WALLS_CODE = 125
-"""Exit code of `confined.py` if a required wall cannot be set up."""
-_ALARM_GRACE_SECONDS = 5
-"""The child kills itself so many seconds after its timeout, in case our process is gone."""
+_LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/share/zoneinfo")
+_FILES: dict[str, PathRights] = {"/etc/ld.so.cache": "read", "/etc/localtime": "read", "/dev/urandom": "read", "/dev/null": "read_write"}
 
 
 class PythonLimits(Struct, frozen=True, kw_only=True):
@@ -106,7 +111,7 @@ async def run_python_code(
 async def _run_in_folder(code: str, limits: PythonLimits, folder: str, on_start: OnStart | None) -> PythonResult:
     output, start = _OutputCollector(limits.output), monotonic()
     finished = await run_program(_build_program(code, limits, folder), on_start or _accept_start, output.add_line)
-    if finished.code == _MISSING_WALLS_CODE and output.walls is not None and not set(limits.needs) <= set(output.walls):
+    if finished.code == MISSING_WALLS_CODE and output.walls is not None and not set(limits.needs) <= set(output.walls):
         missing = ", ".join(sorted(set(limits.needs) - set(output.walls)))
         raise NotStarted(f"this system has no walls for {missing}; allow user namespaces and Landlock, or do not ask for them")
     if output.walls is None and finished.why == "ended":
@@ -127,8 +132,7 @@ async def _run_in_folder(code: str, limits: PythonLimits, folder: str, on_start:
 
 
 def _build_program(code: str, limits: PythonLimits, folder: str) -> ProcessSpec:
-    mark = clock.uuid7()
-    python = getattr(sys, "_base_executable", "") or sys.executable
+    python = sandbox_python()
     rlimits = {
         "RLIMIT_CPU": limits.cpu,
         "RLIMIT_AS": limits.memory,
@@ -137,19 +141,22 @@ def _build_program(code: str, limits: PythonLimits, folder: str) -> ProcessSpec:
         "RLIMIT_CORE": 0,
         "RLIMIT_NPROC": 0,
     }
-    request = {
-        "code": code,
-        "limits": rlimits,
-        "needs": limits.needs,
-        "python": python,
-        "longest": ceil(limits.seconds) + _ALARM_GRACE_SECONDS,
-    }
+    request = SandboxRequest(
+        argv=(python, "-I", "-S", "-B", "-X", "utf8", "main.py"),
+        paths={**dict.fromkeys((*_LIBRARIES, sys.base_prefix), "run"), **_FILES, ".": "write"},
+        longest=ceil(limits.seconds),
+        namespaces=True,
+        has_network=False,
+        files={"main.py": code},
+        limits=rlimits,
+        needs=limits.needs,
+    )
     return ProcessSpec(
-        argv=(python, "-I", "-S", "-B", str(_CHILD_SCRIPT)),
+        argv=sandbox_argv(),
         cwd=folder,
         env={"LANG": "C.UTF-8"},
-        mark=mark,
-        stdin=json.dumps(request).encode(),
+        mark=clock.uuid7(),
+        stdin=encode_request(request),
         timeout=limits.seconds,
         idle=limits.seconds + 60.0,
         grace=0.2,

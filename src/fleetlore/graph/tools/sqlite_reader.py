@@ -56,6 +56,8 @@ def _fetch_table(database: Database, sql: str, limits: QueryLimits, stop: Event)
                 break
     except apsw.InterruptError as error:
         raise QueryFailed(f"it took more than {limits.seconds:g} s and was stopped; ask for less, or for fewer rows at a time") from error
+    except UnicodeDecodeError as error:
+        raise QueryFailed("a value is not text in UTF-8; ask for it with hex()") from error
     except apsw.Error as error:
         raise QueryFailed(_error_message(error)) from error
     finally:

@@ -40,7 +40,7 @@ class MemoryCoordination:
         """Delete a cursor."""
         self._cursors.pop(name, None)
 
-    def take(self, name: str, holder: str, seconds: float) -> Lease | None:
+    def acquire(self, name: str, holder: str, seconds: float) -> Lease | None:
         """Acquire a lease if it is free or already the holder's."""
         with self._lock:
             held = self._find_held_lease(name)

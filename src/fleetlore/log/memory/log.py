@@ -23,8 +23,9 @@ from fleetlore.log.base import (
     TailPage,
     hash_event_id,
     matches_kind,
+    to_position,
+    to_sequence,
 )
-from fleetlore.log.sequence import to_position, to_sequence
 
 
 class _Row(NamedTuple):

@@ -16,7 +16,7 @@ from nats.aio.msg import Msg
 
 from fleetlore import clock
 from fleetlore.errors import Conflict, Forgotten, Invalid, LogError, TooLarge, Unanswered, Unreachable
-from fleetlore.log.base import AppendBatch, AppendOutcome, Expect, Record
+from fleetlore.log.base import AppendBatch, AppendOutcome, Expect, Record, to_position, to_sequence
 from fleetlore.log.nats.client import NatsClient
 from fleetlore.log.nats.errors import (
     DUPLICATE_ID,
@@ -34,7 +34,6 @@ from fleetlore.log.nats.marks import StreamMarks
 from fleetlore.log.nats.read import MAX_SEQUENCE, NatsReader
 from fleetlore.log.nats.stream import NatsMessage, NatsStream, PublishAck, parse_ack
 from fleetlore.log.nats.subjects import event_subject, events_subject, meta_subject, scope_filters
-from fleetlore.log.sequence import to_position, to_sequence
 
 MAX_BATCHES_IN_FLIGHT = 256
 MAX_ATOMIC_BATCHES = 40

@@ -13,7 +13,7 @@ from hashlib import sha256
 import msgspec
 
 from fleetlore import clock
-from fleetlore.log.base import Record, StoredRecord
+from fleetlore.log.base import Record, StoredRecord, to_position
 from fleetlore.log.blobs import list_cuts, unpack_texts
 from fleetlore.log.nats.client import MIN_PAYLOAD_LIMIT
 from fleetlore.log.nats.index import NatsIndex
@@ -22,7 +22,6 @@ from fleetlore.log.nats.marks import StreamMarks
 from fleetlore.log.nats.stream import MAX_IN_FLIGHT, NatsMessage, NatsStream
 from fleetlore.log.nats.subjects import blob_subject
 from fleetlore.log.reading import decode_stored
-from fleetlore.log.sequence import to_position
 
 PIECE_BYTES = MIN_PAYLOAD_LIMIT - (16 << 10)
 MIN_ORPHAN_AGE = timedelta(hours=1)

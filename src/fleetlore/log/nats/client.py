@@ -1,4 +1,4 @@
-"""A self-healing connection to a NATS server or cluster; the only module that uses the nats-py client.
+"""A self-healing connection to a NATS server or cluster: `publisher.py` is the only other module that uses the nats-py client.
 
 `NatsClient` runs it on a private event loop (`loop.py`). `stream.py` and `coordination.py` build on it.
 """
@@ -362,7 +362,7 @@ class NatsClient(LoopThread):
             self._refusal.cancel()
             await cancel_tasks({connecting})
             if self._connection is not connection:
-                await _close_client(connection)
+                await close_client(connection)
         error = None if connecting.cancelled() else connecting.exception()
         if isinstance(error, FleetloreError):
             raise error
@@ -399,7 +399,7 @@ class NatsClient(LoopThread):
     async def _on_error(self, error: Exception) -> None:
         self._last_error = error
         if self._latest_connection is not None and not self._latest_connection.is_connected:
-            _drop_transport(self._latest_connection)
+            drop_transport(self._latest_connection)
         words = str(error).lower()
         if isinstance(error, _NoTls):
             self._set_refusal(
@@ -483,7 +483,7 @@ class NatsClient(LoopThread):
 
     async def _close_connection(self) -> None:
         if self._connection is not None:
-            await _close_client(self._connection)
+            await close_client(self._connection)
 
 
 def check_credentials(file: str) -> None:
@@ -534,13 +534,14 @@ async def _run_hook_quietly(hook: ReconnectHook) -> None:
         await hook()
 
 
-def _drop_transport(connection: Client) -> None:
+def drop_transport(connection: Client) -> None:
     """Close the socket of a failed attempt; nats-py 2.16 leaks it."""
     with suppress(AttributeError, OSError):
         connection._transport.close()  # type: ignore[union-attr]
 
 
-async def _close_client(connection: Client) -> None:
+async def close_client(connection: Client) -> None:
+    """Close a client, at most 5 s long; never raises."""
     with suppress(nats.errors.Error, OSError, TimeoutError, AttributeError, AssertionError):
         async with asyncio.timeout(5):
             await connection.close()

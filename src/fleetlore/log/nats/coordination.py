@@ -108,7 +108,7 @@ class NatsCoordination:
         """Delete a cursor."""
         self._run(self._stream.purge_subject(self._stream.subject("cursor", name)))
 
-    def take(self, name: str, holder: str, seconds: float) -> Lease | None:
+    def acquire(self, name: str, holder: str, seconds: float) -> Lease | None:
         """Acquire a lease if it is free or already the holder's."""
         return self._run(self._acquire_lease(name, holder, seconds))
 

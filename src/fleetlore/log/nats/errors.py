@@ -8,7 +8,7 @@ import nats.errors
 from msgspec import Struct
 from nats.js.errors import APIError
 
-from fleetlore.errors import Closed, Denied, LogError, NoRoom, Unreachable, Unsuitable
+from fleetlore.errors import Closed, Denied, LogError, StorageFull, Unreachable, Unsuitable
 
 NO_STREAM = 10059
 NAME_IN_USE = 10058
@@ -82,7 +82,7 @@ def translate_error(address: str, error: BaseException) -> LogError:
 
 def _translate_refusal(address: str, code: int, description: str) -> LogError:
     if code in _NO_ROOM_CODES:
-        return NoRoom(
+        return StorageFull(
             f"{address}: no room left ({description}); raise the server's JetStream limits or trim (what was acknowledged is safe)"
         )
     if code == NO_STREAM:

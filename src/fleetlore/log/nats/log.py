@@ -18,7 +18,19 @@ import nats.errors
 from fleetlore.dialects import nexo
 from fleetlore.errors import Conflict, FleetloreError, Forgotten, InvalidUrl, LogError
 from fleetlore.events import codec
-from fleetlore.log.base import TOWN, AppendBatch, AppendOutcome, LogInfo, LogQuery, Position, Record, StoredRecord, hash_event_id
+from fleetlore.log.base import (
+    TOWN,
+    AppendBatch,
+    AppendOutcome,
+    LogInfo,
+    LogQuery,
+    Position,
+    Record,
+    StoredRecord,
+    hash_event_id,
+    to_position,
+    to_sequence,
+)
 from fleetlore.log.nats.append import AppendJob, NatsWriter
 from fleetlore.log.nats.blobs import NatsBlobs
 from fleetlore.log.nats.client import NatsClient
@@ -30,7 +42,6 @@ from fleetlore.log.nats.read import NatsReader
 from fleetlore.log.nats.stream import MAX_IN_FLIGHT, NANOSECONDS, NatsMessage, NatsStream
 from fleetlore.log.nats.subjects import erased_subject, events_subject
 from fleetlore.log.nats.tail import NatsTail
-from fleetlore.log.sequence import to_position, to_sequence
 
 MAX_TIMEOUT_SECONDS = 86_400
 MAX_DEDUP_SECONDS = 366 * 86_400
@@ -178,7 +189,7 @@ class NatsLog:
         if newest is None:
             return 0
         horizon = min(before - 1, newest.seq)
-        if horizon > await self._marks.look_at_horizon():
+        if horizon > await self._marks.read_horizon():
             await self._marks.move_horizon(horizon)
         await self._blobs.remove_orphans()  # before the events, which say what belongs to them
         # With a filter, to keep the records of erased ids; never beyond the end, or sequence numbers would be skipped.

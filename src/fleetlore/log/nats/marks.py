@@ -58,7 +58,7 @@ class StreamMarks:
             for row in await self._stream.read_every(subject, seen + 1):
                 self._add_mark(row)
                 self._last_read[subject] = row.seq
-        await self.look_at_horizon()
+        await self.read_horizon()
         self._generation = generation
 
     def _add_mark(self, row: NatsMessage) -> None:
@@ -78,13 +78,13 @@ class StreamMarks:
             await asyncio.sleep(pause)
             with suppress(LogError, *NATS_ERRORS):
                 if subject == self._trimmed_subject:
-                    await self.look_at_horizon()
+                    await self.read_horizon()
                 elif (row := await self._stream.read_last(subject)) is not None:
                     self._add_mark(row)
 
     # --- the horizon
 
-    async def look_at_horizon(self) -> int:
+    async def read_horizon(self) -> int:
         """Read the horizon from the server: from a message, or from the metadata if there was no room for one."""
         row, _ = await asyncio.gather(self._stream.read_last(self._trimmed_subject), self._stream.refresh_config())
         stored = self._stream.config["metadata"].get(TRIMMED_KEY, "").encode()

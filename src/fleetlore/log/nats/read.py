@@ -9,11 +9,10 @@ from datetime import datetime
 import msgspec
 from msgspec import Struct
 
-from fleetlore.log.base import LogQuery, Position, StoredRecord, matches_kind
+from fleetlore.log.base import LogQuery, Position, StoredRecord, matches_kind, to_position, to_sequence
 from fleetlore.log.nats.marks import StreamMarks
 from fleetlore.log.nats.stream import NatsMessage, NatsStream
 from fleetlore.log.nats.subjects import events_subject, scope_filters, subject_kind
-from fleetlore.log.sequence import to_position, to_sequence
 
 MAX_SERVER_FILTERS = 6
 """With more filters than this, kinds are filtered here instead of on the server."""

@@ -13,13 +13,12 @@ import nats.errors
 from nats.aio.msg import Msg
 
 from fleetlore.errors import Closed, LogError
-from fleetlore.log.base import PAGE_SIZE, StoredRecord, TailPage
+from fleetlore.log.base import PAGE_SIZE, StoredRecord, TailPage, to_position
 from fleetlore.log.nats.errors import ConnectionLost, JetStreamError
 from fleetlore.log.nats.marks import StreamMarks
 from fleetlore.log.nats.pull import HEARTBEAT_SECONDS, PullConsumer, parse_delivery
 from fleetlore.log.nats.stream import NatsMessage, NatsStream, message_event_id
 from fleetlore.log.nats.subjects import matches_filters, scope_filters
-from fleetlore.log.sequence import to_position
 
 PULL_BATCH = 256
 MAX_BUFFERED = 1024
@@ -165,7 +164,7 @@ class NatsTail:
         Mostly these are events of other scopes. A trim moves the horizon before it deletes anything.
         """
         received = self._received
-        await self._marks.look_at_horizon()
+        await self._marks.read_horizon()
         self._confirmed = received
         self.notify_waiters()
 

@@ -34,7 +34,7 @@ from redis.exceptions import (
 from redis.retry import Retry
 
 from fleetlore import settings
-from fleetlore.errors import Closed, Denied, InvalidUrl, LogError, NoRoom, Unanswered, Unreachable, Unsuitable, Unwritable
+from fleetlore.errors import Closed, Denied, InvalidUrl, LogError, StorageFull, Unanswered, Unreachable, Unsuitable, Unwritable
 
 Command: TypeAlias = Sequence[str | bytes | int]
 Answer: TypeAlias = Any
@@ -216,7 +216,7 @@ class RedisClient:
             case NoPermissionError() | AuthorizationError():
                 return Denied(f"{self.address}: this user is not allowed to do that ({error}); ask for rights on its keys and on scripts")
             case OutOfMemoryError():
-                return NoRoom(
+                return StorageFull(
                     f"{self.address}: the server's memory limit is reached; raise maxmemory, or trim (what was acknowledged is safe)"
                 )
             case ReadOnlyError():
@@ -224,7 +224,7 @@ class RedisClient:
             case ResponseError() if str(error).startswith("ACL failure"):
                 return Denied(f"{self.address}: this user is not allowed to do that ({error}); ask for rights on its keys and on scripts")
             case ResponseError() if str(error).startswith("MISCONF"):
-                return NoRoom(f"{self.address}: the server cannot write to its disk ({error})")
+                return StorageFull(f"{self.address}: the server cannot write to its disk ({error})")
             case ResponseError() if "DB index" in str(error):
                 return Unsuitable(f"{self.address}: {error}; take a lower number behind the /, the server's `databases` is the limit")
             case InvalidResponse():

@@ -107,7 +107,7 @@ class RedisCoordination:
         """Delete a cursor."""
         self._client.run_commands(("HDEL", self._cursors_key, name))
 
-    def take(self, name: str, holder: str, seconds: float) -> Lease | None:
+    def acquire(self, name: str, holder: str, seconds: float) -> Lease | None:
         """Acquire a lease if it is free or already the holder's."""
         answer = self._client.run_script(
             _ACQUIRE_SCRIPT, [self._leases_key, self._epochs_key], [name, holder, seconds_to_microseconds(seconds), repr(seconds)]

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from fleetlore import clock
-from fleetlore.errors import Busy, Conflict, Denied, Forgotten, Invalid, InvalidUrl, LogError, NoRoom, Unwritable
+from fleetlore.errors import Busy, Conflict, Denied, Forgotten, Invalid, InvalidUrl, LogError, StorageFull, Unwritable
 from fleetlore.log.base import (
     PAGE_SIZE,
     TOWN,
@@ -172,7 +172,7 @@ class RedisLog:
         try:
             self._server = check_server(self.client)
             self._check_keep_mode()
-            with suppress(Denied, Unwritable, NoRoom):  # a read-only user cannot delete them
+            with suppress(Denied, Unwritable, StorageFull):  # a read-only user cannot delete them
                 self._drop_orphaned_ids()
         except BaseException:
             self.client.close()
@@ -399,7 +399,7 @@ class RedisLog:
             ("XLEN", self.keys.events), ("XRANGE", self.keys.events, "-", "+", "COUNT", 1), ("HMGET", self.keys.meta, "log_id", "keep")
         )
         if length and values[0] is None:  # only tinytown has written until now
-            with suppress(Denied, Unwritable, NoRoom):  # a read-only user cannot set one
+            with suppress(Denied, Unwritable, StorageFull):  # a read-only user cannot set one
                 self.client.run_commands(("HSETNX", self.keys.meta, "log_id", self._new_log_id))
             [values] = self.client.run_commands(("HMGET", self.keys.meta, "log_id", "keep"))
         log_id, keep = ("" if value is None else value.decode() for value in values)

@@ -23,26 +23,33 @@ _RECONNECT_SECONDS = 0.25
 
 
 class _StreamSnapshot(NamedTuple):
-    """State of a stream at one moment, as returned by the `READ_STREAM` script."""
+    """State of a stream at one moment, as returned by the `READ_STREAM` script. Empty bytes stand for a missing value."""
 
     entries: list[Any]
     added: int
+    """How many entries were ever added to the stream."""
     length: int
     first: bytes
+    """Id of the first entry."""
     last: bytes
+    """Id of the last entry that was ever added."""
     horizon: bytes
+    """Entries up to this id are trimmed: hidden at once, removed later."""
     cut: bytes
+    """Id of the last entry of the town's stream that was trimmed; at or below the horizon."""
     erased: bytes
+    """Not empty if events were ever erased from this log."""
     removed: bytes
+    """How many entries Fleetlore itself removed from the stream."""
 
     def count_foreign_removals(self) -> int:
-        """Return how many entries others have removed."""
+        """Return how many entries other programs have removed, for example with `XTRIM`."""
         missing, removed = self.added - self.length, int(self.removed)
         return missing - removed if removed <= self.added else missing  # otherwise the stream was deleted and restarted
 
 
 class RedisTail:
-    """Waits on its own connection; waits for an unavailable server too."""
+    """Follows one stream on its own connection. If the server is unavailable, it waits and reconnects."""
 
     def __init__(self, log: RedisLog, stream: str, after: Position | None) -> None:
         self._log, self._stream, self._after = log, stream, after
@@ -90,12 +97,15 @@ class RedisTail:
             if row.position > max(self._horizon, gap or "")
         ]
         last = to_position(snapshot.entries[-1][0]) if snapshot.entries else ""
-        if last > self._horizon or gap:  # entries hidden by the horizon do not count as read
+        if last > self._horizon or gap:  # if all entries are hidden by the horizon, nothing was read
             self._after = max(last, gap or "", self._after or "")
         return TailPage(rows, gap)
 
     def _find_gap(self, snapshot: _StreamSnapshot) -> Position | None:
-        """Return the position up to which unread entries were removed; never too low, for a scope perhaps too high."""
+        """Return the position up to which unread entries were removed, or `None`.
+
+        The position is never too low. For the stream of a scope it may be too high.
+        """
         after, known = self._after, self._foreign_removals
         self._foreign_removals = snapshot.count_foreign_removals()
         if after is None:
@@ -111,7 +121,7 @@ class RedisTail:
         return gap if gap > after else None
 
     def _wait_for_entries(self, seconds: float) -> None:
-        """Wait until something is added after the last read entry, or the time is over."""
+        """Wait until an entry is added after the last one read, or until the time is up."""
         block_seconds = min(seconds, _MAX_BLOCK_SECONDS, self._log.client.timeout / 2)
         start = max(self._after or "", self._horizon)
         if start >= MAX_POSITION:
@@ -130,7 +140,7 @@ class RedisTail:
         [answer] = self._connection.run_commands(commands)
         if self._is_disconnected:
             self._is_disconnected = False
-            _logger.info("%s: the server is back; following goes on", self._log.client.address)
+            _logger.info("%s: connected again; following continues", self._log.client.address)
         if isinstance(answer, ScriptMissing):
             raise answer
         return self._log.client.unwrap_answer(answer)
@@ -138,10 +148,10 @@ class RedisTail:
     def _log_connection_lost(self, broken: ConnectionBroken) -> None:
         if not self._is_disconnected and not self._close_event.is_set():
             self._is_disconnected = True
-            _logger.warning("%s: the connection is lost (%s); following goes on when the server is back", self._log.client.address, broken)
+            _logger.warning("%s: lost the connection (%s); following continues when the server is back", self._log.client.address, broken)
 
     def close(self) -> None:
-        """Stop waiting and close the connection; a thread that is waiting closes it on its way out."""
+        """Stop waiting and close the connection. If a thread is in `next_page`, that thread closes it."""
         self._close_event.set()
         if self._log.client.is_forked_child:
             return  # the connection belongs to the parent

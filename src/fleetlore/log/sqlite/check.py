@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from typing import Any, NamedTuple, TypeAlias
@@ -14,9 +15,8 @@ from fleetlore.errors import Damaged, InvalidEvent, LogError
 from fleetlore.events import codec
 from fleetlore.events.envelope import Event
 from fleetlore.events.ids import is_uuid, uuid_bytes
-from fleetlore.log.base import epoch_microseconds, event_scopes, hash_event_id
+from fleetlore.log.base import epoch_microseconds, event_scopes, hash_event_id, to_position
 from fleetlore.log.blobs import list_cuts, unpack_texts
-from fleetlore.log.sequence import to_position
 from fleetlore.log.sqlite import file as sqlite_file
 from fleetlore.log.sqlite.file import fetch_rows, translate_errors
 from fleetlore.log.sqlite.query import ZONE_SIZE
@@ -270,6 +270,21 @@ def open_existing(path: str) -> apsw.Connection:
             connection.close()
             raise
     return connection
+
+
+_SCHEMA_NAME = re.compile(
+    r"(?:towns|cursors|leases|tokens|seals|migrations|(?:events|ids|scopes|kinds|members|zones|forgotten|blobs)_\d+)\Z"
+)
+
+
+def check_schema(connection: apsw.Connection, path: str) -> None:
+    """Raise `Damaged` if the file has anything but tables of a log: a view or trigger could run without end when it is read."""
+    for kind, name, sql in connection.execute("SELECT type, name, sql FROM sqlite_schema"):
+        is_ours = (kind == "table" and _SCHEMA_NAME.match(name) and "VIRTUAL" not in str(sql)[:20].upper()) or (
+            kind == "index" and (sql is None or _SCHEMA_NAME.match(str(sql).rpartition(" ON ")[2].partition("(")[0].strip()))
+        )
+        if not is_ours:
+            raise Damaged(f"{path}: has the {kind} {name[:80]!r}, which no log has; it was not made by `lore backup`, and nothing was read")
 
 
 def _check_is_log(connection: apsw.Connection, path: str) -> None:

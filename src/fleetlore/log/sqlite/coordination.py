@@ -59,7 +59,7 @@ class SqliteCoordination:
         with self._write_transaction() as connection:
             connection.execute("DELETE FROM cursors WHERE town = ? AND name = ?", (self._town, name))
 
-    def take(self, name: str, holder: str, seconds: float) -> Lease | None:
+    def acquire(self, name: str, holder: str, seconds: float) -> Lease | None:
         """Acquire a lease if it is free or already the holder's."""
         with self._write_transaction() as connection:
             now = epoch_microseconds(self._now())

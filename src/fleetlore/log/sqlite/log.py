@@ -20,8 +20,20 @@ from typing import Any, TypeVar
 import apsw
 
 from fleetlore.errors import Closed, Conflict, Forgotten, LogError
-from fleetlore.log.base import TOWN, AppendBatch, AppendOutcome, LogInfo, LogQuery, Position, Record, StoredRecord, hash_event_id
-from fleetlore.log.sequence import to_position, to_sequence, to_stored_records
+from fleetlore.log.base import (
+    TOWN,
+    AppendBatch,
+    AppendOutcome,
+    LogInfo,
+    LogQuery,
+    Position,
+    Record,
+    StoredRecord,
+    hash_event_id,
+    to_position,
+    to_sequence,
+    to_stored_records,
+)
 from fleetlore.log.sqlite import file as sqlite_file
 from fleetlore.log.sqlite.file import OpenedFile, Sync, fetch_rows, translate_errors, write_transaction
 from fleetlore.log.sqlite.query import ZONE_SIZE, find_newest, select_by_id, select_records, sequence_range, to_optional_position

@@ -21,7 +21,7 @@ from fleetlore.errors import Damaged, DiskFull, LogError, Unwritable
 from fleetlore.events.ids import format_uuid
 from fleetlore.log.base import hash_event_id
 from fleetlore.log.sqlite import file as sqlite_file
-from fleetlore.log.sqlite.check import LogCheckReport, Progress, TownRow, check_log, count_events, list_towns, open_existing
+from fleetlore.log.sqlite.check import LogCheckReport, Progress, TownRow, check_log, check_schema, count_events, list_towns, open_existing
 from fleetlore.log.sqlite.file import fetch_rows, translate_errors, write_transaction
 
 __all__ = ["LogCheckReport", "Progress", "backup_log", "check_log", "restore_log"]
@@ -111,6 +111,8 @@ def restore_log(source: str, path: str, *, overwrite: bool = False, timeout: flo
         raise Unwritable(f"{path}: is the backup itself; name the log to restore")
     with _temporary_file(path) as staged:
         with closing(open_existing(source)) as backup_file:
+            with translate_errors(source):
+                check_schema(backup_file, source)
             _copy_without_wal(source, backup_file, staged, path, _scale_progress(progress, 0))
         with closing(apsw.Connection(staged)) as connection:
             _check_staged(source, staged, connection, _scale_progress(progress, 1))

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 import apsw
 
 from fleetlore.events.ids import uuid_bytes
-from fleetlore.log.base import TOWN, LogQuery, Position, StoredRecord, epoch_microseconds
-from fleetlore.log.sequence import to_position, to_sequence, to_stored_records
+from fleetlore.log.base import TOWN, LogQuery, Position, StoredRecord, epoch_microseconds, to_position, to_sequence, to_stored_records
 from fleetlore.log.sqlite.file import fetch_rows
 
 ZONE_SIZE = 4096

@@ -13,8 +13,7 @@ from typing import Any, Protocol
 
 import apsw
 
-from fleetlore.log.base import LogQuery, TailPage
-from fleetlore.log.sequence import to_position, to_sequence
+from fleetlore.log.base import LogQuery, TailPage, to_position, to_sequence
 from fleetlore.log.sqlite.file import OpenedFile, fetch_rows, translate_errors
 from fleetlore.log.sqlite.query import select_records, to_optional_position
 

@@ -68,7 +68,9 @@ def _join_text(fields: Mapping[str, Any], *keys: str) -> str:
 
 def _read_command(fields: Mapping[str, Any]) -> CallInput:
     background = fields.get("run_in_background") is True
-    return CallInput("command", command=_join_text(fields, "command"), description=_join_text(fields, "description"), background=background)
+    command, description = _join_text(fields, "command"), _join_text(fields, "description")
+    unsandboxed = fields.get("dangerouslyDisableSandbox") is True
+    return CallInput("command", command=command, description=description, background=background, unsandboxed=unsandboxed)
 
 
 def _read_edit(fields: Mapping[str, Any]) -> CallInput:

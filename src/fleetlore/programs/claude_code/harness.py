@@ -24,7 +24,7 @@ from fleetlore.process.environment import add_turn_mark, scrub_environment
 from fleetlore.programs.claude_code.replies import SYNTHETIC_MODEL
 from fleetlore.programs.claude_code.tools import extract_text
 from fleetlore.programs.claude_code.transcript import RECORDING
-from fleetlore.programs.harness import Ended, Gate, Order, TurnOutcome, Watch
+from fleetlore.programs.harness import Gate, TurnOutcome, TurnRequest, TurnResult, Watch
 from fleetlore.programs.turn_output import LINGER_SECONDS, TurnReport, build_turn_program, run_turn_program
 
 # --- Parses the output of `claude -p --output-format stream-json`: events, and the state of the turn.
@@ -37,8 +37,8 @@ _OVER_BUDGET_SUBTYPE = "error_max_budget_usd"
 class ClaudeOutputParser:
     """Parses the output of one turn."""
 
-    def __init__(self, order: Order) -> None:
-        self.report = TurnReport(session=order.session, model=order.model)
+    def __init__(self, request: TurnRequest) -> None:
+        self.report = TurnReport(session=request.session, model=request.model)
         self._reader = RECORDING.open(None)
         self._tokens_by_message: dict[str, int] = {}
         self._resets_at: int | None = None
@@ -59,7 +59,7 @@ class ClaudeOutputParser:
                 self._apply_result(row)
         return events
 
-    def flush_held(self) -> Sequence[Event]:
+    def flush_events(self) -> Sequence[Event]:
         """The events that the reader held back."""
         return self._reader.end()
 
@@ -172,59 +172,61 @@ class ClaudeCodeHarness:
         self._trusts_workspace, self._linger_seconds = trusts_workspace, linger
         self._supports_budget_flag = True
 
-    async def take_turn(self, order: Order, watch: Watch) -> Ended:
+    async def take_turn(self, request: TurnRequest, watch: Watch) -> TurnResult:
         """Run one turn with the remaining budget as an option; versions that do not know the option run without it and are only watched."""
-        ended = await self._run_turn(order, watch)
+        ended = await self._run_turn(request, watch)
         if self._supports_budget_flag and f"unknown option '{_BUDGET_FLAG}'" in ended.error:
             self._supports_budget_flag = False
-            ended = await self._run_turn(order, watch)
+            ended = await self._run_turn(request, watch)
         return ended
 
-    async def _run_turn(self, order: Order, watch: Watch) -> Ended:
+    async def _run_turn(self, request: TurnRequest, watch: Watch) -> TurnResult:
         with ExitStack() as stack:
             try:
-                config = stack.enter_context(_write_gate_config(None if order.is_summary else order.gate, order.mark))
+                config = stack.enter_context(_write_gate_config(None if request.is_summary else request.gate, request.mark))
             except OSError as error:
-                return Ended(how="not_started", error=f"the gate's configuration file could not be written: {error}; check TMPDIR")
-            program = build_turn_program(order, (*self._command, *self._build_arguments(order, config)), self._build_environment(order))
-            return await run_turn_program(order, program, ClaudeOutputParser(order), watch, linger=self._linger_seconds)
+                return TurnResult(how="not_started", error=f"the gate's configuration file could not be written: {error}; check TMPDIR")
+            program = build_turn_program(
+                request, (*self._command, *self._build_arguments(request, config)), self._build_environment(request)
+            )
+            return await run_turn_program(request, program, ClaudeOutputParser(request), watch, linger=self._linger_seconds)
 
-    def _build_arguments(self, order: Order, config: str | None) -> Iterator[str]:
+    def _build_arguments(self, request: TurnRequest, config: str | None) -> Iterator[str]:
         yield from ("-p", "--output-format", "stream-json", "--verbose")
-        yield from ("--resume", order.session) if order.session else ("--session-id", order.new_session)
-        if order.model:
-            yield from ("--model", order.model)
-        if order.rest.usd is not None and self._supports_budget_flag:
-            yield from (_BUDGET_FLAG, f"{order.rest.usd:.6f}")
+        yield from ("--resume", request.session) if request.session else ("--session-id", request.new_session)
+        if request.model:
+            yield from ("--model", request.model)
+        if request.rest.usd is not None and self._supports_budget_flag:
+            yield from (_BUDGET_FLAG, f"{request.rest.usd:.6f}")
         if not self._trusts_workspace:
-            yield from ("--setting-sources", "user", "--add-dir", order.workspace)
-        yield from _permission_arguments(order, config)
+            yield from ("--setting-sources", "user", "--add-dir", request.workspace)
+        yield from _permission_arguments(request, config)
 
-    def _build_environment(self, order: Order) -> dict[str, str]:
+    def _build_environment(self, request: TurnRequest) -> dict[str, str]:
         clouds = [name for sign, names in CLOUD_VARIABLES.items() if self._environ.get(sign) for name in names]
-        env = scrub_environment(self._environ, keep=(*KEPT_VARIABLES, *clouds, *self._kept_variables), mark=order.mark)
+        env = scrub_environment(self._environ, keep=(*KEPT_VARIABLES, *clouds, *self._kept_variables), mark=request.mark)
         own = {name: value for name, value in env.items() if name not in REMOVED_VARIABLES}
-        if order.gate is not None:  # a person may take this long to answer
-            own["MCP_TOOL_TIMEOUT"] = str(int(order.idle * 1000))
+        if request.gate is not None:  # a person may take this long to answer
+            own["MCP_TOOL_TIMEOUT"] = str(int(request.idle * 1000))
         return own if self._trusts_workspace else own | _MEMORY_VARIABLES
 
 
-def _permission_arguments(order: Order, config: str | None) -> Iterator[str]:
+def _permission_arguments(request: TurnRequest, config: str | None) -> Iterator[str]:
     yield from ("--permission-mode", "default")
-    if order.is_summary:
+    if request.is_summary:
         yield from ("--strict-mcp-config", "--settings", NO_TOOLS_SETTINGS)
         return
     if config is not None:
         yield from ("--strict-mcp-config", "--mcp-config", config, "--permission-prompt-tool", f"mcp__{GATE_SERVER}__{GATE_TOOL}")
-        yield from ("--settings", msgspec.json.encode({"permissions": {"ask": _list_approval_tools(order)}}).decode())
-    elif order.allow:  # a gate applies `allow` itself, and records it
-        yield from ("--allowedTools", *order.allow)
-    if order.deny:
-        yield from ("--disallowedTools", *order.deny)
+        yield from ("--settings", msgspec.json.encode({"permissions": {"ask": _list_approval_tools(request)}}).decode())
+    elif request.allow:  # a gate applies `allow` itself, and records it
+        yield from ("--allowedTools", *request.allow)
+    if request.deny:
+        yield from ("--disallowedTools", *request.deny)
 
 
-def _list_approval_tools(order: Order) -> list[str]:
-    looks = any(rule.partition("(")[0] in _READ_ONLY_TOOLS for rule in order.deny)
+def _list_approval_tools(request: TurnRequest) -> list[str]:
+    looks = any(rule.partition("(")[0] in _READ_ONLY_TOOLS for rule in request.deny)
     return [*_APPROVAL_TOOLS, *(("Read", "Grep", "Glob") if looks else ())]
 
 

@@ -95,7 +95,7 @@ def read_hook(record: Record, *, id: str, at: datetime) -> list[Event]:
 
 def _read_start(hook: HookCall) -> list[Event]:
     source = hook.get_text("source")
-    if source == "compact" or hook.scene.run is None:
+    if source == "compact" or hook.event_context.run is None:
         return []
     cwd, branch = hook.get_text("cwd"), hook.get_text(BRANCH_KEY)
     task = guess_task(branch)
@@ -109,8 +109,8 @@ def _read_start(hook: HookCall) -> list[Event]:
         "model": hook.get_text("model"),
         "title": hook.get_text("session_title"),
     }
-    own = session_started_id(hook.scene.run) if source in _NEW_SESSION_SOURCES or source is None else hook.own_id
-    return [hook.scene._replace(task=task).make_event("session.started", own, text=project_name(cwd), data=data)]
+    own = session_started_id(hook.event_context.run) if source in _NEW_SESSION_SOURCES or source is None else hook.own_id
+    return [hook.event_context._replace(task=task).make_event("session.started", own, text=project_name(cwd), data=data)]
 
 
 def _read_prompt(hook: HookCall) -> list[Event]:
@@ -118,14 +118,14 @@ def _read_prompt(hook: HookCall) -> list[Event]:
     if words is None:
         return []
     prompt = ClaudePrompt(words, id=prompt_id(own) if own else hook.own_id, key=own)
-    return [make_prompt_event(hook.scene, prompt, branch=hook.get_text(BRANCH_KEY), interrupted=False)]
+    return [make_prompt_event(hook.event_context, prompt, branch=hook.get_text(BRANCH_KEY), interrupted=False)]
 
 
 def _read_call(hook: HookCall) -> list[Event]:
     own = as_name(hook.record.get("prompt_id"))
     cause = subagent_launched_id(helper) if (helper := as_name(hook.record.get("agent_id"))) else prompt_id(own) if own else None
     event = make_call_event(
-        hook.scene, _find_tool(hook), _find_call_id(hook), hook.record.get("tool_input"), cwd=hook.get_text("cwd"), cause=cause
+        hook.event_context, _find_tool(hook), _find_call_id(hook), hook.record.get("tool_input"), cwd=hook.get_text("cwd"), cause=cause
     )
     return _share_transcript_id(hook, event)
 
@@ -134,7 +134,7 @@ def _read_result(hook: HookCall) -> list[Event]:
     tool, call, result = _find_tool(hook), _find_call_id(hook), hook.record.get("tool_response")
     interrupted = as_object(result).get("interrupted") is True
     event = make_outcome_event(
-        hook.scene,
+        hook.event_context,
         tool,
         call,
         hook.record.get("tool_input"),
@@ -144,7 +144,7 @@ def _read_result(hook: HookCall) -> list[Event]:
         duration=hook.record.get("duration_ms"),
     )
     helpers = (
-        make_subagent_events(hook.scene, call, hook.record.get("tool_input"), result)
+        make_subagent_events(hook.event_context, call, hook.record.get("tool_input"), result)
         if tool in SUBAGENT_TOOLS and hook.get_text("tool_use_id")
         else []
     )
@@ -153,7 +153,7 @@ def _read_result(hook: HookCall) -> list[Event]:
 
 def _read_failure(hook: HookCall) -> list[Event]:
     event = make_outcome_event(
-        hook.scene,
+        hook.event_context,
         _find_tool(hook),
         _find_call_id(hook),
         hook.record.get("tool_input"),
@@ -167,7 +167,7 @@ def _read_failure(hook: HookCall) -> list[Event]:
 
 def _read_denial(hook: HookCall) -> list[Event]:
     event = make_denial_event(
-        hook.scene, _find_tool(hook), _find_call_id(hook), hook.record.get("tool_input"), reason=hook.get_text("reason") or ""
+        hook.event_context, _find_tool(hook), _find_call_id(hook), hook.record.get("tool_input"), reason=hook.get_text("reason") or ""
     )
     return _share_transcript_id(hook, event)
 
@@ -189,12 +189,14 @@ def _share_transcript_id(hook: HookCall, event: Event) -> list[Event]:
 def _read_permission(hook: HookCall) -> list[Event]:
     tool = _find_tool(hook)
     data = {"why": "permission", "tool": tool, "call_id": hook.get_text("tool_use_id")}
-    return [hook.scene.make_event("session.waiting", hook.own_id, text=summarize_call(tool, hook.record.get("tool_input")), data=data)]
+    return [
+        hook.event_context.make_event("session.waiting", hook.own_id, text=summarize_call(tool, hook.record.get("tool_input")), data=data)
+    ]
 
 
 def _read_notification(hook: HookCall) -> list[Event]:
     words, sort = hook.get_text("message"), hook.get_text("notification_type")
-    return [hook.scene.make_event("session.waiting", hook.own_id, text=words, data={"why": sort or words or "notification"})]
+    return [hook.event_context.make_event("session.waiting", hook.own_id, text=words, data={"why": sort or words or "notification"})]
 
 
 def _read_stop(hook: HookCall) -> list[Event]:
@@ -202,13 +204,17 @@ def _read_stop(hook: HookCall) -> list[Event]:
     # After another hook sent the agent back to work, a second Stop ends the same turn again.
     again = own is None or hook.record.get("stop_hook_active") is True
     words = hook.get_text("last_assistant_message")
-    return [hook.scene.make_event("session.turn_ended", hook.own_id if again or own is None else turn_ended_id(own), text=words)]
+    return [hook.event_context.make_event("session.turn_ended", hook.own_id if again or own is None else turn_ended_id(own), text=words)]
 
 
 def _read_failed_stop(hook: HookCall) -> list[Event]:
     error = hook.get_text("error") or hook.get_text("error_details") or hook.get_text("last_assistant_message")
     own = as_name(hook.record.get("prompt_id"))
-    return [hook.scene.make_event("session.turn_ended", turn_ended_id(own) if own else hook.own_id, text=error, data={"reason": "failed"})]
+    return [
+        hook.event_context.make_event(
+            "session.turn_ended", turn_ended_id(own) if own else hook.own_id, text=error, data={"reason": "failed"}
+        )
+    ]
 
 
 def _read_compaction(hook: HookCall) -> list[Event]:
@@ -216,11 +222,13 @@ def _read_compaction(hook: HookCall) -> list[Event]:
     if hook.get_text("transcript_path"):
         return []
     data = {"trigger": hook.get_text("trigger"), "summary": hook.get_text("compact_summary")}
-    return [hook.scene.make_event("session.compacted", hook.own_id, data=data)]
+    return [hook.event_context.make_event("session.compacted", hook.own_id, data=data)]
 
 
 def _read_end(hook: HookCall) -> list[Event]:
-    return [hook.scene.make_event("session.ended", hook.own_id, text=hook.get_text("reason"), data={"reason": hook.get_text("reason")})]
+    return [
+        hook.event_context.make_event("session.ended", hook.own_id, text=hook.get_text("reason"), data={"reason": hook.get_text("reason")})
+    ]
 
 
 def _read_subagent_start(hook: HookCall) -> list[Event]:
@@ -229,7 +237,7 @@ def _read_subagent_start(hook: HookCall) -> list[Event]:
     if child is None:
         return []
     role = hook.get_text("agent_type")
-    launcher = hook.scene._replace(agent=session_agent(hook.scene.run))
+    launcher = hook.event_context._replace(agent=session_agent(hook.event_context.run))
     return [
         launcher.make_event(
             "agent.launched", subagent_launched_id(child), text=role, data={"role": role, "launcher_guessed": True}, child=child
@@ -242,7 +250,7 @@ def _read_subagent_stop(hook: HookCall) -> list[Event]:
     if (child is None and hook.has_transcript) or hook.record.get("agent_type") == "":  # the end of a compaction, which is not a sub-agent
         return []
     words = hook.get_text("last_assistant_message")
-    launcher = hook.scene._replace(agent=session_agent(hook.scene.run))
+    launcher = hook.event_context._replace(agent=session_agent(hook.event_context.run))
     data = {"role": hook.get_text("agent_type"), "result": words}
     own = subagent_returned_id(child) if child else hook.own_id  # older versions do not name the sub-agent
     return [launcher.make_event("agent.returned", own, text=words, data=data, child=child)]

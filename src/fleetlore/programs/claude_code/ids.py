@@ -1,6 +1,7 @@
-"""Shared by hooks and transcripts of Claude Code: the acting agent, and ids that store each event once.
+"""Agent names and event ids of Claude Code, shared by hooks and transcripts so that each event is stored once.
 
-An id is derived from the record's own keys and never from the session: a forked or resumed session repeats its parent's rows.
+An id is derived from the record's own keys. The session is not part of it, because a forked or resumed session repeats its
+parent's rows.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def session_started_id(session: str) -> str:
 
 
 def prompt_id(key: str) -> str:
-    """The id of a prompt, from its own id or its row's."""
+    """The id of a prompt; `key` is the prompt's own id or the id of its row."""
     return derive_claude_id("prompt", key)
 
 
@@ -49,7 +50,7 @@ def turn_ended_id(prompt: str) -> str:
 
 
 def compacted_id(key: str) -> str:
-    """The id of a compaction, from its row."""
+    """The id of a compaction; `key` is the id of its row."""
     return derive_claude_id("compaction", key)
 
 
@@ -64,10 +65,10 @@ def tool_outcome_id(call: str) -> str:
 
 
 def subagent_launched_id(agent: str) -> str:
-    """Of a helper's launch."""
+    """The id of a subagent's launch."""
     return derive_claude_id("agent", agent, "launched")
 
 
 def subagent_returned_id(agent: str) -> str:
-    """Of a helper's return."""
+    """The id of a subagent's return."""
     return derive_claude_id("agent", agent, "returned")

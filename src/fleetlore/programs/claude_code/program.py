@@ -11,10 +11,12 @@ from fleetlore.programs.base import HarnessFactory, Program, ProgramHooks
 if TYPE_CHECKING:
     from fleetlore.dialects.otlp.logs import ProgramTelemetry
     from fleetlore.dialects.recording import Recording
+    from fleetlore.dialects.wire import Record
     from fleetlore.events.goal_plan import Plan
     from fleetlore.programs.harness import Harness
     from fleetlore.programs.hook_settings import HookFile
     from fleetlore.programs.normalised import ToolCallReader
+    from fleetlore.programs.prompt_history import PromptHistory
 
 
 class ClaudeCode(Program):
@@ -31,12 +33,25 @@ class ClaudeCode(Program):
     side_folders = frozenset(("tool-results", "memory", "session-memory", "workflows"))
     """Large outputs, notes and scripts."""
     asks_at_gate = True
+    deletes = "transcripts that were not written to for 30 days (`cleanupPeriodDays` in settings.json); prompts stay in history.jsonl"
 
     def load_recording(self) -> Recording:
         """Reads transcripts, and the output of `claude -p --output-format stream-json`."""
         from fleetlore.programs.claude_code.transcript import RECORDING
 
         return RECORDING
+
+    def recognises(self, record: Record) -> bool:
+        """Rows name their session, and messages have `content`."""
+        message = record.get("message")
+        is_row = isinstance(record.get("type"), str) and isinstance(record.get("sessionId", record.get("session_id")), str)
+        return is_row and "systemPayload" not in record and not (isinstance(message, dict) and "parts" in message)
+
+    def load_prompt_history(self) -> PromptHistory:
+        """`history.jsonl`, of which Claude Code deletes nothing."""
+        from fleetlore.programs.claude_code.prompts import PROMPT_HISTORY
+
+        return PROMPT_HISTORY
 
     def helper_folders(self, path: str) -> Sequence[str]:
         """Sub-agents have a folder beside the session's transcript."""

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 from fleetlore.dialects.commands.classify import is_correction
+from fleetlore.dialects.fields import EPOCH, as_name, as_number, as_text
 from fleetlore.dialects.wire import Record
 from fleetlore.events.envelope import Event
+from fleetlore.programs.claude_code.ids import ClaudeEventContext, session_agent
+from fleetlore.programs.prompt_history import PromptHistory, RememberedPrompt
 from fleetlore.programs.sessions import USER_ACTOR, EventContext, guess_task
 
 INTERRUPTED_PREFIX = "[Request interrupted by user"
@@ -29,6 +33,8 @@ _PROGRAM_TAGS = frozenset(
     )
 )
 """Tags around text that the program adds to user messages."""
+_MAX_STAMP_MS = 253_402_300_799_000
+"""The last second of the year 9999."""
 _ATTACHMENT_TYPES = ("image", "document")
 _LOCAL_COMMANDS = """
     add-dir agents bashes branch bug clear color compact config context copy cost desktop diff doctor effort exit export extra-usage fast
@@ -52,12 +58,12 @@ class ClaudePrompt(NamedTuple):
     """The uuid of its row."""
 
 
-def make_prompt_event(scene: EventContext, prompt: ClaudePrompt, *, branch: str | None, interrupted: bool) -> Event:
+def make_prompt_event(event_context: EventContext, prompt: ClaudePrompt, *, branch: str | None, interrupted: bool) -> Event:
     """The event of a prompt; its task is guessed from the branch or the text."""
     task = guess_task(branch, prompt.words)
     data: dict[str, Any] = {"prompt": prompt.words, "prompt_id": prompt.key, "images": prompt.images or None, "row": prompt.row}
     data |= {"task_guessed": True if task else None, "correction": is_correction(prompt.words, interrupted=interrupted) or None}
-    return scene._replace(task=task).make_event("prompt.submitted", prompt.id, text=prompt.words, data=data, actor=USER_ACTOR)
+    return event_context._replace(task=task).make_event("prompt.submitted", prompt.id, text=prompt.words, data=data, actor=USER_ACTOR)
 
 
 def extract_prompt_text(content: object) -> tuple[str, int]:
@@ -65,6 +71,20 @@ def extract_prompt_text(content: object) -> tuple[str, int]:
     parts = list_content_parts(content)
     texts = [_extract_typed_text(text) for part in parts if part.get("type") == "text" and isinstance(text := part.get("text"), str)]
     return "\n".join(text for text in texts if text), sum(part.get("type") in _ATTACHMENT_TYPES for part in parts)
+
+
+def _read_remembered_prompt(record: Record) -> RememberedPrompt | None:
+    """A line of `history.jsonl`: `{display, timestamp, project, sessionId, pastedContents}`."""
+    words, session, stamp = as_text(record.get("display")), as_name(record.get("sessionId")), as_number(record.get("timestamp"))
+    if words is None or session is None or stamp is None or not 0 < stamp < _MAX_STAMP_MS:
+        return None
+    if words.split(maxsplit=1)[:1] and words.split(maxsplit=1)[0] in _LOCAL_COMMAND_NAMES:
+        return None
+    context = ClaudeEventContext(EPOCH + timedelta(milliseconds=stamp), session_agent(session), session)
+    return RememberedPrompt(context, words, as_text(record.get("project")))
+
+
+PROMPT_HISTORY = PromptHistory("history.jsonl", _read_remembered_prompt)
 
 
 def extract_queued_text(text: str) -> str:

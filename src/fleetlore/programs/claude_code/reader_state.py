@@ -7,11 +7,14 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from fleetlore.programs.claude_code.queue import PromptQueue
+from fleetlore.dialects.fields import as_text, read_time
+from fleetlore.dialects.wire import Record
 from fleetlore.programs.claude_code.turns import Turn
 
 MAX_OPEN_CALLS = 500
 MAX_CHAIN_LINKS = 1000
+MOST_PROMPTS = 50
+"""Queued prompts that are remembered."""
 MAX_COUNTED_REPLIES = 16
 """Number of replies that are remembered for late rows."""
 MAX_INPUT_CHARS = 4096
@@ -86,8 +89,61 @@ class RefusedCall(Struct, kw_only=True):
     input: Any = None
     reason: str = ""
     at: datetime | None = None
-    voice: str = ""
+    agent: str = field(default="", name="voice")
     row: str | None = None
+
+
+class QueuedPrompt(Struct, kw_only=True):
+    """A text in the queue. `key` identifies the row that put it there."""
+
+    text: str
+    key: str
+    at: datetime | None = None
+
+
+class PromptQueue(Struct, kw_only=True):
+    """Prompts that people type while Claude Code works, by the `queue-operation` rows of a transcript.
+
+    `enqueue` has the text. What `dequeue` takes out becomes a `user` row, and `popAll` gives the text back to the person. What `remove`
+    takes out goes to the agent between two steps: newer programs write an `attachment/queued_command` row for it, older ones nothing.
+    So a removed prompt is held until the agent's next message, and reported then unless another row has reported it.
+    """
+
+    waiting: list[QueuedPrompt] = field(default_factory=list)
+    delivered: list[QueuedPrompt] = field(default_factory=list)
+    reported: list[str] = field(default_factory=list, name="told")
+    """Texts that were reported as prompts without a row of their own."""
+
+    def add_row(self, row: Record, *, key: str) -> None:
+        """Apply one row."""
+        operation, text, at = as_text(row.get("operation")), as_text(row.get("content")), read_time(row.get("timestamp"))
+        if operation == "enqueue" and text is not None:
+            self.waiting = [*self.waiting[1 - MOST_PROMPTS :], QueuedPrompt(text=text, key=key, at=at)]
+        elif operation == "popAll":
+            self.waiting.clear()
+        elif operation in ("remove", "dequeue") and self.waiting:
+            named = [place for place, prompt in enumerate(self.waiting) if prompt.text == text]
+            prompt = self.waiting.pop(named[0] if named else 0)
+            if operation == "remove":
+                prompt.at = at or prompt.at
+                self.delivered = [*self.delivered[1 - MOST_PROMPTS :], prompt]
+
+    def drop_delivered(self, text: str) -> None:
+        """Another row reports this text."""
+        self.delivered = [prompt for prompt in self.delivered if prompt.text.strip() != text.strip()]
+
+    def take_delivered(self) -> list[QueuedPrompt]:
+        """The texts that reached the agent and that no other row has reported."""
+        prompts, self.delivered = self.delivered, []
+        self.reported = [*self.reported, *(prompt.text.strip() for prompt in prompts)][-MOST_PROMPTS:]
+        return prompts
+
+    def was_reported(self, text: str) -> bool:
+        """Whether a text was reported before its own row came; asked once for each such row."""
+        is_known = text.strip() in self.reported
+        if is_known:
+            self.reported.remove(text.strip())
+        return is_known
 
 
 class PendingCompaction(Struct, kw_only=True):
@@ -116,7 +172,7 @@ class ClaudeReaderState(Struct, kw_only=True):
     started: bool = False
     first_at: datetime | None = None
     branch: str | None = None
-    told_branch: str | None = None
+    reported_branch: str | None = field(default=None, name="told_branch")
     """The branch of the last event that stated it."""
     voices: dict[str, ClaudeAgentState] = field(default_factory=dict)
     calls: dict[str, OpenClaudeCall] = field(default_factory=dict)

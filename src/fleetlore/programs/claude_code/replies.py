@@ -18,20 +18,22 @@ SYNTHETIC_MODEL = "<synthetic>"
 _TOKEN_KEYS = ("input", "output", "cache_read", "cache_write")
 
 
-def add_reply_row(voice: ClaudeAgentState, row: Record, message: Record, scene: EventContext, *, nested: bool = False) -> list[Event]:
+def add_reply_row(
+    agent_state: ClaudeAgentState, row: Record, message: Record, event_context: EventContext, *, nested: bool = False
+) -> list[Event]:
     """Read a row of a reply; a new reply completes the one before it."""
     usage, model = message.get("usage"), as_text(message.get("model"))
     if not isinstance(usage, dict) or model == SYNTHETIC_MODEL:
         return []
     own, request = as_name(message.get("id")), as_name(row.get("requestId"))
     key = f"{own}\0{request or ''}" if own else str(row.get("uuid"))
-    if key in voice.counted:
-        return [] if nested else _make_late_usage_events(voice, key, row, message, scene)
-    done = flush_reply(voice, scene) if voice.reply is not None and voice.reply.key != key else []
-    if voice.reply is None:
-        voice.reply = UnfinishedReply(key=key, message=own, request=request, cause=voice.cause, nested=nested)
-    reply = voice.reply
-    reply.model, reply.at = model or reply.model, scene.at or reply.at
+    if key in agent_state.counted:
+        return [] if nested else _make_late_usage_events(agent_state, key, row, message, event_context)
+    done = flush_reply(agent_state, event_context) if agent_state.reply is not None and agent_state.reply.key != key else []
+    if agent_state.reply is None:
+        agent_state.reply = UnfinishedReply(key=key, message=own, request=request, cause=agent_state.cause, nested=nested)
+    reply = agent_state.reply
+    reply.model, reply.at = model or reply.model, event_context.at or reply.at
     reply.stop_reason = as_text(message.get("stop_reason")) or reply.stop_reason
     _apply_usage(reply, usage, _as_cost(row.get("costUSD")))
     if words := _list_texts(message):
@@ -49,13 +51,13 @@ def _apply_usage(reply: UnfinishedReply, usage: Record, usd: float | None) -> No
     reply.usage, reply.usd = usage, usd
 
 
-def flush_reply(voice: ClaudeAgentState, scene: EventContext, *, whole: bool = True) -> list[Event]:
+def flush_reply(agent_state: ClaudeAgentState, event_context: EventContext, *, whole: bool = True) -> list[Event]:
     """The event of the reply that is held back, if any."""
-    reply, voice.reply = voice.reply, None
+    reply, agent_state.reply = agent_state.reply, None
     if reply is None:
         return []
     text = "\n".join(reply.said)
-    voice.said = shorten_text(text) or voice.said
+    agent_state.said = shorten_text(text) or agent_state.said
     own = derive_claude_id("reply", *reply.key.split("\0"))
     data: dict[str, Any] = {
         "model": reply.model,
@@ -72,19 +74,21 @@ def flush_reply(voice: ClaudeAgentState, scene: EventContext, *, whole: bool = T
         data |= {"partial": True, "whole": own}
         own = derive_claude_id("partial", reply.key, *data.values())
     else:
-        voice.remember_counted_reply(reply.key, _count_tokens(reply.usage))
+        agent_state.remember_counted_reply(reply.key, _count_tokens(reply.usage))
     if reply.row is not None:
         data["row"] = reply.row  # after the id of a partial reply, which is derived from the data as version 0.1 had it
-    return [scene._replace(at=reply.at).make_event("model.replied", own, text=text, data=data, cause=reply.cause)]
+    return [event_context._replace(at=reply.at).make_event("model.replied", own, text=text, data=data, cause=reply.cause)]
 
 
-def _make_late_usage_events(voice: ClaudeAgentState, key: str, row: Record, message: Record, scene: EventContext) -> list[Event]:
+def _make_late_usage_events(
+    agent_state: ClaudeAgentState, key: str, row: Record, message: Record, event_context: EventContext
+) -> list[Event]:
     """An event with what a late row adds to a reported reply; stored events cannot be changed."""
-    now, before, request = _count_tokens(message["usage"]), voice.counted[key], as_name(row.get("requestId"))
+    now, before, request = _count_tokens(message["usage"]), agent_state.counted[key], as_name(row.get("requestId"))
     more = {name: max(0, count - before.get(name, 0)) for name, count in now.items()}
     if sum(now[name] for name in _TOKEN_KEYS) <= sum(before.get(name, 0) for name in _TOKEN_KEYS) or row.get("costUSD") is not None:
         return []
-    voice.remember_counted_reply(key, now)
+    agent_state.remember_counted_reply(key, now)
     # A late row may be the first to state the ages of writes that were counted already.
     more["cache_write_1h"] = min(more["cache_write_1h"], more["cache_write"])
     text = "\n".join(_list_texts(message))
@@ -101,7 +105,7 @@ def _make_late_usage_events(voice: ClaudeAgentState, key: str, row: Record, mess
     if text:
         data["row"] = as_name(row.get("uuid"))
     own = derive_claude_id("reply", *key.split("\0"), "more", *now.values())
-    return [scene.make_event("model.replied", own, text=text, data=data, cause=voice.cause)]
+    return [event_context.make_event("model.replied", own, text=text, data=data, cause=agent_state.cause)]
 
 
 def _list_texts(message: Record) -> list[str]:

@@ -25,4 +25,6 @@ TELEMETRY = ProgramTelemetry(
     outcome_id=lambda run, call: ids.tool_outcome_id(call),
     bare_names_of=ids.PROGRAM,
     has_own_spans=True,
+    token_metric="token.usage",
+    cost_metric="cost.usage",
 )

@@ -45,7 +45,10 @@ _SUBAGENT_TOTAL_PATTERNS = {
     "totalToolUseCount": "tool_uses",
     "totalDurationMs": "duration_ms",
 }
-_USER_REASON_PATTERN = re.compile(r"the user said:\s*(.*)", re.DOTALL)
+# In a terminal, and in an editor; a note to the agent may follow the person's words.
+_USER_REASON_PATTERN = re.compile(
+    r"(?:the user said|following reason for the rejection):\s*(.*?)(?:\s*Note: The user's next message may contain|\Z)", re.DOTALL
+)
 
 
 def summarize_call(tool: str, given: object) -> str:
@@ -58,15 +61,17 @@ def summarize_call(tool: str, given: object) -> str:
     return f"{tool}: {words[: MAX_TEXT_CHARS - len(tool) - 2 - len(flags)]}{flags}" if words else f"{tool}{flags}"
 
 
-def make_call_event(scene: EventContext, tool: str, call: str, given: object, *, cwd: str | None = None, cause: str | None = None) -> Event:
+def make_call_event(
+    event_context: EventContext, tool: str, call: str, given: object, *, cwd: str | None = None, cause: str | None = None
+) -> Event:
     """A tool was called."""
     data = {"tool": tool, "call_id": call, "input": given or None, "cwd": cwd, "deed": classify_tool_call(tool, given).name}
     data |= {"flags": flags_of(tool, given) or None}
-    return scene.make_event("tool.called", tool_called_id(call), text=summarize_call(tool, given), data=data, cause=cause)
+    return event_context.make_event("tool.called", tool_called_id(call), text=summarize_call(tool, given), data=data, cause=cause)
 
 
 def make_outcome_event(
-    scene: EventContext,
+    event_context: EventContext,
     tool: str,
     call: str,
     given: object,
@@ -80,7 +85,7 @@ def make_outcome_event(
     words = extract_text(output)
     data: dict[str, Any] = {"tool": tool, "call_id": call}
     if failed and is_refusal(words):
-        return make_denial_event(scene, tool, call, given, reason=words)
+        return make_denial_event(event_context, tool, call, given, reason=words)
     action = classify_tool_call(tool, given, words, failed=failed)
     data |= {"deed": action.name, "subject": action.subject, "flags": flags_of(tool, given) or None, "duration_ms": as_number(duration)}
     data |= {"output_end": end_of_long(words)}
@@ -88,7 +93,7 @@ def make_outcome_event(
     if failed:
         error = _ERROR_TAG_PATTERN.sub("", words).strip()
         data |= {"error": error or None, "exit_code": _find_exit_code(words), "interrupted": interrupted or None}
-        return scene.make_event(
+        return event_context.make_event(
             "tool.failed",
             tool_outcome_id(call),
             text=f"{line}: {shorten_text(_strip_exit_code_line(error)) or 'failed'}",
@@ -96,10 +101,10 @@ def make_outcome_event(
             cause=tool_called_id(call),
         )
     data |= {"output": words or None, "paths": list(action.paths) or None}
-    return scene.make_event("tool.returned", tool_outcome_id(call), text=line, data=data, cause=tool_called_id(call))
+    return event_context.make_event("tool.returned", tool_outcome_id(call), text=line, data=data, cause=tool_called_id(call))
 
 
-def make_denial_event(scene: EventContext, tool: str, call: str, given: object, *, reason: str, row: str | None = None) -> Event:
+def make_denial_event(event_context: EventContext, tool: str, call: str, given: object, *, reason: str, row: str | None = None) -> Event:
     """The event of a denied tool call."""
     by = "hook" if _HOOK_REFUSAL_PATTERN.search(reason[:400]) else USER_ACTOR if is_refusal_by_person(reason) else None
     if by == USER_ACTOR:
@@ -109,20 +114,24 @@ def make_denial_event(scene: EventContext, tool: str, call: str, given: object, 
     data: dict[str, Any] = {"tool": tool, "call_id": call, "reason": reason or None, "by": by, "row": row}
     data |= {"deed": classify_tool_call(tool, given).name}
     data |= {"flags": flags_of(tool, given) or None}
-    return scene.make_event("tool.denied", tool_outcome_id(call), text=summarize_call(tool, given), data=data, cause=tool_called_id(call))
+    return event_context.make_event(
+        "tool.denied", tool_outcome_id(call), text=summarize_call(tool, given), data=data, cause=tool_called_id(call)
+    )
 
 
-def make_interruption_event(scene: EventContext, tool: str, call: str, given: object, *, reason: str, row: str | None = None) -> Event:
+def make_interruption_event(
+    event_context: EventContext, tool: str, call: str, given: object, *, reason: str, row: str | None = None
+) -> Event:
     """The event of a running tool that a person stopped."""
     action = classify_tool_call(tool, given, failed=True)
     data: dict[str, Any] = {"tool": tool, "call_id": call, "deed": action.name, "subject": action.subject, "error": reason or None}
     data |= {"interrupted": True, "flags": flags_of(tool, given) or None}
-    return scene.make_event(
+    return event_context.make_event(
         "tool.failed", tool_outcome_id(call), text=f"{summarize_call(tool, given)}: interrupted", data=data, cause=tool_called_id(call)
     )
 
 
-def make_subagent_events(scene: EventContext, call: str, given: object, result: object) -> list[Event]:
+def make_subagent_events(event_context: EventContext, call: str, given: object, result: object) -> list[Event]:
     """The events in the result of a launching tool: the sub-agent was launched, or has returned."""
     fields = as_object(result)
     child = as_name(fields.get("agentId"))
@@ -133,7 +142,9 @@ def make_subagent_events(scene: EventContext, call: str, given: object, result: 
         data: dict[str, Any] = {"role": role, "call_id": call, "prompt": as_text(fields.get("prompt")), "background": True}
         words = as_text(fields.get("description")) or as_text(fields.get("prompt"))
         return [
-            scene.make_event("agent.launched", subagent_launched_id(child), text=words, data=data, child=child, cause=tool_called_id(call))
+            event_context.make_event(
+                "agent.launched", subagent_launched_id(child), text=words, data=data, child=child, cause=tool_called_id(call)
+            )
         ]
     words = extract_text(fields.get("content"))
     data = {
@@ -145,7 +156,11 @@ def make_subagent_events(scene: EventContext, call: str, given: object, result: 
         "tool_calls": as_count(fields.get("totalToolUseCount")),
         "duration_ms": as_number(fields.get("totalDurationMs")),
     }
-    return [scene.make_event("agent.returned", subagent_returned_id(child), text=words, data=data, child=child, cause=tool_called_id(call))]
+    return [
+        event_context.make_event(
+            "agent.returned", subagent_returned_id(child), text=words, data=data, child=child, cause=tool_called_id(call)
+        )
+    ]
 
 
 class HelperReport(NamedTuple):

@@ -105,6 +105,9 @@ IGNORED_ROW_TYPES = frozenset(
         "attribution-snapshot",
         "worktree-state",
         "tag",
+        "bridge-session",
+        "agent-color",
+        "agent-setting",
     )
 )
 """Types of rows that only repeat others."""
@@ -130,8 +133,8 @@ COMPACTOR_PREFIX = "acompact"
 class ClaudeTranscriptReader:
     """Reads the rows of one session, or of one of its sub-agents."""
 
-    def __init__(self, mind: ClaudeReaderState) -> None:
-        self._state = mind
+    def __init__(self, reader_state: ClaudeReaderState) -> None:
+        self._state = reader_state
         self._is_stream = False
 
     def read(self, raw: bytes) -> list[Event]:
@@ -142,7 +145,7 @@ class ClaudeTranscriptReader:
             return []
         row_type = row_type or UNKNOWN_NAME
         if row_type == "queue-operation":
-            self._state.queue.note(row, key=derive_claude_id("row", raw.decode(errors="replace")))
+            self._state.queue.add_row(row, key=derive_claude_id("row", raw.decode(errors="replace")))
         if row_type in IGNORED_ROW_TYPES or (
             row_type in _MOSTLY_FOLDED and not (_is_subagent_row(row) or _is_queued_prompt(row) or is_stop_mark(row))
         ):
@@ -159,18 +162,20 @@ class ClaudeTranscriptReader:
         read = _READER_BY_ROW_TYPE.get(row_type) or _READER_BY_ROW_TYPE.get(f"{as_object(row.get('message')).get('role')}")
         if read is None:
             return held + self._read_other(row, row_type, len(raw))
-        voice, scene = self._find_agent_and_context(row)
-        events = [*held, *self._make_start_events(row, scene), *self._make_title_events(row, scene)]
+        agent_state, event_context = self._find_agent_and_context(row)
+        events = [*held, *self._make_start_events(row, event_context), *self._make_title_events(row, event_context)]
         if is_stop_mark(row):
-            self._note_stop(row, voice, scene)
+            self._note_stop(row, agent_state, event_context)
             return events
-        return [*events, *read(self, row, voice, scene)]
+        return [*events, *read(self, row, agent_state, event_context)]
 
     def flush_complete(self) -> list[Event]:
         """The held-back events that are certain, although rows may follow."""
         ended = self._end_settled_turn()
-        whole = [voice for voice in self._state.voices.values() if voice.reply is not None and voice.reply.stop_reason]
-        return [*ended, *(event for voice in whole for event in flush_reply(voice, self._make_context(voice)))]
+        whole = [
+            agent_state for agent_state in self._state.voices.values() if agent_state.reply is not None and agent_state.reply.stop_reason
+        ]
+        return [*ended, *(event for agent_state in whole for event in flush_reply(agent_state, self._make_context(agent_state)))]
 
     def end(self, now: datetime | None = None) -> list[Event]:
         """All held-back events; replies that may lack a row are marked."""
@@ -182,8 +187,10 @@ class ClaudeTranscriptReader:
             *self._flush_refused_call({}),
             *(
                 event
-                for voice in voices
-                for event in flush_reply(voice, self._make_context(voice), whole=bool(voice.reply and voice.reply.stop_reason))
+                for agent_state in voices
+                for event in flush_reply(
+                    agent_state, self._make_context(agent_state), whole=bool(agent_state.reply and agent_state.reply.stop_reason)
+                )
             ),
             *(self._end_turn(own) if own is not None and is_ended else ()),
         ]
@@ -195,32 +202,32 @@ class ClaudeTranscriptReader:
     # --- the acting agent
 
     def _find_agent_and_context(self, row: Record) -> tuple[ClaudeAgentState, ClaudeEventContext]:
-        mind = self._state
-        if "forkedFrom" in row or row.get("sessionId") != mind.session:
+        reader_state = self._state
+        if "forkedFrom" in row or row.get("sessionId") != reader_state.session:
             named = (as_object(row.get("forkedFrom")).get("sessionId"), row.get("sessionId"))
-            mind.session = next((session for name in named if (session := as_name(name))), mind.session)
+            reader_state.session = next((session for name in named if (session := as_name(name))), reader_state.session)
         branch = as_text(row.get("gitBranch"))
-        mind.branch = branch if branch and branch != DETACHED_HEAD else mind.branch
+        reader_state.branch = branch if branch and branch != DETACHED_HEAD else reader_state.branch
         self._record_first_time(row)
-        own = session_agent(mind.session)
+        own = session_agent(reader_state.session)
         helper = as_name(row.get("agentId")) or (self._find_side_chain_agent(row) if row.get("isSidechain") is True else None)
         if helper and helper.startswith(COMPACTOR_PREFIX):
-            voice = self._state.voices.setdefault(helper, ClaudeAgentState(agent=own))
+            agent_state = self._state.voices.setdefault(helper, ClaudeAgentState(agent=own))
         else:
-            voice = self._find_agent_state(helper, own) if helper else self._find_agent_state(own, None)
-        return voice, self._make_context(voice)._replace(at=read_time(row.get("timestamp")))
+            agent_state = self._find_agent_state(helper, own) if helper else self._find_agent_state(own, None)
+        return agent_state, self._make_context(agent_state)._replace(at=read_time(row.get("timestamp")))
 
     def _find_agent_state(self, agent: str | None, parent: str | None) -> ClaudeAgentState:
-        voice = self._state.voices.get(agent or "")
-        if voice is None:
+        agent_state = self._state.voices.get(agent or "")
+        if agent_state is None:
             deeper = parent is not None and self._state.helper is not None and (self._state.helper.depth or 1) > 1
-            voice = self._state.voices[agent or ""] = ClaudeAgentState(agent=agent, parent=None if deeper else parent)
+            agent_state = self._state.voices[agent or ""] = ClaudeAgentState(agent=agent, parent=None if deeper else parent)
             if parent is not None and agent is not None:
-                voice.prompt = voice.cause = subagent_launched_id(agent)
-        return voice
+                agent_state.prompt = agent_state.cause = subagent_launched_id(agent)
+        return agent_state
 
-    def _make_context(self, voice: ClaudeAgentState) -> ClaudeEventContext:
-        return ClaudeEventContext(None, voice.agent, self._state.session, voice.parent)
+    def _make_context(self, agent_state: ClaudeAgentState) -> ClaudeEventContext:
+        return ClaudeEventContext(None, agent_state.agent, self._state.session, agent_state.parent)
 
     def _find_side_chain_agent(self, row: Record) -> str | None:
         """Older versions name no sub-agent: it is identified by its first row."""
@@ -231,139 +238,155 @@ class ClaudeTranscriptReader:
         if self._state.first_at is None and "forkedFrom" not in row:
             self._state.first_at = read_time(row.get("timestamp"))
 
-    def _make_start_events(self, row: Record, scene: ClaudeEventContext) -> Iterator[Event]:
+    def _make_start_events(self, row: Record, event_context: ClaudeEventContext) -> Iterator[Event]:
         """The session's start, at the first row that says where it is. Not for a sub-agent's transcript."""
-        mind = self._state
-        is_own = mind.session is not None and scene.agent == session_agent(mind.session) and not row.get("agentId")
-        if mind.started or mind.session is None or not is_own or not row.get("cwd") or row.get("forkedFrom"):
+        reader_state = self._state
+        is_own = reader_state.session is not None and event_context.agent == session_agent(reader_state.session) and not row.get("agentId")
+        if reader_state.started or reader_state.session is None or not is_own or not row.get("cwd") or row.get("forkedFrom"):
             return
-        mind.started, mind.told_branch = True, mind.branch
-        cwd, task = as_text(row.get("cwd")), guess_task(mind.branch)
+        reader_state.started, reader_state.reported_branch = True, reader_state.branch
+        cwd, task = as_text(row.get("cwd")), guess_task(reader_state.branch)
         data = {
             "cwd": cwd,
             "project": project_name(cwd),
-            "branch": mind.branch,
+            "branch": reader_state.branch,
             "program": PROGRAM,
             "version": as_text(row.get("version")),
             "model": as_text(row.get("model")),
             "task_guessed": True if task else None,
         }
-        scene = scene._replace(at=mind.first_at, task=task)
-        yield scene.make_event("session.started", session_started_id(mind.session), text=project_name(cwd), data=data)
+        event_context = event_context._replace(at=reader_state.first_at, task=task)
+        yield event_context.make_event("session.started", session_started_id(reader_state.session), text=project_name(cwd), data=data)
 
-    def _make_title_events(self, row: Record, scene: ClaudeEventContext) -> Iterator[Event]:
+    def _make_title_events(self, row: Record, event_context: ClaudeEventContext) -> Iterator[Event]:
         title = self._state.titles.pop(str(row.get("uuid")), None) if self._state.titles else None
         if title is not None:
-            yield scene.make_event("agent.named", derive_claude_id("title", scene.run, title), text=title, data={"title": title})
+            yield event_context.make_event(
+                "agent.named", derive_claude_id("title", event_context.run, title), text=title, data={"title": title}
+            )
 
     # --- rows
 
-    def _read_user(self, row: Record, voice: ClaudeAgentState, scene: ClaudeEventContext) -> list[Event]:
+    def _read_user(self, row: Record, agent_state: ClaudeAgentState, event_context: ClaudeEventContext) -> list[Event]:
         content = as_object(row.get("message")).get("content")
         if row.get("isCompactSummary") is True:
             return self._flush_compaction(extract_text(content))
         results = [part for part in list_content_parts(content) if _block_type(part).endswith(_TOOL_RESULT)]
         if results:
-            ended = self._end_marked_turn(voice)
+            ended = self._end_marked_turn(agent_state)
             return [
                 *ended,
-                *self._flush_complete_reply(voice),
-                *(event for part in results for event in self._read_result(part, row, voice, scene)),
+                *self._flush_complete_reply(agent_state),
+                *(event for part in results for event in self._read_result(part, row, agent_state, event_context)),
             ]
         words, images = extract_prompt_text(content)
         if row.get("isMeta") is True or (not words and not images) or str(row.get("agentId")).startswith(COMPACTOR_PREFIX):
             return []
-        return [*flush_reply(voice, self._make_context(voice)), *self._read_user_text(words, images, row, voice, scene)]
+        return [
+            *flush_reply(agent_state, self._make_context(agent_state)),
+            *self._read_user_text(words, images, row, agent_state, event_context),
+        ]
 
-    def _read_user_text(self, words: str, images: int, row: Record, voice: ClaudeAgentState, scene: ClaudeEventContext) -> list[Event]:
+    def _read_user_text(
+        self, words: str, images: int, row: Record, agent_state: ClaudeAgentState, event_context: ClaudeEventContext
+    ) -> list[Event]:
         own = str(row["uuid"])
         if words.startswith(INTERRUPTED_PREFIX):
-            voice.interrupted = True
-            return self._end_interrupted_turn(words, own, voice, scene)
+            agent_state.interrupted = True
+            return self._end_interrupted_turn(words, own, agent_state, event_context)
         if words.startswith(_NOTIFICATION_TAG):
-            self._state.queue.drop(words)
-            return [*self._end_answered_turn(voice), *self._read_notification(words, own, scene)]
-        if voice.agent != session_agent(self._state.session):
-            return self._read_subagent_prompt(words, own, row, voice, scene)
-        self._state.queue.drop(words)
-        ended = self._end_answered_turn(voice)
-        voice.turn.begin()
-        voice.said = None
+            self._state.queue.drop_delivered(words)
+            return [*self._end_answered_turn(agent_state), *self._read_notification(words, own, event_context)]
+        if agent_state.agent != session_agent(self._state.session):
+            return self._read_subagent_prompt(words, own, row, agent_state, event_context)
+        self._state.queue.drop_delivered(words)
+        ended = self._end_answered_turn(agent_state)
+        agent_state.turn.begin()
+        agent_state.said = None
         named = as_name(row.get("promptId")) or own
-        if named != voice.prompt_key:
-            voice.prompt_key, voice.prompt_row = named, own
-        return [*ended, *self._make_prompt_events(words, images, named if own == voice.prompt_row else own, own, voice, scene)]
+        if named != agent_state.prompt_key:
+            agent_state.prompt_key, agent_state.prompt_row = named, own
+        return [
+            *ended,
+            *self._make_prompt_events(words, images, named if own == agent_state.prompt_row else own, own, agent_state, event_context),
+        ]
 
     def _make_prompt_events(
-        self, words: str, images: int, key: str, row: str, voice: ClaudeAgentState, scene: ClaudeEventContext
+        self, words: str, images: int, key: str, row: str, agent_state: ClaudeAgentState, event_context: ClaudeEventContext
     ) -> list[Event]:
         prompt = ClaudePrompt(words, id=prompt_id(key), key=key, images=images, row=row)
-        event = make_prompt_event(scene, prompt, branch=self._state.branch, interrupted=voice.interrupted)
-        voice.prompt = voice.cause = event.id
-        voice.interrupted = False
+        event = make_prompt_event(event_context, prompt, branch=self._state.branch, interrupted=agent_state.interrupted)
+        agent_state.prompt = agent_state.cause = event.id
+        agent_state.interrupted = False
         return [event]
 
-    def _read_queued_prompt(self, row: Record, voice: ClaudeAgentState, scene: ClaudeEventContext) -> list[Event]:
+    def _read_queued_prompt(self, row: Record, agent_state: ClaudeAgentState, event_context: ClaudeEventContext) -> list[Event]:
         """A prompt that reached the agent between two steps; the same turn continues."""
         own, (words, images) = str(row["uuid"]), extract_prompt_text(as_object(row.get("attachment")).get("prompt"))
-        self._state.queue.drop(words)
+        self._state.queue.drop_delivered(words)
         if words.startswith(_NOTIFICATION_TAG):
-            return self._read_notification(words, own, scene)
-        if (not words and not images) or voice.agent != session_agent(self._state.session) or self._state.queue.was_told(words):
+            return self._read_notification(words, own, event_context)
+        if (not words and not images) or agent_state.agent != session_agent(self._state.session) or self._state.queue.was_reported(words):
             return []
-        voice.turn.answer = None
-        return self._make_prompt_events(words, images, own, own, voice, scene)
+        agent_state.turn.answer = None
+        return self._make_prompt_events(words, images, own, own, agent_state, event_context)
 
-    def _tell_queued_prompts(self, voice: ClaudeAgentState) -> list[Event]:
+    def _report_queued_prompts(self, agent_state: ClaudeAgentState) -> list[Event]:
         """Prompts that left the queue before the agent's next message: older versions write no other row for them."""
-        if voice is not self._own_voice():
+        if agent_state is not self._own_voice():
             return []
         events: list[Event] = []
         for prompt in self._state.queue.take_delivered():
-            scene = self._make_context(voice)._replace(at=prompt.at)
+            event_context = self._make_context(agent_state)._replace(at=prompt.at)
             if prompt.text.startswith(_NOTIFICATION_TAG):
-                events += self._read_notification(prompt.text, prompt.key, scene)
+                events += self._read_notification(prompt.text, prompt.key, event_context)
             elif words := extract_queued_text(prompt.text):
-                events += [*flush_reply(voice, self._make_context(voice))]
-                events += self._make_prompt_events(words, 0, prompt.key, prompt.key, voice, scene)
+                events += [*flush_reply(agent_state, self._make_context(agent_state))]
+                events += self._make_prompt_events(words, 0, prompt.key, prompt.key, agent_state, event_context)
         return events
 
-    def _read_subagent_prompt(self, words: str, own: str, row: Record, voice: ClaudeAgentState, scene: ClaudeEventContext) -> list[Event]:
+    def _read_subagent_prompt(
+        self, words: str, own: str, row: Record, agent_state: ClaudeAgentState, event_context: ClaudeEventContext
+    ) -> list[Event]:
         """A message to a sub-agent; the first one is its launch."""
-        if voice.agent is None or voice.launched:
+        if agent_state.agent is None or agent_state.launched:
             return [
-                scene.make_event(
-                    f"{NAME}.message", derive_claude_id("message", own), text=words, data={"message": words}, actor=voice.parent
+                event_context.make_event(
+                    f"{NAME}.message", derive_claude_id("message", own), text=words, data={"message": words}, actor=agent_state.parent
                 )
             ]
         call = as_text(row.get("parent_tool_use_id"))
         known = self._state.helper or SubagentInfo(role=as_text(row.get("attributionAgent")), call=call, depth=1 if call else None)
-        return self._make_launch_events(voice, scene, words, known)
+        return self._make_launch_events(agent_state, event_context, words, known)
 
-    def _make_launch_events(self, voice: ClaudeAgentState, scene: ClaudeEventContext, words: str, known: SubagentInfo) -> list[Event]:
+    def _make_launch_events(
+        self, agent_state: ClaudeAgentState, event_context: ClaudeEventContext, words: str, known: SubagentInfo
+    ) -> list[Event]:
         """The launch of a sub-agent; its parent is certain only from the metadata file beside its transcript."""
-        child = voice.agent or UNKNOWN_NAME
-        voice.launched = True
+        child = agent_state.agent or UNKNOWN_NAME
+        agent_state.launched = True
         data = {"role": known.role, "prompt": words, "call_id": known.call, "launcher_guessed": True if known.depth != 1 else None}
-        scene = scene._replace(agent=session_agent(self._state.session), parent=None)
+        event_context = event_context._replace(agent=session_agent(self._state.session), parent=None)
         cause = tool_called_id(known.call) if known.call else None
         return [
-            scene.make_event("agent.launched", subagent_launched_id(child), text=known.words or words, data=data, child=child, cause=cause)
+            event_context.make_event(
+                "agent.launched", subagent_launched_id(child), text=known.words or words, data=data, child=child, cause=cause
+            )
         ]
 
-    def _read_notification(self, words: str, own: str, scene: ClaudeEventContext) -> list[Event]:
+    def _read_notification(self, words: str, own: str, event_context: ClaudeEventContext) -> list[Event]:
         """A background task has ended."""
         task, status = (match[1].strip() if (match := found.search(words)) else None for found in (_TASK_ID_PATTERN, _STATUS_PATTERN))
         summary = text_inside(words, "summary")
         if task in self._state.background and task is not None:
             self._state.background.remove(task)
             data = {"status": status, "result": summary}
-            return [scene.make_event("agent.returned", subagent_returned_id(task), text=summary, data=data, child=as_name(task))]
+            return [event_context.make_event("agent.returned", subagent_returned_id(task), text=summary, data=data, child=as_name(task))]
         data = {"task_id": task, "status": status, "summary": summary}
         own_id = derive_claude_id("notification", own)
-        return [scene.make_event(f"{NAME}.task_notification", own_id, text=summary or words, data=data, visibility="system")]
+        return [event_context.make_event(f"{NAME}.task_notification", own_id, text=summary or words, data=data, visibility="system")]
 
-    def _read_result(self, part: Record, row: Record, voice: ClaudeAgentState, scene: ClaudeEventContext) -> Iterator[Event]:
+    def _read_result(self, part: Record, row: Record, agent_state: ClaudeAgentState, event_context: ClaudeEventContext) -> Iterator[Event]:
         call = as_text(part.get("tool_use_id"))
         if call is None:
             return
@@ -372,15 +395,17 @@ class ClaudeTranscriptReader:
         tool, given = (known.tool, known.input) if known else (UNKNOWN_NAME, None)
         interrupted = as_object(result).get("interrupted") is True
         output = part.get("content")
-        voice.cause = tool_outcome_id(call)
-        voice.turn.note_result(call)
+        agent_state.cause = tool_outcome_id(call)
+        agent_state.turn.note_result(call)
         if part.get("is_error") is True and is_refusal_by_person(words := extract_text(output)):
             row_id = as_name(row.get("uuid"))
-            refused = RefusedCall(call=call, tool=tool, input=given, reason=words, at=scene.at, voice=voice.agent or "", row=row_id)
+            refused = RefusedCall(
+                call=call, tool=tool, input=given, reason=words, at=event_context.at, agent=agent_state.agent or "", row=row_id
+            )
             self._state.refused.append(refused)
             return
         yield make_outcome_event(
-            scene,
+            event_context,
             tool,
             call,
             given,
@@ -391,9 +416,9 @@ class ClaudeTranscriptReader:
         )
         if tool in SUBAGENT_TOOLS and result is None:
             result = parse_subagent_report(output)
-        helpers = make_subagent_events(scene, call, given, result) if known is None or tool in SUBAGENT_TOOLS else []
+        helpers = make_subagent_events(event_context, call, given, result) if known is None or tool in SUBAGENT_TOOLS else []
         if tool in POLLERS:
-            helpers = self._read_report(call, given, result, output, scene)
+            helpers = self._read_report(call, given, result, output, event_context)
         for event in helpers:
             helper = self._state.voices.get(event.child or "")
             if helper is not None and event.kind == "agent.returned":
@@ -401,7 +426,7 @@ class ClaudeTranscriptReader:
         self._state.background += [event.child for event in helpers if event.kind == "agent.launched" and event.child]
         yield from helpers
 
-    def _read_report(self, call: str, given: object, result: object, output: object, scene: ClaudeEventContext) -> list[Event]:
+    def _read_report(self, call: str, given: object, result: object, output: object, event_context: ClaudeEventContext) -> list[Event]:
         """A background sub-agent returned: the session fetched its report before a notification came."""
         report = read_report(given, result, extract_text(output))
         if report is None or report.agent not in self._state.background:
@@ -409,7 +434,7 @@ class ClaudeTranscriptReader:
         self._state.background.remove(report.agent)
         data = {"call_id": call, "status": report.status, "result": report.text or None}
         return [
-            scene.make_event(
+            event_context.make_event(
                 "agent.returned",
                 subagent_returned_id(report.agent),
                 text=report.text,
@@ -419,120 +444,143 @@ class ClaudeTranscriptReader:
             )
         ]
 
-    def _read_assistant(self, row: Record, voice: ClaudeAgentState, scene: ClaudeEventContext) -> list[Event]:
+    def _read_assistant(self, row: Record, agent_state: ClaudeAgentState, event_context: ClaudeEventContext) -> list[Event]:
         message = as_object(row.get("message"))
         content = message.get("content")
-        queued = self._tell_queued_prompts(voice)
+        queued = self._report_queued_prompts(agent_state)
         if row.get("isApiErrorMessage") is True:
             error = extract_text(content)
-            failed = scene.make_event(
-                "model.failed", derive_claude_id("failed", row.get("uuid")), text=error, data={"error": error}, cause=voice.cause
+            failed = event_context.make_event(
+                "model.failed", derive_claude_id("failed", row.get("uuid")), text=error, data={"error": error}, cause=agent_state.cause
             )
-            events = [*queued, *self._end_marked_turn(voice), *flush_reply(voice, self._make_context(voice)), failed]
-            voice.turn.note_error(str(row.get("uuid")), error, at=scene.at)
+            events = [*queued, *self._end_marked_turn(agent_state), *flush_reply(agent_state, self._make_context(agent_state)), failed]
+            agent_state.turn.note_error(str(row.get("uuid")), error, at=event_context.at)
             return events
-        events = [*queued, *self._end_marked_turn(voice)]
+        events = [*queued, *self._end_marked_turn(agent_state)]
         if message.get("model") != SYNTHETIC_MODEL:
-            voice.turn.note_answer(row, at=scene.at)
-        events += add_reply_row(voice, row, message, scene, nested=self._is_stream)
+            agent_state.turn.note_answer(row, at=event_context.at)
+        events += add_reply_row(agent_state, row, message, event_context, nested=self._is_stream)
         for block in list_content_parts(content):
-            events += self._read_block(block, row, message, voice, scene)
+            events += self._read_block(block, row, message, agent_state, event_context)
         return events
 
     def _read_block(
-        self, block: Record, row: Record, message: Record, voice: ClaudeAgentState, scene: ClaudeEventContext
+        self, block: Record, row: Record, message: Record, agent_state: ClaudeAgentState, event_context: ClaudeEventContext
     ) -> Iterator[Event]:
         sort = _block_type(block)
         if sort.endswith(_TOOL_USE) and (call := as_text(block.get("id"))):
             tool, given = as_text(block.get("name")) or UNKNOWN_NAME, block.get("input")
             self._state.remember_call(call, tool, given)
-            yield make_call_event(scene, tool, call, given, cwd=as_text(row.get("cwd")), cause=voice.prompt)
+            yield make_call_event(event_context, tool, call, given, cwd=as_text(row.get("cwd")), cause=agent_state.prompt)
         elif sort.endswith(_TOOL_RESULT):
-            yield from self._read_result(block, row, voice, scene)
+            yield from self._read_result(block, row, agent_state, event_context)
         elif sort == "thinking" and (words := (as_text(block.get("thinking")) or "").strip()):
             own = derive_claude_id("thought", message.get("id") or row.get("uuid"), words)
-            yield scene.make_event("agent.thought", own, text=words, data={"thought": words}, cause=voice.cause, visibility="private")
+            yield event_context.make_event(
+                "agent.thought", own, text=words, data={"thought": words}, cause=agent_state.cause, visibility="private"
+            )
         elif sort not in _KNOWN_BLOCK_TYPES:
             raw = msgspec.json.encode(block)
             own = derive_claude_id("block", message.get("id") or row.get("uuid"), raw.decode())
             data = bound_record(block, len(raw))
-            yield scene.make_event(f"{NAME}.{to_snake_case(sort)}", own, text=sort, data=data, cause=voice.cause, visibility="system")
+            yield event_context.make_event(
+                f"{NAME}.{to_snake_case(sort)}", own, text=sort, data=data, cause=agent_state.cause, visibility="system"
+            )
 
-    def _read_progress(self, row: Record, voice: ClaudeAgentState, scene: ClaudeEventContext) -> list[Event]:
+    def _read_progress(self, row: Record, agent_state: ClaudeAgentState, event_context: ClaudeEventContext) -> list[Event]:
         """Older versions repeat a sub-agent's rows inside the session's; its own transcript, if any, has more detail."""
         fields = as_object(row.get("data"))
         inner, helper = as_object(fields.get("message")), as_name(fields.get("agentId"))
         if helper is None:
             return []
-        voice = self._find_agent_state(helper, session_agent(self._state.session))
-        scene = self._make_context(voice)._replace(at=read_time(inner.get("timestamp")) or scene.at)
+        agent_state = self._find_agent_state(helper, session_agent(self._state.session))
+        event_context = self._make_context(agent_state)._replace(at=read_time(inner.get("timestamp")) or event_context.at)
         message = as_object(inner.get("message"))
         content = message.get("content")
-        events = add_reply_row(voice, inner, message, scene, nested=True) if inner.get("type") == "assistant" else []
-        events += [event for part in list_content_parts(content) for event in self._read_block(part, row, message, voice, scene)]
-        if inner.get("type") == "user" and not voice.launched and (words := extract_prompt_text(content)[0]):
+        events = add_reply_row(agent_state, inner, message, event_context, nested=True) if inner.get("type") == "assistant" else []
+        events += [
+            event for part in list_content_parts(content) for event in self._read_block(part, row, message, agent_state, event_context)
+        ]
+        if inner.get("type") == "user" and not agent_state.launched and (words := extract_prompt_text(content)[0]):
             call = as_text(row.get("parentToolUseID"))
             given = as_object(self._state.calls[call].input) if call in self._state.calls else {}
             known = SubagentInfo(role=as_text(given.get("subagent_type")), words=as_text(given.get("description")), call=call, depth=1)
-            events += self._make_launch_events(voice, scene, words, known)
+            events += self._make_launch_events(agent_state, event_context, words, known)
         return events
 
-    def _read_system(self, row: Record, voice: ClaudeAgentState, scene: ClaudeEventContext) -> list[Event]:
+    def _read_system(self, row: Record, agent_state: ClaudeAgentState, event_context: ClaudeEventContext) -> list[Event]:
         subtype, own = as_text(row.get("subtype")) or UNKNOWN_NAME, row.get("uuid")
         if subtype in _IGNORED_SYSTEM_SUBTYPES or record_subagent_launch(row, self._state.helpers):
             return []
         if subtype == "compact_boundary":
-            self._hold_compaction(row, scene)
+            self._hold_compaction(row, event_context)
             return []
         if subtype == "turn_duration":
-            if voice.turn.is_over:  # the Stop hooks have already marked it
+            if agent_state.turn.is_over:  # the Stop hooks have already marked it
                 return []
             return [
-                *flush_reply(voice, self._make_context(voice)),
-                self._tell_end(voice, scene, str(own), duration=as_number(row.get("durationMs"))),
+                *flush_reply(agent_state, self._make_context(agent_state)),
+                self._report_end(agent_state, event_context, str(own), duration=as_number(row.get("durationMs"))),
             ]
         words = as_text(row.get("content")) or as_text(as_object(row.get("error")).get("message"))
         if subtype == "api_error":
             error = words or extract_text(row.get("error")) or subtype
-            return [scene.make_event("model.failed", derive_claude_id("failed", own), text=error, data={"error": error}, cause=voice.cause)]
+            return [
+                event_context.make_event(
+                    "model.failed", derive_claude_id("failed", own), text=error, data={"error": error}, cause=agent_state.cause
+                )
+            ]
         data = {key: value for key, value in row.items() if key not in _COMMON_ROW_KEYS}
         own_id = derive_claude_id("system", own)
-        return [scene.make_event(f"{NAME}.{to_snake_case(subtype)}", own_id, text=words or subtype, data=data, visibility="system")]
+        return [event_context.make_event(f"{NAME}.{to_snake_case(subtype)}", own_id, text=words or subtype, data=data, visibility="system")]
 
-    def _read_summary(self, row: Record, voice: ClaudeAgentState, scene: ClaudeEventContext) -> list[Event]:
+    def _read_summary(self, row: Record, agent_state: ClaudeAgentState, event_context: ClaudeEventContext) -> list[Event]:
         """A title written by an older version, for the session that a row belongs to."""
         leaf, title = as_text(row.get("leafUuid")), as_text(row.get("summary"))
         if leaf and title and len(self._state.titles) < 100:
             self._state.titles[leaf] = title
         return []
 
-    def _read_title(self, row: Record, voice: ClaudeAgentState, scene: ClaudeEventContext) -> list[Event]:
+    def _read_title(self, row: Record, agent_state: ClaudeAgentState, event_context: ClaudeEventContext) -> list[Event]:
         by_person = as_text(row.get("customTitle"))
         title = by_person or as_text(row.get("aiTitle")) or as_text(row.get("agentName"))
         if title is None or title.startswith(_CONTINUED_PREFIX):
             return []
         return [
-            scene.make_event(
-                "agent.named", derive_claude_id("title", scene.run, title), text=title, data={"name" if by_person else "title": title}
+            event_context.make_event(
+                "agent.named",
+                derive_claude_id("title", event_context.run, title),
+                text=title,
+                data={"name" if by_person else "title": title},
             )
         ]
 
-    def _read_end(self, row: Record, voice: ClaudeAgentState, scene: ClaudeEventContext) -> list[Event]:
+    def _read_pull_request(self, row: Record, agent_state: ClaudeAgentState, event_context: ClaudeEventContext) -> list[Event]:
+        """A pull request that the session works on. The row is repeated with every change of it; one event is enough."""
+        number, url, repository = as_count(row.get("prNumber")), as_text(row.get("prUrl")), as_text(row.get("prRepository"))
+        if number is None and url is None:
+            return []
+        own = derive_claude_id("pr-link", event_context.run, url or number)
+        words = f"Pull request #{number}" + (f" of {repository}" if repository else "") if number is not None else f"Pull request {url}"
+        data = {"number": number, "url": url, "repository": repository}
+        return [event_context.make_event(f"{NAME}.pr_link", own, text=words, data=data, visibility="system")]
+
+    def _read_end(self, row: Record, agent_state: ClaudeAgentState, event_context: ClaudeEventContext) -> list[Event]:
         """The last row that `claude -p --output-format stream-json` prints."""
         reason = None if row.get("subtype") == "success" else as_text(row.get("subtype"))
         data = {"reason": reason, "duration_ms": as_number(row.get("duration_ms"))}
-        own, words = _derive_turn_ended_id(voice, str(row["uuid"])), as_text(row.get("result"))
-        voice.turn.close()
-        ended = scene.make_event("session.turn_ended", own, text=words, data=data, cause=voice.prompt)
-        return [*flush_reply(voice, self._make_context(voice)), ended]
+        own, words = _derive_turn_ended_id(agent_state, str(row["uuid"])), as_text(row.get("result"))
+        agent_state.turn.close()
+        ended = event_context.make_event("session.turn_ended", own, text=words, data=data, cause=agent_state.prompt)
+        return [*flush_reply(agent_state, self._make_context(agent_state)), ended]
 
     def _read_other(self, row: Record, row_type: str, size: int) -> list[Event]:
         """An event with all fields of a row of unknown type."""
-        _, scene = self._find_agent_and_context(row)
+        _, event_context = self._find_agent_and_context(row)
         data = bound_record({key: value for key, value in row.items() if key not in _COMMON_ROW_KEYS}, size)
         words = next((value for key in ("content", "message", "text", "title", "summary") if (value := as_text(row.get(key)))), row_type)
         own = derive_claude_id(row_type, row["uuid"])
-        return [scene.make_event(f"{NAME}.{to_snake_case(row_type)}", own, text=words, data=data, visibility="system")]
+        return [event_context.make_event(f"{NAME}.{to_snake_case(row_type)}", own, text=words, data=data, visibility="system")]
 
     def _read_subagent_info(self, row: Record) -> bool:
         """Read the metadata file beside a sub-agent's transcript."""
@@ -553,70 +601,82 @@ class ClaudeTranscriptReader:
         """The session's own agent. Rows of sub-agents never end the session's turn."""
         return self._state.voices.get(session_agent(self._state.session) or "")
 
-    def _note_stop(self, row: Record, voice: ClaudeAgentState, scene: ClaudeEventContext) -> None:
-        if voice is self._own_voice():
+    def _note_stop(self, row: Record, agent_state: ClaudeAgentState, event_context: ClaudeEventContext) -> None:
+        if agent_state is self._own_voice():
             self._state.has_stop_hooks = True
-            voice.turn.note_mark(row, at=scene.at)
+            agent_state.turn.note_mark(row, at=event_context.at)
 
-    def _end_interrupted_turn(self, words: str, own: str, voice: ClaudeAgentState, scene: ClaudeEventContext) -> list[Event]:
-        ended = self._end_marked_turn(voice)
-        if voice.turn.is_over:
+    def _end_interrupted_turn(self, words: str, own: str, agent_state: ClaudeAgentState, event_context: ClaudeEventContext) -> list[Event]:
+        ended = self._end_marked_turn(agent_state)
+        if agent_state.turn.is_over:
             return ended
-        voice.turn.close()
-        return [scene.make_event("session.turn_ended", derive_claude_id("interrupted", own), text=words, data={"reason": "interrupted"})]
+        agent_state.turn.close()
+        return [
+            event_context.make_event("session.turn_ended", derive_claude_id("interrupted", own), text=words, data={"reason": "interrupted"})
+        ]
 
-    def _end_marked_turn(self, voice: ClaudeAgentState) -> list[Event]:
+    def _end_marked_turn(self, agent_state: ClaudeAgentState) -> list[Event]:
         """The agent works again although its turn was over, for example because a background task has finished."""
-        mark = voice.turn.mark
-        return self._end_turn(voice) if mark is not None and mark.is_final else []
+        mark = agent_state.turn.mark
+        return self._end_turn(agent_state) if mark is not None and mark.is_final else []
 
-    def _end_answered_turn(self, voice: ClaudeAgentState) -> list[Event]:
+    def _end_answered_turn(self, agent_state: ClaudeAgentState) -> list[Event]:
         """The next prompt came, so the answer before it was the last of its turn."""
-        is_ended = voice is self._own_voice() and (voice.turn.mark is not None or voice.turn.has_answer())
-        return self._end_turn(voice) if is_ended else []
+        is_ended = agent_state is self._own_voice() and (agent_state.turn.mark is not None or agent_state.turn.has_answer())
+        return self._end_turn(agent_state) if is_ended else []
 
     def _end_settled_turn(self) -> list[Event]:
         """The turn of a file that may grow, if it is certain that it is over.
 
         Where Stop hooks run, they decide that: one of them may send the agent back to work.
         """
-        voice = self._own_voice()
-        if voice is None or self._is_stream or voice.turn.is_over:
+        agent_state = self._own_voice()
+        if agent_state is None or self._is_stream or agent_state.turn.is_over:
             return []
-        mark, answer = voice.turn.mark, voice.turn.answer
+        mark, answer = agent_state.turn.mark, agent_state.turn.answer
         if mark is not None:
-            return self._end_turn(voice) if mark.is_final else []
-        is_final = answer is not None and answer.is_final and answer.error is None and voice.turn.has_answer()
-        return self._end_turn(voice) if is_final and not self._state.has_stop_hooks else []
+            return self._end_turn(agent_state) if mark.is_final else []
+        is_final = answer is not None and answer.is_final and answer.error is None and agent_state.turn.has_answer()
+        return self._end_turn(agent_state) if is_final and not self._state.has_stop_hooks else []
 
-    def _end_turn(self, voice: ClaudeAgentState) -> list[Event]:
+    def _end_turn(self, agent_state: ClaudeAgentState) -> list[Event]:
         """The end of a turn at its newest mark, else at its answer, after what the answer said."""
-        last = voice.turn.mark or voice.turn.answer
+        last = agent_state.turn.mark or agent_state.turn.answer
         if last is None:
             return []
-        events = flush_reply(voice, self._make_context(voice))
-        return [*events, self._tell_end(voice, self._make_context(voice)._replace(at=last.at), last.row)]
+        events = flush_reply(agent_state, self._make_context(agent_state))
+        return [*events, self._report_end(agent_state, self._make_context(agent_state)._replace(at=last.at), last.row)]
 
-    def _tell_end(self, voice: ClaudeAgentState, scene: ClaudeEventContext, own: str, *, duration: float | None = None) -> Event:
-        error = voice.turn.answer.error if voice.turn.answer else None
+    def _report_end(
+        self, agent_state: ClaudeAgentState, event_context: ClaudeEventContext, own: str, *, duration: float | None = None
+    ) -> Event:
+        error = agent_state.turn.answer.error if agent_state.turn.answer else None
         data = {"reason": "failed" if error is not None else None, "duration_ms": duration, "branch": self._changed_branch()}
-        voice.turn.close()
-        return scene.make_event(
-            "session.turn_ended", _derive_turn_ended_id(voice, own), text=error or voice.said, data=data, cause=voice.prompt
+        agent_state.turn.close()
+        return event_context.make_event(
+            "session.turn_ended",
+            _derive_turn_ended_id(agent_state, own),
+            text=error or agent_state.said,
+            data=data,
+            cause=agent_state.prompt,
         )
 
     def _changed_branch(self) -> str | None:
         """The branch, if it differs from the last one reported."""
         branch = self._state.branch
-        if branch == self._state.told_branch or not self._state.started:
+        if branch == self._state.reported_branch or not self._state.started:
             return None
-        self._state.told_branch = branch
+        self._state.reported_branch = branch
         return branch
 
     # --- held-back rows
 
-    def _flush_complete_reply(self, voice: ClaudeAgentState) -> list[Event]:
-        return flush_reply(voice, self._make_context(voice)) if voice.reply is not None and voice.reply.stop_reason else []
+    def _flush_complete_reply(self, agent_state: ClaudeAgentState) -> list[Event]:
+        return (
+            flush_reply(agent_state, self._make_context(agent_state))
+            if agent_state.reply is not None and agent_state.reply.stop_reason
+            else []
+        )
 
     def _flush_refused_call(self, row: Record) -> list[Event]:
         """An interrupted tool looks like a denied one, except for a mark on the next row."""
@@ -624,15 +684,15 @@ class ClaudeTranscriptReader:
         tell = make_interruption_event if row.get("interruptedMessageId") else make_denial_event
         events = []
         for was in held:
-            scene = self._make_context(self._state.voices[was.voice])._replace(at=was.at)
-            events.append(tell(scene, was.tool, was.call, was.input, reason=was.reason, row=was.row))
+            event_context = self._make_context(self._state.voices[was.agent])._replace(at=was.at)
+            events.append(tell(event_context, was.tool, was.call, was.input, reason=was.reason, row=was.row))
         return events
 
-    def _hold_compaction(self, row: Record, scene: ClaudeEventContext) -> None:
+    def _hold_compaction(self, row: Record, event_context: ClaudeEventContext) -> None:
         metadata = as_object(row.get("compactMetadata"))
         self._state.compaction = PendingCompaction(
             key=str(row["uuid"]),
-            at=scene.at,
+            at=event_context.at,
             trigger=as_text(metadata.get("trigger")),
             before=as_count(metadata.get("preTokens")),
             after=as_count(metadata.get("postTokens")),
@@ -643,8 +703,8 @@ class ClaudeTranscriptReader:
         if held is None:
             return []
         data = {"trigger": held.trigger, "before_tokens": held.before, "after_tokens": held.after, "summary": summary}
-        scene = self._make_context(self._find_agent_state(session_agent(self._state.session), None))._replace(at=held.at)
-        return [scene.make_event("session.compacted", compacted_id(held.key), data=data)]
+        event_context = self._make_context(self._find_agent_state(session_agent(self._state.session), None))._replace(at=held.at)
+        return [event_context.make_event("session.compacted", compacted_id(held.key), data=data)]
 
 
 def _block_type(block: Record) -> str:
@@ -659,12 +719,12 @@ def _is_queued_prompt(row: Record) -> bool:
     return as_object(row.get("attachment")).get("type") == "queued_command"
 
 
-def _derive_turn_ended_id(voice: ClaudeAgentState, own: str) -> str:
+def _derive_turn_ended_id(agent_state: ClaudeAgentState, own: str) -> str:
     """The id of a turn's end. A command typed after `!` is a turn of the same prompt, so its own row is used."""
-    turn = voice.prompt_key or own
-    if turn != voice.ended:
-        voice.ended, voice.ended_row = turn, own
-    return turn_ended_id(turn if own == voice.ended_row else own)
+    turn = agent_state.prompt_key or own
+    if turn != agent_state.ended:
+        agent_state.ended, agent_state.ended_row = turn, own
+    return turn_ended_id(turn if own == agent_state.ended_row else own)
 
 
 _READER_BY_ROW_TYPE: Mapping[str, Callable[[ClaudeTranscriptReader, Record, ClaudeAgentState, ClaudeEventContext], list[Event]]] = {
@@ -677,6 +737,7 @@ _READER_BY_ROW_TYPE: Mapping[str, Callable[[ClaudeTranscriptReader, Record, Clau
     "custom-title": ClaudeTranscriptReader._read_title,
     "ai-title": ClaudeTranscriptReader._read_title,
     "agent-name": ClaudeTranscriptReader._read_title,
+    "pr-link": ClaudeTranscriptReader._read_pull_request,
     "result": ClaudeTranscriptReader._read_end,
 }
 

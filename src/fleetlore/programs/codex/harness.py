@@ -30,7 +30,7 @@ from fleetlore.programs.codex.outputs import extract_text
 from fleetlore.programs.codex.reader_state import CodexReaderState
 from fleetlore.programs.codex.transcript import CodexTranscriptReader
 from fleetlore.programs.codex.usage import CodexUsage, read_usage
-from fleetlore.programs.harness import Ended, Order, Watch
+from fleetlore.programs.harness import TurnRequest, TurnResult, Watch
 from fleetlore.programs.turn_output import LINGER_SECONDS, TurnReport, build_turn_program, run_turn_program
 
 # --- What Codex writes down of its threads while it works, read as it grows: its stream tells neither what each answer took nor what its
@@ -63,7 +63,7 @@ class RolloutFile:
             return events
         return events
 
-    def flush_held(self) -> list[Event]:
+    def flush_events(self) -> list[Event]:
         """The held-back events."""
         return [*self.read_new_lines(), *self._reader.end()]
 
@@ -108,11 +108,11 @@ class RolloutFollower:
         early, self._unread_events = self._unread_events, []
         return [*early, *self._filter_new_events(event for rollout in self._files_by_thread.values() for event in rollout.read_new_lines())]
 
-    def flush_held(self) -> list[Event]:
+    def flush_events(self) -> list[Event]:
         """The held-back events."""
         return [
             *self.read_new_events(),
-            *self._filter_new_events(event for rollout in self._files_by_thread.values() for event in rollout.flush_held()),
+            *self._filter_new_events(event for rollout in self._files_by_thread.values() for event in rollout.flush_events()),
         ]
 
     def _filter_new_events(self, events: Iterable[Event]) -> list[Event]:
@@ -131,10 +131,10 @@ _STATUS_PATTERN = re.compile(r"\bstatus:? ([45]\d\d)\b")
 class CodexOutputParser:
     """Parses the output of one turn."""
 
-    def __init__(self, order: Order, rollouts: RolloutFollower) -> None:
-        self.report = TurnReport(session=order.session, model=order.model)
+    def __init__(self, request: TurnRequest, rollouts: RolloutFollower) -> None:
+        self.report = TurnReport(session=request.session, model=request.model)
         self._rollouts = rollouts
-        self._stream_state = CodexReaderState(model=order.model)
+        self._stream_state = CodexReaderState(model=request.model)
         self._stream_reader = CodexTranscriptReader(self._stream_state)
         self._held_events: list[Event] = []
         self._stopped_waiting = False
@@ -148,11 +148,11 @@ class CodexOutputParser:
         self._apply_record(record)
         return self._prefer_rollout_events(events)
 
-    def flush_held(self) -> Sequence[Event]:
+    def flush_events(self) -> Sequence[Event]:
         """The held-back events."""
         if not self._has_rollout():
             return [*self._held_events, *self._stream_reader.end()]
-        events = self._rollouts.flush_held()
+        events = self._rollouts.flush_events()
         self._apply_rollout_totals()
         return events
 
@@ -242,27 +242,27 @@ class CodexHarness:
         self._command, self._environ, self._kept_variables = tuple(command), environ, tuple(keep)
         self._sandbox, self._linger_seconds = sandbox, linger
 
-    async def take_turn(self, order: Order, watch: Watch) -> Ended:
-        """Run one turn. Codex chooses the thread id: `order.new_session` is not used."""
+    async def take_turn(self, request: TurnRequest, watch: Watch) -> TurnResult:
+        """Run one turn. Codex chooses the thread id: `request.new_session` is not used."""
         rollouts = RolloutFollower(self._find_codex_home(), since=clock.now())
-        if order.session:
-            await asyncio.to_thread(rollouts.follow_thread, order.session)
-        env = scrub_environment(self._environ, keep=(*KEPT_VARIABLES, *self._kept_variables), mark=order.mark)
-        program = build_turn_program(order, (*self._command, *self._build_arguments(order)), env)
-        ended = await run_turn_program(order, program, CodexOutputParser(order, rollouts), watch, linger=self._linger_seconds)
-        if order.gate or order.allow or order.deny:
+        if request.session:
+            await asyncio.to_thread(rollouts.follow_thread, request.session)
+        env = scrub_environment(self._environ, keep=(*KEPT_VARIABLES, *self._kept_variables), mark=request.mark)
+        program = build_turn_program(request, (*self._command, *self._build_arguments(request)), env)
+        ended = await run_turn_program(request, program, CodexOutputParser(request, rollouts), watch, linger=self._linger_seconds)
+        if request.gate or request.allow or request.deny:
             return replace(ended, extras={**ended.extras, "ungated": True})
         return ended
 
-    def _build_arguments(self, order: Order) -> Iterator[str]:
+    def _build_arguments(self, request: TurnRequest) -> Iterator[str]:
         yield from ("exec", "--json", "--skip-git-repo-check", "--color", "never", "-c", 'approval_policy="never"')
-        yield from ("--sandbox", "read-only" if order.is_summary else self._sandbox)
-        if order.model:
-            yield from ("--model", order.model)
-        if order.is_summary:
+        yield from ("--sandbox", "read-only" if request.is_summary else self._sandbox)
+        if request.model:
+            yield from ("--model", request.model)
+        if request.is_summary:
             yield from (part for tool in _TOOL_FEATURES for part in ("-c", f"features.{tool}=false"))
             yield from ("-c", 'web_search="disabled"')
-        yield from ("resume", order.session, "-") if order.session else ("-",)
+        yield from ("resume", request.session, "-") if request.session else ("-",)
 
     def _find_codex_home(self) -> Path:
         named = self._environ.get("CODEX_HOME")

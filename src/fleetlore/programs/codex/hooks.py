@@ -67,12 +67,12 @@ def read_hook(record: Record, *, id: str, at: datetime | None) -> list[Event]:
 def _read_start(hook: HookCall) -> list[Event]:
     source = hook.get_text("source")
     new = source is None or source in _NEW_SESSION_SOURCES
-    if hook.scene.run is None or source == "compact" or (new and hook.has_transcript):
+    if hook.event_context.run is None or source == "compact" or (new and hook.has_transcript):
         return []
     cwd = hook.get_text("cwd")
     data = {"source": source, "cwd": cwd, "project": project_name(cwd), "program": PROGRAM, "model": hook.get_text("model")}
-    own = session_started_id(hook.scene.run) if new else hook.own_id
-    return [hook.scene.make_event("session.started", own, text=project_name(cwd), data=data)]
+    own = session_started_id(hook.event_context.run) if new else hook.own_id
+    return [hook.event_context.make_event("session.started", own, text=project_name(cwd), data=data)]
 
 
 def _read_prompt(hook: HookCall) -> list[Event]:
@@ -84,19 +84,23 @@ def _read_prompt(hook: HookCall) -> list[Event]:
     data["correction"] = is_correction(words, interrupted=False) or None
     own = prompt_id(turn, words) if turn else hook.own_id
     return [
-        hook.scene._replace(task=task).make_event("prompt.submitted", own, text=words, data=data, actor=hook.scene.parent or USER_ACTOR)
+        hook.event_context._replace(task=task).make_event(
+            "prompt.submitted", own, text=words, data=data, actor=hook.event_context.parent or USER_ACTOR
+        )
     ]
 
 
 def _find_call_key(hook: HookCall) -> CallKey | None:
     call = hook.get_text("tool_use_id")
-    return None if call is None else make_call_key(CallLocation(hook.scene.run, hook.get_text("turn_id")), call)
+    return None if call is None else make_call_key(CallLocation(hook.event_context.run, hook.get_text("turn_id")), call)
 
 
 def _read_call(hook: HookCall) -> list[Event]:
     key = _find_call_key(hook)
     return (
-        [] if key is None else [make_call_event(hook.scene, key, _find_tool(hook), hook.record.get("tool_input"), cwd=hook.get_text("cwd"))]
+        []
+        if key is None
+        else [make_call_event(hook.event_context, key, _find_tool(hook), hook.record.get("tool_input"), cwd=hook.get_text("cwd"))]
     )
 
 
@@ -107,13 +111,13 @@ def _read_result(hook: HookCall) -> list[Event]:
     output = _parse_tool_response(response)
     if output.exit_code is None and output.success is None and not output.failed and hook.has_transcript:
         return []
-    return [make_outcome_event(hook.scene, key, _find_tool(hook), hook.record.get("tool_input"), output)]
+    return [make_outcome_event(hook.event_context, key, _find_tool(hook), hook.record.get("tool_input"), output)]
 
 
 def _read_failure(hook: HookCall) -> list[Event]:
     key = _find_call_key(hook)
     output = CodexCallOutput(hook.get_text("error") or _parse_tool_response(hook.record.get("tool_response")).words, success=False)
-    return [] if key is None else [make_outcome_event(hook.scene, key, _find_tool(hook), hook.record.get("tool_input"), output)]
+    return [] if key is None else [make_outcome_event(hook.event_context, key, _find_tool(hook), hook.record.get("tool_input"), output)]
 
 
 def _parse_tool_response(response: object) -> CodexCallOutput:
@@ -127,30 +131,30 @@ def _read_permission(hook: HookCall) -> list[Event]:
     described = as_text(as_object(given).get("description"))
     words = f"{described}{shown_flags(flags_of(tool, given), described)}" if described else summarize_call(tool, given)
     data = {"why": "permission", "tool": tool, "call_id": hook.get_text("tool_use_id")}
-    return [hook.scene.make_event("session.waiting", hook.own_id, text=words, data=data)]
+    return [hook.event_context.make_event("session.waiting", hook.own_id, text=words, data=data)]
 
 
 def _read_notification(hook: HookCall) -> list[Event]:
     words, sort = hook.get_text("message"), hook.get_text("notification_type")
-    return [hook.scene.make_event("session.waiting", hook.own_id, text=words, data={"why": sort or words or "notification"})]
+    return [hook.event_context.make_event("session.waiting", hook.own_id, text=words, data={"why": sort or words or "notification"})]
 
 
 def _read_stop(hook: HookCall) -> list[Event]:
     turn, words = hook.get_text("turn_id"), hook.get_text("last_assistant_message")
     # After another hook sent the agent back to work, a second Stop ends the same turn again.
     own = turn_ended_id(turn) if turn and hook.record.get("stop_hook_active") is not True else hook.own_id
-    return [hook.scene.make_event("session.turn_ended", own, text=words)]
+    return [hook.event_context.make_event("session.turn_ended", own, text=words)]
 
 
 def _read_interrupt(hook: HookCall) -> list[Event]:
     turn = hook.get_text("turn_id")
     own = turn_ended_id(turn) if turn else hook.own_id
-    return [hook.scene.make_event("session.turn_ended", own, text="interrupted", data={"reason": "interrupted"})]
+    return [hook.event_context.make_event("session.turn_ended", own, text="interrupted", data={"reason": "interrupted"})]
 
 
 def _read_end(hook: HookCall) -> list[Event]:
     reason = hook.get_text("reason")
-    return [hook.scene.make_event("session.ended", hook.own_id, text=reason, data={"reason": reason})]
+    return [hook.event_context.make_event("session.ended", hook.own_id, text=reason, data={"reason": reason})]
 
 
 def _read_subagent_start(hook: HookCall) -> list[Event]:
@@ -178,7 +182,7 @@ def _read_subagent_stop(hook: HookCall) -> list[Event]:
 
 def _make_launcher_context(hook: HookCall) -> CodexEventContext:
     root = as_name(hook.record.get("session_id"))
-    return CodexEventContext(hook.scene.at, thread_agent(root), root)
+    return CodexEventContext(hook.event_context.at, thread_agent(root), root)
 
 
 def _read_other(hook: HookCall) -> list[Event]:

@@ -11,10 +11,12 @@ from fleetlore.programs.base import HarnessFactory, Program, ProgramHooks
 if TYPE_CHECKING:
     from fleetlore.dialects.otlp.logs import ProgramTelemetry
     from fleetlore.dialects.recording import Recording
+    from fleetlore.dialects.wire import Record
     from fleetlore.events.goal_plan import Plan
     from fleetlore.programs.harness import Harness
     from fleetlore.programs.hook_settings import HookFile
     from fleetlore.programs.normalised import ToolCallReader
+    from fleetlore.programs.prompt_history import PromptHistory
 
 
 class Codex(Program):
@@ -30,12 +32,24 @@ class Codex(Program):
     """Rollouts during compression: Codex compresses those that were not used for a week."""
     install_note = "When Codex next starts, it asks you to review new hooks: choose “Trust all and continue”; it runs no hooks before that."
     chooses_sessions = True
+    deletes = "nothing by itself; it may compress rollouts that were not used for 7 days, which are read as well"
 
     def load_recording(self) -> Recording:
         """Reads rollouts, and the output of `codex exec --json`."""
         from fleetlore.programs.codex.transcript import RECORDING
 
         return RECORDING
+
+    def recognises(self, record: Record) -> bool:
+        """Records of a rollout have a `payload`; those of `codex exec --json` have dotted types."""
+        name = record.get("type")
+        return isinstance(name, str) and ("payload" in record or name in ("thread.started", "turn.started", "item.completed"))
+
+    def load_prompt_history(self) -> PromptHistory:
+        """`history.jsonl`."""
+        from fleetlore.programs.codex.messages import PROMPT_HISTORY
+
+        return PROMPT_HISTORY
 
     def find_related(self, path: str, head: bytes) -> Iterable[str]:
         """A thread, the threads of its sub-agents and its forks belong together."""

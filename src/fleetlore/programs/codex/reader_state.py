@@ -127,6 +127,8 @@ class CodexReaderState(Struct, kw_only=True):
     said_key: str = ""
     waiting: WaitingPrompt | None = None
     meter: UsageMeter = field(default_factory=UsageMeter)
+    limit_tenths: list[int] = field(default_factory=list)
+    """How many tenths of the plan's limits were used at the last report."""
     replay: HistoryReplay | None = None
     flat: bool = False
     """Whether it is of the oldest form, without envelopes."""
@@ -140,17 +142,19 @@ class CodexReaderState(Struct, kw_only=True):
     """The turn that ended last without a record of its end."""
 
 
-def open_call(mind: CodexReaderState, call: str, tool: str, given: object, *, id: str | None = None, turn: str | None = None) -> None:
+def open_call(
+    reader_state: CodexReaderState, call: str, tool: str, given: object, *, id: str | None = None, turn: str | None = None
+) -> None:
     """Keep a call until its result comes; the oldest are dropped."""
-    if len(mind.calls) >= MAX_OPEN_CALLS:
-        mind.calls.pop(next(iter(mind.calls)))
-    mind.calls[call] = OpenCodexCall(tool, _truncate_input(given), id=id, turn=turn)
+    if len(reader_state.calls) >= MAX_OPEN_CALLS:
+        reader_state.calls.pop(next(iter(reader_state.calls)))
+    reader_state.calls[call] = OpenCodexCall(tool, _truncate_input(given), id=id, turn=turn)
 
 
-def close_call(mind: CodexReaderState, call: str) -> OpenCodexCall | None:
+def close_call(reader_state: CodexReaderState, call: str) -> OpenCodexCall | None:
     """Forget a call, except for its id."""
-    mind.closed = [*mind.closed[-MAX_CLOSED_CALLS:], call]
-    return mind.calls.pop(call, None)
+    reader_state.closed = [*reader_state.closed[-MAX_CLOSED_CALLS:], call]
+    return reader_state.calls.pop(call, None)
 
 
 def _digest_text(words: str) -> str:

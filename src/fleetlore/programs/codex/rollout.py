@@ -52,6 +52,8 @@ def make_expected_replay(meta: Record, *, ordinal: object, at: datetime | None) 
     """The replay that a thread with this header may start with."""
     if as_text(meta.get("forked_from_id")) is None and find_parent_thread(meta) is None:
         return None
+    if as_object(meta.get("history_base")):  # a paginated rollout names the parent's file instead of copying from it
+        return None
     first, base = as_count(ordinal), as_count(meta.get("forked_from_ordinal_exclusive"))
     if first is not None and base is not None and first >= base:
         return None
@@ -60,28 +62,28 @@ def make_expected_replay(meta: Record, *, ordinal: object, at: datetime | None) 
     return HistoryReplay(until=until, born=_to_milliseconds(at) if born is None else born, last=_to_milliseconds(at))
 
 
-def is_inherited_record(mind: CodexReaderState, record: Record, payload: Record, at: datetime | None) -> bool:
+def is_inherited_record(reader_state: CodexReaderState, record: Record, payload: Record, at: datetime | None) -> bool:
     """Whether this record repeats the parent's; the first that does not ends the replay."""
-    replay = mind.replay
+    replay = reader_state.replay
     if replay is None:
         return False
     ordinal = as_count(record.get("ordinal"))
     if replay.until is not None and ordinal is not None:
         inherited = ordinal < replay.until
     else:
-        inherited = _looks_inherited(mind, replay, record, payload, at)
+        inherited = _looks_inherited(reader_state, replay, record, payload, at)
     if not inherited:
-        mind.replay = None
+        reader_state.replay = None
         return False
     # A wrong guess only drops usage: all other copies have the ids of the originals and are stored once.
     return replay.sure or replay.until is not None or payload.get("type") == "token_count" or record.get("type") == "token_usage_record"
 
 
-def _looks_inherited(mind: CodexReaderState, replay: HistoryReplay, record: Record, payload: Record, at: datetime | None) -> bool:
+def _looks_inherited(reader_state: CodexReaderState, replay: HistoryReplay, record: Record, payload: Record, at: datetime | None) -> bool:
     if record.get("type") == "session_meta":
-        replay.sure = replay.sure or payload.get("id") != mind.thread
+        replay.sure = replay.sure or payload.get("id") != reader_state.thread
         return True
-    if mind.thread is not None and payload.get("thread_id") == mind.thread:
+    if reader_state.thread is not None and payload.get("thread_id") == reader_state.thread:
         return False
     turned = uuid7_milliseconds(
         payload.get("turn_id") or as_object(payload.get("internal_chat_message_metadata_passthrough")).get("turn_id")
@@ -110,7 +112,7 @@ class RolloutRow(NamedTuple):
 
     record: Record
     payload: Record
-    scene: CodexEventContext
+    event_context: CodexEventContext
     size: int
     key: str
     """A key for a record without an id: its time, else its place."""
@@ -119,10 +121,11 @@ class RolloutRow(NamedTuple):
         """The string under a key of the payload, if not empty."""
         return as_text(self.payload.get(key))
 
-    def find_call_location(self, mind: CodexReaderState) -> CallLocation:
+    def find_call_location(self, reader_state: CodexReaderState) -> CallLocation:
         """The thread and the turn that it belongs to."""
         return CallLocation(
-            mind.thread, self.get_text("turn_id") or as_text(as_object(self.payload.get(PASSTHROUGH_KEY)).get("turn_id")) or mind.turn
+            reader_state.thread,
+            self.get_text("turn_id") or as_text(as_object(self.payload.get(PASSTHROUGH_KEY)).get("turn_id")) or reader_state.turn,
         )
 
 
@@ -146,43 +149,49 @@ IGNORED_ROW_TYPES = frozenset(
 """Types of records that only repeat others."""
 
 
-def make_row(mind: CodexReaderState, record: Record, size: int) -> RolloutRow:
+def make_row(reader_state: CodexReaderState, record: Record, size: int) -> RolloutRow:
     """A record with its thread, turn and time."""
-    mind.n += 1
+    reader_state.n += 1
     payload = as_object(record.get("payload"))
     stamp = record.get("timestamp")
     at = read_time(stamp)
-    scene = CodexEventContext(at, mind.agent, mind.thread, mind.parent)
-    return RolloutRow(record, payload, scene, size, stamp if at is not None and isinstance(stamp, str) else f"{mind.thread}:{mind.n}")
+    event_context = CodexEventContext(at, reader_state.agent, reader_state.thread, reader_state.parent)
+    return RolloutRow(
+        record,
+        payload,
+        event_context,
+        size,
+        stamp if at is not None and isinstance(stamp, str) else f"{reader_state.thread}:{reader_state.n}",
+    )
 
 
-def read_session(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
+def read_session(reader_state: CodexReaderState, row: RolloutRow) -> list[Event]:
     """The header of a thread: the first is its own; later ones are its parent's, or repetitions."""
     meta = row.payload
     thread = as_name(meta.get("id")) or as_name(meta.get("session_id"))
-    if mind.thread is not None or thread is None:
+    if reader_state.thread is not None or thread is None:
         return []
     launcher = find_parent_thread(meta)
-    mind.thread, mind.agent, mind.parent = thread, thread_agent(thread), thread_agent(launcher)
-    mind.branch = as_text(as_object(meta.get("git")).get("branch"))
-    mind.provider = as_text(meta.get("model_provider"))
-    mind.replay = make_expected_replay(meta, ordinal=row.record.get("ordinal"), at=row.scene.at)
-    scene = row.scene._replace(agent=mind.agent, run=thread, parent=mind.parent)
-    events = [_make_start_event(mind, meta, scene)]
+    reader_state.thread, reader_state.agent, reader_state.parent = thread, thread_agent(thread), thread_agent(launcher)
+    reader_state.branch = as_text(as_object(meta.get("git")).get("branch"))
+    reader_state.provider = as_text(meta.get("model_provider"))
+    reader_state.replay = make_expected_replay(meta, ordinal=row.record.get("ordinal"), at=row.event_context.at)
+    event_context = row.event_context._replace(agent=reader_state.agent, run=thread, parent=reader_state.parent)
+    events = [_make_start_event(reader_state, meta, event_context)]
     if launcher is not None:
-        mind.prompt = mind.cause = subagent_launched_id(thread)
-        events.insert(0, _make_launch_event(meta, scene, launcher))
+        reader_state.prompt = reader_state.cause = subagent_launched_id(thread)
+        events.insert(0, _make_launch_event(meta, event_context, launcher))
     return events
 
 
-def _make_start_event(mind: CodexReaderState, meta: Record, scene: CodexEventContext) -> Event:
+def _make_start_event(reader_state: CodexReaderState, meta: Record, event_context: CodexEventContext) -> Event:
     cwd, forked = as_text(meta.get("cwd")), as_text(meta.get("forked_from_id"))
-    task = guess_task(mind.branch)
+    task = guess_task(reader_state.branch)
     data = {
-        "source": "fork" if forked and mind.parent is None else "startup",
+        "source": "fork" if forked and reader_state.parent is None else "startup",
         "cwd": cwd,
         "project": project_name(cwd),
-        "branch": mind.branch,
+        "branch": reader_state.branch,
         "program": PROGRAM,
         "version": as_text(meta.get("cli_version")),
         "model": as_text(meta.get("model")),
@@ -190,37 +199,39 @@ def _make_start_event(mind: CodexReaderState, meta: Record, scene: CodexEventCon
         "originator": as_text(meta.get("originator")),
         "task_guessed": True if task else None,
     }
-    at = read_time(meta.get("timestamp")) or scene.at
-    return scene._replace(at=at, task=task).make_event(
-        "session.started", session_started_id(scene.run or ""), text=project_name(cwd), data=data
+    at = read_time(meta.get("timestamp")) or event_context.at
+    return event_context._replace(at=at, task=task).make_event(
+        "session.started", session_started_id(event_context.run or ""), text=project_name(cwd), data=data
     )
 
 
-def _make_launch_event(meta: Record, scene: CodexEventContext, launcher: str) -> Event:
+def _make_launch_event(meta: Record, event_context: CodexEventContext, launcher: str) -> Event:
     spawned = find_spawn_data(meta)
     path, role = as_text(spawned.get("agent_path")), as_text(spawned.get("agent_role")) or as_text(meta.get("agent_role"))
     nickname = as_text(spawned.get("agent_nickname")) or as_text(meta.get("agent_nickname"))
     data = {"role": role, "nickname": nickname, "path": path, "depth": as_count(spawned.get("depth"))}
-    by = scene._replace(at=read_time(meta.get("timestamp")) or scene.at, agent=thread_agent(launcher), run=as_name(launcher), parent=None)
+    by = event_context._replace(
+        at=read_time(meta.get("timestamp")) or event_context.at, agent=thread_agent(launcher), run=as_name(launcher), parent=None
+    )
     return by.make_event(
-        "agent.launched", subagent_launched_id(scene.run or ""), text=path or role or nickname, data=data, child=scene.agent
+        "agent.launched", subagent_launched_id(event_context.run or ""), text=path or role or nickname, data=data, child=event_context.agent
     )
 
 
-def read_context(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
+def read_context(reader_state: CodexReaderState, row: RolloutRow) -> list[Event]:
     """The model and settings of the turn that starts."""
-    mind.model = find_model(row.payload) or mind.model
-    mind.turn = row.get_text("turn_id") or mind.turn
+    reader_state.model = find_model(row.payload) or reader_state.model
+    reader_state.turn = row.get_text("turn_id") or reader_state.turn
     return []
 
 
-def read_usage_record(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
+def read_usage_record(reader_state: CodexReaderState, row: RolloutRow) -> list[Event]:
     """A response that has just arrived."""
-    note_response(mind.meter, row.payload, row.scene.at)
+    note_response(reader_state.meter, row.payload, row.event_context.at)
     return []
 
 
-def read_unknown(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
+def read_unknown(reader_state: CodexReaderState, row: RolloutRow) -> list[Event]:
     """An event with all fields of a record of unknown type."""
     payload = row.payload or row.record
     return (
@@ -233,12 +244,12 @@ def make_other_event(row: RolloutRow, name: str, payload: Record) -> Event:
     words = next((text for key in ("message", "text", "reason", "status", "title", "name") if (text := as_text(payload.get(key)))), None)
     data = {key: value for key, value in bound_record(payload, row.size).items() if key != "type"}
     kind = f"{NAME}.{to_snake_case(name)}"
-    return row.scene.make_event(kind, derive_codex_id(kind, row.key, words), text=words or name, data=data, visibility="system")
+    return row.event_context.make_event(kind, derive_codex_id(kind, row.key, words), text=words or name, data=data, visibility="system")
 
 
-def is_inherited_row(mind: CodexReaderState, row: RolloutRow) -> bool:
+def is_inherited_row(reader_state: CodexReaderState, row: RolloutRow) -> bool:
     """Whether the record repeats the history of the thread's parent."""
-    return mind.replay is not None and is_inherited_record(mind, row.record, row.payload, row.scene.at)
+    return reader_state.replay is not None and is_inherited_record(reader_state, row.record, row.payload, row.event_context.at)
 
 
 CONTEXT_HANDLERS: Mapping[str, RowHandler] = {

@@ -59,17 +59,17 @@ MAX_RUNNING_CALLS = 32
 _ENDED_STATUSES = frozenset(("completed", "failed", "errored", "interrupted", "shutdown", "cancelled"))
 
 
-def read_call(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
+def read_call(reader_state: CodexReaderState, row: RolloutRow) -> list[Event]:
     """The model called a tool."""
     call, tool, given = row.get_text("call_id") or row.get_text("id"), _find_tool_name(row.payload), _find_call_input(row.payload)
-    events = begin_reply(mind, row)
-    mind.answer = None
-    mind.calls_first = mind.calls_first or not mind.replied
+    events = begin_reply(reader_state, row)
+    reader_state.answer = None
+    reader_state.calls_first = reader_state.calls_first or not reader_state.replied
     if call is None:
-        return [*events, make_call_event(row.scene, _derive_call_key(row, tool), tool, given, cause=mind.prompt)]
-    place = row.find_call_location(mind)
-    open_call(mind, call, tool, given, turn=place.turn)
-    return [*events, make_call_event(row.scene, make_call_key(place, call), tool, given, cause=mind.prompt)]
+        return [*events, make_call_event(row.event_context, _derive_call_key(row, tool), tool, given, cause=reader_state.prompt)]
+    place = row.find_call_location(reader_state)
+    open_call(reader_state, call, tool, given, turn=place.turn)
+    return [*events, make_call_event(row.event_context, make_call_key(place, call), tool, given, cause=reader_state.prompt)]
 
 
 def _find_tool_name(payload: Record) -> str:
@@ -85,49 +85,49 @@ def _find_call_input(payload: Record) -> Any:
     return parse_call_input(next((payload[key] for key in ("arguments", "input", "action") if payload.get(key) is not None), None))
 
 
-def read_result(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
+def read_result(reader_state: CodexReaderState, row: RolloutRow) -> list[Event]:
     """The outcome of a call."""
     call = row.get_text("call_id")
-    if call is None or (call in mind.closed and call not in mind.calls):
+    if call is None or (call in reader_state.closed and call not in reader_state.calls):
         return []
-    made = close_call(mind, call)
+    made = close_call(reader_state, call)
     output, key = (
         parse_call_output(row.payload.get("output")),
-        make_call_key(CallLocation(mind.thread, made.turn) if made else row.find_call_location(mind), call),
+        make_call_key(CallLocation(reader_state.thread, made.turn) if made else row.find_call_location(reader_state), call),
     )
     if output.running:
-        mind.running = [*mind.running[-MAX_RUNNING_CALLS:], call]
+        reader_state.running = [*reader_state.running[-MAX_RUNNING_CALLS:], call]
     outcome = make_outcome_event(
-        row.scene, key, made.tool if made else UNKNOWN_NAME, made.input if made else None, output, made.work if made else None
+        row.event_context, key, made.tool if made else UNKNOWN_NAME, made.input if made else None, output, made.work if made else None
     )
-    mind.cause, mind.answering, mind.answer = key.outcome, False, None
+    reader_state.cause, reader_state.answering, reader_state.answer = key.outcome, False, None
     return [outcome]
 
 
-def read_completed_call(mind: CodexReaderState, row: RolloutRow, item_type: str, item: Record, channel: str) -> list[Event]:
+def read_completed_call(reader_state: CodexReaderState, row: RolloutRow, item_type: str, item: Record, channel: str) -> list[Event]:
     """A call reported by an item: details for its result, its end in the background, or the only record of it."""
     work, call = parse_item_call(item_type, item), as_text(item.get("call_id")) or as_text(item.get("id"))
-    if work is None or (call is not None and call in mind.closed and call not in mind.running):
+    if work is None or (call is not None and call in reader_state.closed and call not in reader_state.running):
         return []
-    if call is not None and call in mind.calls:
-        mind.calls[call].work = work._replace(words="", given=None)
+    if call is not None and call in reader_state.calls:
+        reader_state.calls[call].work = work._replace(words="", given=None)
         return []
-    if call is not None and call in mind.running:
-        return [_make_background_end_event(mind, row, call, work)]
-    if not mind.echo.is_new(channel, summarize_call(work.tool, work.given)):
+    if call is not None and call in reader_state.running:
+        return [_make_background_end_event(reader_state, row, call, work)]
+    if not reader_state.echo.is_new(channel, summarize_call(work.tool, work.given)):
         return []
-    key = _derive_call_key(row, work.tool) if call is None else make_call_key(row.find_call_location(mind), call)
+    key = _derive_call_key(row, work.tool) if call is None else make_call_key(row.find_call_location(reader_state), call)
     if call is not None:
-        close_call(mind, call)
-    mind.answer = None
-    return [*begin_reply(mind, row), *make_completed_call_events(row.scene, key, work, cause=mind.prompt)]
+        close_call(reader_state, call)
+    reader_state.answer = None
+    return [*begin_reply(reader_state, row), *make_completed_call_events(row.event_context, key, work, cause=reader_state.prompt)]
 
 
-def _make_background_end_event(mind: CodexReaderState, row: RolloutRow, call: str, work: CompletedCall) -> Event:
-    mind.running.remove(call)
-    key = make_call_key(row.find_call_location(mind), call)
+def _make_background_end_event(reader_state: CodexReaderState, row: RolloutRow, call: str, work: CompletedCall) -> Event:
+    reader_state.running.remove(call)
+    key = make_call_key(row.find_call_location(reader_state), call)
     data = {"exit_code": work.exit_code, "call_id": call, "duration_ms": work.duration_ms, "output": work.words or None}
-    return row.scene.make_event(
+    return row.event_context.make_event(
         "process.finished", derive_codex_id("process", key.called), text=summarize_call(work.tool, work.given), data=data, cause=key.outcome
     )
 
@@ -136,7 +136,7 @@ def _derive_call_key(row: RolloutRow, tool: str) -> CallKey:
     return CallKey(derive_codex_id("tool", row.key, tool, "called"), derive_codex_id("tool", row.key, tool, "outcome"))
 
 
-def read_subagent_launches(mind: CodexReaderState, row: RolloutRow, item: Record) -> list[Event]:
+def read_subagent_launches(reader_state: CodexReaderState, row: RolloutRow, item: Record) -> list[Event]:
     """Sub-agents that a call launched."""
     if item.get("tool") not in (_SPAWN_TOOL, None):
         return []
@@ -144,41 +144,47 @@ def read_subagent_launches(mind: CodexReaderState, row: RolloutRow, item: Record
     threads = item.get("receiver_thread_ids") if new is None else [new]
     call = as_text(item.get("call_id")) or as_text(item.get("id"))
     data = {"call_id": call, "prompt": as_text(item.get("prompt")), "model": as_text(item.get("model"))}
-    return [_make_launch_event(mind, row, thread, data) for thread in (threads if isinstance(threads, list) else []) if as_name(thread)]
+    return [
+        _make_launch_event(reader_state, row, thread, data) for thread in (threads if isinstance(threads, list) else []) if as_name(thread)
+    ]
 
 
-def read_subagent_activity(mind: CodexReaderState, row: RolloutRow, item: Record) -> list[Event]:
+def read_subagent_activity(reader_state: CodexReaderState, row: RolloutRow, item: Record) -> list[Event]:
     """A sub-agent was launched, or has returned."""
     thread, kind, own = as_name(item.get("agent_thread_id")), as_text(item.get("kind")), as_text(item.get("id"))
     if thread is None:
         return []
     path = as_text(item.get("agent_path"))
     if kind == "started":
-        return [_make_launch_event(mind, row, thread, {"call_id": own, "model": as_text(item.get("model")), "path": path})]
+        return [_make_launch_event(reader_state, row, thread, {"call_id": own, "model": as_text(item.get("model")), "path": path})]
     if kind not in _ENDED_STATUSES:
         return [make_other_event(row, "sub_agent_activity", item)]
     returned = derive_codex_id("agent", thread, "returned", own or row.key)
     return [
-        row.scene.make_event("agent.returned", returned, text=path or kind, data={"status": kind, "path": path}, child=thread_agent(thread))
+        row.event_context.make_event(
+            "agent.returned", returned, text=path or kind, data={"status": kind, "path": path}, child=thread_agent(thread)
+        )
     ]
 
 
-def _make_launch_event(mind: CodexReaderState, row: RolloutRow, thread: str, data: dict[str, Any]) -> Event:
-    cause = tool_called_id(row.find_call_location(mind), data["call_id"]) if data.get("call_id") else mind.prompt
+def _make_launch_event(reader_state: CodexReaderState, row: RolloutRow, thread: str, data: dict[str, Any]) -> Event:
+    cause = tool_called_id(row.find_call_location(reader_state), data["call_id"]) if data.get("call_id") else reader_state.prompt
     words = data.get("prompt") or data.get("path")
-    return row.scene.make_event(
+    return row.event_context.make_event(
         "agent.launched", subagent_launched_id(thread), text=words, data=data, child=thread_agent(thread), cause=cause
     )
 
 
-def make_waiting_events(mind: CodexReaderState, row: RolloutRow, why: str) -> list[Event]:
+def make_waiting_events(reader_state: CodexReaderState, row: RolloutRow, why: str) -> list[Event]:
     """A person is asked for approval, and the thread waits."""
     call = row.get_text("call_id") or row.get_text("item_id")
-    made = mind.calls.get(call) if call else None
+    made = reader_state.calls.get(call) if call else None
     data = {"why": why, "tool": made.tool if made else None, "call_id": call}
     words = row.get_text("reason") or row.get_text("message") or (summarize_call(made.tool, made.input) if made else None)
-    own = derive_codex_id("waiting", tool_outcome_id(row.find_call_location(mind), call) if call else row.key, row.payload.get("type"))
-    return [row.scene.make_event("session.waiting", own, text=words or to_snake_case(why), data=data)]
+    own = derive_codex_id(
+        "waiting", tool_outcome_id(row.find_call_location(reader_state), call) if call else row.key, row.payload.get("type")
+    )
+    return [row.event_context.make_event("session.waiting", own, text=words or to_snake_case(why), data=data)]
 
 
 # ---
@@ -236,144 +242,151 @@ _IGNORED_RESPONSE_TYPES = frozenset(
 _SUMMARY_MARK = "use the information in this summary to assist with your own analysis:\n"
 
 
-def read_event_row(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
+def read_event_row(reader_state: CodexReaderState, row: RolloutRow) -> list[Event]:
     """An event for the program's screens."""
     name = row.get_text("type")
     if name is None:
         return []
     read = _EVENT_HANDLERS.get(name)
     if read is not None:
-        return read(mind, row)
+        return read(reader_state, row)
     if name in IGNORED_EVENT_TYPES or name.endswith(("_delta", "_response")):
         return []
     return [make_other_event(row, name, row.payload)]
 
 
-def read_response_row(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
+def read_response_row(reader_state: CodexReaderState, row: RolloutRow) -> list[Event]:
     """An item that was sent to the model or came from it."""
     name = row.get_text("type")
     if name is None or name in _IGNORED_RESPONSE_TYPES:
         return []
     read = _RESPONSE_HANDLERS.get(name)
     if read is not None:
-        return read(mind, row)
+        return read(reader_state, row)
     if name.endswith("_output"):
-        return read_result(mind, row)
+        return read_result(reader_state, row)
     if name.endswith("_call"):
-        return read_call(mind, row)
+        return read_call(reader_state, row)
     return [make_other_event(row, name, row.payload)]
 
 
-def read_compaction(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
+def read_compaction(reader_state: CodexReaderState, row: RolloutRow) -> list[Event]:
     """The thread's history was replaced by a shorter one."""
     words, response = row.get_text("message"), row.get_text("compaction_response_id")
-    counted = count_compaction(mind.meter, response)
-    events = [] if counted is None else [make_reply_event(mind, row, counted, source="compaction")]
+    counted = count_compaction(reader_state.meter, response)
+    events = [] if counted is None else [make_reply_event(reader_state, row, counted, source="compaction")]
     summary = (words or "").partition(_SUMMARY_MARK)[2] or words
-    data = {"summary": summary, "before_tokens": mind.context}
-    return [*events, row.scene.make_event("session.compacted", derive_codex_id("compacted", response or row.key), text=summary, data=data)]
+    data = {"summary": summary, "before_tokens": reader_state.context}
+    return [
+        *events,
+        row.event_context.make_event("session.compacted", derive_codex_id("compacted", response or row.key), text=summary, data=data),
+    ]
 
 
-def _read_start(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
-    mind.marks_turns = True
-    mind.turn = row.get_text("turn_id") or mind.turn
+def _read_start(reader_state: CodexReaderState, row: RolloutRow) -> list[Event]:
+    reader_state.marks_turns = True
+    reader_state.turn = row.get_text("turn_id") or reader_state.turn
     return []
 
 
-def _read_settings(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
-    mind.model = find_model(as_object(row.payload.get("thread_settings"))) or mind.model
+def _read_settings(reader_state: CodexReaderState, row: RolloutRow) -> list[Event]:
+    reader_state.model = find_model(as_object(row.payload.get("thread_settings"))) or reader_state.model
     return []
 
 
-def _read_prompt(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
+def _read_prompt(reader_state: CodexReaderState, row: RolloutRow) -> list[Event]:
     if row.get_text("kind") not in (None, "plain"):
         return []
     images = sum(len(found) for key in ("images", "local_images") if isinstance(found := row.payload.get(key), list))
-    return add_prompt(mind, row, EVENT_CHANNEL, row.get_text("message") or "", images)
+    return add_prompt(reader_state, row, EVENT_CHANNEL, row.get_text("message") or "", images)
 
 
-def _read_end(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
+def _read_end(reader_state: CodexReaderState, row: RolloutRow) -> list[Event]:
     """The turn is over: done, or failed."""
-    mind.marks_turns = True
+    reader_state.marks_turns = True
     error = as_object(row.payload.get("error"))
     why = extract_text(error.get("message")) or None
-    failed = [] if why is None or not mind.echo.is_new(ITEM_CHANNEL, why) else [_make_failure_event(mind, row, why)]
+    failed = [] if why is None or not reader_state.echo.is_new(ITEM_CHANNEL, why) else [_make_failure_event(reader_state, row, why)]
     return [
-        *flush_waiting_prompt(mind, row),
-        *flush_reply_text(mind, row),
+        *flush_waiting_prompt(reader_state, row),
+        *flush_reply_text(reader_state, row),
         *failed,
-        *_make_turn_end_events(mind, row, "failed" if error else None, row.get_text("last_agent_message")),
+        *_make_turn_end_events(reader_state, row, "failed" if error else None, row.get_text("last_agent_message")),
     ]
 
 
-def _read_abort(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
-    mind.interrupted = True
+def _read_abort(reader_state: CodexReaderState, row: RolloutRow) -> list[Event]:
+    reader_state.interrupted = True
     return [
-        *flush_waiting_prompt(mind, row),
-        *flush_reply_text(mind, row),
-        *_make_turn_end_events(mind, row, row.get_text("reason") or "interrupted", None),
+        *flush_waiting_prompt(reader_state, row),
+        *flush_reply_text(reader_state, row),
+        *_make_turn_end_events(reader_state, row, row.get_text("reason") or "interrupted", None),
     ]
 
 
-def _make_turn_end_events(mind: CodexReaderState, row: RolloutRow, reason: str | None, words: str | None) -> list[Event]:
-    turn = row.get_text("turn_id") or mind.turn
+def _make_turn_end_events(reader_state: CodexReaderState, row: RolloutRow, reason: str | None, words: str | None) -> list[Event]:
+    turn = row.get_text("turn_id") or reader_state.turn
     data = {"reason": reason, "duration_ms": as_duration_ms(row.payload.get("duration_ms"))}
     own = turn_ended_id(turn) if turn else derive_codex_id("turn", row.key, "ended")
-    mind.turn = mind.answer = None
-    return [row.scene.make_event("session.turn_ended", own, text=words or reason, data=data, cause=mind.prompt)]
+    reader_state.turn = reader_state.answer = None
+    return [row.event_context.make_event("session.turn_ended", own, text=words or reason, data=data, cause=reader_state.prompt)]
 
 
-def _read_error(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
+def _read_error(reader_state: CodexReaderState, row: RolloutRow) -> list[Event]:
     why = row.get_text("message")
-    return [_make_failure_event(mind, row, why)] if why is not None and mind.echo.is_new(EVENT_CHANNEL, why) else []
+    return [_make_failure_event(reader_state, row, why)] if why is not None and reader_state.echo.is_new(EVENT_CHANNEL, why) else []
 
 
-def _make_failure_event(mind: CodexReaderState, row: RolloutRow, why: str) -> Event:
-    data = {"error": why, "model": mind.model, "provider": mind.provider}
-    return row.scene.make_event(
-        "model.failed", derive_codex_id("failed", row.key, why), text=why, data=data, cause=mind.asked or mind.prompt
+def _make_failure_event(reader_state: CodexReaderState, row: RolloutRow, why: str) -> Event:
+    data = {"error": why, "model": reader_state.model, "provider": reader_state.provider}
+    return row.event_context.make_event(
+        "model.failed", derive_codex_id("failed", row.key, why), text=why, data=data, cause=reader_state.asked or reader_state.prompt
     )
 
 
-def _read_title(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
+def _read_title(reader_state: CodexReaderState, row: RolloutRow) -> list[Event]:
     title = row.get_text("thread_name") or row.get_text("name")
     data = {"title": title}
     return (
         []
         if title is None
-        else [row.scene.make_event("agent.named", derive_codex_id("named", mind.thread, title, row.key), text=title, data=data)]
+        else [
+            row.event_context.make_event(
+                "agent.named", derive_codex_id("named", reader_state.thread, title, row.key), text=title, data=data
+            )
+        ]
     )
 
 
-def _read_item_completed(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
+def _read_item_completed(reader_state: CodexReaderState, row: RolloutRow) -> list[Event]:
     """`item_completed`: a finished part of the turn."""
     item = as_object(row.payload.get("item"))
     name = as_text(item.get("type"))
-    return [] if name is None else read_item(mind, row, to_snake_case(name), item)
+    return [] if name is None else read_item(reader_state, row, to_snake_case(name), item)
 
 
-def read_item(mind: CodexReaderState, row: RolloutRow, name: str, item: Record) -> list[Event]:
+def read_item(reader_state: CodexReaderState, row: RolloutRow, name: str, item: Record) -> list[Event]:
     """An item of any type."""
     if name in _MESSAGE_ITEM_HANDLERS:
-        return _MESSAGE_ITEM_HANDLERS[name](mind, row, item)
-    work = read_completed_call(mind, row, name, item, ITEM_CHANNEL)
+        return _MESSAGE_ITEM_HANDLERS[name](reader_state, row, item)
+    work = read_completed_call(reader_state, row, name, item, ITEM_CHANNEL)
     if work or name in _CALL_ITEM_TYPES:
         return work
     return [] if name in _IGNORED_ITEM_TYPES else [make_other_event(row, name, item)]
 
 
-def _read_reasoning_item(mind: CodexReaderState, row: RolloutRow, item: Record) -> list[Event]:
+def _read_reasoning_item(reader_state: CodexReaderState, row: RolloutRow, item: Record) -> list[Event]:
     parts = [part for key in ("summary_text", "raw_content") if isinstance(part := item.get(key), list)]
-    return make_thought_events(mind, row, ITEM_CHANNEL, [extract_text(piece) for part in parts for piece in part])
+    return make_thought_events(reader_state, row, ITEM_CHANNEL, [extract_text(piece) for part in parts for piece in part])
 
 
-def _read_call_event(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
-    return read_completed_call(mind, row, row.get_text("type") or "", row.payload, EVENT_CHANNEL)
+def _read_call_event(reader_state: CodexReaderState, row: RolloutRow) -> list[Event]:
+    return read_completed_call(reader_state, row, row.get_text("type") or "", row.payload, EVENT_CHANNEL)
 
 
 _MESSAGE_ITEM_HANDLERS: Mapping[str, Callable[[CodexReaderState, RolloutRow, Record], list[Event]]] = {
-    "user_message": lambda mind, row, item: add_prompt(mind, row, ITEM_CHANNEL, extract_text(item.get("content"))),
-    "agent_message": lambda mind, row, item: add_reply_text(mind, row, ITEM_CHANNEL, extract_text(item.get("content"))),
+    "user_message": lambda reader_state, row, item: add_prompt(reader_state, row, ITEM_CHANNEL, extract_text(item.get("content"))),
+    "agent_message": lambda reader_state, row, item: add_reply_text(reader_state, row, ITEM_CHANNEL, extract_text(item.get("content"))),
     "reasoning": _read_reasoning_item,
     "collab_agent_tool_call": read_subagent_launches,
     "sub_agent_activity": read_subagent_activity,
@@ -383,9 +396,11 @@ _CALL_ITEM_TYPES = frozenset(
 )
 _EVENT_HANDLERS: Mapping[str, EventRowHandler] = {
     "user_message": _read_prompt,
-    "agent_message": lambda mind, row: add_reply_text(mind, row, EVENT_CHANNEL, row.get_text("message") or ""),
-    "agent_reasoning": lambda mind, row: make_thought_events(mind, row, EVENT_CHANNEL, [row.get_text("text") or ""]),
-    "agent_reasoning_raw_content": lambda mind, row: make_thought_events(mind, row, EVENT_CHANNEL, [row.get_text("text") or ""]),
+    "agent_message": lambda reader_state, row: add_reply_text(reader_state, row, EVENT_CHANNEL, row.get_text("message") or ""),
+    "agent_reasoning": lambda reader_state, row: make_thought_events(reader_state, row, EVENT_CHANNEL, [row.get_text("text") or ""]),
+    "agent_reasoning_raw_content": lambda reader_state, row: make_thought_events(
+        reader_state, row, EVENT_CHANNEL, [row.get_text("text") or ""]
+    ),
     "token_count": read_token_count,
     "task_started": _read_start,
     "turn_started": _read_start,
@@ -401,8 +416,8 @@ _EVENT_HANDLERS: Mapping[str, EventRowHandler] = {
     "view_image_tool_call": _read_call_event,
     "image_generation_end": _read_call_event,
     "dynamic_tool_call_response": _read_call_event,
-    "collab_agent_spawn_end": lambda mind, row: read_subagent_launches(mind, row, row.payload),
-    "sub_agent_activity": lambda mind, row: read_subagent_activity(mind, row, row.payload),
+    "collab_agent_spawn_end": lambda reader_state, row: read_subagent_launches(reader_state, row, row.payload),
+    "sub_agent_activity": lambda reader_state, row: read_subagent_activity(reader_state, row, row.payload),
     "error": _read_error,
     "stream_error": _read_error,
     "thread_name_updated": _read_title,
@@ -416,6 +431,8 @@ _RESPONSE_HANDLERS: Mapping[str, EventRowHandler] = {
     "message": read_message,
     "agent_message": read_agent_message,
     "reasoning": read_reasoning,
-    "web_search_call": lambda mind, row: read_completed_call(mind, row, "web_search_call", row.payload, RESPONSE_CHANNEL),
-    "image_generation_call": lambda mind, row: read_completed_call(mind, row, "image_generation_call", row.payload, RESPONSE_CHANNEL),
+    "web_search_call": lambda reader_state, row: read_completed_call(reader_state, row, "web_search_call", row.payload, RESPONSE_CHANNEL),
+    "image_generation_call": lambda reader_state, row: read_completed_call(
+        reader_state, row, "image_generation_call", row.payload, RESPONSE_CHANNEL
+    ),
 }

@@ -16,22 +16,22 @@ from fleetlore.events.envelope import Event
 from fleetlore.programs.codex import ids
 
 
-def _make_request_events(scene: LogEventContext) -> list[Event]:
-    status = parse_count(scene.record.attributes.get("http.response.status_code"))
-    return make_model_error_events(scene) if scene.get_text("error.message") or (status or 0) >= 400 else []
+def _make_request_events(event_context: LogEventContext) -> list[Event]:
+    status = parse_count(event_context.record.attributes.get("http.response.status_code"))
+    return make_model_error_events(event_context) if event_context.get_text("error.message") or (status or 0) >= 400 else []
 
 
-def _make_stream_events(scene: LogEventContext) -> list[Event]:
+def _make_stream_events(event_context: LogEventContext) -> list[Event]:
     """An error, or the end of a response as a note. The end does not say which response it is, so only the rollout's tokens are counted."""
-    if scene.get_text("error.message"):
-        return make_model_error_events(scene)
-    return make_other_events(scene) if scene.get_text("event.kind") == "response.completed" else []
+    if event_context.get_text("error.message"):
+        return make_model_error_events(event_context)
+    return make_other_events(event_context) if event_context.get_text("event.kind") == "response.completed" else []
 
 
-def _make_start_events(scene: LogEventContext) -> list[Event]:
-    id = ids.session_started_id(scene.run) if scene.run else scene.derive_record_id()
-    data = {"program": ids.PROGRAM, "version": scene.get_text("app.version"), "model": scene.get_text("model")}
-    return [scene.make_event("session.started", id, text=scene.get_text("model"), data=data)]
+def _make_start_events(event_context: LogEventContext) -> list[Event]:
+    id = ids.session_started_id(event_context.run) if event_context.run else event_context.derive_record_id()
+    data = {"program": ids.PROGRAM, "version": event_context.get_text("app.version"), "model": event_context.get_text("model")}
+    return [event_context.make_event("session.started", id, text=event_context.get_text("model"), data=data)]
 
 
 def _find_outcome_id(run: str | None, call: str) -> str | None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import msgspec
-
 from fleetlore.dialects.commands.classify import ToolAction, classify_tool_call, extract_shell_command, flags_of
 from fleetlore.dialects.commands.flags import shown_flags
 from fleetlore.dialects.fields import as_object
@@ -13,7 +11,7 @@ from fleetlore.events.envelope import Event
 from fleetlore.programs.codex.ids import CallLocation, tool_called_id, tool_outcome_id
 from fleetlore.programs.codex.items import CompletedCall
 from fleetlore.programs.codex.outputs import CodexCallOutput
-from fleetlore.programs.sessions import MAX_KEPT_BYTES, MAX_TEXT_CHARS, EventContext, end_of_long, shorten_text
+from fleetlore.programs.sessions import MAX_TEXT_CHARS, EventContext, bound_input, end_of_long, shorten_text
 
 CODE_TOOL = "exec"
 """The tool that runs code of the model, which calls other tools; those calls are reported instead."""
@@ -49,22 +47,22 @@ def summarize_call(tool: str, given: object) -> str:
 
 
 def make_call_event(
-    scene: EventContext, key: CallKey, tool: str, given: object, *, cwd: str | None = None, cause: str | None = None
+    event_context: EventContext, key: CallKey, tool: str, given: object, *, cwd: str | None = None, cause: str | None = None
 ) -> Event:
     """A tool was called."""
     data = {
         "tool": tool,
         "call_id": key.call,
-        "input": _bound_input(given) or None,
+        "input": bound_input(given) or None,
         "cwd": cwd,
         "deed": _classify_codex_call(tool, given).name,
     }
     data |= {"flags": flags_of(tool, given) or None}
-    return scene.make_event("tool.called", key.called, text=summarize_call(tool, given), data=data, cause=cause)
+    return event_context.make_event("tool.called", key.called, text=summarize_call(tool, given), data=data, cause=cause)
 
 
 def make_outcome_event(
-    scene: EventContext, key: CallKey, tool: str, given: object, output: CodexCallOutput, work: CompletedCall | None = None
+    event_context: EventContext, key: CallKey, tool: str, given: object, output: CodexCallOutput, work: CompletedCall | None = None
 ) -> Event:
     """The event of a call's outcome, from its output and the details of an earlier item."""
     code = output.exit_code if work is None or work.exit_code is None else work.exit_code
@@ -74,7 +72,7 @@ def make_outcome_event(
     data: dict[str, Any] = {"tool": tool, "call_id": key.call, "flags": flags_of(tool, given) or None}
     if output.refused or (work is not None and work.refused):
         data |= {"reason": output.words or None, "deed": _classify_codex_call(tool, given).name}
-        return scene.make_event("tool.denied", key.outcome, text=summarize_call(tool, given), data=data, cause=key.called)
+        return event_context.make_event("tool.denied", key.outcome, text=summarize_call(tool, given), data=data, cause=key.called)
     failed = output._replace(exit_code=code).failed or (work is not None and work.failed)
     action = _classify_codex_call(tool, given, output.words, failed=failed)
     data |= {"exit_code": code, "duration_ms": duration, "deed": action.name, "subject": action.subject}
@@ -82,27 +80,21 @@ def make_outcome_event(
     if failed:
         data |= {"output" if code is not None else "error": output.words or None, "interrupted": output.interrupted or None}
         why = shorten_text(output.words) or (f"exit code {code}" if code is not None else "failed")
-        return scene.make_event("tool.failed", key.outcome, text=f"{summarize_call(tool, given)}: {why}", data=data, cause=key.called)
+        return event_context.make_event(
+            "tool.failed", key.outcome, text=f"{summarize_call(tool, given)}: {why}", data=data, cause=key.called
+        )
     paths = list((work.paths if work else ()) or action.paths)
     data |= {"output": output.words or None, "paths": paths or None, "running": output.running or None}
     data |= {"terminal": output.terminal}
-    return scene.make_event("tool.returned", key.outcome, text=summarize_call(tool, given), data=data, cause=key.called)
+    return event_context.make_event("tool.returned", key.outcome, text=summarize_call(tool, given), data=data, cause=key.called)
 
 
-def make_completed_call_events(scene: EventContext, key: CallKey, work: CompletedCall, *, cause: str | None) -> list[Event]:
+def make_completed_call_events(event_context: EventContext, key: CallKey, work: CompletedCall, *, cause: str | None) -> list[Event]:
     """A call and its outcome, if an item is their only record."""
     given = work.given if work.given is not None or not work.paths else {"changes": dict.fromkeys(work.paths, "")}
-    called = make_call_event(scene, key, work.tool, given, cwd=work.cwd, cause=cause)
-    return [called, make_outcome_event(scene, key, work.tool, given, CodexCallOutput(work.words), work)]
+    called = make_call_event(event_context, key, work.tool, given, cwd=work.cwd, cause=cause)
+    return [called, make_outcome_event(event_context, key, work.tool, given, CodexCallOutput(work.words), work)]
 
 
 def _classify_codex_call(tool: str, given: object, output: object = None, *, failed: bool = False) -> ToolAction:
     return ToolAction(None) if tool == CODE_TOOL else classify_tool_call(tool, given, output, failed=failed)
-
-
-def _bound_input(given: object) -> object:
-    """The input; a huge one as text, which the log may truncate."""
-    if not isinstance(given, dict | list):
-        return given
-    raw = msgspec.json.encode(given)
-    return given if len(raw) <= MAX_KEPT_BYTES else raw.decode()

@@ -41,8 +41,8 @@ _READER_BY_ROW_TYPE: Mapping[str, Callable[[CodexReaderState, RolloutRow], list[
 class CodexTranscriptReader:
     """Reads one source with records of any of the three formats."""
 
-    def __init__(self, mind: CodexReaderState) -> None:
-        self._state = mind
+    def __init__(self, reader_state: CodexReaderState) -> None:
+        self._state = reader_state
 
     def read(self, raw: bytes) -> list[Event]:
         """The events of a record."""
@@ -61,54 +61,56 @@ class CodexTranscriptReader:
 
     def end(self, now: datetime | None = None) -> list[Event]:
         """The held-back reply text and prompt, and the end of a turn that no record marks."""
-        mind = self._state
-        if mind.chain:
-            return flush_stream(mind)
-        row = RolloutRow({}, {}, CodexEventContext(None, mind.agent, mind.thread, mind.parent), 0, f"{mind.thread}:end")
-        events = [*flush_waiting_prompt(mind, row), *flush_reply_text(mind, row)]
-        at = mind.answer.at if mind.answer else None
+        reader_state = self._state
+        if reader_state.chain:
+            return flush_stream(reader_state)
+        row = RolloutRow(
+            {}, {}, CodexEventContext(None, reader_state.agent, reader_state.thread, reader_state.parent), 0, f"{reader_state.thread}:end"
+        )
+        events = [*flush_waiting_prompt(reader_state, row), *flush_reply_text(reader_state, row)]
+        at = reader_state.answer.at if reader_state.answer else None
         # Until then the call that the text announces may still come.
         is_quiet = now is None or at is None or now - at >= QUIET
-        return events + (end_answered_turn(mind, row) if is_quiet else [])
+        return events + (end_answered_turn(reader_state, row) if is_quiet else [])
 
     def save(self) -> bytes:
         """The state, as JSON."""
         return msgspec.json.encode(self._state)
 
 
-def _read_row(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
+def _read_row(reader_state: CodexReaderState, row: RolloutRow) -> list[Event]:
     name = row.record.get("type")
     if "payload" not in row.record:
-        return _read_flat_row(mind, row)
-    if is_inherited_row(mind, row):
-        return _apply_inherited_row(mind, row)
+        return _read_flat_row(reader_state, row)
+    if is_inherited_row(reader_state, row):
+        return _apply_inherited_row(reader_state, row)
     if not isinstance(name, str):
-        return read_unknown(mind, row)
+        return read_unknown(reader_state, row)
     read = _READER_BY_ROW_TYPE.get(name)
     if read is not None:
-        return read(mind, row)
-    return [] if name in IGNORED_ROW_TYPES else read_unknown(mind, row)
+        return read(reader_state, row)
+    return [] if name in IGNORED_ROW_TYPES else read_unknown(reader_state, row)
 
 
-def _apply_inherited_row(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
+def _apply_inherited_row(reader_state: CodexReaderState, row: RolloutRow) -> list[Event]:
     """A record copied from the parent: reported there; only the state that the thread continues with is kept."""
     if row.record.get("type") == "turn_context":
-        mind.model = find_model(row.payload) or mind.model
+        reader_state.model = find_model(row.payload) or reader_state.model
     elif row.payload.get("type") == "token_count":
-        count_response(mind.meter, as_object(row.payload.get("info")))
+        count_response(reader_state.meter, as_object(row.payload.get("info")))
     return []
 
 
-def _read_flat_row(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
+def _read_flat_row(reader_state: CodexReaderState, row: RolloutRow) -> list[Event]:
     """A line of the oldest format: a header without a type, then response items without an envelope."""
     record: Record = row.record
-    mind.flat = mind.flat or mind.thread is None
+    reader_state.flat = reader_state.flat or reader_state.thread is None
     if "type" in record:
         row = row._replace(payload=record)
-        return read_response_row(mind, row) if isinstance(record["type"], str) else read_unknown(mind, row)
-    if isinstance(record.get("id"), str) and mind.thread is None:
-        return read_session(mind, row._replace(payload=record))
-    return [] if "record_type" in record else read_unknown(mind, row)
+        return read_response_row(reader_state, row) if isinstance(record["type"], str) else read_unknown(reader_state, row)
+    if isinstance(record.get("id"), str) and reader_state.thread is None:
+        return read_session(reader_state, row._replace(payload=record))
+    return [] if "record_type" in record else read_unknown(reader_state, row)
 
 
 def _open_reader(state: bytes | None) -> RecordReader:

@@ -1,4 +1,7 @@
-"""`/api/chat` and `/api/clear`: read a chat session, run one turn of it, clear it. `/ws/chat` (live/chat.py) streams the same."""
+"""`POST /api/chat`, `/api/clear` and `/api/graph/switch`: run a turn of a chat session, clear it, change its graph.
+
+`/ws/chat` (live/chat.py) streams the same.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from fleetlore.server import queries
-from fleetlore.server.answers import graph as graph_answers
+from fleetlore.operations.conversations import ChatReply, ChatStanding
 from fleetlore.server.endpoints.request_body import decode_json, read_body
 from fleetlore.server.endpoints.response import JSON, EndpointResult, counted_endpoint
 from fleetlore.server.problems import Problem
-from fleetlore.server.types.graph import Chat, ChatReply, ChatStanding
 
 if TYPE_CHECKING:
     from fleetlore.graph.session import GraphTurnResult, Session
@@ -31,12 +32,6 @@ Text = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT_CHARS, pattern=r"\S
 Dashboard = Annotated[list[dict[str, Any]], Meta(max_length=MAX_CONTROLS)]
 """The controls on the page."""
 _T = TypeVar("_T")
-
-
-class ChatQuery(queries.AsOfQuery, kw_only=True):
-    """Which session to show."""
-
-    session: Annotated[str, Meta(min_length=1, max_length=200, description="Which of one's own to show.")] | None = None
 
 
 class ChatPost(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -57,22 +52,12 @@ class ClearSession(Struct, kw_only=True, forbid_unknown_fields=True):
     session: Id
 
 
-async def get_chat(request: Request) -> Response:
-    """A session of the caller, and a list of all their sessions."""
-    context: AppContext = request.app.state.context
-    identity = await context.chats.resolve_identity(request, "read")
-    query = queries.parse_query(request, ChatQuery)
-    chat = (
-        context.run_costly(request, _read_chat, context, query, identity)
-        if query.as_of
-        else context.run(_read_chat, context, query, identity)
-    )
-    return json_result(await chat).response
+class SwitchGraph(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Change the graph of a session."""
 
-
-def _read_chat(context: AppContext, query: ChatQuery, identity: str) -> Chat:
-    with context.view_cache.snapshot(context.view_cache.resolve_position(query.as_of), graph_answers.NEEDS) as snapshot:
-        return graph_answers.build_chat(snapshot, identity, query.session)
+    graph: Annotated[str, Meta(min_length=1, max_length=200)]
+    session: Id | None = None
+    """A new session is started if none is given."""
 
 
 @counted_endpoint("chat")
@@ -109,6 +94,16 @@ async def post_clear(request: Request, context: AppContext) -> EndpointResult:
     return session_result(session)
 
 
+@counted_endpoint("chat")
+async def post_switch(request: Request, context: AppContext) -> EndpointResult:
+    """Change the graph; conversation and screen stay."""
+    identity = await context.chats.resolve_identity(request, "write")
+    body = await read_message(request, context, SwitchGraph, 'send {"graph": …}, and the "session"')
+    session = await context.chats.open_session(body.session, identity)
+    await session.switch_graph(body.graph)
+    return session_result(session)
+
+
 # --- for all chat endpoints
 
 
@@ -131,7 +126,7 @@ def session_result(session: Session) -> EndpointResult:
 
 
 ROUTES = [
-    Route("/api/chat", get_chat, methods=["GET"]),
     Route("/api/chat", post_chat, methods=["POST"]),
     Route("/api/clear", post_clear, methods=["POST"]),
+    Route("/api/graph/switch", post_switch, methods=["POST"]),
 ]

@@ -52,22 +52,24 @@ def is_binary(request: Request, media_type: str) -> bool:
 
 
 def parse_ce_headers(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """CloudEvents attributes from headers; `DialectError` for a malformed one."""
+    """Return the CloudEvents attributes in `ce-*` headers; raise `DialectError` for a malformed one."""
     attributes: dict[str, str] = {}
     for header, value in headers:
         if not header.lower().startswith(HEADER_PREFIX):
             continue
         name = header.lower()[len(HEADER_PREFIX) :]
         if not _match_name(name) or name in (b"data", b"datacontenttype"):
-            raise DialectError(f"ce-{name.decode('latin-1')[:40]}", "no attribute is called so: letters and digits, as in ce-type")
+            raise DialectError(
+                f"ce-{name.decode('latin-1')[:40]}", "not a valid attribute name; use lower-case letters and digits, as in ce-type"
+            )
         if name.decode() in attributes:
-            raise DialectError(f"ce-{name.decode()}", "stands there twice")
+            raise DialectError(f"ce-{name.decode()}", "the header is given twice")
         attributes[name.decode()] = _decode_header(name.decode(), value)
     return attributes
 
 
 def _decode_header(name: str, raw: bytes) -> str:
-    """Undo quotes, then percent-encoding, then UTF-8."""
+    """Remove quotes, decode percent-encoding, then decode UTF-8."""
     if len(raw) > _MAX_HEADER_BYTES:
         raise DialectError(f"ce-{name[:40]}", f"longer than {_MAX_HEADER_BYTES} bytes")
     if len(raw) > 1 and raw.startswith(b'"') and raw.endswith(b'"'):
@@ -75,7 +77,7 @@ def _decode_header(name: str, raw: bytes) -> str:
     try:
         return unquote_to_bytes(raw).decode()
     except UnicodeDecodeError as error:
-        raise DialectError(f"ce-{name[:40]}", f"not UTF-8 behind its percent signs: {error.reason}") from error
+        raise DialectError(f"ce-{name[:40]}", f"not UTF-8 after percent-decoding: {error.reason}") from error
 
 
 def to_structured(attributes: Mapping[str, str], media_type: str, body: bytes) -> bytes:
@@ -108,7 +110,7 @@ class BodyFormat(NamedTuple):
     split: Callable[[bytes], Iterable[BodyPiece]]
     decode: Decode
     is_whole: bool = True
-    """Whether it is parsed as one document, which has a lower size limit than NDJSON."""
+    """Whether the body is parsed as one document. Such a body has a lower size limit than NDJSON."""
 
 
 def _single_piece(raw: bytes) -> list[BodyPiece]:
@@ -124,9 +126,9 @@ def _decode_cloudevent(raw: bytes) -> Event:
 
 
 def _check_event(event: Event) -> Event:
-    """Refuse `log.*` kinds and drop shipping fields: clients must not forge what views and shippers rely on."""
+    """Refuse `log.*` kinds and remove `origin.log`: views and `lore ship` rely on them, so clients must not set them."""
     if event.kind.startswith(LOG_KIND_PREFIX):
-        raise InvalidEvent("$.kind", f"{event.kind} is what the log says of itself; `lore forget` and `lore trim` have it say so")
+        raise InvalidEvent("$.kind", f"{event.kind} is what the log says of itself; use `lore forget` or `lore trim`")
     return strip_shipped_place(event)
 
 
@@ -145,7 +147,7 @@ BODY_FORMATS: Mapping[str, BodyFormat] = {
 @counted_endpoint("events")
 async def post_events(request: Request, context: AppContext) -> EndpointResult:
     """Store all events in one append, or none. Events with known ids are not stored again; the response has their positions."""
-    await context.keys.need(request, "write")
+    await context.keys.require_scope(request, "write")
     format = _choose_format(request)
     trace = parse_traceparent(request)
     body = await read_body(request, context.limits)
@@ -156,22 +158,22 @@ async def post_events(request: Request, context: AppContext) -> EndpointResult:
 
 
 def _choose_format(request: Request) -> BodyFormat:
-    kind = read_media_type(request)
-    if is_binary(request, kind):
-        return _binary_format(request, kind)
-    if kind not in BODY_FORMATS:
+    media_type = read_media_type(request)
+    if is_binary(request, media_type):
+        return _binary_format(request, media_type)
+    if media_type not in BODY_FORMATS:
         accepted = ", ".join(BODY_FORMATS)
-        detail = f"{kind[:60] or 'a body without a Content-Type'} is not read here; say what it is: {accepted}, or ce-* headers"
+        detail = f"{media_type[:60] or 'a body without a Content-Type'} is not accepted; use one of {accepted}, or ce-* headers"
         raise Problem(415, detail, headers={"accept-post": accepted}, accepted=list(BODY_FORMATS))
-    return BODY_FORMATS[kind]
+    return BODY_FORMATS[media_type]
 
 
-def _binary_format(request: Request, kind: str) -> BodyFormat:
+def _binary_format(request: Request, media_type: str) -> BodyFormat:
     try:
         attributes = parse_ce_headers(request.headers.raw)
     except DialectError as error:
         raise Problem(400, str(error)) from error
-    return BodyFormat(lambda raw: [BodyPiece("index", 0, to_structured(attributes, kind, raw))], _decode_cloudevent)
+    return BodyFormat(lambda raw: [BodyPiece("index", 0, to_structured(attributes, media_type, raw))], _decode_cloudevent)
 
 
 def _store_body(log: BlockingRecorder, body: RequestBody, format: BodyFormat, limit: int, trace: str | None) -> list[str]:

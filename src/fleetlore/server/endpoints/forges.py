@@ -61,7 +61,7 @@ async def post_delivery(request: Request, context: AppContext) -> EndpointResult
     delivery = parse_delivery_headers(request.headers)
     secrets = find_secrets(context.settings, (last_path_segment(request), delivery.forge))
     if not secrets:
-        await context.keys.need(request, "write")
+        await context.keys.require_scope(request, "write")
     is_form = _is_form(request)
     body = await read_body(request, context.limits)
     if secrets:

@@ -113,7 +113,7 @@ def _import_transcripts(log: BlockingRecorder, settings: Settings, program: str,
         paths,
         program=program,
         redactor=Redactor(settings.redact_patterns.value),
-        veil=make_anonymiser(levels) if levels else None,
+        anonymise=make_anonymiser(levels) if levels else None,
         not_before=retention.retention_cutoff(settings, clock.now()),
     )
 
@@ -127,7 +127,7 @@ _FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
 @counted_endpoint("hook")
 async def post_hook_call(request: Request, context: AppContext) -> EndpointResult:
     """Store one hook call. The response is an empty object, which tells the program to go on as usual."""
-    await context.keys.need(request, "write")
+    await context.keys.require_scope(request, "write")
     _require_json(request)
     call = HttpHookCall(last_path_segment(request), context.clock(), is_local(request))
     body = await read_body(request, context.limits)
@@ -167,7 +167,7 @@ _NEXUS_FIELDS = ("model", "cycle", "status", "pid", "timestamp")
 @counted_endpoint("heartbeat")
 async def post_heartbeat(request: Request, context: AppContext) -> EndpointResult:
     """Store a heartbeat of one agent."""
-    await context.keys.need(request, "write")
+    await context.keys.require_scope(request, "write")
     _require_json(request)
     body = await read_body(request, context.limits)
     return positions_result(await context.run_storing(body, _store_heartbeat, context.log, body, context.limits.body))

@@ -98,9 +98,13 @@ def _parse_traces(body: bytes, *, protobuf: bool) -> ParsedTraces:
     return reader.parse_traces(body, protobuf=protobuf, programs=registry.load_telemetry())
 
 
+def _parse_metrics(body: bytes, *, protobuf: bool) -> ParsedTraces:
+    return ParsedTraces(reader.read_metrics(body, protobuf=protobuf, programs=registry.load_telemetry()))
+
+
 TRACES = OtlpSignal(_parse_traces, "rejectedSpans", "spans")
 LOGS = OtlpSignal(_parse_logs, "rejectedLogRecords", "log records")
-METRICS = OtlpSignal(reader.discard_metrics, "rejectedDataPoints", "data points", parses_protobuf=False)
+METRICS = OtlpSignal(_parse_metrics, "rejectedDataPoints", "data points", parses_protobuf=False)
 
 
 def _refuse_request(request: Request, problem: Problem) -> Response:
@@ -123,12 +127,12 @@ async def post_logs(request: Request, context: AppContext) -> EndpointResult:
 
 @counted_endpoint("metrics", refuse=_refuse_request)
 async def post_metrics(request: Request, context: AppContext) -> EndpointResult:
-    """Accept metrics and discard them, so that exporters that send all three signals do not report a failed export."""
+    """Store the token counters of coding agents; all other metrics are accepted and discarded, so that no export fails."""
     return await _handle_export(request, context, METRICS)
 
 
 async def _handle_export(request: Request, context: AppContext, signal: OtlpSignal) -> EndpointResult:
-    await context.keys.need(request, "write")
+    await context.keys.require_scope(request, "write")
     kind = _check_format(request, signal)
     body = await read_body(request, context.limits)
     unreadable, result = await context.run_storing(body, _store_signal, context.log, body, signal, kind == PROTOBUF, context.limits.body)

@@ -51,7 +51,7 @@ class SocketQuery(queries.Query, kw_only=True):
     session: Id | None = None
 
 
-class Said(Struct, kw_only=True, tag_field="type", tag="text", forbid_unknown_fields=True):
+class SentText(Struct, kw_only=True, tag_field="type", tag="text", forbid_unknown_fields=True):
     """The user sent a text."""
 
     text: Text
@@ -59,7 +59,7 @@ class Said(Struct, kw_only=True, tag_field="type", tag="text", forbid_unknown_fi
     seen: int | None = None
 
 
-class Pressed(Struct, kw_only=True, tag_field="type", tag="action", forbid_unknown_fields=True):
+class UsedControl(Struct, kw_only=True, tag_field="type", tag="action", forbid_unknown_fields=True):
     """The user used a control."""
 
     action: Id
@@ -68,19 +68,26 @@ class Pressed(Struct, kw_only=True, tag_field="type", tag="action", forbid_unkno
     seen: int | None = None
 
 
-class Reported(Struct, kw_only=True, tag_field="type", tag="report", forbid_unknown_fields=True):
+class ReportedDashboard(Struct, kw_only=True, tag_field="type", tag="report", forbid_unknown_fields=True):
     """The page's dashboard has changed."""
 
     dashboard: Dashboard
     seen: int | None = None
 
 
-_decode = msgspec.json.Decoder(Said | Pressed | Reported).decode
-_HOW = 'send {"type": "text", "text": …}, {"type": "action", "action": …} or {"type": "report", "dashboard": […]}'
+class StopTurn(Struct, kw_only=True, tag_field="type", tag="stop", forbid_unknown_fields=True):
+    """The user stops the running turn."""
+
+
+_decode = msgspec.json.Decoder(SentText | UsedControl | ReportedDashboard | StopTurn).decode
+_HOW = 'send {"type": "text", "text": …}, {"type": "action", "action": …}, {"type": "report", "dashboard": […]} or {"type": "stop"}'
 
 
 class ClientQueue:
     """A sink for a socket: queues messages for its client, up to a limit."""
+
+    reports_screen = True
+    """Its client says what it shows; the sensor notices one that does not."""
 
     def __init__(self) -> None:
         self._waiting: asyncio.Queue[bytes] = asyncio.Queue(MOST_WAITING)
@@ -119,11 +126,11 @@ class ChatSocket:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one conversation until either side ends it."""
         websocket = WebSocket(_token_to_header(scope), receive, send)
-        house: AppContext = scope["app"].state.context
+        context: AppContext = scope["app"].state.context
         with ExitStack() as stack:
             try:
-                stack.enter_context(house.limits.stream())
-                conversation = await ChatConnection.open_connection(websocket, house)
+                stack.enter_context(context.limits.stream(scope))
+                conversation = await ChatConnection.open_connection(websocket, context)
             except (Problem, FleetloreError) as error:
                 await send_problem(error if isinstance(error, Problem) else to_problem(error), scope, receive, send)
                 return
@@ -135,17 +142,17 @@ class ChatSocket:
 class ChatConnection:
     """One socket and its session."""
 
-    def __init__(self, websocket: WebSocket, house: AppContext, session: Session) -> None:
-        self._websocket, self._house, self._session = websocket, house, session
+    def __init__(self, websocket: WebSocket, context: AppContext, session: Session) -> None:
+        self._websocket, self._context, self._session = websocket, context, session
         self.wire = ClientQueue()
         self._turns = 0
 
     @classmethod
-    async def open_connection(cls, websocket: WebSocket, house: AppContext) -> ChatConnection:
+    async def open_connection(cls, websocket: WebSocket, context: AppContext) -> ChatConnection:
         """Open the requested session; raises a `Problem` if that is impossible."""
-        identity = await house.chats.resolve_identity(websocket, "write")
+        identity = await context.chats.resolve_identity(websocket, "write")
         query = queries.parse_query(websocket, SocketQuery)
-        return cls(websocket, house, await house.chats.open_session(query.session, identity))
+        return cls(websocket, context, await context.chats.open_session(query.session, identity))
 
     async def serve_client(self, receive: Receive) -> None:
         """Receive and send until the client disconnects."""
@@ -179,7 +186,7 @@ class ChatConnection:
     async def _may_go_on(self) -> bool:
         """Whether the token is still valid."""
         try:
-            await self._house.keys.holder(self._websocket, "write")
+            await self._context.keys.require_scope(self._websocket, "write")
         except Problem as problem:
             await self._websocket.close(_NOT_ALLOWED, problem.detail[:100])
             return False
@@ -188,36 +195,39 @@ class ChatConnection:
     async def _receive_message(self, raw: str | bytes) -> None:
         try:
             received = _decode(raw)
-            identity = await self._house.chats.resolve_identity(self._websocket, "write")
+            identity = await self._context.chats.resolve_identity(self._websocket, "write")
             await self._reopen_session(identity)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             self._send_error(f"{error}; {_HOW}")
         except (Problem, FleetloreError) as error:
             self._send_error(str(error))
         else:
+            if isinstance(received, StopTurn):
+                self._session.stop_turn()
+                return
             if self._turns >= MOST_TURNS:
                 self._send_error("too much was said at once; wait for the answer")
                 return
             self._turns += 1
-            self._house.chats.start_turn(self._run_turn(received))
+            self._context.chats.start_turn(self._run_turn(received))
 
     async def _reopen_session(self, identity: str) -> None:
         """Reopen a session that was closed because nobody used it; it resumes from the log."""
-        session = await self._house.chats.open_session(self._session.id, identity)
+        session = await self._context.chats.open_session(self._session.id, identity)
         if session is not self._session:
             self._session.detach_sink(self.wire)
             self._session = session
             self._send_screen()
 
-    async def _run_turn(self, received: Said | Pressed | Reported) -> None:
+    async def _run_turn(self, received: SentText | UsedControl | ReportedDashboard) -> None:
         dashboard = received.dashboard if received.seen in (None, self.wire.shown) else None
         try:
             match received:
-                case Said():
+                case SentText():
                     await self._session.handle_text(received.text, dashboard)
-                case Pressed():
+                case UsedControl():
                     await self._session.handle_action(received.action, received.data, dashboard)
-                case Reported() if dashboard is not None:
+                case ReportedDashboard() if dashboard is not None:
                     await self._session.report_dashboard(dashboard)
         except FleetloreError as error:
             self._send_error(str(error))

@@ -2,14 +2,14 @@
 
     feed = Feed(log)             # an open BlockingRecorder; nothing happens yet
     feed.start()                 # on the running loop, once
-    subscription = await feed.subscribe(Wanted("task:t7"), after=position)
+    subscription = await feed.subscribe(EventFilter("task:t7"), after=position)
     while (batch := await subscription.next()) is not None:
         ...                      # send batch.chunks (SSE) or each entry's json; an empty batch is a heartbeat
     subscription.close()         # always
     feed.close()                 # ends every subscription; call it before the server waits for connections
 
 A client is just a number in the ring, so a slow one costs the others nothing: it is dropped when the ring has passed
-it or when it has taken nothing for `patience` seconds, and resumes from the log by its last position. While the log
+it or when it has taken nothing for `stall_timeout` seconds, and resumes from the log by its last position. While the log
 cannot be read, `trouble` has the reason, and reading is retried.
 """
 
@@ -30,7 +30,7 @@ from fleetlore.server.live.ring import EncodedEvent, EventFilter, Ring, entries_
 from fleetlore.server.live.subscription import Subscription
 
 HEARTBEAT_SECONDS = 15.0
-PATIENCE_SECONDS = 20.0
+STALL_SECONDS = 20.0
 """How long a client may take nothing of what was sent."""
 READERS = 4
 """Threads that read older events for clients that start before the ring."""
@@ -53,7 +53,7 @@ class Feed:
         *,
         ring: Ring | None = None,
         heartbeat: float = HEARTBEAT_SECONDS,
-        patience: float = PATIENCE_SECONDS,
+        stall_timeout: float = STALL_SECONDS,
         opening: float = OPENING_SECONDS,
     ) -> None:
         self.log = log
@@ -62,9 +62,9 @@ class Feed:
         self.beat = 0
         """Number of heartbeats so far."""
         self.delivered = 0
-        self.let_go = 0
+        self.dropped_clients = 0
         """Clients dropped for being too slow."""
-        self._heartbeat, self._patience, self._opening = heartbeat, patience, opening
+        self._heartbeat, self._stall_timeout, self._opening = heartbeat, stall_timeout, opening
         self._subscriptions: set[Subscription] = set()
         self._waiting: list[asyncio.Future[None]] = []
         self._follower = Follower(self)
@@ -82,8 +82,8 @@ class Feed:
         """Start following the log at its end."""
         self.loop = asyncio.get_running_loop()
         self._follower.start(self.loop)
-        self._call_later(self._heartbeat, self._give_sign)
-        self._call_later(self._patience / 4, self._look_after)
+        self._call_later(self._heartbeat, self._send_heartbeat)
+        self._call_later(self._stall_timeout / 4, self._drop_stalled)
 
     def close(self) -> None:
         """End every subscription and stop the follower; does not wait. The log stays open."""
@@ -94,7 +94,7 @@ class Feed:
             timer.cancel()
         for subscription in tuple(self._subscriptions):
             subscription.end()
-        self.wake()
+        self.wake_clients()
 
     def join(self, timeout: float | None = None) -> None:
         """Wait until the follower has ended; from a thread, after `close`."""
@@ -152,13 +152,13 @@ class Feed:
         with suppress(RuntimeError):  # the feed was closed
             self._readers.submit(work)
 
-    def wait(self) -> asyncio.Future[None]:
+    def wait_for_news(self) -> asyncio.Future[None]:
         """A future that is done when there is something new: one call wakes all clients."""
         waiter = self.loop.create_future()
         self._waiting.append(waiter)
         return waiter
 
-    def forget(self, subscription: Subscription) -> None:
+    def remove_subscription(self, subscription: Subscription) -> None:
         """Remove a subscription that has ended."""
         self._subscriptions.discard(subscription)
 
@@ -169,35 +169,35 @@ class Feed:
         self.ring.base = base or ""
         self._opened.set()
 
-    def take(self, entries: Sequence[EncodedEvent]) -> None:
+    def add_entries(self, entries: Sequence[EncodedEvent]) -> None:
         """Add new entries to the ring and wake all clients."""
         self.ring.add(entries)
-        self.wake()
+        self.wake_clients()
 
     def forget_past(self) -> None:
         """The log was replaced by a backup: clients must read older events from it. Thread-safe."""
         with suppress(RuntimeError):  # the loop has ended
             self.loop.call_soon_threadsafe(self.ring.clear)
 
-    def wake(self) -> None:
+    def wake_clients(self) -> None:
         """Wake all waiting clients."""
         waiting, self._waiting = self._waiting, []
         for waiter in waiting:
             if not waiter.done():
                 waiter.set_result(None)
 
-    def _give_sign(self) -> None:
+    def _send_heartbeat(self) -> None:
         self.beat += 1
-        self.wake()
-        self._call_later(self._heartbeat, self._give_sign)
+        self.wake_clients()
+        self._call_later(self._heartbeat, self._send_heartbeat)
 
-    def _look_after(self) -> None:
+    def _drop_stalled(self) -> None:
         """Drop clients that take nothing."""
-        oldest = self.loop.time() - self._patience
+        oldest = self.loop.time() - self._stall_timeout
         for subscription in tuple(self._subscriptions):
             if subscription.is_stalled(oldest):
                 subscription.drop()
-        self._call_later(self._patience / 4, self._look_after)
+        self._call_later(self._stall_timeout / 4, self._drop_stalled)
 
     def _call_later(self, seconds: float, work: Callable[[], None]) -> None:
         self._timers = [timer for timer in self._timers if timer.when() > self.loop.time()]
@@ -243,11 +243,11 @@ class Follower:
                 break
             except Exception as error:  # noqa: BLE001  # any error: a feed that stops silently would be worse
                 pause = FIRST_PAUSE if self._feed.trouble is None else min(2 * pause, LONGEST_PAUSE)
-                self._say_troubled(error)
+                self._report_trouble(error)
                 self._stopping.wait(pause)
         self._call_on_loop(self._feed.close)  # the log was closed: nothing more will come
 
-    def _say_troubled(self, error: Exception) -> None:
+    def _report_trouble(self, error: Exception) -> None:
         if self._feed.trouble is None:
             trace = None if isinstance(error, LogError) else error
             _logger.warning("the log cannot be followed just now (%s); trying again until it can", error, exc_info=trace)
@@ -265,21 +265,21 @@ class Follower:
                     return
                 if entries := list(entries_of(page, self._after)):
                     self._after = entries[-1].position
-                    self._hand_over(entries)
+                    self._deliver(entries)
 
-    def _hand_over(self, entries: list[EncodedEvent]) -> None:
+    def _deliver(self, entries: list[EncodedEvent]) -> None:
         with self._changed:
             self._ready += entries
             if len(self._ready) == len(entries):
-                self._call_on_loop(self._hand_over_entries)
+                self._call_on_loop(self._deliver_ready)
             self._changed.wait_for(lambda: len(self._ready) < MOST_WAITING or self._stopping.is_set())
 
-    def _hand_over_entries(self) -> None:
+    def _deliver_ready(self) -> None:
         """Runs on the loop: hand over all ready entries."""
         with self._changed:
             entries, self._ready = self._ready, []
             self._changed.notify_all()
-        self._feed.take(entries)
+        self._feed.add_entries(entries)
 
     def _call_on_loop(self, work: Callable[..., object], *args: object) -> None:
         try:

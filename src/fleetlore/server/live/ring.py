@@ -63,7 +63,7 @@ class EventFilter(Struct, frozen=True):
         """Whether nothing is filtered out."""
         return self.scope == TOWN and not self.kinds
 
-    def chosen(self, entries: Sequence[EncodedEvent]) -> Sequence[EncodedEvent]:
+    def select_entries(self, entries: Sequence[EncodedEvent]) -> Sequence[EncodedEvent]:
         """The entries that match."""
         if self.is_all:
             return entries
@@ -165,7 +165,7 @@ class Ring:
         if batch is None:
             if len(self._batches) >= MOST_BATCHES:
                 self._batches.clear()
-            batch = self._batches[key] = Batch(wanted.chosen(self._entries[index:stop]))
+            batch = self._batches[key] = Batch(wanted.select_entries(self._entries[index:stop]))
         return batch, key[2]
 
 
@@ -185,13 +185,13 @@ def decode_with_json(stored: StoredRecord) -> tuple[Event, bytes]:
     try:
         event = _decode(raw)
     except _UNREADABLE:
-        return _told_anew(stored)
+        return _reencode(stored)
     if event.v != SCHEMA_VERSION or event.position is not None or raw[-1:] != b"}" or b"\n" in raw or b"\r" in raw:
-        return _told_anew(stored)
+        return _reencode(stored)
     return event, b'%b,"position":"%b"}' % (raw[:-1], stored.position.encode())
 
 
-def _told_anew(stored: StoredRecord) -> tuple[Event, bytes]:
+def _reencode(stored: StoredRecord) -> tuple[Event, bytes]:
     """Re-encode a record of an older version, one with line breaks, or one that cannot be read."""
     event = decode_stored(stored)
     return event, codec.encode_with_position(event)

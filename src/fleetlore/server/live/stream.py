@@ -20,6 +20,7 @@ from starlette.types import Receive, Scope, Send
 from fleetlore.errors import LogError
 from fleetlore.log.base import TOWN, Position
 from fleetlore.log.recorder import make_query
+from fleetlore.operations.reading import Kinds, PositionText, Text
 from fleetlore.server import queries
 from fleetlore.server.live.ring import EventFilter
 from fleetlore.server.live.subscription import SIGN_OF_LIFE, Subscription
@@ -35,9 +36,9 @@ _HEADERS = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
 class FeedQuery(queries.Query, kw_only=True):
     """The feed."""
 
-    scope: queries.Text = "town"
-    kind: queries.Kinds = field(default_factory=list)
-    after: queries.PositionText | None = None
+    scope: Text = "town"
+    kind: Kinds = field(default_factory=list)
+    after: PositionText | None = None
 
 
 class Stream:
@@ -75,12 +76,12 @@ async def open_subscription(connection: HTTPConnection) -> AsyncIterator[Subscri
     """Subscribe to what the client asks for; raises a `Problem` or `Invalid` if that is impossible."""
     await may_read(connection)
     wanted, after = asked_for(connection)
-    house = connection.app.state.context
+    context = connection.app.state.context
     if wanted.scope != TOWN:
         # A scope without events is accepted: its first one may still come.
-        wanted = replace(wanted, scope=await house.run(house.view_cache.resolve_scope, wanted.scope, may_be_new=True))
-    with house.limits.stream():
-        subscription = await house.feed.subscribe(wanted, after=after)
+        wanted = replace(wanted, scope=await context.run(context.view_cache.resolve_scope, wanted.scope, may_be_new=True))
+    with context.limits.stream(connection.scope):
+        subscription = await context.feed.subscribe(wanted, after=after)
         try:
             yield subscription
         finally:
@@ -89,7 +90,7 @@ async def open_subscription(connection: HTTPConnection) -> AsyncIterator[Subscri
 
 async def may_read(connection: HTTPConnection) -> None:
     """Check read access; also at every heartbeat, since the token may have been revoked."""
-    await connection.app.state.context.keys.need(connection, "read")
+    await connection.app.state.context.keys.require_scope(connection, "read")
 
 
 def asked_for(connection: HTTPConnection) -> tuple[EventFilter, Position | None]:

@@ -44,19 +44,19 @@ class Subscription:
         self._past: _Past | None = None
         self._ready: deque[Batch] = deque()
         self._beat = feed.beat
-        self._given: float | None = None
+        self._sent_at: float | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._over = False
 
     async def next(self) -> Batch | None:
         """Wait for the next batch; `None` at the end. Calling it again confirms that the last one was sent."""
-        self._given = None
+        self._sent_at = None
         while not self._over:
             batch = self._next_from_ring() if self._after is None else await self._next_from_log(self._after)
             if batch is None:
                 await self._wait_for_news()
             elif batch.entries or batch is SIGN_OF_LIFE:
-                self._given = self._feed.loop.time()
+                self._sent_at = self._feed.loop.time()
                 self._feed.delivered += len(batch.entries)
                 return batch
         return None
@@ -64,7 +64,7 @@ class Subscription:
     def close(self) -> None:
         """End the subscription and remove it from the feed."""
         self.end()
-        self._feed.forget(self)
+        self._feed.remove_subscription(self)
         self._leave_past()
 
     def end(self) -> None:
@@ -75,19 +75,19 @@ class Subscription:
 
     def is_stalled(self, since: float) -> bool:
         """Whether a batch given out before this time has not been sent yet."""
-        return self._given is not None and self._given < since
+        return self._sent_at is not None and self._sent_at < since
 
     def drop(self) -> None:
         """Disconnect a client that is too slow; it reconnects with its last position and reads the log."""
         if not self.was_dropped:
             self.was_dropped = True
-            self._feed.let_go += 1
+            self._feed.dropped_clients += 1
             self.end()
             self.cut()
 
     async def _wait_for_news(self) -> None:
         if not self._over:
-            self._waiter = self._feed.wait()
+            self._waiter = self._feed.wait_for_news()
             await self._waiter
 
     def _next_from_ring(self) -> Batch | None:
@@ -131,7 +131,7 @@ class Subscription:
             return
         if entries:
             self._after, self._reached = entries[-1].position, None
-            self._ready += map(Batch, _split_entries(self._wanted.chosen(entries)))
+            self._ready += map(Batch, _split_entries(self._wanted.select_entries(entries)))
         elif self._reached is not None:
             self._after, self._reached = self._reached, None
             self._leave_past()

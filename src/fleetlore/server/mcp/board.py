@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
-
-from msgspec.structs import replace
 
 from fleetlore.errors import Invalid
 from fleetlore.events.visibility import Viewer, can_see
-from fleetlore.log.base import check_scope
-from fleetlore.operations.sources import ViewSource, resolve_scope
+from fleetlore.operations import town_lists
+from fleetlore.operations.sources import ViewSource
+from fleetlore.operations.town_lists import MissionSummary
 from fleetlore.prompts import text_safety
 from fleetlore.server.mcp import requests, responses
-from fleetlore.server.mcp.reading import response_fields
+from fleetlore.server.mcp.caller import Caller
+from fleetlore.server.mcp.reading import read_fields
 from fleetlore.server.mcp.sanitise import (
     MAX_LINE_CHARS,
     MAX_PAGE_BYTES,
@@ -29,20 +28,12 @@ from fleetlore.server.mcp.sanitise import (
     page_rows,
     quote_lines,
 )
-from fleetlore.server.mcp.sources import Caller
 from fleetlore.server.mcp.story import event_row, render_event_row
 from fleetlore.story.phrases import count_things, count_times
-from fleetlore.views import town as town_view
 from fleetlore.views import town_state as state
 
-NEEDS = ("town",)
 MAX_RECENT_EVENTS = 10
 """Events shown with a task."""
-MAX_MESSAGE_EVENTS = 500
-"""Message events read for an agent that is not in the town."""
-_MESSAGE_KINDS = ("work.message_sent", "work.message_acked")
-_STATE_ORDER = ("running", "assigned", "pending", "failed", "cancelled", "completed")
-_PRIORITY_RANK = {priority: place for place, priority in enumerate(state.PRIORITIES)}
 _ENDED = ("completed", "failed")
 _THIRD_OF_PAGE = MAX_PAGE_BYTES // 3
 
@@ -52,26 +43,11 @@ _THIRD_OF_PAGE = MAX_PAGE_BYTES // 3
 
 def list_tasks(source: ViewSource, caller: Caller, request: requests.TasksRequest) -> responses.TasksResponse:
     """The tool `tasks`."""
-    request = _resolve_names(source, request)
-    with source.snapshot(None, NEEDS) as snapshot:
-        town: state.TownState = snapshot.states["town"]
-        counts = Counter(task.state for task in town.tasks.values())
-        wanted = [task for task in town.tasks.values() if _matches_task(task, request)]
-        wanted.sort(key=lambda task: (_STATE_ORDER.index(task.state), _PRIORITY_RANK.get(task.priority, len(_PRIORITY_RANK))))
-        rows, next = page_rows(wanted, _task_row, limit=request.limit, page=request.page)
-        return responses.TasksResponse(**response_fields(snapshot), next=next, tasks=rows, counts=dict(sorted(counts.items())))
-
-
-def _resolve_names(source: ViewSource, request: requests.TasksRequest) -> requests.TasksRequest:
-    agent = None if request.agent is None else resolve_scope(source, f"agent:{request.agent}").partition(":")[2]
-    mission = None if request.mission is None else resolve_scope(source, f"mission:{request.mission}").partition(":")[2]
-    return replace(request, agent=agent, mission=mission)
-
-
-def _matches_task(task: state.Task, request: requests.TasksRequest) -> bool:
-    is_over = task.state in state.ENDED_TASK_STATES
-    is_asked_for = request.state in ("all", task.state, "over" if is_over else "open")
-    return is_asked_for and request.agent in (None, task.agent) and request.mission in (None, task.mission)
+    state = None if request.state == "all" else request.state
+    wanted = town_lists.ListTasks(state=state, agent=request.agent, mission=request.mission, all=True)
+    found = town_lists.list_tasks(caller.open_context(source), wanted)
+    rows, next = page_rows(found.tasks, _task_row, limit=request.limit, page=request.page)
+    return responses.TasksResponse(**read_fields(source), next=next, tasks=rows, counts=found.counts)
 
 
 def _task_row(task: state.Task) -> responses.TaskRow:
@@ -103,13 +79,10 @@ def _render_task_row(task: responses.TaskRow) -> str:
 
 
 def get_task(source: ViewSource, caller: Caller, request: requests.TaskRequest) -> responses.TaskResponse:
-    """The tool `task`; `Invalid` for an unknown id."""
-    with source.snapshot(None, NEEDS) as snapshot:
-        found: state.Task | None = snapshot.states["town"].tasks.get(request.id)
-        if found is None:
-            raise Invalid(f"no such task: {request.id!r}; `tasks` lists those that are open and the newest that are over")
-        response = _task_response(found, response_fields(snapshot))
-    read = source.log.read(f"task:{request.id}", newest_first=True, limit=10 * MAX_RECENT_EVENTS)
+    """The tool `task`; an error for an unknown id."""
+    task = town_lists.show_task(caller.open_context(source), town_lists.ShowTask(id=request.id))
+    response = _task_response(task, read_fields(source))
+    read = source.log.read(f"task:{task.id}", newest_first=True, limit=10 * MAX_RECENT_EVENTS)
     visible = (event for event in read if can_see(event, Viewer(caller.name)))
     response.recent = fill_rows(visible, event_row, limit=MAX_RECENT_EVENTS, max_bytes=_THIRD_OF_PAGE)
     return response
@@ -156,27 +129,26 @@ def render_task(response: responses.TaskResponse) -> str:
 
 def list_missions(source: ViewSource, caller: Caller, request: requests.MissionsRequest) -> responses.MissionsResponse:
     """The tool `missions`."""
-    with source.snapshot(None, NEEDS) as snapshot:
-        town: state.TownState = snapshot.states["town"]
-        wanted = [mission for mission in town.missions.values() if _matches_mission(mission, request)]
-        wanted.sort(key=lambda mission: str(mission.moved_at or mission.at or ""), reverse=True)
-        wanted.sort(key=lambda mission: mission.help is None)
-        rows, next = page_rows(wanted, _mission_row, limit=request.limit, page=request.page)
-        return responses.MissionsResponse(**response_fields(snapshot), next=next, missions=rows)
+    found = town_lists.list_missions(caller.open_context(source), town_lists.ListMissions(all=True)).missions
+    wanted = [mission for mission in found if _matches_mission(mission, request)]
+    wanted.sort(key=lambda mission: str(mission.moved_at or mission.at or ""), reverse=True)
+    wanted.sort(key=lambda mission: mission.help is None)
+    rows, next = page_rows(wanted, _mission_row, limit=request.limit, page=request.page)
+    return responses.MissionsResponse(**read_fields(source), next=next, missions=rows)
 
 
-def _matches_mission(mission: state.Mission, request: requests.MissionsRequest) -> bool:
+def _matches_mission(mission: MissionSummary, request: requests.MissionsRequest) -> bool:
     if request.state == "open":
         return mission.state not in _ENDED and not mission.is_archived
     return request.state in ("all", mission.state)
 
 
-def _mission_row(mission: state.Mission) -> responses.MissionRow:
+def _mission_row(mission: MissionSummary) -> responses.MissionRow:
     return responses.MissionRow(
         id=mission.id,
         state=mission.state,
         title=clean_line(mission.title),
-        items=dict(sorted(Counter(item.state for item in mission.items.values()).items())),
+        items=mission.item_states,
         help="" if mission.help is None else clean_line(mission.help.reason) or "help is needed",
         reason=clean_line(mission.reason),
         archived=mission.is_archived,
@@ -200,17 +172,13 @@ def _render_mission_row(mission: responses.MissionRow) -> str:
 
 
 def get_mission(source: ViewSource, caller: Caller, request: requests.MissionRequest) -> responses.MissionResponse:
-    """The tool `mission`; `Invalid` for an unknown id."""
-    with source.snapshot(None, NEEDS) as snapshot:
-        found: state.Mission | None = snapshot.states["town"].missions.get(request.id)
-        if found is None:
-            raise Invalid(f"no such mission: {request.id!r}; `missions` lists those that there are")
-        items = fill_rows(found.items.values(), _item_row, limit=200, max_bytes=2 * _THIRD_OF_PAGE)
-        notes = fill_rows(reversed(found.notes), _note_row, limit=20, max_bytes=_THIRD_OF_PAGE)
-        left_out = len(found.items) - len(items) + len(found.notes) - len(notes)
-        return responses.MissionResponse(
-            **response_fields(snapshot), mission=_mission_row(found), items=items, notes=notes, left_out=left_out
-        )
+    """The tool `mission`; an error for an unknown id."""
+    found = town_lists.show_mission(caller.open_context(source), town_lists.ShowMission(id=request.id)).mission
+    items = fill_rows(found.items.values(), _item_row, limit=200, max_bytes=2 * _THIRD_OF_PAGE)
+    notes = fill_rows(reversed(found.notes), _note_row, limit=20, max_bytes=_THIRD_OF_PAGE)
+    left_out = len(found.items) - len(items) + len(found.notes) - len(notes)
+    row = _mission_row(town_lists.summarise_mission(found))
+    return responses.MissionResponse(**read_fields(source), mission=row, items=items, notes=notes, left_out=left_out)
 
 
 def _item_row(item: state.MissionItem) -> responses.MissionItemRow:
@@ -257,32 +225,11 @@ def _render_item_row(item: responses.MissionItemRow) -> str:
 
 def read_inbox(source: ViewSource, caller: Caller, request: requests.InboxRequest) -> responses.InboxResponse:
     """The tool `inbox`: messages that were not acknowledged yet."""
-    agent = request.agent or caller.name
-    if agent is None:
+    if request.agent is None and caller.name is None:
         raise Invalid("agent: whose inbox? Say its name; nothing says who asks here")
-    with source.snapshot(None, NEEDS) as snapshot:
-        town: state.TownState = snapshot.states["town"]
-        is_known, head, waiting = (
-            agent in town.agents or agent in state.PERSON_MAILBOXES,
-            response_fields(snapshot),
-            list(town_view.sorted_inbox(town, agent)),
-        )
-    if not is_known:
-        if agent != caller.name:  # the caller itself may not be on the log yet
-            agent = resolve_scope(source, f"agent:{agent}").partition(":")[2]
-        waiting = list(town_view.sorted_inbox(read_messages_of(source, agent), agent))
-    rows, next = page_rows(waiting, _message_row, limit=request.limit, page=request.page)
-    return responses.InboxResponse(**head, next=next, agent=agent, messages=rows, waiting=len(waiting))
-
-
-def read_messages_of(source: ViewSource, agent: str) -> state.TownState:
-    """A town state with only this agent's newest messages, for sessions that are run by hand and belong to no town."""
-    town = town_view.initial()
-    town.agents[agent] = state.Agent(name=agent)
-    events = list(source.log.read(check_scope(f"agent:{agent}"), kinds=_MESSAGE_KINDS, newest_first=True, limit=MAX_MESSAGE_EVENTS))
-    for event in reversed(events):
-        town_view.apply(town, event)
-    return town
+    found = town_lists.read_inbox(caller.open_context(source), town_lists.ReadInbox(name=request.agent))
+    rows, next = page_rows(found.messages, _message_row, limit=request.limit, page=request.page)
+    return responses.InboxResponse(**read_fields(source), next=next, agent=found.inbox, messages=rows, waiting=len(found.messages))
 
 
 def _message_row(message: state.InboxMessage) -> responses.MessageRow:

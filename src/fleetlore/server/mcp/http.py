@@ -14,10 +14,10 @@ from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from fleetlore.log.tokens import Token, included_scopes
 from fleetlore.operations.sources import ViewSource
-from fleetlore.server.mcp.sources import Caller, ServerSource
+from fleetlore.server.mcp.caller import Caller
 from fleetlore.server.problems import Problem
+from fleetlore.server.security.authorization import BROWSER_LABEL
 from fleetlore.server.security.local_token import LABEL
 
 if TYPE_CHECKING:
@@ -50,21 +50,14 @@ class McpEndpoint:
 
 
 async def identify_caller(app_context: AppContext, request: Request) -> Caller:
-    """The caller by its token. An invalid token is refused even if reading needs none."""
-    token = await app_context.keys.bearer(request)
-    if token is None:
-        await app_context.keys.need(request, "read")
-        return Caller(refusal=_NO_TOKEN)
-    return _caller_of_token(token)
-
-
-def _caller_of_token(token: Token) -> Caller:
-    is_unnamed = token.label in ("", LABEL)
-    if "write" not in included_scopes(token.scope):
+    """The caller by its token."""
+    token = await app_context.keys.require_scope(request, "read")
+    scopes = await app_context.keys.list_scopes(request)
+    if "write" not in scopes:
         return Caller(token.label or None, refusal=f"the token {token.id} is for {token.scope} only; {_NO_TOKEN}")
-    if is_unnamed:
+    if token.label in ("", LABEL, BROWSER_LABEL):
         return Caller(refusal=f"the token {token.id} has no label of its own, so nobody would know who speaks; {_NO_TOKEN}")
-    return Caller(token.label, can_write=True, can_admin="admin" in included_scopes(token.scope))
+    return Caller(token.label, can_write=True, can_admin="admin" in scopes)
 
 
 async def _get_server(state: State, app_context: AppContext) -> Server[Any]:
@@ -98,7 +91,7 @@ class HttpTransport:
 
     def __init__(self, app_context: AppContext) -> None:
         self._app_context = app_context
-        self.source: ViewSource = ServerSource(app_context)
+        self.source: ViewSource = app_context.view_cache
 
     def caller(self, context: Context) -> Caller:
         """The caller that `McpEndpoint` found by the token."""

@@ -11,23 +11,23 @@ from fleetlore.operations import table
 from fleetlore.operations.context import OperationContext
 from fleetlore.operations.request import load_operation
 from fleetlore.operations.table import Operation
+from fleetlore.prompts.text_safety import quote_record
+from fleetlore.server.mcp.sanitise import MAX_PAGE_BYTES
 from fleetlore.server.mcp.tool import McpTool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from fleetlore.operations.sources import ViewSource
-    from fleetlore.server.mcp.sources import Caller
+    from fleetlore.server.mcp.caller import Caller
 RENDERERS: dict[str, Callable[[Any], str]] = {}
 """Operation → how its response is written as text; others give their answer."""
-SHAPED = frozenset(("sessions", "session", "brief", "story", "costs"))
-"""Tools that run their operation and cut the answer to what a model can read; `tools.py` lists them."""
 _OWN_NAME = "It is stored under your own name, which this server knows."
 
 
-def build_tools() -> tuple[McpTool, ...]:
-    """A tool for each operation with an MCP name, except those that `tools.py` lists."""
-    return tuple(_make_tool(operation) for operation in table.OPERATIONS if operation.mcp and operation.mcp not in SHAPED)
+def build_tools(shaped: Collection[str]) -> tuple[McpTool, ...]:
+    """A tool for each operation with an MCP name, except those that are shaped for models."""
+    return tuple(_make_tool(operation) for operation in table.OPERATIONS if operation.mcp and operation.mcp not in shaped)
 
 
 def _make_tool(operation: Operation) -> McpTool:
@@ -39,10 +39,15 @@ def _make_tool(operation: Operation) -> McpTool:
         loaded.request,
         loaded.response,
         partial(_call_operation, operation),
-        RENDERERS.get(operation.name, render_answer),
+        RENDERERS.get(operation.name, render_answer if operation.changes else _render_read),
         scope=operation.scope,
         is_costly=operation.is_costly,
     )
+
+
+def _render_read(response: Any) -> str:
+    """What was read, as quoted text: it is words of agents and programs."""
+    return quote_record(render_answer(response), MAX_PAGE_BYTES)
 
 
 def _call_operation(operation: Operation, source: ViewSource, caller: Caller, request: Any) -> Any:
@@ -54,5 +59,5 @@ def render_answer(response: Any) -> str:
     """The answer of a response, and what was stored; a response without an answer as JSON."""
     if not hasattr(response, "answer"):
         return msgspec.json.encode(response).decode()
-    stored = [f"Stored as {event.id}, at {event.position}." for event in response.events]
+    stored = [f"Stored as {event.id}, at {event.position}." for event in getattr(response, "events", ())]
     return "\n".join(filter(None, (response.answer, *stored)))

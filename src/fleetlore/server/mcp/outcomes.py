@@ -9,9 +9,9 @@ from fleetlore.operations import periods, sessions
 from fleetlore.operations.reading import parse_time_zone
 from fleetlore.operations.sources import ViewSource
 from fleetlore.server.mcp import requests, responses, times
+from fleetlore.server.mcp.caller import Caller
 from fleetlore.server.mcp.reading import head_fields
 from fleetlore.server.mcp.sanitise import clean_line, format_time, join_fields, join_parts, next_page_hint, page_rows, quote_lines
-from fleetlore.server.mcp.sources import Caller
 from fleetlore.views.outcomes.record import CHECKS, Outcome
 
 MAX_SESSIONS = 1000

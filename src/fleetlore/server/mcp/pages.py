@@ -8,8 +8,8 @@ from urllib.parse import quote, unquote
 
 from fleetlore.errors import Invalid
 from fleetlore.operations.sources import ViewSource
+from fleetlore.server.mcp.caller import Caller
 from fleetlore.server.mcp.sanitise import QUOTE_NOTICE, clean_line
-from fleetlore.server.mcp.sources import Caller
 from fleetlore.server.mcp.tools import BY_NAME, call_tool
 
 ROOT = "lore://"

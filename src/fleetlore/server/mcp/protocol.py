@@ -16,8 +16,8 @@ from fleetlore import __version__
 from fleetlore.errors import FleetloreError
 from fleetlore.operations.sources import ViewSource
 from fleetlore.server.mcp import pages, tools
+from fleetlore.server.mcp.caller import Caller
 from fleetlore.server.mcp.sanitise import QUOTE_NOTICE
-from fleetlore.server.mcp.sources import Caller
 from fleetlore.server.mcp.tool import McpTool
 from fleetlore.server.problems import Problem
 
@@ -169,7 +169,6 @@ def _tool_definition(tool: McpTool) -> types.Tool:
         title=tool.title,
         description=tools.describe_tool(tool),
         input_schema=tools.input_schema(tool),
-        output_schema=tools.output_schema(tool),
         annotations=types.ToolAnnotations(
             read_only_hint=not tool.writes, destructive_hint=False, idempotent_hint=not tool.writes, open_world_hint=False
         ),

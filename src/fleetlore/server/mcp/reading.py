@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
-from fleetlore.errors import Invalid
-from fleetlore.operations import costs
+from fleetlore.operations import arcs, costs, fleet
+from fleetlore.operations.agents import Asking
+from fleetlore.operations.arcs import ArcRow
+from fleetlore.operations.fleet import AgentCard
 from fleetlore.operations.reading import Head, parse_time_zone
 from fleetlore.operations.sources import ViewSnapshot, ViewSource
-from fleetlore.server.answers import arcs as arc_answers
-from fleetlore.server.answers import fleet as fleet_answers
 from fleetlore.server.mcp import requests, responses, times
+from fleetlore.server.mcp.caller import Caller
 from fleetlore.server.mcp.sanitise import (
     MAX_PAGE_BYTES,
     clean_line,
@@ -24,13 +24,6 @@ from fleetlore.server.mcp.sanitise import (
     page_rows,
     quote_lines,
 )
-from fleetlore.server.mcp.sources import Caller
-from fleetlore.server.types.common import ArcRow
-from fleetlore.views import fleet as fleet_view
-from fleetlore.views import names as names_view
-from fleetlore.views.agent_status_rules import AgentStanding
-from fleetlore.views.patterns.kinds import all_kinds, describe_unknown
-from fleetlore.views.session_status import SessionView
 
 MAX_ARCS = 1000
 """The newest that can be paged through."""
@@ -47,65 +40,40 @@ def head_fields(answer: Head) -> dict[str, Any]:
     return {"as_of": answer.as_of, "reading": not answer.caught_up}
 
 
+def read_fields(source: ViewSource) -> dict[str, Any]:
+    """The same fields, as of now."""
+    with source.snapshot(None, ()) as snapshot:
+        return response_fields(snapshot)
+
+
 # --- fleet
 
 
 def get_fleet(source: ViewSource, caller: Caller, request: requests.FleetRequest) -> responses.FleetResponse:
     """The tool `fleet`."""
-    with source.snapshot(None, ("fleet", "names")) as snapshot:
-        state: fleet_view.FleetState = snapshot.states["fleet"]
-        display_names = names_view.all_display_names(snapshot.states["names"])
-        by_standing = [
-            pair for pair in fleet_view.sort_by_standing(state, now=snapshot.now) if _matches_agent(*pair, request, snapshot.now)
-        ]
-        by_standing.sort(key=lambda pair: fleet_answers.STANDING_ORDER.index(pair[0]))
-        agents, next = page_rows(
-            by_standing,
-            lambda pair: _agent_row(*pair, fleet_view.view_session(state, pair[1], snapshot.now), display_names),
-            limit=request.limit,
-            page=request.page,
-        )
-        help_calls = fill_rows(sorted(state.asking.items()), lambda pair: _help_row(*pair), limit=20, max_bytes=_MAX_HELP_BYTES)
-        return responses.FleetResponse(
-            **response_fields(snapshot),
-            next=next,
-            now=snapshot.now,
-            counts=fleet_answers.count_by_standing(snapshot),
-            agents=agents,
-            asking=help_calls,
-        )
+    found = fleet.read_fleet(caller.open_context(source), fleet.ReadFleet())
+    wanted = [
+        card
+        for card in found.agents
+        if (card.standing == request.standing if request.standing is not None else request.everybody or not card.at_rest)
+    ]
+    agents, next = page_rows(wanted, _agent_row, limit=request.limit, page=request.page)
+    asking = fill_rows(found.asking, _help_row, limit=20, max_bytes=_MAX_HELP_BYTES)
+    return responses.FleetResponse(**head_fields(found), next=next, now=found.now, counts=found.counts, agents=agents, asking=asking)
 
 
-def _matches_agent(standing: AgentStanding, agent: fleet_view.FleetAgent, request: requests.FleetRequest, now: datetime) -> bool:
-    if request.standing is not None:
-        return standing == request.standing
-    return request.everybody or not fleet_view.is_inactive(agent, standing, now)
-
-
-def _agent_row(
-    standing: AgentStanding, agent: fleet_view.FleetAgent, session: SessionView | None, display_names: dict[str, str]
-) -> responses.AgentRow:
-    display_name = display_names.get(agent.name, agent.name)
+def _agent_row(card: AgentCard) -> responses.AgentRow:
+    same = ("name", "standing", "since", "last_seen", "task", "mission", "goal", "parent", "session", "status", "waiting_for")
     return responses.AgentRow(
-        name=agent.name,
-        standing=standing,
-        shown="" if display_name == agent.name else clean_line(display_name),
-        doing=clean_line(fleet_view.describe_activity(agent, session)),
-        since=agent.since,
-        last_seen=agent.last_seen,
-        task=agent.task,
-        mission=agent.mission,
-        goal=agent.goal,
-        parent=agent.parent,
-        session=agent.session if session is not None else None,
-        status=session.status if session is not None else None,
-        waiting_for=session.waiting_for if session is not None else None,
-        question=clean_line(session.question) if session is not None and session.question else None,
+        **{name: getattr(card, name) for name in same},
+        shown="" if card.shown == card.name else clean_line(card.shown),
+        doing=clean_line(card.doing),
+        question=clean_line(card.question) if card.question else None,
     )
 
 
-def _help_row(mission: str, call: fleet_view.OpenHelpCall) -> responses.HelpCallRow:
-    return responses.HelpCallRow(mission=mission, text=clean_line(call.text), since=call.since)
+def _help_row(call: Asking) -> responses.HelpCallRow:
+    return responses.HelpCallRow(mission=call.mission, text=clean_line(call.text), since=call.since)
 
 
 def render_fleet(response: responses.FleetResponse) -> str:
@@ -132,15 +100,9 @@ def _render_agent_row(agent: responses.AgentRow) -> str:
 
 def list_arcs(source: ViewSource, caller: Caller, request: requests.ArcsRequest) -> responses.ArcsResponse:
     """The tool `arcs`; `Invalid` for an unknown kind."""
-    for kind in request.kind:
-        if kind not in all_kinds():
-            raise Invalid(f"kind: {describe_unknown(kind)}")
-    sessions = arc_answers.read_session_patterns(source, None)
-    with source.snapshot(None, arc_answers.NEEDS) as snapshot:
-        found = arc_answers.build_arcs(snapshot, sessions, state=request.state, kinds=request.kind, limit=MAX_ARCS)
-        head = response_fields(snapshot)
+    found = arcs.list_arcs(caller.open_context(source), arcs.ListArcs(state=request.state, kind=request.kind, limit=MAX_ARCS))
     rows, next = page_rows(found.arcs, _arc_summary, limit=request.limit, page=request.page)
-    return responses.ArcsResponse(**head, next=next, arcs=rows, counts=found.counts)
+    return responses.ArcsResponse(**head_fields(found), next=next, arcs=rows, counts=found.counts)
 
 
 def _arc_summary(row: ArcRow) -> responses.ArcSummary:

@@ -54,16 +54,17 @@ def clean_data(event: Event) -> Any:
     raw = msgspec.json.encode(event.data)
     if len(raw) > MAX_DATA_BYTES:
         return f"{len(raw):,} bytes; `lore events --json` shows them"
-    return _clean_value(event.data)
+    return clean_value(event.data)
 
 
-def _clean_value(value: Any) -> Any:
+def clean_value(value: Any) -> Any:
+    """A JSON value with every text in it sanitised."""
     if isinstance(value, str):
         return clean_text(value)
     if isinstance(value, dict):
-        return {clean_line(str(key)): _clean_value(each) for key, each in value.items()}
+        return {clean_line(str(key)): clean_value(each) for key, each in value.items()}
     if isinstance(value, list):
-        return [_clean_value(each) for each in value]
+        return [clean_value(each) for each in value]
     return value
 
 

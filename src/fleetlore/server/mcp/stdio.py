@@ -11,8 +11,8 @@ from anyio import CapacityLimiter, to_thread
 from mcp.server.stdio import stdio_server
 
 from fleetlore.operations.sources import ViewSource
+from fleetlore.server.mcp.caller import Caller
 from fleetlore.server.mcp.protocol import Context, make_server
-from fleetlore.server.mcp.sources import Caller
 
 T = TypeVar("T")
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from fleetlore.events.envelope import SCOPE_FIELDS, Event
 from fleetlore.events.visibility import Viewer, can_see
-from fleetlore.operations import periods
+from fleetlore.operations import events, periods
 from fleetlore.operations.reading import parse_time_zone
 from fleetlore.operations.sources import ViewSource, resolve_scope
 from fleetlore.projections import search as text_search
@@ -15,7 +17,8 @@ from fleetlore.projections.chronology import event_order
 from fleetlore.projections.newest_events import read_newest
 from fleetlore.projections.thread_events import select_thread
 from fleetlore.server.mcp import requests, responses, times
-from fleetlore.server.mcp.reading import head_fields, response_fields
+from fleetlore.server.mcp.caller import Caller
+from fleetlore.server.mcp.reading import head_fields, read_fields, response_fields
 from fleetlore.server.mcp.sanitise import (
     MAX_LINE_CHARS,
     MAX_PAGE_BYTES,
@@ -30,8 +33,7 @@ from fleetlore.server.mcp.sanitise import (
     next_page_hint,
     quote_lines,
 )
-from fleetlore.server.mcp.sources import Caller
-from fleetlore.story.event_story import tell_events
+from fleetlore.story.event_story import write_events
 from fleetlore.story.paragraphs import StoryParagraph
 from fleetlore.story.phrases import count_things
 from fleetlore.views.event_text import event_line, event_stamp
@@ -70,7 +72,7 @@ def _describe_events(source: ViewSource, caller: Caller, request: requests.Story
     visible = sorted((event for event in events if can_see(event, Viewer(caller.name))), key=event_order)
     if since is not None and not any(event_stamp(event)[0] >= since for event in found[: request.limit][-EDGE_EVENTS:]):
         more = None
-    paragraphs = list(tell_events(visible, zone=zone, name_of=naming.agent))
+    paragraphs = list(write_events(visible, zone=zone, name_of=naming.agent))
     return _fill_story(head, f"{count_things(len(visible), 'event') or 'No events'}.", paragraphs, "", next=more)
 
 
@@ -123,16 +125,11 @@ def _indent_lines(sentences: list[str]) -> list[str]:
 
 def list_events(source: ViewSource, caller: Caller, request: requests.EventsRequest) -> responses.EventsResponse:
     """The tool `events`."""
-    scope, page, is_newest = resolve_scope(source, request.scope), check_page_position(source.log, request.page), request.order == "newest"
-    with source.snapshot(None, ()) as snapshot:
-        head, since = response_fields(snapshot), times.parse_since(request.since, now=snapshot.now)
-        blocks = newest_blocks(snapshot.states["calendar"]) if snapshot.caught_up else []
-    most = MAX_EVENTS_READ + 1
-    if is_newest:
-        found = read_newest(source.log, blocks, scope, before=page, kinds=request.kind, since=since, limit=most)
-    else:
-        found = source.log.read(scope, after=page, kinds=request.kind, since=since, limit=most)
-    rows, next, hidden = _fill_page(found, caller, request)
+    page, since = check_page_position(source.log, request.page), times.parse_since(request.since, now=source.now())
+    head = read_fields(source)
+    wanted = events.ListEvents(scope=request.scope, kind=request.kind, since=since, limit=MAX_EVENTS_READ + 1, order=request.order)
+    wanted = replace(wanted, before=page) if request.order == "newest" else replace(wanted, after=page)
+    rows, next, hidden = _fill_page(events.find_events(caller.open_context(source), wanted), caller, request)
     return responses.EventsResponse(**head, next=next, events=rows, hidden=hidden)
 
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 from fleetlore.log.tokens import TokenScope
 from fleetlore.operations.request import Request
 from fleetlore.operations.sources import ViewSource
-from fleetlore.server.mcp.sources import Caller
+from fleetlore.server.mcp.caller import Caller
 
 
 class McpTool(NamedTuple):

@@ -15,7 +15,7 @@ import msgspec
 
 from fleetlore.events.codec import encode_with_position
 from fleetlore.events.envelope import Event
-from fleetlore.server.notifications.rules import PLACEHOLDERS, Command, Webhook
+from fleetlore.server.notifications.rules import PLACEHOLDERS, CommandTarget, Webhook
 from fleetlore.story.brief import Brief
 from fleetlore.views.patterns.model import Finding
 
@@ -68,7 +68,7 @@ def call_of(webhook: Webhook, message: Message) -> Call:
     return Call(body, headers)
 
 
-def arguments_of(command: Command, message: Message) -> list[str]:
+def arguments_of(command: CommandTarget, message: Message) -> list[str]:
     """Build the command line. Only arguments that are exactly a placeholder are replaced."""
     values = {
         "text": message.text,

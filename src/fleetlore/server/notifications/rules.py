@@ -59,7 +59,7 @@ class Webhook(NamedTuple):
         return f"Webhook({self.shown!r}, {self.format!r})"
 
 
-class Command(NamedTuple):
+class CommandTarget(NamedTuple):
     """A program to run. Its arguments may contain secrets and are not shown."""
 
     argv: tuple[str, ...]
@@ -70,10 +70,10 @@ class Command(NamedTuple):
         return os.path.basename(self.argv[0])
 
     def __repr__(self) -> str:
-        return f"Command({self.shown!r})"
+        return f"CommandTarget({self.shown!r})"
 
 
-Target: TypeAlias = Webhook | Command
+Target: TypeAlias = Webhook | CommandTarget
 
 
 class Rule(NamedTuple):
@@ -247,7 +247,7 @@ def is_fit_for_a_header(text: str) -> bool:
     return text.isascii() and (not text or text.isprintable())
 
 
-def _parse_command(table: Mapping[str, Any]) -> Command:
+def _parse_command(table: Mapping[str, Any]) -> CommandTarget:
     for key in ("format", "secret", "token"):
         if key in table:
             raise Invalid(f"{key}: only goes with a webhook")
@@ -257,4 +257,4 @@ def _parse_command(table: Mapping[str, Any]) -> Command:
     for word in argv:
         if _placed.search(word) and (word == argv[0] or not _placed.fullmatch(word)):
             raise Invalid(f"command: {word!r}: a placeholder stands for an argument of its own, and not for the program")
-    return Command(argv)
+    return CommandTarget(argv)

@@ -20,20 +20,20 @@ from fleetlore.server.notifications.bodies import Message
 from fleetlore.server.notifications.rules import OWN_FAMILY, Rule
 from fleetlore.server.notifications.scheduled_brief import BriefPeriod, compose_brief, is_empty, read_brief
 from fleetlore.server.notifications.send import SendResult
-from fleetlore.server.notifications.triggers import TURNS, Occasion, line_of, turn_of, watch_for
+from fleetlore.server.notifications.triggers import TURNS, Occasion, find_turn_scope, format_line, make_watch
 from fleetlore.views import names
 from fleetlore.views.outcomes.rules import OutcomeRules
 from fleetlore.views.thread_names import Naming, naming_of
 
 CHUNK = 100
-LOOK_BACK = 5000
+REPLAYED_EVENTS = 5000
 """Events before the cursor that a rule reads when it starts, to know the current state."""
 ACTOR = "fleetlore"
 PAGES = {"needs you": "fleet", "stuck": "fleet", "progress": "fleet", "budget": "costs"}
 """The page for each trigger; the brief for all others."""
 
 
-class Pace(NamedTuple):
+class Timing(NamedTuple):
     """Intervals and timeouts, in seconds."""
 
     lease: float = 30.0
@@ -44,7 +44,7 @@ class Pace(NamedTuple):
     """Between checks while the lease is held."""
     tick: float = 1.0
     """How long a rule waits for events before it checks the clock."""
-    look: float = 5.0
+    check: float = 5.0
     """Between checks for time-based triggers."""
     commit: float = 10.0
     """Maximum age of a cursor while nothing is sent."""
@@ -57,7 +57,7 @@ class Pace(NamedTuple):
     """How long stopping waits for sends in progress."""
 
 
-class Means(NamedTuple):
+class RuleContext(NamedTuple):
     """What a `RuleRun` needs."""
 
     log: BlockingRecorder
@@ -70,7 +70,7 @@ class Means(NamedTuple):
     """Display names; `None` to collect them from the newest events."""
     url: str | None
     now: clock.Clock
-    pace: Pace
+    timing: Timing
     outcome_rules: OutcomeRules
     """Prices and flags for briefs."""
 
@@ -82,133 +82,133 @@ class Stopped(Exception):
 class RuleRun:
     """One rule, running from its cursor on."""
 
-    def __init__(self, rule: Rule, means: Means, over: Flag) -> None:
+    def __init__(self, rule: Rule, context: RuleContext, stopped: Flag) -> None:
         self.rule = rule
-        self._means, self._log, self._over = means, means.log, over
-        self._watch = watch_for(rule, self._turns_before)
+        self._context, self._log, self._stopped = context, context.log, stopped
+        self._watch = make_watch(rule, self._turns_before)
         self._names = names.initial()
         self._at: Position | None = None
         """Everything up to here was handled."""
         self._committed: Position | None = None
-        self._committed_at = self._looked_at = 0.0
+        self._committed_at = self._checked_at = 0.0
         self._found: set[str] = set()
         """Keys of the last check's time-based occasions, all handled."""
 
     def run(self) -> None:
         """Run until stopped."""
-        self._begin()
+        self._resume_at_cursor()
         reader = LogReadAhead(self._log, after=self._at)
         try:
-            while not self._over.is_set():
-                self._step(reader)
+            while not self._stopped.is_set():
+                self._run_step(reader)
         except Stopped:
             pass
         finally:
             reader.close()
-        self._commit()
+        self._commit_cursor()
 
-    def _step(self, reader: LogReadAhead) -> None:
-        pace = self._means.pace
-        for event in reader.take_events(CHUNK, timeout=pace.tick):
-            self._see(event)
-        if monotonic() - self._looked_at >= pace.look:
-            self._look()
-        if monotonic() - self._committed_at >= pace.commit:
-            self._commit()
+    def _run_step(self, reader: LogReadAhead) -> None:
+        timing = self._context.timing
+        for event in reader.take_events(CHUNK, timeout=timing.tick):
+            self._handle_event(event)
+        if monotonic() - self._checked_at >= timing.check:
+            self._check_timed_triggers()
+        if monotonic() - self._committed_at >= timing.commit:
+            self._commit_cursor()
 
-    def _begin(self) -> None:
+    def _resume_at_cursor(self) -> None:
         """Resume at the cursor; a new rule starts at the head."""
-        head, cursor = self._log.head(), self._means.shared.load_cursor(self.rule.cursor)
+        head, cursor = self._log.head(), self._context.shared.load_cursor(self.rule.cursor)
         self._at = head if cursor is None or head is None or cursor > head else cursor  # after the head: a backup was restored
         if cursor is None:
-            self._commit()
+            self._commit_cursor()
         self._committed = self._at
         self._committed_at = monotonic()
-        if self._watch.looks_back:
-            self._look_back()
+        if self._watch.needs_history:
+            self._replay_recent()
         if cursor is None:  # what is already the case is not news to a new rule
-            self._found = {occasion.key for occasion in self._watch.look(self._means.now())}
+            self._found = {occasion.key for occasion in self._watch.find_due(self._context.now())}
 
-    def _look_back(self) -> None:
+    def _replay_recent(self) -> None:
         """Read older events to know the current state, without sending anything."""
-        events = list(self._log.read(newest_first=True, limit=LOOK_BACK))
+        events = list(self._log.read(newest_first=True, limit=REPLAYED_EVENTS))
         for event in reversed(events):
             if event.position is not None and self._at is not None and event.position <= self._at:
-                self._know(event)
-                for _ in self._occasions(event):
+                self._learn_names(event)
+                for _ in self._find_occasions(event):
                     pass
 
-    def _know(self, event: Event) -> None:
-        if self._means.naming is None and event.kind in names.NAMING_KINDS:
+    def _learn_names(self, event: Event) -> None:
+        if self._context.naming is None and event.kind in names.NAMING_KINDS:
             self._names = names.apply(self._names, event)
 
-    def _occasions(self, event: Event) -> Iterable[Occasion]:
+    def _find_occasions(self, event: Event) -> Iterable[Occasion]:
         if event.kind.startswith(OWN_FAMILY) or event.kind == "log.gap":
             return ()
-        return self._watch.see(event) if self.rule.scope == TOWN or self.rule.scope in event_scopes(event) else ()
+        return self._watch.on_event(event) if self.rule.scope == TOWN or self.rule.scope in event_scopes(event) else ()
 
     def _turns_before(self, scope: str, position: Position | None) -> int:
         """Number of turns that ended before a position."""
-        return sum(turn_of(event) == scope for event in self._log.read(scope, before=position, kinds=TURNS))
+        return sum(find_turn_scope(event) == scope for event in self._log.read(scope, before=position, kinds=TURNS))
 
-    def _see(self, event: Event) -> None:
-        if self._over.is_set():
+    def _handle_event(self, event: Event) -> None:
+        if self._stopped.is_set():
             raise Stopped
-        self._know(event)
-        results = [self._handle(occasion) for occasion in self._occasions(event)]
+        self._learn_names(event)
+        results = [self._handle_occasion(occasion) for occasion in self._find_occasions(event)]
         self._at = event.position or self._at
         if any(results):
-            self._commit()
+            self._commit_cursor()
 
-    def _look(self) -> None:
+    def _check_timed_triggers(self) -> None:
         """Check time-based triggers.
 
         A silence has no event to move a cursor past, so the log decides whether it was sent.
         """
-        self._looked_at = monotonic()
-        found = {occasion.key: occasion for occasion in self._watch.look(self._means.now())}
+        self._checked_at = monotonic()
+        found = {occasion.key: occasion for occasion in self._watch.find_due(self._context.now())}
         for key, occasion in found.items():
             if key not in self._found:
-                self._handle(occasion)
+                self._handle_occasion(occasion)
         self._found = set(found)
 
-    def _handle(self, occasion: Occasion) -> bool:
+    def _handle_occasion(self, occasion: Occasion) -> bool:
         """Send an occasion, unless it is too old or was sent before; return whether it was sent."""
-        if self._means.now() - occasion.at > self.rule.max_age:
+        if self._context.now() - occasion.at > self.rule.max_age:
             return False
         id = notice_id(self.rule, occasion)
         if self._log.get([id]):
             return False
-        message = self._compose_brief(id, occasion.period) if occasion.period is not None else self._compose(occasion)
+        message = self._compose_brief(id, occasion.period) if occasion.period is not None else self._compose_message(occasion)
         if message is None:
             return False
-        outcome, attempts = self._means.send(self.rule, message)
-        self._record(message, occasion, outcome, attempts)
+        outcome, attempts = self._context.send(self.rule, message)
+        self._record_sent(message, occasion, outcome, attempts)
         return True
 
-    def _compose(self, occasion: Occasion) -> Message | None:
+    def _compose_message(self, occasion: Occasion) -> Message | None:
         event = occasion.event or next(iter(self._log.get([occasion.cause])), None)
         if event is None:  # erased meanwhile
             return None
-        return compose_message(self.rule, occasion, event, self._naming(), url=self._means.url)
+        return compose_message(self.rule, occasion, event, self._find_naming(), url=self._context.url)
 
     def _compose_brief(self, id: str, period: BriefPeriod) -> Message | None:
-        brief = read_brief(self._log, self.rule, period, self._means.outcome_rules, self._means.now())
-        return None if is_empty(brief) else compose_brief(self.rule, id, brief, period, actor=ACTOR, url=self._means.url)
+        brief = read_brief(self._log, self.rule, period, self._context.outcome_rules, self._context.now())
+        return None if is_empty(brief) else compose_brief(self.rule, id, brief, period, actor=ACTOR, url=self._context.url)
 
-    def _naming(self) -> Naming:
-        return naming_of(self._names) if self._means.naming is None else self._means.naming()
+    def _find_naming(self) -> Naming:
+        return naming_of(self._names) if self._context.naming is None else self._context.naming()
 
-    def _record(self, message: Message, occasion: Occasion, outcome: SendResult, attempts: int) -> None:
+    def _record_sent(self, message: Message, occasion: Occasion, outcome: SendResult, attempts: int) -> None:
         try:
             self._log.append([make_sent_event(self.rule, message, occasion, outcome, attempts)])
         except Forgotten:  # the record was erased, so it was sent
             return
 
-    def _commit(self) -> None:
+    def _commit_cursor(self) -> None:
         self._committed_at = monotonic()
-        if self._at is not None and self._at != self._committed and self._means.is_ours():
-            self._means.shared.commit_cursor(self.rule.cursor, self._at)
+        if self._at is not None and self._at != self._committed and self._context.is_ours():
+            self._context.shared.commit_cursor(self.rule.cursor, self._at)
             self._committed = self._at
 
 
@@ -224,7 +224,7 @@ def compose_message(rule: Rule, occasion: Occasion, event: Event, naming: Naming
         id=notice_id(rule, occasion),
         rule=rule.name,
         when=rule.what,
-        text=line_of(occasion, shown, naming),
+        text=format_line(occasion, shown, naming),
         at=occasion.at,
         event=shown,
         arc=occasion.arc,

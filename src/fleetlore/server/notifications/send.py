@@ -1,6 +1,6 @@
-"""Sends one notification once: calls a webhook or runs a program.
+"""Makes one attempt to send a notification: calls a webhook or runs a program.
 
-Never raises; error texts never contain the address.
+Errors are returned, not raised. Error texts never contain the address, which may be secret.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from urllib.request import (
 
 from fleetlore import __version__
 from fleetlore.server.notifications.bodies import Message, arguments_of, call_of, json_of
-from fleetlore.server.notifications.rules import Command, Target, Webhook
+from fleetlore.server.notifications.rules import CommandTarget, Target, Webhook
 
 TIMEOUT = 10.0
 """Seconds for a receiver to answer, or a program to end."""
 LONGEST_REPLY = 65536
-"""Bytes of a response that are read, so that the connection ends cleanly."""
+"""How many bytes of a response are read, so that the connection ends cleanly."""
 _PASSING = frozenset((HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS))
-"""Client errors worth a retry."""
+"""Client errors that may pass, so a retry is useful."""
 
 
 class SendResult(NamedTuple):
@@ -62,15 +62,15 @@ def deliver_message(target: Target, message: Message, *, timeout: float = TIMEOU
 
 def _make_opener(url: str) -> OpenerDirector:
     """An opener for web addresses only. Redirects are not followed: a notification is for the address in the rule."""
-    proxies = ProxyHandler({}) if _is_here(_host_of(url)) else ProxyHandler()
+    proxies = ProxyHandler({}) if _is_loopback(_host_of(url)) else ProxyHandler()
     opener = OpenerDirector()
     for handler in (proxies, HTTPHandler(), HTTPSHandler(), HTTPDefaultErrorHandler(), HTTPErrorProcessor()):
         opener.add_handler(handler)
     return opener
 
 
-def _is_here(host: str) -> bool:
-    """Whether a host is this machine, which is never reached through a proxy."""
+def _is_loopback(host: str) -> bool:
+    """Whether a host is this machine; no proxy is used for it."""
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
@@ -128,7 +128,7 @@ def _describe_error(error: Exception, timeout: float) -> str:
     if isinstance(cause, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted: {cause.verify_message}"
     if isinstance(cause, socket.gaierror):
-        return "its host is not found"
+        return "its host was not found"
     if isinstance(cause, OSError) and cause.strerror:
         return f"cannot be reached: {cause.strerror}"
     return f"broke off ({type(cause).__name__})"
@@ -137,7 +137,7 @@ def _describe_error(error: Exception, timeout: float) -> str:
 # --- commands
 
 
-def _run_command(command: Command, message: Message, timeout: float) -> SendResult:
+def _run_command(command: CommandTarget, message: Message, timeout: float) -> SendResult:
     try:
         # A session of its own, so that everything it starts can be killed with it.
         process = subprocess.Popen(

@@ -22,7 +22,7 @@ from fleetlore.log.coordination import Coordination, Lease
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.server.notifications.bodies import Message
 from fleetlore.server.notifications.rules import Rule, Target
-from fleetlore.server.notifications.runner import Means, Pace, RuleRun, Stopped
+from fleetlore.server.notifications.runner import RuleContext, RuleRun, Stopped, Timing
 from fleetlore.server.notifications.send import SendResult, deliver_message
 from fleetlore.views.outcomes.rules import OutcomeRules, default_rules
 from fleetlore.views.thread_names import Naming
@@ -35,7 +35,7 @@ Deliver = Callable[[Target, Message], SendResult]
 """One attempt to send."""
 
 
-PACE = Pace()
+TIMING = Timing()
 
 
 class Notifier:
@@ -55,17 +55,17 @@ class Notifier:
         url: str | None = None,
         on_trouble: Callable[[str], None] = lambda trouble: None,
         now: clock.Clock = clock.now,
-        pace: Pace = PACE,
+        timing: Timing = TIMING,
         send: Deliver = deliver_message,
-        chance: Callable[[], float] = random.random,
+        random_fraction: Callable[[], float] = random.random,
         outcome_rules: OutcomeRules | None = None,
     ) -> None:
         self._outcome_rules = outcome_rules or default_rules()
-        self._rules, self._naming, self._url, self._now, self._pace = tuple(rules), naming, url, now, pace
+        self._rules, self._naming, self._url, self._now, self._timing = tuple(rules), naming, url, now, timing
         self._open_log, self._open_shared = open_log, open_shared
-        self._tell, self._deliver, self._chance = on_trouble, send, chance
+        self._report_trouble, self._deliver, self._random_fraction = on_trouble, send, random_fraction
         self._holder = f"{socket.gethostname()[:60]}/{os.getpid()}/{clock.uuid7()}"
-        self._held_until = 0.0
+        self._lease_until = 0.0
 
     def run(self, stop: Flag) -> None:
         """Notify until `stop` is set. An error with the log is reported once and retried forever."""
@@ -73,43 +73,43 @@ class Notifier:
         while self._rules and not stop.is_set():
             try:
                 with self._open_log() as log, self._open_shared() as shared:
-                    if (lease := self._take(shared, stop)) is not None:
+                    if (lease := self._acquire_lease(shared, stop)) is not None:
                         last_error = ""
-                        self._work(log, shared, lease, stop)
+                        self._run_rules(log, shared, lease, stop)
             except (FleetloreError, OSError) as error:
                 if str(error) != last_error:
-                    self._tell(f"notices wait: {error}")
+                    self._report_trouble(f"notices wait: {error}")
                 last_error = str(error)
-            stop.wait(self._pace.again)
+            stop.wait(self._timing.again)
 
-    def _take(self, shared: Coordination, stop: Flag) -> Lease | None:
+    def _acquire_lease(self, shared: Coordination, stop: Flag) -> Lease | None:
         """Wait for the lease; `None` if stopped."""
         while not stop.is_set():
             asked_at = clock.ticks()
-            lease = shared.take(LEASE, self._holder, self._pace.lease)
+            lease = shared.acquire(LEASE, self._holder, self._timing.lease)
             if lease is not None:
-                self._held_until = asked_at + self._pace.lease
+                self._lease_until = asked_at + self._timing.lease
                 return lease
-            stop.wait(self._pace.again)
+            stop.wait(self._timing.again)
         return None
 
-    def _work(self, log: BlockingRecorder, shared: Coordination, lease: Lease, stop: Flag) -> None:
+    def _run_rules(self, log: BlockingRecorder, shared: Coordination, lease: Lease, stop: Flag) -> None:
         """Run all rules in parallel while the lease lasts and nothing fails."""
         stopped, errors = Flag(), list[Exception]()
-        context = Means(
+        context = RuleContext(
             log=log,
             shared=shared,
-            send=lambda rule, message: self._send(rule, message, stopped),
+            send=lambda rule, message: self._send_with_retries(rule, message, stopped),
             is_ours=self._is_ours,
             naming=self._naming,
             url=self._url,
             now=self._now,
-            pace=self._pace,
+            timing=self._timing,
             outcome_rules=self._outcome_rules,
         )
         threads = [
             Thread(
-                target=self._walk,
+                target=self._run_rule,
                 args=(RuleRun(rule, context, stopped), stopped, errors),
                 name=f"fleetlore-notify-{rule.name}",
                 daemon=True,
@@ -119,10 +119,10 @@ class Notifier:
         for thread in threads:
             thread.start()
         try:
-            self._hold(shared, lease, stopped, stop)
+            self._renew_lease(shared, lease, stopped, stop)
         finally:
             stopped.set()
-            until = monotonic() + self._pace.end
+            until = monotonic() + self._timing.end
             for thread in threads:
                 thread.join(max(0.0, until - monotonic()))
             if not any(thread.is_alive() for thread in threads):
@@ -130,46 +130,46 @@ class Notifier:
         if errors:
             raise errors[0]
 
-    def _hold(self, shared: Coordination, lease: Lease, stopped: Flag, stop: Flag) -> None:
+    def _renew_lease(self, shared: Coordination, lease: Lease, stopped: Flag, stop: Flag) -> None:
         """Renew the lease until stopped or lost."""
-        renew_at = clock.ticks() + self._pace.lease / 3
-        while not stopped.is_set() and not stop.wait(self._pace.beat):
+        renew_at = clock.ticks() + self._timing.lease / 3
+        while not stopped.is_set() and not stop.wait(self._timing.beat):
             if clock.ticks() < renew_at:
                 continue
             asked_at = clock.ticks()
             try:
                 lease = shared.renew(lease)
             except LeaseLost:
-                self._held_until = 0.0
-                self._tell("another notifier took over; this one waits")
+                self._lease_until = 0.0
+                self._report_trouble("another notifier took over; this one waits")
                 return
-            self._held_until, renew_at = asked_at + self._pace.lease, asked_at + self._pace.lease / 3
+            self._lease_until, renew_at = asked_at + self._timing.lease, asked_at + self._timing.lease / 3
 
-    def _walk(self, walk: RuleRun, stopped: Flag, errors: list[Exception]) -> None:
+    def _run_rule(self, rule_run: RuleRun, stopped: Flag, errors: list[Exception]) -> None:
         """The thread of one rule. An error with the log ends all rules; any other ends only this one."""
         try:
-            walk.run()
+            rule_run.run()
         except (FleetloreError, OSError) as error:
             if not stopped.is_set():
                 errors.append(error)
                 stopped.set()
         except Exception as error:  # noqa: BLE001  # one broken rule must not stop the others; its message may contain secrets
-            self._tell(f"the rule {walk.rule.name!r} broke ({type(error).__name__}) and rests until the next start")
+            self._report_trouble(f"the rule {rule_run.rule.name!r} broke ({type(error).__name__}) and rests until the next start")
 
     def _is_ours(self) -> bool:
         """Whether the lease is still held."""
-        return clock.ticks() < self._held_until
+        return clock.ticks() < self._lease_until
 
-    def _send(self, rule: Rule, message: Message, stopped: Flag) -> tuple[SendResult, int]:
+    def _send_with_retries(self, rule: Rule, message: Message, stopped: Flag) -> tuple[SendResult, int]:
         """Send with retries; return the outcome and the number of attempts."""
-        pace, pause = self._pace, self._pace.pause
-        for attempt in range(1, pace.tries + 1):
+        timing, pause = self._timing, self._timing.pause
+        for attempt in range(1, timing.tries + 1):
             if stopped.is_set() or not self._is_ours():
                 raise Stopped
             outcome = self._deliver(rule.target, message)
-            if outcome.error is None or outcome.is_final or attempt == pace.tries:
+            if outcome.error is None or outcome.is_final or attempt == timing.tries:
                 break
-            if stopped.wait(min(outcome.wait or pause * (0.5 + self._chance() / 2), pace.longest)):
+            if stopped.wait(min(outcome.wait or pause * (0.5 + self._random_fraction() / 2), timing.longest)):
                 raise Stopped
-            pause *= pace.growth
+            pause *= timing.growth
         return outcome, attempt

@@ -29,7 +29,7 @@ from fleetlore.views.outcomes.record import Outcome, make_record
 from fleetlore.views.outcomes.rules import default_rules
 from fleetlore.views.outcomes.session import SessionState
 from fleetlore.views.outcomes.troubles import find_troubles
-from fleetlore.views.patterns import book as pattern_book
+from fleetlore.views.patterns import fold as pattern_fold
 from fleetlore.views.patterns.across_sessions import find_patterns_across
 from fleetlore.views.patterns.kinds import all_kinds
 from fleetlore.views.patterns.model import Finding
@@ -78,52 +78,52 @@ class Occasion(NamedTuple):
 class TriggerWatch:
     """What one rule waits for."""
 
-    looks_back = False
+    needs_history = False
     """Whether earlier events matter."""
 
-    def see(self, event: Event) -> Iterable[Occasion]:
+    def on_event(self, event: Event) -> Iterable[Occasion]:
         """Handle one more event; return the occasions it brings."""
         del event
         return ()
 
-    def look(self, now: datetime) -> Iterable[Occasion]:
+    def find_due(self, now: datetime) -> Iterable[Occasion]:
         """Time-based occasions at a moment, found before or not."""
         del now
         return ()
 
 
-def watch_for(rule: Rule, count: Counter) -> TriggerWatch:
+def make_watch(rule: Rule, count: Counter) -> TriggerWatch:
     """The watch for a rule."""
     match rule.by:
         case "kind":
-            return Each(lambda event: matches_kind(event.kind, (rule.what,)))
+            return EventWatch(lambda event: matches_kind(event.kind, (rule.what,)))
         case "arc":
-            return PatternsClosed(rule.what)
+            return ClosedPatternWatch(rule.what)
         case "brief":
-            return ScheduledBrief(rule.schedule)
+            return ScheduledBriefWatch(rule.schedule)
         case "when":
             return WATCHES[rule.what](rule, count)
 
 
-class Each(TriggerWatch):
+class EventWatch(TriggerWatch):
     """Every event that satisfies a condition."""
 
-    def __init__(self, is_meant: Callable[[Event], bool]) -> None:
-        self._is_meant = is_meant
+    def __init__(self, condition: Callable[[Event], bool]) -> None:
+        self._condition = condition
 
-    def see(self, event: Event) -> Iterator[Occasion]:
+    def on_event(self, event: Event) -> Iterator[Occasion]:
         """Return the event if it satisfies the condition."""
-        if self._is_meant(event):
-            yield occasion_of(event)
+        if self._condition(event):
+            yield make_occasion(event)
 
 
-class ScheduledBrief(TriggerWatch):
+class ScheduledBriefWatch(TriggerWatch):
     """The newest scheduled time of a brief."""
 
     def __init__(self, schedule: Schedule | None) -> None:
         self._schedule = schedule
 
-    def look(self, now: datetime) -> Iterator[Occasion]:
+    def find_due(self, now: datetime) -> Iterator[Occasion]:
         """The brief that was due last."""
         if self._schedule is not None:
             period = find_period(self._schedule, now)
@@ -137,32 +137,32 @@ def is_done(event: Event) -> bool:
     return beat_of(event) == "deliver"
 
 
-class Needs(TriggerWatch):
+class NeedsPersonWatch(TriggerWatch):
     """Agents and missions that start to need a person; no repetition while they do."""
 
-    looks_back = True
+    needs_history = True
 
     def __init__(self) -> None:
         self._fleet = fleet.initial()
 
-    def see(self, event: Event) -> Iterator[Occasion]:
+    def on_event(self, event: Event) -> Iterator[Occasion]:
         """Return the event if somebody newly needs a person because of it."""
         if find_standing_effect(event) != "needs you":
             needed = self._needs_person(event.agent)
             self._fleet = fleet.apply(self._fleet, event)
             if event.kind in ASKING and not needed and self._needs_person(event.agent):
-                yield occasion_of(event)
+                yield make_occasion(event)
             return
-        before = self._in_need()
+        before = self._find_in_need()
         self._fleet = fleet.apply(self._fleet, event)
-        if self._in_need() - before or self._is_about_nobody_known(event):
-            yield occasion_of(event)
+        if self._find_in_need() - before or self._is_about_nobody_known(event):
+            yield make_occasion(event)
 
     def _needs_person(self, name: str | None) -> bool:
         agent = self._fleet.agents.get(name) if name is not None else None
         return agent is not None and agent.standing == "needs you"
 
-    def _in_need(self) -> set[tuple[str, str]]:
+    def _find_in_need(self) -> set[tuple[str, str]]:
         agents = {("agent", name) for name, agent in self._fleet.agents.items() if agent.standing == "needs you"}
         return agents | {("mission", name) for name in self._fleet.asking}
 
@@ -172,26 +172,26 @@ class Needs(TriggerWatch):
         return self._fleet.held.keys().isdisjoint((f"goal:{event.goal}", f"run:{event.run}"))
 
 
-class Progress(TriggerWatch):
+class ProgressWatch(TriggerWatch):
     """Every n turns of an agent or, without one, of a goal or run, counted from the beginning of the log."""
 
     def __init__(self, every: int, count: Counter) -> None:
         self._every, self._count = every, count
         self._turns: dict[str, int] = {}
 
-    def see(self, event: Event) -> Iterator[Occasion]:
+    def on_event(self, event: Event) -> Iterator[Occasion]:
         """Return the event if it ends such a turn."""
         if event.kind not in TURNS:
             return
-        scope = turn_of(event)
+        scope = find_turn_scope(event)
         if scope not in self._turns:
             self._turns[scope] = self._count(scope, event.position)
         self._turns[scope] += 1
         if self._turns[scope] % self._every == 0:
-            yield occasion_of(event, _turns_told(scope, self._turns[scope]))
+            yield make_occasion(event, _describe_turns(scope, self._turns[scope]))
 
 
-def turn_of(event: Event) -> str:
+def find_turn_scope(event: Event) -> str:
     """The scope whose turn an event ends."""
     for kind in ("agent", "goal", "run"):
         if (name := getattr(event, kind)) is not None:
@@ -199,7 +199,7 @@ def turn_of(event: Event) -> str:
     return "town"
 
 
-def _turns_told(scope: str, turns: int) -> Words:
+def _describe_turns(scope: str, turns: int) -> Words:
     kind, _, name = scope.partition(":")
 
     def describe(_: Event, naming: Naming) -> str:
@@ -212,29 +212,29 @@ def _turns_told(scope: str, turns: int) -> Words:
 class PatternWatch(TriggerWatch):
     """A watch that follows the steps of threads and the facts of sessions."""
 
-    looks_back = True
+    needs_history = True
 
     def __init__(self) -> None:
-        self._book = pattern_book.initial()
+        self._patterns = pattern_fold.initial()
         self._sessions: dict[str, SessionState] = {}
         self._touched: set[str] = set()
         """Sessions with events since they were last looked at."""
 
-    def see(self, event: Event) -> Iterable[Occasion]:
+    def on_event(self, event: Event) -> Iterable[Occasion]:
         """Add the event to its thread or session."""
-        pattern_book.apply(self._book, event)
+        pattern_fold.apply(self._patterns, event)
         if event.run is not None and event.kind in session.KINDS:
             state = self._sessions.pop(event.run, None) or session.begin_session(event.run)
             self._sessions[event.run] = session.apply(state, event, _RULES)  # the one that moved last is last
             self._touched.add(event.run)
             if len(self._sessions) > MOST_SESSIONS:
-                gone = next(iter(self._sessions))
-                del self._sessions[gone]
-                self._touched.discard(gone)
+                dropped = next(iter(self._sessions))
+                del self._sessions[dropped]
+                self._touched.discard(dropped)
         return ()
 
 
-class PatternsClosed(PatternWatch):
+class ClosedPatternWatch(PatternWatch):
     """Closed findings of one kind; never of a kind that is not shown (`Rule.note` says so)."""
 
     def __init__(self, kind: str) -> None:
@@ -244,26 +244,26 @@ class PatternsClosed(PatternWatch):
         self._known: dict[str, None] = {}
         self._records: dict[str, Outcome] = {}
 
-    def see(self, event: Event) -> Iterator[Occasion]:
+    def on_event(self, event: Event) -> Iterator[Occasion]:
         """Return the findings that the event closes."""
         if self._kind is None:
             return
-        super().see(event)
+        super().on_event(event)
         at = event_stamp(event)[0]
-        for finding in self._find(event, at):
+        for finding in self._find_findings(event, at):
             key = f"{finding.kind} {finding.thread} {finding.first}"
             if finding.kind != self._kind.kind or finding.state != "closed" or key in self._known:
                 continue
             self._known[key] = None
             if len(self._known) > MOST_KNOWN:
                 del self._known[next(iter(self._known))]
-            yield _of_finding(finding, key, at, event=event)
+            yield _make_finding_occasion(finding, key, at, event=event)
 
-    def _find(self, event: Event, at: datetime) -> Iterable[Finding]:
+    def _find_findings(self, event: Event, at: datetime) -> Iterable[Finding]:
         assert self._kind is not None
         if event.run is None or event.kind not in session.KINDS:
-            thread = pattern_book.last_thread(self._book)
-            return [] if thread is None else list(pattern_book.find_in_thread(self._book, thread, at))
+            thread = pattern_fold.last_thread(self._patterns)
+            return [] if thread is None else list(pattern_fold.find_in_thread(self._patterns, thread, at))
         state = self._sessions[event.run]
         if event.kind not in TURNS or not (self._kind.session or self._kind.sessions) or not is_row(state):
             return []
@@ -273,7 +273,7 @@ class PatternsClosed(PatternWatch):
         return [*record.patterns, *(find_patterns_across(list(self._records.values())) if self._kind.sessions else ())]
 
 
-class Stuck(PatternWatch):
+class StuckWatch(PatternWatch):
     """Agents that fall silent while working, and series of setbacks. No event reports either."""
 
     def __init__(self) -> None:
@@ -282,24 +282,24 @@ class Stuck(PatternWatch):
         self._struggles: dict[str, Finding] = {}
         """Session → the trouble that it is in."""
 
-    def see(self, event: Event) -> Iterable[Occasion]:
+    def on_event(self, event: Event) -> Iterable[Occasion]:
         """Add the event to the fleet and to its thread or session."""
         self._fleet = fleet.apply(self._fleet, event)
-        return super().see(event)
+        return super().on_event(event)
 
-    def look(self, now: datetime) -> Iterator[Occasion]:
+    def find_due(self, now: datetime) -> Iterator[Occasion]:
         """Silent agents, then agents with one setback after another."""
         for agent in self._fleet.agents.values():
             if fleet.standing_at(agent, now=now, session=fleet.find_session(self._fleet, agent)) == "silent":
                 yield _make_silence_occasion(agent, now)
         for run in self._touched:
-            self._look_at_session(self._sessions[run])
+            self._find_struggle(self._sessions[run])
         self._touched.clear()
-        for finding in (*pattern_book.find_patterns(self._book, now), *self._struggles.values()):
+        for finding in (*pattern_fold.find_patterns(self._patterns, now), *self._struggles.values()):
             if finding.kind == STRUGGLE and finding.state == "open" and finding.count >= MANY_SETBACKS:
-                yield _of_finding(finding, f"{STRUGGLE} {finding.thread} {finding.first}", finding.last_at)
+                yield _make_finding_occasion(finding, f"{STRUGGLE} {finding.thread} {finding.first}", finding.last_at)
 
-    def _look_at_session(self, state: SessionState) -> None:
+    def _find_struggle(self, state: SessionState) -> None:
         self._struggles.pop(state.run, None)
         if state.status.turn != "running" or not is_row(state):
             return
@@ -319,23 +319,23 @@ def _make_silence_occasion(agent: FleetAgent, now: datetime) -> Occasion:
     return Occasion(f"silent {agent.name} {seen.isoformat()}", agent.last_id or "", seen + SILENT_AFTER, describe)
 
 
-def occasion_of(event: Event, text: Words | None = None) -> Occasion:
+def make_occasion(event: Event, text: Words | None = None) -> Occasion:
     """An event that is itself the occasion, with the chronicle's text or another."""
-    return Occasion(event.id or "", event.id or "", event_stamp(event)[0], text or _event_told, event)
+    return Occasion(event.id or "", event.id or "", event_stamp(event)[0], text or _describe_event, event)
 
 
-def _event_told(event: Event, naming: Naming) -> str:
+def _describe_event(event: Event, naming: Naming) -> str:
     return EventDescriber(name_of=naming.agent).describe(event)
 
 
-def _of_finding(finding: Finding, key: str, at: datetime, event: Event | None = None) -> Occasion:
+def _make_finding_occasion(finding: Finding, key: str, at: datetime, event: Event | None = None) -> Occasion:
     cause = finding.last if event is None else event.id or ""
     if finding.thread.startswith("run:"):
         finding = replace(finding, note="")  # it may quote a command's output, which only leaves with `full`
     return Occasion(key, cause, at, lambda _, naming: describe_finding(finding, naming), event, finding)
 
 
-def line_of(occasion: Occasion, event: Event, naming: Naming) -> str:
+def format_line(occasion: Occasion, event: Event, naming: Naming) -> str:
     """The notification's text: one line of printable characters. Still untrusted."""
     text = "".join(letter if letter.isprintable() else " " for letter in occasion.words(event, naming))
     line = " ".join(text.split())
@@ -343,10 +343,10 @@ def line_of(occasion: Occasion, event: Event, naming: Naming) -> str:
 
 
 WATCHES: Mapping[str, Callable[[Rule, Counter], TriggerWatch]] = {
-    "needs you": lambda rule, count: Needs(),
-    "stuck": lambda rule, count: Stuck(),
-    "budget": lambda rule, count: Each(is_spent),
-    "done": lambda rule, count: Each(is_done),
-    "progress": lambda rule, count: Progress(rule.every, count),
+    "needs you": lambda rule, count: NeedsPersonWatch(),
+    "stuck": lambda rule, count: StuckWatch(),
+    "budget": lambda rule, count: EventWatch(is_spent),
+    "done": lambda rule, count: EventWatch(is_done),
+    "progress": lambda rule, count: ProgressWatch(rule.every, count),
 }
 """`when` → its watch."""

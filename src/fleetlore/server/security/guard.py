@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Iterable, Mapping
+from email.message import Message
 from typing import TypeAlias
 
 from starlette.routing import BaseRoute, Mount, Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Message as AsgiMessage
 
+from fleetlore.operations.table import OPERATIONS
 from fleetlore.server.problems import Problem
 from fleetlore.server.security import hosts
 from fleetlore.server.security.hosts import Host
@@ -46,12 +49,12 @@ DECLARED: Declared = {
         "application/cloudevents-batch+json",
     ),
     "/api/events/": None,
-    "/api/stage/inject": ("application/json",),
-    "/api/goals/": ("application/json",),
-    "/api/town/": ("application/json",),
+    **{operation.path.partition("{")[0]: ("application/json",) for operation in OPERATIONS if operation.method == "POST"},
     "/api/chat": ("application/json",),
     "/api/clear": ("application/json",),
     "/api/graph/switch": ("application/json",),
+    "/api/links": ("application/json",),
+    "/api/sign-out": ("application/json",),
     "/hooks": ("application/json",),
     "/mcp": ("application/json",),
     **{f"/hooks/{forge}": ("application/json", FORM) for forge in ("github", "gitea", "forgejo")},
@@ -71,6 +74,8 @@ _WATCHED = frozenset(
 _SCHEMES = {"ws": "http", "wss": "https"}
 _STARTS = ("http.response.start", "websocket.http.response.start")
 _POLICY_VIOLATION = 1008
+_MAX_TYPE_CHARS = 300
+UTF8_NAMES = ("utf-8", "utf8", "us-ascii", "ascii")
 _is_page = re.compile(r"/(?:(?!(?:api|hooks|mcp|v1|ws|metrics|healthz|readyz)\Z)[A-Za-z0-9_-]*|goals/[A-Za-z0-9_-]*)", re.ASCII).fullmatch
 
 _Heard: TypeAlias = dict[bytes, list[str]]
@@ -106,6 +111,8 @@ class Guard:
     def _problem_of_type(self, scope: Scope, headers: _Heard) -> Problem | None:
         if scope.get("method") != "POST":
             return None  # an HTML form can send a body only with POST
+        if (charset := _charset(headers)) not in UTF8_NAMES:
+            return Problem(415, f"charset {charset[:40]} is not read here; JSON and text are UTF-8")
         types = declared_for(scope["path"], self._declared)
         if types is None or _content_type(headers) in types or b"ce-specversion" in headers:  # an HTML form cannot send this header
             return None
@@ -193,9 +200,17 @@ def _content_type(headers: _Heard) -> str | None:
     return values[0].partition(";")[0].strip().lower() if len(values) == 1 else None
 
 
+def _charset(headers: _Heard) -> str:
+    """The charset of a body in lower case; UTF-8 unless given."""
+    message = Message()
+    message["content-type"] = (headers.get(b"content-type") or [""])[0][:_MAX_TYPE_CHARS]
+    charset = message.get_param("charset", "utf-8")
+    return charset.strip().lower() if isinstance(charset, str) else "unreadable"
+
+
 def _adding_headers(send: Send) -> Send:
     # Not a coroutine: every chunk of every stream passes through here.
-    def send_with_headers(message: Message) -> Awaitable[None]:
+    def send_with_headers(message: AsgiMessage) -> Awaitable[None]:
         if message["type"] in _STARTS:
             headers = list(message.get("headers", ()))
             existing = {name.lower() for name, _ in headers}

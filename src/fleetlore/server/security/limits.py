@@ -1,13 +1,15 @@
 """Limits on requests, bodies and streams, per client and in total, so that memory stays bounded.
 
-`RequestLimits` holds the numbers and counts usage; `Limited` is the middleware that enforces them.
+`RequestLimits` holds the numbers and counts usage; `Limited` is the middleware that enforces them. `ConcurrencyLimit` queues
+expensive work.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from math import ceil
 from time import monotonic
@@ -17,14 +19,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fleetlore.server.problems import Problem
 from fleetlore.server.security.guard import send_problem
-from fleetlore.server.security.rate_limit import RateLimit
-from fleetlore.server.uvicorn_protocols import HttpProtocol, WebSocketProtocol
+from fleetlore.server.security.rate_limit import RateLimit, network_of
+from fleetlore.server.uvicorn_protocols import HttpProtocol, WebSocketProtocol, limit_connections
 
 MIB = 1 << 20
 STREAMS = ("/api/stream", "/ws", "/ws/chat")
 """Paths of long-lived requests. They are counted by `RequestLimits.stream`, not with the other requests."""
 
-_SOON, _LATER = {"retry-after": "1"}, {"retry-after": "5"}
+_SOON, _NEXT_SLOT, _LATER = {"retry-after": "1"}, {"retry-after": "2"}, {"retry-after": "5"}
 _MOST_DIGITS = 18
 _DISCONNECT: Message = {"type": "http.disconnect"}
 
@@ -61,6 +63,10 @@ class RequestLimits:
     """Concurrent requests."""
     streams: int = 4_000
     """Concurrent streams."""
+    streams_each: int = 2_000
+    """Concurrent streams of one address."""
+    connections_each: int = 2_500
+    """Open connections of one address; beyond that, its oldest idle connection is closed."""
     now: Callable[[], float] = monotonic
     open_requests: int = field(default=0, init=False)
     open_streams: int = field(default=0, init=False)
@@ -69,17 +75,26 @@ class RequestLimits:
 
     def __post_init__(self) -> None:
         self._rate = RateLimit(self.rate, self.burst, clients=self.addresses, now=self.now)
+        self._streams_by_network: Counter[str] = Counter()
 
     @contextmanager
-    def stream(self) -> Iterator[None]:
-        """Count a stream while the block runs; raises a `Problem` if there are too many."""
+    def stream(self, scope: Scope) -> Iterator[None]:
+        """Count a stream while the block runs; raises a `Problem` if there are too many, in all or of this address."""
+        network = network_of(client_of(scope))
+        if self._streams_by_network[network] >= self.streams_each:
+            detail = f"{self.streams_each:,} streams of this address are open, which is the limit; close some, and try again"
+            raise Problem(429, detail, headers=_LATER)
         if self.open_streams >= self.streams:
-            raise Problem(503, f"{self.streams:,} streams are open, and there may be no more; try again in a while", headers=_LATER)
+            raise Problem(503, f"{self.streams:,} streams are open, which is the limit; try again in a while", headers=_LATER)
         self.open_streams += 1
+        self._streams_by_network[network] += 1
         try:
             yield
         finally:
             self.open_streams -= 1
+            self._streams_by_network[network] -= 1
+            if not self._streams_by_network[network]:
+                del self._streams_by_network[network]
 
     @contextmanager
     def request(self) -> Iterator[None]:
@@ -111,7 +126,7 @@ class RequestLimits:
         """
         connections = self.requests + self.streams
         return {
-            "http": HttpProtocol,  # h11, which limits headers
+            "http": limit_connections(HttpProtocol, self.connections_each),  # h11, which limits headers
             "h11_max_incomplete_event_size": self.headers,
             "limit_concurrency": connections + connections // 4,  # counts connections, idle ones too
             "ws": WebSocketProtocol,
@@ -155,7 +170,7 @@ class Limited:
                 raise
             await send_problem(problem, scope, receive, body.send)
         finally:
-            body.let_go()
+            body.release_memory()
 
 
 class _Body:
@@ -163,7 +178,7 @@ class _Body:
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, limits: RequestLimits) -> None:
         self._scope, self._receive, self._send, self._limits = scope, receive, send, limits
-        self._taken, self._held, self._is_whole = 0, 0, False
+        self._received, self._in_memory, self._is_whole = 0, 0, False
         self._end = limits.now() + limits.body_time
         self.is_answered = False
         self.problem: Problem | None = None
@@ -185,33 +200,33 @@ class _Body:
                 Problem(408, "the body came too slowly; send it again, in smaller parts", headers={"connection": "close"})
             )
         self._count_bytes(len(message.get("body", b"")))
-        return message if self._taken <= self._limits.body else self._answer_problem(self._too_long())
+        return message if self._received <= self._limits.body else self._answer_problem(self._too_long())
 
     async def send(self, message: Message) -> None:
         """Send a part of the response."""
         if not self.is_answered:
             self.is_answered = True
-            await self._take_rest()
+            await self._read_rest()
         await self._send(message)
 
-    def let_go(self) -> None:
+    def release_memory(self) -> None:
         """Release the body's share of memory when the request has ended."""
-        self._limits.held -= self._held
-        self._held = 0
+        self._limits.held -= self._in_memory
+        self._in_memory = 0
 
     def _count_bytes(self, size: int) -> None:
-        self._held += size
+        self._in_memory += size
         self._limits.held += size
         if self._limits.held > self._limits.bodies:
             self._answer_problem(Problem(503, "too many large bodies are coming in at this moment; try again", headers=_LATER))
 
     async def _receive_part(self) -> Message:
         message = await self._receive()
-        self._taken += len(message.get("body", b""))
+        self._received += len(message.get("body", b""))
         self._is_whole = not message.get("more_body", False)
         return message
 
-    async def _take_rest(self) -> None:
+    async def _read_rest(self) -> None:
         """Read the rest of the body, up to the limit once more.
 
         Many clients read the response only after sending everything.
@@ -223,7 +238,7 @@ class _Body:
             return  # it would not be read completely anyway: answer at once
         with suppress(TimeoutError):
             async with asyncio.timeout(min(self._limits.body_pause, self._end - self._limits.now())):
-                while not self._is_whole and self._taken <= most:
+                while not self._is_whole and self._received <= most:
                     await self._receive_part()
 
     def _too_long(self) -> Problem:
@@ -253,3 +268,37 @@ def _announced_length(scope: Scope) -> int | None:
     if len(sizes) > 1 or not sizes[0].isdigit() or len(sizes[0]) > _MOST_DIGITS:
         raise Problem(400, "the Content-Length is no number of bytes; send a right one, or none at all")
     return int(sizes[0])
+
+
+class ConcurrencyLimit:
+    """Limits expensive work: some at once, some queued, a 503 response for the rest. `async with limit.hold_slot():`, on one event loop."""
+
+    def __init__(self, at_once: int, *, queued: int, timeout: float) -> None:
+        self._free = asyncio.Semaphore(at_once)
+        self._most_queued, self._timeout = queued, timeout
+        self.waiting = 0
+
+    @asynccontextmanager
+    async def hold_slot(self) -> AsyncIterator[None]:
+        """Hold a slot while the block runs; raises a `Problem` if none is free in time."""
+        await self._wait_for_slot()
+        try:
+            yield
+        finally:
+            self._free.release()
+
+    async def _wait_for_slot(self) -> None:
+        if self.waiting >= self._most_queued:
+            raise _busy_problem()
+        self.waiting += 1
+        try:
+            async with asyncio.timeout(self._timeout):
+                await self._free.acquire()
+        except TimeoutError:
+            raise _busy_problem() from None
+        finally:
+            self.waiting -= 1
+
+
+def _busy_problem() -> Problem:
+    return Problem(503, "too much of this kind is being worked on; try again in a moment, or ask for less at once", headers=_NEXT_SLOT)

@@ -1,16 +1,16 @@
-"""The token that `lore up` creates for its own pages and for programs of the same user.
+"""The token that `lore up` creates for programs of the same user, and the address of the running server.
 
-It is in a file that only its owner can read, in the user's data directory, one for each log and town. If others can
-read the file, its token is revoked and replaced. On a sealed log it has no admin rights: an agent that runs as the
-same user can read it.
+Both are in files that only their owner can read, in the user's data directory, one pair for each log and town. If
+others can read the token's file, its token is revoked and replaced. On a sealed log it has no admin rights: an agent
+that runs as the same user can read it. `lore open` reads both.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from errno import EPERM
 from secrets import token_hex
@@ -32,8 +32,54 @@ def own_file(info: LogInfo, *, folder: str | None = None) -> str | None:
     """Path of the token file of a log; `None` for a log in memory, which gets a new token each time."""
     if info.backend == "memory":
         return None
-    address_hash = os.path.splitext(store_file_name(info).rpartition("-")[2])[0]
-    return os.path.join(folder or os.path.dirname(default_path()), f"up-{address_hash}.token")
+    return os.path.join(folder or os.path.dirname(default_path()), f"up-{_address_hash(info)}.token")
+
+
+def cookie_name(info: LogInfo) -> str:
+    """Name of the browser's cookie for a log."""
+    return f"fleetlore_{_address_hash(info)}"
+
+
+@contextmanager
+def published_url(token_file: str | None, url: str) -> Iterator[None]:
+    """Keep the server's URL beside its token file for the duration of the block, so that `lore open` finds it."""
+    if token_file is None:
+        yield
+        return
+    file = _url_file(token_file)
+    _write_private_file(file, url)
+    try:
+        yield
+    finally:
+        if _read_url_file(file) == url:  # another server may have replaced it
+            with suppress(FileNotFoundError):
+                os.unlink(file)
+
+
+def find_server(info: LogInfo) -> tuple[str, str] | None:
+    """The URL and the token of the server that serves a log; `None` if none was started or it ended."""
+    token_file = own_file(info)
+    if token_file is None:
+        return None
+    secret, is_safe = _read_token_file(token_file)
+    url = _read_url_file(_url_file(token_file))
+    return None if secret is None or url is None or not is_safe else (url, secret)
+
+
+def _url_file(token_file: str) -> str:
+    return f"{os.path.splitext(token_file)[0]}.url"
+
+
+def _read_url_file(file: str) -> str | None:
+    try:
+        with open(os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), encoding="ascii") as opened:
+            return opened.read(_LONGEST).strip()
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _address_hash(info: LogInfo) -> str:
+    return os.path.splitext(store_file_name(info).rpartition("-")[2])[0]
 
 
 def own_token(shared: Coordination, file: str | None, *, scope: TokenScope = "admin", now: clock.Clock = clock.now) -> str:
@@ -46,7 +92,7 @@ def own_token(shared: Coordination, file: str | None, *, scope: TokenScope = "ad
                 return secret_in_file
             if secret_in_file is not None:
                 _revoke_token(secret_in_file, shared)
-            _write_token_file(file, secret)
+            _write_private_file(file, secret)
         except OSError as error:
             advice = "make its folder yours and writable, or name another with XDG_DATA_HOME"
             raise Unwritable(f"{file}: our own token cannot be kept there ({error.strerror}); {advice}") from error
@@ -85,14 +131,14 @@ def _read_token_file(file: str) -> tuple[str | None, bool]:
     return text if is_secret(text) else None, not status.st_mode & _FOR_OTHERS
 
 
-def _write_token_file(file: str, secret: str) -> None:
-    """Write the secret atomically, with mode 0600 from the first byte."""
+def _write_private_file(file: str, text: str) -> None:
+    """Write one line atomically, with mode 0600 from the first byte."""
     folder, name = os.path.split(file)
     os.makedirs(folder, mode=0o700, exist_ok=True)
     temporary = os.path.join(folder, f".{name}.{token_hex(4)}.part")
     try:
         with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w", encoding="ascii") as file_object:
-            file_object.write(f"{secret}\n")
+            file_object.write(f"{text}\n")
             file_object.flush()
             os.fsync(file_object.fileno())
         os.replace(temporary, file)

@@ -32,10 +32,33 @@ _CI_KINDS: tuple[tuple[CheckKind, re.Pattern[str]], ...] = (
 )
 
 
+SEVERAL = "several"
+_CI_LOOPED = re.compile(r"\b(?:for|while)\b[^\n]{0,400}?\bdo\b|\bxargs\b")
+_CI_TARGET = re.compile(r"\b(?:pr checks|run (?:view|watch))\s+[\"']?#?(?P<number>\d{1,20})|/(?:pulls|runs|commits)/(?P<path>\w{1,60})")
+_CI_SEVERAL = re.compile(r"\bgh (?:run|pr) list\b")
+
+
+def polls_several(command: str) -> bool:
+    """Whether a look at CI shows several pull requests or runs: then a failure among them is not that of the session's work."""
+    looped = _CI_LOOPED.search(command)
+    # `for i in 1 2 3; do gh pr checks 41; sleep 30; done` waits for one.
+    if looped is not None and re.search(
+        r"(?:checks|view|watch|/pulls/|/runs/|/commits/)\s{0,3}[\"']?(?:\$|\{\})", command[looped.start() :]
+    ):
+        return True
+    targets = {found["number"] or found["path"] for found in _CI_TARGET.finditer(command)}
+    return len(targets) > 1 or (
+        _CI_SEVERAL.search(command) is not None and not re.search(r"(?:-L|--limit)[ =]?1\b|--commit\b|--branch\b|-[bc] ", command)
+    )
+
+
 def read_ci_results(call: ToolCall) -> tuple[CheckRun, ...]:
     """The finished jobs and workflows that a look at CI shows, those that failed last."""
     if call.kind != "command" or "gh" not in call.command or not _CI_LOOK.search(call.command):
         return ()
+    if polls_several(call.command):
+        return (CheckRun(call.step, call.source, "tests", "unproven", "CI of several", about=SEVERAL),)
+    about = re.search(r"\bpr checks\s+[\"']?#?(\d{1,9})", call.command)
     text = call.output[:20_000]
     found: list[tuple[str, bool]] = []
     for job in _CI_JOB.finditer(text):
@@ -48,11 +71,16 @@ def read_ci_results(call: ToolCall) -> tuple[CheckRun, ...]:
             if name and end:
                 found.append((name[1].replace("\\u0026", "&"), end[1] == "success"))
     found.sort(key=lambda job: not job[1])
-    runs = [CheckRun(call.step, call.source, _kind_of_job(name), "pass" if is_passed else "fail", name) for name, is_passed in found]
+    number = about[1] if about else ""
+    runs = [
+        CheckRun(call.step, call.source, kind_of_job(name), "pass" if is_passed else "fail", name, about=number)
+        for name, is_passed in found
+    ]
     return tuple(runs[-50:])
 
 
-def _kind_of_job(name: str) -> CheckKind:
+def kind_of_job(name: str) -> CheckKind:
+    """What a job of CI checks, by its name."""
     return next((kind for kind, pattern in _CI_KINDS if pattern.search(name)), "build")
 
 

@@ -44,6 +44,8 @@ def _find_checks(words: tuple[str, ...]) -> tuple[CheckCommand, ...]:
         return checks
     if program in tables.FORMATTERS:
         return _read_direct_command(LINT, program, rest) if tables.FORMATTERS[program] & set(rest) else ()
+    if program == "go" and rest[:1] == ("install",) and any("@" in word for word in rest):
+        return ()  # a tool is installed, which says nothing about the code
     if program in tables.BY_SUBCOMMAND and (checks := _find_subcommand(program, rest)):
         return checks
     if program in tables.RUNNERS:

@@ -7,7 +7,7 @@ without one the result is `unproven`. A run that could not start (missing progra
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -41,7 +41,7 @@ class _Candidate(NamedTuple):
 _SILENT = word_set(
     """go-build go-vet mix-compile mix-format tsc eslint shellcheck flake8 pyflakes staticcheck gofmt goimports gofumpt cargo-fmt rustfmt
     stylelint yamllint actionlint hadolint vue-tsc pycodestyle deno-check bash--n python--m-py_compile node---check gcc g++ clang clang++
-    javac rustc terraform-fmt zig-fmt zig-build luacheck oxfmt errcheck"""
+    javac rustc terraform-fmt zig-fmt zig-build luacheck oxfmt errcheck nest-build"""
 )  # names of checks, with "-" for a space
 # Tools that write "error" on every finding.
 _NAMES_ERRORS = frozenset(
@@ -81,6 +81,7 @@ _NOT_RUN = (
     ("error: unrecognized arguments", r"error: unrecognized arguments"),
     ("file or directory not found", r"^ERROR: file or directory not found"),
     ("unexpected argument", r"^error: unexpected argument"),
+    ("unrecognized subcommand", r"^error: unrecognized subcommand"),
     ("Unknown option", r"^(?:error: )?[Uu]nknown (?:option|flag|argument)"),
     ("unknown flag", r"^(?:Error: )?unknown flag:"),
     ("Unable to locate a Java", r"Unable to locate a Java Runtime|JAVA_HOME is not set"),
@@ -101,6 +102,7 @@ _NOT_RUN = (
     ("Cannot read file", r": error: Cannot read file"),
     ("Can't open", r"^Can't open perl script"),
     ("onftest", r"ImportError while loading conftest|^ConftestImportFailure"),
+    ("no such file or directory", r"^l?stat \S{1,300}: no such file or directory$"),
     ("Permission denied", r"^(?:/bin/)?(?:ba|z)?sh: [^\n]{0,120}Permission denied$"),
     ("timed out after", r"^Command timed out after"),
     ("resolve host", r"[Cc]ould(?:n't| not) resolve host"),
@@ -155,8 +157,9 @@ def read_checks(call: ToolCall, commands: Sequence[SimpleCommand], output: Outpu
         for candidate, verdict in zip(candidates, verdicts, strict=True)
         if verdict.result is not None or not candidate.check.needs_evidence
     }
-    setup_problem = find_setup_problem(output.text) if output.exit_code != 0 or not all(c.command.proven for c in candidates) else ""
     failed_tasks = _find_failed_tasks(output.text)
+    judged = {each: verdict for each, verdict in judged.items() if not _stopped_before(each, judged, commands, failed_tasks)}
+    setup_problem = find_setup_problem(output.text) if output.exit_code != 0 or not all(c.command.proven for c in candidates) else ""
     meant = _is_meant_to_fail(call)
     runs: list[CheckRun] = []
     for candidate, verdict in judged.items():
@@ -175,8 +178,8 @@ def read_checks(call: ToolCall, commands: Sequence[SimpleCommand], output: Outpu
                 source=call.source,
                 kind=candidate.kind,
                 result=result,
-                command=_render_command(candidate.command),
-                counts=verdict.counts if verdict.result is not None and result in ("pass", "fail") else "",
+                command=_render_command(candidate),
+                counts=_trust_counts(verdict, candidate, commands, text) if result in ("pass", "fail") else "",
                 reason=reason,
                 whole=candidate.check.whole,
                 cached=result == "pass" and is_cached(text, candidate.kind),
@@ -184,6 +187,33 @@ def read_checks(call: ToolCall, commands: Sequence[SimpleCommand], output: Outpu
             )
         )
     return (*runs, *_read_announced_checks(call, commands, output, runs))
+
+
+_summed_up = re.compile(r"\d+ packages? ok|\d+ passed; \d+ failed; ")
+
+
+def _trust_counts(verdict: OutputVerdict, candidate: _Candidate, commands: Sequence[SimpleCommand], text: str) -> str:
+    """The counts of a run, unless they are added up from lines of which a filter has taken out some."""
+    if verdict.result is None or (_summed_up.match(verdict.counts) and _is_cut(commands, candidate.position, text)):
+        return ""
+    return verdict.counts
+
+
+def _is_cut(commands: Sequence[SimpleCommand], position: int, text: str) -> bool:
+    """Whether a pipe behind a command left out lines of its output: a full `head` or `tail`, or a search."""
+    for later in commands[position + 1 :]:
+        if later.operator != "|":
+            break
+        if later.program in ("head", "tail") and text.strip().count("\n") + 1 >= _line_limit(later):
+            return True
+        if later.program in ("grep", "egrep", "rg", "sed", "awk") and not any(re.fullmatch(r"-\w*v\w*", word) for word in later.words):
+            return True
+    return False
+
+
+def _line_limit(command: SimpleCommand) -> int:
+    """How many lines `head` or `tail` lets through."""
+    return int(next((word.lstrip("-n") for word in command.words[1:] if word.lstrip("-n").isdecimal()), "10")[:9])
 
 
 def _find_announced(text: str) -> list[CheckCommand]:
@@ -199,6 +229,14 @@ def _find_announced(text: str) -> list[CheckCommand]:
         elif len(words) < 200 and "&&" not in words:
             found += [check for command in parse_script(words) for check in find_checks(command.words)]
     return found
+
+
+_hook_failed = re.compile(r"husky - \S+ (?:script failed|hook exited)|^- exit code: [1-9]|hook declined|pre-commit hook failed", re.M)
+
+
+def is_refused_by_hook(text: str) -> bool:
+    """Whether a hook kept git from making a commit; a wrapper around git can hide its exit code."""
+    return _hook_failed.search(text[-2000:]) is not None and _commit_made.search(text) is None
 
 
 def _may_announce(command: SimpleCommand) -> bool:
@@ -220,10 +258,10 @@ def _read_announced_checks(
     announced = _find_announced(output.text)
     if not announced:
         return ()
-    is_over = output.exit_code == 0 and owner.proven
+    is_over = output.exit_code == 0 and owner.proven and not is_refused_by_hook(output.text)
     is_over = is_over or (owner.program == "git" and _commit_made.search(output.text) is not None)
     if owner.program == "mise" and not is_over:
-        is_over = re.search(r"^Finished in \S+$", output.text[-300:], re.M) is not None and "ERROR task failed" not in output.text
+        is_over = bool(_finished_tasks(output.text))
     if not is_over:
         last = announced[-1].kind
         announced = [check for check in announced if check.kind != last] if owner.program in ("npm", "pnpm") else []
@@ -258,17 +296,30 @@ def _find_candidates(commands: Sequence[SimpleCommand], output: Output) -> Itera
             yield from _find_hook_checks(command, position, output.text)
 
 
+_finished = re.compile(r"^(?:\[(?P<task>[\w:.-]{1,60})\] )?Finished in \S{1,20}$", re.M)
+
+
+def _finished_tasks(text: str) -> set[str]:
+    """The tasks that mise says it has finished, "" for the whole; none if it did not come to the end, or one failed."""
+    if not _finished.search(text[-100:].rstrip().rpartition("\n")[2]) or "ERROR task failed" in text:
+        return set()
+    return {found["task"] or "" for found in islice(_finished.finditer(text[-4000:]), 20)}
+
+
 def _find_hook_checks(command: SimpleCommand, position: int, text: str) -> Iterator[_Candidate]:
     """Checks that git hooks ran on the way to a commit or push, if their summaries are in the output."""
     words = command.words
     if not {"commit", "push"} & set(words[1:4]) or "--no-verify" in words or "-n" in words:
         return
-    announced = {check.kind for check in _find_announced(text)}
+    announced: dict[str, bool] = {}
+    is_of_staged = "[COMPLETED] " in text or "✔ " in text  # lint-staged gives the staged files to its commands
+    for check in _find_announced(text):
+        announced[check.kind] = announced.get(check.kind, True) and check.whole and not is_of_staged
     for kind in KINDS[:3]:
         if kind != "tests" and announced and kind not in announced:
             continue  # words of another tool's output
         if judge_output(kind, text).result in ("pass", "fail"):
-            yield _Candidate(command, CheckCommand(kind, "git hook", False, needs_evidence=True), kind, position)
+            yield _Candidate(command, CheckCommand(kind, "git hook", announced.get(kind, False), needs_evidence=True), kind, position)
 
 
 def _kinds_in_output(text: str) -> list[CheckKind]:
@@ -279,6 +330,7 @@ def _kinds_in_output(text: str) -> list[CheckKind]:
         if " " in words or words in ("pytest", "mypy", "tsc"):
             for command in parse_script(words) if len(words) < 200 else ():
                 found.update(check.kind for check in find_checks(command.words))
+    found.update(kind for task in _finished_tasks(text) for kind in kinds_of_task(task) if kind != "mixed")
     if judge_output("tests", text).result in ("pass", "fail"):
         found.add("tests")
     if not found - {"tests"}:
@@ -314,6 +366,11 @@ def _judge_candidates(candidates: Sequence[_Candidate], commands: Sequence[Simpl
             verdict = OutputVerdict("pass")
         if verdict.result is None and _is_silence_success(candidate, commands, text):
             verdict = OutputVerdict("pass")
+        if candidate.command.program == "mise" and _finished_tasks(text):
+            is_cut = verdict.result == "could_not_run" and _is_cut(
+                commands, candidate.position, text
+            )  # only packages without tests are left
+            verdict = OutputVerdict("pass") if verdict.result is None or is_cut else verdict
         if verdict.result is None and len(candidates) == 1 and (tasks := _task_totals.search(text[-2000:])):
             verdict = OutputVerdict("pass" if tasks[1] == tasks[2] else "fail")
         verdicts.append(verdict)
@@ -328,11 +385,14 @@ def _divide_output(commands: Sequence[SimpleCommand], text: str) -> dict[int, st
     for position, command in enumerate(commands):
         if command.program == "echo" and len(command.words) > 1 and not command.writes and not command.piped:
             said = " ".join(word for word in command.words[1:] if word not in ("-e", "-n")).strip()
-            if 0 < len(said) <= 200 and "$" not in said and "\n" not in said:
-                place = padded.find(f"\n{said}\n", at)
+            said, is_cut, _ = said.partition("$")  # `echo "build: $?"` prints a line that begins so
+            ending = "" if is_cut else "\n"
+            if (4 if is_cut else 0) < len(said) <= 200 and "\n" not in said:
+                place = padded.find(f"\n{said}{ending}", at)
                 if place >= 0:
-                    marks.append((position, place, place + len(said) + 1))
-                    at = place + len(said) + 1
+                    end = padded.find("\n", place + 1)
+                    marks.append((position, place, end))
+                    at = end
     if not marks:
         return {}
     parts: dict[int, str] = {}
@@ -357,12 +417,16 @@ def _is_silence_success(candidate: _Candidate, commands: Sequence[SimpleCommand]
     return position + 1 < len(commands) and commands[position + 1].program in _PASSING_ON
 
 
+_script_note = re.compile(r"yarn run v\d\S*|(?:✨ {1,3})?Done in [\d.]+ ?m?s\.?|info Visit https://yarnpkg\S*[^\n]{0,80}")
+
+
 def _is_silent_script(command: SimpleCommand, text: str) -> bool:
-    """npm printed the command of a script, such as `> eslint src`, and that tool printed nothing."""
-    if command.program not in ("npm", "pnpm") or len(text) > 1000 or command.writes:
+    """A task runner printed the command of a script, such as `> eslint src` or `$ tsc --noEmit`, and that tool printed nothing."""
+    if command.program not in _ANNOUNCING or len(text) > 1000 or command.writes:
         return False
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if not all(line.startswith("> ") for line in lines):
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not _script_note.fullmatch(line.strip())]
+    lines = [re.sub(r"^\[[\w:.-]{1,40}\] (?=\$ )", "", line) for line in lines]
+    if not lines or not all(line.startswith(("> ", "$ ")) for line in lines):
         return False
     tools = find_checks(tuple(lines[-1][2:].split()))
     return bool(tools) and all(tool.name.replace(" ", "-") in _SILENT for tool in tools)
@@ -408,7 +472,20 @@ def _decide_result(
     if status is not None:
         return _decide_by_status(status, candidate, commands, output, verdict, setup_problem)
     hides_failures = command.piped and _hides_failures(commands, position, output.text)
+    if any(later.program not in TRIVIAL and later.operator != "|" for later in commands[position + 1 :]):
+        setup_problem = ""  # what could not start may be what follows
     return _decide_without_status(candidate, verdicts, setup_problem, failed_tasks, hides_failures=hides_failures)
+
+
+def _stopped_before(
+    candidate: _Candidate, others: Iterable[_Candidate], commands: Sequence[SimpleCommand], failed_tasks: frozenset[str]
+) -> bool:
+    """Whether a task runner says that an earlier task of the same `&&` chain failed, so that this one was not run."""
+    failed = [other.position for other in others if other.position < candidate.position and _task_of(other.check) in failed_tasks]
+    return any(
+        all(later.operator == "&&" for later in commands[position + 1 : candidate.position + 1]) and not commands[position].piped
+        for position in failed
+    )
 
 
 def _hides_failures(commands: Sequence[SimpleCommand], position: int, text: str) -> bool:
@@ -420,11 +497,8 @@ def _hides_failures(commands: Sequence[SimpleCommand], position: int, text: str)
             wanted = " ".join(later.words[1:]).lower()
             if "fail" not in wanted and "-v" not in later.words and "err" not in wanted:
                 return True
-        if later.program == "head":
-            number = next((word.lstrip("-n") for word in later.words[1:] if word.lstrip("-n").isdecimal()), "10")
-            limit = int(number[:9])
-            if text.strip().count("\n") + 1 >= limit:
-                return True
+        if later.program == "head" and text.strip().count("\n") + 1 >= _line_limit(later):
+            return True
     return False
 
 
@@ -671,5 +745,8 @@ def _find_comments(command: str) -> str:
     return "\n".join(line.strip()[:200] for line in command.splitlines() if line.lstrip().startswith(("#", "echo")))
 
 
-def _render_command(command: SimpleCommand) -> str:
-    return " ".join(" ".join(command.words)[:400].split())[:200]
+def _render_command(candidate: _Candidate) -> str:
+    words = candidate.command.words
+    if candidate.check.name == "git hook":
+        return "git push hook" if "push" in words[1:4] else "git commit hook"
+    return " ".join(" ".join(words)[:400].split())[:200]

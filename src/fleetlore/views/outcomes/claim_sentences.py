@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from msgspec import Struct, field
 
 from fleetlore.views.outcomes.claim_words import CHECK_HEADS, RUNNERS, TEST_HEADS, TRIGGER_PARTS, TRIGGER_STEMS
+from fleetlore.views.outcomes.words import cut_sentences
 
 LONGEST_SENTENCE = 700
 
@@ -20,8 +21,6 @@ _CODE = re.compile(r"``?([^`\n]{1,300})``?")
 _LINK = re.compile(r"!?\[([^\]\n]{0,300})\]\(([^()\s]{0,500})\)")
 _EMPHASIS = re.compile(r"\*{1,3}|__|~~|(?<!\w)_(?=\w)|(?<=\w)_(?!\w)")
 _QUOTED = re.compile(r"\"[^\"\n]{1,300}\"|“[^”\n]{1,300}”|(?<!\w)'[^'\n]{2,200}'(?!\w)|«[^»\n]{1,300}»")
-_SENTENCE_END = re.compile(r"(?<=[.!?…])[\"')\]”]*\s+(?=[\"'(\[“A-Z0-9`\x00✅✓✔❌⚠🎉])|\n+")
-_ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|no|fig|incl|resp)\.|\b[A-Z]\.)$", re.IGNORECASE)
 _WAS_RED = re.compile(r"\b(?:previously|formerly|originally|once)[ -](?:failing|broken|red|skipped)\b", re.IGNORECASE)
 _CAN_CONFIRM = re.compile(r"\bI can (?:now )?confirm\b")
 _TYPE_CHECK = re.compile(r"\b[Tt]ype[ -]?check(?:s|ing|er|ers)?\b")
@@ -205,14 +204,8 @@ def _prepare_block(block: str) -> tuple[str, list[str]]:
 
 
 def _cut_sentences(block: str, codes: list[str]) -> Iterator[Sentence]:
-    start = 0
-    for end in [m.end() for m in _SENTENCE_END.finditer(block)] + [len(block)]:
-        part = block[start:end].strip()
-        if end < len(block) and _ABBREVIATION.search(part[-12:]):
-            continue
-        start = end
-        if part:
-            yield _tokenise_sentence(part[:LONGEST_SENTENCE], codes)
+    for part in cut_sentences(block):
+        yield _tokenise_sentence(part[:LONGEST_SENTENCE], codes)
 
 
 def _normalise_sentence(part: str) -> str:

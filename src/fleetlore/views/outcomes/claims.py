@@ -13,8 +13,9 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from fleetlore.views.outcomes.attempts import read_attempts, read_ci_results
+from fleetlore.views.outcomes.attempts import SEVERAL, read_attempts, read_ci_results
 from fleetlore.views.outcomes.claim_text import ClaimKind, ClaimPlace, ClaimText, extract_claims
 from fleetlore.views.outcomes.facts import (
     Attempt,
@@ -44,6 +45,8 @@ __all__ = [
 
 Verdict = Literal["supported", "contradicted", "unproven"]
 MOST_EVIDENCE = 5
+GOAL_CHECK = "goal check: "
+"""Prefix of the command of a check run that comes from the check of a goal."""
 
 
 class Claim(Struct, frozen=True):
@@ -60,9 +63,9 @@ class Claim(Struct, frozen=True):
 class ClaimFacts(Struct, frozen=True):
     """The facts that claims are judged by, each in the order of steps.
 
-    Runs of other agents in the same workspace are given like the session's own, with the step at which they were known.
-    `ci` holds results of CI with the step at which they were known: they count for a claim if they came after the last commit
-    or push before it and before the next change, also if they came after the claim.
+    Check runs of other agents in the same workspace are included, with the step at which their result was known. `ci` holds
+    CI results, also with the step at which they were known. A CI result counts for a claim if it came after the last commit
+    or push before the claim and before the next change, even if it came after the claim.
     """
 
     checks: Sequence[CheckRun] = ()
@@ -72,27 +75,32 @@ class ClaimFacts(Struct, frozen=True):
     edits: Sequence[FileEdit] = ()
     attempts: Sequence[Attempt] = ()
     ci: Sequence[CheckRun] = ()
-    # The first step of the turn that makes the claim.
     turn_start: int = 0
-    # False: the recording begins in mid-work, so that the absence of a call proves nothing.
+    """The first step of the turn that makes the claim."""
     complete: bool = True
+    """False if the recording starts in the middle of the work; then a missing call proves nothing."""
 
 
 class _Ruling(Struct, frozen=True):
+    """A verdict with its reason and its evidence."""
+
     verdict: Verdict
     why: str
     evidence: tuple[Source, ...] = ()
 
 
 def judge_text(text: str, where: ClaimPlace, said: Source, at: int, facts: ClaimFacts) -> tuple[Claim, ...]:
-    """The claims in `text`, which was written at step `at`, with their verdicts."""
+    """Find and judge the claims in `text`, which was written at step `at`. `said` is the event that contains the text."""
     claims = extract_claims(text, where)
     return judge_claims(claims, where, said, at, facts) if claims else ()
 
 
 def judge_claims(claims: Iterable[ClaimText], where: ClaimPlace, said: Source, at: int, facts: ClaimFacts) -> tuple[Claim, ...]:
-    """Decide about each claim by the facts up to step `at`. Mentions of commits and pull requests that this session did not
-    make are left out, and so is the half of "all checks pass" that is about checks which were never run."""
+    """Judge each claim by the facts up to step `at`.
+
+    Claims that only mention a commit or pull request of another session are left out. So is "all checks pass" if no check other
+    than tests was run.
+    """
     known = ClaimFacts(
         checks=_facts_until(facts.checks, at),
         commits=_facts_until(facts.commits, at),
@@ -100,15 +108,16 @@ def judge_claims(claims: Iterable[ClaimText], where: ClaimPlace, said: Source, a
         pull_requests=_facts_until(facts.pull_requests, at),
         edits=_facts_until(facts.edits, at),
         attempts=_facts_until(facts.attempts, at),
-        ci=_ci_about(facts, at),
+        ci=_find_ci_results(facts, at),
         turn_start=facts.turn_start,
         complete=facts.complete,
     )
+    polled = any(run.about == SEVERAL and facts.turn_start <= run.step <= at for run in facts.ci)
     judged: list[Claim] = []
     for claim in claims:
-        ruling = _judge_claim(claim, known)
-        if ruling is None:
-            continue
+        ruling = _judge_claim(claim, _leave_out_other_requests(claim, known))
+        if ruling is None or (polled and ruling.verdict == "unproven" and not ruling.evidence and claim.kind in _CHECK_CLAIMS):
+            continue  # "All checks pass" after a look at several pull requests is about one of them
         evidence = tuple(dict.fromkeys((said, *ruling.evidence)))[:MOST_EVIDENCE]
         judged.append(Claim(claim.text[:400], claim.kind, where, ruling.verdict, ruling.why, evidence))
     return tuple(judged)
@@ -123,25 +132,46 @@ def _facts_until(facts: Sequence[_Fact], at: int) -> Sequence[_Fact]:
     return [fact for fact in facts if fact.step <= at]
 
 
-def _ci_about(facts: ClaimFacts, at: int) -> Sequence[CheckRun]:
-    """The results of CI for the state of the code at step `at`: for each job the newest."""
+def _find_ci_results(facts: ClaimFacts, at: int) -> Sequence[CheckRun]:
+    """The CI results for the state of the code at step `at`: the newest of each job."""
+    facts = replace(facts, ci=[run for run in facts.ci if run.about != SEVERAL])
     if not facts.ci:
         return ()
     before = [fact.step for known in (facts.commits, facts.pushes) for fact in known if fact.step <= at]
     after = [fact.step for fact in facts.commits if fact.step > at] + [edit.step for edit in facts.edits if edit.step > at and edit.covered]
-    if not before:  # the session has sent nothing: a later result is about other work
-        return tuple({run.command: run for run in facts.ci if run.step <= at}.values())
-    start, end = max(before), min(after, default=None)
-    newest = {run.command: run for run in facts.ci if run.step >= start and (end is None or run.step < end)}
-    return tuple(newest.values())
+    end = min(after, default=None)
+    # Goal checks run in the workspace, so they count without a commit or push.
+    edited = max((edit.step for edit in facts.edits if edit.step <= at and edit.covered), default=0)
+    goal_checks = {
+        run.command: run
+        for run in facts.ci
+        if run.command.startswith(GOAL_CHECK) and run.step >= edited and (end is None or run.step < end)
+    }
+    if not before:  # the session committed and pushed nothing, so a later result is about other work
+        return tuple(({run.command: run for run in facts.ci if run.step <= at} | goal_checks).values())
+    newest = {run.command: run for run in facts.ci if run.step >= max(before) and (end is None or run.step < end)}
+    return tuple((newest | goal_checks).values())
 
 
-# The claim says itself that something fails, or is about a part of the code only.
+_CHECK_CLAIMS = ("tests_pass", "build_or_lint_ok")
+_REQUEST = re.compile(r"(?:#|\bPR )(\d{1,9})\b")
+
+
+def _leave_out_other_requests(claim: ClaimText, facts: ClaimFacts) -> ClaimFacts:
+    """A claim that names pull requests is not judged by the CI of others."""
+    named = set(_REQUEST.findall(claim.text)) if facts.ci else set()
+    if not named:
+        return facts
+    return replace(facts, ci=[run for run in facts.ci if not run.about or run.about in named])
+
+
+# The claim itself says that something fails.
 _DISCLOSED = re.compile(
     r"(?i)\bpre-?existing|\bexisting (?:\w+ ){0,2}(?:fail|error|issue|timeout|warning)|\bunrelated\b|\bflak[ey]"
     r"|\b(?:known|expected|other|older?) (?:\w+ ){0,2}(?:fail|error|issue|warning)|\balready fail"
     r"|\bexcept\b|\bapart from\b|\bon (?:a |the )?retry\b|\b(?:\d+|all|the) other\b"
 )
+# The claim is about a part of the code only.
 _SCOPED = re.compile(
     r"(?i)\b(?:in|for|of|on|to) (?:the |my |our |all |any )*(?:changed|modified|touched|edited|new|affected)"
     r" (?:files?|code|lines?|packages?|modules?)"
@@ -156,23 +186,23 @@ def _judge_claim(claim: ClaimText, facts: ClaimFacts) -> _Ruling | None:
         return _Ruling(verdict, f"CI failed: {job.command}", (job.source,))
     match claim.kind:
         case "tests_pass":
-            return _rule_tests(claim, facts)
+            return _judge_tests(claim, facts)
         case "build_or_lint_ok":
-            return _rule_checks(claim, facts)
+            return _judge_checks(claim, facts)
         case "committed":
-            return _rule_committed(claim, facts)
+            return _judge_commit(claim, facts)
         case "pushed":
-            return _rule_pushed(claim, facts)
+            return _judge_push(claim, facts)
         case "pr_opened":
-            return _rule_pull_request(claim, facts)
+            return _judge_pull_request(claim, facts)
         case "file_state":
-            return _rule_file(claim, facts)
+            return _judge_file_edit(claim, facts)
         case _:
-            return _rule_work(claim, facts)
+            return _judge_done_or_fixed(claim, facts)
 
 
 def _find_named_job(claim: ClaimText, facts: ClaimFacts) -> CheckRun | None:
-    """The job of CI that a claim is about by its own name, such as "Build Binaries"."""
+    """The CI job that the claim names, such as "Build Binaries"."""
     text = claim.text.lower()
     return next((run for run in reversed(facts.ci) if " " in run.command and run.command.lower() in text), None)
 
@@ -187,18 +217,31 @@ def _last_relevant_edit(facts: ClaimFacts) -> FileEdit | None:
     return None
 
 
-def _rule_tests(claim: ClaimText, facts: ClaimFacts) -> _Ruling | None:
+def _judge_tests(claim: ClaimText, facts: ClaimFacts) -> _Ruling | None:
     if "ci" in claim.part:
-        return _rule_ci(claim, facts)
+        return _judge_ci(claim, facts)
     runs = [run for run in facts.checks if run.kind == "tests" and not (run.meant_to_fail and run.result == "fail")]
     failed_in_ci = next((run for run in reversed(facts.ci) if run.kind == "tests" and run.result == "fail"), None)
     if failed_in_ci is not None and not claim.part and not any(run.step > failed_in_ci.step and run.result == "pass" for run in runs):
         verdict: Verdict = "contradicted" if claim.everything and not claim.qualified else "unproven"
-        return _Ruling(verdict, f"CI failed for this commit: {failed_in_ci.command}", (failed_in_ci.source,))
-    return _rule_runs(claim, _CHECK_NAMES["tests"], runs, facts)
+        what = "a check failed" if failed_in_ci.command.startswith(GOAL_CHECK) else "CI failed for this commit"
+        return _Ruling(verdict, f"{what}: {failed_in_ci.command}", (failed_in_ci.source,))
+    return _support_from_ci(_judge_runs(claim, _CHECK_NAMES["tests"], runs, facts), ("tests",), facts)
 
 
-def _rule_ci(claim: ClaimText, facts: ClaimFacts) -> _Ruling:
+def _support_from_ci(ruling: _Ruling, kinds: Sequence[CheckKind], facts: ClaimFacts) -> _Ruling:
+    """Turn an unproven claim into a supported one if CI or a goal check passed for the same code."""
+    if ruling.verdict != "unproven" or not facts.ci or not kinds:
+        return ruling
+    found = [next((run for run in reversed(facts.ci) if run.kind == kind), None) for kind in kinds]
+    passed = [run for run in found if run is not None and run.result == "pass"]
+    if len(passed) < len(kinds) or any(run.kind in kinds and run.result == "fail" for run in facts.ci):
+        return ruling
+    names = ", ".join(dict.fromkeys(run.command for run in passed))
+    return _Ruling("supported", f"passed elsewhere: {names}", tuple(run.source for run in passed))
+
+
+def _judge_ci(claim: ClaimText, facts: ClaimFacts) -> _Ruling:
     if not facts.ci:
         return _Ruling("unproven", "no result of CI is recorded")
     failed = next((run for run in reversed(facts.ci) if run.result == "fail"), None)
@@ -209,29 +252,29 @@ def _rule_ci(claim: ClaimText, facts: ClaimFacts) -> _Ruling:
     return _Ruling("unproven", "CI has not finished")
 
 
-def _rule_runs(claim: ClaimText, name: str, runs: Sequence[CheckRun], facts: ClaimFacts) -> _Ruling:
-    """Decide by the runs of one kind of check after the last edit."""
+def _judge_runs(claim: ClaimText, name: str, runs: Sequence[CheckRun], facts: ClaimFacts) -> _Ruling:
+    """Judge by the runs of one kind of check after the last edit."""
     if not runs:
         return _Ruling("unproven", f"no {name} run is recorded")
     edit = _last_relevant_edit(facts)
-    # A run and an edit of the same call: the call's command was run on what it edited.
+    # If one call edits and checks (equal steps), the check ran on the edited files.
     fresh = [run for run in runs if edit is None or run.step >= edit.step]
     if not fresh:
         last = runs[-1]
         assert edit is not None
-        said = {"pass": "passed", "fail": "failed"}.get(last.result, "did not finish")
-        return _Ruling("unproven", f"{_base_name(edit.path)} was edited after the last {name} run ({said})", (last.source, edit.source))
-    counted = _find_counted(claim, fresh) if claim.kind == "tests_pass" else None
+        result = {"pass": "passed", "fail": "failed"}.get(last.result, "did not finish")
+        return _Ruling("unproven", f"{_base_name(edit.path)} was edited after the last {name} run ({result})", (last.source, edit.source))
+    counted = _find_run_with_count(claim, fresh) if claim.kind == "tests_pass" else None
     if counted is not None:
         return _Ruling("supported", f"{_shorten_command(counted.command)} reports {counted.counts}", (counted.source,))
-    about = _runs_about(claim, fresh)
-    unseen = _unseen_since(facts, fresh[-1].step)
-    if not about:
+    relevant = _runs_for_part(claim, fresh)
+    has_unrecorded_work = _has_unrecorded_work(facts, fresh[-1].step)
+    if not relevant:
         last = fresh[-1]
-        if last.result == "fail" and last.whole and not claim.part and not claim.qualified and not unseen:
+        if last.result == "fail" and last.whole and not claim.part and not claim.qualified and not has_unrecorded_work:
             return _Ruling("contradicted", f"the last {name} run failed{_describe_run(last)}", (last.source,))
         return _Ruling("unproven", f"no {name} run of this part after the last edit", (last.source,))
-    return _rule_fresh(claim, name, about, unseen)
+    return _judge_fresh_runs(claim, name, relevant, has_unrecorded_work)
 
 
 _PASSED = re.compile(r"\b(\d{1,7}) (?:tests? |examples? )?(?:pass|ok\b|succe)")
@@ -240,11 +283,11 @@ _CLAIMED = re.compile(
 )
 
 
-def _find_counted(claim: ClaimText, fresh: Sequence[CheckRun]) -> CheckRun | None:
-    """The newest run that reports the very number of passing tests that is claimed.
+def _find_run_with_count(claim: ClaimText, fresh: Sequence[CheckRun]) -> CheckRun | None:
+    """The newest run that reports exactly the number of passing tests that is claimed.
 
-    "31 of 35 pass" and "the 9 parser tests pass" say themselves that they are about a part, so a failure of the whole does not
-    disprove them. "All 31 pass" needs a run without failures.
+    "31 of 35 pass" and "the 9 parser tests pass" are about a part of the tests, so a run with other failures still supports
+    them. "All 31 pass" needs a run without failures.
     """
     claimed = {int(a or b) for a, b in _CLAIMED.findall(claim.text[:400])}
     for run in reversed(fresh):
@@ -256,23 +299,23 @@ def _find_counted(claim: ClaimText, fresh: Sequence[CheckRun]) -> CheckRun | Non
     return None
 
 
-def _rule_fresh(claim: ClaimText, name: str, fresh: Sequence[CheckRun], unseen: bool) -> _Ruling:
+def _judge_fresh_runs(claim: ClaimText, name: str, fresh: Sequence[CheckRun], has_unrecorded_work: bool) -> _Ruling:
     last = fresh[-1]
     ran = [run for run in fresh if run.result in ("pass", "fail")]
     sources = tuple(run.source for run in reversed(fresh[-4:]))
     if not ran:
         # "No tests ran" is neither a pass nor a failure.
         is_empty = "no test" in last.reason.lower() or "no test" in last.counts.lower()
-        if last.result == "could_not_run" and not claim.qualified and not unseen and not is_empty:
+        if last.result == "could_not_run" and not claim.qualified and not has_unrecorded_work and not is_empty:
             return _Ruling("contradicted", f"the {name} run could not start{_describe_run(last)}", (last.source,))
         return _Ruling("unproven", f"the result of the {name} run is not recorded: {_shorten_command(last.command)}", sources)
-    failed = _still_failed(ran)
+    failed = _find_unresolved_failure(ran)
     if failed is not None:
-        # A run of everything that passed later, by another command, may have been the same tests in another environment.
-        hidden_by_part = failed.whole and claim.everything and not any(run.whole and run.step > failed.step for run in ran)
-        # What a heading such as "All gates are green:" claims is said in the lines below it.
+        # A full run that passed later, with another command, may have run the same tests in another environment.
+        only_parts_passed_later = failed.whole and claim.everything and not any(run.whole and run.step > failed.step for run in ran)
+        # A heading such as "All gates are green:" only claims what the lines below it say.
         is_limited = _SCOPED.search(claim.text) is not None or (claim.general and claim.text.rstrip("*_ ").endswith(":"))
-        certain = (ran[-1] is failed or hidden_by_part) and not is_limited
+        is_certain = (ran[-1] is failed or only_parts_passed_later) and not is_limited
         if _DISCLOSED.search(claim.text):
             good = next((run for run in reversed(ran) if run.result == "pass" or _PASSED.search(run.counts)), None)
             if good is not None:
@@ -280,34 +323,33 @@ def _rule_fresh(claim: ClaimText, name: str, fresh: Sequence[CheckRun], unseen: 
                 why = f"{_shorten_command(good.command)} {'passed' if good.result == 'pass' else 'failed, as the claim says'}{shown}"
                 return _Ruling("supported", why, (good.source, failed.source))
             return _Ruling("unproven", f"the {name} run failed, as the claim says{_describe_run(failed)}", (failed.source,))
-        if certain and not claim.qualified and not unseen and (not claim.part or _names_part(claim, failed)):
+        if is_certain and not claim.qualified and not has_unrecorded_work and (not claim.part or _names_part(claim, failed)):
             return _Ruling("contradicted", f"the last {name} run failed{_describe_run(failed)}", (failed.source,))
         return _Ruling("unproven", f"a {name} run after the last edit failed{_describe_run(failed)}", (failed.source,))
     passed = [run for run in ran if run.result == "pass"]
     if last.result == "unproven" and not any(run.command == last.command for run in passed) and claim.everything:
         return _Ruling("unproven", f"the result of the last {name} run is not recorded: {_shorten_command(last.command)}", sources)
-    return _rule_passed(claim, name, passed, sources)
+    return _judge_passed_runs(claim, name, passed, sources)
 
 
-def _rule_passed(claim: ClaimText, name: str, passed: Sequence[CheckRun], sources: tuple[Source, ...]) -> _Ruling:
-    """All runs passed: whether they cover what is claimed."""
-    real = [run for run in passed if not run.cached]
+def _judge_passed_runs(claim: ClaimText, name: str, passed: Sequence[CheckRun], sources: tuple[Source, ...]) -> _Ruling:
+    """Judge whether runs that all passed cover what is claimed."""
+    uncached = [run for run in passed if not run.cached]
     # "All 12 tests pass" after a run of 12 tests is about that run.
     is_counted = claim.count is not None and any(_counts_exactly(claim.count, run) for run in passed)
     needs_all = claim.everything and not claim.part and not is_counted
     if needs_all and not any(run.whole for run in passed):
         return _Ruling("unproven", f"only a selection was run: {_shorten_command(passed[-1].command)}", sources)
-    if not real and claim.kind == "tests_pass":
+    if not uncached and claim.kind == "tests_pass":
         return _Ruling("unproven", f"the {name} run was cached", sources)
-    real = real or list(passed)  # what a build or a linter keeps is valid as long as its input is the same
-    if needs_all and not any(run.whole for run in real):
-        return _Ruling("unproven", f"only a selection was run anew, the rest was cached: {_shorten_command(real[-1].command)}", sources)
-    if claim.kind == "tests_pass" and (problem := _count_problem(claim, passed)):
+    # What a runner keeps is valid as long as its input is the same.
+    uncached = list(passed) if needs_all or not uncached else uncached
+    if claim.kind == "tests_pass" and (problem := _find_count_problem(claim, passed)):
         return _Ruling("unproven", problem, sources)
     warned = next((run for run in passed if re.search(r"\b[1-9]\d{0,6} warning", run.counts)), None)
     if warned is not None and re.search(r"\b(?:no|zero|0|without)(?: \w+){0,3} warnings?\b", claim.text, re.IGNORECASE):
         return _Ruling("contradicted", f"the run reports {warned.counts}", (warned.source,))
-    best = next((run for run in reversed(real) if run.whole), real[-1])
+    best = next((run for run in reversed(uncached) if run.whole), uncached[-1])
     counts = f" ({best.counts})" if best.counts else ""
     return _Ruling("supported", f"{_shorten_command(best.command)} passed after the last edit{counts}", (best.source, *sources))
 
@@ -316,16 +358,16 @@ def _counts_exactly(count: int, run: CheckRun) -> bool:
     return re.match(rf"(?:Tests:? )?{count} (?:tests? )?pass", run.counts) is not None and not run.cached
 
 
-def _still_failed(ran: Sequence[CheckRun]) -> CheckRun | None:
-    """The newest failed run that was not repeated with success: by the same command, or by a run of everything."""
-    for place in range(len(ran) - 1, -1, -1):
-        run = ran[place]
+def _find_unresolved_failure(ran: Sequence[CheckRun]) -> CheckRun | None:
+    """The newest failed run that no later run made good, by the same command or by one that includes it."""
+    for index in range(len(ran) - 1, -1, -1):
+        run = ran[index]
         if run.result != "fail":
             continue
-        later = [after for after in ran[place + 1 :] if after.result == "pass"]
+        later = [after for after in ran[index + 1 :] if after.result == "pass"]
         if any(_same_command(after.command, run.command) or (after.whole and not run.whole) for after in later):
             continue
-        if not run.whole and any(_covers_run(after.command, run.command) for after in later):
+        if not run.whole and any(_is_run_included(after.command, run.command) for after in later):
             continue
         if run.whole and any(after.whole and _is_same_suite(after.command, run.command) for after in later):
             continue
@@ -333,13 +375,13 @@ def _still_failed(ran: Sequence[CheckRun]) -> CheckRun | None:
     return None
 
 
-def _runs_about(claim: ClaimText, runs: Sequence[CheckRun]) -> list[CheckRun]:
-    """The runs that a claim about a named part is judged by: those that name it, else those of everything."""
+def _runs_for_part(claim: ClaimText, runs: Sequence[CheckRun]) -> list[CheckRun]:
+    """The runs that matter for a claim about a named part of the tests: those that name it, otherwise full runs."""
     if not claim.part or claim.part == ("new",) or claim.kind != "tests_pass":
         return list(runs)
     named = [run for run in runs if _names_part(claim, run)]
     if named and not (claim.everything and len(claim.part) > 1):
-        # A later run of everything counts too, but not one of another suite.
+        # A full run counts too, unless it is of another suite.
         return [run for run in runs if run in named or (run.whole and not _OTHER_SUITES.search(run.command))]
     return [run for run in runs if run.whole or run in named]
 
@@ -350,7 +392,7 @@ _OTHER_SUITES = re.compile(r"integration|e2e|acceptance|\bui\b|browser|smoke", r
 def _names_part(claim: ClaimText, run: CheckRun) -> bool:
     command = run.command.lower()
     if "unit" in claim.part and not _OTHER_SUITES.search(command):
-        # What is not called otherwise are the unit tests.
+        # Tests without another name are unit tests.
         return True
     return any(stem in command for word in claim.part if len(stem := _stem_word(word)) > 2)
 
@@ -361,8 +403,8 @@ def _stem_word(word: str) -> str:
     return word[:-1] if word.endswith("s") and len(word) > 4 else word
 
 
-def _count_problem(claim: ClaimText, passed: Sequence[CheckRun]) -> str:
-    """A claimed number of tests that is larger than what the runs report."""
+def _find_count_problem(claim: ClaimText, passed: Sequence[CheckRun]) -> str:
+    """Why the runs do not support the claimed number of tests: none ran, or fewer than claimed. Empty if they do."""
     # Some runners count packages or files, not tests.
     reported = [
         [int(number) for number in re.findall(r"\d{1,7}", run.counts[:200])]
@@ -383,38 +425,39 @@ def _count_problem(claim: ClaimText, passed: Sequence[CheckRun]) -> str:
 _CHECK_NAMES: dict[CheckKind, str] = {"tests": "test", "lint": "lint", "types": "type check", "build": "build"}
 
 
-def _rule_checks(claim: ClaimText, facts: ClaimFacts) -> _Ruling | None:
+def _judge_checks(claim: ClaimText, facts: ClaimFacts) -> _Ruling | None:
     runs = [run for run in facts.checks if run.kind != "tests" and not (run.meant_to_fail and run.result == "fail")]
     if claim.general:
         if not runs:
             return None
         edit = _last_relevant_edit(facts)
         fresh = [run for run in runs if edit is None or run.step >= edit.step]
-        # "All checks pass" is about what was checked; a kind that was last run long ago is not meant.
+        # "All checks pass" is about the checks that ran after the last edit, if any did.
         kinds = tuple(dict.fromkeys(run.kind for run in fresh or runs))
     else:
         kinds = claim.checks
-    rulings = [_rule_runs(claim, _CHECK_NAMES[kind], _runs_of(claim, kind, runs), facts) for kind in kinds]
+    rulings = [_judge_runs(claim, _CHECK_NAMES[kind], _runs_of_kind(claim, kind, runs), facts) for kind in kinds]
     for verdict in ("contradicted", "unproven", "supported"):
         chosen = [ruling for ruling in rulings if ruling.verdict == verdict]
         if chosen:
             evidence = tuple(dict.fromkeys(source for ruling in chosen for source in ruling.evidence))
-            return _Ruling(chosen[0].verdict, "; ".join(dict.fromkeys(ruling.why for ruling in chosen)), evidence)
+            ruling = _Ruling(chosen[0].verdict, "; ".join(dict.fromkeys(ruling.why for ruling in chosen)), evidence)
+            return _support_from_ci(ruling, kinds, facts)
     return None
 
 
-def _runs_of(claim: ClaimText, kind: CheckKind, runs: Sequence[CheckRun]) -> list[CheckRun]:
-    own = [run for run in runs if run.kind == kind or any(tool in run.command for tool in claim.tools if len(tool) > 2)]
-    if kind == "build" and not own:
+def _runs_of_kind(claim: ClaimText, kind: CheckKind, runs: Sequence[CheckRun]) -> list[CheckRun]:
+    matching = [run for run in runs if run.kind == kind or any(tool in run.command for tool in claim.tools if len(tool) > 2)]
+    if kind == "build" and not matching:
         # A compiler that only checks ("tsc --noEmit", "cargo check") shows that the code compiles.
-        own = [run for run in runs if run.kind == "types" and "compil" in claim.text.lower()]
-    return own
+        matching = [run for run in runs if run.kind == "types" and "compil" in claim.text.lower()]
+    return matching
 
 
 # --- Commits, pushes, pull requests ----------------------------------------------------------------------------------
 
 
-def _rule_committed(claim: ClaimText, facts: ClaimFacts) -> _Ruling | None:
+def _judge_commit(claim: ClaimText, facts: ClaimFacts) -> _Ruling | None:
     commits = facts.commits
     if claim.sha:
         same = next((c for c in reversed(commits) if c.sha and _same_sha(c.sha, claim.sha)), None)
@@ -426,30 +469,30 @@ def _rule_committed(claim: ClaimText, facts: ClaimFacts) -> _Ruling | None:
             return _Ruling("unproven", f"no commit {claim.sha} is recorded", tuple(c.source for c in commits[-2:]))
     elif claim.reference:
         return None
-    failed = _failed_last(facts, "commit", commits)
+    failed = _find_last_failure(facts, "commit", commits)
     if failed is not None:
         return _Ruling("contradicted", f"the commit {_describe_attempt(failed)}", (failed.source,))
     if commits:
         last = commits[-1]
         edit = next((e for e in reversed(facts.edits) if e.step > last.step and e.covered), None)
-        if edit is not None and _is_untried(claim, facts, "commit", last.step):
+        if edit is not None and _is_act_missing(claim, facts, "commit", last.step):
             return _Ruling("contradicted", f"{_base_name(edit.path)} was edited and not committed in this turn", (edit.source,))
         if edit is not None and (last.step < facts.turn_start or claim.everything):
             return _Ruling("unproven", f"{_base_name(edit.path)} was edited after the last commit", (last.source, edit.source))
         return _Ruling("supported", f"committed: {last.subject[:80]}" if last.subject else "a commit was made", (last.source,))
-    return _never_done(claim, facts, "commit", "no commit was made in this session")
+    return _judge_without_success(claim, facts, "commit", "no commit was made in this session")
 
 
-def _rule_pushed(claim: ClaimText, facts: ClaimFacts) -> _Ruling | None:
+def _judge_push(claim: ClaimText, facts: ClaimFacts) -> _Ruling | None:
     done: list[PushMade | PullRequestOpened] = sorted((*facts.pushes, *facts.pull_requests), key=lambda fact: fact.step)
-    failed = _failed_last(facts, "push", facts.pushes)
+    failed = _find_last_failure(facts, "push", facts.pushes)
     if failed is not None and not any(pull.step > failed.step for pull in facts.pull_requests):
         return _Ruling("contradicted", f"the push {_describe_attempt(failed)}", (failed.source,))
     if not done:
-        return _never_done(claim, facts, "push", "nothing was pushed in this session")
+        return _judge_without_success(claim, facts, "push", "nothing was pushed in this session")
     last = done[-1]
     later = next((c for c in reversed(facts.commits) if c.step > last.step), None)
-    if later is not None and later.step >= facts.turn_start and _is_untried(claim, facts, "push", last.step):
+    if later is not None and later.step >= facts.turn_start and _is_act_missing(claim, facts, "push", last.step):
         return _Ruling("contradicted", f"the commit of this turn was not pushed: {later.subject[:80]}", (later.source,))
     if later is not None:
         return _Ruling("unproven", f"a commit was made after the last push: {later.subject[:80]}", (last.source, later.source))
@@ -458,7 +501,7 @@ def _rule_pushed(claim: ClaimText, facts: ClaimFacts) -> _Ruling | None:
     )
 
 
-def _rule_pull_request(claim: ClaimText, facts: ClaimFacts) -> _Ruling | None:
+def _judge_pull_request(claim: ClaimText, facts: ClaimFacts) -> _Ruling | None:
     opened = facts.pull_requests
     if claim.number:
         same = next((p for p in reversed(opened) if p.number == claim.number or p.url.endswith("/" + claim.number)), None)
@@ -466,20 +509,20 @@ def _rule_pull_request(claim: ClaimText, facts: ClaimFacts) -> _Ruling | None:
             return _Ruling("supported", f"pull request {claim.number} was opened", (same.source,))
     if claim.reference:
         return None
-    failed = _failed_last(facts, "pull_request", opened)
+    failed = _find_last_failure(facts, "pull_request", opened)
     if failed is not None:
         return _Ruling("contradicted", f"opening the pull request {_describe_attempt(failed)}", (failed.source,))
     if opened:
         if claim.number and opened[-1].number:
             return _Ruling("unproven", f"the session opened pull request {opened[-1].number}", (opened[-1].source,))
         return _Ruling("supported", "the pull request was opened", (opened[-1].source,))
-    return _never_done(claim, facts, "pull_request", "no pull request was opened in this session")
+    return _judge_without_success(claim, facts, "pull_request", "no pull request was opened in this session")
 
 
-def _failed_last(
+def _find_last_failure(
     facts: ClaimFacts, act: str, done: Sequence[CommitMade] | Sequence[PushMade] | Sequence[PullRequestOpened]
 ) -> Attempt | None:
-    """The last attempt, if it failed and nothing of the kind succeeded in this turn or since."""
+    """The last attempt at an act, if it failed and the act did not succeed in this turn or later."""
     attempts = [a for a in facts.attempts if a.act in (act, "any")]
     if not attempts or not attempts[-1].failed or attempts[-1].act != act:
         return None
@@ -488,19 +531,22 @@ def _failed_last(
     return None if is_done else last
 
 
-def _is_untried(claim: ClaimText, facts: ClaimFacts, act: str, last: int) -> bool:
-    """Whether the agent says that it did in this turn what it did last before this turn, at step `last`, and has not tried since."""
+def _is_act_missing(claim: ClaimText, facts: ClaimFacts, act: str, last: int) -> bool:
+    """Whether the agent claims an act of its own in this turn, but last did it before this turn and has not tried it since.
+
+    `last` is the step at which it last did it.
+    """
     if not claim.own_act or claim.earlier or claim.sha or claim.number or last >= facts.turn_start:
         return False
     return not any(attempt.step > last and attempt.act in (act, "any") for attempt in facts.attempts)
 
 
-def _never_done(claim: ClaimText, facts: ClaimFacts, act: str, why: str) -> _Ruling:
-    """A claim of an act that no call of the session tried: contradicted, if the agent says that it did it itself."""
+def _judge_without_success(claim: ClaimText, facts: ClaimFacts, act: str, why: str) -> _Ruling:
+    """Judge a claim of an act that never succeeded: contradicted if the agent says that it did it, and no call even tried."""
     tried = [a for a in facts.attempts if a.act in (act, "any")]
     if tried:
         return _Ruling("unproven", "the record does not show whether it worked", tuple(a.source for a in tried[-2:]))
-    # In a turn without work the agent may speak of a session that this one continues.
+    # In a turn without work, the agent may be talking about an earlier session that this one continues.
     has_worked = any(
         known[-1].step >= facts.turn_start for known in (facts.edits, facts.checks, facts.attempts, facts.commits, facts.pushes) if known
     )
@@ -512,7 +558,7 @@ def _never_done(claim: ClaimText, facts: ClaimFacts, act: str, why: str) -> _Rul
 # --- Files and other work --------------------------------------------------------------------------------------------
 
 
-def _rule_file(claim: ClaimText, facts: ClaimFacts) -> _Ruling:
+def _judge_file_edit(claim: ClaimText, facts: ClaimFacts) -> _Ruling:
     edited = [edit for edit in facts.edits if any(_same_path(edit.path, path) for path in claim.paths)]
     if edited:
         sources = tuple(dict.fromkeys(edit.source for edit in reversed(edited[-4:])))
@@ -528,10 +574,10 @@ def _rule_file(claim: ClaimText, facts: ClaimFacts) -> _Ruling:
     return _Ruling("unproven", "the claim names no file", recent)
 
 
-def _rule_work(claim: ClaimText, facts: ClaimFacts) -> _Ruling:
-    """ "Done" and "fixed" need understanding; the record supports them only with a green run after the last edit of the turn."""
+def _judge_done_or_fixed(claim: ClaimText, facts: ClaimFacts) -> _Ruling:
+    """Judge "done" and "fixed". They are supported by a passing test run after the turn's last edit, "done" also by a commit or push."""
     if claim.checks:
-        return _rule_repaired(claim, facts)
+        return _judge_fixed_checks(claim, facts)
     edits = [edit for edit in facts.edits if edit.step >= facts.turn_start and edit.covered]
     since = edits[-1].step if edits else facts.turn_start
     tests = [run for run in facts.checks if run.kind == "tests" and run.step >= since and not run.meant_to_fail]
@@ -543,7 +589,7 @@ def _rule_work(claim: ClaimText, facts: ClaimFacts) -> _Ruling:
             return _Ruling(
                 "supported", f"files were edited and {_shorten_command(last.command)} passed afterwards", (edits[-1].source, last.source)
             )
-    acts = [fact for facts_ in (facts.commits, facts.pushes, facts.pull_requests) for fact in facts_ if fact.step >= facts.turn_start]
+    acts = [fact for known in (facts.commits, facts.pushes, facts.pull_requests) for fact in known if fact.step >= facts.turn_start]
     if claim.kind == "done" and acts and not edits:
         return _Ruling("supported", "it was committed, pushed or opened as a pull request", tuple(a.source for a in acts[-3:]))
     if edits:
@@ -551,11 +597,14 @@ def _rule_work(claim: ClaimText, facts: ClaimFacts) -> _Ruling:
     return _Ruling("unproven", "no check is recorded in this turn")
 
 
-def _rule_repaired(claim: ClaimText, facts: ClaimFacts) -> _Ruling:
-    """ "Fixed the failing tests": by the last run. That one test is fixed is contradicted only if it fails for the same reason."""
+def _judge_fixed_checks(claim: ClaimText, facts: ClaimFacts) -> _Ruling:
+    """Judge "fixed the failing tests" by the last run.
+
+    If the claim is not about all tests, it is contradicted only if the last two failures have the same reason.
+    """
     kind = claim.checks[0]
     runs = [run for run in facts.checks if run.kind == kind]
-    ruling = _rule_runs(claim, _CHECK_NAMES[kind], runs, facts)
+    ruling = _judge_runs(claim, _CHECK_NAMES[kind], runs, facts)
     if ruling.verdict == "contradicted" and not claim.everything:
         reasons = [run.reason for run in runs if run.result == "fail" and run.reason]
         if len(reasons) < 2 or reasons[-1] != reasons[-2]:
@@ -563,7 +612,7 @@ def _rule_repaired(claim: ClaimText, facts: ClaimFacts) -> _Ruling:
     return ruling
 
 
-# --- Words of a verdict ----------------------------------------------------------------------------------------------
+# --- Attempts --------------------------------------------------------------------------------------------------------
 
 
 def _describe_attempt(attempt: Attempt) -> str:
@@ -572,12 +621,12 @@ def _describe_attempt(attempt: Attempt) -> str:
     return f"failed: {attempt.reason}" if attempt.reason else "failed"
 
 
-def _unseen_since(facts: ClaimFacts, step: int) -> bool:
-    """Whether a helper, whose calls may not be recorded, worked after `step`."""
+def _has_unrecorded_work(facts: ClaimFacts, step: int) -> bool:
+    """Whether something whose calls are not recorded, such as a subagent, worked after `step`."""
     return any(a.unseen and a.act == "any" and a.step > step for a in facts.attempts)
 
 
-# --- Words -----------------------------------------------------------------------------------------------------------
+# --- Commands, paths and texts ---------------------------------------------------------------------------------------
 
 
 def _describe_run(run: CheckRun) -> str:
@@ -595,11 +644,11 @@ def _base_name(path: str) -> str:
 
 
 def _same_command(one: str, other: str) -> bool:
-    return _without_pipes(one) == _without_pipes(other)
+    return _first_command(one) == _first_command(other)
 
 
-def _without_pipes(command: str) -> str:
-    """The command without its pipes and redirections."""
+def _first_command(command: str) -> str:
+    """The command up to its first pipe, redirection, `&&` or `;`."""
     return " ".join(re.split(r"\s*(?:\||2>|>|&&|;)", command[:400].strip(), maxsplit=1)[0].split())
 
 
@@ -613,14 +662,14 @@ _RUNNER_WORDS = word_set(
 
 
 def _is_same_suite(one: str, other: str) -> bool:
-    """Whether a run of everything by one command covers a run of everything by the other: no suite is named that it lacks."""
+    """Whether two full runs ran the same tests: neither command names a suite that the other does not name."""
     first, second = (set(re.findall(r"[a-z0-9_]+", command[:400].lower())) for command in (one, other))
     return not (second - first - _RUNNER_WORDS) and not (first - second - _RUNNER_WORDS)
 
 
-def _covers_run(wide: str, narrow: str) -> bool:
-    """Whether a run of the same program on folders includes a run on files in them."""
-    one, other = _without_pipes(wide).split(), _without_pipes(narrow).split()
+def _is_run_included(wide: str, narrow: str) -> bool:
+    """Whether the run `narrow` is of files in the folders of the run `wide`, by the same program."""
+    one, other = _first_command(wide).split(), _first_command(narrow).split()
     if one[:1] != other[:1]:
         return False
     folders = [word.removesuffix("...").rstrip("/") for word in one if "/" in word]

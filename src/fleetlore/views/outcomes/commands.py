@@ -10,7 +10,7 @@ import re
 from msgspec.structs import replace
 
 from fleetlore.views.outcomes.checks import read_checks
-from fleetlore.views.outcomes.deliveries import read_commits, read_forge_tool, read_pull_requests, read_pushes
+from fleetlore.views.outcomes.deliveries import count_undone, read_commits, read_forge_tool, read_pull_requests, read_pushes
 from fleetlore.views.outcomes.facts import CallFacts, CheckRun, ToolCall
 from fleetlore.views.outcomes.failures import read_failure
 from fleetlore.views.outcomes.file_edits import read_edits
@@ -57,6 +57,7 @@ def read_call(call: ToolCall) -> CallFacts:
         pull_requests=read_pull_requests(call, commands, output),
         edits=read_edits(call, commands, failed=output.exit_code not in (0, None)),
         failure=read_failure(call, commands, output, checks),
+        undone=count_undone(commands, output) if "reset" in call.command else 0,
     )
 
 

@@ -37,10 +37,8 @@ _word = re.compile(r"[a-z]{5,30}")
 # People leave the apostrophe out: "dont", "didnt".
 _no_apostrophe = re.compile(r"\b(do|did|does|is|was|are|were|has|have|had|could|would|should)nt\b")
 _fence = re.compile(r"```|~~~")
-_refusal = re.compile(
-    r"(?:the user said|the user provided the following reason for the rejection|[Rr]eason|[Uu]ser feedback)\s{0,3}:\s{0,9}"
-)
-_refusal_end = re.compile(r"\n\s{0,9}\n?(?:Note: |<system-reminder>)")
+# What a program adds to the words with which a person refuses a call.
+_NOTE_OF_PROGRAM = "Note: The user's next message may contain"
 # A line that a person hardly types: a log, a stack trace, a diff, a table.
 _output_line = re.compile(
     r"\s*(?:>|\||[+-]{3} |@@|at \S+\(|File \"|\d{4}-\d\d-\d\d|\[?\d\d:\d\d|\$ |%|#\d+ |Traceback|\S{1,200}:\d+:\d+|\{|\["
@@ -56,7 +54,7 @@ _ABOUT_CI = re.compile(
     r"(?:^|\b(?:why|see|saw|getting|the|is|are)\b.{0,60})"
     r"\b(?:ci|prs?|pull requests?|pipelines?|actions|workflows?|checks|jobs?)\b.{0,30}\b(?:fail\w*|red|broken)\b"
 )
-_SENT = re.compile(r"\bgit push\b|\bgh pr create\b|\bglab mr create\b")
+_SENT = re.compile(r"\bgit (?:push|commit)\b|\bgh pr create\b|\bglab mr create\b")  # the person may push it
 
 When = Literal["always", "after_stop", "while_working", "after_refusal", "after_refused_edit", "after_work", "after_turn"]
 
@@ -173,7 +171,7 @@ def _names_call(prompt: str, call: str) -> bool:
 
 def read_opening(text: str) -> str:
     """The first words that the person typed, in lower case and one line: no code, no quotations, no output."""
-    text = _fence.split(text[:MAX_PROMPT], maxsplit=1)[0]
+    text = _fence.split(text[:MAX_PROMPT], maxsplit=1)[0].partition(_NOTE_OF_PROGRAM)[0]
     lines: list[str] = []
     size = 0
     for line in text.split("\n"):
@@ -188,16 +186,6 @@ def read_opening(text: str) -> str:
             break
     opening = " ".join(" ".join(lines)[: 2 * MAX_OPENING].split()).lower()[:MAX_OPENING]
     return _no_apostrophe.sub(r"\1n't", opening)
-
-
-def read_refusal(text: str) -> str:
-    """The person's words in the result of a refused call; "" if there are none."""
-    head = text[:4000]
-    match = _refusal.search(head)
-    if match is None:
-        return ""
-    reason = head[match.end() :]
-    return _refusal_end.split(reason, maxsplit=1)[0].strip()[:MAX_PROMPT]
 
 
 def _asks_at_end(text: str) -> bool:

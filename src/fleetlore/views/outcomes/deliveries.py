@@ -27,6 +27,7 @@ _refused = re.compile(
 )
 _not_pushed = re.compile(r"\[(?:remote )?rejected\]|error: failed to push|fatal: |Everything up-to-date|ERROR: ")
 _pull_url = re.compile(r"https?://[^\s\"'<>()\]]{3,200}?/(?:pull|pulls|merge_requests|pullrequest|pull-requests)/(?P<number>\d+)")
+_log_line = re.compile(r"^(?P<sha>[0-9a-f]{7,40}) (?:\([^)\n]{1,200}\) )?(?P<subject>\S[^\n]{0,300})$", re.M)
 _scratch = re.compile(
     r"(?:/private)?/tmp(?:/|$)|(?:/private)?/var/(?:folders|tmp)/|\$\(?\{?(?:mktemp|\w*(?:tmp|temp|scratch|sandbox)\w*)|^\$$", re.IGNORECASE
 )
@@ -81,6 +82,26 @@ def read_commits(call: ToolCall, commands: Sequence[SimpleCommand], output: Outp
     return tuple(commits[:50])
 
 
+MANY_COMMITS = 1000
+_back = re.compile(r"(?:HEAD|@)(?:(?P<carets>\^{1,20})|~(?P<count>\d{0,3}))\Z")
+
+
+def count_undone(commands: Sequence[SimpleCommand], output: Output) -> int:
+    """How many of the newest commits `git reset` took back: `HEAD~2`; all of them for `--soft main`."""
+    for command in commands:
+        if command.program != "git" or not command.proven or output.exit_code != 0:
+            continue
+        sub, arguments, _ = git_subcommand(command.words)
+        names = [word for word in arguments if not word.startswith("-")]
+        if sub != "reset" or len(names) != 1:
+            continue
+        if found := _back.match(names[0]):
+            return len(found["carets"]) if found["carets"] else int(found["count"] or 1)
+        if "--soft" in arguments and names[0] not in ("HEAD", "@"):
+            return MANY_COMMITS
+    return 0
+
+
 def _read_quiet_commits(
     call: ToolCall, command: SimpleCommand, commands: Sequence[SimpleCommand], output: Output, message: str, *, amends: bool
 ) -> list[CommitMade]:
@@ -93,14 +114,23 @@ def _read_quiet_commits(
     if verb == "am":
         found = islice(_applying.finditer(output.text), 50) if output.exit_code == 0 else ()
         return [_make_commit(call, line["subject"], "", "", amends=False) for line in found]
+    if verb == "commit" and not command.proven and (sha := _find_logged(subject, output.text)):
+        return [_make_commit(call, subject, sha, message, amends=amends)]
     if not _shows_success(command, output) and not _was_passed(command, commands, output):
         return []
     if verb == "jj":
-        shown = _jj_commit.search(output.text)
-        return [_make_commit(call, subject or shown["subject"], shown["sha"], message, amends=False)] if shown else []
+        created = _jj_commit.search(output.text)
+        return [_make_commit(call, subject or created["subject"], created["sha"], message, amends=False)] if created else []
     if verb in ("commit", "ci", "gt") and (subject or amends):
         return [_make_commit(call, subject, "", message, amends=amends)]
     return []
+
+
+def _find_logged(subject: str, text: str) -> str:
+    """The hash of the newest commit in a `git log --oneline` behind a quiet commit; "" if it has another subject."""
+    found = _log_line.search(text)
+    is_same = found is not None and len(subject) > 8 and found["subject"][:60].startswith(subject[:40])
+    return found["sha"] if found is not None and is_same else ""
 
 
 def _commit_verb(command: SimpleCommand) -> str:
@@ -191,7 +221,7 @@ def _read_message(command: SimpleCommand, commands: Sequence[SimpleCommand]) -> 
             parts.append(word[10:])
         elif word.startswith("-m") and len(word) > 2 and not word.startswith("--"):
             parts.append(word[2:])
-        elif word in ("-F", "--file", "-aF"):
+        elif word == "--file" or re.match(r"-[a-zA-Z]{0,4}F\Z", word):
             parts.append(command.body if following in ("-", "/dev/stdin") else _find_file_text(following, commands))
             place += 1
         elif word in ("--fixup", "--squash"):
@@ -231,7 +261,7 @@ def _was_passed(command: SimpleCommand, commands: Sequence[SimpleCommand], outpu
 def read_pushes(call: ToolCall, commands: Sequence[SimpleCommand], output: Output) -> tuple[PushMade, ...]:
     """One push per push command that delivered something; "Everything up-to-date" delivered nothing."""
     pushes: list[PushMade] = []
-    if "push" not in call.command and "gt " not in call.command and "To " not in output.text:
+    if "push" not in call.command and "gt " not in call.command and "To " not in output.text and "Pushed branch " not in output.text:
         return ()
     # A trial repository is pushed to a folder; what reaches a server is delivered, wherever it was cloned.
     reached_server = "To " in output.text and _server.search(output.text) is not None
@@ -260,9 +290,15 @@ def read_pushes(call: ToolCall, commands: Sequence[SimpleCommand], output: Outpu
         pushed = next((line for line in islice(_push_line.finditer(output.text), 50) if line["flag"] != "!"), None)
         if pushed is not None:
             pushes.append(PushMade(step=call.step, source=call.source, branch=pushed["remote"][:200], forced=pushed["flag"] == "+"))
+    told = _told_push.search(output.text) if not pushes and call.state == "ok" else None
+    if told is not None and not all(command.program in _SHOWING for command in commands):
+        pushes.append(PushMade(step=call.step, source=call.source, branch=told[1]))
     return tuple(pushes[:20])
 
 
+# A tool that pushes on the way says so in its own words.
+_told_push = re.compile(r"^Pushed branch [\"'`]?([\w./-]{1,200})[\"'`]? to \S+$", re.M)
+_SHOWING = frozenset(("cat", "head", "tail", "grep", "rg", "sed", "awk", "echo", "printf", "cd", "ls", "git", "gh", "jq", "less"))
 _server = re.compile(r"^To (?:https?://|ssh://|git@)\S", re.M)
 
 

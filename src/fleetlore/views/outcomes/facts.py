@@ -50,6 +50,7 @@ class ToolCall(Struct, frozen=True):
     edits: tuple[TextEdit, ...] = ()
     # The sub-agent that made the call, "" for the session's own agent.
     helper: str = ""
+    unsandboxed: bool = False  # the call asked to run outside of the program's sandbox
 
 
 class CheckRun(Struct, frozen=True):
@@ -66,6 +67,7 @@ class CheckRun(Struct, frozen=True):
     cached: bool = False  # nothing was really run
     meant_to_fail: bool = False  # the call's own description says that red is expected
     shown_by: Source | None = None  # of a background command: the call whose result showed this
+    about: str = ""  # of a result of CI: the number of the pull request that was looked at
 
 
 class CommitMade(Struct, frozen=True):
@@ -78,6 +80,7 @@ class CommitMade(Struct, frozen=True):
     message: str = ""
     amends: bool = False
     rewritten: bool = False  # an existing commit that a rebase made again, not new work
+    undone: bool = False  # taken back by a reset; a commit that follows may have its changes
 
 
 class PushMade(Struct, frozen=True):
@@ -158,6 +161,7 @@ class CallFacts(Struct, frozen=True):
     pull_requests: tuple[PullRequestOpened, ...] = ()
     edits: tuple[FileEdit, ...] = ()
     failure: CallFailure | None = None
+    undone: int = 0  # so many of the newest commits were taken back
 
 
 class Prompt(Struct, frozen=True):

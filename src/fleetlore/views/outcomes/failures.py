@@ -3,7 +3,8 @@
 import re
 from collections.abc import Sequence
 
-from fleetlore.views.outcomes.checks import TRIVIAL
+from fleetlore.views.outcomes.attempts import polls_several
+from fleetlore.views.outcomes.checks import TRIVIAL, is_refused_by_hook
 from fleetlore.views.outcomes.deliveries import git_subcommand
 from fleetlore.views.outcomes.facts import CallFailure, CheckKind, CheckRun, ToolCall
 from fleetlore.views.outcomes.output_text import Output, find_cause
@@ -28,9 +29,6 @@ _QUESTION_TOOLS = word_set(
 )
 _FORGES = frozenset(("gh", "glab", "tea", "hub"))
 _hook = re.compile(r"pre-commit|husky|lefthook|lint-staged|hook", re.IGNORECASE)
-_unreadable_edit = re.compile(
-    r"File has not been read|has been modified since|String to replace not found|Found \d+ matches|No changes to make|does not exist"
-)
 _sibling = re.compile(r"Sibling tool call errored|Cancelled: parallel tool call", re.IGNORECASE)
 _no_tests = re.compile(
     r"no tests?\b|did not match any test files|deselected|Ran 0 tests|\b0 (?:tests|passing|examples|total)", re.IGNORECASE
@@ -64,6 +62,11 @@ _ENVIRONMENT = (
 )
 ENVIRONMENTS = frozenset(name for name, _ in _ENVIRONMENT)
 _environment = re.compile("|".join(f"(?P<{name.replace(' ', '_')}>{pattern})" for name, pattern in _ENVIRONMENT), re.IGNORECASE)
+# The program is not installed, or the command was written wrongly.
+_mistyped = re.compile(
+    r"(?i)command not found|: not found$|could not be found in this|is not recognized as|unknown (?:flag|option|command|argument|shorthand)"
+    r"|unrecognized (?:option|argument|subcommand|command)|invalid option|unexpected argument|^usage:"
+)
 _last_error = re.compile(r"(?i)(?:error|fatal|panic)\b[:\[ ]")
 _number = re.compile(r"\b[0-9a-f]{7,40}\b|\d+")
 
@@ -101,7 +104,8 @@ def read_failure(call: ToolCall, commands: Sequence[SimpleCommand], output: Outp
 
 def _read_failed_command(call: ToolCall, commands: Sequence[SimpleCommand], output: Output) -> CallFailure | None:
     """The failure of a command that is no check."""
-    hidden = _find_hidden_failure(commands, output)
+    is_one_run = "gh " not in call.command or not polls_several(call.command)
+    hidden = _find_hidden_failure(commands, output, is_one_run)
     is_failed = call.state == "failed" or output.exit_code not in (0, None)
     if call.state == "unknown" and not is_failed:
         is_failed = _last_error.match(output.text.rstrip()[-400:].rpartition("\n")[2]) is not None
@@ -113,7 +117,9 @@ def _read_failed_command(call: ToolCall, commands: Sequence[SimpleCommand], outp
         if hidden[0] == SERVER_FAILED and (taken := _port_taken.search(text[-8000:])):
             cause = find_cause(text[-8000:][text[-8000:].rfind("\n", 0, taken.start()) + 1 :].partition("\n")[0]) or taken[0]
         return _make_failure(call, hidden[0], cause, commands, expected=False, target=hidden[1])
-    suspect = _find_suspect(commands)
+    suspect = _find_named(commands, text) or _find_suspect(commands)
+    if not is_one_run and "gh" in suspect.words[:4]:
+        return None  # a look at several pull requests or runs: that one of them fails is what it shows
     # `timeout 10 npm run dev`: a server that is meant to be stopped.
     is_stopped = output.exit_code == 124 and "timeout" in call.command[:200]
     cause = find_cause(text)
@@ -129,16 +135,21 @@ def find_environment(cause: str) -> str:
     return (found.lastgroup or "").replace("_", " ") if found else ""
 
 
+def is_mistyped(cause: str) -> bool:
+    """Whether the program is not installed, or the command was written wrongly."""
+    return _mistyped.search(cause) is not None
+
+
 def _find_words_of_person(text: str) -> str:
     """What the person said when refusing a call; "" if only the program's own text is there."""
     _, found, words = text.partition("the user said:")
     return " ".join(words.split())[:200] if found else ""
 
 
-def _find_hidden_failure(commands: Sequence[SimpleCommand], output: Output) -> tuple[str, str] | None:
+def _find_hidden_failure(commands: Sequence[SimpleCommand], output: Output, is_one_run: bool) -> tuple[str, str] | None:
     """Failures of git that the output shows even if the exit code is masked."""
     for command in commands:
-        if command.words[:3] == ("gh", "pr", "checks") and "\tfail\t" in output.text:
+        if is_one_run and command.words[:3] == ("gh", "pr", "checks") and "\tfail\t" in output.text:
             return "CI checks failed", " ".join(command.words[:3])
         if command.program != "git":
             continue
@@ -146,11 +157,14 @@ def _find_hidden_failure(commands: Sequence[SimpleCommand], output: Output) -> t
         target = " ".join(command.words)
         if sub == "push" and ("[rejected]" in output.text or "[remote rejected]" in output.text or "error: failed to push" in output.text):
             return "push failed", target
+        if sub == "commit" and is_refused_by_hook(output.text):
+            return "commit refused by a hook", target
         if sub in ("merge", "rebase", "cherry-pick", "pull", "revert", "stash") and "CONFLICT (" in output.text:
             return f"{sub} stopped at a conflict", target
         if command.piped and sub not in _GIT_LOOKUPS and _git_error.match(output.text[:400]):
             return f"git {sub} failed", target
-    return _find_failed_ci(commands, output) or _find_failed_server(commands, output)
+    failed_ci = _find_failed_ci(commands, output) if is_one_run else None
+    return failed_ci or _find_failed_server(commands, output)
 
 
 _failed_job = re.compile(r"^ {0,6}X (?!\S+ \S+ \S+ · )\S", re.MULTILINE)
@@ -180,6 +194,15 @@ def _find_failed_server(commands: Sequence[SimpleCommand], output: Output) -> tu
         if reads_log or not _SERVER_WORDS.isdisjoint(command.words[:6]):
             return SERVER_FAILED, command.program
     return None
+
+
+_named_program = re.compile(r"^(?:[\w./-]{0,100}/)?([a-z][\w.-]{1,30}): ", re.MULTILINE)
+
+
+def _find_named(commands: Sequence[SimpleCommand], text: str) -> SimpleCommand | None:
+    """The lookup that names itself in the last line, as in `ls: x: No such file or directory`: nothing else failed."""
+    found = _named_program.match(text.rstrip().rpartition("\n")[2][:300])
+    return next((c for c in reversed(commands) if found and c.proven and c.program == found[1] and c.program in _LOOKUPS), None)
 
 
 def _find_suspect(commands: Sequence[SimpleCommand]) -> SimpleCommand:

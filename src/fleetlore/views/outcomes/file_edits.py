@@ -22,7 +22,7 @@ _INSTALLED = ("/Applications/", "/usr/local/", "/usr/bin/", "/usr/lib/", "/opt/h
 _variable_folder = re.compile(r"\$\{?\w*(?:tmp|temp|scratch)\w*\}?", re.IGNORECASE)
 _log_file = re.compile(r"\.(?:log|out|err|pid|lock|tmp|bak|orig|patch|diff|txt|coverprofile|prof|cov|trace)\Z", re.IGNORECASE)
 _prose = re.compile(
-    r"\.(?:md|mdx|markdown|rst|adoc|txt|org|log)\Z|(?:^|[/\\])(?:\.gitignore|\.gitattributes|\.mailmap|LICEN[CS]E|COPYING|AUTHORS|CODEOWNERS)\Z",
+    r"\.(?:md|mdx|markdown|rst|adoc|txt|org|log)\Z|(?:^|[/\\])(?:\.gitignore|\.gitattributes|\.mailmap|LICEN[CS]E|COPYING|AUTHORS|CODEOWNERS|\.env\.(?:example|sample|template)|\.editorconfig)\Z",
     re.IGNORECASE,
 )
 _code_as_text = re.compile(r"(?:requirements[\w.-]*|constraints[\w.-]*|CMakeLists)\.txt\Z")

@@ -29,7 +29,7 @@ class FlagContext(Struct):
     """What earlier calls of the session have shown: it tells a risk from tidying up and from moving code."""
 
     made: list[str] = field(default_factory=list)
-    """Folders that the session created, as whole paths, and branches as "branch:NAME"."""
+    """Folders and files that the session created, as whole paths, and branches as "branch:NAME"."""
     suppressed: list[str] = field(default_factory=list)
     """Lines with suppressed findings that were in the files before."""
 
@@ -113,13 +113,26 @@ def _deletes_folder(command: SimpleCommand, rest: list[str], script: Script) -> 
     if not targets:  # behind xargs: what is deleted is unknown
         return False
     created = _created_in(script)
-    for target in targets:
+    for word in targets:
+        target = _expand_variable(word, script)
         if target.startswith(("$", "`", "{}", "%")) and not target.startswith(("$HOME", "${HOME}")):
             continue  # what it is depends on a variable
-        if _names_created(target, created) or is_disposable(target, directory) or _is_below(_whole_path(target, directory), script.made):
+        if _names_created(word, created) or _names_created(target, created) or _is_below(_whole_path(target, directory), script.made):
+            continue
+        if is_disposable(target, directory) or _GENERATED_FILE.search(target):
             continue
         return True
     return False
+
+
+def _expand_variable(word: str, script: Script) -> str:
+    """A path that begins with a variable to which the same shell line gave a literal value, with that value."""
+    found = _variable.match(word[:200])
+    if found is None:
+        return word
+    name = found[1] or found[2]
+    value = re.search(rf"(?:^|[\s;&(]){name}=(?:\"([^\"$`\n]{{1,400}})\"|'([^'\n]{{1,400}})'|([^\s\"'$`;&|()]{{1,400}}))", script.text)
+    return f"{value[1] or value[2] or value[3]}{word[found.end() :]}" if value else word
 
 
 def _deletes_shared_temporary(command: SimpleCommand, rest: list[str], script: Script) -> bool:
@@ -188,8 +201,12 @@ def _deletes_foreign_branch(command: SimpleCommand, rest: list[str], script: Scr
 
 def _removes_foreign_worktree(command: SimpleCommand, rest: list[str], script: Script) -> bool:
     directory = _folder_of(command, script)
-    names = [word for word in rest if not word.startswith("-")]
+    names = [_expand_variable(word, script) for word in rest if not word.startswith("-")]
     return any(not is_disposable(name, directory) and not _is_below(_whole_path(name, directory), script.made) for name in names)
+
+
+def _calls_other_machine(command: SimpleCommand, rest: list[str], script: Script) -> bool:
+    return _LOCAL.search(" ".join(rest)[:4000]) is None
 
 
 def _created_in(script: Script) -> frozenset[str]:
@@ -490,6 +507,7 @@ COMMAND_CHECKS: dict[str, Callable[[SimpleCommand, list[str], Script], bool]] = 
     "removes_foreign_worktree": _removes_foreign_worktree,
     "discards_changes": _discards_changes,
     "git_without_revision": _git_without_revision,
+    "calls_other_machine": _calls_other_machine,
     "prints_environment": _prints_environment,
     "prints_variable": _prints_variable,
     "prints_secret": _prints_secret,

@@ -247,6 +247,8 @@ def find_flags(call: ToolCall, rules: FlagRules | None = None, context: FlagCont
 def _find_all(call: ToolCall, rules: FlagRules, context: FlagContext) -> Iterator[_Found]:
     if call.command:
         yield from _flags_of_script(call, rules, context)
+        if call.unsandboxed:
+            yield _Found("permission_bypass", "command run outside of the sandbox", call.command)
     if call.state != "failed":  # a failed edit wrote nothing and will be tried again
         known: frozenset[str] = frozenset()
         if call.edits:
@@ -274,6 +276,7 @@ _SUPPRESSIONS = (
     "nolint", "noqa", "-disable", "type: ignore", "@ts-", "biome-ignore", "rubocop:", "[allow(", "uppress", "pragma: no", "nosec",
     "lint:", "ignore:",
 )  # fmt: skip
+_NOT_CODE = (".md", ".mdx", ".json", ".jsonl", ".txt", ".log", ".lock", ".html", ".csv", ".svg", ".output", ".yaml", ".yml", ".sql", ".css")
 _LINE_NUMBER = re.compile(r"\s*(?:\d+[→|\t]|\S{1,300}?[:-]\d+[:-])")
 
 
@@ -305,8 +308,10 @@ def _remember_call(call: ToolCall, context: FlagContext) -> None:
     if call.command and ("mkdir" in call.command or "git" in call.command or "cp " in call.command):
         created = read_created(Script(call.command, parse_script(call.command), call))
         context.made = [*context.made, *(name for name in created if name not in context.made)][-MOST_REMEMBERED:]
+    written = [edit.path for edit in call.edits[:50] if edit.old is None and not _REPLACED.match(call.output[:400])]
+    context.made = [*context.made, *(path for path in written if path not in context.made)][-MOST_REMEMBERED:]
     lines = [line for edit in call.edits[:50] for line in _suppressed_lines(edit.old or "")]
-    if call.kind == "read":
+    if call.kind == "read" and not (call.paths and call.paths[0].endswith(_NOT_CODE)):
         lines += _suppressed_lines(call.output)
     if lines:
         context.suppressed = list(dict.fromkeys((*context.suppressed, *lines)))[-MOST_REMEMBERED:]
@@ -325,7 +330,9 @@ _LOCAL_VALUE = re.compile(
 )
 
 
-_SETTINGS_FILE = re.compile(r"\.env|secrets\.|credentials\.json")
+# How tools that publish recordings mask secrets.
+_PUBLISHED_MASK = re.compile(r"(?<![\w<{])REDACTED\b")
+_SETTINGS_FILE = re.compile(r"\.env|secrets\.|credentials\.json|\.npmrc|tokens?\.")
 _TEST_SETTINGS = re.compile(r"(?i)(?:^|/)(?:tests?|e2e|__tests__|specs?|fixtures?|testdata|examples?|samples?)/")
 
 
@@ -336,6 +343,8 @@ def _shows_secrets(output: str, path: str) -> bool:
     if not output.strip() or _SETTINGS_FILE.search(path) is None:
         return True
     values = [first or second for first, second in islice(_ASSIGNED_SECRET.findall(output[:MAX_OUTPUT_TEXT]), 50)]
+    if _PUBLISHED_MASK.search(output):
+        return True
     return any("[redacted]" in value or (_PLACEHOLDER.search(value) is None and _LOCAL_VALUE.search(value) is None) for value in values)
 
 
@@ -453,8 +462,10 @@ def _files_printed(command: SimpleCommand, script: Script, rules: FlagRules) -> 
     if command.writes or command.body or script.call.state == "failed":
         return
     words = command.words[1:100]
-    if command.program in ("grep", "egrep", "rg", "ag") and not _searches_secrets(words):
-        return
+    if command.program in ("grep", "egrep", "rg", "ag"):
+        is_quiet = any(word in QUIET_OPTIONS for word in words)
+        if is_quiet or not (_searches_secrets(words) or _prints_masked(script.call.output)):
+            return
     if command.program in ("grep", "egrep", "rg", "ag") and script.call.state == "ok" and not script.call.output.strip():
         return  # nothing was found
     if command.program == "sed" and has_option(words, ("-i",)):
@@ -467,10 +478,18 @@ def _files_printed(command: SimpleCommand, script: Script, rules: FlagRules) -> 
                 yield _Found(rule.flag, rule.what, _format_command(command))
 
 
+_MASKED_VALUE = re.compile(r"(?i)(?:key|token|secret|passw\w*|jwt|dsn|pwd)\w{0,40}[\"']?[ \t]{0,3}[=:][ \t]{0,3}[\"']?\[redacted\]")
+
+
+def _prints_masked(output: str) -> bool:
+    """Whether the lines that a search found have a value that the log, or who published the recording, had to mask."""
+    return ("[redacted]" in output and _MASKED_VALUE.search(output[:MAX_OUTPUT_TEXT]) is not None) or _PUBLISHED_MASK.search(
+        output
+    ) is not None
+
+
 def _searches_secrets(words: Sequence[str]) -> bool:
     """Whether a search prints lines with secrets: its pattern names them, or it is about everything."""
-    if any(word in QUIET_OPTIONS for word in words):
-        return False
     if has_option(words, ("-v", "--invert-match")):
         return True
     pattern = next((word for word in words if not word.startswith("-")), "")

@@ -9,14 +9,33 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from fleetlore.programs.tool_calls import proposes_plan
 from fleetlore.views.outcomes.facts import Source
-from fleetlore.views.outcomes.result_words import Report, begins_plainly, find_change, find_finding, is_title, list_content_words
-from fleetlore.views.outcomes.words import cut_words, drop_courtesy, first_sentence, is_examination, is_order, short_request, shorten_text
+from fleetlore.views.outcomes.result_words import (
+    Report,
+    begins_plainly,
+    find_change,
+    find_finding,
+    find_points,
+    is_title,
+    list_content_words,
+)
+from fleetlore.views.outcomes.words import (
+    cut_words,
+    drop_courtesy,
+    first_sentence,
+    is_examination,
+    is_order,
+    list_sentences,
+    short_request,
+    shorten_text,
+)
 
 if TYPE_CHECKING:
+    from fleetlore.views.outcomes.facts import Answer
     from fleetlore.views.outcomes.record import ChangedFile, Outcome, SessionCommit
     from fleetlore.views.outcomes.session import SessionState
 
@@ -37,40 +56,46 @@ LEAST_CALLS = 1
 LEAST_VERB = 4
 """Letters by which "Remove" and "Removed" are the same verb."""
 LEAST_SCORE = 4
-MOST_BY_EDITS = 4
+MOST_BY_EDITS = 8
 """What the turn with the most edits counts, beside the words of the request."""
+LEAST_TOLD = 4
+"""A report counts for the work if the turns that it tells of have at least one of so many edits."""
 MOST_QUOTED = 14
-MANY_COMMITS = 3
+MANY_COMMITS = 2
 """Of so many commits two are named."""
 MOST_TURNS = 50
 ASKED = "Asked: "
 PLAN_REFUSED = "its plan was refused"
 LAST_PLAN_REFUSED = "the plan for its last request was refused"
 DISCARDED = "its changes were discarded"
+HELPERS_UNSEEN = "the work of its helpers is not recorded"
 LONGEST_TITLE = 120
 LONGEST_PROMPT = 400
 """Characters of a prompt whose words are looked for in the answer."""
 MOST_ASKED = 24
+PROSE = (".md", ".mdx", ".txt")
+"""Files that are the work of a session only if it edited no other."""
 _minor = re.compile(
     r"(?i)(?:merge\b|wip\b|fixup!|squash!|(?:chore|docs?|style|ci|build|test|release)(?:\([^)]{0,60}\))?!?:"
     r"|(?:bump|update) (?:the )?(?:version|dependenc|changelog|lock)|v?\d+\.\d+\.\d+)"
 )
 _folded = re.compile(r"(?:fixup|squash|amend)! ")
+_verdict = re.compile(
+    r"(?i)\b(?:no (?:\w+ ){0,2}(?:issues|findings|problems|blockers)|approved?|looks good|review(?:ed)?|found|recommend\w*"
+    r"|(?:main|biggest) (?:risk|issue|finding|problem)|the (?:problem|cause|issue|reason|risk) (?:is|was)|(?:is|are) (?:safe|sound))\b"
+)
 _topic_end = re.compile(r" [-–—] |[;:] |, (?:and|but|so|then|because|since) |\. ")
 _no_request = re.compile(r"(?i)(?:yes|no|ok|okay|sure|continue|go on|thanks?|great|[@/])(?:\b|$)|[@/\[<{]")
 _asks_why = re.compile(r"(?i)(?:why|how|what|where|when|who|is|are|does|do)\b")
-_function_words = re.compile(
-    r"(?:[\s,]+(?:and|or|but|so|the|an?|are|is|was|were|be|that|which|who|for|of|to|in|on|at|with|from|by|as|if|this|these|its|our|my|all|any|make|us|you|it))+$"
-)
 _done = re.compile(
     r"(?i)\W*(?:(?:all )?done|fixed|completed?|finished|implemented|updated|ready)\b|.{0,60}\bwhat (?:was|i) (?:done|did|changed|built)\b"
     r"|.{0,200}\b(?:is|are) (?:now |both |all )?(?:up|running)(?: fine)?[.! ]"
-    r"|\W*(?:all (?:\d+ )?|the )?(?:\w+ ){0,2}(?:tasks?|changes|items?|implementation|work|plan|fix)(?: #?\d+)? "
-    r"(?:is |are |has been |have been )?(?:now )?(?:complete|completed|done|implemented|finished|works)\b"
+    r"|\W*(?:all (?:\d+ )?|the )?(?:\w+ ){0,4}(?:tasks?|changes|items?|implementation|work|plan|fix)(?: #?\d+)? "
+    r"(?:is |are |has been |have been )?(?:now )?(?:complete|completed|delivered|done|implemented|finished|works)\b"
 )
 _task_label = re.compile(r"(?i)^(?:task|issue|story|ticket)\b[^:—]{0,30}[:—-]\s*(?:#?\d+\s*[—:-]\s*)?")
 _trailer = re.compile(r"\s+[A-Z][\w-]{2,40}: \S{6,80}$")
-_notes = re.compile(r"(?:^|/)\.\w+/(?:plans|projects|todos|memory)/|^/(?:private/)?(?:tmp|var/folders)/")
+_notes = re.compile(r"^\$|(?:^|/)\.\w+/(?:plans|projects|todos|memory)/|^/(?:private/)?(?:tmp|var/folders)/")
 _merges = re.compile(r"\bgh pr merge\b|\bglab mr merge\b")
 _tags = re.compile(r"\bgit tag (?:-[asf] ){0,3}(?!-)([\w./-]{1,60})(?=\s|$)")
 _absolute = re.compile(r"[/\\~]|[A-Za-z]:[/\\]")
@@ -85,7 +110,7 @@ def write_headline(record: Outcome, state: SessionState) -> str:
 # --- what came of it
 
 
-class TurnReport(NamedTuple):
+class TurnEndReport(NamedTuple):
     """What an agent said at the end of a turn, and how much it did in it."""
 
     turn: int
@@ -101,25 +126,7 @@ def find_result(record: Outcome, state: SessionState) -> str:
     landed = _name_landed(record, state)
     if not landed:
         return _describe_work(record, state)
-    beside = _find_result_beside(record, state, landed)
-    later = _find_later_change(record, state)
-    return "; ".join(part for part in (beside, landed, later and f"then {_lower(later)}") if part)
-
-
-def _find_later_change(record: Outcome, state: SessionState) -> str:
-    """What was changed after the last commit and is not committed."""
-    last = max((commit.step for commit in state.commits), default=0)
-    turns = {call.source.event: call.turn for call in state.calls}
-    last_turn = max((turns.get(commit.source.event, 0) for commit in state.commits), default=0)
-    if not last or not list_uncommitted(record, state):
-        return ""
-    for report in reversed(_list_reports(record, state)):
-        if report.turn > last_turn and report.edits:
-            found = _read_change(record, report, _find_turn_words(state, report.turn))
-            if found is not None:
-                record.evidence["result"] = [*record.evidence.get("result", []), report.source]
-                return found.text
-    return ""
+    return "; ".join(part for part in (_find_result_beside(record, state, landed), landed) if part)
 
 
 def _name_landed(record: Outcome, state: SessionState) -> str:
@@ -143,6 +150,10 @@ def _name_landed(record: Outcome, state: SessionState) -> str:
 
 def _count_more(count: int) -> str:
     return f" (+{count} commit{'s' if count > 1 else ''})" if count > 0 else ""
+
+
+def _count_commits(count: int) -> str:
+    return f"{count} commits" if count > 1 else "commit"
 
 
 def _list_named_commits(commits: Sequence[SessionCommit], state: SessionState) -> list[SessionCommit]:
@@ -189,6 +200,7 @@ def _find_result_beside(record: Outcome, state: SessionState, landed: str) -> st
         return ""
     found, report = max(changed, key=lambda pair: (pair[0].score, pair[1].turn))
     record.evidence["result"] = [report.source]
+    record.said = found.text
     return found.text
 
 
@@ -223,28 +235,32 @@ def _describe_work(record: Outcome, state: SessionState) -> str:
         return refused
     title = find_title(record, state)
     edited = {path for _, path in _list_edits(state)}
-    found = _find_changes(record, state) if edited else _find_findings(record, state, is_examined=_is_examined(state))
-    if not found and (_is_examined(state) or all(path.endswith((".md", ".txt")) for path in edited)):
-        found = _find_findings(record, state, is_examined=_is_examined(state))
-    if title and is_examination(title):
-        found = found or _find_findings(record, state, is_examined=True)
-    elif title and (edited or record.delivered.pull_requests):
-        found = [pair for pair in found if pair[1] != _find_first_report(record, state)][-1:]
-        record.evidence["result"] = [source for _, source in found]
-        return f"{title}; then {_lower(found[0][0])}" if found and edited else title
+    is_examined = _is_examined(state) or is_examination(title)
+    is_review = is_examined and "review" in record.asked.lower()
+    found = _find_changes(record, state) if edited else _find_findings(record, state, is_examined=is_examined)
+    if is_review and not edited:
+        found = [pair for pair in found if " review point" in pair[0][:20] or _verdict.search(pair[0])]
+    elif not found and (is_examined or all(path.endswith(PROSE) for path in edited)):
+        found = _find_findings(record, state, is_examined=is_examined)
+    if title and not is_examination(title) and (edited or record.delivered.pull_requests):
+        return title
     if not found:
         work = [file for file in record.files if not _is_note(file.path)]
         if title:
             return title if edited else f"{ASKED}{title}"
         return _name_request(record, state) or (f"Edited {name_files(work)}" if work else record.name)
     record.evidence["result"] = [source for _, source in found]
-    said = "; then ".join([found[0][0], *(_lower(text) for text, _ in found[1:])])
+    record.said = said = "; then ".join([found[0][0], *(_lower(text) for text, _ in found[1:])])
     topic = title or _find_topic(state, is_changed=bool(edited))
-    is_told = bool(edited) and " more changes)" not in said and _tells(said, topic)
+    request = _find_request_words(state)
+    if not topic and edited and len(request) >= LEAST_ABOUT and not request & list_content_words(said):
+        topic = cut_words(drop_courtesy(record.asked).rstrip("?.! "), MOST_TOPIC)  # what was said is about something else
+        topic = topic[:1].upper() + topic[1:]
+    is_told = bool(edited) and " more changes)" not in said and _states_topic(said, topic.rstrip("…"))
     return said if is_told or len(topic.split()) < LEAST_TOPIC else f"{topic}: {said}"
 
 
-def _tells(said: str, topic: str) -> bool:
+def _states_topic(said: str, topic: str) -> bool:
     """Whether a report says by itself what the topic says: "Removed the plugin …" for "Remove the plugin"."""
     about, named = list_content_words(said), list_content_words(topic)
     is_same_act = topic[:LEAST_VERB].casefold() == said[:LEAST_VERB].casefold()
@@ -263,33 +279,34 @@ def _find_topic(state: SessionState, *, is_changed: bool) -> str:
 
     request = find_request(state)
     edits = Counter(turn for turn, _ in _list_edits(state)).most_common(1)
-    prompts = [request, *(prompt for prompt in state.prompts if edits and prompt.turn == edits[0][0])]
+    main = [prompt for prompt in state.prompts if edits and prompt.turn == edits[0][0] and prompt is not request]
+    prompts = [*(prompt for prompt in main if is_order(prompt.text)), request, *main]
     texts = [prompt.text for prompt in prompts if prompt is not None]
     orders = [text for text in texts if is_order(text) or (is_examination(text) and not (is_changed and _asks_why.match(text)))]
     return next((topic for text in orders if (topic := _name_topic(text))), "")
 
 
-def _find_first_report(record: Outcome, state: SessionState) -> Source | None:
-    """The report of the first turn with edits: it is about the session's title."""
-    return next((report.source for report in _list_reports(record, state) if report.edits), None)
-
-
-def _list_reports(record: Outcome, state: SessionState) -> list[TurnReport]:
+def _list_reports(record: Outcome, state: SessionState) -> list[TurnEndReport]:
     """The last answer of every turn that has content, and the newest text of a turn that was cut off; oldest first."""
-    edits = Counter(turn for turn, _ in _list_edits(state))
+    edits = Counter(turn for turn, path in _list_edits(state) if not path.endswith(PROSE))
+    edits = edits or Counter(turn for turn, _ in _list_edits(state))
     calls = Counter(call.turn for call in state.calls if call.state == "ok")
     answers = [answer for answer in state.answers[-MOST_TURNS:] if not answer.helper]
     if state.text is not None and record.status in ("interrupted", "failed") and find_change(state.text.text, MOST_WORDS):
         answers.append(state.text)
-    return [TurnReport(answer.turn, edits[answer.turn], calls[answer.turn], answer.text, answer.source) for answer in answers]
+    last: dict[int, Answer] = {}
+    for answer in answers:  # a turn may go on after an answer, when something that runs in the background reports
+        if answer.turn not in last or find_change(answer.text, MOST_WORDS) or not find_change(last[answer.turn].text, MOST_WORDS):
+            last[answer.turn] = answer
+    return [TurnEndReport(answer.turn, edits[answer.turn], calls[answer.turn], answer.text, answer.source) for answer in last.values()]
 
 
-def _read_change(record: Outcome, report: TurnReport, wanted: Collection[str]) -> Report | None:
+def _read_change(record: Outcome, report: TurnEndReport, wanted: Collection[str]) -> Report | None:
     found = find_change(report.text, MOST_WORDS, wanted)
     return found if found is not None and not _is_refuted(record, found.text) else None
 
 
-def _read_finding(record: Outcome, report: TurnReport, wanted: Collection[str]) -> Report | None:
+def _read_finding(record: Outcome, report: TurnEndReport, wanted: Collection[str]) -> Report | None:
     found = find_finding(report.text, MOST_WORDS, wanted)
     return found if found is not None and not _is_refuted(record, found.text) else None
 
@@ -308,31 +325,52 @@ def _find_changes(record: Outcome, state: SessionState) -> list[tuple[str, Sourc
     reports = [report for report in reports if report.edits]
     request = _find_request_words(state)
     most = max((report.edits for report in reports), default=0) or 1
-    best: dict[int, tuple[float, Report, TurnReport]] = {}
+    best: dict[int, tuple[float, Report, TurnEndReport]] = {}
     for report in reports:
         found = _read_change(record, report, request | _find_turn_words(state, report.turn))
+        if found is None and report.edits == most:
+            found = _read_change(record, report, ())
         if found is None:
             continue
         score = found.score + MOST_BY_EDITS * report.edits / most
         if report.turn not in best or score >= best[report.turn][0]:
             best[report.turn] = (score, found, report)
     ranked = sorted(best.values(), key=lambda each: (each[0], each[2].turn), reverse=True)
+    told = sum(each[2].edits for each in ranked)
+    if told * LEAST_TOLD < sum(Counter(turn for turn, path in _list_edits(state) if not path.endswith(PROSE)).values()):
+        return []  # what can be read is about a small part of the work
     chosen = ranked[:1]
     for each in ranked[1:]:  # a later turn that tells of the same thing has the newer state
         shared = list_content_words(each[1].text) & list_content_words(chosen[0][1].text)
         if each[2].turn > chosen[0][2].turn and len(shared) * 2 >= len(list_content_words(each[1].text)):
             chosen = [each]
+    if chosen and (undone := _find_undone(record, state, chosen[0][1].text, chosen[0][2].turn)) is not None:
+        return [undone]
     for each in ranked:
         main = list_content_words(chosen[0][1].text)
         more = list_content_words(each[1].text)
         if each is chosen[0] or each[2].edits * LEAST_PART < most:
             continue
         words = len(chosen[0][1].text.split()) + len(each[1].text.split())
-        if words <= MOST_OF_TWO and len(more & main) * 2 < len(more):
+        if words <= MOST_OF_TWO and not each[1].others and len(more & main) * 2 < len(more):
             chosen.append(each)
             break
     chosen.sort(key=lambda each: each[2].turn)
     return [(_count_others(found), report.source) for _, found, report in chosen]
+
+
+_undoes = re.compile(r"(?i)\b(?:deleted|removed|reverted|undone|discarded|restored|rolled back)\b")
+
+
+def _find_undone(record: Outcome, state: SessionState, text: str, turn: int) -> tuple[str, Source] | None:
+    """A later report that takes the change back: "docs/geese.md has been deleted"."""
+    about = list_content_words(text)
+    for report in reversed(_list_reports(record, state)):
+        found = _read_change(record, report, about) if report.turn > turn and report.calls else None
+        words = list_content_words(found.text) if found is not None else frozenset()
+        if found is not None and _undoes.search(found.text) and len(words & about) * 2 >= len(words):
+            return found.text, report.source
+    return None
 
 
 def _count_others(found: Report) -> str:
@@ -351,8 +389,11 @@ def _find_findings(record: Outcome, state: SessionState, *, is_examined: bool) -
     request = _find_request_words(state)
     reports = _list_reports(record, state)
     most = max((report.calls for report in reports), default=0)
-    ranked = sorted(reports, key=lambda report: (report.calls * 5 >= most * 2, report.turn), reverse=True)
+    least = most * 0.4 if is_examined else LEAST_CALLS
+    ranked = sorted(reports, key=lambda report: (report.calls >= least, report.turn), reverse=True)
     for report in ranked:
+        if is_examined and (points := find_points(report.text, MOST_WORDS)) and not _is_refuted(record, points):
+            return [(points, report.source)]
         wanted = request | _find_turn_words(state, report.turn)
         change, finding = _read_change(record, report, wanted), _read_finding(record, report, wanted)
         if not is_examined and report.calls:
@@ -388,7 +429,10 @@ def _name_request(record: Outcome, state: SessionState) -> str:
 def _is_reported_done(record: Outcome, state: SessionState) -> bool:
     """Whether the last answer of a turn with edits begins by saying that it is done, and nothing contradicts it."""
     reports = [report for report in _list_reports(record, state) if report.edits]
-    return record.status == "finished" and bool(reports) and _done.match(reports[-1].text) is not None
+    if record.status != "finished" or not reports:
+        return False
+    sentences = islice(list_sentences(reports[-1].text), 3)
+    return _done.match(reports[-1].text) is not None or any(map(_done.match, sentences))
 
 
 _url = re.compile(r"\(?https?://\S+\)?")
@@ -396,11 +440,9 @@ _url = re.compile(r"\(?https?://\S+\)?")
 
 def _name_topic(text: str) -> str:
     """What a request is about, in a few words; nothing if they would not say it."""
-    sentence = _url.sub("", drop_courtesy(first_sentence(text))).strip(" .?!:,;\"'")
+    sentence = _url.sub("", _task_label.sub("", drop_courtesy(first_sentence(text)))).strip(" .?!:,;\"'-–—")
     clause = _topic_end.split(sentence, maxsplit=1)[0]
     short = cut_words(clause if len(clause.split()) >= LEAST_TOPIC else sentence, MOST_TOPIC)
-    if short.endswith("…"):
-        short = _function_words.sub("", short.rstrip("…"))
     return short[:1].upper() + short[1:] if len(list_content_words(short)) >= LEAST_ABOUT - 1 else ""
 
 
@@ -449,11 +491,13 @@ def describe_end(record: Outcome, state: SessionState) -> str:
             return "still running"
     prompts = [prompt for prompt in state.prompts if prompt.refuses is None]
     if is_plan_refused(state):
+        refused = next(call for call in reversed(state.calls) if not call.helper)
+        record.evidence["status"] = [refused.source, *([Source(refused.result, refused.source.source)] if refused.result else [])]
         return LAST_PLAN_REFUSED if state.answers else PLAN_REFUSED
     answered = {answer.turn for answer in state.answers if not answer.helper}
     last = prompts[-1] if prompts and prompts[-1].turn not in answered and len({prompt.turn for prompt in prompts}) > 1 else None
     request = quote_short(first_sentence(last.text)) if last is not None else ""
-    return f'stopped during "{request}"' if request else "stopped before the end"
+    return f'stopped during "{request}"' if request else "no final answer"
 
 
 def is_plan_refused(state: SessionState) -> bool:
@@ -474,19 +518,36 @@ def _describe_delivery(record: Outcome, state: SessionState) -> Iterator[str]:
     if delivered.pull_requests:
         yield _describe_requests(record, state)
     elif delivered.pushed:
-        yield "pushed"
+        yield f"pushed, but not the last {_count_commits(delivered.unpushed)}" if delivered.unpushed else "pushed"
     elif delivered.commits:
         yield "committed, not pushed"
     yield from _describe_git(record, state)
     work = [file for file in record.files if not _is_note(file.path)]
+    is_delivered = bool(delivered.commits or delivered.pushed or delivered.pull_requests)
+    unseen = _has_unseen_helpers(state)
     changed = f"{name_files(work)} changed" if work else ""
-    if list_uncommitted(record, state):
+    if left := list_uncommitted(record, state):
         if delivered.commits:
-            yield "later edits not committed"
+            later = [file for file in work if file.path in left]
+            yield f"later edits of {name_files(later)} not committed" if later else "later edits not committed"
         else:
-            yield f"{changed}, not committed" if record.result.startswith(ASKED) and changed else "not committed"
-    elif not (delivered.commits or delivered.pushed or delivered.pull_requests):
+            yield f"{changed}, not committed" if changed else "not committed"
+    elif not is_delivered and (changed or not unseen):
         yield from _describe_undelivered(record, state, changed)
+    if unseen and not is_delivered:
+        yield HELPERS_UNSEEN
+
+
+_LAUNCHERS = frozenset(("task", "agent", "spawn_agent", "dispatch_agent"))
+_only_reads = re.compile(r"(?i)explore|plan|review|research|search")
+
+
+def _has_unseen_helpers(state: SessionState) -> bool:
+    """Whether helpers that may edit files were started, and the log has none of their calls."""
+    started = sum(call.tool.lower() in _LAUNCHERS and call.state == "ok" and not call.helper for call in state.calls)
+    seen = {call.helper for call in state.calls if call.helper}
+    readers = [name for name, helper in state.helpers.items() if name not in seen and _only_reads.search(helper.role)]
+    return started > len(seen) + len(readers)
 
 
 def _describe_undelivered(record: Outcome, state: SessionState, changed: str) -> Iterator[str]:
@@ -525,7 +586,8 @@ def _describe_git(record: Outcome, state: SessionState) -> Iterator[str]:
         yield f"tagged {tags[-1]}"
     tried = [each for each in state.attempts if each.act in ("commit", "push", "pull_request") and not each.unseen]
     if tried and tried[-1].failed and not tried[-1].denied:
-        yield f"{tried[-1].act.replace('_', ' ')} failed"
+        is_later = tried[-1].act == "commit" and bool(delivered.commits)
+        yield f"{'a later ' if is_later else ''}{tried[-1].act.replace('_', ' ')} failed"
 
 
 def _is_inside_repository(state: SessionState) -> bool:
@@ -556,7 +618,10 @@ def _ends_with(command: str, path: str) -> bool:
 def describe_results(record: Outcome) -> Iterable[str]:
     """`tests and lint passed`, `build failed`."""
     for result, word in (("pass", "passed"), ("fail", "failed")):
-        names = [name for kind, name in CHECK_NAMES.items() if getattr(record.checks, kind).result == result]
+        found = [(name, getattr(record.checks, kind)) for kind, name in CHECK_NAMES.items()]
+        # In a session without an edit the last run counts.
+        shown = [(name, check) for name, check in found if (check.earlier if check.result == "no_edit" else check.result) == result]
+        names = [f"selected {name}" if check.selected and name == "tests" else name for name, check in shown]
         if names:
             yield f"{join_names(names)} {word}"
 

@@ -133,6 +133,7 @@ _CAUSES: dict[str, tuple[tuple[str, str], ...]] = {
         ("FAIL", r"^[ \t]*FAIL(?:ED)?[: \t]+(?P<cause>\S[^\n]*)"),
     ),
     "lint": (
+        (" lint/", r"^ ?(?:at )?(?P<cause>[^\s:]{1,200}:\d+:\d+ lint/\S+)"),
         ("\n", r"^(?:\S{1,200}:\d+:\d+: )?(?P<cause>[A-Z]{1,4}\d{3,4} (?:\[\*\] )?[^\n]*)"),
         ("error TS", r"^(?P<cause>[^\n]{0,200}error TS\d+: [^\n]*)"),
         (":", r"^(?:\./|\[warn\] )?(?P<cause>[\w./@+-]{1,200}\.\w{1,8}:\d+(?::\d+)?:? (?!: #)[^\n]*)"),

@@ -14,17 +14,19 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from fleetlore.views import cost_sums, session_status
+from fleetlore.views.outcomes.check_problems import find_package, repeats_check
 from fleetlore.views.outcomes.claims import ClaimFacts, judge_claims
 from fleetlore.views.outcomes.corrections import find_corrections
-from fleetlore.views.outcomes.facts import Answer, CheckRun, Prompt, RiskFlag, Source, TroubleFact
+from fleetlore.views.outcomes.facts import Answer, CallStep, CheckRun, Prompt, RiskFlag, Source, TroubleFact
 from fleetlore.views.outcomes.flags import find_loops
 from fleetlore.views.outcomes.headline import describe_results
 from fleetlore.views.outcomes.headline import write_headline as write_headline
 from fleetlore.views.outcomes.session import SessionState, Statement, make_statement
-from fleetlore.views.outcomes.troubles import find_package, find_troubles
+from fleetlore.views.outcomes.troubles import find_troubles
 from fleetlore.views.outcomes.words import first_sentence, is_weak, shorten_text
 from fleetlore.views.patterns.model import Finding
 from fleetlore.views.patterns.session_rules import find_session_patterns
+from fleetlore.views.prices_table import CONTEXT_WINDOWS
 from fleetlore.views.session_status import EPOCH, Status, WaitingFor
 
 CheckOutcome = Literal["pass", "fail", "could_not_run", "not_run", "no_edit"]
@@ -60,6 +62,8 @@ class Delivered(Struct, kw_only=True):
 
     commits: list[SessionCommit] = field(default_factory=list)
     pushed: bool = False
+    unpushed: int = 0
+    """Commits after the last push, if there was one."""
     pull_requests: list[PullRequest] = field(default_factory=list)
     tasks: list[str] = field(default_factory=list)
     answer: str = ""
@@ -71,6 +75,8 @@ class Check(Struct, kw_only=True):
     result: CheckOutcome = "no_edit"
     counts: str = ""
     earlier: Literal["pass", "fail", "could_not_run"] | None = None
+    selected: bool = False
+    """Whether only some tests, files or packages were checked."""
     reason: str = ""
     evidence: Evidence = field(default_factory=list)
 
@@ -91,6 +97,10 @@ class Trouble(Struct, kw_only=True):
     cause: str = ""
     resolved: bool = False
     evidence: Evidence = field(default_factory=list)
+    fixed_by: Evidence = field(default_factory=list)
+    """The call that worked later."""
+    retried: Evidence = field(default_factory=list)
+    """Of a failed CI run: the push after it, whose result was not seen."""
 
 
 class Correction(Struct, kw_only=True):
@@ -169,8 +179,14 @@ class Outcome(Struct, kw_only=True):
     evidence: dict[str, Evidence]
     result: str = ""
     """What came of it: the headline without the closing state."""
+    said: str = ""
+    """The part of `result` that the agent said."""
     folder: str = ""
     """The folder that the session works in; paths of `files` are relative to it."""
+    context_tokens: int = 0
+    """The tokens of the newest request to the model: how full its context window is."""
+    context_window: int | None = None
+    """How many tokens the model takes; `None` if that is not known."""
     patterns: list[Finding] = field(default_factory=list)
     """The patterns within the session (docs/patterns.md)."""
 
@@ -212,7 +228,7 @@ def make_record(state: SessionState, now: datetime) -> Outcome:
         tokens=amount.tokens,
         delivered=delivered,
         checks=checks,
-        troubles=_list_troubles(troubles),
+        troubles=_list_troubles(troubles, state),
         corrections=_list_corrections(state),
         flags=_list_flags(state),
         claims=_judge_statements(state, is_over=status != "running"),
@@ -220,6 +236,8 @@ def make_record(state: SessionState, now: datetime) -> Outcome:
         helpers=_list_helpers(state),
         evidence=evidence,
         folder=state.cwd,
+        context_tokens=state.context_tokens,
+        context_window=find_context_window(state.model, state.context_tokens),
         patterns=find_session_patterns(state, troubles),
     )
     record.name = record.title or record.asked or state.project or state.run
@@ -238,6 +256,8 @@ def _cite_results(record: Outcome, state: SessionState) -> None:
     results = {call.source.event: call.result for call in state.calls if call.result}
     delivered = record.delivered
     checks: list[Check] = [getattr(record.checks, kind) for kind in CHECKS]
+    for trouble in record.troubles:
+        trouble.fixed_by = _add_results(trouble.fixed_by, results)
     items: list[_Cites] = [*checks, *record.troubles, *record.flags, *record.claims, *delivered.commits, *delivered.pull_requests]
     for item in items:
         item.evidence = _add_results(item.evidence, results)
@@ -246,14 +266,33 @@ def _cite_results(record: Outcome, state: SessionState) -> None:
 
 
 def _add_results(evidence: Evidence, results: Mapping[str, str]) -> Evidence:
-    cited = [(source, Source(results[source.event], source.source)) if source.event in results else (source,) for source in evidence]
-    return list(dict.fromkeys(source for pair in cited for source in pair))
+    """The calls with their results, at most five pieces in all. Where there is no room for both, the result, because it shows the end."""
+    calls = list(dict.fromkeys(evidence))[:MOST_EVIDENCE]
+    room = MOST_EVIDENCE - len(calls)
+    cited: Evidence = []
+    for source in calls:
+        result = Source(results.get(source.event, ""), source.source)
+        if not result.event or result in calls:
+            cited.append(source)
+        elif room:
+            cited += (source, result)
+            room -= 1
+        else:
+            cited.append(result)
+    return cited
+
+
+def find_context_window(model: str, used: int) -> int | None:
+    """The size of a model's context window; the next larger one if more is used than the usual one holds."""
+    sizes = next((sizes for start, sizes in CONTEXT_WINDOWS if model.startswith(start)), ())
+    return next((size for size in sizes if size >= used), None)
 
 
 def find_request(state: SessionState) -> Prompt | None:
     """The prompt that says what the session is about: the first, unless it is short and was answered without doing anything."""
     worked = {call.turn for call in state.calls}
     asking = [prompt for prompt in state.prompts if prompt.refuses is None and first_sentence(prompt.text)]
+    asking = [prompt for prompt in asking if not prompt.text.lstrip().startswith('{"')] or asking  # a program's own notice
     for prompt in asking[:3]:
         if prompt.turn in worked or len(prompt.text.split()) > SHORT_REQUEST:
             return prompt
@@ -289,13 +328,23 @@ def _judge_check(runs: Sequence[CheckRun], last_edit: int | None) -> Check:
         newest = {find_package(run.command): run for run in after if run.result != "could_not_run"}
         last = next((run for name, run in newest.items() if name and name != package and run.result == "fail"), last)
     assert last.result != "unproven"
-    return Check(result=last.result, counts=last.counts, earlier=earlier, reason=shorten_text(last.reason), evidence=[last.source])
+    selected = not any(run.whole and run.result == last.result for run in after)
+    return Check(
+        result=last.result,
+        counts=last.counts,
+        earlier=earlier,
+        selected=selected,
+        reason=shorten_text(last.reason),
+        evidence=[last.source],
+    )
 
 
 def _collect_delivered(state: SessionState, evidence: dict[str, Evidence]) -> Delivered:
     commits: list[SessionCommit] = []
     has_own = any(not commit.rewritten for commit in state.commits)
     for commit in state.commits:
+        if commit.undone:
+            continue
         if commit.amends and commits:
             commits[-1].subject = commit.subject or commits[-1].subject
             commits[-1].sha = commit.sha
@@ -319,7 +368,10 @@ def _collect_delivered(state: SessionState, evidence: dict[str, Evidence]) -> De
         evidence["delivered.answer"] = [state.answers[-1].source]
     answer = first_sentence(state.answers[-1].text, is_answer=True) if state.answers else ""
     tasks = find_delivered_tasks(state)
-    return Delivered(commits=commits, pushed=bool(state.pushes), pull_requests=requests, tasks=tasks, answer=answer)
+    last_push = max((push.step for push in state.pushes), default=None)
+    later = {commit.source.event for commit in state.commits if last_push is not None and commit.step > last_push and not commit.rewritten}
+    unpushed = sum(any(source.event in later for source in commit.evidence) for commit in commits)
+    return Delivered(commits=commits, pushed=bool(state.pushes), unpushed=unpushed, pull_requests=requests, tasks=tasks, answer=answer)
 
 
 _closing_command = re.compile(
@@ -351,8 +403,42 @@ def find_delivered_tasks(state: SessionState, start: int = 0) -> list[str]:
     return list(found)[:MOST_TASKS]
 
 
-def _list_troubles(found: Iterable[TroubleFact]) -> list[Trouble]:
-    return [Trouble(what=one.what, cause=one.cause, resolved=one.resolved, evidence=[*one.evidence]) for one in found]
+def _list_troubles(found: Iterable[TroubleFact], state: SessionState) -> list[Trouble]:
+    calls = {call.step: call for call in state.calls}
+    steps = {call.source.event: call.step for call in state.calls}
+    return [
+        Trouble(
+            what=one.what,
+            cause=one.cause,
+            resolved=one.resolved,
+            evidence=[*one.evidence],
+            fixed_by=[calls[one.ended].source] if one.ended in calls and _is_same_work(one, calls[one.ended], state) else [],
+            retried=[
+                push.source
+                for push in state.pushes[-1:]
+                if one.name == "ci" and not one.resolved and push.step > max(steps.get(source.event, one.step) for source in one.evidence)
+            ],
+        )
+        for one in found
+    ]
+
+
+def _is_same_work(trouble: TroubleFact, fix: CallStep, state: SessionState) -> bool:
+    """Whether the call that worked is what had failed: the same check or more of it, or a command with most of the same words."""
+    cited = {source.event for source in trouble.evidence}
+    if trouble.name in CHECKS:
+        runs = [run for run in state.checks if run.kind == trouble.name]
+        failed = [run for run in runs if run.source.event in cited and run.result in ("fail", "could_not_run")]
+        passed = [run for run in runs if run.step == fix.step and run.result == "pass"]
+        return bool(failed) and any(all(repeats_check(run, again) for run in failed) for again in passed)
+    if fix.kind != "command":
+        return fix.kind == "edit"  # calls of another tool have only its name in common
+    return any(fix.kind == call.kind and _are_alike(call.what, fix.what) for call in state.calls if call.source.event in cited)
+
+
+def _are_alike(one: str, other: str) -> bool:
+    words, others = (set(re.findall(r"[\w./-]{2,}", text.partition(" 2>&1")[0])) for text in (one, other))
+    return bool(words) and len(words & others) * 2 > max(len(words), len(others))
 
 
 def _list_corrections(state: SessionState) -> list[Correction]:

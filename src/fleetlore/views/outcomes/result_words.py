@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 from fleetlore.views.outcomes.shell import word_set
@@ -28,7 +29,7 @@ _active = re.compile(
     re.IGNORECASE,
 )
 _passive = re.compile(
-    rf".{{3,100}}?\b(?:is|are|was|were|has been|have been|now)(?: now| all| also| successfully| been| fully| being)* {_CHANGED}\b"
+    rf".{{3,100}}?\b(?:is|are|was|were|has been|have been|now)(?: now| all| also| been| being| \w+ly)* {_CHANGED}\b"
     r"|.{3,100}?\b(?:now|no longer) (?!(?:pass|clean|green|complete|ready|running)\w*)[a-z]+"
     r"|.{3,80} (?:is|are|works?) [^.]{3,60} now\b|.{8,120} now$"
     r"|.{8,100} [—–-] (?:complete|done|implemented|fixed)\b"
@@ -37,11 +38,16 @@ _passive = re.compile(
     rf"|[\w`./@-]{{3,60}}(?: [\w`./@-]{{2,40}}){{0,3}} {_CHANGED} (?:at|in|to|with|for|from|as|by|on|into)\b",
     re.IGNORECASE,
 )
-_unnamed = re.compile(r"\bthis (?:guidance|change|fix|approach|logic|issue|problem|pattern|rule)\b", re.IGNORECASE)
-_no_object = re.compile(r"\w+ (?:to|it|them|this|these)\b(?! \w+s\b)", re.IGNORECASE)
+_unnamed = re.compile(
+    r"\bas (?:you )?(?:requested|asked|expected|wanted|described)\b"
+    r"|\ball (?:\d+ |of the )?(?:\w+ )?(?:issues|items|findings|tasks|points|comments|problems)\b"
+    r"|\bthis (?:guidance|change|fix|approach|logic|issue|problem|pattern|rule)\b",
+    re.IGNORECASE,
+)
+_no_object = re.compile(r"\w+ (?:(?:to|it|them|this|these|now)\b(?! \w+s\b)|\()", re.IGNORECASE)
 _no_result = re.compile(
     r"(?:this|that|it|its|they|these|those|you|your|done|if|when|here|there|good|great|perfect|got it|let|next|one|step|note"
-    r"|which|what|why|how"
+    r"|which|what|why|how|to"
     r"|without|since|because|after|before|once|as|yes|no|but|so|and|or|previously|currently|suggested|with|status|story status|task #?\d+"
     r"|i['’]m|i (?:see|think|found|understand|need|will|can|could|did)|line \d|all (?:\d+ )?(?:\w+ )?(?:tests?|checks?|tasks?|todos?)"
     r"|the (?:reason|issue|problem|cause|bug|error|failure|fix|question|key|only|old|previous|current|user|reviewer|plan|answer"
@@ -56,7 +62,7 @@ _check_only = re.compile(
 )
 _file_label = re.compile(r"^(?:\w+ )?[\w./@-]{1,80}\.[a-zA-Z]\w{0,4}(?::\d+(?:-\d+)?)?(?: \([^)]{1,40}\))?\s*(?:[:—–]|->|→| - )\s*")
 _label = re.compile(
-    r"^(?:(?:the )?(?:fix|solution|changes?|result|update|what changed|change \w{1,4}) ?[:—–-] +"
+    r"^(?:[Dd]one ?[-–—.:!] +|(?:the )?(?:fix|solution|changes?|result|update|what changed|change \w{1,4}) ?[:—–-] +"
     r"|(?:[A-Z][a-z]+ ){0,2}[A-Za-z]+: (?=[A-Z](?!ow\b)))"
 )
 _condition = re.compile(r"^(?:(?:when|if|since|because) [^,]{3,160}, (?=\S)|now,? (?=the |`|[A-Z])|[✅🎉✓]\s*)", re.IGNORECASE)
@@ -109,17 +115,35 @@ def find_change(text: str, most: int, wanted: Collection[str] = ()) -> Report | 
     for is_item in (False, True):
         sentences = [*list_sentences(text, items=is_item), *(() if is_item else _join_leads(text))]
         changes = dict.fromkeys(change for sentence in sentences if (change := read_change(sentence, most)))
+        if is_item and _are_late_details(changes, text):
+            break
         if is_item and len(changes) == 2 and len(" ".join(changes).split()) <= MOST_OF_PAIR:
             first, second = changes
             changes = {f"{first}; {second[:1].lower() if begins_plainly(second) else second[:1]}{second[1:]}": None}
         for change in changes:
             words = list_content_words(change)
-            score = 2 * min(len(words.intersection(wanted)), MOST_SHARED) + (0 if is_item else 2)
+            shared = min(len(words.intersection(wanted)), MOST_SHARED)
+            if is_item and wanted and not shared:
+                continue  # a detail of a list
+            score = 2 * shared + (0 if is_item else 2)
             if "test" in words and "test" not in wanted:
                 score -= 3
             if found is None or score > found.score:
                 found = Report(change, score, len(changes) - 1 if is_item else 0)
     return found
+
+
+_top_item = re.compile(r"^(?:[-*•]|\d{1,2}[.)]) ([^\n]{1,400})", re.MULTILINE)
+LONG_LIST = 3
+ENOUGH_TO_FIND = 20
+
+
+def _are_late_details(changes: Collection[str], text: str) -> bool:
+    """Whether the changes that can be read are the smaller part of a list and not its first item: the main thing is another."""
+    items = _top_item.findall(text[:LONGEST_LOOK])
+    first = re.sub(r"[*_`]", "", items[0]).casefold() if items else ""
+    is_small = len(items) >= LONG_LIST and len(changes) * 2 < len(items)
+    return is_small and not any(re.sub(r"[*_`]", "", change)[:ENOUGH_TO_FIND].casefold() in first for change in changes)
 
 
 _lead = re.compile(
@@ -137,7 +161,7 @@ def _join_leads(text: str) -> Iterator[str]:
 _vague = re.compile(
     r"(?:(?:this|that|it|its|they|these|those|here|which|ok|okay|let|next|note|if you|you|your|want|would|should|shall|could|see|try|to"
     r"|\w+ing (?:it|this)"
-    r"|the (?:fix|solution|change) is|please|thanks|sorry|open|run|option|step|e\.g|for example"
+    r"|spawned|launched|started|running|the (?:fix|solution|change) is|please|thanks|sorry|open|run|option|step|e\.g|for example"
     r"|i (?:see|think|understand|will|can|need|now|should|was|used))\b"
     r"|(?:yes|no)\b.{0,12}$|waiting\b|all (?:\d+ )?\w* ?(?:tasks|agents)\b|\W*$)",
     re.IGNORECASE,
@@ -149,6 +173,7 @@ _verdict = re.compile(
     r"|looks? (?:good|safe|clean)|there(?:['’]s| is) no way|not possible|works?\b|already"
     r"|approved?|pass(?:es|ing)\b|fail(?:s|ed|ing|ures?)\b)"
 )
+_one_word_label = re.compile(r"[A-Z][a-z]+: ")
 MOST_LOOKED_AT = 12
 """Sentences of an answer in which its finding is looked for."""
 
@@ -163,7 +188,7 @@ def find_finding(text: str, most: int, wanted: Collection[str] = ()) -> Report |
             plain = sentence.strip().rstrip(".!。！ ")
             if plain.endswith(":") and len(plain.split()) >= LEAST_OPEN and not is_open(plain):
                 plain = plain.rstrip(" :")
-            if _vague.match(plain) or not is_statement(plain):
+            if _vague.match(plain) or not is_statement(plain) or (_one_word_label.match(plain) and not _conclusion.match(plain)):
                 continue
             short = _cut(plain, most)
             if short.endswith("…") or short.count('"') % 2 or len(short) > LONGEST_REPORT:
@@ -176,11 +201,44 @@ def find_finding(text: str, most: int, wanted: Collection[str] = ()) -> Report |
     return found
 
 
+_point = re.compile(r"^(?:#{2,4} {1,3})?(?:\*\*)?(?P<number>\d{1,2})[.)] {1,3}(?P<text>[^\n]{8,600})", re.MULTILINE)
+_place = re.compile(r"^(?:\*\*)?\[[^\]\n]{1,200}\]\([^)\n]{1,300}\):? *|^`?[\w./-]{1,120}\.\w{1,5}(?::\d+(?:-\d+)?)?`?:? +(?=[a-z`])")
+_marked_point = re.compile(
+    r"^#{1,4} [^\n]{0,40}\b(?:[Ff]indings?|[Ii]ssues|[Bb]ugs|[Cc]orrectness|[Pp]roblems)\b[^\n]{0,40}\n+"
+    r"(?:#{2,5} (?!\d)[^\w\n`-]{0,6}|[-*] (?=\*\*))(?P<text>[^\n]{8,600})",
+    re.MULTILINE,
+)
+"""The first finding below a heading such as "Bugs": a heading of its own, or an item that begins in bold."""
+_severity = re.compile(r"^\W*(?:\(?(?:critical|high|medium|low|minor|major|blocker|nit|P[0-3])(?:/\w+)?\)?[:.]?\W+)?", re.IGNORECASE)
+LEAST_POINTS = 2
+
+
+def find_points(text: str, most: int) -> str:
+    """`3 review points, the first: …` of a review that numbers its findings, or its first marked one; empty for any other text."""
+    text = text[:LONGEST_LOOK]
+    points = list(_point.finditer(text))
+    numbers = [int(found["number"]) for found in points]
+    is_counted = all(after in (before + 1, 1) for before, after in pairwise([0, *numbers]))  # each section may count anew
+    marked = list(_marked_point.finditer(text))
+    if marked and (not points or marked[0].start() < points[0].start()):
+        lead, first = "First review point", marked[0]["text"]
+    elif len(points) >= LEAST_POINTS and is_counted:
+        lead, first = f"{len(points)} review points, the first", points[0]["text"]
+    else:
+        return ""
+    plain = next(list_sentences(_place.sub("", first.replace("**", "").replace("`", ""))), "").strip().rstrip(".!")
+    short = _cut(_severity.sub("", plain), most)
+    return "" if len(short.split()) < LEAST_WORDS or short.endswith(("?", ":")) else f"{lead}: {short}"
+
+
+_address = re.compile(r"(?: (?:from|at|in|to|on|see|via))? \(?https?://[^\s)]+?\)?([:.,;!]?)(?=\s|$)")
+
+
 def read_change(sentence: str, most: int) -> str:
     """The sentence as a result, such as "Added a test for tabs"; empty if it reports no change or cannot be understood alone."""
-    plain = _condition.sub("", _file_label.sub("", _label.sub("", sentence, count=1)), count=1).strip().rstrip(".! ")
+    plain = _condition.sub("", _file_label.sub("", _label.sub("", _address.sub(r"\1", sentence), count=1)), count=1).strip().rstrip(".! ")
     if plain.endswith(":") and len(plain.split()) >= LEAST_OPEN:
-        plain = re.sub(r",? ?(?:with [\w ]{0,30}for|with|such as|namely|for|by \w+ing)?:$", "", plain)
+        plain = re.sub(r",? ?(?:(?:that|which) \w+|(?:to|and) \w+|with [\w ]{0,30}for|with|such as|namely|for|by \w+ing)?:$", "", plain)
     if (
         plain.endswith(("?", ":", "…", ",", "？"))
         or is_lead_in(plain)
@@ -196,7 +254,7 @@ def read_change(sentence: str, most: int) -> str:
             return ""
     elif _no_result.match(plain) or not _passive.match(plain):
         return ""
-    short = _cut(plain[:1].upper() + plain[1:], most)
+    short = _cut(plain[:1].upper() + plain[1:] if plain.split(" ", 1)[0].isalpha() else plain, most)
     is_whole = len(short.split()) >= LEAST_WORDS and len(short) <= LONGEST_REPORT and not short.endswith("…") and short.count('"') % 2 == 0
     return short if is_whole else ""
 

@@ -54,7 +54,7 @@ from fleetlore.views.outcomes.flags import find_flags
 from fleetlore.views.outcomes.rules import OutcomeRules
 from fleetlore.views.session_status import EPOCH, SessionStatus, end_of_turn, find_helper, is_answered, is_late
 
-VERSION = 10
+VERSION = 13
 """Raised with every change of the state's shape or rules: stored states of another version are folded again."""
 
 MOST_FACTS = 2000
@@ -64,6 +64,7 @@ LONGEST_PROMPT = 4000
 LONGEST_ANSWER = 16_000
 LONGEST_WHAT = 300
 LONGEST_OLD_ANSWER = 1500
+LONGEST_OLD_END = 400
 LONGEST_OUTPUT = 24_000
 MOST_EDIT_TEXT = 16_000
 DISORDER = 2_000_000
@@ -161,6 +162,8 @@ class SessionState(Struct, kw_only=True):
     statements: list[Statement] = field(default_factory=list)
     helpers: dict[str, HelperState] = field(default_factory=dict)
     spending: Spending = field(default_factory=Spending)
+    context_tokens: int = 0
+    """The tokens of the newest request of the session's own agent."""
 
     @property
     def agent(self) -> str:
@@ -187,7 +190,7 @@ def apply(state: SessionState, event: Event, rules: OutcomeRules) -> SessionStat
     if event.visibility == "public" or event.kind in _NOTIFICATIONS:  # nobody else's thoughts are in a record
         ended = handle(state, event, at)
         if ended is not None:
-            _keep_in_order(state.flags, find_flags(ended, rules.flags, state.flag_context))
+            keep_in_order(state.flags, find_flags(ended, rules.flags, state.flag_context))
     session_status.apply(state.status, event)
     return state
 
@@ -216,7 +219,7 @@ def _text_of(value: object, limit: int) -> str:
     return value[:limit] if isinstance(value, str) else ""
 
 
-def _keep_in_order(facts: list[Any], more: Sequence[Any]) -> None:
+def keep_in_order(facts: list[Any], more: Sequence[Any]) -> None:
     """Add facts in the order of their steps: those of a background command come late."""
     if not more:
         return
@@ -288,7 +291,7 @@ def _note_prompt(state: SessionState, event: Event, at: datetime) -> None:
         state.text = None
     source = _source_of(event, event.data.get("row") or event.data.get("prompt_id"))
     prompt = Prompt(step, state.turn, at, source, text, state.status.turn == "interrupted", is_mid_turn)
-    _keep_in_order(state.prompts, (prompt,))
+    keep_in_order(state.prompts, (prompt,))
     state.turn_source = source
 
 
@@ -298,6 +301,9 @@ def _note_reply(state: SessionState, event: Event, at: datetime) -> None:
         return
     _go_on(state)
     state.model = _text_of(event.data.get("model"), 100) or state.model
+    counts = [event.data.get(name) for name in ("input", "cache_read", "cache_write")]
+    tokens = sum(count for count in counts if isinstance(count, int) and not isinstance(count, bool) and count > 0)
+    state.context_tokens = tokens or state.context_tokens
     if isinstance(said, str) and said.strip():
         source = _source_of(event, event.data.get("row") or event.data.get("message_id"))
         state.text = Answer(_next_step(state, at), state.turn, at, source, said[:LONGEST_ANSWER])
@@ -318,7 +324,7 @@ def _end_turn(state: SessionState, event: Event, at: datetime) -> None:
     error = _text_of(event.text, LONGEST_WHAT) if end == "failed" else state.status.error
     if error and end != "interrupted":
         cause = JOINED_WORDS.sub(" ", error)
-        _keep_in_order(state.failures, (CallFailure(_next_step(state, at), state.turn_source, TURN_BROKEN, cause, TURN_BROKEN),))
+        keep_in_order(state.failures, (CallFailure(_next_step(state, at), state.turn_source, TURN_BROKEN, cause, TURN_BROKEN),))
     if end != "ended":
         return
     text = state.text
@@ -327,7 +333,7 @@ def _end_turn(state: SessionState, event: Event, at: datetime) -> None:
     if text is not None:
         if state.answers:
             state.answers[-1] = _shorten_answer(state.answers[-1])
-        _keep_in_order(state.answers, (text,))
+        keep_in_order(state.answers, (text,))
         state.text = None
         _note_claims(state, text.text, "answer", text.source, _next_step(state, at))
 
@@ -341,13 +347,14 @@ def make_statement(state: SessionState, said: Answer) -> Statement | None:
 def _note_claims(state: SessionState, text: str, where: ClaimPlace, source: Source, step: int) -> None:
     claims = extract_claims(text, where)
     if claims:
-        _keep_in_order(state.statements, (Statement(step=step, turn_start=state.turn_start, where=where, source=source, claims=claims),))
+        keep_in_order(state.statements, (Statement(step=step, turn_start=state.turn_start, where=where, source=source, claims=claims),))
 
 
 def _shorten_answer(answer: Answer) -> Answer:
-    if len(answer.text) <= LONGEST_OLD_ANSWER:
+    if len(answer.text) <= LONGEST_OLD_ANSWER + LONGEST_OLD_END + 1:
         return answer
-    return Answer(answer.step, answer.turn, answer.at, answer.source, answer.text[:LONGEST_OLD_ANSWER], answer.helper)
+    text = f"{answer.text[:LONGEST_OLD_ANSWER]}\n{answer.text[-LONGEST_OLD_END:]}"  # a question stands at the end
+    return Answer(answer.step, answer.turn, answer.at, answer.source, text, answer.helper)
 
 
 def _note_nothing(state: SessionState, event: Event, at: datetime) -> None:
@@ -420,7 +427,7 @@ def _note_refusal(state: SessionState, event: Event, refused: PendingCall, at: d
         return
     source = _source_of(event, event.data.get("row") or refused.source.source)
     prompt = Prompt(_next_step(state, at), state.turn, at, source, reason, mid_turn=True, refuses=refused.call.kind)
-    _keep_in_order(state.prompts, (prompt,))
+    keep_in_order(state.prompts, (prompt,))
 
 
 def _note_end_of_command(state: SessionState, event: Event, at: datetime) -> None:
@@ -453,14 +460,14 @@ def _finish_background(
     found = read_call(_call_of(started, call_state, code, output))
     if any(run.result != "unproven" for run in found.checks):
         state.checks = [run for run in state.checks if run.step != started.step]
-    _keep_in_order(state.checks, tuple(replace(run, shown_by=shown_by) for run in found.checks))
+    keep_in_order(state.checks, tuple(replace(run, shown_by=shown_by) for run in found.checks))
     if not any(commit.step == started.step for commit in state.commits):
-        _keep_in_order(state.commits, found.commits)
+        keep_in_order(state.commits, found.commits)
     if not any(push.step == started.step for push in state.pushes):
-        _keep_in_order(state.pushes, found.pushes)
+        keep_in_order(state.pushes, found.pushes)
     is_known = any(failure.step == started.step for failure in state.failures)
     if found.failure is not None and found.failure.cause and code not in STOPPED_CODES and not is_known:
-        _keep_in_order(state.failures, (replace(found.failure, shown_by=shown_by),))
+        keep_in_order(state.failures, (replace(found.failure, shown_by=shown_by),))
 
 
 def _call_of(pending: PendingCall, state: CallState, code: int | None, output: str, *, is_running: bool = False) -> ToolCall:
@@ -482,6 +489,7 @@ def _call_of(pending: PendingCall, state: CallState, code: int | None, output: s
         paths=given.paths,
         edits=tuple(TextEdit(path, old, new) for path, old, new in given.edits),
         helper=pending.helper,
+        unsandboxed=given.unsandboxed,
     )
 
 
@@ -510,23 +518,27 @@ def _state_of(event: Event) -> CallState:
 def _read_facts(state: SessionState, call: ToolCall, result: str) -> None:
     what = call.command or (call.paths[0] if call.paths else call.tool)
     step = CallStep(call.step, call.turn, call.at, call.kind, call.tool, call.state, call.source, what[:LONGEST_WHAT], call.helper, result)
-    _keep_in_order(state.calls, (step,))
+    keep_in_order(state.calls, (step,))
     found = read_call(call)
     if found is not NO_FACTS:
         _keep_facts(state, found)
     if call.kind == "command":
-        _keep_in_order(state.ci, read_ci_results(call))
-    _keep_in_order(state.attempts, read_attempts(call))
+        keep_in_order(state.ci, read_ci_results(call))
+    keep_in_order(state.attempts, read_attempts(call))
 
 
 def _keep_facts(state: SessionState, found: CallFacts) -> None:
-    _keep_in_order(state.checks, found.checks)
-    _keep_in_order(state.commits, found.commits)
-    _keep_in_order(state.pushes, found.pushes)
-    _keep_in_order(state.pull_requests, found.pull_requests)
-    _keep_in_order(state.edits, found.edits)
+    if found.undone:
+        kept = [place for place, commit in enumerate(state.commits) if not commit.undone][-found.undone :]
+        for place in kept:
+            state.commits[place] = replace(state.commits[place], undone=True)
+    keep_in_order(state.checks, found.checks)
+    keep_in_order(state.commits, found.commits)
+    keep_in_order(state.pushes, found.pushes)
+    keep_in_order(state.pull_requests, found.pull_requests)
+    keep_in_order(state.edits, found.edits)
     if found.failure is not None:
-        _keep_in_order(state.failures, (found.failure,))
+        keep_in_order(state.failures, (found.failure,))
     for commit in found.commits:
         _note_claims(state, commit.message or commit.subject, "commit", commit.source, commit.step)
     for request in found.pull_requests:

@@ -20,8 +20,8 @@ _markers = re.compile(r"^(?:[#>*+\-•✓✅☑🎉]+[ \t]+|\d{1,3}[.)][ \t]+|\[
 _emphasis = re.compile(r"\*\*|__|`")
 _link = re.compile(r"\[([^\]\n]{1,200})\]\([^)\n]{1,500}\)")
 _space = re.compile(r"\s+")
-_sentence_end = re.compile(r"(?<=[.!?…])[\"')\]]?\s+(?=[^\sa-z])|(?<=[。！？])(?=\S)")
-_abbreviation = re.compile(r"\b(?:e\.g|i\.e|etc|vs|cf|approx|no|Dr|Mr|Ms|St)\.$")
+_sentence_end = re.compile(r"(?<=[.!?…])[\"')\]”]{0,3}\s+(?=[^\sa-z])|(?<=[。！？])(?=\S)|\n+")
+_abbreviation = re.compile(r"\b(?:e\.g|i\.e|etc|vs|cf|approx|no|fig|incl|resp|Dr|Mr|Ms|St)\.$")
 _rule = re.compile(r"^[\s\-=_*~|:+]+$")
 _tag = re.compile(r"^</?[a-zA-Z][\w-]{0,40}[^>\n]{0,200}>")
 _command = re.compile(r"^/[\w:-]{1,80}$")
@@ -88,6 +88,8 @@ LONGEST_CHAT = 600
 """Characters of a prompt that is not a document."""
 _request_heading = re.compile(r"^## My request for [^\n:]{1,40}:", re.MULTILINE)
 """Comes after the context that an editor adds to a prompt."""
+_assignment = re.compile(r'\{"type":"task_assignment".{0,200}?"subject":"([^"\\]{4,300})"')
+"""A task that another agent assigns."""
 LEAST_REQUEST = 4
 """Words of a request or a sentence that says something by itself."""
 LEAST_CLAUSE = 5
@@ -106,9 +108,11 @@ def first_sentence(text: str, *, is_answer: bool = False, limit: int = LONGEST_S
 @lru_cache(maxsize=128)  # a record asks several times for the same text
 def _find_first_sentence(text: str, is_answer: bool, limit: int) -> str:
     fallback, weak = "", ""
+    if not is_answer and (assigned := _assignment.search(text[:800])):
+        text = assigned[1]
     text = _request_heading.split(_system_block.sub("\n", text) if not is_answer else text)[-1]
     for line in _prose_lines(text, headings=not is_answer):
-        for sentence in _split_sentences(line):
+        for sentence in cut_sentences(line):
             if is_lead_in(sentence) or (not is_answer and _ROLE.match(sentence)):
                 fallback = fallback or sentence
             elif is_answer and (is_weak(sentence) or is_open(sentence)):
@@ -123,13 +127,14 @@ def _find_asking(text: str, first: str) -> str:
     """The sentence of a short prompt that asks for something, if its first one only tells what the person saw."""
     if _ASKS.match(first) or first.endswith("?") or _is_order(drop_courtesy(first)):
         return ""
-    sentences = (sentence for line in _prose_lines(text) for sentence in _split_sentences(line))
+    sentences = (sentence for line in _prose_lines(text) for sentence in cut_sentences(line))
     return next((sentence for sentence in sentences if _ASKS.match(sentence) and not is_lead_in(sentence)), "")
 
 
 _POLITE = re.compile(
     r"(?:(?:please|ok|okay|so|now|then|hey|hi|hello|great|thanks|plan:|task:|goal:|title:|also|and|maybe|just|quickly|completely)[,:]?\s+"
-    r"|(?:can|could|would|will) (?:you|we) (?:please |also |now |quickly )?|you (?=harden|build|write|implement|fix|add|create)"
+    r"|(?:can|could|would|will) (?:you|we) (?:please |also |now |quickly )?|"
+    r"you (?=(?:harden|build|write|implement|fix|add|create|clean|run|review|remove|update|audit|test|verify)\b)"
     r"|(?:let'?s|let us|we need to|we should|we want to|you should"
     r"|i need you to|i want you to|i'?d like (?:you )?to|i would like (?:you )?to|i want to|need to|help me(?: to)?)\s+)",
     re.IGNORECASE,
@@ -150,9 +155,12 @@ _EXAMINES = re.compile(
     r"(?!\w)",
     re.IGNORECASE,
 )
+_review_command = re.compile(r"/(?:[\w-]{1,40}:)?(?=(?:security-)?review\b)(?:security-)?")
 _NEED = re.compile(r"(?:we |i )?(?:need|want) an? ", re.IGNORECASE)
 _CLAUSE_BREAK = re.compile(r" [-–—] |; |: (?=[A-Z])")
 _CLAUSE_END = re.compile(r" (?:[-–—]|--) |[;:](?= )|\.(?= )|, (?:and|but|so|because|which|where|then) | \(|, ")
+_dangling = re.compile(r",? (?:so that |so |and )?(?:when|if|while|once|because|since|unless)\b[^,;:.]*$")
+"""The beginning of a clause whose end is cut off."""
 _ITEM = re.compile(r"^\s*(?:[-*+•|>]|\d{1,3}[.)]|#{1,6}\s|\*\*[^*\n]{1,80}\*\*\s*$)")
 
 
@@ -163,7 +171,7 @@ def is_order(text: str) -> bool:
 
 def is_examination(text: str) -> bool:
     """Whether a request asks to find something out."""
-    return _EXAMINES.match(drop_courtesy(first_sentence(text))) is not None
+    return _EXAMINES.match(_review_command.sub("", drop_courtesy(first_sentence(text)))) is not None
 
 
 def _is_order(sentence: str) -> bool:
@@ -200,7 +208,7 @@ def list_sentences(text: str, *, items: bool = False) -> Iterator[str]:
     if items:
         wanted = "\n".join(cell[1] if line.startswith("|") and (cell := _last_cell.search(line)) else line for line in wanted.splitlines())
     for line in _prose_lines(wanted, headings=items, fenced=False):
-        yield from _split_sentences(line)
+        yield from cut_sentences(line)
 
 
 def _is_kept(line: str, items: bool) -> bool:
@@ -215,6 +223,8 @@ def cut_words(sentence: str, most: int) -> str:
     start = " ".join(words[:most])
     ends = [found.start() for found in _CLAUSE_END.finditer(start)]
     whole = next((start[:end] for end in reversed(ends) if len(start[:end].split()) >= LEAST_CLAUSE), "")
+    if len((closed := _dangling.sub("", whole)).split()) >= LEAST_CLAUSE:
+        whole = closed
     return (whole or f"{start}…").rstrip(" ,;:")
 
 
@@ -275,7 +285,7 @@ def is_announcement(text: str) -> bool:
     """Whether a text ends by saying what the agent does next: it was cut off before it did so."""
     last = ""
     for line in _prose_lines(text[-1500:]):
-        for sentence in _split_sentences(line):
+        for sentence in cut_sentences(line):
             last = sentence
     return _announces.match(last) is not None and not last.endswith("?")
 
@@ -286,10 +296,11 @@ def last_question(text: str) -> str:
     if not lines:
         return ""
     for line in reversed(lines[-12:]):
-        sentences = list(_split_sentences(line))
-        for sentence in reversed(sentences):
+        sentences = list(cut_sentences(line))
+        for place, sentence in reversed(list(enumerate(sentences))):
             if sentence.endswith(("?", "？")) and _is_for_person(sentence):
-                return shorten_text(sentence, 400)
+                is_rest = place > 0 and sentence.startswith("Or ") and sentences[place - 1].endswith("?")
+                return shorten_text(f"{sentences[place - 1]} {sentence}" if is_rest else sentence, 400)
         if sentences and _decide.search(sentences[-1]):
             return shorten_text(sentences[-1], 400)
         if not _is_option(line):
@@ -358,14 +369,14 @@ def _strip_markup(line: str) -> str:
     return _space.sub(" ", _emphasis.sub("", line)).strip()
 
 
-def _split_sentences(line: str) -> Iterator[str]:
+def cut_sentences(text: str) -> Iterator[str]:
+    """The sentences of a plain text: they end at a full stop or the like before a capital, a number or a sign, or at a line's end."""
     start = 0
-    for found in _sentence_end.finditer(line):
-        part = line[start : found.start()]
-        if _abbreviation.search(part):
+    for found in _sentence_end.finditer(text):
+        if _abbreviation.search(text[max(start, found.start() - 12) : found.start()]):
             continue
-        yield line[start : found.end()].strip()
+        if sentence := text[start : found.end()].strip():
+            yield sentence
         start = found.end()
-    rest = line[start:].strip()
-    if rest:
+    if rest := text[start:].strip():
         yield rest

@@ -73,6 +73,8 @@ class Pattern(Struct, frozen=True, kw_only=True):
     """The longest time between two of its steps. One that is complete is closed by a longer pause."""
     at_least: float = 0
     """The shortest time from its first step to its last."""
+    least_gap: float = 0
+    """A next part by the agent that began it must come at least so much later."""
     preceded_by: frozenset[str] = frozenset()
     """The newest earlier step with one of these signs belongs to it, too, and its agent is the one that began it."""
     linked: bool = False

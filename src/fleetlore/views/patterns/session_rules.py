@@ -19,7 +19,7 @@ from fleetlore.views.patterns.kinds import own_kinds
 from fleetlore.views.patterns.model import MOST_EVIDENCE, Finding
 from fleetlore.views.session_status import EPOCH
 
-VERSION = 1
+VERSION = 2
 """Raised with every change of the rules: stored records of another version are made again."""
 CHECKS = ("tests", "lint", "types", "build")
 Bounds = Mapping[str, Any]
@@ -71,17 +71,29 @@ def make_open_struggle(state: SessionState, trouble: TroubleFact) -> Finding:
 def _find_recoveries(state: SessionState, troubles: Sequence[TroubleFact], bounds: Bounds) -> Iterator[Finding]:
     """A trouble that took more than one attempt or some time, and was fixed."""
     sources = {call.step: call.source for call in state.calls} | {run.step: run.source for run in state.checks}
-    passed = {(run.kind, run.step) for run in state.checks if run.result == "pass"}
     for trouble in troubles:
         if trouble.ended is None or not trouble.evidence or (fix := sources.get(trouble.ended)) is None:
             continue
         if not trouble.ran or re.fullmatch(bounds["names"], trouble.name) is None:
             continue
-        if trouble.name in CHECKS and (trouble.name, trouble.ended) not in passed:
+        if trouble.name in CHECKS and not _is_passed_again(state, trouble):
             continue
         seconds = (trouble.ended - trouble.step) / 1e6
         if 0 <= seconds <= bounds["within"] and (trouble.attempts >= bounds["attempts"] or seconds > bounds["longer"]):
             yield _make_finding(state, (*trouble.evidence, fix), trouble.step, trouble.ended, count=trouble.attempts + 1, note=trouble.what)
+
+
+def _is_passed_again(state: SessionState, trouble: TroubleFact) -> bool:
+    """Whether what failed passed in the end: all of it, or the same command. Another selection of tests proves nothing."""
+    runs = [run for run in state.checks if run.kind == trouble.name]
+    failed = {_name_run(run.command) for run in runs if run.result == "fail" and trouble.step <= run.step < (trouble.ended or 0)}
+    fixes = [run for run in runs if run.step == trouble.ended and run.result == "pass"]
+    return any(run.whole or _name_run(run.command) in failed for run in fixes)
+
+
+def _name_run(command: str) -> str:
+    """A command without what shows only a part of its output."""
+    return " ".join(re.split(r"\s*(?:2>&1|\||;|&&\s*echo)", command, maxsplit=1)[0].split())
 
 
 def _find_long_turns(state: SessionState, troubles: Sequence[TroubleFact], bounds: Bounds) -> Iterator[Finding]:
@@ -101,9 +113,11 @@ def _find_long_turns(state: SessionState, troubles: Sequence[TroubleFact], bound
             continue
         if any((after.at - before.at).total_seconds() > bounds["pause"] for before, after in pairwise(calls)):
             continue
-        if any(first.step <= trouble.step <= last.step for trouble in troubles):
+        if any(first.step <= trouble.step <= last.step for trouble in troubles) or any(_asks(call.tool) for call in calls):
             continue
-        yield _make_finding(state, [*(call.source for call in calls), answers[turn].source], first.step, last.step, count=len(calls))
+        asked = [prompt.source for prompt in state.prompts if prompt.turn == turn][:1]
+        sources = [*asked, *(call.source for call in calls), answers[turn].source]
+        yield _make_finding(state, sources, first.step, last.step, count=len(calls), note="one request, no question, no refusal")
 
 
 def _find_straight_deliveries(state: SessionState, troubles: Sequence[TroubleFact], bounds: Bounds) -> Iterator[Finding]:
@@ -111,8 +125,15 @@ def _find_straight_deliveries(state: SessionState, troubles: Sequence[TroubleFac
     handed_over: list[PushMade | PullRequestOpened] = [*state.pushes, *state.pull_requests]
     if not (state.prompts and state.edits and state.commits and handed_over) or state.helpers:
         return
-    request, end = state.prompts[0], min(delivery.step for delivery in handed_over)
-    edits = [edit for edit in state.edits if edit.covered and request.step < edit.step < end]
+    end = min(delivery.step for delivery in handed_over)
+    written = {call.source.event for call in state.calls if call.kind == "edit"}
+    edits = [edit for edit in state.edits if edit.covered and edit.step < end and edit.source.event in written]
+    asked = [prompt for prompt in state.prompts if edits and prompt.step < edits[0].step]
+    if not asked or any(
+        prompt.step < end and len(prompt.text.split()) > bounds["words"] for prompt in state.prompts if prompt not in asked
+    ):
+        return  # more was asked on the way
+    request = asked[-1]
     commits = [commit for commit in state.commits if request.step < commit.step <= end and not commit.rewritten]
     if not edits or not commits or commits[0].step < edits[0].step or (end - request.step) / 1e6 > bounds["within"]:
         return
@@ -128,6 +149,11 @@ def _find_straight_deliveries(state: SessionState, troubles: Sequence[TroubleFac
     delivered = [delivery.source for delivery in handed_over if delivery.step == end]
     sources = [request.source, edits[0].source, *(commit.source for commit in commits), *delivered]
     yield _make_finding(state, sources, request.step, end, count=len(steps))
+
+
+def _asks(tool: str) -> bool:
+    """Whether a tool asks the person something."""
+    return tool.lower().startswith("ask") or "question" in tool.lower()
 
 
 RULES: Mapping[str, Rule] = {

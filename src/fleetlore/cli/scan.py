@@ -1,0 +1,132 @@
+"""`lore scan`: find secrets that were stored before the rules knew them, in the log or in transcripts."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from fleetlore.cli import arguments, confirm, open_log, passphrase, progress, terminal
+from fleetlore.cli.main import FAILED, OK
+from fleetlore.errors import Invalid
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Iterator
+
+    from fleetlore.events.envelope import Event
+    from fleetlore.redact import Redactor
+
+MAX_SHOWN = 50
+REASON = "held a secret"
+_EXAMPLES = (
+    ("lore scan", "check every event of the log; asks before it erases anything"),
+    ("lore scan --dry-run --json", "only list what was found, for programs"),
+    ("lore scan ~/.claude/projects", "check transcripts and other text files"),
+)
+_NOTES = """\
+Events are checked with today's rules and your [redact] patterns: events of older versions may hold
+secrets that were not known then. What is found is named by kind and place, never shown. Files are
+only reported: they belong to the program that wrote them. Change a secret that was found: it may
+have been read already. Exit code: 0 nothing is left, 1 something was found and kept.
+"""
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Files, and whether to erase."""
+    parser.add_argument("paths", metavar="PATH", nargs="*", help="files or folders to check instead of the log")
+    parser.add_argument("--dry-run", action="store_true", help="only list what was found")
+    parser.add_argument("--yes", action="store_true", help="erase events with secrets without asking")
+    arguments.add_json(parser)
+    arguments.add_examples(parser, _EXAMPLES, _NOTES)
+
+
+def run(args: Namespace) -> int:
+    """Scan files, or the log."""
+    return _scan_files(args) if args.paths else _scan_log(args)
+
+
+def _scan_log(args: Namespace) -> int:
+    from fleetlore.ingest import forget
+
+    settings = open_log.settings_of(args)
+    redactor = _redactor(args)
+    with open_log.open_existing_log(args, settings=settings) as log:
+        rows = []
+        with progress.show_progress("scanning"):
+            for event in log.read():
+                if kinds := _find_in_event(redactor, event):
+                    day = f"{event.at:%Y-%m-%d}" if event.at else "?"
+                    rows.append({"id": event.id or "", "kind": event.kind, "agent": event.agent or "", "day": day, "secrets": kinds})
+        _print_rows(args, [{"place": f"{row['id']}  {row['day']}  {row['kind']}  {row['agent']}", **row} for row in rows])
+        if not rows or args.dry_run:
+            return FAILED if rows else OK
+        if not args.yes and not confirm.ask_yes_no(f"Erase {_count(len(rows), 'event')} for good?"):
+            return FAILED
+        passphrase.ask_key_of(settings, "to erase any of it")
+        erased = forget.erase_events(log, [str(row["id"]) for row in rows], REASON)
+        forget.purge_stores(log)
+    if not args.json:
+        terminal.print_line(f"erased {_count(erased, 'event')} for good")
+    return OK
+
+
+def _redactor(args: Namespace) -> Redactor:
+    from fleetlore.redact import Redactor
+
+    return open_log.redactor_of(open_log.settings_of(args)) or Redactor()
+
+
+def _find_in_event(redactor: Redactor, event: Event) -> list[str]:
+    from fleetlore.events import codec
+    from fleetlore.redact import name_secrets
+
+    if not redactor.may_contain_secret(codec.encode_event(event)):
+        return []
+    value = {key: part for key, part in codec.to_builtins(event).items() if key not in ("id", "at", "kind", "mac")}
+    found = redactor.redact_value(value)[1]
+    return (name_secrets(value) or ["value under a secret name, or a pattern of yours"]) if found else []
+
+
+def _scan_files(args: Namespace) -> int:
+    from fleetlore.redact import name_secrets
+
+    redactor, rows = _redactor(args), list[dict[str, object]]()
+    for path in _list_files(args.paths):
+        try:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                for number, line in enumerate(file, 1):
+                    if redactor.may_contain_secret(line.encode(errors="replace")) and redactor.redact_value(line)[1]:
+                        rows.append({"place": f"{path}:{number}", "secrets": name_secrets(line) or ["a pattern of yours"]})
+        except OSError as error:
+            terminal.print_error(f"lore: {terminal.sanitise_text(path)}: cannot be read ({error.strerror})")
+    _print_rows(args, rows)
+    return FAILED if rows else OK
+
+
+def _list_files(paths: list[str]) -> Iterator[str]:
+    for path in paths:
+        if os.path.isfile(path):
+            yield path
+        elif os.path.isdir(path):
+            for folder, _, names in os.walk(path):
+                yield from (os.path.join(folder, name) for name in sorted(names) if os.path.isfile(os.path.join(folder, name)))
+        else:
+            raise Invalid(f"{path}: there is no such file or folder")
+
+
+def _print_rows(args: Namespace, rows: list[dict[str, object]]) -> None:
+    if args.json:
+        terminal.print_value({"found": rows})
+        return
+    for row in rows[:MAX_SHOWN]:
+        kinds = row["secrets"]
+        assert isinstance(kinds, list)
+        terminal.print_line(terminal.sanitise_text(f"{row['place']}  {', '.join(kinds)}"))
+    if len(rows) > MAX_SHOWN:
+        terminal.print_line(f"… and {len(rows) - MAX_SHOWN:,} more (--json lists all)")
+    if not rows:
+        terminal.print_line("no secrets found")
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -1,0 +1,256 @@
+"""The folder in which criteria are checked: the starting files with the agent's changes laid over them, judging files original.
+
+It lies beside the workspace, which runs cannot write to. Before a check only what differs is written; what an earlier run
+left there is removed. A run that changes a judging file is noticed by the file's stamp (inode, size, mtime, ctime).
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Literal, NamedTuple, TypeAlias
+
+from msgspec import Struct
+
+from fleetlore.goal.acceptance.dependencies import BUILT, INSTALLED, DependencySnapshot, DependencySource, copy_content
+from fleetlore.goal.acceptance.judging_files import JudgingReason, JudgingRules
+from fleetlore.goal.workspace import files
+from fleetlore.goal.workspace.content import DigestCache, FileStamp, file_stamp
+from fleetlore.goal.workspace.files import GIT_FOLDER, WorkspaceEntry
+from fleetlore.goal.workspace.snapshots import ObjectReader, Snapshot, SnapshotEntry
+from fleetlore.goal.workspace.workspace import Workspace
+
+FileUse: TypeAlias = Literal["original used", "left out", "used as the agent left it"]
+MAX_TOUCHED = 50
+
+
+class TouchedFile(Struct, frozen=True, kw_only=True):
+    """A judging file that the agent changed, and what the check did about it."""
+
+    path: str
+    change: Literal["changed", "added", "deleted"]
+    reason: JudgingReason
+    use: FileUse
+
+
+class _Copied(NamedTuple):
+    """A file of the agent's workspace that git ignores and the goal releases."""
+
+    kind: Literal["file", "link"]
+    mode: int
+    path: str
+    stamp: FileStamp
+
+
+_Wanted: TypeAlias = SnapshotEntry | DependencySource | _Copied
+
+
+class JudgingCopy:
+    """The judging copy of one goal. All methods block."""
+
+    def __init__(self, folder: str, workspace: Workspace, start: Snapshot, rules: JudgingRules, dependencies: DependencySnapshot) -> None:
+        self.folder, self.root = folder, judging_root(folder)
+        self._workspace, self._start, self._rules, self._dependencies = workspace, start, rules, dependencies
+        self._digests = DigestCache(self.root, workspace.store)
+        self._wanted: dict[str, _Wanted] = {}
+        self._copied: dict[str, tuple[_Wanted, FileStamp]] = {}
+        self._judging_stamps: dict[str, FileStamp] = {}
+
+    @property
+    def path(self) -> str:
+        """The folder in which commands run."""
+        return os.path.join(self.root, self._workspace.prefix).rstrip("/")
+
+    @property
+    def temporary(self) -> str:
+        """The folder for temporary files of commands."""
+        return os.path.join(self.folder, "tmp")
+
+    def prepare(self) -> list[TouchedFile]:
+        """Bring the copy up to date. Returns the judging files that the agent touched."""
+        for path in (self.folder, self.root):
+            if os.path.islink(path) or not os.path.isdir(path):
+                files.remove_full_path(path)
+                os.makedirs(path, mode=0o700)
+        files.remove_full_path(self.temporary)
+        os.mkdir(self.temporary, 0o700)
+        snapshot = self._workspace.save_current()
+        touched = self._find_touched(snapshot.entries)
+        self._wanted = {**dict(self._dependencies.sources()), **self._released_files(), **self._choose_entries(snapshot.entries)}
+        self._synchronise()
+        self._workspace.write_isolated_git_dir(os.path.join(self.root, GIT_FOLDER), snapshot.head)
+        self._note_judging_stamps()
+        self._restore_workspace(touched)
+        return touched
+
+    def _restore_workspace(self, touched: Sequence[TouchedFile]) -> None:
+        """Put originals back into the workspace, so that what is handed over is what was judged. New configuration stays there."""
+        root = self._workspace.root
+        with self._workspace.store.open_reader() as read:
+            for each in touched:
+                if each.use == "original used":
+                    self._write_entry(read, root, each.path, self._start.entries[each.path])
+                elif each.use == "left out" and each.reason == "protected":
+                    files.remove_path(root, each.path)
+
+    # --- What the copy is to hold
+
+    def _find_touched(self, current: Mapping[str, SnapshotEntry]) -> list[TouchedFile]:
+        touched = []
+        for path in sorted(self._start.entries.keys() | current.keys()):
+            before, after = _comparable(self._start.entries.get(path)), _comparable(current.get(path))
+            if before == after or (reason := self._rules.find_reason(path)) is None:
+                continue
+            change: Literal["changed", "added", "deleted"] = "added" if before is None else "deleted" if after is None else "changed"
+            is_released = self._rules.may_change(path)
+            use: FileUse = "used as the agent left it" if is_released else "left out" if before is None else "original used"
+            touched.append(TouchedFile(path=path, change=change, reason=reason, use=use))
+        return touched
+
+    def _choose_entries(self, current: Mapping[str, SnapshotEntry]) -> dict[str, SnapshotEntry]:
+        originals = {path: entry for path, entry in self._start.entries.items() if entry.sha and self._rules.is_judging(path)}
+        above = {folder for path in originals for folder in files.parent_folders(path)}
+        chosen = {
+            path: entry
+            for path, entry in current.items()
+            if entry.kind in ("file", "link", "folder") and path not in above and not self._rules.is_judging(path)
+            if not any(folder in originals for folder in files.parent_folders(path))
+        }
+        return chosen | originals
+
+    def _released_files(self) -> dict[str, _Copied]:
+        """Dependencies in the agent's workspace that `may_change` names."""
+        released: dict[str, _Copied] = {}
+        if not self._rules.has_released:
+            return released
+        for path in self._ignored_folders():
+            root = os.path.join(self._workspace.root, path)
+            for below, entry in files.walk_entries(root, lambda *_: set(), skipped=()):
+                full = files.join_path(path, below)
+                if entry.kind in ("file", "link") and self._rules.may_change(full):
+                    kind: Literal["file", "link"] = "file" if entry.kind == "file" else "link"
+                    released[full] = _Copied(kind, entry.mode, os.path.join(root, below), file_stamp(entry.stat))
+        return released
+
+    def _ignored_folders(self) -> list[str]:
+        folders = {folder for path in self._start.entries for folder in files.parent_folders(path)}
+        candidates = (files.join_path(folder, name) for folder in ("", *sorted(folders)) for name in (*INSTALLED, *BUILT))
+        return [path for path in candidates if (entry := files.find_entry(self._workspace.root, path)) and entry.kind == "folder"]
+
+    def find_missing_folders(self) -> list[str]:
+        """Dependencies that the agent's workspace has and the copy has not."""
+        return [path for path in self._ignored_folders() if not os.path.isdir(os.path.join(self.root, path))]
+
+    # --- Writing
+
+    def _walk(self) -> dict[str, WorkspaceEntry]:
+        return dict(files.walk_entries(self.root, lambda *_: set(), skipped=(GIT_FOLDER,)))
+
+    def _synchronise(self) -> None:
+        wanted, present = self._wanted, self._walk()
+        folders = {folder for path in wanted for folder in files.parent_folders(path)}
+        folders |= {path for path, entry in wanted.items() if isinstance(entry, SnapshotEntry) and entry.kind == "folder"}
+        for path in sorted(present.keys() - wanted.keys() - folders):
+            files.remove_path(self.root, path)
+        for path in sorted(folders):
+            if path not in present or present[path].kind != "folder":
+                files.remove_path(self.root, path)
+                os.makedirs(os.path.join(self.root, path), mode=0o755)
+        with self._workspace.store.open_reader() as read:
+            for path, entry in wanted.items():
+                if isinstance(entry, SnapshotEntry):
+                    is_present = path in present and self._digests.make_entry(path, present[path], read=True) == entry
+                    if entry.kind != "folder" and not is_present:
+                        self._write_entry(read, self.root, path, entry)
+                elif not self._is_copied(path, entry, present.get(path)):
+                    self._copy(path, entry)
+
+    def _write_entry(self, read: ObjectReader, root: str, path: str, entry: SnapshotEntry) -> None:
+        if entry.kind == "link":
+            files.replace_link(root, path, read(entry.sha, "blob"))
+        else:
+            files.replace_file(root, path, mode=entry.mode, fill=lambda file: read.copy(entry.sha, file))
+
+    def _is_copied(self, path: str, entry: DependencySource | _Copied, present: WorkspaceEntry | None) -> bool:
+        if present is None or present.kind != entry.kind:
+            return False
+        if isinstance(entry, DependencySource) and entry.is_linked:
+            return os.path.samestat(present.stat, os.lstat(entry.path))
+        return self._copied.get(path) == (entry, file_stamp(present.stat))
+
+    def _copy(self, path: str, entry: DependencySource | _Copied) -> None:
+        full = os.path.join(self.root, path)
+        files.prepare_parents(self.root, path)
+        files.remove_path(self.root, path)
+        if entry.kind == "link":
+            target = entry.path if isinstance(entry, DependencySource) else os.readlink(entry.path)
+            os.symlink(target, full)
+        elif isinstance(entry, DependencySource) and entry.is_linked and _try_link(entry.path, full):
+            self._dependencies.note_linked(path)
+        else:
+            with open(entry.path, "rb") as source, open(full, "xb") as copy:
+                copy_content(source.fileno(), copy.fileno())
+            os.chmod(full, entry.mode)
+            status = os.stat(entry.path)
+            os.utime(full, ns=(status.st_atime_ns, status.st_mtime_ns))
+        self._copied[path] = entry, file_stamp(os.lstat(full))
+
+    # --- Judging files during and between runs
+
+    def _note_judging_stamps(self) -> None:
+        self._judging_stamps = {
+            path: file_stamp(os.lstat(os.path.join(self.root, path)))
+            for path, entry in self._wanted.items()
+            if isinstance(entry, SnapshotEntry) and entry.sha and self._rules.is_judging(path)
+        }
+
+    def find_changed_by_run(self) -> list[str]:
+        """Judging files that the last run wrote, replaced or deleted, even if it restored their content."""
+        changed = []
+        for path, stamp in self._judging_stamps.items():
+            try:
+                if file_stamp(os.lstat(os.path.join(self.root, path))) != stamp:
+                    changed.append(path)
+            except OSError:
+                changed.append(path)
+        return changed
+
+    def restore_judging_files(self) -> None:
+        """Undo what a run did to judging files, before the next criterion. Build outputs of the run stay.
+
+        New judging files are removed, except in folders that the run created.
+        """
+        known = {folder for path in self._wanted for folder in files.parent_folders(path)} | {""}
+        for path in self._walk():
+            if path not in self._wanted and self._rules.is_judging(path) and os.path.dirname(path) in known and not _is_ignored(path):
+                files.remove_path(self.root, path)
+        with self._workspace.store.open_reader() as read:
+            for path in self.find_changed_by_run():
+                entry = self._wanted[path]
+                assert isinstance(entry, SnapshotEntry)
+                self._write_entry(read, self.root, path, entry)
+        self._note_judging_stamps()
+
+
+def judging_root(folder: str) -> str:
+    """The root of the judging copy in a folder."""
+    return os.path.join(folder, "tree")
+
+
+def _is_ignored(path: str) -> bool:
+    return any(part in (*INSTALLED, *BUILT) for part in path.split("/")[:-1])
+
+
+def _try_link(source: str, target: str) -> bool:
+    with suppress(OSError):
+        os.link(source, target, follow_symlinks=False)
+        return True
+    return False
+
+
+def _comparable(entry: SnapshotEntry | None) -> tuple[str, bool, str] | None:
+    if entry is None or not entry.sha:
+        return None
+    return entry.kind, bool(stat.S_IMODE(entry.mode) & 0o100), entry.sha

@@ -1,0 +1,246 @@
+"""Goals as lists for terminals and programs, one goal as its fold has it, and open approval requests.
+
+`goal_page.py` has them as the page shows them.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+from fleetlore.errors import Invalid
+from fleetlore.goal.gate.questions import PermissionQuestion, find_question_status
+from fleetlore.operations.context import OperationContext
+from fleetlore.operations.goals import (
+    check_question_is_open,
+    find_goal_id,
+    find_question,
+    find_trust,
+    list_goal_ids,
+    read_goal,
+    read_trusted_questions,
+)
+from fleetlore.operations.request import Name, Request
+from fleetlore.operations.table import Argument
+from fleetlore.projections.signed_goals import SignedGoals
+from fleetlore.views.goal_state import GoalLimits, GoalState, GoalStatus, elapsed_seconds, goal_status, used_tokens, used_usd
+
+LATELY = timedelta(days=2)
+ENDED = ("done", "spent", "cancelled")
+NO_GOALS = "there are no goals on this log yet; start one with `lore goal run FILE`"
+SHORT, SHORT_QUESTION = 8, 8
+"""Characters of an id that are shown, unless more are needed."""
+_START = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+# --- all goals
+
+
+class ListGoals(Request, kw_only=True):
+    """Which goals."""
+
+    all: Annotated[bool, Meta(description="also goals that ended more than two days ago")] = False
+
+
+class GoalSpending(Struct, kw_only=True):
+    """What a goal has used."""
+
+    turns: int
+    seconds: float
+    tokens: int
+    usd: float
+
+
+class CriteriaCount(Struct, kw_only=True):
+    """How many criteria are met."""
+
+    met: int
+    all: int
+
+
+class GoalSummary(Struct, kw_only=True):
+    """One goal in a list."""
+
+    id: str
+    agent: str
+    description: str
+    state: GoalStatus
+    why: str
+    turn: int
+    at: datetime | None
+    ended_at: datetime | None
+    driver: str | None
+    """The machine and process that run it."""
+    parent: str | None
+    spent: GoalSpending
+    limits: GoalLimits
+    criteria: CriteriaCount
+    questions: int
+    is_stopped: bool
+    """Whether it is open, and no process runs it."""
+
+
+class GoalSummaries(Struct, kw_only=True):
+    """Goals, newest first."""
+
+    goals: list[GoalSummary]
+    ids: dict[str, str]
+    """Id → its shortest unique prefix."""
+    hidden: int
+    """How many more ended more than two days ago."""
+
+
+def list_goals(context: OperationContext, request: ListGoals) -> GoalSummaries:
+    """Goals, newest first; long ended ones only with `all`. On a sealed log only signed ones."""
+    now = context.now()
+    with context.source.open_view("goals") as (state, _):
+        assert isinstance(state, SignedGoals)
+        trusted = state.goals.values() if not context.is_sealed() else [each for id, each in state.goals.items() if id in state.signed]
+        goals = deepcopy(sorted(trusted, key=lambda goal: goal.at or _START, reverse=True))
+    shown = [goal for goal in goals if request.all or goal_status(goal, now) not in ENDED or now - (goal.ended_at or now) < LATELY]
+    ids = shorten_ids([goal.id for goal in goals])
+    return GoalSummaries(
+        goals=[_summarise_goal(context, goal, now) for goal in shown],
+        ids={goal.id: ids[goal.id] for goal in shown},
+        hidden=len(goals) - len(shown),
+    )
+
+
+def _summarise_goal(context: OperationContext, goal: GoalState, now: datetime) -> GoalSummary:
+    driver, state = context.find_holder(f"goal:{goal.id}") if goal.outcome is None else None, goal_status(goal, now)
+    return GoalSummary(
+        id=goal.id,
+        agent=goal.agent,
+        description=goal.description,
+        state=state,
+        why=goal.why or goal.waiting_for,
+        turn=goal.turn,
+        at=goal.at,
+        ended_at=goal.ended_at,
+        driver=driver,
+        parent=goal.parent,
+        spent=GoalSpending(turns=goal.spent.turns, seconds=elapsed_seconds(goal, now), tokens=used_tokens(goal), usd=used_usd(goal)),
+        limits=goal.limits,
+        criteria=CriteriaCount(met=sum(each.met is True for each in goal.criteria), all=len(goal.criteria)),
+        questions=len(goal.questions),
+        is_stopped=goal.outcome is None and goal.plan is not None and driver is None and state != "paused",
+    )
+
+
+def shorten_ids(known: list[str], least: int = SHORT) -> dict[str, str]:
+    """Id → its shortest unique prefix, which does not end with a dash."""
+    return {
+        id: next(
+            (
+                id[:size]
+                for size in range(least, len(id))
+                if id[size - 1] != "-" and sum(other.startswith(id[:size]) for other in known) == 1
+            ),
+            id,
+        )
+        for id in known
+    }
+
+
+# --- one goal
+
+
+class ShowGoal(Request, kw_only=True):
+    """Which goal."""
+
+    id: (
+        Annotated[Name, Meta(description="goal id, or a unique prefix (default: the newest)"), Argument(metavar="ID", positional=True)]
+        | None
+    ) = None
+
+
+class ShownGoal(Struct, kw_only=True):
+    """One goal, as its fold has it."""
+
+    goal: GoalState
+    state: GoalStatus
+    seconds: float
+    """Time spent on it."""
+    driver: str | None
+    """The machine and process that run it."""
+    short: str
+    """The shortest unique prefix of its id."""
+    is_sealed: bool
+
+
+def show_goal(context: OperationContext, request: ShowGoal) -> ShownGoal:
+    """One goal in detail; without an id the newest."""
+    known = list_goal_ids(context.log)
+    if not known:
+        raise Invalid(NO_GOALS)
+    goal, now = read_goal(context, find_goal_id(context.log, request.id) if request.id else known[-1]), context.now()
+    return ShownGoal(
+        goal=goal,
+        state=goal_status(goal, now),
+        seconds=elapsed_seconds(goal, now),
+        driver=context.find_holder(f"goal:{goal.id}"),
+        short=shorten_ids(known)[goal.id],
+        is_sealed=context.is_sealed(),
+    )
+
+
+# --- open questions
+
+
+class ListQuestions(Request, kw_only=True):
+    """Which approval requests; all that wait for an answer unless given."""
+
+    id: Annotated[str, Meta(max_length=200, description="its id, or how it begins")] | None = None
+
+
+class OpenQuestion(Struct, kw_only=True):
+    """An approval request that waits for an answer. Its texts are untrusted."""
+
+    id: str
+    goal: str
+    turn: int | None
+    tool: str
+    input: Any
+    call_id: str | None
+    at: datetime | None
+    expires: datetime | None
+    seconds_left: int | None
+    hidden: int
+    """How many texts of the input were shortened or redacted."""
+    short: str
+    """The shortest unique prefix of its id."""
+    goal_text: str
+    """The beginning of the goal's description."""
+
+
+class OpenQuestions(Struct, kw_only=True):
+    """Approval requests that wait for an answer, the newest last."""
+
+    questions: list[OpenQuestion]
+
+
+def list_questions(context: OperationContext, request: ListQuestions) -> OpenQuestions:
+    """What waits for an answer; `Invalid` if the one that is asked for does not wait."""
+    now, is_trusted = context.now(), find_trust(context)
+    known = read_trusted_questions(context)
+    if request.id is not None:
+        chosen = [find_question(known, request.id)]
+        check_question_is_open(context, chosen[0], is_trusted)
+    else:
+        chosen = [each for each in known if find_question_status(context.log, each, now, is_trusted) == "waiting"]
+    short = shorten_ids([question.id for question in known], SHORT_QUESTION)
+    return OpenQuestions(questions=[_describe_question(context, each, short[each.id], now) for each in chosen])
+
+
+def _describe_question(context: OperationContext, question: PermissionQuestion, short: str, now: datetime) -> OpenQuestion:
+    started = next(iter(context.log.read(f"goal:{question.goal}", kinds=("driver.goal_started",), limit=1)), None)
+    same = ("id", "goal", "turn", "tool", "input", "call_id", "at", "expires", "hidden")
+    return OpenQuestion(
+        **{name: getattr(question, name) for name in same},
+        seconds_left=None if question.expires is None else round((question.expires - now).total_seconds()),
+        short=short,
+        goal_text="" if started is None else (started.text or "")[:400],
+    )

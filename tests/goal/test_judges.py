@@ -1,0 +1,255 @@
+"""An agent that changes its judge gains nothing, the verdict names what it touched, and honest work passes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from fleetlore import clock
+from fleetlore.errors import FleetloreError
+from fleetlore.events.driver_types import BudgetGuards, Goal, ShellCommand
+from fleetlore.events.goal_plan import Plan
+from fleetlore.goal.acceptance.check import AcceptanceChecker, AcceptanceReport
+from fleetlore.goal.acceptance.judging_files import JudgingRules, expand_command
+from fleetlore.goal.acceptance.runners import RUNNERS, find_missing_report, find_runners
+from fleetlore.goal.workspace.workspace import Workspace, open_workspace
+from fleetlore.process.sandbox import has_landlock
+from tests.goal.judge_tricks import HONEST, MAKE_PROJECT, PYTEST_PROJECT, TRICKS, Honest, Trick, write_files
+from tests.goal.working import git, plan, repository
+
+PYTHON = os.path.realpath(sys.executable)
+needs_landlock = pytest.mark.skipif(not has_landlock(), reason="this system has no Landlock")
+
+
+class Court:
+    """A repository, and a goal in it as of before the first turn."""
+
+    def __init__(
+        self, folder: Path, files: dict[str, str], command: str, *, ignored: Mapping[str, str] | None = None, **fields: object
+    ) -> None:
+        matches, links = fields.pop("matches", None), fields.pop("links", {})
+        self.repo, self.home = repository(folder / "repo", files), folder / "home"
+        write_files(self.repo, {name: text.replace("ROOT", str(self.repo)) for name, text in (ignored or {}).items()})
+        for name, target in dict(links).items():  # type: ignore[call-overload]  # a dictionary
+            (self.repo / name).symlink_to(target)
+        criterion = ShellCommand(command=command, stdout_must_match=matches, timeout_secs=120)  # type: ignore[arg-type]  # text or nothing
+        budget = BudgetGuards(max_turns=5, max_wall_time="1h", max_tokens=1000, max_consecutive_denies=3)
+        goal_id = str(fields.pop("goal", clock.uuid7()))
+        self.goal = Goal(id=goal_id, description="Do it.", acceptance=(criterion,), budget=budget, workspace=str(self.repo))
+        self.plan: Plan = plan(**fields)
+        self.workspace: Workspace = open_workspace(self.goal.id, self.plan, str(self.repo), str(self.home))
+        self.root = Path(self.workspace.path)
+        self.checker = AcceptanceChecker.capture(self.goal, self.plan, self.workspace)
+
+    async def judge(self) -> AcceptanceReport:
+        return await self.checker.check(self.goal, self.workspace, judge=None, cancel=asyncio.Event())
+
+
+def _needs_tool(command: str) -> None:
+    program = command.split()[0]
+    if program in ("npm", "cargo", "make") and shutil.which(program) is None:
+        pytest.skip(f"{program} is not installed")
+
+
+def _court_of(folder: Path, case: Trick | Honest) -> Court:
+    _needs_tool(case.command)
+    fields: dict[str, object] = {"protect": case.protect, "isolation": "none" if case.is_in_place else "worktree"}
+    if isinstance(case, Trick):
+        fields |= {"matches": case.matches}
+    else:
+        fields |= {"may_change": case.may_change, "links": case.links}
+    return Court(folder, case.files, case.command, ignored=case.ignored, **fields)
+
+
+@pytest.mark.parametrize("name", TRICKS)
+async def test_a_trick_does_not_make_the_judge_say_yes(tmp_path: Path, name: str) -> None:
+    trick = TRICKS[name]
+    court = _court_of(tmp_path, trick)
+    write_files(court.root, trick.writes)
+    report = await court.judge()
+    assert not report.verdict.met, report
+    assert trick.names is None or trick.names in [each.path for each in report.touched]
+    write_files(court.root, trick.writes)
+    git(court.root, "add", "--all")
+    git(court.root, "commit", "--quiet", "--allow-empty", "--message", "Trick")
+    assert not (await court.judge()).verdict.met, "committed, it is the same"
+
+
+def _run_as_agent(command: str, folder: Path) -> None:
+    subprocess.run(command, shell=True, cwd=folder, check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("name", HONEST)
+async def test_honest_work_passes(tmp_path: Path, name: str) -> None:
+    case = HONEST[name]
+    if case.links:
+        case = case._replace(links=dict.fromkeys(case.links, PYTHON))
+    court = _court_of(tmp_path, case)
+    assert not (await court.judge()).verdict.met
+    write_files(court.root, case.writes)
+    if case.runs:
+        _run_as_agent(case.runs, court.root)
+    report = await court.judge()
+    assert report.verdict.met, report
+    assert {each.use for each in report.touched} <= {"used as the agent left it"}
+    assert (await court.judge()).verdict.met, "a second check of the same work"
+
+
+async def test_the_verdict_says_what_was_done_with_each_judging_file(tmp_path: Path) -> None:
+    files = MAKE_PROJECT | {".github/workflows/ci.yml": "on: push\n", "tox.ini": "[tox]\n", "src/a.py": "1\n"}
+    court = Court(tmp_path, files, "make test", may_change=("tox.ini",))
+    (court.root / "Makefile").unlink()
+    write_files(court.root, {"tox.ini": "[tox]\nx = 1\n", ".github/workflows/ci.yml": "on: {}\n", "setup.py": "", "src/a.py": "2\n"})
+    touched = {each.path: (each.change, each.reason, each.use) for each in (await court.judge()).touched}
+    assert touched == {
+        "Makefile": ("deleted", "configuration", "original used"),
+        "tox.ini": ("changed", "configuration", "used as the agent left it"),
+        ".github/workflows/ci.yml": ("changed", "CI", "original used"),
+        "setup.py": ("added", "configuration", "left out"),
+    }
+
+
+async def test_runs_never_write_into_the_workspace(tmp_path: Path) -> None:
+    court = Court(tmp_path, MAKE_PROJECT, "echo here > made.txt; rm -f Makefile")
+    await court.judge()
+    assert not (court.root / "made.txt").exists()
+    assert (court.root / "Makefile").read_text() == MAKE_PROJECT["Makefile"]
+
+
+@needs_landlock
+@pytest.mark.parametrize("where", ["workspace", "log", "home", "repository"])
+async def test_code_under_test_cannot_write_outside_of_its_copy(tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "person"))
+    (tmp_path / "person").mkdir()
+    goal = clock.uuid7()
+    place = {"workspace": f"home/goals/{goal}/work", "log": "home", "home": "person", "repository": "repo"}[where]
+    court = Court(tmp_path, MAKE_PROJECT, f"echo planted > {tmp_path}/{place}/planted.txt", goal=goal)
+    assert (tmp_path / place).is_dir()
+    assert not (await court.judge()).verdict.met
+    assert not (tmp_path / place / "planted.txt").exists()
+
+
+@needs_landlock
+async def test_code_under_test_cannot_read_the_operator_s_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    person = tmp_path / "person"
+    write_files(person, {".ssh/id": "PRIVATE", ".aws/credentials": "PRIVATE", ".bashrc": "fine\n", ".config/gh/hosts.yml": "PRIVATE"})
+    monkeypatch.setenv("HOME", str(person))
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "PRIVATE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "PRIVATE")
+    keys = "cat ~/.ssh/id ~/.aws/credentials ~/.config/gh/hosts.yml; env; cat ~/.bashrc && exit 1"
+    report = await Court(tmp_path, MAKE_PROJECT, keys).judge()
+    evidence = report.outcomes[0].evidence or ""
+    assert report.outcomes[0].message == "exit code 1 instead of 0"
+    assert "PRIVATE" not in evidence
+    assert "fine" in evidence
+    assert report.walls == ("files",)
+
+
+@needs_landlock
+async def test_code_under_test_cannot_end_its_driver(tmp_path: Path) -> None:
+    report = await Court(tmp_path, MAKE_PROJECT, f"kill -9 {os.getpid()} || exit 3").judge()
+    assert report.outcomes[0].message.startswith("exit code 3")
+
+
+async def test_a_program_that_was_replaced_since_the_start_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_files(tmp_path / "bin", {"check-it": "#!/bin/sh\nexit 1\n"})
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    court = Court(tmp_path, MAKE_PROJECT, "check-it")
+    write_files(tmp_path / "bin", {"check-it": "#!/bin/sh\nexit 0\n"})
+    assert "was replaced or changed" in (await court.judge()).outcomes[0].message
+
+
+async def test_a_new_program_earlier_in_the_path_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("PATH", f".:{tmp_path}/bin:{os.environ['PATH']}")
+    court = Court(tmp_path, MAKE_PROJECT, "make test")
+    write_files(court.root, {"make": "#!/bin/sh\nexit 0\n"})
+    assert not (await court.judge()).verdict.met, "relative folders of PATH are not used"
+    write_files(tmp_path / "bin", {"make": "#!/bin/sh\nexit 0\n"})
+    assert "the program make was replaced" in (await court.judge()).outcomes[0].message
+
+
+async def test_dependencies_that_were_changed_in_our_own_folder_are_noticed(tmp_path: Path) -> None:
+    files = {"package.json": "{}", ".gitignore": "node_modules\n"}
+    court = Court(tmp_path, files, "node_modules/.bin/check", ignored={"node_modules/.bin/check": "#!/bin/sh\nexit 1\n"})
+    assert (await court.judge()).outcomes[0].message.startswith("exit code 1")
+    copy = Path(court.workspace.folder) / "verifiers" / "dependencies" / "node_modules" / ".bin" / "check"
+    copy.chmod(0o755)
+    copy.write_text("#!/bin/sh\nexit 0\n")
+    assert "a person is needed" in (await court.judge()).outcomes[0].message
+    listing = Path(court.workspace.folder) / "verifiers" / "dependencies.json"
+    listing.write_text(listing.read_text().replace("check", "chuck"))
+    with pytest.raises(FleetloreError, match="a person is needed"):
+        AcceptanceChecker.capture(court.goal, court.plan, court.workspace, expect=court.checker.digest)
+
+
+async def test_a_resumed_goal_is_judged_by_the_same_files(tmp_path: Path) -> None:
+    court = Court(tmp_path, MAKE_PROJECT, "make test")
+    write_files(court.root, {"Makefile": "test:\n\ttrue\n"})
+    court.checker = AcceptanceChecker.capture(court.goal, court.plan, court.workspace, expect=court.checker.digest)
+    assert not (await court.judge()).verdict.met
+
+
+async def test_a_planted_judging_copy_is_cleaned(tmp_path: Path) -> None:
+    court = Court(tmp_path, MAKE_PROJECT, "make test")
+    await court.judge()
+    tree = Path(court.workspace.folder) / "check" / "tree"
+    write_files(tree, {"result.txt": "done\n", "GNUmakefile": "test:\n\ttrue\n", "deep/er/file": ""})
+    (tree / "Makefile").write_text("test:\n\ttrue\n")
+    (tree / "link").symlink_to("/etc")
+    assert not (await court.judge()).verdict.met
+    shutil.rmtree(tree)
+    tree.symlink_to(court.root)
+    assert not (await court.judge()).verdict.met
+    assert (court.root / "Makefile").exists()
+
+
+@pytest.mark.parametrize("runner", RUNNERS, ids=lambda runner: runner.commands[0])
+def test_each_runner_is_known_by_its_command_and_its_report(runner: object) -> None:
+    assert any(runner in find_runners([f"cd x && CI=1 npx {command} --flag"]) for command in runner.commands)  # type: ignore[attr-defined]
+    assert find_missing_report([runner], f"noise\n{runner.example}\n") is None  # type: ignore[attr-defined,list-item]
+    assert find_missing_report([runner], "collected 2 items\n") is not None  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("uv run --frozen pytest -q", "pytest"),
+        (".venv/bin/python -m pytest tests", "pytest"),
+        ("poetry run python -m unittest", "unittest"),
+        ("pip install pytest", None),
+        ("pytest --version", None),
+        ("cargo build", None),
+        ("echo pytest", None),
+        ("cd web && npx vitest run", "vitest"),
+    ],
+)
+def test_a_runner_is_found_behind_its_wrappers_and_not_where_it_is_only_named(command: str, name: str | None) -> None:
+    assert [runner.commands[0] for runner in find_runners([command])] == ([name] if name else [])
+
+
+def test_commands_are_followed_through_make_npm_and_scripts() -> None:
+    files = {
+        "Makefile": "all: lib\n\techo\ntest: unit\n\t@$(MAKE) -C web check\nunit:\n\tsh ./ci/unit.sh\n",
+        "ci/unit.sh": "python -m pytest -q\n",
+        "web/Makefile": "check:\n\tnpm test\n",
+        "web/package.json": '{"scripts": {"pretest": "eslint .", "test": "vitest run"}}',
+    }
+    command = expand_command("make test", files.get)
+    assert [runner.commands[0] for runner in find_runners(command.texts)] == ["pytest", "vitest"]
+    rules = JudgingRules([command], files.keys())
+    assert rules.find_reason("ci/unit.sh") == "named by a criterion"
+
+
+def test_files_of_the_agent_s_own_work_do_not_judge() -> None:
+    files = {**PYTEST_PROJECT, "Makefile": "test:\n\tcc -o app app.c\n\tsh tests/run.sh\n", "app.c": "", "tests/run.sh": ""}
+    rules = JudgingRules([expand_command("make test", files.get)], files.keys())
+    assert [path for path in ("app.c", "src/types.py", "docs/test/x.md", "test/__init__.py", "json/a.js") if rules.is_judging(path)] == []
+    assert [path for path in ("tests/run.sh", "json.py", "sub/conftest.py", "web/package.json") if not rules.is_judging(path)] == []

@@ -1,0 +1,347 @@
+"""Small sessions in the manner of each program's own recordings: a failing test, an edit, a failing read, a sub-agent, and a passing test.
+
+Each function returns what the program writes. Every reply has 1,000 tokens of input, 200 of them cached, and 50 of output with 7 of
+reasoning; there are 4 replies of the session's own agent and 1 of its sub-agent.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+Row = dict[str, Any]
+
+START = datetime(2026, 11, 10, 9, 0, tzinfo=UTC)
+SESSION = "5e551044-aaaa-4bbb-8ccc-0123456789ab"
+HELPER = "6e1be441-aaaa-4bbb-8ccc-0123456789ab"
+FOLDER = "/home/ada/shop"
+FILE = f"{FOLDER}/calc.py"
+TEST = "python3 -m unittest -q"
+FAILED = "FAIL: test_add (test_calc.T.test_add)\nRan 1 test in 0.001s\n\nFAILED (failures=1)"
+PASSED = "Ran 1 test in 0.001s\n\nOK"
+MISSING = f"File not found: {FOLDER}/missing.py"
+DONE = "I fixed add; the tests pass."
+
+
+def stamp(second: float) -> str:
+    """A time of the session."""
+    return (START + timedelta(seconds=second)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def milliseconds(second: float) -> int:
+    """The same, as opencode writes it."""
+    return int((START + timedelta(seconds=second)).timestamp() * 1000)
+
+
+class Step(NamedTuple):
+    """One call of the session's own agent, and what came of it."""
+
+    id: str
+    tool: str
+    given: Row
+    output: str
+    code: int | None = None
+    failed: bool = False
+
+
+def steps(shell: str, edit: str, read: str, keys: tuple[str, str, str]) -> list[Step]:
+    """The calls, with the names of a program's tools and arguments."""
+    path, old, new = keys
+    return [
+        Step("call_1", shell, {"command": TEST, "description": "Run the tests"}, FAILED, 1),
+        Step("call_2", edit, {path: FILE, old: "return a - b", new: "return a + b"}, "The file was changed."),
+        Step("call_3", read, {path: f"{FOLDER}/missing.py"}, MISSING, failed=True),
+        Step("call_4", shell, {"command": TEST, "description": "Run the tests"}, PASSED, 0),
+    ]
+
+
+# --- Gemini CLI 0.61
+
+
+def gemini_main() -> list[Row]:
+    """`chats/session-….jsonl`; resumed at its end."""
+    header = {"sessionId": SESSION, "projectHash": "d677aa", "startTime": stamp(0), "lastUpdated": stamp(0), "kind": "main"}
+    words = f"<session_context>\nThis is the Gemini CLI.\n- **Workspace Directories:**\n  - {FOLDER}\n</session_context>"
+    context = {"id": "ctx", "timestamp": stamp(0), "type": "user", "content": [{"text": words}]}
+    rows: list[Row] = [header, {"$set": {"messages": [context], "lastUpdated": stamp(0)}}]
+    rows.append({"id": "m0", "timestamp": stamp(1), "type": "user", "content": [{"text": "Fix add"}]})
+    calls = steps("run_shell_command", "replace", "read_file", ("file_path", "old_string", "new_string"))
+    for number, step in enumerate(calls[:3], 1):
+        rows += _gemini_step(f"m{number}", 2 * number, "I will run the tests." if number == 1 else "", [_gemini_call(step, 2 * number + 1)])
+    agent = Step("call_5", "invoke_agent", {"agent_name": "generalist", "prompt": "Look at calc.py"}, "One function.")
+    last = [_gemini_call(agent, 9) | {"agentId": HELPER}, _gemini_call(calls[3], 9)]
+    rows += _gemini_step("m4", 8, "", last, text_of=DONE)
+    again = [context, {"id": "m0", "timestamp": stamp(60), "type": "user", "content": [{"text": "Fix add"}]}]
+    return [*rows, header | {"startTime": stamp(60)}, {"$set": {"messages": again}}]
+
+
+def gemini_helper() -> list[Row]:
+    """`chats/SESSION/HELPER.jsonl`."""
+    header = {"sessionId": HELPER, "projectHash": "d677aa", "startTime": stamp(8), "kind": "subagent", "directories": [FOLDER]}
+    asked = {"id": "h0", "timestamp": stamp(8.1), "type": "user", "content": [{"text": "Look at calc.py"}]}
+    return [header, asked, _gemini_reply("h1", 8.2, "One function.")]
+
+
+def _gemini_reply(key: str, second: float, words: str) -> Row:
+    tokens = {"input": 1000, "output": 43, "cached": 200, "thoughts": 7, "tool": 0, "total": 1050}
+    row = {"id": key, "timestamp": stamp(second), "type": "gemini", "content": words, "thoughts": [], "tokens": tokens}
+    return row | {"model": "gemini-2.5-flash"}
+
+
+def _gemini_call(step: Step, second: float) -> Row:
+    code = f"\nExit Code: {step.code}" if step.code else ""
+    wrapped = f"<untrusted_context>\nOutput: {step.output}{code}\nProcess Group PGID: 7\n</untrusted_context>"
+    answer = {"error": step.output} if step.failed else {"output": wrapped if step.code is not None else step.output}
+    result = [{"functionResponse": {"id": step.id, "name": step.tool, "response": answer}}]
+    status = "error" if step.failed else "success"
+    row = {"id": step.id, "name": step.tool, "args": step.given, "result": result, "status": status, "timestamp": stamp(second)}
+    return row | {"resultDisplay": step.output}
+
+
+def _gemini_step(key: str, second: float, words: str, calls: list[Row], text_of: str = "") -> list[Row]:
+    reply = _gemini_reply(key, second, words)
+    rows = [reply, {"$set": {"lastUpdated": stamp(second)}}, reply | {"toolCalls": calls}]
+    if text_of:  # the last reply is one without tokens, so that there are four
+        rows.append(_gemini_reply("m9", second + 2, text_of) | {"tokens": None})
+    return rows
+
+
+# --- Qwen Code 0.15
+
+
+def qwen() -> list[Row]:
+    """`projects/PROJECT/chats/SESSION.jsonl`."""
+    rows = [_qwen("user", "u0", 1, message={"role": "user", "parts": [{"text": "Fix add"}]})]
+    calls = steps("run_shell_command", "edit", "read_file", ("file_path", "old_string", "new_string"))
+    for number, step in enumerate(calls, 1):
+        second = 2 * number
+        parts: list[Row] = [{"functionCall": {"id": step.id, "name": step.tool, "args": step.given}}]
+        agent = {"id": "call_5", "name": "agent", "args": {"description": "Look at calc", "prompt": "Look at calc.py"}}
+        parts += [{"functionCall": agent}] if number == 4 else []
+        usage = {"promptTokenCount": 1000, "candidatesTokenCount": 50, "thoughtsTokenCount": 7, "cachedContentTokenCount": 200}
+        rows.append(_qwen_telemetry(f"t{number}", second, "api_response", "p1"))
+        message = {"role": "model", "parts": parts}
+        rows.append(_qwen("assistant", f"a{number}", second, model="qwen3-coder-plus", message=message, usageMetadata=usage))
+        if number == 4:
+            prompt = f"{SESSION}#general-purpose-6lm5pi#0"
+            rows.append(
+                _qwen_telemetry("h1", second, "api_response", prompt, subagent_name="general-purpose", response_text="One function.")
+            )
+            given = {"function_name": "read_file", "function_args": {"file_path": FILE}, "success": True, "status": "success"}
+            rows.append(_qwen_telemetry("h2", second, "tool_call", prompt, **given))
+            rows.append(_qwen_result(Step("call_5", "agent", {}, "One function."), "r5", second + 1))
+        rows.append(_qwen_result(step, f"r{number}", second + 1))
+    return [*rows, _qwen("assistant", "a9", 10, message={"role": "model", "parts": [{"text": DONE}]})]
+
+
+def _qwen(row_type: str, key: str, second: float, **fields: Any) -> Row:
+    row = {"uuid": key, "parentUuid": None, "sessionId": SESSION, "timestamp": stamp(second), "type": row_type}
+    return row | {"cwd": FOLDER, "version": "0.15.10", "gitBranch": "main"} | fields
+
+
+def _qwen_telemetry(key: str, second: float, name: str, prompt: str, **fields: Any) -> Row:
+    counts = {"input_token_count": 1000, "output_token_count": 50, "cached_content_token_count": 200, "thoughts_token_count": 7}
+    said = {"event.name": f"qwen-code.{name}", "model": "qwen3-coder-plus", "prompt_id": prompt} | fields
+    return _qwen(
+        "system", key, second, subtype="ui_telemetry", systemPayload={"uiEvent": said | (counts if name == "api_response" else {})}
+    )
+
+
+def _qwen_result(step: Step, key: str, second: float) -> Row:
+    wrapped = f"Command: {TEST}\nOutput: {step.output}\nError: (none)\nExit Code: {step.code}\nSignal: 0"
+    answer = {"error": step.output} if step.failed else {"output": wrapped if step.code is not None else step.output}
+    parts = [{"functionResponse": {"id": step.id, "name": step.tool, "response": answer}}]
+    result = {"callId": step.id, "status": "error" if step.failed else "success", "resultDisplay": step.output}
+    return _qwen("tool_result", key, second, message={"role": "user", "parts": parts}, toolCallResult=result)
+
+
+# --- Copilot CLI 1.0
+
+
+def copilot(*, records_usage: bool = True) -> list[Row]:
+    """`session-state/SESSION/events.jsonl`; older versions have tokens of input only in the totals at the end."""
+    context = {"cwd": FOLDER, "gitRoot": FOLDER, "branch": "main"}
+    start = {"sessionId": SESSION, "producer": "copilot-agent", "copilotVersion": "1.0.102", "startTime": stamp(0)}
+    rows = [_copilot("session.start", 0, start | {"selectedModel": "gpt-5.1", "context": context})]
+    rows.append(_copilot("user.message", 1, {"content": "Fix add", "messageId": "m0"}))
+    for number, step in enumerate(steps("bash", "edit", "view", ("path", "old_str", "new_str")), 1):
+        second, calls = 2 * number, [{"toolCallId": step.id, "name": step.tool, "arguments": step.given}]
+        agent = {"description": "Look at calc", "prompt": "Look at calc.py", "agent_type": "explore"}
+        calls += [{"toolCallId": "call_5", "name": "task", "arguments": agent}] if number == 4 else []
+        rows += _copilot_reply(second, f"chat-{number}", "", calls, records_usage=records_usage)
+        if number == 4:
+            launch = {"toolCallId": "call_5", "agentName": "explore", "agentDescription": "Look at calc", "model": "gpt-5.1"}
+            rows.append(_copilot("subagent.started", second, launch, HELPER))
+            rows.append(_copilot("user.message", second, {"content": "Look at calc.py", "source": f"agent-{SESSION}"}, HELPER))
+            rows += _copilot_reply(second, "chat-h", "One function.", [], HELPER, records_usage=records_usage)
+            rows.append(_copilot("subagent.completed", second, {"toolCallId": "call_5", "agentName": "explore"}, HELPER))
+            rows.append(_copilot("tool.execution_complete", second, {"toolCallId": "call_5", "success": True, "result": {"content": "ok"}}))
+        rows.append(_copilot("tool.execution_start", second, {"toolCallId": step.id, "toolName": step.tool, "arguments": step.given}))
+        rows.append(_copilot("tool.execution_complete", second + 1, _copilot_result(step)))
+        rows.append(_copilot("assistant.turn_end", second + 1, {"turnId": str(number)}))
+    rows.append(_copilot("assistant.message", 10, {"messageId": "m9", "model": "gpt-5.1", "content": DONE, "toolRequests": []}))
+    rows.append(_copilot("assistant.turn_end", 10, {"turnId": "9"}))
+    usage = {"inputTokens": 5000, "outputTokens": 250, "cacheReadTokens": 1000, "cacheWriteTokens": 0, "reasoningTokens": 35}
+    return [*rows, _copilot("session.shutdown", 11, {"shutdownType": "routine", "modelMetrics": {"gpt-5.1": {"usage": usage}}})]
+
+
+_count = iter(range(10**9))
+
+
+def _copilot(name: str, second: float, data: Row, helper: str | None = None) -> Row:
+    row = {"type": name, "data": data, "id": f"event-{next(_count)}", "timestamp": stamp(second), "parentId": None}
+    return row | ({"agentId": helper} if helper else {})
+
+
+def _copilot_reply(
+    second: float, request: str, words: str, calls: list[Row], helper: str | None = None, *, records_usage: bool
+) -> Iterator[Row]:
+    usage = {"inputTokens": 1000, "outputTokens": 50, "cacheReadTokens": 200, "cacheWriteTokens": 0, "reasoningTokens": 7}
+    if records_usage:
+        yield _copilot("session.usage_record", second, {"usage": usage | {"model": "gpt-5.1", "apiCallId": request}}, helper)
+    data = {"messageId": request, "model": "gpt-5.1", "content": words, "toolRequests": calls, "apiCallId": request}
+    yield _copilot("assistant.message", second, data | ({} if records_usage else {"outputTokens": 50}), helper)
+
+
+def _copilot_result(step: Step) -> Row:
+    if step.failed:
+        return {"toolCallId": step.id, "success": False, "error": {"message": step.output, "code": "failure"}}
+    if step.code is None:
+        return {"toolCallId": step.id, "success": True, "result": {"content": step.output}}
+    content = f"{step.output}\n<shellId: 0 completed with exit code {step.code}>"
+    return {"toolCallId": step.id, "success": True, "shellExecution": {"exitCode": step.code}, "result": {"content": content}}
+
+
+# --- opencode 1.18
+
+CHILD = "ses_e11645dbaffeLPlZ9jyYKy3v2A"
+PARENT = "ses_e1164a447ffe2rRlYeRJUIo44v"
+
+
+def opencode() -> list[Row]:
+    """The table `event`, as records."""
+    rows = [
+        _opencode_session("session.created", PARENT, 0, "New session - 2026"),
+        _opencode_session("session.updated", PARENT, 1, "Fix add"),
+    ]
+    rows += _opencode_prompt(PARENT, "msg_0", 1, "Fix add")
+    for number, step in enumerate(steps("bash", "edit", "read", ("filePath", "oldString", "newString")), 1):
+        key, second = f"msg_{number}", 2 * number
+        rows.append(_opencode_part(PARENT, key, f"prt_{number}", second, _opencode_tool(step, second, done=False)))
+        if number == 4:
+            rows += _opencode_helper(second)
+        rows.append(_opencode_part(PARENT, key, f"prt_{number}", second + 1, _opencode_tool(step, second, done=True)))
+        rows += [_opencode_reply(PARENT, key, second + 1, "tool-calls")] * 2
+    text = {"type": "text", "text": DONE, "time": {"start": milliseconds(10), "end": milliseconds(10)}}
+    rows.append(_opencode_part(PARENT, "msg_9", "prt_9", 10, text))
+    return [*rows, _opencode_reply(PARENT, "msg_9", 10, "stop", counted=False)]
+
+
+def write_opencode(path: Path, rows: list[Row]) -> None:
+    """Add the rows to a database, as opencode does."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA journal_mode=WAL")
+        database.execute("CREATE TABLE IF NOT EXISTS event (id text PRIMARY KEY, aggregate_id text, seq integer, type text, data text)")
+        found = database.execute("SELECT count(*) FROM event").fetchone()[0]
+        for number, row in enumerate(rows, found):
+            values = (f"evt_{number}", row["aggregate_id"], number, row["type"], json.dumps(row["data"]))
+            database.execute("INSERT INTO event VALUES (?, ?, ?, ?, ?)", values)
+    database.close()
+
+
+def _opencode(name: str, session: str, **data: Any) -> Row:
+    return {"id": "evt", "aggregate_id": session, "type": f"{name}.1", "data": {"sessionID": session} | data}
+
+
+def _opencode_session(name: str, session: str, second: float, title: str, **info: Any) -> Row:
+    time = {"created": milliseconds(0), "updated": milliseconds(second)}
+    return _opencode(name, session, info={"id": session, "directory": FOLDER, "title": title, "version": "1.18.33", "time": time} | info)
+
+
+def _opencode_part(session: str, message: str, key: str, second: float, part: Row) -> Row:
+    return _opencode("message.part.updated", session, part={"id": key, "messageID": message} | part, time=milliseconds(second))
+
+
+def _opencode_prompt(session: str, key: str, second: float, words: str) -> list[Row]:
+    info = {"id": key, "role": "user", "time": {"created": milliseconds(second)}}
+    return [
+        _opencode("message.updated", session, info=info),
+        _opencode_part(session, key, f"prt_{key}", second, {"type": "text", "text": words}),
+    ]
+
+
+def _opencode_reply(session: str, key: str, second: float, finish: str, *, counted: bool = True) -> Row:
+    tokens = {"total": 1050, "input": 800, "output": 43, "reasoning": 7, "cache": {"read": 200, "write": 0}} if counted else {}
+    info = {"id": key, "role": "assistant", "modelID": "gpt-5.1", "providerID": "openai", "cost": 0.001 if counted else 0, "tokens": tokens}
+    time = {"created": milliseconds(second), "completed": milliseconds(second)}
+    return _opencode("message.updated", session, info=info | {"finish": finish, "time": time})
+
+
+def _opencode_tool(step: Step, second: float, *, done: bool) -> Row:
+    state: Row = {"status": "running", "input": step.given, "time": {"start": milliseconds(second)}}
+    if done:
+        ended = (
+            {"error": step.output}
+            if step.failed
+            else {"output": step.output, "metadata": {"exit": step.code} if step.code is not None else {}}
+        )
+        times = {"start": milliseconds(second), "end": milliseconds(second + 1)}
+        state |= {"status": "error" if step.failed else "completed", "time": times} | ended
+    return {"type": "tool", "tool": step.tool, "callID": step.id, "state": state}
+
+
+def _opencode_helper(second: float) -> list[Row]:
+    given = {"description": "Look at calc", "prompt": "Look at calc.py", "subagent_type": "general"}
+    part = _opencode_tool(Step("call_5", "task", given, "One function."), second, done=True)
+    part["state"]["metadata"] = {"sessionId": CHILD, "parentSessionId": PARENT}
+    text = {"type": "text", "text": "One function.", "time": {"start": 0, "end": milliseconds(second)}}
+    return [
+        _opencode_session("session.created", CHILD, second, "Look at calc (@general subagent)", parentID=PARENT),
+        *_opencode_prompt(CHILD, "msg_h0", second, "Look at calc.py"),
+        _opencode_part(CHILD, "msg_h1", "prt_h1", second, text),
+        _opencode_reply(CHILD, "msg_h1", second, "stop"),
+        _opencode_part(PARENT, "msg_4", "prt_5", second, part),
+    ]
+
+
+# --- all of them
+
+
+def _write_rows(path: Path, rows: list[Row]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def _write_gemini(home: Path) -> None:
+    chats = home / ".gemini" / "tmp" / "shop" / "chats"
+    _write_rows(chats / f"session-2026-11-10T09-00-{SESSION[:8]}.jsonl", gemini_main())
+    _write_rows(chats / SESSION / f"{HELPER}.jsonl", gemini_helper())
+
+
+class Recorded(NamedTuple):
+    """A program's recording."""
+
+    program: str
+    write: Callable[[Path], None]
+    """Writes it into a home, where the program keeps it."""
+    rows: Callable[[], list[Row]]
+    session: str = SESSION
+    replies: int = 5
+    """Replies whose tokens belong to the session; opencode makes a session of its sub-agent."""
+
+
+RECORDED = (
+    Recorded("gemini-cli", _write_gemini, gemini_main),
+    Recorded(
+        "qwen-code", lambda home: _write_rows(home / ".qwen" / "projects" / "-home-ada-shop" / "chats" / f"{SESSION}.jsonl", qwen()), qwen
+    ),
+    Recorded("copilot-cli", lambda home: _write_rows(home / ".copilot" / "session-state" / SESSION / "events.jsonl", copilot()), copilot),
+    Recorded(
+        "opencode", lambda home: write_opencode(home / ".local" / "share" / "opencode" / "opencode.db", opencode()), opencode, PARENT, 4
+    ),
+)

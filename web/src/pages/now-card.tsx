@@ -1,0 +1,121 @@
+import { Component } from "preact";
+
+import type { AgentCard } from "../api/types";
+import type { Outcome } from "../api/types";
+import { openWork, StandingMark } from "../ui/agent";
+import { Ago } from "../ui/ago";
+import { plain } from "../ui/hostile";
+import { Name } from "../ui/name";
+import { unmarked } from "../ui/markdown";
+import { Sparkline } from "../ui/sparkline";
+import { Chip } from "../ui/state";
+import { compact, count, usd } from "../ui/times";
+import { Words } from "../ui/words";
+import { heldSince } from "./now-order";
+
+const SCOPES = ["task", "mission", "goal"] as const;
+const MOST_HELPERS = 3;
+/** So many equal failures in a row are a reason to look. */
+const SAME_FAILURE = 3;
+
+/** The name of a session; an agent with a name of its own keeps it. */
+export function cardName(agent: AgentCard, outcome: Outcome | undefined): string {
+  return outcome && agent.shown !== agent.name ? outcome.name : agent.shown;
+}
+
+/** Why a session at work may not get on; empty if it does. */
+export function trouble(outcome: Outcome | undefined): string {
+  if (outcome?.status !== "running") return "";
+  if (outcome.flags.some((flag) => flag.flag === "loop")) return "In a loop:";
+  const repeated = outcome.troubles.find((one) => !one.resolved && Number(/ (\d+) times/.exec(one.what)?.[1] ?? 0) >= SAME_FAILURE);
+  return repeated ? `${repeated.what.split(":", 1)[0]}:` : "";
+}
+
+/** How much of the model's context window the newest request used. */
+export function ContextUse({ outcome }: { outcome: Outcome | undefined }) {
+  if (!outcome?.context_tokens) return <span class="faint">–</span>;
+  const share = outcome.context_window ? outcome.context_tokens / outcome.context_window : null;
+  return <span class={share !== null && share > 0.8 ? "context full" : "context"} title={`${count(outcome.context_tokens)} tokens${outcome.context_window ? ` of ${count(outcome.context_window)}` : ""}`}>{share === null ? compact(outcome.context_tokens) : `${Math.round(share * 100)} %`}</span>;
+}
+
+function Work({ agent, outcome }: { agent: AgentCard; outcome: Outcome | undefined }) {
+  const scopes = SCOPES.filter((scope) => agent[scope]);
+  const stuck = trouble(outcome);
+  const where = [outcome?.repo, outcome?.branch].filter(Boolean).join(" @ ");
+  return (
+    <>
+      <p class="card-doing">{stuck && <strong class="now-trouble">{stuck} </strong>}{agent.doing ? <Words text={unmarked(agent.doing)} /> : <span class="faint">–</span>}</p>
+      {(scopes.length > 0 || where) && (
+        <p class="card-chips">
+          {where && <Chip label="repo"><Words text={where} /></Chip>}
+          {scopes.map((scope) => <Chip key={scope} label={scope}><Words text={scope === "goal" ? agent.goal?.slice(0, 8) : agent[scope]} /></Chip>)}
+        </p>
+      )}
+    </>
+  );
+}
+
+function Helpers({ helpers }: { helpers: readonly AgentCard[] }) {
+  if (helpers.length === 0) return null;
+  return (
+    <ul class="card-helpers" aria-label="Sub-agents">
+      {helpers.slice(0, MOST_HELPERS).map((helper) => (
+        <li key={helper.name}><StandingMark standing={helper.standing} /> <button type="button" class="agent-name" onClick={() => openWork(helper.name)}><Name text={helper.shown} /></button></li>
+      ))}
+      {helpers.length > MOST_HELPERS && <li class="faint">and {helpers.length - MOST_HELPERS} more sub-agents</li>}
+    </ul>
+  );
+}
+
+function Figures({ agent, outcome }: { agent: AgentCard; outcome: Outcome | undefined }) {
+  return (
+    <dl class="card-figures num">
+      <div><dt>last event</dt><dd><Ago at={agent.last_seen} /></dd></div>
+      {outcome?.context_tokens ? <div><dt>context</dt><dd><ContextUse outcome={outcome} /></dd></div> : <div><dt>events</dt><dd>{compact(agent.events)}</dd></div>}
+      <div><dt>tokens</dt><dd title={count(agent.tokens)}>{agent.tokens > 0 ? compact(agent.tokens) : "–"}</dd></div>
+      <div><dt>cost</dt><dd>{usd(agent.usd)}</dd></div>
+    </dl>
+  );
+}
+
+/** Whether a card says the same. Beats only ever come with another event. */
+function isSame(a: AgentCard, b: AgentCard): boolean {
+  return (Object.keys(a) as (keyof AgentCard)[]).every((field) => field === "beats" || a[field] === b[field]) && a.beats.at(-1)?.[0] === b.beats.at(-1)?.[0];
+}
+
+interface Props {
+  agent: AgentCard;
+  helpers: AgentCard[];
+  outcome: Outcome | undefined;
+}
+
+/** One agent with its sub-agents. It is drawn anew only when something about it has changed: there may be hundreds. */
+export class Card extends Component<Props> {
+  override shouldComponentUpdate(next: Props): boolean {
+    const { agent, helpers, outcome } = this.props;
+    return !isSame(next.agent, agent) || helpers.length !== next.helpers.length || helpers.some((helper, index) => !isSame(helper, next.helpers[index] as AgentCard))
+      || outcome?.name !== next.outcome?.name || outcome?.context_tokens !== next.outcome?.context_tokens || trouble(outcome) !== trouble(next.outcome);
+  }
+
+  override render() {
+    const { agent, helpers, outcome } = this.props;
+    const open = (click: MouseEvent): void => {
+      if (!(click.target as HTMLElement).closest("button, a")) openWork(agent.name);
+    };
+    return (
+      <article class={`card ${agent.standing.replace(" ", "-")}`} data-agent={agent.name} onClick={open}>
+        <header>
+          <h3><button type="button" class="agent-name" onClick={() => openWork(agent.name)} title={plain(agent.name)}><Name text={cardName(agent, outcome)} /></button></h3>
+          <p class="card-standing">
+            <StandingMark standing={agent.standing} beat={agent.standing === "working" ? agent.last_id : null} />
+            <span class="card-since faint"><Ago at={heldSince(agent)} /></span>
+          </p>
+        </header>
+        <Work agent={agent} outcome={outcome} />
+        <Helpers helpers={helpers} />
+        <Sparkline beats={agent.beats} />
+        <Figures agent={agent} outcome={outcome} />
+      </article>
+    );
+  }
+}

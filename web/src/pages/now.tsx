@@ -1,0 +1,169 @@
+import { useMemo, useState } from "preact/hooks";
+
+import { useView } from "../moment";
+import { useParam } from "../router";
+import type { AgentCard, FleetAnswer, Standing } from "../api/types";
+import type { Outcome, SessionsAnswer } from "../api/types";
+import "../styles/now.css";
+import { openWork, StandingMark } from "../ui/agent";
+import { Ago } from "../ui/ago";
+import { Empty } from "../ui/empty";
+import { useHeldFocus } from "../ui/focus";
+import { unmarked } from "../ui/markdown";
+import { Trouble, Waiting } from "../ui/state";
+import { Switch } from "../ui/switch";
+import { usd } from "../ui/times";
+import { Words } from "../ui/words";
+import { Card, ContextUse, cardName, trouble } from "./now-card";
+import { useGentleMoves } from "./now-motion";
+import { STANDINGS, groups, heldSince, matches, ordered, type Member } from "./now-order";
+import type { Page } from "./page";
+
+const MOST_SHOWN = 120;
+/** So few agents have room to say more. */
+const FEW = 9;
+
+type Known = ReadonlyMap<string, Outcome>;
+
+function Table({ members, known }: { members: Member[]; known: Known }) {
+  return (
+    <table class="now-table">
+      <thead><tr><th>Agent</th><th>State</th><th>Doing</th><th>Repository</th><th class="num">Context</th><th class="num">Cost</th><th class="num">Last event</th></tr></thead>
+      <tbody>
+        {members.flatMap(({ agent, helpers }) => [agent, ...helpers].map((one) => {
+          const outcome = known.get(one.session ?? "");
+          return (
+            <tr key={one.name} class={one.standing.replace(" ", "-")} onClick={() => openWork(one.name)}>
+              <td class={one === agent ? "now-who" : "now-who helper"}><button type="button" onClick={() => openWork(one.name)}><Words text={unmarked(cardName(one, outcome))} /></button></td>
+              <td><StandingMark standing={one.standing} /> <span class="faint"><Ago at={heldSince(one)} /></span></td>
+              <td class="now-doing">{trouble(outcome) && <strong class="now-trouble">{trouble(outcome)} </strong>}<Words text={unmarked(one.doing)} /></td>
+              <td><Words text={[outcome?.repo, outcome?.branch].filter(Boolean).join(" @ ")} /></td>
+              <td class="num"><ContextUse outcome={outcome} /></td>
+              <td class="num">{usd(one.usd)}</td>
+              <td class="num"><Ago at={one.last_seen} /></td>
+            </tr>
+          );
+        }))}
+      </tbody>
+    </table>
+  );
+}
+
+function Grid({ members, known, isTable = false }: { members: Member[]; known: Known; isTable?: boolean }) {
+  const [most, show] = useState(MOST_SHOWN);
+  const shown = members.slice(0, most);
+  const grid = useGentleMoves(isTable ? "" : shown.map(({ agent }) => agent.name).join("\n"));
+  if (shown.length === 0) return null;
+  return (
+    <>
+      {isTable ? <Table members={shown} known={known} /> : (
+        <div class={members.length <= FEW ? "cards few" : "cards"} ref={grid}>
+          {shown.map(({ agent, helpers }) => <Card key={agent.name} agent={agent} helpers={helpers} outcome={known.get(agent.session ?? "")} />)}
+        </div>
+      )}
+      {members.length > most && (
+        <button type="button" class="button wide" onClick={() => show(most + MOST_SHOWN)}>Show {Math.min(MOST_SHOWN, members.length - most)} more of {members.length - most}</button>
+      )}
+    </>
+  );
+}
+
+function Counts({ fleet, chosen, choose }: { fleet: FleetAnswer; chosen: string; choose: (standing: string) => void }) {
+  const one = (standing: Standing) => {
+    const many = fleet.counts[standing] ?? 0;
+    const on = chosen === standing;
+    return (
+      <button key={standing} type="button" class={`count ${standing.replace(" ", "-")} ${many === 0 ? "none" : ""}`} aria-pressed={on} onClick={() => choose(on ? "" : standing)}>
+        <span class="count-many num">{many}</span> <span class="count-word">{standing}</span>
+      </button>
+    );
+  };
+  return <div class="counts" role="group" aria-label="Show only">{STANDINGS.map(one)}</div>;
+}
+
+function Asking({ fleet }: { fleet: FleetAnswer }) {
+  if (fleet.asking.length === 0) return null;
+  return (
+    <ul class="asking" aria-label="Missions that ask for help">
+      {fleet.asking.map(({ mission, text, since }) => (
+        <li key={mission}>
+          <strong>Mission <Words text={mission} /> asks for help</strong> <Words text={text} /> <span class="faint"><Ago at={since} /></span>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function Part({ title, members, known, isTable }: { title: string; members: Member[]; known: Known; isTable: boolean }) {
+  if (members.length === 0) return null;
+  return (
+    <section class="now-part" aria-label={title} style={{ "--many": String(isTable ? 9 : members.length) }}>
+      <h2>{title} <span class="num faint">{members.length}</span></h2>
+      <Grid members={members} known={known} isTable={isTable} />
+    </section>
+  );
+}
+
+/** Agents that ended, or without an event for a day: folded away. */
+function Away({ members, known, opened, isTable }: { members: Member[]; known: Known; opened: boolean; isTable: boolean }) {
+  const [open, set] = useState(opened);
+  if (members.length === 0) return null;
+  return (
+    <details class="away-fold" open={open} onToggle={(toggle) => set(toggle.currentTarget.open)}>
+      <summary><span class="num">{members.length}</span> {members.some(({ agent }) => agent.at_rest) ? "ended, or inactive for a day" : "ended"}</summary>
+      {open && <Grid members={members} known={known} isTable={isTable} />}
+    </details>
+  );
+}
+
+const LAYOUTS = [["cards", "Cards"], ["table", "Table"]] as const;
+
+function Now() {
+  useHeldFocus();
+  const { data, error } = useView<FleetAnswer>("/api/fleet");
+  const sessions = useView<SessionsAnswer>("/api/sessions", { limit: 60 }, 2500).data?.sessions;
+  const known = useMemo(() => new Map((sessions ?? []).map((outcome) => [outcome.session, outcome])), [sessions]);
+  const [text, find] = useParam("q");
+  const [standing, choose] = useParam("standing");
+  const [layout, lay] = useParam("as", localStorage.getItem("fleetlore.now") ?? "cards");
+  if (!data) return error ? <Trouble error={error} /> : <Waiting lines={6} />;
+  const found = ordered(data.agents, Date.parse(data.now)).filter((agent) => (!standing || agent.standing === standing) && matches(agent, text));
+  const isTable = layout === "table";
+  const foldEnded = found.length > FEW && standing !== "ended";
+  const isAway = (agent: AgentCard): boolean => text === "" && (agent.at_rest || (foldEnded && agent.standing === "ended"));
+  const members = groups(found.filter((agent) => !isAway(agent)));
+  const isStuck = ({ agent }: Member): boolean => agent.standing === "silent" || (agent.standing === "working" && trouble(known.get(agent.session ?? "")) !== "");
+  const needs = members.filter(({ agent }) => agent.standing === "needs you");
+  const stuck = members.filter((member) => member.agent.standing !== "needs you" && isStuck(member));
+  const works = members.filter((member) => !needs.includes(member) && !stuck.includes(member) && member.agent.standing === "working");
+  const others = members.filter((member) => !needs.includes(member) && !stuck.includes(member) && !works.includes(member));
+  const part = { known, isTable };
+  return (
+    <>
+      <div class="fleet-tools">
+        <Counts fleet={data} chosen={standing} choose={choose} />
+        <Switch label="Layout" value={layout} choose={(value) => {
+          localStorage.setItem("fleetlore.now", value);
+          lay(value);
+        }} options={LAYOUTS} />
+        <input class="field" type="search" placeholder="Find an agent, a task…" aria-label="Find an agent" value={text} onInput={(input) => find(input.currentTarget.value)} />
+      </div>
+      {error && <Trouble error={error} />}
+      <Asking fleet={data} />
+      {found.length === 0 && <Empty title={data.agents.length === 0 ? "No agents yet" : "No agent matches"} hint={data.agents.length === 0 ? "Move the time slider forward, or return to live." : "Change the filter, or click the selected count again."} />}
+      {found.length > 0 && needs.length === 0 && !standing && !text && <p class="now-calm"><strong>Nobody needs you.</strong>{stuck.length === 0 && " No agent is stuck."}</p>}
+      <div class="now-parts">
+        <Part title="Needs you" members={needs} {...part} />
+        <Part title="Stuck or silent" members={stuck} {...part} />
+        <Part title="Working" members={works} {...part} />
+        <Part title="Idle" members={others} {...part} />
+      </div>
+      <Away members={groups(found.filter(isAway))} opened={members.length < FEW / 2} {...part} />
+    </>
+  );
+}
+
+export const page: Page = {
+  path: "now", title: "Now", key: "n", view: Now,
+  icon: "M4 5h6.5v6H4zM13.5 5H20v6h-6.5zM4 13.5h6.5v6H4zM13.5 13.5H20v6h-6.5z",
+};
