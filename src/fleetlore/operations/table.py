@@ -451,6 +451,12 @@ OPERATIONS: tuple[Operation, ...] = (
         commands=(Command("show", "show one session or task: what was asked, delivered, checked and claimed"),),
     ),
     Operation(
+        "why",
+        module="operations.why:explain_lines",
+        help="Show who wrote each line of a file: the edit, the prompt, the session, the checks and the cost.",
+        commands=(Command("why", "show who wrote a line: the edit, the prompt, the session, the checks, the cost"),),
+    ),
+    Operation(
         "claims",
         module="operations.sessions:list_claims",
         help="Check what agents claimed: supported, contradicted or unproven by the records.",
