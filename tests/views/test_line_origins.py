@@ -11,26 +11,7 @@ import pytest
 from fleetlore.views.line_origins import FileVersion, RecordedEdit, find_origins
 
 START = datetime(2026, 11, 10, 9, 0, tzinfo=UTC)
-WORDS = [
-    "order",
-    "parcel",
-    "retry",
-    "token",
-    "queue",
-    "worker",
-    "fetch",
-    "parse",
-    "render",
-    "index",
-    "total",
-    "price",
-    "user",
-    "name",
-    "value",
-    "item",
-    "batch",
-    "label",
-]
+WORDS = tuple(f"{first}{last}" for first in ("order", "parcel", "token", "queue") for last in ("", "s", "_id", "_list"))
 SMALL = ["", "}", "else:", "return None", "pass", ")", "try:"]
 
 

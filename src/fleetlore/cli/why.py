@@ -45,12 +45,12 @@ def run(args: Namespace) -> int:
     if args.json:
         terminal.print_value(found)
         return OK
-    for line in describe(found):
+    for line in describe_file(found):
         terminal.print_line(terminal.sanitise_text(line))
     return OK
 
 
-def describe(found: FileExplanation) -> Iterator[str]:
+def describe_file(found: FileExplanation) -> Iterator[str]:
     """The explanation as lines of text."""
     sessions = {session.session: session for session in found.sessions}
     shown: set[str] = set()

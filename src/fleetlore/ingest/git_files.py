@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from fleetlore.errors import Invalid
 from fleetlore.ingest.git import decode_text, run_git, start_git
 
@@ -29,8 +31,8 @@ class TrackedFile(NamedTuple):
     """The name of the repository."""
 
 
-class Commit(NamedTuple):
-    """A commit, as far as an answer names it."""
+class BlamedCommit(Struct, frozen=True):
+    """The commit that a line belongs to."""
 
     sha: str
     author: str
@@ -86,20 +88,20 @@ def read_text(file: TrackedFile) -> str:
     return decode_text(raw, MAX_FILE_BYTES)
 
 
-def blame(file: TrackedFile) -> list[Commit | None]:
+def blame_lines(file: TrackedFile) -> list[BlamedCommit | None]:
     """The commit of each line; `None` for lines that are not committed. Empty if git does not know the file."""
     if not run_git(file.root, "ls-files", "--", f":(literal){file.path}", silent=True):
         return []
     with start_git(file.root, "blame", "--porcelain", "-w", "-M", "--", file.path, stderr=subprocess.DEVNULL) as process:
         output, _ = process.communicate()
     commits: dict[str, dict[str, str]] = {}
-    lines: list[Commit | None] = []
+    lines: list[BlamedCommit | None] = []
     sha = ""
     for raw in output.split(b"\n"):
         if raw.startswith(b"\t"):
             facts = commits[sha]
-            at = datetime.fromtimestamp(int(facts.get("committer-time", "0")), UTC) + _END_OF_SECOND
-            lines.append(None if sha == UNCOMMITTED else Commit(sha, facts.get("author", ""), at, facts.get("summary", "")))
+            at = datetime.fromtimestamp(int(facts.get("committer-time", "0")), UTC)
+            lines.append(None if sha == UNCOMMITTED else BlamedCommit(sha, facts.get("author", ""), at, facts.get("summary", "")))
             continue
         word, _, rest = decode_text(raw).partition(" ")
         if len(word) == 40:

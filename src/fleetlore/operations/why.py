@@ -14,7 +14,7 @@ from fleetlore.errors import Invalid
 from fleetlore.events.envelope import Event
 from fleetlore.events.visibility import OWNER, PUBLIC, can_see
 from fleetlore.ingest import git_files
-from fleetlore.ingest.git_files import Commit, TrackedFile
+from fleetlore.ingest.git_files import BlamedCommit, TrackedFile
 from fleetlore.operations.context import OperationContext
 from fleetlore.operations.request import Request
 from fleetlore.projections import file_calls
@@ -35,15 +35,6 @@ class ExplainLines(Request, kw_only=True):
     """Which file, or which lines of it."""
 
     place: Annotated[str, Meta(min_length=1, max_length=4096, description="FILE, FILE:LINE or FILE:FIRST-LAST")]
-
-
-class LineCommit(Struct, frozen=True):
-    """The commit that a line belongs to."""
-
-    sha: str
-    author: str
-    at: datetime
-    subject: str
 
 
 class LineEdit(Struct, frozen=True, kw_only=True):
@@ -88,7 +79,7 @@ class ExplainedLines(Struct, frozen=True, kw_only=True):
     why: str
     """How that is known, in one sentence."""
     edit: LineEdit | None = None
-    commit: LineCommit | None = None
+    commit: BlamedCommit | None = None
 
 
 class FileExplanation(Struct, frozen=True, kw_only=True):
@@ -134,7 +125,7 @@ class _FileExplainer:
 
     def explain(self, first: int, last: int) -> FileExplanation:
         origins = find_origins(self._text, self._edits, self._versions)
-        blamed = git_files.blame(self._file) or [None] * len(origins)
+        blamed = git_files.blame_lines(self._file) or [None] * len(origins)
         rows: list[ExplainedLines] = []
         edits: dict[int, LineEdit] = {}
         numbered = range(first - 1, min(last, len(origins)))
@@ -148,17 +139,16 @@ class _FileExplainer:
         return FileExplanation(path=self._file.path, repository=self._file.name, lines=rows, sessions=sessions)
 
     def _explain_group(
-        self, first: int, last: int, origin: int | None, commit: Commit | None, edits: dict[int, LineEdit]
+        self, first: int, last: int, origin: int | None, commit: BlamedCommit | None, edits: dict[int, LineEdit]
     ) -> ExplainedLines:
-        shown = None if commit is None else LineCommit(commit.sha, commit.author, commit.at.replace(microsecond=0), commit.subject)
         if origin is not None:
             if origin not in edits:
                 edits[origin] = self._describe_edit(self._edits[origin])
-            return ExplainedLines(first=first, last=last, author="agent", why="a recorded edit wrote it", edit=edits[origin], commit=shown)
+            return ExplainedLines(first=first, last=last, author="agent", why="a recorded edit wrote it", edit=edits[origin], commit=commit)
         author, why = self._explain_missing(commit)
-        return ExplainedLines(first=first, last=last, author=author, why=why, commit=shown)
+        return ExplainedLines(first=first, last=last, author=author, why=why, commit=commit)
 
-    def _explain_missing(self, commit: Commit | None) -> tuple[Author, str]:
+    def _explain_missing(self, commit: BlamedCommit | None) -> tuple[Author, str]:
         """Lines that no edit wrote: by hand if agents were recorded here at that time, else unknown."""
         started = [outcome.started for outcome in self._sessions.values() if outcome.started is not None and self._is_session_here(outcome)]
         if not started:
