@@ -311,3 +311,58 @@ def test_text_for_people_names_the_author_of_each_part(edited: Project) -> None:
 def test_a_place_that_is_not_there_is_an_error(edited: Project, place: str, reason: str) -> None:
     edited.record()
     assert reason in edited.lore("why", str(edited.root / place), "--log", LOG, code=2).err
+
+
+# --- pull requests and commits
+
+
+def review(project: Project, *arguments: str) -> Any:
+    here = os.getcwd()
+    os.chdir(project.root)
+    try:
+        return project.lore("review", *arguments, "--log", f"sqlite:{here}/why.db", code=0)
+    finally:
+        os.chdir(here)
+
+
+def test_a_review_counts_the_lines_of_agents_and_people_and_names_their_sessions(edited: Project) -> None:
+    edited.git("checkout", "-qb", "topic")
+    edited.commit("Give up after five attempts")
+    edited.type_in((edited.root / "retry.py").read_text() + "LIMIT = 5\n")
+    edited.commit("Add the limit")
+    edited.record()
+    found = review(edited, "main..topic", "--json").json
+    assert found["authors"] == {"agent": 2, "hand": 1}
+    assert [(file["path"], file["lines"]) for file in found["files"]] == [("retry.py", 3)]
+    [session] = found["sessions"]
+    assert (session["session"], session["lines"]) == (edited.session.session, 2)
+    assert review(edited, "--json").json["authors"] == found["authors"]
+    assert review(edited, "topic", "--json").json["authors"] == {"hand": 1}
+
+
+def test_a_review_is_markdown_in_which_text_of_agents_is_escaped(edited: Project) -> None:
+    edited.git("checkout", "-qb", "topic")
+    edited.commit("work")
+    edited.session.reply("end", text("All tests pass <img src=x>."))
+    edited.record()
+    report = review(edited, "main..topic").out
+    assert "2 added lines in 1 file and 1 commit: 2 by agents." in report
+    assert "| retry.py | 2 | 2 | 0 | 0 |" in report
+    assert "Tests not run after the last edit" in report
+    assert r"\<img src=x\>" in report
+
+
+def test_the_first_commit_can_be_reviewed(project: Project) -> None:
+    project.ask("Start")
+    project.write("a = 1\n", "a.py")
+    project.commit("first")
+    project.record()
+    assert review(project, "HEAD", "--json").json["authors"] == {"agent": 1}
+
+
+def test_an_unknown_commit_is_an_error(edited: Project) -> None:
+    edited.record()
+    here = os.getcwd()
+    os.chdir(edited.root)
+    assert "no such commits" in edited.lore("review", "nonsense", "--log", f"sqlite:{here}/why.db", code=2).err
+    os.chdir(here)

@@ -14,21 +14,38 @@ from fleetlore.errors import Invalid
 from fleetlore.ingest.git import decode_text, run_git, start_git
 
 UNCOMMITTED = "0" * 40
+EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+"""Git's id of a tree without files: what the first commit is compared with."""
 MAX_FILE_BYTES = 8 * 1024 * 1024
 _END_OF_SECOND = timedelta(microseconds=999_999)
 """Git rounds times down to seconds: what happened in the same second came before the commit."""
 
 
-class TrackedFile(NamedTuple):
-    """A file in the work tree of a repository."""
+class Repository(NamedTuple):
+    """A repository with a work tree."""
 
     root: str
+    worktrees: tuple[str, ...]
+    """The roots of all its work trees."""
+    name: str
+
+
+class TrackedFile(NamedTuple):
+    """A file of a repository, in the work tree or at a commit."""
+
+    repository: Repository
     path: str
     """Relative to the root, with `/`."""
-    worktrees: tuple[str, ...]
-    """The roots of all work trees of the repository."""
-    name: str
-    """The name of the repository."""
+    commit: str = ""
+    """The commit at which it is looked at; empty for the work tree."""
+
+
+class ChangedPath(NamedTuple):
+    """A file that differs between two commits."""
+
+    path: str
+    added: int
+    removed: int
 
 
 class BlamedCommit(Struct, frozen=True):
@@ -50,21 +67,50 @@ class CommittedVersion(NamedTuple):
     text: str
 
 
+def find_repository(folder: str) -> Repository:
+    """The repository of a folder; `Invalid` if there is none."""
+    root = run_git(folder, "rev-parse", "--show-toplevel")
+    listed = run_git(root, "worktree", "list", "--porcelain", silent=True).splitlines()
+    worktrees = [line.removeprefix("worktree ") for line in listed if line.startswith("worktree ")]
+    return Repository(root, tuple(dict.fromkeys((root, *worktrees))), _repository_name(root))
+
+
 def find_file(path: str) -> TrackedFile:
-    """The repository and the place of a file in it; `Invalid` if there is none."""
+    """A file in a work tree; `Invalid` if it is in none."""
     full = os.path.realpath(path)
-    folder = os.path.dirname(full)
     if not os.path.isfile(full):
         raise Invalid(f"{path}: no such file")
-    root = run_git(folder, "rev-parse", "--show-toplevel")
-    worktrees = [
-        line.removeprefix("worktree ")
-        for line in run_git(root, "worktree", "list", "--porcelain", silent=True).splitlines()
-        if line.startswith("worktree ")
-    ]
-    return TrackedFile(
-        root, os.path.relpath(full, root).replace(os.sep, "/"), tuple(dict.fromkeys((root, *worktrees))), _repository_name(root)
-    )
+    repository = find_repository(os.path.dirname(full))
+    return TrackedFile(repository, os.path.relpath(full, repository.root).replace(os.sep, "/"))
+
+
+def find_commit(repository: Repository, name: str) -> str:
+    """The full id of a commit, a tag or a branch; empty if there is none."""
+    return run_git(repository.root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}", silent=True)
+
+
+def list_commits(repository: Repository, base: str, head: str) -> list[BlamedCommit]:
+    """The commits in `base..head`, the newest first."""
+    revisions = head if base == EMPTY_TREE else f"{base}..{head}"
+    listed = run_git(repository.root, "log", "-z", "--format=%H%x09%ct%x09%an%x09%s", revisions, "--")
+    rows = [row.split("\t", 3) for row in listed.split("\0") if row.count("\t") >= 3]
+    return [BlamedCommit(sha, author, datetime.fromtimestamp(int(at), UTC), subject) for sha, at, author, subject in rows]
+
+
+def list_changes(repository: Repository, base: str, head: str) -> list[ChangedPath]:
+    """The text files that exist at `head` and differ from `base`."""
+    listed = run_git(repository.root, "diff", "-z", "--numstat", "--no-renames", "--diff-filter=AM", "--no-ext-diff", base, head, "--")
+    rows = [row.split("\t", 2) for row in listed.split("\0") if row.count("\t") == 2]
+    return [ChangedPath(path, int(added), int(removed)) for added, removed, path in rows if added != "-"]
+
+
+def find_base(repository: Repository, head: str) -> str:
+    """Where a branch left the main one; empty if that is not known."""
+    for name in ("origin/HEAD", "origin/main", "origin/master", "main", "master"):
+        main = find_commit(repository, name)
+        if main and main != head:
+            return run_git(repository.root, "merge-base", main, head, silent=True)
+    return ""
 
 
 def _repository_name(root: str) -> str:
@@ -77,8 +123,13 @@ def _repository_name(root: str) -> str:
 
 
 def read_text(file: TrackedFile) -> str:
-    """The file as it is now."""
-    full = os.path.join(file.root, file.path)
+    """The file as it is in the work tree, or was at its commit."""
+    if file.commit:
+        text = next(_read_blobs(file.repository.root, [f"{file.commit}:{file.path}"]), None)
+        if text is None:
+            raise Invalid(f"{file.path}: no text file at {file.commit[:10]}")
+        return text
+    full = os.path.join(file.repository.root, file.path)
     if os.path.getsize(full) > MAX_FILE_BYTES:
         raise Invalid(f"{file.path}: larger than {MAX_FILE_BYTES // 2**20} MiB")
     with open(full, "rb") as opened:
@@ -90,9 +141,11 @@ def read_text(file: TrackedFile) -> str:
 
 def blame_lines(file: TrackedFile) -> list[BlamedCommit | None]:
     """The commit of each line; `None` for lines that are not committed. Empty if git does not know the file."""
-    if not run_git(file.root, "ls-files", "--", f":(literal){file.path}", silent=True):
+    root = file.repository.root
+    if not file.commit and not run_git(root, "ls-files", "--", f":(literal){file.path}", silent=True):
         return []
-    with start_git(file.root, "blame", "--porcelain", "-w", "-M", "--", file.path, stderr=subprocess.DEVNULL) as process:
+    revision = [file.commit] if file.commit else []
+    with start_git(root, "blame", "--porcelain", "-w", "-M", *revision, "--", file.path, stderr=subprocess.DEVNULL) as process:
         output, _ = process.communicate()
     commits: dict[str, dict[str, str]] = {}
     lines: list[BlamedCommit | None] = []
@@ -114,7 +167,8 @@ def blame_lines(file: TrackedFile) -> list[BlamedCommit | None]:
 
 def read_versions(file: TrackedFile) -> list[CommittedVersion]:
     """The file at each commit that changed it, oldest first, also under its earlier names."""
-    listed = run_git(file.root, "log", "--follow", "-z", "--format=%x01%H %ct", "--name-only", "--", file.path, silent=True)
+    root, revision = file.repository.root, [file.commit] if file.commit else []
+    listed = run_git(root, "log", "--follow", "-z", "--format=%x01%H %ct", "--name-only", *revision, "--", file.path, silent=True)
     found: list[tuple[str, int, str]] = []
     for part in listed.split("\x01")[1:]:
         head, _, names = part.partition("\n") if "\n" in part else part.partition("\0")
@@ -122,7 +176,7 @@ def read_versions(file: TrackedFile) -> list[CommittedVersion]:
         path = names.strip("\0\n")
         if sha and path:
             found.append((sha, int(seconds), path))
-    texts = _read_blobs(file.root, [f"{sha}:{path}" for sha, _, path in found])
+    texts = _read_blobs(root, [f"{sha}:{path}" for sha, _, path in found])
     versions = [
         CommittedVersion(sha, datetime.fromtimestamp(seconds, UTC) + _END_OF_SECOND, path, text)
         for (sha, seconds, path), text in zip(found, texts, strict=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import datetime
 from itertools import groupby
 from typing import Annotated, Literal
@@ -14,7 +14,7 @@ from fleetlore.errors import Invalid
 from fleetlore.events.envelope import Event
 from fleetlore.events.visibility import OWNER, PUBLIC, can_see
 from fleetlore.ingest import git_files
-from fleetlore.ingest.git_files import BlamedCommit, TrackedFile
+from fleetlore.ingest.git_files import BlamedCommit, Repository, TrackedFile
 from fleetlore.operations.context import OperationContext
 from fleetlore.operations.request import Request
 from fleetlore.projections import file_calls
@@ -96,20 +96,45 @@ def explain_lines(context: OperationContext, request: ExplainLines) -> FileExpla
     found = _place.fullmatch(request.place)
     assert found is not None  # any text has a path
     file = git_files.find_file(found["path"])
-    text = git_files.read_text(file)
+    explainer = FileExplainer(context, RecordedSessions(context, file.repository), file)
+    text = explainer.text
     count = len(text.split("\n")) - text.endswith("\n")
     first = int(found["first"] or 1)
     last = int(found["last"] or found["first"] or count)
     if not 1 <= first <= last <= max(count, 1):
         raise Invalid(f"{file.path} has {count} lines; {first}{f'-{last}' if last != first else ''} is none of them")
-    return _FileExplainer(context, file, text).explain(first, last)
+    return explainer.explain(first, last)
 
 
-class _FileExplainer:
+class RecordedSessions:
+    """The recorded sessions, and which of them worked in a repository."""
+
+    def __init__(self, context: OperationContext, repository: Repository) -> None:
+        self.repository = repository
+        self.by_run = {outcome.session: outcome for outcome in context.source.find_outcomes(OutcomeQuery())}
+        self.here = [outcome for outcome in self.by_run.values() if self.is_here(outcome)]
+        self.first = min((outcome.started for outcome in self.here if outcome.started is not None), default=None)
+        erasures = [event.at for event in context.log.read(kinds=("log.forgotten", "log.trimmed")) if event.at is not None]
+        self.erased = max(erasures, default=None)
+        """When events were last erased."""
+
+    def is_here(self, outcome: Outcome) -> bool:
+        """Whether a session worked in the repository: in one of its folders, or in another clone with the same name."""
+        if any(outcome.folder == root or outcome.folder.startswith(f"{root}/") for root in self.repository.worktrees):
+            return True
+        return (outcome.repo or "").rpartition("/")[2] == self.repository.name
+
+    def find_committer(self, sha: str) -> Outcome | None:
+        """The session that made a commit."""
+        return next((one for one in self.here if any(made.sha and sha.startswith(made.sha) for made in one.delivered.commits)), None)
+
+
+class FileExplainer:
     """Everything that is needed to explain one file."""
 
-    def __init__(self, context: OperationContext, file: TrackedFile, text: str) -> None:
-        self._context, self._file, self._text = context, file, text
+    def __init__(self, context: OperationContext, sessions: RecordedSessions, file: TrackedFile) -> None:
+        self._context, self._sessions, self._file = context, sessions, file
+        self.text = git_files.read_text(file)
         self._committed = git_files.read_versions(file)
         self._paths = tuple(dict.fromkeys((file.path, *(version.path for version in self._committed))))
         names = [path.rpartition("/")[2] for path in self._paths]
@@ -117,26 +142,26 @@ class _FileExplainer:
             calls = file_calls.find_file_calls(context.log, context.source.find_store(), names, progress)
         viewer = PUBLIC if context.is_agent else OWNER
         self._calls = [each for each in calls if can_see(each.call, viewer)]
-        self._sessions = {outcome.session: outcome for outcome in self._find_sessions()}
         mine = [each for each in self._calls if self._is_here(each.call)]
         self._edits = sorted((edit for each in mine for edit in self._read_edits(each)), key=lambda edit: edit.at)
         self._versions = [FileVersion(version.at, version.text) for version in self._committed]
         self._versions += [version for each in mine for version in self._read_listing(each)]
 
-    def explain(self, first: int, last: int) -> FileExplanation:
-        origins = find_origins(self._text, self._edits, self._versions)
+    def explain(self, first: int = 1, last: int | None = None) -> FileExplanation:
+        """The lines from `first` to `last`, all of them unless given."""
+        origins = find_origins(self.text, self._edits, self._versions)
         blamed = git_files.blame_lines(self._file) or [None] * len(origins)
         rows: list[ExplainedLines] = []
         edits: dict[int, LineEdit] = {}
-        numbered = range(first - 1, min(last, len(origins)))
+        numbered = range(first - 1, len(origins) if last is None else min(last, len(origins)))
         for (origin, commit), group in groupby(
             numbered, key=lambda place: (origins[place], blamed[place] if place < len(blamed) else None)
         ):
             places = list(group)
             rows.append(self._explain_group(places[0] + 1, places[-1] + 1, origin, commit, edits))
         runs = dict.fromkeys(edit.session for edit in edits.values())
-        sessions = [self._describe_session(self._sessions[run]) for run in runs if run in self._sessions]
-        return FileExplanation(path=self._file.path, repository=self._file.name, lines=rows, sessions=sessions)
+        sessions = [_describe_session(self._sessions.by_run[run]) for run in runs if run in self._sessions.by_run]
+        return FileExplanation(path=self._file.path, repository=self._file.repository.name, lines=rows, sessions=sessions)
 
     def _explain_group(
         self, first: int, last: int, origin: int | None, commit: BlamedCommit | None, edits: dict[int, LineEdit]
@@ -150,23 +175,16 @@ class _FileExplainer:
 
     def _explain_missing(self, commit: BlamedCommit | None) -> tuple[Author, str]:
         """Lines that no edit wrote: by hand if agents were recorded here at that time, else unknown."""
-        started = [outcome.started for outcome in self._sessions.values() if outcome.started is not None and self._is_session_here(outcome)]
-        if not started:
+        sessions = self._sessions
+        if sessions.first is None:
             return "unknown", "no recorded session worked in this repository"
-        if commit is None:
-            return self._unless_erased(None, "not committed; no recorded edit wrote it")
-        if commit.at < min(started):
-            return "unknown", f"older than the first recorded session in this repository ({min(started):%Y-%m-%d})"
-        for outcome in self._sessions.values():
-            if any(made.sha and commit.sha.startswith(made.sha) for made in outcome.delivered.commits):
-                return "unknown", f"session {outcome.session[:8]} committed it, but no recorded edit wrote it; a command may have"
-        return self._unless_erased(commit.at, "no recorded edit wrote it")
-
-    def _unless_erased(self, at: datetime | None, why: str) -> tuple[Author, str]:
-        for event in self._context.log.read(kinds=("log.forgotten", "log.trimmed")):
-            if at is None or event.at is None or event.at >= at:
-                return "unknown", "no recorded edit wrote it, but events of this log were erased"
-        return "hand", why
+        if commit is not None and commit.at < sessions.first:
+            return "unknown", f"older than the first recorded session in this repository ({sessions.first:%Y-%m-%d})"
+        if commit is not None and (outcome := sessions.find_committer(commit.sha)) is not None:
+            return "unknown", f"session {outcome.session[:8]} committed it, but no recorded edit wrote it; a command may have"
+        if sessions.erased is not None and (commit is None or sessions.erased >= commit.at):
+            return "unknown", "no recorded edit wrote it, but events of this log were erased"
+        return "hand", "no recorded edit wrote it" if commit is not None else "not committed; no recorded edit wrote it"
 
     # --- recorded calls
 
@@ -177,21 +195,16 @@ class _FileExplainer:
     def _relative_path(self, path: str, call: Event) -> str:
         """A path as it is in the repository; empty if it is elsewhere."""
         folder = call.data.get("cwd")
-        outcome = self._sessions.get(call.run or "")
+        outcome = self._sessions.by_run.get(call.run or "")
         if not path.startswith("/"):
             base = folder if isinstance(folder, str) else "" if outcome is None else outcome.folder
             path = f"{base.rstrip('/')}/{path.removeprefix('./')}" if base else path
-        for root in self._file.worktrees:
+        for root in self._file.repository.worktrees:
             if path.startswith(f"{root}/"):
                 return path[len(root) + 1 :]
-        if outcome is None or not self._is_session_here(outcome):
+        if outcome is None or not self._sessions.is_here(outcome):
             return ""
         return next((own for own in self._paths if path == own or path.endswith(f"/{own}")), "")
-
-    def _is_session_here(self, outcome: Outcome) -> bool:
-        if any(outcome.folder == root or outcome.folder.startswith(f"{root}/") for root in self._file.worktrees):
-            return True
-        return bool(outcome.repo) and outcome.repo.rpartition("/")[2] == self._file.name  # type: ignore[union-attr]
 
     def _read_edits(self, each: FileCall) -> Iterator[RecordedEdit]:
         """The edits of a call that succeeded, of this file."""
@@ -231,9 +244,6 @@ class _FileExplainer:
 
     # --- what is known around an edit
 
-    def _find_sessions(self) -> Sequence[Outcome]:
-        return self._context.source.find_outcomes(OutcomeQuery())
-
     def _describe_edit(self, edit: RecordedEdit) -> LineEdit:
         [call] = [each.call for each in self._calls if each.call.id == edit.event][:1]
         prompt = self._find_prompt(call)
@@ -263,19 +273,20 @@ class _FileExplainer:
         earlier = self._context.log.read(f"run:{call.run}", before=call.position, kinds=("prompt.submitted",), newest_first=True, limit=1)
         return next(iter(earlier), None)
 
-    def _describe_session(self, outcome: Outcome) -> LineSession:
-        results = {kind: getattr(outcome.checks, kind) for kind in CHECKS}
-        return LineSession(
-            session=outcome.session,
-            name=outcome.name,
-            headline=outcome.headline,
-            person=outcome.person,
-            usd=outcome.usd,
-            checks={kind: check.result for kind, check in results.items() if check.result not in ("no_edit", "not_run")},
-            claims=outcome.claims,
-            pull_requests=[request.url or request.title for request in outcome.delivered.pull_requests],
-            tasks=list(outcome.delivered.tasks),
-        )
+
+def _describe_session(outcome: Outcome) -> LineSession:
+    results = {kind: getattr(outcome.checks, kind) for kind in CHECKS}
+    return LineSession(
+        session=outcome.session,
+        name=outcome.name,
+        headline=outcome.headline,
+        person=outcome.person,
+        usd=outcome.usd,
+        checks={kind: check.result for kind, check in results.items() if check.result not in ("no_edit", "not_run")},
+        claims=outcome.claims,
+        pull_requests=[request.url or request.title for request in outcome.delivered.pull_requests],
+        tasks=list(outcome.delivered.tasks),
+    )
 
 
 def _paths_of(call: Event) -> Iterator[str]:
