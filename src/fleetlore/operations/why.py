@@ -154,6 +154,10 @@ class FileExplainer:
         """The lines from `first` to `last`, all of them unless given."""
         origins = find_origins(self.text, self._edits, self._versions)
         blamed = git_files.blame_lines(self._file) or [None] * len(origins)
+        for place, commit in enumerate(blamed[: len(origins)]):
+            origin = origins[place]
+            if origin is not None and commit is not None and self._edits[origin].at > commit.at + git_files.END_OF_SECOND:
+                origins[place] = None  # it was committed before: the same text, written again elsewhere
         self._recorded_authors = {
             commit.author for origin, commit in zip(origins, blamed, strict=False) if origin is not None and commit is not None
         }
