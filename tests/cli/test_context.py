@@ -195,7 +195,20 @@ def prompt(text: str) -> dict[str, object]:
     return {"kind": "prompt.submitted", **SESSION, "text": text, "data": {"prompt": text}}
 
 
-@pytest.mark.parametrize("nudge", ["continue", "Yes, please go ahead.", "ok", "weiter", "Go on!", "Continue from where you left off."])
+@pytest.mark.parametrize(
+    "nudge",
+    [
+        "continue",
+        "Yes, please go ahead.",
+        "ok",
+        "weiter",
+        "Go on!",
+        "Continue from where you left off.",
+        "commit",
+        "ok, commit and push",
+        "Create a PR please",
+    ],
+)
 def test_the_task_is_the_original_request_and_not_a_nudge(lore: Lore, nudge: str) -> None:
     record(lore, prompt("Fix the parser for empty input"), {"kind": "session.turn_ended", **SESSION, "text": "Half done"}, prompt(nudge))
     assert task_of(lore, "claude-code/11111111") == "Fix the parser for empty input"

@@ -40,10 +40,12 @@ _FOLLOW_UP_WORDS = frozenset(
         *("continue", "go", "going", "on", "ahead", "proceed", "keep", "resume", "next", "more", "again", "retry", "try", "now", "then"),
         *("yes", "y", "yep", "yeah", "ok", "okay", "sure", "please", "pls", "do", "it", "that", "and", "the", "work", "with", "from"),
         *("here", "where", "you", "left", "off", "thanks", "thank", "good", "great", "perfect", "nice", "lgtm"),
+        *("commit", "push", "merge", "rebase", "pr", "pull", "request", "open", "create", "make", "run", "test", "tests", "lint", "format"),
+        *("a", "all", "everything", "this", "these", "change", "changes", "branch", "to", "main", "up", "can", "could", "me", "for"),
         *("weiter", "mach", "mache", "ja", "gut", "danke", "bitte", "los"),
     )
 )
-"""A prompt of these words alone asks for nothing new."""
+"""A prompt of these words alone asks for nothing new: it goes on, or hands in what was done."""
 _MESSAGE_BEATS = frozenset(("voice", "handoff", "judgement", "together"))
 _ROUTINE_BEATS = frozenset(("progress", "pulse", "rest"))
 _LASTING_ACTIONS = frozenset(("commit", "push", "pr_open", "pr_merge", "revert"))
