@@ -221,9 +221,10 @@ def test_the_request_is_found_behind_hundreds_of_events(lore: Lore) -> None:
     assert task_of(lore, "claude-code/11111111") == "Fix the parser for empty input"
 
 
-def test_a_newer_request_is_the_task(lore: Lore) -> None:
-    record(lore, prompt("Fix the parser"), prompt("Now write the release notes"), prompt("continue"))
-    assert task_of(lore, "claude-code/11111111") == "Now write the release notes"
+def test_a_newer_request_is_the_task_and_the_first_one_stays_with_it(lore: Lore) -> None:
+    record(lore, prompt("Suggest changes to the parser"), prompt("Now do 6 and 7"), prompt("continue"))
+    task = "Now do 6 and 7\n\nThe session began with this request: Suggest changes to the parser"
+    assert task_of(lore, "claude-code/11111111") == task
 
 
 def test_every_displayed_name_is_accepted(lore: Lore) -> None:

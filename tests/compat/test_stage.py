@@ -175,7 +175,7 @@ def test_the_ledger_stores_an_id_once_and_knows_its_runs() -> None:
     assert ledger.runs() == ("run-1", "run-2")
     assert ledger.events_for_run("run-2") == (other,)
     ledger.reset()
-    assert ledger.events == ()
+    assert not ledger.events
 
 
 def test_a_summary_is_one_line() -> None:
