@@ -106,7 +106,7 @@ class AttemptEnded(Payload, frozen=True, kw_only=True):
 
 
 class GoalReserved(Payload, frozen=True, kw_only=True):
-    """A child goal reserved a part of the budget for its next call; this replaces what it reserved before, and nothing releases it."""
+    """A child goal reserved a part of the budget for its next call; this replaces what it reserved before, and zero releases it."""
 
     kind: ClassVar[str] = "goal.reserved"
     beat: ClassVar[Beat] = "pulse"
