@@ -2,7 +2,7 @@
 
 Before a turn, and after each use that a turn reports, a goal stores `goal.reserved` on every goal that it is part of. It is stored on
 the condition that the topmost of them has not changed, so of several goals that want the rest one gets it. The others wait, or their
-turn is stopped, until what was reserved is spent or released. See docs/decisions/0017-reservations.md.
+turn is stopped, until what was reserved is spent or released. See docs/decisions/0018-reservations.md.
 """
 
 from __future__ import annotations
