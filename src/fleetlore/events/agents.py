@@ -11,6 +11,7 @@ from fleetlore.events.payload import Beat, Payload
 from fleetlore.events.stage import AgentReflected, AgentSpoke, AgentThought
 
 __all__ = [
+    "AgentIdentified",
     "AgentLaunched",
     "AgentNamed",
     "AgentReflected",
@@ -123,6 +124,13 @@ class AgentReturned(Payload, frozen=True, kw_only=True):
     tokens: int | None = None
     tool_calls: int | None = None
     duration_ms: float | None = None
+
+
+class AgentIdentified(Payload, frozen=True, kw_only=True):
+    """The agents behind a provisional name are known; their events are stored under their own names."""
+
+    kind: ClassVar[str] = "agent.identified"
+    beat: ClassVar[Beat] = "pulse"
 
 
 class AgentNamed(Payload, frozen=True, kw_only=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from time import perf_counter
@@ -54,9 +55,11 @@ def make_app(context: AppContext, *, allow_hosts: Iterable[str] = ()) -> ASGIApp
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         context.start()
+        settling = asyncio.create_task(otlp_endpoints.settle_spans(context))
         try:
             yield
         finally:
+            settling.cancel()
             await context.chats.close()
             context.close()
 

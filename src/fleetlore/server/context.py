@@ -16,6 +16,7 @@ import msgspec
 from starlette.requests import Request
 
 from fleetlore import clock
+from fleetlore.ingest.span_buffer import SpanBuffer
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.log.seal import OperatorKey
 from fleetlore.server.chat_sessions import ChatSessions
@@ -58,11 +59,12 @@ class AppContext:
         feed: Feed,
         keys: Keyring,
         limits: RequestLimits,
+        span_buffer: SpanBuffer,
         operator: OperatorKey | None = None,
         now: clock.Clock = clock.now,
     ) -> None:
         self.log, self.settings, self.clock = log, settings, now
-        self.view_cache, self.feed = view_cache, feed
+        self.view_cache, self.feed, self.span_buffer = view_cache, feed, span_buffer
         self.keys, self.limits, self.links = keys, limits, OneTimeLinks()
         self.operator = operator
         """Signs commands on a sealed log; `None` if the log is not sealed or the passphrase was not given."""
@@ -138,3 +140,4 @@ class AppContext:
         self.view_cache.close()
         self._storing_threads.shutdown(wait=True, cancel_futures=True)
         self._threads.shutdown(wait=True, cancel_futures=True)
+        self.span_buffer.close()

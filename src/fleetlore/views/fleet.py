@@ -125,6 +125,9 @@ def apply(fleet: FleetState, event: Event) -> FleetState:
     fleet.position = event.position or fleet.position
     fleet.counts[beat] = fleet.counts.get(beat, 0) + 1
     stamp = event_stamp(event)
+    if event.kind == "agent.identified" and event.agent is not None:
+        _remove_provisional_agent(fleet, event.agent)
+        return fleet
     if event.kind == "goal.session_bound":
         _bind_session(fleet, event)
     session = _follow_session(fleet, event)
@@ -241,6 +244,14 @@ def _bind_session(fleet: FleetState, event: Event) -> None:
     agent = fleet.agents.setdefault(event.agent, FleetAgent(name=event.agent))
     for beat, count in same.counts.items():
         agent.counts[beat] = agent.counts.get(beat, 0) + count
+
+
+def _remove_provisional_agent(fleet: FleetState, name: str) -> None:
+    """What it did is stored under the names of the real agents."""
+    agent = fleet.agents.pop(name, None)
+    for scope in _HELD_SCOPE_FIELDS if agent is not None else ():
+        if (value := getattr(agent, scope)) is not None:
+            _remove_holder(fleet.held, f"{scope}:{value}", name)
 
 
 def _resolve_name(fleet: FleetState, event: Event, name: str) -> str:

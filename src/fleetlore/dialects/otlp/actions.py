@@ -25,7 +25,7 @@ from fleetlore.dialects.otlp.attribute_names import (
     find_span_role,
     find_stop_reason,
 )
-from fleetlore.dialects.otlp.messages import find_prompt_text, find_reply_text
+from fleetlore.dialects.otlp.messages import find_prompt_text, find_reply_text, is_first_call
 from fleetlore.dialects.otlp.values import OtlpSpan, decode_nested_json, get_first, pick_note_values, truncate_value
 from fleetlore.dialects.wire import Record
 from fleetlore.events.envelope import Event, Origin, Visibility
@@ -33,7 +33,7 @@ from fleetlore.events.ids import derive_id
 
 NAME = "otlp"
 USER_ACTOR = "user"
-START_PHASE, END_PHASE, PROMPT_PHASE = "start", "end", "prompt"
+START_PHASE, END_PHASE, PROMPT_PHASE, PROGRESS_PHASE, IDENTIFIED_PHASE = "start", "end", "prompt", "progress", "identified"
 
 MAX_LINE_CHARS = 300
 _ORIGIN = Origin(dialect=NAME)
@@ -47,7 +47,7 @@ def span_event_id(trace: str, span: str, phase: str) -> str:
 class SpanEventContext:
     """A span with its agent, run and cause."""
 
-    def __init__(self, span: OtlpSpan, *, agent: str | None, parent: str | None, run: str, cause: str | None) -> None:
+    def __init__(self, span: OtlpSpan, *, agent: str | None, parent: str | None, run: str | None, cause: str | None) -> None:
         self.span, self.agent, self.parent, self.run, self.cause = span, agent, parent, run, cause
 
     def make_event(
@@ -162,6 +162,14 @@ def make_root_agent_events(context: SpanEventContext) -> Iterator[Event]:
     yield context.make_event(kind, END_PHASE, at=span.end, text=reply, data=data, cause=opening_id)
 
 
+def make_late_prompt_events(context: SpanEventContext, agent_span: OtlpSpan) -> Iterator[Event]:
+    """Make the prompt of an agent whose own span does not have it, from its first model call."""
+    if not find_prompt_text(agent_span) and is_first_call(context.span) and (prompt := find_prompt_text(context.span)):
+        id = span_event_id(agent_span.trace, agent_span.id, PROMPT_PHASE)
+        data = {"prompt": prompt}
+        yield context.make_event("prompt.submitted", PROMPT_PHASE, id=id, at=context.span.start, text=prompt, data=data, actor=USER_ACTOR)
+
+
 def make_subagent_events(context: SpanEventContext) -> Iterator[Event]:
     """Make the events of an agent that another agent launched."""
     span, prompt, reply = context.span, find_prompt_text(context.span), find_reply_text(context.span)
@@ -193,7 +201,7 @@ def _make_failure_event(context: SpanEventContext, cause: str | None) -> Event:
     )
 
 
-def session_started_id(run: str, agent: str | None) -> str:
+def session_started_id(run: str | None, agent: str | None) -> str:
     """Return the id of a session's start event: one per session, however many turns it has."""
     return derive_id(NAME, f"session\0{run}\0{agent}".encode())
 

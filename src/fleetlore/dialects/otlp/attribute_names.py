@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from fleetlore.dialects.fields import as_name, as_object, as_text
+from fleetlore.dialects.otlp.messages import find_prompt_text
 from fleetlore.dialects.otlp.values import Attributes, OtlpSpan, decode_nested_json, get_first, get_first_name, parse_count, parse_number
 from fleetlore.dialects.wire import Record
+from fleetlore.events.ids import find_uuid
 
 MODEL_ROLE, AGENT_ROLE, TOOL_ROLE, AGENT_CREATED_ROLE = "model", "agent", "tool", "created"
 
@@ -132,16 +135,53 @@ _LANGFUSE_TOKEN_KEYS = {
     "write": ("cache_creation_input_tokens", "input_cache_creation"),
 }
 _ROLE_BY_TRACELOOP_KIND: Mapping[str, str] = {"workflow": AGENT_ROLE, "agent": AGENT_ROLE, "tool": TOOL_ROLE, "task": ""}
+_METHOD_SUFFIX = re.compile(r"\.(?:run|arun|_?execute\w*|kickoff\w*|invoke|ainvoke|_call)$")
+"""Of span names made of an agent and its method: `smol.run`, `Forecaster._execute_core`."""
 _VERCEL_INNER_SUFFIXES = (".doGenerate", ".doStream", ".doEmbed")
 _VERCEL_OUTER_NAMES = ("ai.generateText", "ai.streamText", "ai.generateObject", "ai.streamObject")
+
+
+_PROMPT_MARK = "input.value"
+_KEPT_OF_PARENTS = frozenset(
+    (
+        *TOOL_NAMES,
+        *_INPUT_TOKENS,
+        *_OUTPUT_TOKENS,
+        "ai.operationId",
+        "gen_ai.operation.name",
+        "openinference.span.kind",
+        "traceloop.span.kind",
+        "langfuse.observation.type",
+        "llm.request.type",
+        "gen_ai.request.model",
+        "graph.node.parent_id",
+        _LANGFUSE_USAGE,
+    )
+)
+_KEPT_OF_ALL = frozenset((*CONVERSATION_IDS, "service.name"))
 
 
 def find_span_role(span: OtlpSpan) -> str | None:
     """Return a span's role: model, agent, tool or another operation; `None` if it is not about agents."""
     for find in (_find_vercel_role, _find_operation_role, _find_role_by_kind):
         if (role := find(span.attributes)) is not None:
-            return role or None
+            return None if role == AGENT_ROLE and _is_only_a_group(span) else role or None
     return None
+
+
+def _is_only_a_group(span: OtlpSpan) -> bool:
+    """Whether OpenInference calls a span an agent that is none: a node of LangGraph, or a workflow around agents."""
+    attributes = span.attributes
+    if "openinference.span.kind" not in attributes or get_first(attributes, AGENT_SPAN_NAMES):
+        return False
+    metadata = _read_metadata(attributes)
+    if metadata.get("langgraph_node") == span.name and metadata.get("lc_agent_name") != span.name:
+        return True
+    return not metadata and not any(key.startswith(("input.", "output.", "llm.", "graph.node.")) for key in attributes)
+
+
+def _read_metadata(attributes: Attributes) -> Record:
+    return as_object(decode_nested_json(attributes.get("metadata")))
 
 
 def _find_vercel_role(attributes: Attributes) -> str | None:
@@ -174,15 +214,40 @@ def _find_role_by_kind(attributes: Attributes) -> str | None:
 
 
 def find_span_agent_name(span: OtlpSpan) -> str | None:
-    """Return the name of the agent that a span belongs to."""
+    """Return the name of the agent that a span belongs to: by convention, else the agent's part of the span's name."""
+    if named := get_first_name(span.attributes, AGENT_SPAN_NAMES):
+        return named
     name = span.name.removeprefix("invoke_agent ").removeprefix("invoke_workflow ")
-    is_name = name != span.name or "openinference.span.kind" in span.attributes
-    return get_first_name(span.attributes, AGENT_SPAN_NAMES) or (as_name(name) if is_name else None) or find_service_name(span.resource)
+    is_name = name != span.name
+    if "openinference.span.kind" in span.attributes:
+        if named := as_name(_read_metadata(span.attributes).get("lc_agent_name")):
+            return named
+        is_name, name = True, _METHOD_SUFFIX.sub("", name)
+    return (as_name(name) if is_name else None) or find_service_name(span.resource)
+
+
+def find_launching_node(span: OtlpSpan) -> str | None:
+    """Return the agent that handed over to this one, as OpenInference names it."""
+    name = as_name(span.attributes.get("graph.node.parent_id"))
+    return name if name and find_uuid(name) is None else None
 
 
 def find_service_name(resource: Attributes) -> str | None:
     """Return the name of the program that sent it."""
     return get_first_name(resource, ("service.name",))
+
+
+def slim_span(span: OtlpSpan) -> OtlpSpan:
+    """Return what the children of a span need of it: role, names, conversation, and whether it has tokens and a prompt."""
+    role = find_span_role(span)
+    kept = _KEPT_OF_ALL | _KEPT_OF_PARENTS if role else _KEPT_OF_ALL
+    attributes = {key: value for key, value in span.attributes.items() if key in kept and not isinstance(value, dict | list)}
+    if role == AGENT_ROLE:
+        attributes["gen_ai.agent.name"] = find_span_agent_name(span)
+        if find_prompt_text(span):
+            attributes[_PROMPT_MARK] = "…"
+    resource = {key: value for key, value in span.resource.items() if key in _KEPT_OF_ALL}
+    return OtlpSpan(trace=span.trace, id=span.id, parent=span.parent, name=span.name[:200], attributes=attributes, resource=resource)
 
 
 def extract_usage(attributes: Attributes) -> Record:

@@ -39,7 +39,7 @@ _REPLY_ATTRIBUTES = (
 _PLAIN_TEXT_ATTRIBUTES = frozenset(("ai.response.text", "final_result"))
 """Attributes where JSON is the reply itself, not a container of it."""
 _TEXT_TYPES = frozenset(("text", "input_text", "output_text", "message"))
-_TEXT_KEYS = ("parts", "content", "text", "message", "messages", "prompt", "input", "output", "question", "query", "response")
+_TEXT_KEYS = ("parts", "content", "text", "message", "messages", "prompt", "input", "output", "question", "query", "task", "response")
 
 
 def find_prompt_text(span: OtlpSpan) -> str | None:
@@ -50,6 +50,14 @@ def find_prompt_text(span: OtlpSpan) -> str | None:
 def find_reply_text(span: OtlpSpan) -> str | None:
     """Return the reply of a span, if it has readable text."""
     return _find_role_text(span, _REPLY_ATTRIBUTES, ASSISTANT_ROLE)
+
+
+def is_first_call(span: OtlpSpan) -> bool:
+    """Return whether a model call has a prompt and nothing that came after it."""
+    messages = _list_objects(decode_nested_json(span.attributes.get("gen_ai.input.messages")))
+    numbered = (each for key in ("llm.input_messages", "gen_ai.prompt") for each in _collect_numbered_messages(span.attributes, key))
+    roles = {role for each in (*messages, *numbered) if isinstance(role := each.get("role"), str)}
+    return USER_ROLE in roles and roles.isdisjoint((ASSISTANT_ROLE, "tool", "model"))
 
 
 def _find_role_text(span: OtlpSpan, keys: tuple[str, ...], role: str) -> str | None:

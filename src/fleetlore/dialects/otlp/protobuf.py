@@ -10,7 +10,15 @@ from collections.abc import Iterable, Iterator
 from importlib import import_module
 from typing import Any, Literal
 
-from fleetlore.dialects.otlp.values import MAX_VALUE_DEPTH, OtlpSpan, OtlpSpanEvent, make_span, parse_nanoseconds, parse_number
+from fleetlore.dialects.otlp.values import (
+    MAX_VALUE_DEPTH,
+    REMOTE_PARENT_FLAGS,
+    OtlpSpan,
+    OtlpSpanEvent,
+    make_span,
+    parse_nanoseconds,
+    parse_number,
+)
 from fleetlore.dialects.wire import Record
 from fleetlore.errors import DialectError
 
@@ -81,6 +89,7 @@ def _convert_span(span: Any, resource: Record) -> OtlpSpan | None:
         failed=span.status.code == _STATUS_ERROR,
         error=span.status.message or None,
         events=tuple(OtlpSpanEvent(name=each.name, attributes=_convert_attributes(each.attributes, 0)) for each in span.events),
+        has_remote_parent=span.flags & REMOTE_PARENT_FLAGS == REMOTE_PARENT_FLAGS,
     )
 
 

@@ -6,7 +6,7 @@ or `{"resourceLogs": …}` or `{"resourceMetrics": …}`. Of metrics, only those
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from fleetlore.dialects.otlp.actions import NAME
@@ -24,6 +24,14 @@ TRACES_KEY, LOGS_KEY, METRICS_KEY = "resourceSpans", "resourceLogs", "resourceMe
 _SNAKE_CASE_KEYS = frozenset(("resource_spans", "resource_logs", "resource_metrics"))
 
 
+class ParsedSpans(NamedTuple):
+    """The spans of one request."""
+
+    spans: list[OtlpSpan]
+    unreadable: int = 0
+    """Number of skipped spans without ids."""
+
+
 class ParsedTraces(NamedTuple):
     """The events of one request."""
 
@@ -39,8 +47,21 @@ def read_traces(body: bytes, *, protobuf: bool, programs: Sequence[ProgramTeleme
 
 def parse_traces(body: bytes, *, protobuf: bool, programs: Sequence[ProgramTelemetry] = ()) -> ParsedTraces:
     """The same, with the number of spans that could not be read."""
+    parsed = parse_spans(body, protobuf=protobuf)
+    return ParsedTraces(make_span_events(parsed.spans, ignored=find_ignored_prefixes(programs)), parsed.unreadable)
+
+
+def parse_spans(body: bytes, *, protobuf: bool) -> ParsedSpans:
+    """The spans of an ExportTraceServiceRequest, in binary or in JSON; `DialectError` for anything else."""
     spans = iterate_protobuf_spans(body) if protobuf else iterate_spans(_require_signal(parse_record(body), TRACES_KEY))
-    return _make_span_events(spans, programs)
+    received = list(spans)
+    readable = [span for span in received if span is not None]
+    return ParsedSpans(readable, len(received) - len(readable))
+
+
+def find_ignored_prefixes(programs: Sequence[ProgramTelemetry]) -> tuple[str, ...]:
+    """How the names of spans begin that give no events, because something else reports the same."""
+    return tuple(program.prefix for program in programs if program.has_own_spans)
 
 
 def read_logs(body: bytes, *, protobuf: bool, programs: Sequence[ProgramTelemetry] = ()) -> list[Event]:
@@ -66,13 +87,6 @@ def _require_signal(request: Record, signal: str) -> Record:
     return request
 
 
-def _make_span_events(spans: Iterable[OtlpSpan | None], programs: Sequence[ProgramTelemetry]) -> ParsedTraces:
-    received = list(spans)
-    readable = [span for span in received if span is not None]
-    reported_elsewhere = tuple(program.prefix for program in programs if program.has_own_spans)
-    return ParsedTraces(make_span_events(readable, ignored=reported_elsewhere), len(received) - len(readable))
-
-
 def _normalize_key_case(request: Record) -> Record:
     normalized: Record = convert_to_camel_case(request) if request.keys() & _SNAKE_CASE_KEYS else request
     return normalized
@@ -85,7 +99,8 @@ def make_recording(programs: Sequence[ProgramTelemetry] = ()) -> Recording:
         request = _normalize_key_case(request)
         if not request.keys() & {TRACES_KEY, LOGS_KEY, METRICS_KEY}:
             raise DialectError("$", f"no request of OTLP: it has neither {TRACES_KEY} nor {LOGS_KEY}")
-        spans = _make_span_events(iterate_spans(request), programs)
-        return [*spans.events, *make_log_events(iterate_log_records(request), programs), *make_metric_events(request, programs)]
+        spans = [span for span in iterate_spans(request) if span is not None]
+        events = make_span_events(spans, ignored=find_ignored_prefixes(programs))
+        return [*events, *make_log_events(iterate_log_records(request), programs), *make_metric_events(request, programs)]
 
     return Recording(name=NAME, open=lambda saved: IndependentReader(read_request), whole_files=True)

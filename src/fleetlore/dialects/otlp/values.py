@@ -40,6 +40,10 @@ _CAMEL_BY_SNAKE_CASE = {re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", na
 """Names of the protobuf schema, which some programs write → names in OTLP JSON."""
 
 
+REMOTE_PARENT_FLAGS = 0x300
+"""SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE and SPAN_FLAGS_CONTEXT_IS_REMOTE."""
+
+
 class OtlpSpanEvent(Struct, frozen=True, kw_only=True):
     """An event within a span."""
 
@@ -61,6 +65,8 @@ class OtlpSpan(Struct, frozen=True, kw_only=True):
     failed: bool = False
     error: str | None = None
     events: tuple[OtlpSpanEvent, ...] = ()
+    has_remote_parent: bool = False
+    """Whether the parent is a span of another program."""
 
     @property
     def milliseconds(self) -> float | None:
@@ -155,6 +161,7 @@ def _parse_span(record: Record, trace: str, own: str, resource: Attributes) -> O
             OtlpSpanEvent(name=as_text(each.get("name")) or "", attributes=parse_attributes(each.get("attributes")))
             for each in _iterate_objects(record.get("events"))
         ),
+        has_remote_parent=(parse_count(record.get("flags")) or 0) & REMOTE_PARENT_FLAGS == REMOTE_PARENT_FLAGS,
     )
 
 

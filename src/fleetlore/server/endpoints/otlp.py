@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+import apsw
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
@@ -12,7 +16,8 @@ from starlette.routing import Route
 
 from fleetlore.dialects.otlp import protobuf as otlp_protobuf
 from fleetlore.dialects.otlp import reader
-from fleetlore.dialects.otlp.reader import ParsedTraces
+from fleetlore.errors import FleetloreError
+from fleetlore.events.envelope import Event
 from fleetlore.programs import registry
 from fleetlore.server.endpoints.request_body import RequestBody, read_body, read_media_type
 from fleetlore.server.endpoints.response import JSON, EndpointResult, counted_endpoint
@@ -20,7 +25,6 @@ from fleetlore.server.endpoints.store import StoreResult, decode_foreign, store_
 from fleetlore.server.problems import Problem
 
 if TYPE_CHECKING:
-    from fleetlore.log.recorder import BlockingRecorder
     from fleetlore.server.context import AppContext
 
 
@@ -31,6 +35,7 @@ PROTOBUF = "application/x-protobuf"
 _CODES = {400: 3, 401: 16, 403: 7, 408: 4, 413: 8, 415: 3, 429: 8, 503: 14}
 """HTTP status → code of google.rpc.Status."""
 _INTERNAL = 13
+SETTLE_SECONDS = 2.0
 _NO_ROOM_RETRY = {"retry-after": "60"}
 
 
@@ -79,10 +84,14 @@ def _encode_varint(value: int) -> bytes:
 # --- the endpoints
 
 
+Append: TypeAlias = Callable[[list[Event]], StoreResult]
+
+
 class OtlpSignal(NamedTuple):
     """One of the three signals of OTLP."""
 
-    parse: Callable[..., ParsedTraces]
+    store: Callable[[AppContext, bytes, bool, Append], tuple[int, StoreResult]]
+    """Parses a body and stores its events. Returns the number of unreadable records, and what was stored."""
     rejected_field: str
     """The response field that counts what was left out."""
     noun: str
@@ -90,21 +99,22 @@ class OtlpSignal(NamedTuple):
     """Whether a protobuf body is parsed, which needs the extra `otlp`."""
 
 
-def _parse_logs(body: bytes, *, protobuf: bool) -> ParsedTraces:
-    return ParsedTraces(reader.read_logs(body, protobuf=protobuf, programs=registry.load_telemetry()))
+def _store_traces(context: AppContext, body: bytes, protobuf: bool, append: Append) -> tuple[int, StoreResult]:
+    parsed = decode_foreign(lambda: reader.parse_spans(body, protobuf=protobuf))
+    return parsed.unreadable, context.span_buffer.store(parsed.spans, append)
 
 
-def _parse_traces(body: bytes, *, protobuf: bool) -> ParsedTraces:
-    return reader.parse_traces(body, protobuf=protobuf, programs=registry.load_telemetry())
+def _store_logs(context: AppContext, body: bytes, protobuf: bool, append: Append) -> tuple[int, StoreResult]:
+    return 0, append(decode_foreign(lambda: reader.read_logs(body, protobuf=protobuf, programs=registry.load_telemetry())))
 
 
-def _parse_metrics(body: bytes, *, protobuf: bool) -> ParsedTraces:
-    return ParsedTraces(reader.read_metrics(body, protobuf=protobuf, programs=registry.load_telemetry()))
+def _store_metrics(context: AppContext, body: bytes, protobuf: bool, append: Append) -> tuple[int, StoreResult]:
+    return 0, append(decode_foreign(lambda: reader.read_metrics(body, protobuf=protobuf, programs=registry.load_telemetry())))
 
 
-TRACES = OtlpSignal(_parse_traces, "rejectedSpans", "spans")
-LOGS = OtlpSignal(_parse_logs, "rejectedLogRecords", "log records")
-METRICS = OtlpSignal(_parse_metrics, "rejectedDataPoints", "data points", parses_protobuf=False)
+TRACES = OtlpSignal(_store_traces, "rejectedSpans", "spans")
+LOGS = OtlpSignal(_store_logs, "rejectedLogRecords", "log records")
+METRICS = OtlpSignal(_store_metrics, "rejectedDataPoints", "data points", parses_protobuf=False)
 
 
 def _refuse_request(request: Request, problem: Problem) -> Response:
@@ -135,7 +145,7 @@ async def _handle_export(request: Request, context: AppContext, signal: OtlpSign
     await context.keys.require_scope(request, "write")
     kind = _check_format(request, signal)
     body = await read_body(request, context.limits)
-    unreadable, result = await context.run_storing(body, _store_signal, context.log, body, signal, kind == PROTOBUF, context.limits.body)
+    unreadable, result = await context.run_storing(body, _store_signal, context, body, signal, kind == PROTOBUF)
     rejected = unreadable + len({event.trace or event.id for event, _ in result.refused})
     response = success_response(
         kind, rejected=rejected, field=signal.rejected_field, message=_rejection_message(signal, unreadable, result)
@@ -153,10 +163,16 @@ def _check_format(request: Request, signal: OtlpSignal) -> str:
     return kind
 
 
-def _store_signal(log: BlockingRecorder, body: RequestBody, signal: OtlpSignal, protobuf: bool, limit: int) -> tuple[int, StoreResult]:
-    raw = body.decompress(limit)
-    parsed = decode_foreign(lambda: signal.parse(raw, protobuf=protobuf))
-    return parsed.unreadable, store_valid_events(log, parsed.events)
+def _store_signal(context: AppContext, body: RequestBody, signal: OtlpSignal, protobuf: bool) -> tuple[int, StoreResult]:
+    return signal.store(context, body.decompress(context.limits.body), protobuf, partial(store_valid_events, context.log))
+
+
+async def settle_spans(context: AppContext) -> None:
+    """Store or announce spans that wait for their parents, every few seconds. Runs as long as the server."""
+    while True:
+        with suppress(FleetloreError, apsw.Error):  # the log or the disk may be out of reach for a while; the spans are kept
+            await context.run(context.span_buffer.settle_overdue, partial(store_valid_events, context.log))
+        await asyncio.sleep(SETTLE_SECONDS)
 
 
 def _rejection_message(signal: OtlpSignal, unreadable: int, result: StoreResult) -> str:
