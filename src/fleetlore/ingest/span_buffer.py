@@ -42,7 +42,7 @@ KEPT_FOR = timedelta(days=1)
 """After this time, nothing is known of a stored span, and its late children are stored without it."""
 MAX_WAITING, MAX_KEPT = 50_000, 500_000
 """Spans. If more wait, the oldest are stored as they are; if more are kept, the oldest are forgotten."""
-BATCH = 500
+BATCH = 2000
 
 _TABLE = """CREATE TABLE IF NOT EXISTS spans (
     trace TEXT NOT NULL, id TEXT NOT NULL, body BLOB NOT NULL, waiting TEXT, until REAL,
@@ -154,7 +154,8 @@ class _Round:
     ) -> None:
         self._db, self._new, self._ignored, self._now, self._is_final = db, spans, ignored, now, is_final
         self._known: dict[SpanKey, OtlpSpan | None] = dict(spans)
-        self._waiting: dict[SpanKey, str] = {}
+        self._waiting: dict[SpanKey, OtlpSpan] = {}
+        """What waits → the outermost known span around it, whose parent is missing."""
         self._released: dict[SpanKey, OtlpSpan] = {}
 
     def settle(self) -> list[Event]:
@@ -165,11 +166,11 @@ class _Round:
         for key, span in {**held, **self._new}.items():
             if not find_span_role(span) or span.name.startswith(self._ignored):
                 continue
-            missing = self._find_missing_parent(span)
-            if missing is None or self._is_final or _encode(span) is None:
+            end = self._find_open_end(span)
+            if end is None or self._is_final or _encode(span) is None:
                 ready.add(key)
             else:
-                self._waiting[key] = missing
+                self._waiting[key] = end
         self._released = {key: span for key, span in {**held, **self._new}.items() if key not in self._waiting}
         events = make_span_events((span for span in self._known.values() if span is not None), ignored=self._ignored, only=ready)
         return [*events, *self._identify_agents()]
@@ -178,18 +179,18 @@ class _Round:
         """Keep what waits, and of the rest what later children need."""
         rows = []
         for key, span in self._new.items():
-            missing = self._waiting.get(key)
-            body = _encode(span if missing else slim_span(span))
+            end = self._waiting.get(key)
+            body = _encode(span if end else slim_span(span))
             if body is not None:
-                wait = MAX_REMOTE_WAIT if span.has_remote_parent else MAX_WAIT
-                rows.append((*key, body, missing, wait.total_seconds() if missing else None, self._now))
+                wait = MAX_REMOTE_WAIT if end and end.has_remote_parent else MAX_WAIT
+                rows.append((*key, body, end and end.parent, wait.total_seconds() if end else None, self._now))
         self._db.executemany(_PUT, rows)
         for key, span in self._released.items():
             if key not in self._new:
                 self._db.execute(
                     "UPDATE spans SET body = ?, waiting = NULL, noted = 0 WHERE trace = ? AND id = ?", (_encode(slim_span(span)), *key)
                 )
-        moved = [(missing, *key) for key, missing in self._waiting.items() if key not in self._new]
+        moved = [(end.parent, *key) for key, end in self._waiting.items() if key not in self._new]
         self._db.executemany("UPDATE spans SET waiting = ? WHERE trace = ? AND id = ?", moved)
 
     def _find_held(self) -> dict[SpanKey, OtlpSpan]:
@@ -198,13 +199,14 @@ class _Round:
             found |= _decode_rows(fetch_rows(self._db, "SELECT trace, id, body FROM spans WHERE trace = ? AND waiting = ?", key))
         return found
 
-    def _find_missing_parent(self, span: OtlpSpan) -> str | None:
+    def _find_open_end(self, span: OtlpSpan) -> OtlpSpan | None:
+        """The span around it, or itself, whose parent is unknown; `None` if all are known."""
         for _ in range(MAX_ENCLOSING_SPANS):
             if not span.parent:
                 return None
             outer = self._find_span((span.trace, span.parent))
             if outer is None:
-                return span.parent
+                return span
             span = outer
         return None
 

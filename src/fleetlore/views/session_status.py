@@ -162,7 +162,9 @@ def apply(state: SessionStatus, event: Event) -> None:
     if event.kind in _ACTIONS and state.closed_at is not None and at > state.closed_at:
         state.closed_at = None
     follow = _TURNS.get(event.kind)
-    if follow is not None and (event.kind in _NEVER_LATE or not is_late(state, at)):
+    # A prompt may be older than the end of the turn in which it was queued. Not one of a span: spans arrive in any order.
+    is_never_late = event.kind in _NEVER_LATE and not (event.kind == "prompt.submitted" and event.trace is not None)
+    if follow is not None and (is_never_late or not is_late(state, at)):
         follow(state, event, at)
 
 

@@ -247,7 +247,15 @@ def slim_span(span: OtlpSpan) -> OtlpSpan:
         if find_prompt_text(span):
             attributes[_PROMPT_MARK] = "…"
     resource = {key: value for key, value in span.resource.items() if key in _KEPT_OF_ALL}
-    return OtlpSpan(trace=span.trace, id=span.id, parent=span.parent, name=span.name[:200], attributes=attributes, resource=resource)
+    return OtlpSpan(
+        trace=span.trace,
+        id=span.id,
+        parent=span.parent,
+        name=span.name[:200],
+        attributes=attributes,
+        resource=resource,
+        has_remote_parent=span.has_remote_parent,
+    )
 
 
 def extract_usage(attributes: Attributes) -> Record:
