@@ -373,7 +373,7 @@ def test_claude_code_s_telemetry_is_told_under_the_ids_of_its_transcripts() -> N
     assert log("claude_code.tool_decision", result | {"decision": "accept"}) == []
 
 
-def test_claude_code_s_requests_are_kept_but_counted_by_transcripts_alone() -> None:
+def test_claude_code_s_requests_are_replies_that_count_without_a_transcript() -> None:
     attributes = {
         "session.id": SESSION,
         "event.name": "api_request",
@@ -383,8 +383,8 @@ def test_claude_code_s_requests_are_kept_but_counted_by_transcripts_alone() -> N
         "user.email": "a@b.c",
     }
     (event,) = log("api_request", attributes, service="claude-code")
-    assert (event.kind, event.visibility) == ("claude_code.api_request", "system")
-    assert event.data == {"model": "m", "cost_usd": "0.1", "input_tokens": 3}
+    assert (event.kind, event.visibility) == ("model.replied", "system")
+    assert event.data == {"source": "telemetry", "model": "m", "usd": 0.1, "input": 3}
     (error,) = log("claude_code.api_error", {"session.id": SESSION, "error": "Overloaded", "status_code": "529", "attempt": 2})
     assert (error.kind, error.data["status"], error.data["attempt"]) == ("model.failed", 529, 2)
 
@@ -399,8 +399,8 @@ def test_codex_s_telemetry() -> None:
     thread = {"conversation.id": SESSION, "model": "m"}
     tokens = {"input_token_count": "100", "output_token_count": "5", "cached_token_count": 60}
     (reply,) = log("codex.sse_event", thread | {"event.name": "codex.sse_event", "event.kind": "response.completed"} | tokens)
-    assert (reply.kind, reply.run, reply.agent) == ("codex.sse_event", SESSION, codex_ids.thread_agent(SESSION))
-    assert reply.data["output_token_count"] == "5"
+    assert (reply.kind, reply.run, reply.agent) == ("model.replied", SESSION, codex_ids.thread_agent(SESSION))
+    assert reply.data == {"source": "telemetry", "model": "m", "input": 40, "output": 5, "cache_read": 60}
     assert log("codex.sse_event", thread | {"event.kind": "response.output_text.delta"}) == []
     call = "call_0a1b2c3d4e5f60718293"
     (tool,) = log("codex.tool_result", thread | {"tool_name": "shell", "call_id": call, "success": "false", "output": "boom"})

@@ -13,7 +13,7 @@ spans leave the buffer: a crash loses nothing, and since ids are derived from th
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from threading import Lock
 from typing import TypeVar
@@ -62,9 +62,9 @@ _T = TypeVar("_T")
 class SpanBuffer:
     """The spans of unfinished traces of one log. Safe to use from several threads and processes."""
 
-    def __init__(self, path: str | None, *, ignored: Sequence[str] = (), now: clock.Clock = clock.now) -> None:
-        """`path` is its file, created when it is needed; `None` keeps everything in memory. `ignored`: prefixes of spans without events."""
-        self._path, self._ignored, self._now = path, tuple(ignored), now
+    def __init__(self, path: str | None, *, now: clock.Clock = clock.now) -> None:
+        """`path` is its file, created when it is needed; `None` keeps everything in memory."""
+        self._path, self._now = path, now
         self._lock, self._opened = Lock(), None if path else apsw.Connection(":memory:")
         if self._opened:
             _create_tables(self._opened)
@@ -72,7 +72,7 @@ class SpanBuffer:
     def store(self, spans: Iterable[OtlpSpan], append: Callable[[list[Event]], _T]) -> _T:
         """Pass the events of all spans that are complete to `append`, and keep the others. Returns what `append` returns."""
         with self._lock, write_transaction(db := self._open()):
-            round = _Round(db, {(span.trace, span.id): span for span in spans}, self._ignored, self._now().timestamp())
+            round = _Round(db, {(span.trace, span.id): span for span in spans}, self._now().timestamp())
             events = round.settle()
             result = append(events)
             round.save()
@@ -86,7 +86,7 @@ class SpanBuffer:
             now = self._now().timestamp()
             overdue = _decode_rows(fetch_rows(db, _OVERDUE, (now, MAX_WAITING, BATCH)))
             if overdue:
-                round = _Round(db, overdue, self._ignored, now, is_final=True)
+                round = _Round(db, overdue, now, is_final=True)
                 append(round.settle())
                 round.save()
             noted = _decode_rows(fetch_rows(db, _TO_NOTE, (now - NOTED_AFTER.total_seconds(), BATCH)))
@@ -149,10 +149,8 @@ def _encode(span: OtlpSpan) -> bytes | None:
 class _Round:
     """One step: new spans, those that waited for them, and what encloses both."""
 
-    def __init__(
-        self, db: apsw.Connection, spans: dict[SpanKey, OtlpSpan], ignored: tuple[str, ...], now: float, *, is_final: bool = False
-    ) -> None:
-        self._db, self._new, self._ignored, self._now, self._is_final = db, spans, ignored, now, is_final
+    def __init__(self, db: apsw.Connection, spans: dict[SpanKey, OtlpSpan], now: float, *, is_final: bool = False) -> None:
+        self._db, self._new, self._now, self._is_final = db, spans, now, is_final
         self._known: dict[SpanKey, OtlpSpan | None] = dict(spans)
         self._waiting: dict[SpanKey, OtlpSpan] = {}
         """What waits → the outermost known span around it, whose parent is missing."""
@@ -164,7 +162,7 @@ class _Round:
         self._known |= {key: span for key, span in held.items() if key not in self._known}
         ready: set[SpanKey] = set()
         for key, span in {**held, **self._new}.items():
-            if not find_span_role(span) or span.name.startswith(self._ignored):
+            if not find_span_role(span):
                 continue
             end = self._find_open_end(span)
             if end is None or self._is_final or _encode(span) is None:
@@ -172,7 +170,7 @@ class _Round:
             else:
                 self._waiting[key] = end
         self._released = {key: span for key, span in {**held, **self._new}.items() if key not in self._waiting}
-        events = make_span_events((span for span in self._known.values() if span is not None), ignored=self._ignored, only=ready)
+        events = make_span_events((span for span in self._known.values() if span is not None), only=ready)
         return [*events, *self._identify_agents()]
 
     def save(self) -> None:

@@ -7,13 +7,11 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from fleetlore import clock
-from fleetlore.dialects.otlp.reader import find_ignored_prefixes
 from fleetlore.ingest.span_buffer import SpanBuffer
 from fleetlore.log.coordination import open_shared
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.log.seal import OperatorKey
 from fleetlore.log.tokens import create_token
-from fleetlore.programs import registry
 from fleetlore.projections.live_views import FindStore
 from fleetlore.projections.store import ProjectionStore, open_store
 from fleetlore.server.context import AppContext
@@ -86,11 +84,7 @@ def open_context(
             feed=Feed(log),
             keys=Keyring(shared, cookie=cookie_name(info), operator=operator, own=own, now=now),
             limits=limits or RequestLimits(),
-            span_buffer=SpanBuffer(
-                None if file is None else f"{file.removesuffix('.token')}.spans",
-                ignored=find_ignored_prefixes(registry.load_telemetry()),
-                now=now,
-            ),
+            span_buffer=SpanBuffer(None if file is None else f"{file.removesuffix('.token')}.spans", now=now),
             operator=operator,
             now=now,
         )

@@ -71,7 +71,7 @@ def sum_by(
 def sum_by_agent(spending: Spending) -> dict[str, CostAmount]:
     """Costs by agent, from sums that the view keeps: fast for logs of any length."""
     sums = {agent: replace(amount) for agent, amount in spending.agents.items()}
-    printed = (cell for run in spending.runs.values() if run.printed and not run.cells for cell in run.printed.values())
+    printed = (cell for run in spending.runs.values() if not run.cells for cell in run.counted.values())
     for cell in (*printed, *(part.cell for part in spending.open.values())):
         sums.setdefault(cell.agent, CostAmount()).add(cell.amount)
     return sums
@@ -156,4 +156,5 @@ def _dimension_reader(dimension: CostDimension, zone: tzinfo) -> Callable[[CostL
 
 
 def _replace_cells(run: RunCosts, selected: RunCosts) -> RunCosts:
-    return replace(run, cells=selected.cells, printed={} if run.cells else selected.printed)
+    replaced = {} if run.cells else selected.reported
+    return replace(run, cells=selected.cells, reported=replaced, printed={} if run.cells or run.reported else selected.printed)

@@ -23,10 +23,12 @@ from fleetlore.events.envelope import Event
 from fleetlore.views.event_text import EventStamp, event_stamp
 from fleetlore.views.prices import PICO, Prices, TokenCounts
 
-VERSION = 5
+VERSION = 6
 """Increased with every change of the state or its rules; checkpoints of other versions are dropped."""
 PRINTED_SOURCES = ("exec", "metrics")  # no set: a stored source may be anything, even what has no hash
 """The `source` of totals that a program printed per turn or sent as metrics; its recording has each reply."""
+REPORTED_SOURCE = "telemetry"
+"""The `source` of single replies that a program sent as telemetry; its recording has the same replies."""
 MAX_WHOLE_REPLIES = 512
 """Complete replies remembered, for parts of them that come late. Importers store no such part, but merged logs may."""
 
@@ -118,16 +120,22 @@ class RunCosts(Struct, kw_only=True, omit_defaults=True):
     cells: dict[str, CostCell] = field(default_factory=dict)
     printed: dict[str, CostCell] = field(default_factory=dict)
     """What a program printed while it also wrote a recording: counted only if the recording was not imported."""
+    reported: dict[str, CostCell] = field(default_factory=dict)
+    """What a program sent as telemetry: counted instead of what it printed, and only if the recording was not imported."""
 
     @property
     def size(self) -> int:
         """Number of entries held."""
-        return 1 + len(self.bound) + len(self.cells) + len(self.printed)
+        return 1 + len(self.bound) + len(self.cells) + len(self.printed) + len(self.reported)
 
     @property
     def counted(self) -> dict[str, CostCell]:
         """The cells that count."""
-        return self.cells or self.printed
+        return self.cells or self.reported or self.printed
+
+    def cells_by_source(self, source: object) -> dict[str, CostCell]:
+        """The cells to which a reply of this source is added."""
+        return self.reported if source == REPORTED_SOURCE else self.printed if source in PRINTED_SOURCES else self.cells
 
 
 class PartialReply(Struct, kw_only=True, gc=False):
@@ -182,7 +190,7 @@ class Spending(Struct, kw_only=True):
     @property
     def is_settled(self) -> bool:
         """Whether no later reply can replace what was counted."""
-        return not self.open and not any(run.printed for run in self.runs.values())
+        return not self.open and not any(run.printed or run.reported for run in self.runs.values())
 
 
 class Costs:
@@ -230,8 +238,11 @@ class Costs:
         """Remove what a later reply, not counted here, replaces: its parts, and printed totals of its run."""
         _close_partial_reply(spending, {_reply_key(event), event.id})
         run = spending.runs.get(event.run or "")
-        if run is not None and event.data.get("source") not in PRINTED_SOURCES and any(_parse_counts(event.data)):
+        source = event.data.get("source")
+        if run is not None and source not in PRINTED_SOURCES and any(_parse_counts(event.data)):
             run.printed.clear()
+            if source != REPORTED_SOURCE:
+                run.reported.clear()
 
     def _count_reply(self, spending: Spending, event: Event) -> None:
         data, run = event.data, event.run or ""
@@ -249,11 +260,11 @@ class Costs:
             return
         _close_partial_reply(spending, {key, event.id})
         if cell.amount.tokens or cell.amount.priced:
-            is_printed = data.get("source") in PRINTED_SOURCES
-            cells = _touch_run(spending, run).printed if is_printed else _touch_run(spending, run).cells
+            costs = _touch_run(spending, run)
+            cells = costs.cells_by_source(data.get("source"))
             if _merge_cell(cells, cell):
                 spending.fresh += 1
-            if not is_printed:
+            if cells is costs.cells:
                 spending.agents.setdefault(cell.agent, CostAmount()).add(cell.amount)
 
     def price_reply(self, event: Event) -> CostAmount:
@@ -395,6 +406,8 @@ def _prune_runs(spending: Spending, limit: int) -> None:
 def _truncate_run(spending: Spending, run: RunCosts, limit: int) -> None:
     """Keep the newest slots of a run, with its bindings in them and the last one before."""
     if run.cells:
+        run.reported.clear()
+    if run.cells or run.reported:
         run.printed.clear()
     cells, slots = sorted(run.counted.values(), key=attrgetter("slot")), sorted(run.bound)
     since = max((slot for newest in ([cell.slot for cell in cells], slots) for slot in newest[-limit:][:1]), default=0)
@@ -403,7 +416,7 @@ def _truncate_run(spending: Spending, run: RunCosts, limit: int) -> None:
     counted = run.counted
     for cell in old:
         del counted[cell.key]
-    _move_to_older(spending, run, old, is_printed=counted is run.printed)
+    _move_to_older(spending, run, old, is_printed=counted is not run.cells)
     for slot in [slot for slot in slots if slot < since][:-1]:
         del run.bound[slot]
 

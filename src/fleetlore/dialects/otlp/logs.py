@@ -20,6 +20,7 @@ from fleetlore.dialects.otlp.values import (
     OtlpLogRecord,
     OtlpSpan,
     decode_nested_json,
+    get_first,
     get_first_name,
     parse_count,
     parse_number,
@@ -37,6 +38,24 @@ _ORIGIN = Origin(dialect=NAME)
 _REDACTED_TEXTS = frozenset(("<REDACTED>", "[REDACTED]"))
 # Account and event name, which every record has.
 _IGNORED_PREFIXES = ("user.", "organization.", "event.", "session.id", "conversation.id", "terminal.", "prompt.id")
+
+
+TELEMETRY_SOURCE = "telemetry"
+"""`source` of replies that a transcript reports too: they count for sessions without one."""
+_TOKEN_KEYS: Mapping[str, tuple[str, ...]] = {
+    "input": ("input_tokens", "input_token_count"),
+    "output": ("output_tokens", "output_token_count"),
+    "cache_read": ("cache_read_tokens", "cached_content_token_count"),
+    "cache_write": ("cache_creation_tokens",),
+    "reasoning": ("thoughts_token_count",),
+}
+
+
+class HelperNames(NamedTuple):
+    """A sub-agent and the one that launched it; `None`: the session's own agent."""
+
+    agent: str
+    parent: str | None = None
 
 
 class ProgramTelemetry(NamedTuple):
@@ -57,7 +76,13 @@ class ProgramTelemetry(NamedTuple):
     bare_names_of: str = ""
     """The service that leaves the prefix out of some names."""
     has_own_spans: bool = False
-    """Whether it sends spans whose names begin with the prefix: its transcripts report the same, so they are ignored."""
+    """Whether it sends spans whose names begin with the prefix. They are ignored, but for those in `span_handlers`."""
+    span_handlers: Mapping[str, Callable[[LogEventContext], list[Event]]] = {}
+    """What follows the prefix in a span's name → what makes the events of it."""
+    service: str = ""
+    """The `service.name` of its spans and log records. Those that do not begin with the prefix repeat others, and are ignored."""
+    find_helper: Callable[[OtlpLogRecord, str | None], HelperNames | None] = lambda record, run: None
+    """The sub-agent that a record is by, of the record and the session's id."""
     token_metric: str = ""
     """The counter of its tokens, without the prefix; `type` and `model` are attributes."""
     cost_metric: str = ""
@@ -74,9 +99,43 @@ def _make_record_events(record: OtlpLogRecord, programs: Sequence[ProgramTelemet
         name = _qualify_event_name(record, program)
         if name.startswith(program.prefix):
             return program.handlers.get(name.removeprefix(program.prefix), make_other_events)(make_record_context(record, name, program))
+        if program.service and find_service_name(record.resource) == program.service:
+            return []
     if record.name == INFERENCE_EVENT:
         return _make_inference_events(record)
     return _make_choice_events(record) if record.name == CHOICE_EVENT else []
+
+
+def separate_program_spans(spans: Iterable[OtlpSpan], programs: Sequence[ProgramTelemetry]) -> tuple[list[OtlpSpan], list[Event]]:
+    """The spans, and the events of those that a coding agent sent. Of these, only the links to their parents are left."""
+    others: list[OtlpSpan] = []
+    events: list[Event] = []
+    for span in spans:
+        program = next((each for each in programs if _is_span_of(span, each)), None)
+        if program is not None:
+            if (handler := program.span_handlers.get(span.name.removeprefix(program.prefix))) is not None:
+                events += handler(make_record_context(_as_record(span), span.name, program))
+            span = OtlpSpan(trace=span.trace, id=span.id, parent=span.parent, has_remote_parent=span.has_remote_parent)
+        others.append(span)
+    return others, events
+
+
+def _is_span_of(span: OtlpSpan, program: ProgramTelemetry) -> bool:
+    is_named = program.has_own_spans and span.name.startswith(program.prefix)
+    return is_named or bool(program.service and find_service_name(span.resource) == program.service)
+
+
+def _as_record(span: OtlpSpan) -> OtlpLogRecord:
+    return OtlpLogRecord(
+        at=span.end,
+        name=span.name,
+        body=None,
+        trace=span.trace,
+        span=span.id,
+        attributes=span.attributes,
+        resource=span.resource,
+        raw=f"{span.trace}{span.id}".encode(),
+    )
 
 
 def _qualify_event_name(record: OtlpLogRecord, program: ProgramTelemetry) -> str:
@@ -93,6 +152,8 @@ class LogEventContext(NamedTuple):
     agent: str | None
     run: str | None
     program: ProgramTelemetry
+    parent: str | None = None
+    """The agent that launched it, of a sub-agent."""
 
     def get_text(self, key: str) -> str | None:
         """Return an attribute if it is text."""
@@ -113,6 +174,7 @@ class LogEventContext(NamedTuple):
         text: object = None,
         data: Record | None = None,
         actor: str | None = None,
+        child: str | None = None,
         cause: str | None = None,
         visibility: Visibility = "public",
     ) -> Event:
@@ -124,6 +186,8 @@ class LogEventContext(NamedTuple):
             kind=kind,
             actor=actor or self.agent or NAME,
             agent=self.agent,
+            parent=self.parent,
+            child=child,
             run=self.run,
             cause=cause,
             trace=f"00-{record.trace}-{record.span}-01" if record.trace and record.span else None,
@@ -138,7 +202,10 @@ def make_record_context(record: OtlpLogRecord, name: str, program: ProgramTeleme
     """A record of a program, with its agent and run."""
     run = as_name(record.attributes.get(program.session_key)) or as_name(record.resource.get(program.session_key))
     agent = program.name_agent(run) or find_service_name(record.resource)
-    return LogEventContext(record, name, _find_record_time(record), agent, run, program)
+    at = _find_record_time(record)
+    if (helper := program.find_helper(record, run)) is not None:
+        return LogEventContext(record, name, at, helper.agent, run, program, helper.parent or agent)
+    return LogEventContext(record, name, at, agent, run, program)
 
 
 def _find_record_time(record: OtlpLogRecord) -> datetime | None:
@@ -149,13 +216,18 @@ def make_other_events(context: LogEventContext) -> list[Event]:
     """A short note of a kind that nothing counts."""
     kept = {key: value for key, value in context.record.attributes.items() if not key.startswith(_IGNORED_PREFIXES)}
     program, _, word = context.name.partition(".")
-    kind = f"{program}.{to_snake_case(word)}"
+    kind = f"{program.replace('-', '_')}.{to_snake_case(word)}"
     return [context.make_event(kind, context.derive_record_id(), text=context.name, data=pick_note_values(kept), visibility="system")]
+
+
+def ignore_record(context: LogEventContext) -> list[Event]:
+    """Nothing: other records say the same."""
+    return []
 
 
 def make_prompt_events(context: LogEventContext) -> list[Event]:
     """A prompt. One whose text is hidden is a note, so that it does not replace the prompt in a transcript."""
-    words, key = context.get_text("prompt"), context.get_text("prompt.id")
+    words, key = context.get_text("prompt"), context.get_text("prompt.id") or context.get_text("prompt_id")
     if words is None or words.strip() in _REDACTED_TEXTS:
         return make_other_events(context)
     id = context.program.prompt_id(key) if key and context.program.prompt_id else context.derive_record_id()
@@ -164,8 +236,9 @@ def make_prompt_events(context: LogEventContext) -> list[Event]:
 
 def make_outcome_events(context: LogEventContext) -> list[Event]:
     """The outcome of a tool call."""
-    tool, call = context.get_text("tool_name") or "unknown", _find_call_id(context)
-    tool_input = decode_nested_json(context.get_text("tool_input") or context.get_text("tool_parameters") or context.get_text("arguments"))
+    tool, call = context.get_text("tool_name") or context.get_text("function_name") or "unknown", _find_call_id(context)
+    inputs = (context.get_text(key) for key in ("tool_input", "tool_parameters", "arguments", "function_args"))
+    tool_input = decode_nested_json(next(filter(None, inputs), None))
     output, error = context.get_text("output"), context.get_text("error") or context.get_text("error_message")
     failed = str(context.record.attributes.get("success")).lower() == "false"
     action, flags = classify_tool_call(tool, tool_input, output, failed=failed), flags_of(tool, tool_input)
@@ -216,10 +289,35 @@ def _derive_outcome_id(context: LogEventContext, call: str | None) -> str:
     return own or context.derive_record_id()
 
 
+def make_reply_events(context: LogEventContext) -> list[Event]:
+    """A reply of the model, with its tokens. If the session's transcript is imported too, that one counts."""
+    attributes = context.record.attributes
+    counts = {name: parse_count(get_first(attributes, keys)) for name, keys in _TOKEN_KEYS.items()}
+    if not any(counts.values()):
+        return []
+    if "input_token_count" in attributes:  # as Google's API counts: the cache is part of the input, thoughts are not part of the output
+        given = (counts["input"] or 0) + (parse_count(attributes.get("tool_token_count")) or 0)
+        counts["input"] = max(given - (counts["cache_read"] or 0), 0)
+        counts["output"] = (counts["output"] or 0) + (counts["reasoning"] or 0)
+    usd = parse_number(attributes.get("cost_usd"))
+    request = context.get_text("request_id")
+    data: Record = {
+        "source": TELEMETRY_SOURCE,
+        "model": context.get_text("model") or context.get_text("gen_ai.request.model"),
+        **counts,
+        "usd": float(usd) if usd is not None and usd >= 0 else None,
+        "request_id": request,
+        "latency_ms": parse_number(attributes.get("duration_ms")),
+        "workflow": context.get_text("workflow.run_id"),
+    }
+    id = derive_id(NAME, f"{context.program.prefix}reply\0{request}".encode()) if request else context.derive_record_id()
+    return [context.make_event("model.replied", id, data=data, visibility="system")]
+
+
 def make_model_error_events(context: LogEventContext) -> list[Event]:
     """A model call that failed."""
     attributes = context.record.attributes
-    error = context.get_text("error") or context.get_text("error.message")
+    error = context.get_text("error") or context.get_text("error.message") or context.get_text("error_message")
     data = {
         "model": context.get_text("model"),
         "error": error,

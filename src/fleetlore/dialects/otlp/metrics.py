@@ -47,7 +47,7 @@ def make_metric_events(request: Record, programs: Sequence[ProgramTelemetry]) ->
     notes: list[Event] = []
     usage: dict[tuple[Any, ...], list[tuple[DataPoint, LogEventContext]]] = {}
     for point in _iterate_points(request):
-        program = next((each for each in programs if point.name.startswith(each.prefix)), None)
+        program = next((each for each in programs if each.token_metric and point.name.startswith(each.prefix)), None)
         if program is None or point.value is None:
             continue
         context = make_record_context(_as_record(point), point.name, program)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from fleetlore.dialects.otlp.actions import NAME
-from fleetlore.dialects.otlp.logs import ProgramTelemetry, make_log_events
+from fleetlore.dialects.otlp.logs import ProgramTelemetry, make_log_events, separate_program_spans
 from fleetlore.dialects.otlp.metrics import make_metric_events
 from fleetlore.dialects.otlp.protobuf import is_protobuf_installed, iterate_protobuf_spans, read_protobuf
 from fleetlore.dialects.otlp.spans import make_span_events
@@ -28,6 +28,8 @@ class ParsedSpans(NamedTuple):
     """The spans of one request."""
 
     spans: list[OtlpSpan]
+    events: list[Event]
+    """Of spans that a coding agent sent; `spans` has only their links."""
     unreadable: int = 0
     """Number of skipped spans without ids."""
 
@@ -47,21 +49,16 @@ def read_traces(body: bytes, *, protobuf: bool, programs: Sequence[ProgramTeleme
 
 def parse_traces(body: bytes, *, protobuf: bool, programs: Sequence[ProgramTelemetry] = ()) -> ParsedTraces:
     """The same, with the number of spans that could not be read."""
-    parsed = parse_spans(body, protobuf=protobuf)
-    return ParsedTraces(make_span_events(parsed.spans, ignored=find_ignored_prefixes(programs)), parsed.unreadable)
+    parsed = parse_spans(body, protobuf=protobuf, programs=programs)
+    return ParsedTraces([*make_span_events(parsed.spans), *parsed.events], parsed.unreadable)
 
 
-def parse_spans(body: bytes, *, protobuf: bool) -> ParsedSpans:
+def parse_spans(body: bytes, *, protobuf: bool, programs: Sequence[ProgramTelemetry] = ()) -> ParsedSpans:
     """The spans of an ExportTraceServiceRequest, in binary or in JSON; `DialectError` for anything else."""
     spans = iterate_protobuf_spans(body) if protobuf else iterate_spans(_require_signal(parse_record(body), TRACES_KEY))
     received = list(spans)
-    readable = [span for span in received if span is not None]
-    return ParsedSpans(readable, len(received) - len(readable))
-
-
-def find_ignored_prefixes(programs: Sequence[ProgramTelemetry]) -> tuple[str, ...]:
-    """How the names of spans begin that give no events, because something else reports the same."""
-    return tuple(program.prefix for program in programs if program.has_own_spans)
+    readable, events = separate_program_spans((span for span in received if span is not None), programs)
+    return ParsedSpans(readable, events, len(received) - len(readable))
 
 
 def read_logs(body: bytes, *, protobuf: bool, programs: Sequence[ProgramTelemetry] = ()) -> list[Event]:
@@ -99,8 +96,12 @@ def make_recording(programs: Sequence[ProgramTelemetry] = ()) -> Recording:
         request = _normalize_key_case(request)
         if not request.keys() & {TRACES_KEY, LOGS_KEY, METRICS_KEY}:
             raise DialectError("$", f"no request of OTLP: it has neither {TRACES_KEY} nor {LOGS_KEY}")
-        spans = [span for span in iterate_spans(request) if span is not None]
-        events = make_span_events(spans, ignored=find_ignored_prefixes(programs))
-        return [*events, *make_log_events(iterate_log_records(request), programs), *make_metric_events(request, programs)]
+        spans, events = separate_program_spans((span for span in iterate_spans(request) if span is not None), programs)
+        return [
+            *make_span_events(spans),
+            *events,
+            *make_log_events(iterate_log_records(request), programs),
+            *make_metric_events(request, programs),
+        ]
 
     return Recording(name=NAME, open=lambda saved: IndependentReader(read_request), whole_files=True)

@@ -58,9 +58,9 @@ SpanKey: TypeAlias = tuple[str, str]
 """Trace and span id."""
 
 
-def make_span_events(spans: Iterable[OtlpSpan], *, ignored: tuple[str, ...] = (), only: Container[SpanKey] | None = None) -> list[Event]:
-    """Return the events of spans, in time order: of all, or `only` of some. Spans with an `ignored` prefix give none."""
-    events = list(_SpanBatch(spans, ignored).make_events(only))
+def make_span_events(spans: Iterable[OtlpSpan], *, only: Container[SpanKey] | None = None) -> list[Event]:
+    """Return the events of spans, in time order: of all, or `only` of some."""
+    events = list(_SpanBatch(spans).make_events(only))
     return sorted(events, key=lambda event: event.at or _UNKNOWN_TIME)
 
 
@@ -106,10 +106,9 @@ class _EnclosingSpans(NamedTuple):
 class _SpanBatch:
     """The spans of one request."""
 
-    def __init__(self, spans: Iterable[OtlpSpan], ignored: tuple[str, ...]) -> None:
+    def __init__(self, spans: Iterable[OtlpSpan]) -> None:
         self._spans = {(span.trace, span.id): span for span in spans}
-        counted = ((key, span) for key, span in self._spans.items() if not span.name.startswith(ignored))
-        self._roles = {key: role for key, span in counted if (role := find_span_role(span))}
+        self._roles = {key: role for key, span in self._spans.items() if (role := find_span_role(span))}
         self._drop_uncounted_duplicates()
         self._opening_event_ids: dict[tuple[str, str], str] = {}
         self._enclosing_by_parent: dict[tuple[str, str | None], _EnclosingSpans] = {}

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from fleetlore.dialects.otlp.logs import (
     LogEventContext,
     ProgramTelemetry,
     make_decision_events,
     make_model_error_events,
-    make_other_events,
     make_outcome_events,
     make_prompt_events,
+    make_reply_events,
 )
 from fleetlore.dialects.otlp.values import parse_count
 from fleetlore.events.envelope import Event
 from fleetlore.programs.codex import ids
+
+_TOKEN_COUNTS = ("input", "cached", "output", "reasoning")
 
 
 def _make_request_events(event_context: LogEventContext) -> list[Event]:
@@ -22,10 +26,23 @@ def _make_request_events(event_context: LogEventContext) -> list[Event]:
 
 
 def _make_stream_events(event_context: LogEventContext) -> list[Event]:
-    """An error, or the end of a response as a note. The end does not say which response it is, so only the rollout's tokens are counted."""
+    """An error, or the end of a response with its tokens, which count for sessions without a rollout."""
     if event_context.get_text("error.message"):
         return make_model_error_events(event_context)
-    return make_other_events(event_context) if event_context.get_text("event.kind") == "response.completed" else []
+    if event_context.get_text("event.kind") != "response.completed":
+        return []
+    attributes = event_context.record.attributes
+    given, cached, output, reasoning = (parse_count(attributes.get(f"{name}_token_count")) for name in _TOKEN_COUNTS)
+    counts = {
+        "model": attributes.get("model"),
+        "duration_ms": attributes.get("duration_ms"),
+        "event.sequence": attributes.get("event.sequence"),
+        "input_tokens": max((given or 0) - (cached or 0), 0),
+        "cache_read_tokens": cached,
+        "output_tokens": output,
+        "thoughts_token_count": reasoning,
+    }
+    return make_reply_events(event_context._replace(record=replace(event_context.record, attributes=counts)))
 
 
 def _make_start_events(event_context: LogEventContext) -> list[Event]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from fleetlore.programs.base import Program
 
 if TYPE_CHECKING:
+    from fleetlore.dialects.otlp.logs import ProgramTelemetry
     from fleetlore.dialects.recording import Recording
     from fleetlore.dialects.wire import Record
     from fleetlore.programs.normalised import ToolCallReader
@@ -58,6 +59,12 @@ class GeminiCli(Program):
         folder, start = os.path.dirname(path), plain_name(path)[-8:]
         names = os.listdir(folder) if os.path.isdir(folder) else []
         return tuple(os.path.join(folder, name) for name in names if name.startswith(start) and os.path.isdir(os.path.join(folder, name)))
+
+    def load_telemetry(self) -> ProgramTelemetry:
+        """Its log records."""
+        from fleetlore.programs.gemini_cli.telemetry import TELEMETRY
+
+        return TELEMETRY
 
     def load_tool_calls(self) -> ToolCallReader:
         """Its tools."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from fleetlore.programs.base import Program
 
 if TYPE_CHECKING:
+    from fleetlore.dialects.otlp.logs import ProgramTelemetry
     from fleetlore.dialects.recording import Recording
     from fleetlore.dialects.wire import Record
     from fleetlore.programs.normalised import ToolCallReader
@@ -35,6 +36,12 @@ class QwenCode(Program):
         """Messages have `parts`, and notes of the program a `systemPayload`."""
         message = record.get("message")
         return "sessionId" in record and ("systemPayload" in record or (isinstance(message, dict) and "parts" in message))
+
+    def load_telemetry(self) -> ProgramTelemetry:
+        """Its log records."""
+        from fleetlore.programs.qwen_code.telemetry import TELEMETRY
+
+        return TELEMETRY
 
     def load_tool_calls(self) -> ToolCallReader:
         """Its tools."""

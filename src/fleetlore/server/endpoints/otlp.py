@@ -100,8 +100,8 @@ class OtlpSignal(NamedTuple):
 
 
 def _store_traces(context: AppContext, body: bytes, protobuf: bool, append: Append) -> tuple[int, StoreResult]:
-    parsed = decode_foreign(lambda: reader.parse_spans(body, protobuf=protobuf))
-    return parsed.unreadable, context.span_buffer.store(parsed.spans, append)
+    parsed = decode_foreign(lambda: reader.parse_spans(body, protobuf=protobuf, programs=registry.load_telemetry()))
+    return parsed.unreadable, context.span_buffer.store(parsed.spans, lambda events: append([*parsed.events, *events]))
 
 
 def _store_logs(context: AppContext, body: bytes, protobuf: bool, append: Append) -> tuple[int, StoreResult]:
