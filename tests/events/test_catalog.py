@@ -27,7 +27,7 @@ FAMILIES = {
     "run": "started finished waiting",
     "turn": "missed",
     "world": "observed",
-    "agent": "spoke thought reflected launched returned named",
+    "agent": "spoke thought reflected launched returned named identified",
     "oracle": "spoke",
     "judge": "verdict",
     "user": "injected",

@@ -26,7 +26,7 @@ def record(name: str, second: float, /, *, body: str = "", session_key: str = "s
     return {"timeUnixNano": nanos(second), "body": {"stringValue": body or name}, "attributes": pairs(own)}
 
 
-def google_tokens(given: int, output: int, cached: int, thoughts: int) -> dict[str, int]:
+def google_tokens(given: int, output: int, cached: int, thoughts: int) -> dict[str, Any]:
     return {
         "input_token_count": given,
         "output_token_count": output,
@@ -56,7 +56,7 @@ def gemini_like(prefix: str, helper_prompt: str, **helper: str) -> list[Body]:
             prompt_id=MAIN_PROMPT,
         ),
         record(f"{prefix}.api_response", 6, model="gemini-2.5-pro", prompt_id=helper_prompt, **helper, **google_tokens(50, 10, 0, 0)),
-        record(f"{prefix}.api_error", 7, model="gemini-2.5-pro", prompt_id=MAIN_PROMPT, **{"error.message": "quota", "status_code": 429}),
+        record(f"{prefix}.api_error", 7, model="gemini-2.5-pro", prompt_id=MAIN_PROMPT, status_code=429, **{"error.message": "quota"}),
     ]
 
 

@@ -125,7 +125,11 @@ def apply(fleet: FleetState, event: Event) -> FleetState:
     fleet.position = event.position or fleet.position
     fleet.counts[beat] = fleet.counts.get(beat, 0) + 1
     stamp = event_stamp(event)
-    if event.kind == "agent.identified" and event.agent is not None:
+    if (
+        event.kind == "agent.identified"
+        and event.agent is not None
+        and session_status.is_named_after(event.agent, (event.trace or "")[3:35])
+    ):
         _remove_provisional_agent(fleet, event.agent)
         return fleet
     if event.kind == "goal.session_bound":
@@ -247,7 +251,7 @@ def _bind_session(fleet: FleetState, event: Event) -> None:
 
 
 def _remove_provisional_agent(fleet: FleetState, name: str) -> None:
-    """What it did is stored under the names of the real agents."""
+    """What it did is stored under the names of the real agents. Its name holds the trace: no other agent can be removed by it."""
     agent = fleet.agents.pop(name, None)
     for scope in _HELD_SCOPE_FIELDS if agent is not None else ():
         if (value := getattr(agent, scope)) is not None:
