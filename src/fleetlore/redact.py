@@ -56,9 +56,10 @@ class SecretRule(NamedTuple):
 
 
 def _token(name: str, needles: str, pattern: str, *examples: str) -> SecretRule:
-    found = needles.split()
-    anchors = {needle: (needle,) for needle in found} if needles.startswith("sk") else {}
-    return SecretRule(name, tuple(found), f"{{start}}(?:{pattern})", examples, is_token=True, anchors=anchors)
+    """A needle is the beginning of the token; with `*` in front it stands inside."""
+    starts = () if "*" in needles else tuple(needles.split())
+    anchors = {needle: (needle,) for needle in starts}
+    return SecretRule(name, tuple(needles.replace("*", "").split()), f"{{start}}(?:{pattern})", examples, is_token=True, anchors=anchors)
 
 
 _TOKENS = (
@@ -70,6 +71,22 @@ _TOKENS = (
     _token("Perplexity key", "pplx-", r"pplx-[A-Za-z0-9]{20,}", "«pplx-{X48}»"),
     _token("Replicate token", "r8_", r"r8_[A-Za-z0-9]{30,}", "«r8_{X37}»"),
     _token("LangSmith key", "lsv2_", r"lsv2_(?:pt|sk)_[A-Za-z0-9_]{30,}", "«lsv2_pt_{h32}_{h10}»"),
+    _token("NVIDIA key", "nvapi-", r"nvapi-[\w-]{40,}", "«nvapi-{X64}»"),
+    _token("Cerebras key", "csk-", r"csk-[a-z0-9]{32,}", "«csk-{h48}»"),
+    _token("Fireworks key", "fw_", r"fw_[A-Za-z0-9]{22,}", "«fw_{X24}»"),
+    _token("Together key", "tgp_v1_", r"tgp_v1_[\w-]{30,}", "«tgp_v1_{X43}»"),
+    _token("Jina key", "jina_", r"jina_[A-Za-z0-9_-]{40,}", "«jina_{X60}»"),
+    _token("Tavily key", "tvly-", r"tvly-[A-Za-z0-9-]{20,}", "«tvly-{X32}»", "«tvly-dev-{X32}»"),
+    _token("Firecrawl key", "fc-", r"fc-[a-f0-9]{32}(?![A-Za-z0-9])", "«fc-{h32}»"),
+    _token("Voyage key", "pa-", r"pa-(?=[A-Za-z_-]{0,40}\d)[A-Za-z0-9_-]{40,}", "«pa-{X43}»"),
+    _token("Pinecone key", "pcsk_", r"pcsk_\w{40,}", "«pcsk_{X6}_{X63}»"),
+    _token("Weights & Biases key", "wandb_v1_", r"wandb_v1_\w{40,}", "«wandb_v1_{X77}»"),
+    _token("voice or login key", "sk_", r"sk_(?:[a-f0-9]{48}|(?=[A-Za-z]{0,32}\d)[A-Za-z0-9]{32,})", "«sk_{h48}»"),
+    _token("sandbox key", "e2b_ dtn_ bb_live_", r"(?:e2b_[a-f0-9]{40}|dtn_[a-f0-9]{64}|bb_live_[\w-]{20,})", "«e2b_{h40}»", "«dtn_{h64}»"),
+    _token("LlamaCloud key", "llx-", r"llx-[A-Za-z0-9]{40,}", "«llx-{X48}»"),
+    _token("Runpod key", "rpa_", r"rpa_[A-Za-z0-9]{30,}", "«rpa_{U40}»"),
+    _token("Cursor key", "key_ crsr_", r"(?:key|crsr)_[a-f0-9]{64}", "«key_{h64}»"),
+    _token("Bedrock key", "absk bedrock-api-key-", r"(?:ABSK[A-Za-z0-9+/]{60,}={0,2}|bedrock-api-key-[\w+/=-]{20,})", "«ABSK{X120}=»"),
     # Clouds. A secret access key often stands right behind its id, as in the CSV file that the console offers.
     _token("AWS key", "akia asia abia", r"A(?:KI|SI|BI)A[A-Z0-9]{16}(?![A-Za-z0-9])", "«AKIA{U16}»", "«ASIA{U16}»"),
     _token("Google API key", "aiza", r"AIza[A-Za-z0-9_-]{30,}", "«AIza{X35}»"),
@@ -78,11 +95,11 @@ _TOKENS = (
     _token("Google authorisation key", "aq.", r"AQ\.[A-Za-z0-9_-]{40,}", "«AQ.{X50}»"),
     _token(
         "Azure AD secret",
-        "0q~ 1q~ 2q~ 3q~ 4q~ 5q~ 6q~ 7q~ 8q~ 9q~",
+        " ".join(f"*{digit}q~" for digit in range(10)),
         r"[A-Za-z0-9_~.-]{3}\dQ~[A-Za-z0-9_~.-]{31,34}(?![A-Za-z0-9_~.-])",
         "«{X3}8Q~{X34}»",
     ),
-    _token("DigitalOcean token", "_v1_", r"do[opr]_v1_[a-f0-9]{40,}", "«dop_v1_{h64}»"),
+    _token("DigitalOcean token", "doo_v1_ dop_v1_ dor_v1_", r"do[opr]_v1_[a-f0-9]{40,}", "«dop_v1_{h64}»"),
     _token("Fly token", "fm1 fm2_", r"fm(?:1[ar]|2)_[A-Za-z0-9+/=_,-]{40,}", "FlyV1 «fm2_{X100}»"),
     _token("Databricks token", "dapi", r"dapi[a-f0-9]{32}(?:-\d)?(?![A-Za-z0-9])", "«dapi{h32}»"),
     _token("Supabase token", "sbp_ sb_secret_", r"(?:sbp_[a-f0-9]{40}|sb_secret_[\w-]{20,})", "«sbp_{h40}»"),
@@ -90,6 +107,36 @@ _TOKENS = (
     _token("PlanetScale secret", "pscale_", r"pscale_(?:tkn|pw|oauth)_[\w.=-]{30,}", "«pscale_tkn_{X43}»"),
     _token("Netlify token", "nfp_", r"nfp_[A-Za-z0-9]{36,}", "«nfp_{X36}»"),
     _token("Tailscale key", "tskey-", r"tskey-[a-z]+-[A-Za-z0-9-]{16,}", "«tskey-auth-{X16}-{X32}»"),
+    _token("Alibaba key", "ltai", r"LTAI[A-Za-z0-9]{16,24}(?![A-Za-z0-9])", "«LTAI{X20}»"),
+    _token("Tencent key", "akid", r"AKID[A-Za-z0-9]{32}(?![A-Za-z0-9])", "«AKID{X32}»"),
+    _token("Yandex key", "aqvn t1.", r"(?:AQVN[\w-]{35,38}|t1\.[A-Z0-9a-z_-]{10,}={0,2}\.[\w-]{80,}={0,2})", "«AQVN{X36}»"),
+    _token("Vercel token", "vcp_ vci_ vca_ vcr_ vck_", r"vc[piark]_[A-Za-z0-9]{24,}", "«vcp_{X56}»"),
+    _token("Render key", "rnd_", r"rnd_[A-Za-z0-9]{26,}", "«rnd_{X28}»"),
+    _token("Neon key", "napi_", r"napi_[a-z0-9]{40,}", "«napi_{h64}»"),
+    _token("Aiven password", "avns_", r"AVNS_[\w-]{16,}", "«AVNS_{X19}»"),
+    _token("Cockroach key", "ccdb1_", r"CCDB1_[A-Za-z0-9]{16,}_[A-Za-z0-9]{30,}", "«CCDB1_{X22}_{X40}»"),
+    _token("Atlas secret", "mdb_sa_sk_", r"mdb_sa_sk_[\w-]{30,}", "«mdb_sa_sk_{X40}»"),
+    _token("Elastic key", "essu_", r"essu_[A-Za-z0-9+/=_-]{40,}", "«essu_{X60}»"),
+    _token("Pulumi token", "pul-", r"pul-[a-f0-9]{40}", "«pul-{h40}»"),
+    _token("OpenShift token", "sha256~", r"sha256~[\w-]{43}(?![\w-])", "«sha256~{X43}»"),
+    _token("Swarm token", "swmtkn-1-", r"SWMTKN-1-[a-z0-9]{40,}-[a-z0-9]{20,}", "«SWMTKN-1-{h50}-{h25}»"),
+    _token(
+        "Cloudflare token",
+        "v1.0- cfut_ cfat_ cfk_",
+        r"(?:v1\.0-[a-f0-9]{24}-[a-f0-9]{100,}|cf(?:ut|at|k)_[\w-]{40,})",
+        "«v1.0-{h24}-{h146}»",
+    ),
+    _token(
+        "Azure key with a mark",
+        "*jqqj9 *azfu *+acr",
+        r"[A-Za-z0-9_+/-]{20,60}(?:JQQJ9|AzFu|\+ACR)[A-Za-z0-9_+/-]{4,40}={0,2}",
+        "«{X52}JQQJ99BAACYeBjFX{X20}»",
+    ),
+    _token("Prefect key", "pnu_ pnb_", r"pn[ub]_[A-Za-z0-9]{36}", "«pnu_{X36}»"),
+    _token("Infracost key", "ico-", r"ico-[A-Za-z0-9]{32}(?![A-Za-z0-9])", "«ico-{X32}»"),
+    _token("Scalingo token", "tk-us-", r"tk-us-[\w-]{40,}", "«tk-us-{X48}»"),
+    _token("Harness token", "pat. sat.", r"[ps]at\.[\w-]{22}\.[a-f0-9]{24}\.[A-Za-z0-9]{20}", "«pat.{X22}.{h24}.{X20}»"),
+    _token("Octopus key", "api-", r"API-[A-Z0-9]{25,32}(?![A-Za-z0-9])", "«API-{U26}»"),
     # Forges and their machines
     _token("GitHub token", "ghp_ gho_ ghu_ ghs_ ghr_", r"gh[pousr]_[A-Za-z0-9]{20,}", "«ghp_{X36}»", "«ghs_{X36}»"),
     _token("GitHub fine-grained token", "github_pat_", r"github_pat_[A-Za-z0-9_]{20,}", "«github_pat_{X22}_{X59}»"),
@@ -102,35 +149,118 @@ _TOKENS = (
     _token("Atlassian token", "atatt3 atctt3 atbb", r"AT(?:[AC]TT3[\w=.-]{50,}|BB[A-Za-z0-9]{24,})", "«ATATT3xFfGF0{X180}»", "«ATBB{X32}»"),
     _token("Buildkite token", "bkua_", r"bkua_[a-z0-9]{40}", "«bkua_{h40}»"),
     _token("CircleCI token", "ccipat_", r"CCIPAT_[A-Za-z0-9_]{30,}", "«CCIPAT_{X22}_{h40}»"),
+    _token("CircleCI project token", "cciprj_", r"CCIPRJ_\w{30,}", "«CCIPRJ_{X22}_{h40}»"),
+    _token("GitLab runner token", "gr1348941 glffct- glwt-", r"(?:GR1348941|glffct-|glwt-)[\w-]{16,}", "«GR1348941{X20}»"),
+    _token(
+        "Sourcegraph token",
+        "sgp_ slk_",
+        r"(?:sgp_(?:[a-f0-9]{16}_|local_)?[A-Za-z0-9]{40,}|slk_[a-f0-9]{64})",
+        "«sgp_{h16}_{h40}»",
+        "«slk_{h64}»",
+    ),
+    _token("Sonar token", "sqp_ squ_ sqa_", r"sq[pua]_[a-f0-9]{40}", "«squ_{h40}»"),
     # Package registries
     _token("npm token", "npm_", r"npm_[A-Za-z0-9]{20,}", "«npm_{X36}»"),
     _token("PyPI token", "pypi-", r"pypi-[\w-]{40,}", "«pypi-AgEIcHlwaS5vcmc{X80}»"),
     _token("Docker token", "dckr_pat_ dckr_oat_", r"dckr_[po]at_[\w-]{16,}", "«dckr_pat_{X27}»"),
     _token("RubyGems key", "rubygems_", r"rubygems_[a-f0-9]{48}", "«rubygems_{h48}»"),
+    _token("JFrog key", "akcp cmvmdgtu", r"(?:AKCp[A-Za-z0-9]{50,}|cmVmdGtu[A-Za-z0-9]{50,})", "«AKCp{X69}»", "«cmVmdGtu{X56}»"),
+    _token("Clojars token", "clojars_", r"CLOJARS_[a-z0-9]{60}", "«CLOJARS_{h60}»"),
+    _token("NuGet key", "oy2", r"oy2[a-z0-9]{43}(?![a-z0-9])", "«oy2{h43}»"),
+    _token("crates.io token", "cio", r"cio[A-Za-z0-9]{32}(?![A-Za-z0-9])", "«cio{X32}»"),
     # Chat, mail and payment
     _token("Slack token", "xox", r"xox[a-z]-[A-Za-z0-9-]{10,}", "«xoxb-123456789012-{X24}»"),
     _token("Slack app token", "xapp-", r"xapp-\d-[A-Za-z0-9-]{16,}", "«xapp-1-{U11}-1234567890123-{h64}»"),
-    _token("Telegram bot token", ":aa", r"(?:bot)?\d{8,10}:AA[\w-]{33}(?![\w-])", "«bot123456789:AA{X33}»", "«123456789:AA{X33}»"),
-    _token("payment key", "k_live_ k_test_", r"[rs]k_(?:live|test)_[A-Za-z0-9]{10,}", "«sk_live_{X24}»", "«rk_live_{X24}»"),
+    _token("Telegram bot token", "*:aa", r"(?:bot)?\d{8,10}:AA[\w-]{33}(?![\w-])", "«bot123456789:AA{X33}»", "«123456789:AA{X33}»"),
+    _token(
+        "payment key", "sk_live_ sk_test_ rk_live_ rk_test_", r"[rs]k_(?:live|test)_[A-Za-z0-9]{10,}", "«sk_live_{X24}»", "«rk_live_{X24}»"
+    ),
     _token("webhook secret", "whsec_", r"whsec_\w{16,}", "«whsec_{X32}»"),
     _token("SendGrid key", "sg.", r"SG\.[\w-]{16,}\.[\w-]{16,}", "«SG.{X22}.{X43}»"),
     _token("Mailgun key", "key-", r"key-[a-f0-9]{32}(?![A-Za-z0-9])", "«key-{h32}»"),
-    _token("Twilio key", "sk0 sk1 sk2 sk3 sk4 sk5 sk6 sk7 sk8 sk9 ska skb skc skd ske skf", r"SK[a-f0-9]{32}(?![A-Za-z0-9])", "«SK{h32}»"),
+    _token("Twilio key", " ".join(f"sk{digit}" for digit in "0123456789abcdef"), r"SK[a-f0-9]{32}(?![A-Za-z0-9])", "«SK{h32}»"),
     _token("Square token", "eaaa sq0", r"(?:EAAA[\w-]{40,}|sq0[a-z]{3}-[\w-]{20,})", "«EAAA{X60}»", "«sq0csp-{X43}»"),
-    _token("Shopify token", "shpat_ shpca_ shppa_ shpss_", r"shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}", "«shpat_{h32}»"),
+    _token("Shopify token", "shpat_ shpca_ shppa_ shpss_ shptka_ shpua_", r"shp(?:at|ca|pa|ss|tka|ua)_[a-fA-F0-9]{32}", "«shpat_{h32}»"),
+    _token("Brevo key", "xkeysib- xsmtpsib-", r"x(?:key|smtp)sib-[a-f0-9]{40,}-[A-Za-z0-9]{10,}", "«xkeysib-{h64}-{X16}»"),
+    _token("Resend key", "re_", r"re_[A-Za-z0-9]{6,10}_[A-Za-z0-9]{22,26}(?![A-Za-z0-9_])", "«re_{X8}_{X24}»"),
+    _token("MailerSend token", "mlsn.", r"mlsn\.[a-f0-9]{60,}", "«mlsn.{h64}»"),
+    _token("Mailchimp key", "*-us1 *-us2 *-us3 *-us4 *-us5 *-us6 *-us7 *-us8 *-us9", r"[a-f0-9]{32}-us\d{1,2}(?!\w)", "«{h32}-us12»"),
+    _token("Facebook token", "eaa", r"EAA[A-Za-z0-9]{80,}", "«EAACEdEose0cBA{X120}»"),
+    _token("Twitter token", "aaaaaaaaaaaaaaaaaaa", r"A{19,22}[A-Za-z0-9%]{60,}", "«AAAAAAAAAAAAAAAAAAAAA{X90}»"),
+    _token("Dropbox token", "sl.", r"sl\.(?:u\.)?[\w-]{60,}", "«sl.{X120}»"),
+    _token(
+        "PayPal token",
+        "access_token$",
+        r"access_token\$(?:production|sandbox)\$[a-z0-9]{12,}\$[a-f0-9]{32}",
+        "«access_token$production${h16}${h32}»",
+    ),
+    _token(
+        "Plaid token",
+        "access-sandbox- access-development- access-production-",
+        r"access-(?:sandbox|development|production)-[a-f0-9-]{36}",
+        "«access-production-{h8}-{h4}-{h4}-{h4}-{h12}»",
+    ),
+    _token("Flutterwave key", "flwseck", r"FLWSECK(?:_TEST)?-[A-Za-z0-9-]{20,}", "«FLWSECK_TEST-{h32}-X»"),
+    _token(
+        "shipping key",
+        "shippo_ ezak eztk duffel_",
+        r"(?:shippo_(?:live|test)_[a-f0-9]{40}|EZ[AT]K[A-Za-z0-9]{54}|duffel_(?:live|test)_[\w-]{40,})",
+        "«shippo_live_{h40}»",
+        "«EZAK{X54}»",
+        "«duffel_live_{X43}»",
+    ),
+    _token(
+        "Lob or GoCardless key",
+        "live_",
+        r"live_(?=[A-Za-z-]{0,35}\d)(?:[a-f0-9]{35}|[A-Za-z0-9-]{40})(?![\w-])",
+        "«live_{h35}»",
+        "«live_{X40}»",
+    ),
+    _token("Firebase key", "*:apa91b", r"[\w-]{11,22}:APA91b[\w-]{100,}", "«AAAA{X7}:APA91b{X134}»"),
     # Services
     _token("Vault token", "hvs. hvb. hvr.", r"hv[sbr]\.[A-Za-z0-9_-]{24,}", "«hvs.{X90}»"),
-    _token("Terraform token", ".atlasv1.", r"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{40,}", "«{X14}.atlasv1.{X60}»"),
+    _token("Terraform token", "*.atlasv1.", r"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{40,}", "«{X14}.atlasv1.{X60}»"),
     _token("Linear key", "lin_api_ lin_oauth_", r"lin_(?:api|oauth)_[A-Za-z0-9]{30,}", "«lin_api_{X40}»"),
     _token("Notion token", "ntn_", r"ntn_[A-Za-z0-9]{40,}", "«ntn_{X46}»"),
     _token("Grafana token", "glsa_ glc_", r"(?:glsa_[A-Za-z0-9]{32}_[a-f0-9]{8}|glc_[A-Za-z0-9+/=]{32,})", "«glsa_{X32}_{h8}»"),
     _token("Sentry token", "sntry", r"sntry[su]_[A-Za-z0-9+/=_-]{40,}", "«sntrys_{X80}»"),
     _token("New Relic key", "nrak- nrii- nrjs-", r"NR(?:AK|II|JS)-[A-Za-z0-9_-]{20,}", "«NRAK-{U27}»"),
-    _token("Doppler token", "dp.pt. dp.st. dp.ct. dp.sa.", r"dp\.(?:pt|st|ct|sa)\.[A-Za-z0-9._-]{32,}", "«dp.pt.{X43}»"),
+    _token(
+        "Doppler token",
+        "dp.pt. dp.st. dp.ct. dp.sa. dp.scim. dp.audit.",
+        r"dp\.(?:pt|st|ct|sa|scim|audit)\.[A-Za-z0-9._-]{32,}",
+        "«dp.pt.{X43}»",
+    ),
     _token("Postman key", "pmak-", r"PMAK-[a-f0-9]{24}-[a-f0-9]{34}", "«PMAK-{h24}-{h34}»"),
     _token("Figma token", "figd_", r"figd_[\w-]{30,}", "«figd_{X40}»"),
     _token("PostHog key", "phx_", r"phx_[A-Za-z0-9]{40,}", "«phx_{X43}»"),
     _token("Dynatrace token", "dt0c01.", r"dt0c01\.[A-Z0-9]{24}\.[A-Z0-9]{64}", "«dt0c01.{U24}.{U64}»"),
+    _token("HubSpot token", "pat-na pat-eu pat-ap", r"pat-(?:na|eu|ap)\d-[a-f0-9-]{36}", "«pat-na1-{h8}-{h4}-{h4}-{h4}-{h12}»"),
+    _token("Typeform token", "tfp_", r"tfp_[\w.=-]{40,}", "«tfp_{X59}»"),
+    _token("older Notion token", "secret_", r"secret_[A-Za-z0-9]{40,}(?!\w)", "«secret_{X43}»"),
+    _token("ClickUp token", "pk_", r"pk_\d{6,}_[A-Z0-9]{32}", "«pk_12345678_{U32}»"),
+    _token("Contentful token", "cfpat-", r"CFPAT-[\w-]{40,}", "«CFPAT-{X43}»"),
+    _token("Adobe secret", "p8e-", r"p8e-[a-zA-Z0-9_-]{32}", "«p8e-{X32}»"),
+    _token(
+        "1Password secret",
+        "a3- ops_eyj",
+        r"(?:A3-[A-Z0-9]{6}-(?:[A-Z0-9]{6}-[A-Z0-9]{5}|[A-Z0-9]{11})(?:-[A-Z0-9]{5}){3}|ops_eyJ[A-Za-z0-9+/]{60,}={0,2})",
+        "«A3-{U6}-{U6}-{U5}-{U5}-{U5}-{U5}»",
+        "«ops_eyJ{X250}»",
+    ),
+    _token("ReadMe key", "rdme_", r"rdme_[a-z0-9]{60,}", "«rdme_{h70}»"),
+    _token("SettleMint token", "sm_aat_ sm_pat_ sm_sat_", r"sm_[aps]at_[A-Za-z0-9]{16,}", "«sm_pat_{X16}»"),
+    _token("MaxMind key", "*_mmk", r"[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk", "«{X6}_{X29}_mmk»"),
+    _token("Honeycomb key", "hca hcx", r"hc[ax][a-z]{2}_[A-Za-z0-9]{40,}", "«hcaik_{X58}»"),
+    _token("Axiom token", "xaat- xapt-", r"xa[ap]t-[a-f0-9-]{36}", "«xaat-{h8}-{h4}-{h4}-{h4}-{h12}»"),
+    _token("older Grafana key", "eyjrijoi", r"eyJrIjoi[A-Za-z0-9]{60,}={0,2}", "«eyJrIjoi{X80}=»"),
+    _token("Confluent secret", "cflt", r"cflt[A-Za-z0-9+/]{50,}", "«cflt{X60}»"),
+    _token("Frame.io token", "fio-u-", r"fio-u-[\w=-]{60,}", "«fio-u-{X64}»"),
+    _token("Defined Networking key", "dnkey-", r"dnkey-[a-z0-9=_-]{26,}", "«dnkey-{h26}-{h52}»"),
+    _token("Intercom token", "dg9ro", r"dG9rO[A-Za-z0-9+/]{40,}={0,2}", "«dG9rO{X60}=»"),
+    _token("PostHog project secret", "phs_ phr_", r"ph[sr]_[A-Za-z0-9]{40,}", "«phs_{X43}»"),
+    _token("Figma login", "figu_ figo_", r"fig[uo]_[\w-]{30,}", "«figu_{X40}»"),
+    _token("wallet key", "xprv nsec1", r"(?:xprv[A-Za-z0-9]{100,}|nsec1[a-z0-9]{58})", "«xprv{X107}»", "«nsec1{h58}»"),
     _token("our own token", "lore_", r"lore_[A-Za-z0-9_-]{43}(?![A-Za-z0-9_-])", "«lore_{X43}»"),  # log/tokens.py
     _token("age key", "age-secret-key-", r"AGE-SECRET-KEY-1\w{20,}", "«AGE-SECRET-KEY-1{U58}»"),
     SecretRule(
@@ -515,9 +645,10 @@ _WORD_PATTERN = "|".join(f"{letter}(?:{'|'.join(rests)})" for letter, rests in _
 _OTHER_KEYS = ('_pass"', '_pwd"', '"auth"', '"_auth"')
 """Keys of secret values without one of the usual words."""
 _KEY_NEEDLES = (*WORD_NEEDLES, "authorization", "credential", *_OTHER_KEYS)
-_WORD_START_NEEDLES = frozenset(("sk-", *(f"sk{digit}" for digit in "0123456789abcdef")))
+_INNER_NEEDLES = {*_KEY_NEEDLES, *(needle for rule in RULES if not (rule.is_token and rule.anchors) for needle in rule.needles)}
+_WORD_START_NEEDLES = {needle for rule in RULES for needle in rule.needles} - _INNER_NEEDLES
 """Needles that count only at the start of a word: `task-7` has none."""
-_NEEDLES = tuple(sorted({*_KEY_NEEDLES, *(needle for rule in RULES for needle in rule.needles)} - _WORD_START_NEEDLES))
+_NEEDLES = tuple(sorted(_INNER_NEEDLES))
 _ALL_NEEDLES = (*_NEEDLES, *sorted(_WORD_START_NEEDLES))
 """In the order of the compiled search."""
 _ENCODED_NEEDLES = tuple(needle.encode() for needle in _NEEDLES)
