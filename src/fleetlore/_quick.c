@@ -74,6 +74,7 @@ typedef struct {
     PyObject *words;           /* a tuple of bytes, in lower case */
     Py_ssize_t openers;        /* from this one on they count only where a word of the text begins */
     uint16_t first[BUCKETS + 1]; /* of each bucket; neighbours share one, so they should be sorted */
+    uint32_t head[MOST_WORDS]; /* the first SHORTEST bytes of each word */
     uint64_t at[HEAD][256];    /* the buckets with a word that has this byte at its first, second, third, fourth place, or is shorter */
 } Words;
 
@@ -92,6 +93,11 @@ static int is_opening(const unsigned char *text, const unsigned char *start)
 {
     Py_ssize_t before = text - start;
     return before == 0 || !is_alphanumeric(text[-1]) || (before >= 2 && text[-2] == '\\') || (before >= 6 && text[-6] == '\\' && text[-5] == 'u');
+}
+
+static inline uint32_t head_of(const unsigned char *text)
+{
+    return (uint32_t)small(text[0]) | (uint32_t)small(text[1]) << 8 | (uint32_t)small(text[2]) << 16;
 }
 
 static int stands_at(const unsigned char *text, const unsigned char *end, PyObject *word)
@@ -114,7 +120,7 @@ static int words_found(Words *self, const unsigned char *text, Py_ssize_t length
         for (; left; left &= left - 1) {
             int bucket = __builtin_ctzll(left);
             for (Py_ssize_t n = self->first[bucket]; n < self->first[bucket + 1]; n++)
-                if (stands_at(text, end, PyTuple_GET_ITEM(self->words, n)) && (n < self->openers || is_opening(text, start)))
+                if (self->head[n] == head_of(text) && stands_at(text, end, PyTuple_GET_ITEM(self->words, n)) && (n < self->openers || is_opening(text, start)))
                     return 1;
         }
     }
@@ -141,7 +147,7 @@ static PyObject *words_all_in(PyObject *object, PyObject *raw)
         for (; left; left &= left - 1) {
             int bucket = __builtin_ctzll(left);
             for (Py_ssize_t n = self->first[bucket]; n < self->first[bucket + 1]; n++) {
-                if (!stands_at(text, end, PyTuple_GET_ITEM(self->words, n)) || (n >= self->openers && !is_opening(text, start)))
+                if (self->head[n] != head_of(text) || !stands_at(text, end, PyTuple_GET_ITEM(self->words, n)) || (n >= self->openers && !is_opening(text, start)))
                     continue;
                 PyObject *number = PyLong_FromSsize_t(n);
                 if (number == NULL || PySet_Add(found, number) < 0) {
@@ -180,6 +186,7 @@ static PyObject *words_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
             return PyErr_Format(PyExc_ValueError, "a word is bytes, %d or more", SHORTEST);
         }
         int bucket = (int)(n * BUCKETS / count);
+        self->head[n] = head_of((const unsigned char *)PyBytes_AS_STRING(word));
         for (int place = 0; place < HEAD; place++)
             for (int c = 0; c < 256; c++)
                 if (place >= PyBytes_GET_SIZE(word) || small((unsigned char)c) == (unsigned char)PyBytes_AS_STRING(word)[place])

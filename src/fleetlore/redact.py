@@ -278,8 +278,9 @@ ENDS_OF_NAMES = ("=", ":", " =", '"', "\\")
 WORD_NEEDLES = ("password", "passwd", "passphrase", "secret", "token", "key")
 _WORD_ANCHORS = {needle: (needle,) for needle in WORD_NEEDLES} | {"key": ("api", "access", "private")}
 # Between a name and its value, in text that may have been quoted once more. Nothing of it is given back: that saves half of the time.
-_BEFORE_VALUE = r"\\*+[\"']?+\s*+"
-_AROUND_VALUE = r"\s*+\\*+[\"']?+"
+_SUFFIX = r"(?:_?(?:base|value|prod|live|test|dev|old|new|\d{1,2})(?![A-Za-z0-9]))?+"
+_BEFORE_VALUE = rf"{_SUFFIX}\\*+[\"'`]?+\s*+"
+_AROUND_VALUE = r"\s*+\\*+[\"'`]?+"
 # A number alone is a count: token=4096.
 _NOT_A_COUNT = r"(?!\d+(?:[\s\"',;&)\]}]|$))(?!\[redacted\])"
 # Code that fetches a secret does not contain it.
@@ -298,6 +299,9 @@ _NAMED_VALUE = (
     rf"(?:(?:=>|[=:])\s*+\\*+[\"']|(?:{_EQUALS_VALUE}|(?:{_COLON_VALUE})"
 )
 """Matches wherever one of the rules with `_WORD_ANCHORS` does: one attempt instead of four."""
+_WORD_STARTS = tuple(start for starts in _WORD_ANCHORS.values() for start in starts)
+_SENTENCE_ANCHORS = {f"{needle} {verb} ": _WORD_ANCHORS[needle] for needle in WORD_NEEDLES for verb in ("is", "was", "to", "are")}
+_SETTERS = ("env ", "arg ", "setx ", "set -", "configure set", "config set")
 # What stands in examples and in types instead of a password.
 _NOT_A_PASSWORD = (
     r"(?!(?:string|boolean|number|integer|object|array|optional|required|undefined|password|passwords|username|unknown|encrypted|disabled"
@@ -335,15 +339,24 @@ _IN_BASE64 = (
     "UFJJVkFURSBLRV",
     "BSSVZBVEUgS0VZ",
     "QUklWQVRFIEtFW",
+    # token, Bearer, ghp_, sk-ant-, aws_secret
+    "dG9rZW4",
+    "Rva2Vu",
+    "0b2tlb",
+    "QmVhcmVyI",
+    "Z2hwX",
+    "c2stYW50L",
+    "c2stcHJva",
 )
 _IN_CONTEXT = (
     SecretRule(
         "private key",
         ("private key",),
-        r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----(?:.*?-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|.*\Z)",
+        r"----[- ]BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?[- ]----(?:.*?----[- ]END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?[- ]----|.*\Z)",
         (
             "-----BEGIN RSA PRIVATE KEY-----\n«{X64}»\n«{X64}»\n-----END RSA PRIVATE KEY-----",
             "-----BEGIN OPENSSH PRIVATE KEY-----\n«{X70}»\n",
+            "---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----\n«{X70}»\n---- END SSH2 ENCRYPTED PRIVATE KEY ----",
             "-----BEGIN PGP PRIVATE KEY BLOCK-----\n\n«{X64}»\n=abcd\n-----END PGP PRIVATE KEY BLOCK-----",
         ),
     ),
@@ -377,14 +390,19 @@ _IN_CONTEXT = (
     SecretRule(
         "signature in a link",
         ("sig=", "signature=", "security-token="),
-        r"(?P<before>[?&;](?:sig|signature|X-Amz-Signature|X-Amz-Security-Token|X-Goog-Signature)=)[A-Za-z0-9%+/_=-]{30,}",
-        ("https://x.test/a?se=2026-01-01&sig=«{X43}%3D»", "https://x.test/a?X-Amz-Signature=«{h64}»"),
+        r"(?P<before>[?&;,]\s?(?:sig|signature|X-Amz-Signature|X-Amz-Security-Token|X-Goog-Signature)=)[A-Za-z0-9%+/_=-]{30,}",
+        (
+            "https://x.test/a?se=2026-01-01&sig=«{X43}%3D»",
+            "https://x.test/a?X-Amz-Signature=«{h64}»",
+            "AWS4-HMAC-SHA256 Credential=a/b, Signature=«{h64}»",
+        ),
         ignore_case=True,
     ),
     SecretRule(
         "webhook of a chat",
-        ("hooks.slack.com/", "/api/webhooks/"),
-        r"(?P<before>(?:hooks\.slack\.com/(?:services|workflows)/T\w{4,20}/\w{4,20}/|/api/webhooks/\d{10,24}/))[\w-]{16,}",
+        ("hooks.slack.com/", "/api/webhooks/", "hooks.zapier.com/", "webhook.office.com/"),
+        r"(?P<before>(?:hooks\.slack\.com/(?:services|workflows)/T\w{4,20}/\w{4,20}/|/api/webhooks/\d{10,24}/"
+        r"|hooks\.zapier\.com/hooks/catch/\d{1,12}/|webhook\.office\.com/webhookb2/[\w@-]{1,100}/IncomingWebhook/))[\w/-]{6,}",
         ("https://hooks.slack.com/services/T{U9}/B{U9}/«{X24}»", "https://discord.com/api/webhooks/123456789012345678/«{X68}»"),
     ),
     SecretRule(
@@ -403,8 +421,8 @@ _IN_CONTEXT = (
     SecretRule(
         "authorization header",
         ("authorization",),
-        r"(?P<before>{start}authorization[\"'\\]{0,4}\s*[:=]\s*[\"'\\]{0,4}\w+\s+)[A-Za-z0-9._~+/=-]{6,}",
-        ("Authorization: Basic «{B64}»", "Authorization: Bearer «{X40}»", "Authorization: Bearer «{a40}»"),
+        r"(?P<before>{start}authorization[\"'\\]{0,4}\s*[:=]\s*[\"'\\]{0,4}(?:\w+\s+|(?=[A-Za-z._~+/=-]{0,40}\d)(?=[\w.~+/=-]{20})))[A-Za-z0-9._~+/=-]{6,}",
+        ("Authorization: Basic «{B64}»", "Authorization: Bearer «{X40}»", "Authorization: Bearer «{a40}»", "authorization: «{X40}»"),
         ignore_case=True,
         anchors={"authorization": ("authorization",)},
         has_word=True,
@@ -421,7 +439,7 @@ _IN_CONTEXT = (
     SecretRule(
         "cookie",
         ("cookie",),
-        r"(?P<before>{start}(?:set-)?cookie[\"'\\]{0,4}\s*:\s*[\"'\\]{0,4}[\w.-]{1,80}=)[^\s\"';,\\]{8,}",
+        r"(?P<before>{start}(?:set-)?cookie[\"'\\]{0,4}\s*[:=]\s*[\"'\\]{0,4}[\w.-]{1,80}=)[^\s\"';,\\]{8,}",
         ("Cookie: sessionid=«{X32}»", "Set-Cookie: session=«{X48}»; Path=/"),
         ignore_case=True,
     ),
@@ -485,7 +503,7 @@ _IN_CONTEXT = (
     SecretRule(
         "password of .pgpass",
         (":5432:", ":6432:", ":*:"),
-        r"(?P<before>[\w.*-]{1,100}:(?:\d{4,5}|\*):[\w*-]{1,100}:[\w*-]{1,100}:)(?!\[redacted\])[^\s:\"'\\]{4,}",
+        r"(?P<before>(?<![\w.*:-])[\w.*-]{1,100}:(?:\d{4,5}|\*):[\w*-]{1,100}:[\w*-]{1,100}:)(?!\[redacted\])[^\s:\"'\\]{4,}",
         ("db.test:5432:shop:ada:«{X16}»",),
     ),
     SecretRule(
@@ -535,6 +553,170 @@ _IN_CONTEXT = (
         tuple(f"_key{end}" for end in ENDS_OF_NAMES),
         rf"(?P<before>\b[A-Z][A-Z0-9_]*_KEY{_BEFORE_VALUE}[:=]{_AROUND_VALUE})(?=[A-Za-z+/_=-]*\d)(?=\d*[A-Za-z])[A-Za-z0-9+/=_-]{{24,}}",
         ("RAILS_MASTER_KEY=«{h32}»", "DD_APP_KEY=«{h40}»"),
+    ),
+    SecretRule(
+        "session of a web server",
+        ("jsessionid", "phpsessid", "connect.sid", "laravel_session", "asp.net_sessionid", "_gitlab_session", "__secure-", "__host-"),
+        r"(?P<before>{start}(?:JSESSIONID|PHPSESSID|connect\.sid|laravel_session|ASP\.NET_SessionId|_gitlab_session|__(?:Secure|Host)-[\w.-]{1,40})=)"
+        r"(?!\[redacted\])[^\s\"';,\\]{10,}",
+        ("curl -b JSESSIONID=«{h32}» x.test", "curl -b 'connect.sid=«s%3A{X32}.{X43}»' x.test"),
+        ignore_case=True,
+        is_token=True,
+    ),
+    SecretRule(
+        "basic login",
+        ("basic ",),
+        r"(?P<before>{start}Basic\s{1,4})(?=[A-Za-z+/]{0,80}[0-9=])[A-Za-z0-9+/]{12,}={0,2}(?![\w.-])",
+        ("headers: Basic «{B64}»",),
+        is_token=True,
+    ),
+    SecretRule(
+        "header with a key",
+        ("-key:", '-key"', "-key\\"),
+        r"(?P<before>(?:subscription|functions|auth|license|signing|encryption|master|account|shared|service|app)-key[\"'\\]{0,4}\s*[:=]\s*[\"'\\]{0,4})"
+        r"(?=[A-Za-z+/_=-]{0,40}\d)[A-Za-z0-9+/_=-]{20,}",
+        ("Ocp-Apim-Subscription-Key: «{h32}»", "X-Auth-Key: «{h37}»"),
+        ignore_case=True,
+        is_token=True,
+    ),
+    SecretRule(
+        "key in a link",
+        ("key=", "code=", "auth=", "jwt="),
+        r"(?P<before>[?&](?:key|code|auth|jwt)=)(?=[A-Za-z_%-]{0,40}\d)(?=\d{0,40}[A-Za-z])[\w%.-]{20,}",
+        ("https://x.test/v1?key=«{X32}»", "https://fn.x.test/api/run?code=«{X40}==»"),
+        ignore_case=True,
+        is_token=True,
+    ),
+    SecretRule(
+        "password in XML",
+        tuple(f"{word}>" for word in ("password", "passwd", "passphrase", "secret", "token", "key")),
+        rf"(?P<before><[\w:.-]{{0,40}}(?:{SECRET_WORDS})>\s*){_NOT_A_PASSWORD}(?![$%{{@]|\[redacted\])[^\s<>]{{6,}}(?P<after>\s*</)",
+        ("<server><username>ada</username><password>«{X16}»</password></server>",),
+        ignore_case=True,
+    ),
+    SecretRule(
+        "named value beside its name",
+        tuple(f"value{end}" for end in ENDS_OF_NAMES),
+        rf"(?P<before>(?:{SECRET_WORDS})\\*[\"']?(?:[,\s]|\\[nrt]){{1,40}}\\*[\"']?value\\*[\"']?\s*[:=]\s*\\*[\"']?)"
+        rf"{_NOT_A_COUNT}{_NOT_CODE}{_VALUE}{{6,}}",
+        (
+            "env:\n  - name: DB_PASSWORD\n    value: «{X16}»\n",
+            '[{"name": "API_TOKEN", "value": "«{X24}»"}]',
+            '<add key="ClearTextPassword" value="«{X16}»" />',
+        ),
+        ignore_case=True,
+        is_token=True,
+        anchors={f"value{end}": _WORD_STARTS for end in ENDS_OF_NAMES},
+    ),
+    SecretRule(
+        "named value behind a space",
+        _SETTERS,
+        rf"(?P<before>{{start}}(?:ENV|ARG|setx|set -\w{{1,4}}|configure set|config set) +[\w./:-]{{0,80}}"
+        rf"(?:{SECRET_WORDS}){_SUFFIX} +\\*[\"']?)"
+        rf"{_NOT_A_COUNT}(?=[A-Za-z+/_=.-]{{0,60}}[0-9!#$%^&*]){_VALUE}{{6,}}",
+        ("ENV DB_PASSWORD «{X16}»", "set -gx API_KEY «{X32}»", "aws configure set aws_secret_access_key «{X40}»"),
+        ignore_case=True,
+        is_token=True,
+        anchors={needle: (needle,) for needle in _SETTERS},
+    ),
+    SecretRule(
+        "named argument",
+        tuple(f"{word}{end}" for word in WORD_NEEDLES for end in ("',", '",', "\\")),
+        rf"(?P<before>\b(?:define|setenv|putenv|set|put|add|append|header|setdefault|setProperty|setRequestHeader)\( ?\\*[\"']"
+        rf"[\w. -]{{0,60}}(?:{SECRET_WORDS})\\*[\"'], ?\\*[\"'])(?!\[redacted\])(?=[A-Za-z+/_=. -]{{0,60}}[0-9!#$%^&*])[^\"'\\\n]{{6,}}",
+        ("define('DB_PASSWORD', '«{X16}»');",),
+        ignore_case=True,
+        is_token=True,
+    ),
+    SecretRule(
+        "secret in a sentence",
+        tuple(_SENTENCE_ANCHORS),
+        rf"(?P<before>(?:{SECRET_WORDS}) (?:is|was|to|are) (?:now )?\\*[\"'`]?)(?!\[redacted\])(?=[A-Za-z_+/=.-]{{0,60}}[0-9!#$%^&*])"
+        rf"(?=[^\sA-Za-z]{{0,60}}[A-Za-z])(?![\d.]{{1,10}}[a-z]{{0,2}}\b)[^\s\"',;`)\]}}\\<>(|]{{7,}}",
+        ("the admin password is «{X12}»", "I set the token to «{X32}»."),
+        ignore_case=True,
+        is_token=True,
+        anchors=_SENTENCE_ANCHORS,
+    ),
+    SecretRule(
+        "encoded for a link",
+        ("%3d", "%3a"),
+        rf"(?P<before>(?:{SECRET_WORDS})(?:%22|%27)?(?:%3[AD])(?:%20|%22|%27|\+)*)(?!\[redacted\])[\w.~+-]{{6,}}",
+        ("q=%7B%22password%22%3A%22«{X16}»%22%7D", "next=/login%3Ftoken%3D«{X24}»"),
+        ignore_case=True,
+        is_token=True,
+    ),
+    SecretRule(
+        "short name of a password",
+        tuple(f"{word}{end}" for word in ("pass", "pwd", "psk", "passcode", "_pw", "auth") for end in ENDS_OF_NAMES),
+        rf"(?P<before>{{start}}(?:pass|pwd|psk|passcode|\w{{1,40}}_(?:pass|pwd|pw)|basic_?auth)\\*[\"']?\s*[:=]\s*\\*[\"']?){_NOT_A_COUNT}{_NOT_CODE}"
+        rf"(?![$<{{/.~]|0x|\w+://)(?=[A-Za-z_+/=.-]{{0,60}}[0-9!#$%^&*])(?=[^\sA-Za-z]{{0,60}}[A-Za-z]){_VALUE}{{8,}}",
+        ("ansible_become_pass: «{X16}»", "[remote]\npass = «{X24}»", 'network={psk="«{X12}»"}', '"db_pw": "«{X16}»"'),
+        ignore_case=True,
+        is_token=True,
+    ),
+    *(
+        SecretRule(
+            f"password of {name}",
+            tuple(needles.split()),
+            rf"(?P<before>{{start}}(?:{programs})\b[^\n|;&]{{0,200}}?\s(?:{option})[ =]?\\*[\"']?)"
+            r"(?!\[redacted\])[^\s\"'\\=-][^\s\"'\\]{3,}",
+            (example,),
+            is_token=True,
+        )
+        for name, needles, programs, option, example in (
+            (
+                "a container registry",
+                "login",
+                "(?:docker|podman|helm|nerdctl|oras|buildah|skopeo|az|oc) [^\n|;&]{0,60}?login",
+                "-p|--pass",
+                "docker login -u ada -p «{X20}» x.test",
+            ),
+            ("Redis", "redis-cli", "redis-cli", "-a|--pass", "redis-cli -h cache -a «{X16}» ping"),
+            ("MongoDB", "mongo", "mongo(?:sh|dump|restore|export|import)?", "-p", "mongosh -u root -p «{X16}» db"),
+            ("a directory", "ldap", "ldap(?:search|add|modify|delete|whoami|passwd)", "-w", "ldapsearch -x -D cn=admin -w «{X16}» -b dc=x"),
+            ("SQL Server", "sqlcmd bcp", "sqlcmd|bcp", "-P", "sqlcmd -S db -U sa -P «{X16}»"),
+            ("an archive", "zip 7za", "zip|unzip|7za?", "-P|-p", "zip -r -P «{X12}» a.zip a"),
+            ("a broker or server", "rabbitmqadmin cqlsh ipmitool", "rabbitmqadmin|cqlsh|ipmitool", "-[pP]", "cqlsh -u ada -p «{X16}» db"),
+            ("a key store", "security keytool", "security|keytool", "-(?:[wp]|storepass|keypass)", "keytool -list -storepass «{X16}»"),
+        )
+    ),
+    SecretRule(
+        "password of OpenSSL",
+        ("pass:",),
+        r"(?P<before>\s-pass(?:in|out)?\s+\\*[\"']?pass:)(?!\[redacted\])[^\s\"'\\]{3,}",
+        ("openssl rsa -in key.pem -passin pass:«{X16}»",),
+        is_token=True,
+    ),
+    SecretRule(
+        "password for the system",
+        ("sudo -s", "chpasswd", "htpasswd", "smbclient", "securestring", "from-literal"),
+        r"(?P<before>{start}(?:echo\s+\\*[\"']?(?=[^\s|\"']{3,80}\\*[\"']?\s*\|\s*sudo\s+-S)|echo\s+\\*[\"']?[\w-]{1,40}:(?=[^\s|\"']{3,80}\\*[\"']?\s*\|\s*(?:sudo\s+)?chpasswd)"
+        r"|htpasswd\s[^\n|;&]{0,20}b\w{0,4}\s(?:[^\s|;&-][^\s|;&]{0,100}\s){1,2}|smbclient\b[^\n|;&]{0,100}?\s-U\s?[^\s%]{1,60}%"
+        r"|ConvertTo-SecureString\s+(?:-String\s+)?\\*[\"']|--from-literal[= ][\w.-]{1,60}=))(?!\[redacted\]|-)[^\s\"'\\|]{3,}",
+        (
+            "echo «{X12}» | sudo -S apt update",
+            "echo 'root:«{X12}»' | chpasswd",
+            "htpasswd -bc .htpasswd ada «{X12}»",
+            "smbclient //host/share -U ada%«{X12}»",
+            "ConvertTo-SecureString '«{X16}»' -AsPlainText",
+            "kubectl create secret generic db --from-literal=pw=«{X16}»",
+        ),
+        is_token=True,
+    ),
+    SecretRule(
+        "login in code",
+        ("auth=(", "auth = (", "auth=[", "basicauth("),
+        r"(?P<before>(?:auth\s?=\s?[(\[]|BasicAuth\()\s?\\*[\"'][^\"'\\\n]{0,80}\\*[\"'],\s?\\*[\"'])(?!\[redacted\])[^\"'\\\n]{4,}",
+        ('requests.get(url, auth=("ada", "«{X16}»"))',),
+        ignore_case=True,
+        is_token=True,
+    ),
+    SecretRule(
+        "private part of a JSON web key",
+        ('"kty', "kty\\"),
+        r"(?P<before>[{,]\s*\\*\"(?:d|p|q|dp|dq|qi|k)\\*\"\s*:\s*\\*\")(?!\[redacted\])[\w-]{20,}",
+        ('{"kty": "EC", "crv": "P-256", "d": "«{X43}»"}',),
     ),
     SecretRule(
         "named value in quotes",
@@ -593,7 +775,7 @@ _IN_CONTEXT = (
     ),
     SecretRule(
         "password in the environment",
-        tuple(f"_{word}{end}" for word in ("pass", "pwd", "auth", "dsn") for end in ENDS_OF_NAMES),
+        tuple(f"{word}{end}" for word in ("pass", "pwd", "auth", "_dsn") for end in ENDS_OF_NAMES),
         rf"(?P<before>\b[A-Z][A-Z0-9_]*_(?:PASS|PWD|AUTH|DSN)\\*[\"']?\s*[:=]\s*\\*[\"']?){_NOT_A_COUNT}(?![$<{{/.~]|0x|\w+://){_VALUE}{{6,}}",
         ("DB_PASS=«{X16}»", "DB_PWD=«{X16}»"),
     ),
@@ -605,7 +787,7 @@ RULES: tuple[SecretRule, ...] = (*_TOKENS, *_IN_CONTEXT)
 # --- Searching for needles
 
 # A secret word counts only if a value follows: `token=…`, `"token": "…"`, `--token …`.
-_FOLLOWED_BY_VALUE = r"(?=[\\\"'\s]*[=:])"
+_FOLLOWED_BY_VALUE = rf"(?={_SUFFIX}[\\\"'`\s]*[=:])"
 
 
 def _secret_word_pattern(rest: str, *words: str) -> str:
@@ -660,7 +842,7 @@ _INTERFACE = 3
 _HEADER_BYTES = 80
 
 
-_SECRET_KEY_PATTERN = rf"(?:{SECRET_WORDS}|authorization|credentials?|_pass|_pwd)$"
+_SECRET_KEY_PATTERN = rf"(?:{SECRET_WORDS}|authorization|credentials?|_pass|_pwd){_SUFFIX}$"
 # The files of registries keep a name and a password as base64.
 _LOGIN_KEYS = ("auth", "_auth")
 _LOGIN_PATTERN = r"[A-Za-z0-9+/]{12,}={0,2}"
@@ -756,7 +938,7 @@ def _find_needles_in_json(raw: bytes) -> tuple[str, ...]:
     unescaped = raw.replace(b'\\"', b'"')
     if (fast_search := secret_word_search()) is None:
         return _find_needles(unescaped.decode(errors="replace"))
-    return tuple(_ALL_NEEDLES[number] for number in fast_search.numbers_in(unescaped))
+    return tuple([_ALL_NEEDLES[number] for number in fast_search.numbers_in(unescaped)])
 
 
 def _find_needles_in_value(value: Any) -> tuple[str, ...]:
@@ -791,7 +973,17 @@ def _may_match_rules(raw: bytes) -> bool:
     if any(key in lowered for key in _OTHER_KEYS):
         return True
     rules = _find_rules(_find_needles(text))
-    return any(not rule.is_token or pattern.search(text) for rule, pattern, _ in rules if not rule.has_word and rule.also in lowered)
+    for rule, pattern, anchors in rules:
+        if rule.has_word or rule.also not in lowered:
+            continue
+        if not rule.is_token:
+            return True
+        if anchors and len(lowered) == len(text):
+            if any(pattern.match(text, start) for start in _find_anchors(anchors, lowered)):
+                return True
+        elif pattern.search(text):
+            return True
+    return False
 
 
 class _Mask:
@@ -841,38 +1033,37 @@ def _redact_nested(value: Any, mask: _Mask, needles: tuple[str, ...], context: _
 
 def _redact_dict(value: dict[Any, Any], mask: _Mask, needles: tuple[str, ...], context: _SecretContext) -> dict[Any, Any]:
     """Most keys are plain and most values are texts or numbers, so these need no further calls."""
-    cleaned = {}
+    cleaned, plain_keys, is_plain_context = {}, _PLAIN_KEYS, context is _NO_SECRET_CONTEXT
     for key, item in value.items():
-        below = context
-        if type(key) is str and len(key) < 100:
-            own_context, is_plain = _describe_key(key)
-            if own_context is not None and not context.strings and key not in mask.harmless:
-                below = own_context
-            if not is_plain:
-                key = _redact_text(key, mask, needles)
+        if is_plain_context and key in plain_keys:
+            kind = type(item)
+            if kind is str:
+                lowered = item.lower()
+                for needle in needles:
+                    if needle in lowered:
+                        item = _redact_text(item, mask, needles)
+                        break
+            elif kind is dict:
+                item = _redact_dict(item, mask, needles, context)
+            elif kind is list:
+                item = _redact_nested(item, mask, needles)
+            cleaned[key] = item
         else:
             below = context if key in mask.harmless else _context_from_key(key, context)
-            key = _redact_nested(key, mask, needles)
-        kind = type(item)
-        if below is not _NO_SECRET_CONTEXT or kind is list:
-            item = _redact_nested(item, mask, needles, below)
-        elif kind is dict:
-            item = _redact_dict(item, mask, needles, below)
-        elif kind is str:
-            lowered = item.lower()
-            for needle in needles:
-                if needle in lowered:
-                    item = _redact_text(item, mask, needles)
-                    break
-        cleaned[key] = item
+            if isinstance(key, str) and below is context and _is_plain_key(key) and len(plain_keys) < _MOST_PLAIN_KEYS:
+                plain_keys.add(key)
+            cleaned[_redact_nested(key, mask, needles)] = _redact_nested(item, mask, needles, below)
     return cleaned
 
 
-@lru_cache(maxsize=4096)
-def _describe_key(key: str) -> tuple[_SecretContext | None, bool]:
-    """What a key says about its value, and whether no rule can match in the key itself; keys recur."""
+_PLAIN_KEYS: set[str] = set()
+"""Keys that were found to be no secret and to say nothing about their value; keys recur."""
+_MOST_PLAIN_KEYS = 4096
+
+
+def _is_plain_key(key: str) -> bool:
     lowered = key.lower()
-    return _find_key_context(key), not any(needle in lowered for needle in _ALL_NEEDLES)
+    return len(key) < 100 and _find_key_context(key) is None and not any(needle in lowered for needle in _ALL_NEEDLES)
 
 
 def _redact_text(text: str, mask: _Mask, needles: tuple[str, ...]) -> str:
@@ -880,7 +1071,7 @@ def _redact_text(text: str, mask: _Mask, needles: tuple[str, ...]) -> str:
     found = tuple([needle for needle in needles if needle in lowered])
     if not found:
         return text
-    starts: dict[tuple[str, ...], list[int]] = {}
+    named: list[int] | None = None
     for rule, pattern, anchors in _find_rules(found):
         if rule.also not in lowered:
             continue
@@ -888,18 +1079,19 @@ def _redact_text(text: str, mask: _Mask, needles: tuple[str, ...]) -> str:
         if rule.is_backwards:
             text = pattern.sub(mask.backwards, text[::-1])[::-1]
         elif anchors and len(lowered) == len(text):  # some capitals have a longer small letter
-            if anchors not in starts:
-                starts[anchors] = _find_anchors(anchors, lowered)
-                if rule.anchors is _WORD_ANCHORS:
-                    has_value = _compile_expression(_NAMED_VALUE).match
-                    starts[anchors] = [start for start in starts[anchors] if has_value(text, start)]
-            if starts[anchors]:
-                text = _mask_at_anchors(text, starts[anchors], mask, pattern)
+            if rule.anchors is not _WORD_ANCHORS:
+                starts = _find_anchors(anchors, lowered)
+            elif named is None:
+                has_value = _compile_expression(_NAMED_VALUE).match
+                starts = named = [start for start in _find_anchors(anchors, lowered) if has_value(text, start)]
+            else:
+                starts = named
+            if starts:
+                text = _mask_at_anchors(text, starts, mask, pattern)
         else:
             text = pattern.sub(mask, text)
         if text is not before and text != before:
-            lowered = text.lower()
-            starts.clear()
+            lowered, named = text.lower(), None
     return text
 
 
@@ -971,7 +1163,7 @@ def _collect_texts(value: Any, texts: list[str]) -> None:
         texts.append(value)
     elif isinstance(value, dict):
         for key, item in value.items():
-            if not isinstance(key, str) or len(key) >= 100 or not _describe_key(key)[1]:
+            if key not in _PLAIN_KEYS:
                 _collect_texts(key, texts)
             if isinstance(item, str):
                 texts.append(item)
