@@ -935,7 +935,7 @@ def _find_needles(text: str) -> tuple[str, ...]:
 
 def _find_needles_in_json(raw: bytes) -> tuple[str, ...]:
     """At least the needles that are in the texts of a JSON value: only quotes and backslashes are escaped, so these are put back."""
-    unescaped = raw.replace(b'\\"', b'"')
+    unescaped = raw.replace(b'\\"', b'"') if b'\\"' in raw else raw
     if (fast_search := secret_word_search()) is None:
         return _find_needles(unescaped.decode(errors="replace"))
     return tuple([_ALL_NEEDLES[number] for number in fast_search.numbers_in(unescaped)])
