@@ -235,6 +235,7 @@ _TOKENS = (
     _token("Figma token", "figd_", r"figd_[\w-]{30,}", "«figd_{X40}»"),
     _token("PostHog key", "phx_", r"phx_[A-Za-z0-9]{40,}", "«phx_{X43}»"),
     _token("Dynatrace token", "dt0c01.", r"dt0c01\.[A-Z0-9]{24}\.[A-Z0-9]{64}", "«dt0c01.{U24}.{U64}»"),
+    _token("Asana token", "1/1 2/1", r"[12]/1\d{13,18}(?:/\d{13,18})?:[a-f0-9]{32}", "«1/1234567890123456:{h32}»"),
     _token("HubSpot token", "pat-na pat-eu pat-ap", r"pat-(?:na|eu|ap)\d-[a-f0-9-]{36}", "«pat-na1-{h8}-{h4}-{h4}-{h4}-{h12}»"),
     _token("Typeform token", "tfp_", r"tfp_[\w.=-]{40,}", "«tfp_{X59}»"),
     _token("older Notion token", "secret_", r"secret_[A-Za-z0-9]{40,}(?!\w)", "«secret_{X43}»"),
@@ -272,14 +273,14 @@ _TOKENS = (
     ),
 )
 
-SECRET_WORDS = r"password|passwd|passphrase|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|secret[_-]?key|client[_-]?secret"
+SECRET_WORDS = r"password|passwd|passphrase|secret|token|api[ _-]?key|access[ _-]?key|private[ _-]?key|secret[ _-]?key|client[_-]?secret"
 ENDS_OF_NAMES = ("=", ":", " =", '"', "\\")
 """What stands behind a name in front of its value, in text and in JSON."""
 WORD_NEEDLES = ("password", "passwd", "passphrase", "secret", "token", "key")
 _WORD_ANCHORS = {needle: (needle,) for needle in WORD_NEEDLES} | {"key": ("api", "access", "private")}
 # Between a name and its value, in text that may have been quoted once more. Nothing of it is given back: that saves half of the time.
 _SUFFIX = r"(?:_?(?:base|value|prod|live|test|dev|old|new|\d{1,2})(?![A-Za-z0-9]))?+"
-_BEFORE_VALUE = rf"{_SUFFIX}\\*+[\"'`]?+\s*+"
+_BEFORE_VALUE = rf"{_SUFFIX}\\*+[\"'`]?+\]?+\s*+"
 _AROUND_VALUE = r"\s*+\\*+[\"'`]?+"
 # A number alone is a count: token=4096.
 _NOT_A_COUNT = r"(?!\d+(?:[\s\"',;&)\]}]|$))(?!\[redacted\])"
@@ -347,6 +348,8 @@ _IN_BASE64 = (
     "Z2hwX",
     "c2stYW50L",
     "c2stcHJva",
+    # <samlp:Response
+    "PHNhbWxw",
 )
 _IN_CONTEXT = (
     SecretRule(
@@ -407,16 +410,17 @@ _IN_CONTEXT = (
     ),
     SecretRule(
         "Discord bot token",
-        ("discord",),
+        ("discord", "login("),
         r"{start}[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,38}(?![A-Za-z0-9_-])",
         ("DISCORD=«M{X23}.{X6}.{X38}»",),
     ),
     SecretRule(
         "Airtable token",
-        ("airtable",),
+        ("airtable", "token", "key"),
         r"{start}pat[A-Za-z0-9]{14}\.[a-f0-9]{64}",
         ("airtable «pat{X14}.{h64}»",),
-        ignore_case=True,
+        is_token=True,
+        anchors=dict.fromkeys(("airtable", "token", "key"), ("pat",)),
     ),
     SecretRule(
         "authorization header",
@@ -658,7 +662,7 @@ _IN_CONTEXT = (
     *(
         SecretRule(
             f"password of {name}",
-            tuple(needles.split()),
+            needles,
             rf"(?P<before>{{start}}(?:{programs})\b[^\n|;&]{{0,200}}?\s(?:{option})[ =]?\\*[\"']?)"
             r"(?!\[redacted\])[^\s\"'\\=-][^\s\"'\\]{3,}",
             (example,),
@@ -667,18 +671,31 @@ _IN_CONTEXT = (
         for name, needles, programs, option, example in (
             (
                 "a container registry",
-                "login",
+                ("login",),
                 "(?:docker|podman|helm|nerdctl|oras|buildah|skopeo|az|oc) [^\n|;&]{0,60}?login",
-                "-p|--pass",
+                "-p|--pass(?= )",
                 "docker login -u ada -p «{X20}» x.test",
             ),
-            ("Redis", "redis-cli", "redis-cli", "-a|--pass", "redis-cli -h cache -a «{X16}» ping"),
-            ("MongoDB", "mongo", "mongo(?:sh|dump|restore|export|import)?", "-p", "mongosh -u root -p «{X16}» db"),
-            ("a directory", "ldap", "ldap(?:search|add|modify|delete|whoami|passwd)", "-w", "ldapsearch -x -D cn=admin -w «{X16}» -b dc=x"),
-            ("SQL Server", "sqlcmd bcp", "sqlcmd|bcp", "-P", "sqlcmd -S db -U sa -P «{X16}»"),
-            ("an archive", "zip 7za", "zip|unzip|7za?", "-P|-p", "zip -r -P «{X12}» a.zip a"),
-            ("a broker or server", "rabbitmqadmin cqlsh ipmitool", "rabbitmqadmin|cqlsh|ipmitool", "-[pP]", "cqlsh -u ada -p «{X16}» db"),
-            ("a key store", "security keytool", "security|keytool", "-(?:[wp]|storepass|keypass)", "keytool -list -storepass «{X16}»"),
+            ("Redis", ("redis-cli",), "redis-cli", "-a|--pass(?= )", "redis-cli -h cache -a «{X16}» ping"),
+            ("MongoDB", ("mongo",), "mongo(?:sh|dump|restore|export|import)?", "-p", "mongosh -u root -p «{X16}» db"),
+            (
+                "a directory",
+                ("ldap",),
+                "ldap(?:search|add|modify|delete|whoami|passwd)",
+                "-w",
+                "ldapsearch -x -D cn=admin -w «{X16}» -b dc=x",
+            ),
+            ("SQL Server", ("sqlcmd", "bcp"), "sqlcmd|bcp", "-P", "sqlcmd -S db -U sa -P «{X16}»"),
+            ("an archive", ("zip", "7z ", "7za"), "zip|unzip|7za?", "-P|-p", "zip -r -P «{X12}» a.zip a"),
+            (
+                "a broker or server",
+                ("rabbitmqadmin", "cqlsh", "ipmitool"),
+                "rabbitmqadmin|cqlsh|ipmitool",
+                "-[pP]",
+                "cqlsh -u ada -p «{X16}» db",
+            ),
+            ("a key store", ("security", "keytool"), "security|keytool", "-(?:[wp]|storepass|keypass)", "keytool -list -storepass «{X16}»"),
+            ("OpenSSL's cipher", ("openssl",), "openssl", "-k|-K", "openssl enc -aes-256-cbc -k «{X16}» -in x"),
         )
     ),
     SecretRule(
@@ -689,20 +706,67 @@ _IN_CONTEXT = (
         is_token=True,
     ),
     SecretRule(
-        "password for the system",
-        ("sudo -s", "chpasswd", "htpasswd", "smbclient", "securestring", "from-literal"),
-        r"(?P<before>{start}(?:echo\s+\\*[\"']?(?=[^\s|\"']{3,80}\\*[\"']?\s*\|\s*sudo\s+-S)|echo\s+\\*[\"']?[\w-]{1,40}:(?=[^\s|\"']{3,80}\\*[\"']?\s*\|\s*(?:sudo\s+)?chpasswd)"
-        r"|htpasswd\s[^\n|;&]{0,20}b\w{0,4}\s(?:[^\s|;&-][^\s|;&]{0,100}\s){1,2}|smbclient\b[^\n|;&]{0,100}?\s-U\s?[^\s%]{1,60}%"
-        r"|ConvertTo-SecureString\s+(?:-String\s+)?\\*[\"']|--from-literal[= ][\w.-]{1,60}=))(?!\[redacted\]|-)[^\s\"'\\|]{3,}",
+        "password for a program's input",
+        ("sudo -s", "-stdin", "-with-token", "chpasswd"),
+        r"(?P<before>{start}echo\s+(?:-n\s+)?\\*[\"']?(?:[\w-]{1,40}:)?)(?!\[redacted\]|-)[^\s\"'\\|]{3,100}"
+        r"(?P<after>\\*[\"']?\s*\|\s*(?:sudo\s+)?(?:sudo\s+-S|chpasswd|[^\n|;&]{0,100}(?:--password-stdin|--with-token|--stdin)))",
         (
             "echo «{X12}» | sudo -S apt update",
             "echo 'root:«{X12}»' | chpasswd",
-            "htpasswd -bc .htpasswd ada «{X12}»",
-            "smbclient //host/share -U ada%«{X12}»",
-            "ConvertTo-SecureString '«{X16}»' -AsPlainText",
-            "kubectl create secret generic db --from-literal=pw=«{X16}»",
+            "echo «{X20}» | docker login -u ada --password-stdin x.test",
         ),
         is_token=True,
+    ),
+    *(
+        SecretRule(
+            f"secret for {name}",
+            needles,
+            rf"(?P<before>{{start}}{before}\\*[\"']?)(?!\[redacted\]|-)[^\s\"'\\|@]{{3,}}",
+            (example,),
+            is_token=True,
+        )
+        for name, needles, before, example in (
+            (
+                "htpasswd",
+                ("htpasswd",),
+                r"htpasswd\s[^\n|;&]{0,20}b\w{0,4}\s(?:[^\s|;&-][^\s|;&]{0,100}\s){1,2}",
+                "htpasswd -bc .htpasswd ada «{X12}»",
+            ),
+            ("smbclient", ("smbclient",), r"smbclient\b[^\n|;&]{0,100}?\s-U\s?[^\s%]{1,60}%", "smbclient //host/share -U ada%«{X12}»"),
+            ("PowerShell", ("securestring",), r"ConvertTo-SecureString\s+(?:-String\s+)?", "ConvertTo-SecureString '«{X16}»' -AsPlainText"),
+            (
+                "kubectl",
+                ("from-literal",),
+                r"--from-literal[= ][\w.-]{1,60}=",
+                "kubectl create secret generic db --from-literal=pw=«{X16}»",
+            ),
+            (
+                "a secret store",
+                ("secret set",),
+                r"secret set\s+[\w.-]{1,80}\s+(?:--body|-b|--value)[ =]",
+                "gh secret set DEPLOY --body «{X32}»",
+            ),
+            ("a Redis server", ("requirepass", "masterauth"), r"(?:requirepass|masterauth)\s+", "requirepass «{X16}»"),
+            ("a tunnel", ("authtoken ",), r"\w{0,20}-?authtoken\s+", "ngrok config add-authtoken «2{X26}_{X20}»"),
+            ("Oracle", ("sqlplus",), r"sqlplus\s+(?:-\w\s+)?[\w$#]{1,40}/", "sqlplus system/«{X12}»@db"),
+            ("HTTPie", ("http -a", "https -a", "http --auth"), r"https?\s+(?:-a|--auth)[ =]\S{1,60}?:", "http -a ada:«{X16}» x.test"),
+        )
+    ),
+    SecretRule(
+        "line of a cookie file",
+        ("\ttrue\t", "\tfalse\t", "\\ttrue", "\\tfalse"),
+        r"(?P<before>(?:\t|\\+t)(?:TRUE|FALSE)(?:\t|\\+t)\d{1,12}(?:\t|\\+t)[\w.-]{1,80}(?:\t|\\+t))(?!\[redacted\])[^\s\\\"]{8,}",
+        ("x.test\tFALSE\t/\tTRUE\t1999999999\tsessionid\t«{X32}»",),
+        is_token=True,
+    ),
+    SecretRule(
+        "password behind its name",
+        ("password ", "passphrase "),
+        r"(?P<before>(?:password|passphrase) \\*[\"'`]?)"
+        r"(?=[^\sA-Z]{0,40}[A-Z])(?=[^\sa-z]{0,40}[a-z])(?=[^\s\d]{0,40}\d)[\w!#$%^&*+=~-]{8,}(?![\w(.])",
+        ("use password «aB3{X12}» to log in",),
+        is_token=True,
+        anchors={"password ": ("password ", "Password "), "passphrase ": ("passphrase ",)},
     ),
     SecretRule(
         "login in code",
@@ -787,7 +851,7 @@ RULES: tuple[SecretRule, ...] = (*_TOKENS, *_IN_CONTEXT)
 # --- Searching for needles
 
 # A secret word counts only if a value follows: `token=…`, `"token": "…"`, `--token …`.
-_FOLLOWED_BY_VALUE = rf"(?={_SUFFIX}[\\\"'`\s]*[=:])"
+_FOLLOWED_BY_VALUE = rf"(?={_SUFFIX}[\\\"'`\]\s]*[=:])"
 
 
 def _secret_word_pattern(rest: str, *words: str) -> str:
@@ -797,7 +861,7 @@ def _secret_word_pattern(rest: str, *words: str) -> str:
     return f'(?i:{rest}(?:{lookbehind})(?:{_FOLLOWED_BY_VALUE}|(?:{flag})[ "]))'
 
 
-_KEY_WORDS = ("api[_-]key", "apikey", "access[_-]key", "accesskey", "private[_-]key", "privatekey", "secret[_-]key", "secretkey")
+_KEY_WORDS = ("api[ _-]key", "apikey", "access[ _-]key", "accesskey", "private[ _-]key", "privatekey", "secret[ _-]key", "secretkey")
 _K_PATTERNS = (_secret_word_pattern("en", "token"), _secret_word_pattern("ey", *_KEY_WORDS))
 _W_PATTERNS = (_secret_word_pattern("ord", "password"), _secret_word_pattern("d", "passwd"))
 _C_PATTERNS = (_secret_word_pattern("ret", "secret"), _secret_word_pattern("redentials?", "credential", "credentials"))
