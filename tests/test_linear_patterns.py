@@ -26,12 +26,44 @@ from fleetlore import redact
 
 SOURCE = Path(fleetlore.__file__).parent
 METHODS = ("search", "match", "fullmatch", "sub", "subn", "findall", "finditer", "split")
-BOUNDED: dict[str, str] = {}
+BOUNDED = {
+    "fleetlore.dialects.commands.flags._may_have_flags": "of a command line 4,096 characters are looked at",
+    "fleetlore.dialects.git._VERSION_PATTERN": "a tag of more than 200 characters is none of a version",
+    "fleetlore.goal.acceptance.dependencies._REWRITTEN": "a path has at most 4,096 bytes",
+    "fleetlore.models.parse_json._STRING_OR_BRACKET": "the search ends at the first string that is not closed",
+    "fleetlore.models.parse_json._TRAILING_COMMA": "strings of a whole object are closed",
+    "fleetlore.programs.failure_patterns._PATTERNS": "of an error message 16,384 characters are looked at",
+    "fleetlore.graph.scenarios._COMPARISON": "a line of the operator's own scenario",
+    "fleetlore.graph.scenarios._QUOTED": "a line of the operator's own scenario",
+    "fleetlore.goal.acceptance.judging_files:188": "a pattern of the operator's own goal",
+}
 """Patterns whose text is cut before, each with the reason: `module.NAME` or `module:line`."""
 HOSTILE = [
     *("a", "A", "1", " ", "\t", "\n", "-", "_", ".", "/", "\\", '"', "'", "`", "=", ":", "(", "[", "{", "<", "*", "#", "$", "%", "&", "|"),
-    *("a.", "a/", "a-", "a ", "a=", "a:", "a,", "1.", "1:", "x\n", " \n", "\\n", '\\"', "[a", "<a ", "(a", "](", "**", "a@a.", "://", "a:b@"),
-    *("éa", "\u200d", "--a ", "a b ", "- ", "| a ", "```\n", "1 passed, ", "FAILED a\n", "E   a\n", "#1 ", "a/b#", "File \"a\", line 1\n"),
+    *(
+        "a.",
+        "a/",
+        "a-",
+        "a ",
+        "a=",
+        "a:",
+        "a,",
+        "1.",
+        "1:",
+        "x\n",
+        " \n",
+        "\\n",
+        '\\"',
+        "[a",
+        "<a ",
+        "(a",
+        "](",
+        "**",
+        "a@a.",
+        "://",
+        "a:b@",
+    ),
+    *("éa", "\u200d", "--a ", "a b ", "- ", "| a ", "```\n", "1 passed, ", "FAILED a\n", "E   a\n", "#1 ", "a/b#", 'File "a", line 1\n'),
 ]
 
 
@@ -88,9 +120,11 @@ def _find_inline(module: Any, source: str) -> Iterator[Used]:
 @cache
 def collect_patterns() -> list[Used]:
     found: dict[tuple[Any, int, str], Used] = {}
-    for module, source in _load_modules():
+    modules = list(_load_modules())
+    everything = "\n".join(source for _, source in modules)
+    for module, source in modules:
         own = [
-            Used(f"{module.__name__}.{name}", pattern, _find_method(name, source))
+            Used(f"{module.__name__}.{name}", pattern, _find_method(name, everything if name.isupper() and name[0] != "_" else source))
             for name, value in vars(module).items()
             for pattern in _find_patterns(value)
         ]
@@ -171,7 +205,9 @@ def _find_attacks(items: Any, before: str = "") -> Iterator[tuple[str, str]]:
 
 
 def make_texts(used: Used, size: int) -> Iterator[str | bytes]:
-    tree = parser.parse(used.pattern.pattern, used.pattern.flags & ~re.UNICODE if isinstance(used.pattern.pattern, bytes) else used.pattern.flags)
+    tree = parser.parse(
+        used.pattern.pattern, used.pattern.flags & ~re.UNICODE if isinstance(used.pattern.pattern, bytes) else used.pattern.flags
+    )
     pieces = dict.fromkeys(("", piece) for piece in HOSTILE)
     for before, piece in _find_attacks(tree):
         if piece:
@@ -185,7 +221,9 @@ def make_texts(used: Used, size: int) -> Iterator[str | bytes]:
 
 
 def _seconds(used: Used, text: str | bytes, repeats: int) -> float:
-    run = {"match": used.pattern.match, "fullmatch": used.pattern.fullmatch}.get(used.method) or (lambda text: used.pattern.sub(lambda m: m[0], text))
+    run = {"match": used.pattern.match, "fullmatch": used.pattern.fullmatch}.get(used.method) or (
+        lambda text: used.pattern.sub(lambda m: m[0], text)
+    )
     best = float("inf")
     for _ in range(repeats):
         start = thread_time()
@@ -194,23 +232,21 @@ def _seconds(used: Used, text: str | bytes, repeats: int) -> float:
     return best
 
 
-SHORT, LONG = 4_000, 16_000
+SHORT, LONG = 3_000, 12_000
 SUSPICIOUS = 1.5e-6
 """Seconds for a character from which on the growth is measured: a linear search takes a hundredth to a tenth of it."""
 
 
-def find_slow_texts(used: Used) -> list[str]:
-    """Texts for which four times the length takes more than eight times as long; four would be linear, sixteen its square."""
-    slow = []
+def find_slow_text(used: Used) -> str | None:
+    """A text for which four times the length takes more than eight times as long; four would be linear, sixteen its square."""
     for short, long in zip(make_texts(used, SHORT), make_texts(used, LONG), strict=True):
-        if _seconds(used, short, 1) > SHORT * SUSPICIOUS and _seconds(used, long, 1) > 8 * _seconds(used, short, 3):
-            if _seconds(used, long, 3) > 8 * _seconds(used, short, 5):
-                slow.append(repr(short[:60]))
-    return slow
+        if _seconds(used, short, 1) > SHORT * SUSPICIOUS and _seconds(used, long, 2) > 8 * _seconds(used, short, 4):
+            return repr(short[:60])
+    return None
 
 
 def test_every_pattern_is_linear() -> None:
-    slow = {used.where: texts for used in collect_patterns() if used.where not in BOUNDED and (texts := find_slow_texts(used))}
+    slow = {used.where: text for used in collect_patterns() if used.where not in BOUNDED and (text := find_slow_text(used))}
     assert slow == {}
 
 
@@ -218,8 +254,8 @@ def test_patterns_are_found_and_a_slow_one_is_noticed() -> None:
     patterns = collect_patterns()
     assert len(patterns) > 300
     assert len({used.where.rsplit(".", 1)[0].split(":")[0] for used in patterns}) > 60
-    for source in (r"\b([\w.-]+/[\w.-]+)#", r"(a+)+b", r"\s+$", r"<[^>]*>x", r"(?:\d+,?)+;"):
-        assert find_slow_texts(Used("here", re.compile(source), "search")) if source != "(a+)+b" else True
+    for source in (r"\b([\w.-]+/[\w.-]+)#", r"\s+$", r"<[^>]*>x", r"\w+@", r"a.*b.*c"):
+        assert find_slow_text(Used("here", re.compile(source), "search")), source
 
 
 @pytest.mark.parametrize("where", sorted(BOUNDED))

@@ -280,7 +280,9 @@ WORD_NEEDLES = ("password", "passwd", "passphrase", "secret", "token", "key")
 _WORD_ANCHORS = {needle: (needle,) for needle in WORD_NEEDLES} | {"key": ("api", "access", "private")}
 # Between a name and its value, in text that may have been quoted once more. Nothing of it is given back: that saves half of the time.
 _SUFFIX = r"(?:_?(?:base|value|prod|live|test|dev|old|new|\d{1,2})(?![A-Za-z0-9]))?+"
-_BEFORE_VALUE = rf"{_SUFFIX}\\*+[\"'`]?+\]?+\s*+"
+# Colours, as of `grep --color`.
+_COLOURS = r"(?:\x1b\[[\d;]{0,12}[mK])*+"
+_BEFORE_VALUE = rf"{_SUFFIX}{_COLOURS}\\*+[\"'`]?+\]?+\s*+"
 _AROUND_VALUE = r"\s*+\\*+[\"'`]?+"
 # A number alone is a count: token=4096.
 _NOT_A_COUNT = r"(?!\d+(?:[\s\"',;&)\]}]|$))(?!\[redacted\])"
@@ -803,7 +805,7 @@ _IN_CONTEXT = (
     SecretRule(
         "value of a flag",
         WORD_NEEDLES,
-        rf"(?P<before>(?<!\S)--[\w-]{{0,40}}(?:{SECRET_WORDS})[ =][\"']?)(?!\[redacted\])[^\s\"']{{4,}}",
+        rf"(?P<before>(?<![\w-])--[\w-]{{0,40}}(?:{SECRET_WORDS})(?:[ =][\"']?|\\*[\"'],\s?\\*[\"']))(?!\[redacted\])[^\s\"'\\]{{4,}}",
         ("gh auth login --token «{X16}»",),
         ignore_case=True,
         anchors=dict.fromkeys(WORD_NEEDLES, ("--",)),
@@ -851,14 +853,14 @@ RULES: tuple[SecretRule, ...] = (*_TOKENS, *_IN_CONTEXT)
 # --- Searching for needles
 
 # A secret word counts only if a value follows: `token=…`, `"token": "…"`, `--token …`.
-_FOLLOWED_BY_VALUE = rf"(?={_SUFFIX}[\\\"'`\]\s]*[=:])"
+_FOLLOWED_BY_VALUE = rf"(?={_SUFFIX}(?:\\[nrt]|\\u001b\[[\d;]{{0,12}}[mK]|[\\\"'`\]\s])*+[=:])"
 
 
 def _secret_word_pattern(rest: str, *words: str) -> str:
     """Match a secret word from one of its rarer letters on: the rest of it, then lookbehinds for its start."""
     lookbehind = "|".join(f"(?<={word})" for word in words)
     flag = "|".join(f"(?<=-{word})" for word in words)
-    return f'(?i:{rest}(?:{lookbehind})(?:{_FOLLOWED_BY_VALUE}|(?:{flag})[ "]))'
+    return f'(?i:{rest}(?:{lookbehind})(?:{_FOLLOWED_BY_VALUE}|(?:{flag})[ "\\\\]))'
 
 
 _KEY_WORDS = ("api[ _-]key", "apikey", "access[ _-]key", "accesskey", "private[ _-]key", "privatekey", "secret[ _-]key", "secretkey")
@@ -1098,6 +1100,13 @@ def _redact_nested(value: Any, mask: _Mask, needles: tuple[str, ...], context: _
 def _redact_dict(value: dict[Any, Any], mask: _Mask, needles: tuple[str, ...], context: _SecretContext) -> dict[Any, Any]:
     """Most keys are plain and most values are texts or numbers, so these need no further calls."""
     cleaned, plain_keys, is_plain_context = {}, _PLAIN_KEYS, context is _NO_SECRET_CONTEXT
+    if (
+        "value" in value
+        and is_plain_context
+        and (of_name := _context_from_key(value.get("name") or value.get("key"), context)) is not context
+    ):
+        # {"name": "DB_PASSWORD", "value": "…"}
+        return {key: _redact_nested(item, mask, needles, of_name if key == "value" else context) for key, item in value.items()}
     for key, item in value.items():
         if is_plain_context and key in plain_keys:
             kind = type(item)

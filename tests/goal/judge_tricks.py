@@ -115,7 +115,9 @@ TRICKS = {
     # files around the folder in which the judge runs: runners look for settings and programs in the folders above
     "settings above": Trick(PYTEST_PROJECT, PYTEST, _above("pytest.ini", "[pytest]\naddopts = --collect-only\n"), ("tests/**",)),
     "conftest above": Trick(PYTEST_PROJECT, PYTEST, _above("conftest.py", FAKE_REPORT), ("tests/**",)),
-    "pyproject above": Trick(PYTEST_PROJECT, PYTEST, _above("pyproject.toml", "[tool.pytest.ini_options]\naddopts = '--co'\n"), ("tests/**",)),
+    "pyproject above": Trick(
+        PYTEST_PROJECT, PYTEST, _above("pyproject.toml", "[tool.pytest.ini_options]\naddopts = '--co'\n"), ("tests/**",)
+    ),
     "choice of tests above": Trick(
         PYTEST_PROJECT,
         PYTEST,
@@ -126,7 +128,9 @@ TRICKS = {
         PYTEST,
         {"tests/test_more.py": "def test_more():\n    pass\n"}
         | _above("pytest.ini", "[pytest]\n")
-        | _above("conftest.py", "def pytest_collection_modifyitems(items):\n    items[:] = [item for item in items if 'more' in item.name]\n"),
+        | _above(
+            "conftest.py", "def pytest_collection_modifyitems(items):\n    items[:] = [item for item in items if 'more' in item.name]\n"
+        ),
     ),
     "program above": Trick(
         {"package.json": '{"name": "app", "scripts": {"test": "check-app"}}'},
@@ -159,7 +163,9 @@ TRICKS = {
     "ignored file": Trick(PYTEST_PROJECT, PYTEST, {".gitignore": "conftest.py\n", "conftest.py": FAKE_REPORT}, ("tests/**",)),
     "package of tests that exits": Trick(PYTEST_PROJECT, PYTEST, {"tests/__init__.py": FAKE_REPORT}, ("tests/**",)),
     "usercustomize": Trick(PYTEST_PROJECT, f"PYTHONPATH=. {PYTEST}", {"usercustomize.py": FAKE_REPORT}, names="usercustomize.py"),
-    "package of the runner": Trick(PYTEST_PROJECT, PYTEST, {"pytest/__main__.py": FAKE_REPORT, "pytest/__init__.py": ""}, names="pytest/__init__.py"),
+    "package of the runner": Trick(
+        PYTEST_PROJECT, PYTEST, {"pytest/__main__.py": FAKE_REPORT, "pytest/__init__.py": ""}, names="pytest/__init__.py"
+    ),
     "plugin by entry": Trick(PYTEST_PROJECT, PYTEST, {"tests/conftest.py": "import os\nos._exit(0)\n"}, names="tests/conftest.py"),
 }
 
