@@ -1,4 +1,4 @@
-"""Secrets written so that a scanner may miss them: hidden in structure, behind escapes, at borders, in long text. None reaches the record."""
+"""Secrets written so that a scanner may miss them: in structure, behind escapes, at borders, in long text. None reaches the record."""
 
 from __future__ import annotations
 
