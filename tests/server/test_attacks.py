@@ -1,4 +1,4 @@
-"""Further attempts to read or write without the right to, against a running server: none succeeds, and nothing of the log is in an answer."""
+"""Further attempts to read or write without the right to, against a running server: none succeeds, and no answer has words of the log."""
 
 from __future__ import annotations
 
@@ -127,8 +127,10 @@ def test_a_proxy_that_says_loopback_reads_nothing(served: Served, host: str) -> 
 RAW = {
     "old protocol without a host": "GET /api/events HTTP/1.0\r\n\r\n",
     "two hosts": "GET /api/events HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nHost: evil.test\r\n\r\n",
-    "two lengths": "POST /api/events HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Length: 0\r\nContent-Length: 40\r\n\r\nGET /api/events HTTP/1.1\r\n\r\n",
-    "length and chunks": "POST /api/events HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "two lengths": "POST /api/events HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Length: 0\r\nContent-Length: 40\r\n\r\n"
+    "GET /api/events HTTP/1.1\r\n\r\n",
+    "length and chunks": "POST /api/events HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Length: 4\r\n"
+    "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     "header on two lines": "GET /api/events HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization:\r\n Bearer x\r\n\r\n",
     "line ends without return": "GET /api/events HTTP/1.1\nHost: 127.0.0.1:{port}\n\n",
     "space before the colon": "GET /api/events HTTP/1.1\r\nHost : 127.0.0.1:{port}\r\n\r\n",
