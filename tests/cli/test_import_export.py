@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fleetlore import Event, connect
-from fleetlore.dialects import NAMES
+from fleetlore.dialects.registry import NAMES
 from tests.cli.running import Lore, nexus
 
 GOLDEN = Path(__file__).parents[1] / "dialects" / "golden"

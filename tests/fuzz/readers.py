@@ -13,13 +13,14 @@ from typing import Any, NamedTuple
 
 from starlette.requests import HTTPConnection
 
-from fleetlore import clock, connect, dialects
+from fleetlore import clock, connect
 from fleetlore import settings as config
 from fleetlore.cli import hook, times
 from fleetlore.dialects import recording
 from fleetlore.dialects.forge.webhooks import read_delivery
 from fleetlore.dialects.otlp import reader as otlp_reader
 from fleetlore.dialects.recording import Recording
+from fleetlore.dialects.registry import NAMES, find_dialect
 from fleetlore.documents import durations
 from fleetlore.errors import DialectError, FleetloreError
 from fleetlore.events import codec
@@ -188,8 +189,8 @@ DELIVERY = json.dumps(
     }
 )
 
-for _name in dialects.NAMES:
-    of_bytes(f"dialect {_name}", golden.lines(_name), _told(dialects.find_dialect(_name).decode))
+for _name in NAMES:
+    of_bytes(f"dialect {_name}", golden.lines(_name), _told(find_dialect(_name).decode))
 of_bytes("event", [EVENT], _told(codec.decode_event))
 of_bytes("transcript of Claude Code", [b"\n".join(a_day().lines())], _recorded(CLAUDE_CODE))
 for _recorded_program in RECORDED:

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from fleetlore import clock, connect, dialects
+from fleetlore import clock, connect
 from fleetlore.dialects.base import Dialect
+from fleetlore.dialects.registry import NAMES, find_dialect
 from fleetlore.ingest import spool
 from fleetlore.ingest.drain import drain_into_logs
 from fleetlore.ingest.files import ImportSource, read_source
@@ -30,7 +31,7 @@ def damaged(samples: list[bytes]) -> st.SearchStrategy[bytes]:
     return lines.filter(lambda line: bool(line.strip()) and line not in samples)
 
 
-@pytest.mark.parametrize("dialect", [dialects.find_dialect(name) for name in dialects.NAMES], ids=dialects.NAMES)
+@pytest.mark.parametrize("dialect", [find_dialect(name) for name in NAMES], ids=NAMES)
 @FEW
 @given(data=st.data())
 def test_a_damaged_line_of_a_file_is_one_item_and_its_neighbours_are_as_they_were(dialect: Dialect, data: st.DataObject) -> None:

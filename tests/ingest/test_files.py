@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from fleetlore import Event, connect, dialects
+from fleetlore import Event, connect
+from fleetlore.dialects.registry import find_dialect
 from fleetlore.events.envelope import Origin
 from fleetlore.ingest import files, lines
 from fleetlore.ingest.batch_writer import BatchWriter, ImportItem, ImportTally
@@ -20,7 +21,7 @@ from fleetlore.ingest.files import open_sources, read_sources
 from fleetlore.log.admission import Admission
 from fleetlore.log.recorder import BlockingRecorder
 
-NEXUS = dialects.find_dialect("nexus")
+NEXUS = find_dialect("nexus")
 
 
 def record(text: str, at: float | None) -> str:
@@ -149,7 +150,7 @@ def _event(n: int) -> Event:
 
 
 def test_an_event_of_ours_that_travelled_as_a_cloudevent_comes_back_as_it_was(tmp_path: Path) -> None:
-    cloudevents = dialects.find_dialect("cloudevents")
+    cloudevents = find_dialect("cloudevents")
     event = _event(1)
     raw = cloudevents.encode(event)
     assert raw is not None

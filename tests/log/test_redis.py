@@ -14,7 +14,7 @@ import pytest
 import redis
 
 from fleetlore import Event, connect
-from fleetlore.dialects import find_dialect
+from fleetlore.dialects.registry import find_dialect
 from fleetlore.dialects.tinytown import derive_town_uuid
 from fleetlore.errors import Closed, Conflict, Denied, Forgotten, Invalid, InvalidUrl, LogError, StorageFull, Unsuitable, Unwritable
 from fleetlore.events.envelope import Origin

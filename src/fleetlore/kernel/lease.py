@@ -16,7 +16,8 @@ from itertools import count
 from fleetlore import clock
 from fleetlore.errors import FleetloreError, LeaseHeld, LeaseLost
 from fleetlore.kernel import tasks
-from fleetlore.log.coordination import Coordination, Lease
+from fleetlore.log.coordination import Coordination
+from fleetlore.log.leases import Lease
 
 LEASE_SECONDS = 30.0
 RENEW_SECONDS = 8.0
