@@ -60,7 +60,7 @@ EDGES: dict[str, CommandEdge] = {
     "town backlog list": _BACKLOG,
     "town history": CommandEdge(run="town.history:show_history", arguments="town.history:add_follow_arguments"),
     "town inbox": CommandEdge("town.messages:print_inbox", adapt="town.adapters:adapt_inbox", arguments="town.adapters:add_ack_argument"),
-    "town list": CommandEdge("town.agents:print_agents"),
+    "town list": CommandEdge("town.board:print_agents"),
     "town mission": _MISSIONS,
     "town mission list": _MISSIONS,
     "town mission show": CommandEdge("town.missions:print_mission", json="town.missions:mission_fields"),

@@ -185,13 +185,28 @@ def _make_plain_view(name: str) -> LogView[Any]:
 
         return TIME_INDEX_VIEW
     if name == "arcs":
-        from fleetlore.projections.patterns import make_patterns_view
-
-        return make_patterns_view()
+        return _make_patterns_view()
     from importlib import import_module
 
     module = {"pace": "activity", "sessions": "conversations"}.get(name, name)
     return view_of(import_module(f"fleetlore.views.{module}"), name)
+
+
+def _make_patterns_view() -> LogView[Any]:
+    """The steps of every thread; patterns of installed packages are part of the version."""
+    from fleetlore.events.installed_kinds import combine_version
+    from fleetlore.views.patterns import fold
+    from fleetlore.views.patterns.installed import installed_patterns
+
+    return LogView(
+        name="arcs",
+        version=combine_version(fold.VERSION, installed_patterns().patterns),
+        state=fold.PatternState,
+        initial=fold.initial,
+        apply=fold.apply,
+        encode=fold.encode,
+        decode=fold.decode,
+    )
 
 
 def build_views(costs: Costs, goals: SignedGoalsFold, town: SignedTownFold | None = None) -> dict[str, LogView[Any]]:
