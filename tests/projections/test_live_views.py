@@ -214,7 +214,7 @@ def test_nobody_sees_what_was_erased_while_all_is_folded_anew(log: BlockingRecor
     """Not even in the moment between hearing of it and beginning again."""
     events = say(log, "one", "SECRET")
     heard, go = Flag(), Flag()
-    begin = LiveViews._resume
+    begin = LiveViews._resume_folds
 
     def held_up(self: LiveViews) -> None:
         if self.restart_count:
@@ -222,7 +222,7 @@ def test_nobody_sees_what_was_erased_while_all_is_folded_anew(log: BlockingRecor
             go.wait(PATIENCE)
         begin(self)
 
-    monkeypatch.setattr(LiveViews, "_resume", held_up)
+    monkeypatch.setattr(LiveViews, "_resume_folds", held_up)
     with warm_views(log) as warm:
         assert up_to_date(warm, log) == ["one", "SECRET"]
         log.erase([events[1].id or ""], "a slip")

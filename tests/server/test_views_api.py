@@ -384,7 +384,7 @@ def test_what_was_erased_is_gone_with_the_next_request(own: Served, newest_first
 def test_what_was_erased_before_all_is_begun_anew_is_not_answered_from_memory(own: Served) -> None:
     """With the first event there is a store, and all begins anew with it; that may heed an erasure which nobody has heard of."""
     held, go_on, warm = Flag(), Flag(), own.house.view_cache.live_views
-    begin = warm._resume
+    begin = warm._resume_folds
 
     def begin_later() -> None:
         held.set()
@@ -392,7 +392,7 @@ def test_what_was_erased_before_all_is_begun_anew_is_not_answered_from_memory(ow
         begin()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(warm, "_resume", begin_later)
+        patch.setattr(warm, "_resume_folds", begin_later)
         own.log.append([make_event("SECRET", 0, "mole"), make_event("plain", 1), make_event("more", 2)])
         [secret, plain, _] = stored(own)
         assert held.wait(PATIENCE)

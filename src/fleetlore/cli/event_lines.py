@@ -58,27 +58,27 @@ class TerminalEventLines:
         scopes = "" if narrow else truncate_columns(scopes, max(8, rest // 3))
         rest -= display_width(scopes) + 2 if scopes else 0
         parts = (
-            self._paint(at.strftime("%H:%M:%S"), _DIM),
-            self._paint(
+            self._paint_text(at.strftime("%H:%M:%S"), _DIM),
+            self._paint_text(
                 pad_columns(truncate_columns(name, name_width), name_width),
                 f"38;5;{_NAME_COLOURS[crc32(name.encode()) % len(_NAME_COLOURS)]}",
             ),
-            self._paint(pad_columns(truncate_columns(sanitise_text(event.kind), kind_width), kind_width), self._style_of(event)),
-            *((self._paint(scopes, _DIM),) if scopes else ()),
+            self._paint_text(pad_columns(truncate_columns(sanitise_text(event.kind), kind_width), kind_width), self._style_of(event)),
+            *((self._paint_text(scopes, _DIM),) if scopes else ()),
             truncate_columns(text, max(0, rest)),
         )
-        return self._heading(at) + "  ".join(parts).rstrip()
+        return self._format_heading(at) + "  ".join(parts).rstrip()
 
-    def _heading(self, at: datetime) -> str:
+    def _format_heading(self, at: datetime) -> str:
         if at.date() == self._day:
             return ""
         self._day = at.date()
-        return self._paint(f"── {at.strftime('%A')} {at.day} {at.strftime('%B %Y')}", "1") + "\n"
+        return self._paint_text(f"── {at.strftime('%A')} {at.day} {at.strftime('%B %Y')}", "1") + "\n"
 
     def _style_of(self, event: Event) -> str:
         return _DIM if not can_see(event, PUBLIC) else _BEAT_STYLES.get(catalog.beat_of(event) or "", "")
 
-    def _paint(self, text: str, style: str) -> str:
+    def _paint_text(self, text: str, style: str) -> str:
         return f"\x1b[{style}m{text}\x1b[0m" if self._colour and style else text
 
 

@@ -189,7 +189,7 @@ class ShipReporter:
     def begin(self) -> None:
         """Print source and target."""
         how = "with prompts and code" if self._route.full else "prompts and code stay here"
-        self._print(f"shipping {self._route.source} to {self._route.target} ({how})")
+        self._print_text(f"shipping {self._route.source} to {self._route.target} ({how})")
 
     def update(self, status: ShipStatus) -> None:
         """Print each outage, its end, and when the target has caught up. A long outage is not repeated on every retry."""
@@ -200,29 +200,29 @@ class ShipReporter:
             self._report_caught_up(status)
         elif status.state == "shipping" and self._last_state == "lost" and status.shipped > self._shipped:
             self._last_state = "shipping"
-            self._print(f"going on: {format_summary(status)}")
+            self._print_text(f"going on: {format_summary(status)}")
 
     def _report_outage(self, status: ShipStatus) -> None:
         if self._last_state != "lost" or status.retry_in != self._pause:
-            self._print(format_outage(status))
+            self._print_text(format_outage(status))
         self._last_state, self._pause, self._shipped = "lost", status.retry_in, status.shipped
 
     def _report_caught_up(self, status: ShipStatus) -> None:
         rest = "empty" if status.empty else "caught up"
         if self._last_state != rest:
             self._last_state = rest
-            self._print(format_empty(self._route) if status.empty else f"caught up: {format_summary(status)}")
+            self._print_text(format_empty(self._route) if status.empty else f"caught up: {format_summary(status)}")
 
     def _report_rewind(self, status: ShipStatus) -> None:
         if status.went_back != self._went_back:
             self._went_back = status.went_back
             self.clear()
-            self._print(format_rewind(status))
+            self._print_text(format_rewind(status))
 
     def end(self, status: ShipStatus) -> None:
         """Print a summary."""
         self.clear()
-        self._print(f"ended: {format_summary(status)}")
+        self._print_text(f"ended: {format_summary(status)}")
 
     def warn(self, text: str) -> None:
         """Print a warning on its own line."""
@@ -234,7 +234,7 @@ class ShipReporter:
     def clear(self) -> None:
         """Remove an unfinished line."""
 
-    def _print(self, text: str) -> None:
+    def _print_text(self, text: str) -> None:
         terminal.print_line(terminal.sanitise_text(text))
         terminal.flush_output()
 
@@ -249,7 +249,7 @@ class LiveShipReporter(ShipReporter):
     def begin(self) -> None:
         """Print source and target, then "connecting"."""
         super().begin()
-        self._show("connecting…")
+        self._show_line("connecting…")
 
     def update(self, status: ShipStatus) -> None:
         """Redraw at most ten times a second, and when the state changes."""
@@ -258,9 +258,9 @@ class LiveShipReporter(ShipReporter):
         if status.state == self._state != "lost" and now - self._shown_at < _LIVE_SECONDS:
             return
         self._shown_at, self._state = now, status.state
-        self._show(format_empty(self._route) if status.empty else format_live_line(status))
+        self._show_line(format_empty(self._route) if status.empty else format_live_line(status))
 
-    def _show(self, line: str) -> None:
+    def _show_line(self, line: str) -> None:
         self._shown = line
         sys.stdout.write(f"\r{terminal.sanitise_text(line)[: terminal.terminal_width(sys.stdout) - 1]}\x1b[K")
         sys.stdout.flush()
@@ -268,7 +268,7 @@ class LiveShipReporter(ShipReporter):
     def warn(self, text: str) -> None:
         """Print a warning above the status line."""
         super().warn(text)
-        self._show(self._shown)
+        self._show_line(self._shown)
 
     def clear(self) -> None:
         """Clear the status line."""

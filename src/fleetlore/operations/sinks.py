@@ -178,9 +178,9 @@ class SinkDelivery:
                     cursor, count = record.position, count + 1
             finally:
                 if count < len(records):
-                    self._commit(cursor, count)
+                    self._commit_cursor(cursor, count)
             # Behind the last record there may be other events, which need not be read again.
-            self._commit(max(head or "", cursor or "") if len(records) < limit else cursor, count)
+            self._commit_cursor(max(head or "", cursor or "") if len(records) < limit else cursor, count)
             return count
         finally:
             with suppress(LogError):
@@ -197,7 +197,7 @@ class SinkDelivery:
             lease = self._shared.acquire(self.sink.cursor, self._holder, LEASE_SECONDS)
         return lease
 
-    def _commit(self, position: Position | None, count: int) -> None:
+    def _commit_cursor(self, position: Position | None, count: int) -> None:
         if position and (count or position != self._shared.load_cursor(self.sink.cursor)):
             self._shared.commit_cursor(self.sink.cursor, position)
 

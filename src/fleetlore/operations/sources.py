@@ -231,10 +231,10 @@ class LazyViews(Mapping[str, LogView[Any]]):
     def __getitem__(self, name: str) -> LogView[Any]:
         """The view with this name."""
         if name not in self._made:
-            self._made[name] = self._make(name)
+            self._made[name] = self._make_view(name)
         return self._made[name]
 
-    def _make(self, name: str) -> LogView[Any]:
+    def _make_view(self, name: str) -> LogView[Any]:
         # Each fold is imported only for its own view: commands that need another one start faster.
         if name == "town":
             from fleetlore.projections.signed_town import SignedTownFold
@@ -329,7 +329,7 @@ class OnDemandSource:
         assert position is None, "only the head is folded on demand"
         with self._fold_lock:
             self._refresh()
-            self._fold({"calendar", *views})
+            self._update_views({"calendar", *views})
             states = {name: fold.state for name, fold in self._folds.items()}
             at = self._folds["calendar"].position
             yield ViewSnapshot(states, self.log, at, states["calendar"].newest, self._now(), True, True)
@@ -341,10 +341,10 @@ class OnDemandSource:
             if key is not None and self._key is not key and isinstance(self._views, LazyViews):
                 self._views, self._key, self._folds = self._views.with_key(key), key, {}
             self._refresh()
-            self._fold({name})
+            self._update_views({name})
             yield self._folds[name].state, True
 
-    def _fold(self, names: set[str]) -> None:
+    def _update_views(self, names: set[str]) -> None:
         """Bring these views up to the head. After an erasure or a restored backup they are folded anew."""
         if any(fold.anchor is not None and not is_anchor_valid(self.log, fold.anchor) for fold in self._folds.values()):
             self._folds = {}
@@ -353,13 +353,13 @@ class OnDemandSource:
             for name in names - set(self._folds):
                 self._folds[name] = Runner(self.log, self._views[name], store).open_fold_run()
             wanted = [self._folds[name] for name in names]
-            if self._advance(wanted):
+            if self._advance_folds(wanted):
                 break
             self._folds = {}
         for fold in wanted:
             fold.save_if_worthwhile()
 
-    def _advance(self, folds: list[FoldRun[Any]]) -> bool:
+    def _advance_folds(self, folds: list[FoldRun[Any]]) -> bool:
         if self._progress is None:
             return advance_folds(self.log, folds)
         with self._progress() as show:

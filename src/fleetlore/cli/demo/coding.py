@@ -48,33 +48,33 @@ class SessionWriter:
         self.agent = f"{DEFAULT_NAME}/{self.run[:8]}"
         self._who: dict[str, Any] = {"agent": self.agent}
         data = {"cwd": FOLDER, "project": "parcel-api", "branch": branch, "program": DEFAULT_NAME, "person": PERSON, "title": title}
-        self._write("session.started", "parcel-api", data)
+        self._write_event("session.started", "parcel-api", data)
 
-    def _write(self, kind: str, text: str | None, data: dict[str, Any] | None = None, *, later: float = 0.15, **fields: Any) -> str:
+    def _write_event(self, kind: str, text: str | None, data: dict[str, Any] | None = None, *, later: float = 0.15, **fields: Any) -> str:
         self._minute += later
         return self.story.add_event(self._minute, kind, text and shorten_line(text), run=self.run, data=data or {}, **(self._who | fields))
 
     def ask(self, prompt: str) -> None:
         """The person's prompt."""
-        self._write("prompt.submitted", prompt, {"prompt": prompt}, actor=PERSON)
+        self._write_event("prompt.submitted", prompt, {"prompt": prompt}, actor=PERSON)
 
     def think(self, thought: str) -> None:
         """A thought of the model."""
-        self._write("agent.thought", thought, {"thought": thought}, visibility="private")
+        self._write_event("agent.thought", thought, {"thought": thought}, visibility="private")
 
     def say(self, text: str) -> None:
         """A reply of the model."""
         self._context += 2_400
         usage = {"input": 180, "output": 220 + len(text) // 3, "cache_read": self._context, "cache_write": 1_900}
-        self._write("model.replied", text, {"model": MODEL, "said": text, **usage})
+        self._write_event("model.replied", text, {"model": MODEL, "said": text, **usage})
 
     def call(self, tool: str, given: dict[str, Any], output: str, *, text: str = "", exit_code: int | None = None) -> None:
         """A tool call and its result."""
         call = {"tool": tool, "call_id": f"call-{self.story.rng.getrandbits(32):08x}"}
-        label = self._write("tool.called", text or str(next(iter(given.values()), "")), call | {"input": given, "cwd": FOLDER})
+        label = self._write_event("tool.called", text or str(next(iter(given.values()), "")), call | {"input": given, "cwd": FOLDER})
         failed = bool(exit_code)
         data = call | ({"error": output} if failed else {"output": output}) | ({} if exit_code is None else {"exit_code": exit_code})
-        self._write("tool.failed" if failed else "tool.returned", text, data, because=label)
+        self._write_event("tool.failed" if failed else "tool.returned", text, data, because=label)
 
     def run_command(self, command: str, output: str, *, exit_code: int = 0, about: str = "") -> None:
         """A shell command."""
@@ -96,24 +96,24 @@ class SessionWriter:
     def launch(self, role: str, prompt: str) -> str:
         """A sub-agent begins; what follows is its own, until it answers."""
         child = f"a{self.story.rng.getrandbits(24):06x}"
-        self._write("agent.launched", prompt, {"role": role, "prompt": prompt}, child=child)
+        self._write_event("agent.launched", prompt, {"role": role, "prompt": prompt}, child=child)
         self._who = {"agent": child, "parent": self.agent}
         return child
 
     def give_back(self, child: str, role: str, result: str) -> None:
         """The sub-agent answers."""
         self._who = {"agent": self.agent}
-        self._write("agent.returned", result, {"role": role, "status": "completed", "result": result}, child=child)
+        self._write_event("agent.returned", result, {"role": role, "status": "completed", "result": result}, child=child)
 
     def end_turn(self, text: str) -> None:
         """The turn ends with an answer."""
         self.say(text)
-        self._write("session.turn_ended", text, later=0.1)
+        self._write_event("session.turn_ended", text, later=0.1)
 
     def wait_for_permission(self, text: str, command: str) -> None:
         """The agent waits for a permission."""
         data = {"why": "permission", "tool": "Bash", "input": {"command": command}}
-        self._write("session.waiting", text, data)
+        self._write_event("session.waiting", text, data)
 
 
 def write_sessions(story: StoryWriter) -> None:

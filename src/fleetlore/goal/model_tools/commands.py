@@ -54,7 +54,7 @@ class ToolPrograms:
         output = _TruncatedOutput()
         if "\0" in command:
             return ToolResult(text="not a command: it holds what none can hold", failed=True)
-        result = await self._run(("/bin/sh", "-c", f"exec 2>&1\n{command}"), timeout, output.add_line)
+        result = await self._run_program(("/bin/sh", "-c", f"exec 2>&1\n{command}"), timeout, output.add_line)
         notes = _describe_end(result, timeout)
         text = "\n".join(part for part in (output.text(), *notes) if part)
         return ToolResult(text=text or "it printed nothing", failed=result.code != 0, exit_code=result.code)
@@ -70,7 +70,7 @@ class ToolPrograms:
             return True
 
         argv = (sys.executable, "-I", "-S", "-B", str(_SEARCH_PROGRAM))
-        result = await self._run(argv, min(self._search_seconds, self._time_left()), on_line, stdin=json.dumps(request).encode())
+        result = await self._run_program(argv, min(self._search_seconds, self._time_left()), on_line, stdin=json.dumps(request).encode())
         if result.why != "ended":
             lines.append(
                 f"[there was no time to look everywhere: {self._search_seconds:g} s; name a folder, or look for something simpler]"
@@ -84,7 +84,7 @@ class ToolPrograms:
             lines.append(f"[these are the first {MAX_MATCHES}; name a folder, or look for something rarer]")
         return ToolResult(text="\n".join(lines) or "nothing was found", failed=False)
 
-    async def _run(
+    async def _run_program(
         self, argv: tuple[str, ...], seconds: float, on_line: Callable[[OutputLine], Awaitable[bool]], *, stdin: bytes = b""
     ) -> ProgramResult:
         program = ProcessSpec(

@@ -307,7 +307,7 @@ class NatsClient(LoopThread):
         """Pass every message on a subject to `callback`, on this and all later connections."""
         self._callbacks[subject] = callback
         if self._connection is not None:
-            self._subscriptions[subject] = await self._subscribe(subject, callback)
+            self._subscriptions[subject] = await self._subscribe_to(subject, callback)
 
     async def unsubscribe(self, subject: str) -> None:
         """End a subscription."""
@@ -320,7 +320,7 @@ class NatsClient(LoopThread):
     # --- connecting and reconnecting
 
     async def _connect_and_check(self) -> None:
-        await self._connect()
+        await self._open_connection()
         version, max_payload = _server_version(self.connection), self.connection.max_payload
         if version < MIN_VERSION:
             raise Unsuitable(
@@ -343,7 +343,7 @@ class NatsClient(LoopThread):
         if (error := msgspec.json.decode(message.data, type=_JetStreamInfo).error) is not None:
             raise JetStreamError(error)
 
-    async def _connect(self) -> None:
+    async def _open_connection(self) -> None:
         """Open a new connection, with a timeout: nats-py itself would try forever, even with a wrong password."""
         connection = self._latest_connection = _TlsClient()
         connection.needs_tls = self._address.is_tls
@@ -447,12 +447,12 @@ class NatsClient(LoopThread):
         """Reconnect: nats-py gives up after some server errors, such as expired credentials."""
         if not self._closed and self._connection is not None and self._connection.is_closed:
             self._connection = None
-            self.spawn(self._reconnect())
+            self.spawn(self._restore_connection())
 
-    async def _reconnect(self) -> None:
+    async def _restore_connection(self) -> None:
         while self._connection is None:
             try:
-                await self._connect()
+                await self._open_connection()
             except LogError as error:
                 _logger.debug("%s", error)
                 await asyncio.sleep(RETRY_SECONDS)
@@ -460,11 +460,11 @@ class NatsClient(LoopThread):
 
     async def _subscribe_all(self) -> None:
         self._inbox, self._denial = self.connection.new_inbox(), None
-        await self._subscribe(f"{self._inbox}.*", self._on_answer)
+        await self._subscribe_to(f"{self._inbox}.*", self._on_answer)
         for subject, callback in self._callbacks.items():
-            self._subscriptions[subject] = await self._subscribe(subject, callback)
+            self._subscriptions[subject] = await self._subscribe_to(subject, callback)
 
-    async def _subscribe(self, subject: str, callback: MessageCallback) -> Subscription:
+    async def _subscribe_to(self, subject: str, callback: MessageCallback) -> Subscription:
         async def call_back(message: Msg) -> None:
             callback(message)
 

@@ -79,7 +79,7 @@ class TownKeys:
         self.removed = f"{prefix}:removed"
         self.blobs = f"{prefix}:blobs"
         self.seal = f"{prefix}:seal"
-        self.stream = lru_cache(maxsize=16384)(self._stream)
+        self.stream = lru_cache(maxsize=16384)(self._make_stream_key)
         self._scope_name = re.compile(rb"%b:(?:%b):[0-9a-f-]{36}" % (re.escape(self.events.encode()), "|".join(SCOPE_KINDS).encode()))
 
     @property
@@ -87,7 +87,7 @@ class TownKeys:
         """The keys that only Fleetlore uses, in the order of the scripts."""
         return self.ids, self.forgotten, self.meta, self.removed, self.blobs
 
-    def _stream(self, scope: str) -> str:
+    def _make_stream_key(self, scope: str) -> str:
         if scope == TOWN:
             return self.events
         kind, _, value = scope.partition(":")

@@ -88,7 +88,7 @@ class _Handlers:
             raise MCPError(types.INVALID_PARAMS, f"there is no such tool; known are {known}")
         caller, given = self._transport.caller(context), params.arguments or {}
         try:
-            output = await self._run(
+            output = await self._run_work(
                 context, lambda: tools.call_tool(tool, self._transport.source, caller, given), is_costly=tool.is_costly
             )
         except _RequestRefused as refused:
@@ -122,7 +122,7 @@ class _Handlers:
         uri, caller = params.uri, self._transport.caller(context)
         try:
             is_costly = pages.is_costly(uri)
-            text = await self._run(context, lambda: pages.read_resource(uri, self._transport.source, caller), is_costly=is_costly)
+            text = await self._run_work(context, lambda: pages.read_resource(uri, self._transport.source, caller), is_costly=is_costly)
         except (_RequestRefused, FleetloreError) as refused:
             raise MCPError(types.INVALID_PARAMS, str(refused), {"uri": uri}) from None
         return types.ReadResourceResult(contents=[_text_contents(uri, text)])
@@ -138,7 +138,7 @@ class _Handlers:
             raise MCPError(types.INVALID_PARAMS, f"there is no such prompt; known are {', '.join(pages.PROMPT_BY_NAME)}")
         caller, given = self._transport.caller(context), params.arguments or {}
         try:
-            instructions, texts = await self._run(
+            instructions, texts = await self._run_work(
                 context, lambda: pages.render_prompt(prompt, self._transport.source, caller, given), is_costly=True
             )
         except _RequestRefused as refused:
@@ -147,7 +147,7 @@ class _Handlers:
         messages = [types.PromptMessage(role="user", content=content) for content in (types.TextContent(text=instructions), *embedded)]
         return types.GetPromptResult(description=prompt.description, messages=messages)
 
-    async def _run(self, context: Context, work: Callable[[], T], *, is_costly: bool) -> T:
+    async def _run_work(self, context: Context, work: Callable[[], T], *, is_costly: bool) -> T:
         try:
             return await self._transport.run(context, work, is_costly=is_costly)
         except FleetloreError as error:

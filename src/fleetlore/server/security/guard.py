@@ -111,7 +111,7 @@ class Guard:
     def _problem_of_type(self, scope: Scope, headers: _Heard) -> Problem | None:
         if scope.get("method") != "POST":
             return None  # an HTML form can send a body only with POST
-        if (charset := _charset(headers)) not in UTF8_NAMES:
+        if (charset := _find_charset(headers)) not in UTF8_NAMES:
             return Problem(415, f"charset {charset[:40]} is not read here; JSON and text are UTF-8")
         types = declared_for(scope["path"], self._declared)
         if types is None or _content_type(headers) in types or b"ce-specversion" in headers:  # an HTML form cannot send this header
@@ -200,7 +200,7 @@ def _content_type(headers: _Heard) -> str | None:
     return values[0].partition(";")[0].strip().lower() if len(values) == 1 else None
 
 
-def _charset(headers: _Heard) -> str:
+def _find_charset(headers: _Heard) -> str:
     """The charset of a body in lower case; UTF-8 unless given."""
     message = Message()
     message["content-type"] = (headers.get(b"content-type") or [""])[0][:_MAX_TYPE_CHARS]
