@@ -188,7 +188,7 @@ def test_what_a_dream_took_away_can_be_got_back_until_the_next(folder: MemoryFol
     run(folder, TIDY)
     assert "About Four." in Path(folder.path, ".before-dream.four.md").read_text()
     run(folder, {"deletions": ["five.md"]})
-    assert [name for name in folder.names() if name.startswith(".before-dream.")] == [".before-dream.five.md"]
+    assert [name for name in folder.list_names() if name.startswith(".before-dream.")] == [".before-dream.five.md"]
 
 
 def test_a_merge_may_keep_the_name_of_one_of_its_parts(folder: MemoryFolder) -> None:
@@ -337,7 +337,7 @@ def test_a_dream_that_dies_at_any_step_is_put_right_by_the_next_who_writes(
             outcome = "died"
     count_session(folder, "next")
     assert said(folder) in {"completed": [TIDIED], "errored": [before], "died": [before, TIDIED]}[outcome]
-    assert not [name for name in folder.names() if name.startswith((".new.", ".journal")) or name.endswith(".part")]
+    assert not [name for name in folder.list_names() if name.startswith((".new.", ".journal")) or name.endswith(".part")]
 
 
 def test_what_a_person_does_between_the_crash_and_the_mending_stays(folder: MemoryFolder, monkeypatch: pytest.MonkeyPatch) -> None:

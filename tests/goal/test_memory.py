@@ -127,7 +127,7 @@ def test_what_is_no_memory_is_passed_over(folder: MemoryFolder, tmp_path: Path) 
 
 
 def test_where_nothing_was_written_there_is_nothing(folder: MemoryFolder) -> None:
-    assert (folder.read_notes(), folder.render_quoted(1000), folder.names(), folder.has_writes_since(START)) == ([], "", [], False)
+    assert (folder.read_notes(), folder.render_quoted(1000), folder.list_names(), folder.has_writes_since(START)) == ([], "", [], False)
     assert not os.path.exists(folder.path)
 
 
@@ -222,7 +222,7 @@ def test_a_link_in_place_of_the_folder_or_a_file_leads_nowhere(folder: MemoryFol
 def test_others_cannot_read_it(folder: MemoryFolder) -> None:
     save(folder, "One")
     assert os.stat(folder.path).st_mode & 0o077 == 0
-    assert all(os.stat(file(folder, name)).st_mode & 0o077 == 0 for name in folder.names())
+    assert all(os.stat(file(folder, name)).st_mode & 0o077 == 0 for name in folder.list_names())
 
 
 # --- who wrote

@@ -149,7 +149,7 @@ async def test_what_only_a_person_can_mend_is_handed_to_one_at_once(log: Blockin
 
 async def test_an_agent_that_changes_nothing_is_stuck(log: BlockingRecorder) -> None:
     setup = make_driver(log, [done("I tried.")], met=[False])
-    setup.workspace.tree = lambda: "same"  # type: ignore[method-assign]
+    setup.workspace.compute_digest = lambda: "same"  # type: ignore[method-assign]
     state = await pursue(setup, stuck_after=2)
     assert (state.outcome, state.spent.turns) == ("escalate", 3)
     assert state.why.startswith("stuck")

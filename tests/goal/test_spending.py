@@ -230,7 +230,7 @@ async def test_summaries_that_never_come_are_given_up_and_tried_once_more_after_
 async def test_an_agent_that_waits_for_something_outside_is_not_stuck(log: BlockingRecorder) -> None:
     nap = TurnResult(how="asleep", words="the build runs", sleep_ms=1)
     setup = make_driver(log, [nap, nap, nap, nap, nap, done()])
-    setup.workspace.tree = lambda: "same"  # type: ignore[method-assign]
+    setup.workspace.compute_digest = lambda: "same"  # type: ignore[method-assign]
     await setup.driver.start(goal(stuck_after=2))
     assert (await setup.driver.run_goal()).outcome == "done"
 

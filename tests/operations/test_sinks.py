@@ -219,12 +219,12 @@ def test_a_new_sink_begins_with_the_next_event_and_never_skips_one(delivery: tup
     one.prepare_cursor()
     log.append([escalate("a"), Event(kind="fleet.commit", actor="x"), escalate("b"), escalate("poison"), escalate("c")])
     with pytest.raises(OSError, match="cut off"):
-        one.deliver()
+        one.deliver_events()
     assert one.count_waiting() == 2, "what arrived is committed, the rest waits"
     one.prepare_cursor()
-    assert one.deliver(1) == 1
-    assert one.deliver() == 1
-    assert one.deliver() == 0
+    assert one.deliver_events(1) == 1
+    assert one.deliver_events() == 1
+    assert one.deliver_events() == 0
     assert [json.loads(record.payload)["reason"] for record in got] == ["a", "b", "poison", "poison", "c"]
     assert got[2].id == got[3].id, "what is published again has the same id"
 
@@ -235,10 +235,10 @@ def test_one_process_publishes_at_a_time(delivery: tuple[SinkDelivery, Any, list
     log.append([escalate("a")])
     other = SinkDelivery(one.sink, one._log, one._shared, "default")
     lease = one._shared.acquire(one.sink.cursor, "another process", 60)
-    assert other.deliver() is None
+    assert other.deliver_events() is None
     assert lease is not None
     one._shared.release(lease)
-    assert other.deliver() == 1
+    assert other.deliver_events() == 1
     assert len(got) == 1
 
 
@@ -249,7 +249,7 @@ def test_a_process_that_died_while_publishing_holds_nobody_up(delivery: tuple[Si
     code = "from fleetlore.kernel.lease import make_holder_name; print(make_holder_name())"
     dead = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
     assert one._shared.acquire(one.sink.cursor, dead, 600) is not None
-    assert one.deliver() == 1
+    assert one.deliver_events() == 1
     assert len(got) == 1
 
 

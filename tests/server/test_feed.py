@@ -442,15 +442,15 @@ class Client:
 def entries(count: int) -> list[EncodedEvent]:
     with connect("memory:").blocking() as log:
         log.append([make_event() for _ in range(count)])
-        return list(entries_of(TailPage(next(log.pages())), None))
+        return list(entries_of(TailPage(next(log.read_pages())), None))
 
 
 def test_a_ring_is_bounded_by_count_and_knows_where_it_begins() -> None:
     ring, all = Ring(most_events=4), entries(6)
     ring.add(all)
     assert (ring.first, ring.end, ring.base, ring.newest) == (2, 6, all[1].position, all[5].position)
-    assert ring.holds(all[1].position)
-    assert not ring.holds(all[0].position)
+    assert ring.holds_position(all[1].position)
+    assert not ring.holds_position(all[0].position)
     assert ring.place_of(all[3].position) == 4
 
 
@@ -469,7 +469,7 @@ def test_a_ring_gives_no_more_at_once_than_is_written_at_once_but_always_somethi
     )
     sizes, place = [], 0
     while place < ring.end:
-        batch, place = ring.batch(ALL, place)
+        batch, place = ring.make_batch(ALL, place)
         sizes.append(len(batch.entries))
     assert sizes == [3, 1, 1, 1]
 
@@ -477,6 +477,6 @@ def test_a_ring_gives_no_more_at_once_than_is_written_at_once_but_always_somethi
 def test_clients_that_come_back_at_many_places_of_a_quiet_ring_leave_few_batches_behind() -> None:
     ring = Ring()
     ring.add(entries(3 * MOST_BATCHES))
-    given = [ring.batch(ALL, place)[0] for place in range(ring.end)]
+    given = [ring.make_batch(ALL, place)[0] for place in range(ring.end)]
     assert len(ring._batches) <= MOST_BATCHES
-    assert ring.batch(ALL, ring.end - 1)[0] is given[-1], "those who stand at the same place still share"
+    assert ring.make_batch(ALL, ring.end - 1)[0] is given[-1], "those who stand at the same place still share"

@@ -308,12 +308,12 @@ async def test_a_request_that_fails_gives_its_place_back() -> None:
 def test_streams_are_so_many_and_give_their_places_back() -> None:
     limits = RequestLimits(streams=2)
     here = {"client": ("127.0.0.1", 1)}
-    with limits.stream(here), limits.stream(here):
+    with limits.count_stream(here), limits.count_stream(here):
         assert limits.open_streams == 2
-        with pytest.raises(Problem) as refused, limits.stream(here):
+        with pytest.raises(Problem) as refused, limits.count_stream(here):
             pass
         assert (refused.value.status, refused.value.headers["retry-after"]) == (503, "5")
-    with pytest.raises(ValueError, match="cut off"), limits.stream(here):
+    with pytest.raises(ValueError, match="cut off"), limits.count_stream(here):
         raise ValueError("cut off")
     assert limits.open_streams == 0
 
@@ -321,13 +321,13 @@ def test_streams_are_so_many_and_give_their_places_back() -> None:
 def test_one_address_cannot_take_all_streams() -> None:
     limits = RequestLimits(streams=3, streams_each=1)
     one, other = {"client": ("2001:db8::1", 1)}, {"client": ("10.0.0.9", 1)}
-    with limits.stream(one):
-        with pytest.raises(Problem) as refused, limits.stream({"client": ("2001:db8::2", 7)}):  # the same /64
+    with limits.count_stream(one):
+        with pytest.raises(Problem) as refused, limits.count_stream({"client": ("2001:db8::2", 7)}):  # the same /64
             pass
         assert refused.value.status == 429
-        with limits.stream(other):
+        with limits.count_stream(other):
             assert limits.open_streams == 2
-    with limits.stream(one):
+    with limits.count_stream(one):
         assert limits.open_streams == 1
 
 

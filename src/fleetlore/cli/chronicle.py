@@ -63,7 +63,7 @@ def _import_history(paths: Sequence[str]) -> Iterator[BlockingRecorder]:
         with progress.show_progress("reading commits") as show, git.open_git_sources(paths, on_commit=show) as sources:
             deposit = BatchWriter(log, dialect="git", admission=Admission(), on_rejected=rejections.add)
             deposit.write_all(files.read_sources(sources, find_dialect("git")))
-        rejections.end()
+        rejections.print_rest()
         if log.head() is None:
             raise Invalid(f"{', '.join(paths)}: no commits yet")
         yield log

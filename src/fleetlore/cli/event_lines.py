@@ -34,7 +34,7 @@ class PlainEventLines:
     def __init__(self, zone: tzinfo | None) -> None:
         self._zone = zone
 
-    def line(self, event: Event) -> str:
+    def format_line(self, event: Event) -> str:
         """The line of one event."""
         at = (event.at or _EPOCH).astimezone(self._zone).isoformat(timespec="seconds")
         cells = (at, f"{actor_name(event):<{_NAME}}", f"{sanitise_text(event.kind):<{_KIND}}", scope_text(event) or "-", event_text(event))
@@ -48,7 +48,7 @@ class TerminalEventLines:
         self._zone, self._width, self._colour = zone, width, colour
         self._day: date | None = None
 
-    def line(self, event: Event) -> str:
+    def format_line(self, event: Event) -> str:
         """The line of one event, with a heading if a new day begins."""
         at = (event.at or _EPOCH).astimezone(self._zone)
         name, scopes, text = actor_name(event), scope_text(event), event_text(event)

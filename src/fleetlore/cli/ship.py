@@ -81,7 +81,7 @@ def _run_shipper(args: Namespace, stop: Flag) -> int:
     reporter = _make_reporter(args, route)
     shipper = Shipper(route.open_source, route.open_target, full=route.full)
     with _route_warnings(reporter):
-        reporter.begin()
+        reporter.print_start()
         try:
             shipper.run(stop, once=args.once, on_progress=reporter.update)
         except KeyboardInterrupt:  # the usual way to end it
@@ -89,7 +89,7 @@ def _run_shipper(args: Namespace, stop: Flag) -> int:
         except BaseException:
             reporter.clear()
             raise
-        reporter.end(shipper.status)
+        reporter.print_summary(shipper.status)
     return SOME_REJECTED if shipper.status.rejected and not stop.is_set() else OK
 
 
@@ -117,7 +117,7 @@ def _route_warnings(reporter: ShipReporter) -> Iterator[None]:
 
     class Handler(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            reporter.warn(self.format(record))
+            reporter.print_warning(self.format(record))
 
     handler = Handler(logging.WARNING)
     logging.getLogger().addHandler(handler)
@@ -186,7 +186,7 @@ class ShipReporter:
         self._shipped = 0
         self._went_back: str | None = None
 
-    def begin(self) -> None:
+    def print_start(self) -> None:
         """Print source and target."""
         how = "with prompts and code" if self._route.full else "prompts and code stay here"
         self._print_text(f"shipping {self._route.source} to {self._route.target} ({how})")
@@ -219,12 +219,12 @@ class ShipReporter:
             self.clear()
             self._print_text(format_rewind(status))
 
-    def end(self, status: ShipStatus) -> None:
+    def print_summary(self, status: ShipStatus) -> None:
         """Print a summary."""
         self.clear()
         self._print_text(f"ended: {format_summary(status)}")
 
-    def warn(self, text: str) -> None:
+    def print_warning(self, text: str) -> None:
         """Print a warning on its own line."""
         self.clear()
         terminal.flush_output()
@@ -246,9 +246,9 @@ class LiveShipReporter(ShipReporter):
         super().__init__(route)
         self._shown_at, self._state, self._shown = 0.0, "", ""
 
-    def begin(self) -> None:
+    def print_start(self) -> None:
         """Print source and target, then "connecting"."""
-        super().begin()
+        super().print_start()
         self._show_line("connecting…")
 
     def update(self, status: ShipStatus) -> None:
@@ -265,9 +265,9 @@ class LiveShipReporter(ShipReporter):
         sys.stdout.write(f"\r{terminal.sanitise_text(line)[: terminal.terminal_width(sys.stdout) - 1]}\x1b[K")
         sys.stdout.flush()
 
-    def warn(self, text: str) -> None:
+    def print_warning(self, text: str) -> None:
         """Print a warning above the status line."""
-        super().warn(text)
+        super().print_warning(text)
         self._show_line(self._shown)
 
     def clear(self) -> None:
@@ -282,7 +282,7 @@ class JsonShipReporter(ShipReporter):
         super().__init__(route)
         self._shown_at, self._state = 0.0, ""
 
-    def begin(self) -> None:
+    def print_start(self) -> None:
         """Print nothing: programs know source and target."""
 
     def update(self, status: ShipStatus) -> None:
@@ -292,9 +292,9 @@ class JsonShipReporter(ShipReporter):
         if status.state == self._state != "lost" and is_quiet:
             return
         self._shown_at, self._state = now, status.state
-        self.end(status)
+        self.print_summary(status)
 
-    def end(self, status: ShipStatus) -> None:
+    def print_summary(self, status: ShipStatus) -> None:
         """Print the status; the last one has the state `stopped`."""
         if status.state == "stopped" == self._last_state:
             return

@@ -77,7 +77,7 @@ def _show_past(context: OperationContext, scope: Selection, span: Span, story: L
 def _is_in(event: Event, scope: Selection) -> bool:
     if event.kind == "log.gap":
         return True
-    return (scope == TOWN or scope in event_scopes(event)) if isinstance(scope, str) else scope.holds(event)
+    return (scope == TOWN or scope in event_scopes(event)) if isinstance(scope, str) else scope.holds_event(event)
 
 
 def _show_json(sentences: Iterable[StorySentence]) -> None:

@@ -162,7 +162,7 @@ class SinkDelivery:
         """How many events the sink has not got yet."""
         return sum(1 for _ in self._log.read(after=self._load_cursor(), kinds=DRIVER_KINDS))
 
-    def deliver(self, limit: int = MOST_AT_ONCE) -> int | None:
+    def deliver_events(self, limit: int = MOST_AT_ONCE) -> int | None:
         """Publish up to `limit` waiting events and return how many; `None` if another process does.
 
         Raises what the target or the log raises; what was published before that is committed.
@@ -217,7 +217,7 @@ class SinkDelivery:
         while not ended():
             is_last = stop.is_set()
             try:
-                count, self.last_failure, pause = self.deliver(), None, FIRST_PAUSE
+                count, self.last_failure, pause = self.deliver_events(), None, FIRST_PAUSE
             except (FleetloreError, OSError) as error:
                 self.last_failure = str(error) or type(error).__name__
                 if is_last or stop.wait(pause):

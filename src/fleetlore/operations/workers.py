@@ -225,7 +225,7 @@ async def _finish_goal(run: GoalRun) -> tuple[GoalState, Handover]:
     until = ticks() + 2 * LEASE_SECONDS
     while True:
         try:
-            return await run.finish()
+            return await run.run_to_end()
         except LogError as error:
             if not isinstance(error.__cause__, LeaseHeld) or ticks() > until:
                 raise

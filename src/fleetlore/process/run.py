@@ -262,7 +262,7 @@ class _RunningProgram:
 
     def stderr_text(self) -> str:
         """The end of stderr."""
-        return Redactor().redact_value(self._tail.text())[0]
+        return Redactor().redact_value(self._tail.decode_text())[0]
 
 
 def _require_pipe(pipe: IO[bytes] | None) -> IO[bytes]:

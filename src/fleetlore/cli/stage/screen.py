@@ -41,7 +41,7 @@ def make_viewer(scenario: StageScenario, *, json: bool, read_minds: bool, speed:
         screen = StageScreen(scenario, width=min(terminal.terminal_width(sys.stdout), _WIDEST), colour=colour, read_minds=read_minds)
     else:
         screen = PlainStageLines(read_minds=read_minds)
-    return _ReadingPace(screen, speed).show
+    return _ReadingPace(screen, speed).print_event
 
 
 async def _print_json(event: Event) -> None:
@@ -56,9 +56,9 @@ class _ReadingPace:
         self._screen, self._speed, self._due = screen, speed, 0.0
         self._began = clock.now()
 
-    async def show(self, event: Event) -> None:
+    async def print_event(self, event: Event) -> None:
         """Print an event."""
-        lines = list(self._screen.lines(event))
+        lines = list(self._screen.format_lines(event))
         if not lines:
             return
         is_past = event.at is not None and event.at < self._began  # of a resumed run: printed at once
@@ -77,7 +77,7 @@ class PlainStageLines:
     def __init__(self, *, read_minds: bool) -> None:
         self._reads_minds = read_minds
 
-    def lines(self, event: Event) -> Iterator[str]:
+    def format_lines(self, event: Event) -> Iterator[str]:
         """The lines of an event."""
         text, turn, name = (
             public_text(event, read_minds=self._reads_minds),
@@ -135,7 +135,7 @@ class StageScreen:
         self._name = 0 if width < _NARROW else min(longest, _NAME)
         self._indent = "  " if not self._name else " " * (self._name + 4)
 
-    def lines(self, event: Event) -> Iterator[str]:
+    def format_lines(self, event: Event) -> Iterator[str]:
         """The lines of an event, wrapped to the width."""
         text = public_text(event, read_minds=self._reads_minds)
         match event.kind:

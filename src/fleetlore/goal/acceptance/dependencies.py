@@ -107,7 +107,7 @@ class DependencySnapshot:
     def _encode_listing(self) -> bytes:
         return msgspec.json.encode(self.listing, order="deterministic")
 
-    def sources(self) -> Iterator[tuple[str, DependencySource]]:
+    def list_sources(self) -> Iterator[tuple[str, DependencySource]]:
         """All files by path, each checked against its digest unless it cannot have changed since the last time.
 
         Raises `FleetloreError` if one was changed.

@@ -78,7 +78,7 @@ class JudgingCopy:
         os.mkdir(self.temporary, 0o700)
         snapshot = self._workspace.save_current()
         touched = self._find_touched(snapshot.entries)
-        self._wanted = {**dict(self._dependencies.sources()), **self._released_files(), **self._choose_entries(snapshot.entries)}
+        self._wanted = {**dict(self._dependencies.list_sources()), **self._released_files(), **self._choose_entries(snapshot.entries)}
         self._synchronise_files()
         self._workspace.write_isolated_git_dir(os.path.join(self.root, GIT_FOLDER), snapshot.head)
         self._note_judging_stamps()

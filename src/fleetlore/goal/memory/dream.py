@@ -287,7 +287,7 @@ async def run_dream(
     try:
         shown = await asyncio.to_thread(lambda: select_shown_notes(folder.read_notes()))
         data = await _ask_model(model, build_dream_prompt(shown), timeout)
-        taken = await asyncio.to_thread(folder.names)
+        taken = await asyncio.to_thread(folder.list_names)
         changes = parse_changes(shown, data, taken=taken, now=now())
         if not await may_apply():
             return "lock_blocked"

@@ -56,7 +56,7 @@ class ToolPrograms:
             return ToolResult(text="not a command: it holds what none can hold", failed=True)
         result = await self._run_program(("/bin/sh", "-c", f"exec 2>&1\n{command}"), timeout, output.add_line)
         notes = _describe_end(result, timeout)
-        text = "\n".join(part for part in (output.text(), *notes) if part)
+        text = "\n".join(part for part in (output.decode_text(), *notes) if part)
         return ToolResult(text=text or "it printed nothing", failed=result.code != 0, exit_code=result.code)
 
     async def run_search(self, parts: Sequence[str], pattern: str, *, fixed: bool, glob: str | None) -> ToolResult:
@@ -119,7 +119,7 @@ class _TruncatedOutput:
             del self._last[:-_HALF_OUTPUT_BYTES]
         return True
 
-    def text(self) -> str:
+    def decode_text(self) -> str:
         last = bytes(self._last[-_HALF_OUTPUT_BYTES:])
         gap = self._size - len(self._first) - len(last)
         between = f"\n… {gap:,} bytes left out …\n".encode() if gap else b""

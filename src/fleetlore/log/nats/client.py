@@ -214,14 +214,14 @@ class NatsClient(LoopThread):
         """Whether messages can be sent right now."""
         return self._online.is_set() and self._connection is not None and self._connection.is_connected
 
-    def deadline(self) -> float:
+    def make_deadline(self) -> float:
         """Return the loop time at which an operation that starts now times out."""
-        return self.time() + self.timeout
+        return self.loop_time() + self.timeout
 
     async def wait_online(self, deadline: float) -> bool:
         """Wait for the connection; return `False` if it is not there by `deadline` (loop time)."""
         while not self.is_online:
-            left = deadline - self.time()
+            left = deadline - self.loop_time()
             if left <= 0:
                 return False
             with suppress(TimeoutError):
@@ -265,26 +265,26 @@ class NatsClient(LoopThread):
         attempt, if the usual one is too short. `progress` counts the received parts of a long answer; while it grows, no new
         attempt starts.
         """
-        deadline, last_progress = self.deadline(), 0
+        deadline, last_progress = self.make_deadline(), 0
         limit = max(limit, ATTEMPT_SECONDS, self.timeout / MAX_ATTEMPTS)
         attempts: set[asyncio.Task[_T]] = set()
         try:
-            while await self.wait_online(deadline) and self.time() < deadline:
+            while await self.wait_online(deadline) and self.loop_time() < deadline:
                 if not attempts or progress() == last_progress:
                     attempts.add(task := self._loop.create_task(_as_coroutine(attempt)))
                     task.add_done_callback(_is_failed)  # retrieves the exception: asyncio warns otherwise
                 last_progress = progress()
-                timeout = min(limit, deadline - self.time())
+                timeout = min(limit, deadline - self.loop_time())
                 ended, attempts = await asyncio.wait(attempts, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
                 if final := [task for task in ended if not _is_transient(task.exception())]:
                     return min(final, key=_is_failed).result()
                 if ended:
-                    await asyncio.sleep(min(RETRY_SECONDS, max(0.0, deadline - self.time())))
+                    await asyncio.sleep(min(RETRY_SECONDS, max(0.0, deadline - self.loop_time())))
         finally:
             await cancel_tasks(attempts)
-        raise self.unreachable()
+        raise self.make_timeout_error()
 
-    def unreachable(self) -> Unreachable:
+    def make_timeout_error(self) -> Unreachable:
         """Return the error for a timeout."""
         return jetstream_silent_error(self.display_address) if self.is_online else unreachable_error(self.display_address)
 

@@ -93,7 +93,7 @@ class TownKeys:
         kind, _, value = scope.partition(":")
         return f"{self.events}:{kind}:{derive_town_uuid(self._town, value)}"
 
-    def streams(self, scopes: Sequence[str]) -> tuple[str, ...]:
+    def stream_keys(self, scopes: Sequence[str]) -> tuple[str, ...]:
         """Return the streams of several scopes without duplicates: two names may mean one agent."""
         return tuple(dict.fromkeys(map(self.stream, scopes)))
 

@@ -301,7 +301,7 @@ class ClaudeTranscriptReader:
             return self._read_subagent_prompt(words, own, row, agent_state, event_context)
         self._state.queue.drop_delivered(words)
         ended = self._end_answered_turn(agent_state)
-        agent_state.turn.begin()
+        agent_state.turn.begin_turn()
         agent_state.said = None
         named = as_name(row.get("promptId")) or own
         if named != agent_state.prompt_key:

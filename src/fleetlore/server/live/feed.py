@@ -103,7 +103,7 @@ class Feed:
     async def subscribe(self, wanted: EventFilter, *, after: Position | None) -> Subscription:
         """Subscribe after a position, or from now on. Raises `Invalid` if it is not a position of this log."""
         await self._wait_for_head()
-        if after is not None and not self.ring.holds(after):
+        if after is not None and not self.ring.holds_position(after):
             subscription = await self._subscribe_at(wanted, after)
         else:
             subscription = Subscription(self, wanted, after)

@@ -150,12 +150,12 @@ class Ring:
         """The number of the first entry after a position in the ring."""
         return self.first + bisect_right(self._entries, position, key=_position)
 
-    def holds(self, position: Position) -> bool:
+    def holds_position(self, position: Position) -> bool:
         """Whether everything after a position is or will be here. Only positions of equal length can be compared."""
         newest = self.newest
         return len(position) == len(newest) and self.base <= position <= newest
 
-    def batch(self, wanted: EventFilter, start: int) -> tuple[Batch, int]:
+    def make_batch(self, wanted: EventFilter, start: int) -> tuple[Batch, int]:
         """The next batch at a number, and the number after it."""
         index = start - self.first
         before = self._ends[index - 1] if index else self._dropped_bytes

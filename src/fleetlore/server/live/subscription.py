@@ -98,7 +98,7 @@ class Subscription:
         if place < ring.first:
             self.drop()
             return None
-        batch, self._place = ring.batch(self._wanted, place)
+        batch, self._place = ring.make_batch(self._wanted, place)
         return batch
 
     def _next_heartbeat(self) -> Batch | None:
@@ -112,7 +112,7 @@ class Subscription:
         if self._ready:
             return self._ready.popleft()
         newest = self._ring.newest
-        if self._ring.holds(after):
+        if self._ring.holds_position(after):
             self._place, self._after = self._ring.place_of(after), None
             self._leave_past()
         elif len(after) == len(newest) and after > newest:
