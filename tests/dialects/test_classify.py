@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fleetlore.dialects.commands import classify
 from fleetlore.dialects.commands.classify import ToolAction, classify_tool_call, is_correction, is_polling_call
-from fleetlore.events.tools import DEEDS
+from fleetlore.events.tools import ACTION_BEATS
 
 SHELL: dict[str, str] = {
     "look": r"""
@@ -367,8 +367,8 @@ def test_a_subject_is_one_line_and_not_too_long() -> None:
 def test_every_deed_has_a_beat_and_a_line_in_the_table() -> None:
     told = getdoc(classify)
     assert told is not None
-    assert all(f"`{deed}`" in told for deed in DEEDS)
-    assert {deed for _, deed in LINES} < set(DEEDS)
+    assert all(f"`{deed}`" in told for deed in ACTION_BEATS)
+    assert {deed for _, deed in LINES} < set(ACTION_BEATS)
 
 
 anything: st.SearchStrategy[Any] = st.recursive(
@@ -381,7 +381,7 @@ anything: st.SearchStrategy[Any] = st.recursive(
 @given(st.sampled_from(["Bash", "shell", "Edit", "apply_patch", "TodoWrite", "AskUserQuestion", "Task", "Read", "x"]), anything, anything)
 def test_nothing_that_a_tool_is_given_can_break_it(tool: str, given: object, output: object) -> None:
     deed = classify_tool_call(tool, given, output, failed=True)
-    assert deed.name is None or deed.name in DEEDS
+    assert deed.name is None or deed.name in ACTION_BEATS
     assert is_polling_call(tool, given) in (True, False)
 
 
@@ -389,15 +389,15 @@ def test_nothing_that_a_tool_is_given_can_break_it(tool: str, given: object, out
     st.text(alphabet="ab \n\\\"'$();&|<>#=-/", max_size=200), st.sampled_from(["", "git commit -m ", "python ", "find -exec ", "cat <<E\n"])
 )
 def test_no_line_can_break_it(line: str, start: str) -> None:
-    assert classify_tool_call("Bash", {"command": start + line}, line).name in DEEDS
+    assert classify_tool_call("Bash", {"command": start + line}, line).name in ACTION_BEATS
 
 
 @pytest.mark.parametrize(
     "piece", ["x", "python ", '"', "a'b\"c", "<<E\n", "\\", "find -exec ", "$((", "bash -c '", "timeout ", "((((", "sudo -u "]
 )
 def test_endless_lines_come_to_an_end(piece: str) -> None:
-    assert classify_tool_call("Bash", {"command": piece * 50_000}, piece * 50_000).name in DEEDS
-    assert classify_tool_call("shell", {"command": [piece] * 5_000}).name in DEEDS
+    assert classify_tool_call("Bash", {"command": piece * 50_000}, piece * 50_000).name in ACTION_BEATS
+    assert classify_tool_call("shell", {"command": [piece] * 5_000}).name in ACTION_BEATS
 
 
 @pytest.mark.parametrize(

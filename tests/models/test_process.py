@@ -105,7 +105,7 @@ async def test_children_sessions_and_daemons_end_with_the_program(mark: str, end
     pids = [int(text) for text in ears.texts if text.isdigit()]
     assert len(pids) == 4
     assert not any(map(is_running, pids))
-    assert (finished.why, finished.left) == (("ended", 3) if ending == "go" else ("told", 4))
+    assert (finished.why, finished.left) == (("ended", 3) if ending == "go" else ("stopped", 4))
 
 
 async def test_a_grandchild_that_holds_the_pipes_does_not_hold_us_up(mark: str) -> None:
@@ -129,12 +129,12 @@ async def test_even_one_that_is_not_found_does_not_hold_us_up(mark: str, tmp_pat
 
 async def test_a_program_that_does_not_listen_is_ended_hard(mark: str) -> None:
     finished = await OutputListener(until=b"ready").hear(agent("stubborn"), mark, grace=0.2)
-    assert (finished.why, finished.code, finished.signal) == ("told", None, 9)
+    assert (finished.why, finished.code, finished.signal) == ("stopped", None, 9)
 
 
 async def test_one_that_grows_a_new_head_whenever_it_is_asked_to_end_is_ended(mark: str) -> None:
     finished = await OutputListener(until=b"ready").hear(agent("hydra"), mark, grace=0.3)
-    assert finished.why == "told"
+    assert finished.why == "stopped"
     assert finished.left >= 1
 
 
@@ -142,7 +142,7 @@ async def test_one_that_listens_is_asked_and_may_end_in_its_own_way(mark: str) -
     finished = await OutputListener(until=b"on").hear(
         ("sh", "-c", "trap 'echo bye >&2; exit 7' TERM; echo on; while :; do sleep 0.01; done"), mark
     )
-    assert (finished.why, finished.code, finished.stderr[-3:]) == ("told", 7, "bye")
+    assert (finished.why, finished.code, finished.stderr[-3:]) == ("stopped", 7, "bye")
 
 
 async def test_one_that_lasts_too_long_is_ended(mark: str) -> None:
@@ -227,7 +227,7 @@ async def test_who_says_no_at_the_start_hears_nothing_of_it(mark: str) -> None:
         return False
 
     finished = await run(program(agent("flood", "forever"), mark), no, ears.on_line)
-    assert (finished.why, ears.lines) == ("told", [])
+    assert (finished.why, ears.lines) == ("stopped", [])
 
 
 async def test_what_a_listener_raises_is_raised_once_nothing_runs(mark: str) -> None:

@@ -111,9 +111,9 @@ def _watch_status(args: Namespace, context: OperationContext, request: ReadFleet
     for status in read_again():
         # More than the clock, and more than a heartbeat.
         agents = sorted((agent.name, agent.state, agent.doing, agent.task or "", agent.mission or "") for agent in status.agents)
-        essence = [agents, sorted(each.mission for each in status.asking)]
-        if essence != shown:
-            shown = essence
+        visible = [agents, sorted(each.mission for each in status.asking)]
+        if visible != shown:
+            shown = visible
             _print_status(args, status)
             if not args.json:
                 terminal.print_line("")

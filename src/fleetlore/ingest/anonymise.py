@@ -1,6 +1,6 @@
 """Anonymises events before they are stored: removes prompts and code, replaces paths and names with pseudonyms.
 
-Who did what and when, durations, results, costs, ids and order are kept, so a story can still be told from an
+Who did what and when, durations, results, costs, ids and order are kept, so a story can still be written from an
 anonymised log. Prompts and code are withheld by the ship filter; the same path or name always gets the same
 pseudonym. docs/privacy.md describes the levels.
 """

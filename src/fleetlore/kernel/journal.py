@@ -59,7 +59,7 @@ _T = TypeVar("_T")
 
 
 class JournalDecision(NamedTuple, Generic[Answer]):
-    """Events that follow from a state, and what the caller is told once they are stored."""
+    """Events that follow from a state, and the answer to the caller once they are stored."""
 
     events: Sequence[Event]
     guard: str | Expect | None = None

@@ -145,7 +145,7 @@ class Coordination:
         return self._require_store().renew(lease, _validate_lease_seconds(lease.seconds if seconds is None else seconds))
 
     def release(self, lease: Lease) -> None:
-        """Free a lease. Nothing happens if it was lost, whoever holds it now."""
+        """Free a lease. Nothing happens if it was lost, even if another holder has it now."""
         self._require_store().release(lease)
 
     def find_lease(self, name: str) -> Lease | None:

@@ -175,7 +175,7 @@ class Stage(Head, kw_only=True):
 class ReadStage(AsOfRequest, kw_only=True):
     """A run of a cast."""
 
-    run: Annotated[str, Meta(max_length=500, description="Which; the newest unless told.")] | None = None
+    run: Annotated[str, Meta(max_length=500, description="Which; the newest by default.")] | None = None
     minds: Annotated[bool, Meta(description="Whether to show what they thought, too.")] = False
 
 

@@ -210,7 +210,7 @@ class GoalState(Struct, kw_only=True):
     spent: GoalUsage = field(default_factory=GoalUsage)
     below: GoalUsage = field(default_factory=GoalUsage)
     """The part of `spent` that subgoals used."""
-    told: GoalUsage = field(default_factory=GoalUsage)
+    reported: GoalUsage = field(default_factory=GoalUsage, name="told")
     """The part of its own tokens and dollars that was reported to parent goals."""
     clock_from: datetime | None = None
     """Start of the time not yet in `spent`; `None` while nobody drives it or it is paused."""
@@ -315,7 +315,7 @@ def used_usd(goal: GoalState) -> float:
 
 def unreported_usage(goal: GoalState, *, tokens: int, usd: float) -> GoalUsage:
     """Usage not yet reported to parent goals, with the given amounts for the open turn."""
-    spent, below, reported = goal.spent, goal.below, goal.told
+    spent, below, reported = goal.spent, goal.below, goal.reported
     return GoalUsage(
         tokens=spent.tokens - below.tokens - reported.tokens + tokens,
         usd=spent.usd - below.usd - reported.usd + usd,

@@ -101,9 +101,9 @@ def _print_changes(args: Namespace, read_again: Iterator[TownStatus]) -> None:
     shown = None
     for status in read_again:
         agents = [(agent.name, agent.state, agent.task, agent.wish) for agent in status.agents]
-        essence = str((agents, *(getattr(status, name) for name in ("tasks", "missions", "waiting", "dispatcher"))))
-        if essence != shown:
-            shown = essence
+        visible = str((agents, *(getattr(status, name) for name in ("tasks", "missions", "waiting", "dispatcher"))))
+        if visible != shown:
+            shown = visible
             _print_status(args, status)
             if not args.json:
                 terminal.print_line("")

@@ -130,7 +130,7 @@ def _describe_end(result: ProgramResult, timeout: float) -> list[str]:
     notes = []
     if result.why == "timed_out":
         notes.append(f"[it was ended after {timeout:g} s; give `seconds` for longer, or do less at once]")
-    elif result.why == "told":
+    elif result.why == "stopped":
         notes.append("[it was called off]")
     elif result.signal:
         notes.append(f"[it was ended by signal {result.signal}]")

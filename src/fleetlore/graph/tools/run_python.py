@@ -185,8 +185,8 @@ class _OutputCollector:
 def _end_reason(finished: ProgramResult) -> PythonEndReason:
     if finished.why == "ended":
         return "ended"
-    # "told": `_OutputCollector` asked to stop it.
-    return "too much output" if finished.why == "told" else "too long"
+    # "stopped": `_OutputCollector` asked to stop it.
+    return "too much output" if finished.why == "stopped" else "too long"
 
 
 def _signal_name(number: int) -> str:

@@ -681,11 +681,11 @@ class ClaudeTranscriptReader:
     def _flush_refused_call(self, row: Record) -> list[Event]:
         """An interrupted tool looks like a denied one, except for a mark on the next row."""
         held, self._state.refused = self._state.refused, []
-        tell = make_interruption_event if row.get("interruptedMessageId") else make_denial_event
+        make_event = make_interruption_event if row.get("interruptedMessageId") else make_denial_event
         events = []
         for was in held:
             event_context = self._make_context(self._state.voices[was.agent])._replace(at=was.at)
-            events.append(tell(event_context, was.tool, was.call, was.input, reason=was.reason, row=was.row))
+            events.append(make_event(event_context, was.tool, was.call, was.input, reason=was.reason, row=was.row))
         return events
 
     def _hold_compaction(self, row: Record, event_context: ClaudeEventContext) -> None:
