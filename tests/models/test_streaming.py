@@ -39,7 +39,7 @@ async def test_each_piece_is_heard_as_it_comes(protocol: Protocol) -> None:
         await wire.end()
 
     async with Stub(hesitates) as stub, protocol.at(stub) as mind:
-        reply = await mind.reply(ModelRequest(prompt="?", hear=hear))
+        reply = await mind.reply(ModelRequest(prompt="?", on_text=hear))
     assert heard == ["Hel", "lo,", " you."]
     assert reply.text == "Hello, you."
 
@@ -47,14 +47,14 @@ async def test_each_piece_is_heard_as_it_comes(protocol: Protocol) -> None:
 async def test_words_beside_a_call_are_heard_and_its_arguments_are_not(protocol: Protocol) -> None:
     heard: list[str] = []
     async with Stub(answers(*calling(protocol, WANTED, words=("Let me", " look.")))) as stub, protocol.at(stub) as mind:
-        await mind.reply(ModelRequest(prompt="?", tools=(QUERY,), hear=heard.append))
+        await mind.reply(ModelRequest(prompt="?", tools=(QUERY,), on_text=heard.append))
     assert heard == ["Let me", " look."]
 
 
 async def test_an_object_is_not_prose_and_not_heard(protocol: Protocol) -> None:
     heard: list[str] = []
     async with Stub(answers(*protocol.says('{"a": 1}'))) as stub, protocol.at(stub) as mind:
-        await mind.reply(ModelRequest(prompt="?", schema={"type": "object"}, hear=heard.append))
+        await mind.reply(ModelRequest(prompt="?", schema={"type": "object"}, on_text=heard.append))
     assert heard == []
 
 
@@ -62,7 +62,7 @@ async def test_what_was_not_heard_is_asked_for_again(protocol: Protocol) -> None
     heard: list[str] = []
     acts = [refuses(503, {}), breaks_off(*protocol.cut("<think>Hm", " ")), answers(*protocol.says("All of it."))]
     async with Stub(*acts) as stub, protocol.at(stub, pauses=[]) as mind:
-        reply = await mind.reply(ModelRequest(prompt="?", hear=heard.append))
+        reply = await mind.reply(ModelRequest(prompt="?", on_text=heard.append))
     assert (heard, reply.attempts) == (["All of it."], 3)
 
 
@@ -72,7 +72,7 @@ async def test_after_the_first_word_nothing_is_asked_for_again(protocol: Protoco
     acts = [breaks_off(*protocol.cut("Half an"), politely=politely), answers(*protocol.says("Half an answer."))]
     async with Stub(*acts) as stub, protocol.at(stub, pauses=[]) as mind:
         with pytest.raises(ModelBusy) as caught:
-            await mind.reply(ModelRequest(prompt="?", hear=heard.append))
+            await mind.reply(ModelRequest(prompt="?", on_text=heard.append))
     assert (heard, caught.value.attempts, len(stub.asked)) == (["Half an"], 1, 1)
 
 
@@ -82,7 +82,7 @@ async def test_a_hearer_that_fails_ends_the_question_with_its_own_error(protocol
 
     async with Stub(answers(*protocol.says("Hello."))) as stub, protocol.at(stub) as mind:
         with pytest.raises(ValueError, match="cannot hear Hello"):
-            await mind.reply(ModelRequest(prompt="?", hear=deaf))
+            await mind.reply(ModelRequest(prompt="?", on_text=deaf))
         await stub.nobody_left()
     assert len(stub.asked) == 1
 
@@ -91,7 +91,7 @@ async def test_an_endpoint_that_does_not_stream_is_heard_at_once() -> None:
     whole = {"id": "c", "model": "m", "choices": [{"message": {"content": " Yes. "}, "finish_reason": "stop"}]}
     heard: list[str] = []
     async with Stub(refuses(200, whole)) as stub, OPENAI.at(stub) as mind:
-        reply = await mind.reply(ModelRequest(prompt="?", hear=heard.append))
+        reply = await mind.reply(ModelRequest(prompt="?", on_text=heard.append))
     assert heard == [reply.text] == ["Yes."]
 
 
@@ -120,7 +120,7 @@ def test_however_it_is_cut_the_pieces_are_the_text_of_the_reply(text: str, data:
 async def test_a_script_speaks_word_by_word() -> None:
     heard: list[str] = []
     mind = ScriptedModel(["It was the butler.", Calls([("clear", {})], text="One moment."), BreaksOff("It was", ModelBusy("gone"))])
-    ask = ModelRequest(prompt="Who?", tools=(CLEAR,), hear=heard.append)
+    ask = ModelRequest(prompt="Who?", tools=(CLEAR,), on_text=heard.append)
     reply = await mind.reply(ask)
     assert len(heard) == 4
     assert "".join(heard) == reply.text
@@ -136,5 +136,5 @@ async def test_a_script_speaks_word_by_word() -> None:
 async def test_a_script_that_says_nothing_is_no_answer_and_nothing_is_heard() -> None:
     heard: list[str] = []
     with pytest.raises(UnusableAnswer, match="empty"):
-        await ScriptedModel([" "]).reply(ModelRequest(prompt="?", hear=heard.append))
+        await ScriptedModel([" "]).reply(ModelRequest(prompt="?", on_text=heard.append))
     assert heard == []
