@@ -819,7 +819,7 @@ class Idle:
         self.client: Any = self
         self.generation = 1
 
-    def time(self) -> float:
+    def loop_time(self) -> float:
         return 0.0
 
 
