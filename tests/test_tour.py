@@ -23,7 +23,9 @@ def record_session(one: Newcomer) -> None:
     session.reply("m1", bash("t1", "pytest"), output=40, stop="tool_use")
     session.result("t1", "Exit code 1\nFAILED tests/test_retry.py::test_gives_up - assert 6 == 5\n1 failed, 32 passed in 1.2s", error=True)
     path = "/home/you/parcel-api/retry.py"
-    session.reply("m2", tool("t2", "Edit", file_path=path, old_string="while True:", new_string="for n in range(5):"), output=90, stop="tool_use")
+    session.reply(
+        "m2", tool("t2", "Edit", file_path=path, old_string="while True:", new_string="for n in range(5):"), output=90, stop="tool_use"
+    )
     session.result("t2", "The file was updated", toolUseResult={"filePath": path})
     session.reply("m3", bash("t3", "pytest"), output=10, stop="tool_use")
     session.result("t3", "33 passed in 1.1s")

@@ -116,7 +116,7 @@ def test_any_event_whatever_its_origin_is_written_as_json_or_not_at_all(dialect:
 
 
 @given(event=events(), kind=st.sampled_from(sorted(nexus.KINDS)))
-def test_a_native_deed_of_the_fleet_comes_back_with_the_same_meaning(event: Event, kind: str) -> None:
+def test_a_native_action_of_the_fleet_comes_back_with_the_same_meaning(event: Event, kind: str) -> None:
     native = replace(event, kind=f"fleet.{kind}", origin=None)
     again = nexus.DIALECT.decode(nexus.DIALECT.encode(native) or b"")
     assert (again.kind, again.agent, again.text) == (native.kind, native.agent or native.actor, native.text or None)

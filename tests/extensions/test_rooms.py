@@ -124,7 +124,7 @@ def test_kinds_are_dotted_have_a_beat_and_are_none_of_ours(kinds: Any, complaint
         (Vocabulary(arcs=(Pattern(kind="odd", parts=(SETBACK,)),), arcs_told={"odd": ("{text}",)}), "not known of an arc"),
     ],
 )
-def test_a_vocabulary_that_could_break_a_telling_is_refused(words: Any, complaint: str) -> None:
+def test_a_vocabulary_that_could_break_a_story_is_refused(words: Any, complaint: str) -> None:
     with pytest.raises((TypeError, ValueError), match=complaint):
         check_vocabulary_parts(words)
 

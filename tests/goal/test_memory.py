@@ -73,7 +73,7 @@ def test_the_index_lists_what_is_there(folder: MemoryFolder) -> None:
     ]
 
 
-def test_what_people_write_into_the_index_stays_and_is_told_first(folder: MemoryFolder) -> None:
+def test_what_people_write_into_the_index_stays_and_is_reported_first(folder: MemoryFolder) -> None:
     save(folder, "First")
     index = file(folder, "MEMORY.md")
     index.write_text(f"Always ask Ada about releases.\n\n{index.read_text()}Never on Fridays.\n")
@@ -228,7 +228,7 @@ def test_others_cannot_read_it(folder: MemoryFolder) -> None:
 # --- who wrote
 
 
-def test_our_own_writing_is_told_from_that_of_others(folder: MemoryFolder) -> None:
+def test_our_own_writing_is_distinguished_from_that_of_others(folder: MemoryFolder) -> None:
     moment = clock.now()
     save(folder, "Ours")
     assert not folder.has_writes_since(moment)
@@ -253,8 +253,8 @@ def test_a_change_of_what_we_wrote_is_seen_even_if_the_file_denies_it(folder: Me
 def test_the_newest_come_first_and_what_is_near_before_them(folder: MemoryFolder) -> None:
     for number, title in enumerate(("Lantern oil", "Second", "Third")):
         save(folder, title, f"About {title}.", at=START + timedelta(days=number))
-    told = [line for line in folder.render_plain(1000).splitlines() if "(2026" in line]
-    assert told == ["Third (2026-01-03)", "Second (2026-01-02)", "Lantern oil (2026-01-01)"]
+    recorded = [line for line in folder.render_plain(1000).splitlines() if "(2026" in line]
+    assert recorded == ["Third (2026-01-03)", "Second (2026-01-02)", "Lantern oil (2026-01-01)"]
     assert folder.render_plain(1000, about="Where is the oil for the lantern?").startswith("Lantern oil (2026-01-01)\nAbout Lantern oil.\n")
 
 

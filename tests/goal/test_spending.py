@@ -89,7 +89,7 @@ async def test_what_a_command_reports_of_itself_is_in_the_goal_and_in_the_costs(
     assert (agent, amount.tokens, amount.usd) == ("ada", 1200, 0.25)
 
 
-async def test_what_was_told_above_in_a_turn_is_not_told_again_after_a_crash(log: BlockingRecorder) -> None:
+async def test_what_was_reported_above_in_a_turn_is_not_reported_again_after_a_crash(log: BlockingRecorder) -> None:
     class Dead(BaseException):
         """Nothing is written any more."""
 

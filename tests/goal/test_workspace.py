@@ -204,7 +204,7 @@ def test_a_merge_that_was_left_half_done_is_gone_after_rolling_back(repo: Path, 
     assert git(workspace.path, "log", "--format=%s") == "On\nBegin"
 
 
-def test_the_diff_tells_of_committed_uncommitted_and_untracked_work(repo: Path, home: Path) -> None:
+def test_the_diff_mentions_committed_uncommitted_and_untracked_work(repo: Path, home: Path) -> None:
     workspace = opened(repo, home)
     start = workspace.checkpoint(1)
     write(workspace.path, {"src/app.py": "print('committed')\n", ".gitattributes": "* -diff\n"})
@@ -426,13 +426,15 @@ def _counted(root: Path) -> dict[str, tuple[str, int, bytes]]:
         names = path.split("/")
         return any(".log" in path if "log" in rule else rule in names or f"{path}/".startswith(f"{rule}/") for rule in ignored if rule)
 
-    found = {path: told for path, told in listing(root).items() if told[0] != "p" and not is_ignored(path) and "/.git" not in path}
-    return {path: told for path, told in found.items() if told[0] != "d"}
+    found = {
+        path: recorded for path, recorded in listing(root).items() if recorded[0] != "p" and not is_ignored(path) and "/.git" not in path
+    }
+    return {path: recorded for path, recorded in found.items() if recorded[0] != "d"}
 
 
-def _do(root: Path, deed: str, name: str, other: str) -> None:
+def _do(root: Path, action: str, name: str, other: str) -> None:
     with suppress(OSError, subprocess.CalledProcessError, shutil.Error):
-        DEEDS[deed](root, root / name, other)
+        ACTIONS[action](root, root / name, other)
 
 
 def _write(_: Path, path: Path, text: str) -> None:
@@ -453,7 +455,7 @@ def _commit(root: Path, path: Path, message: str) -> None:
         git(root, "commit", "--quiet", "--message", message)
 
 
-DEEDS: dict[str, Callable[[Path, Path, str], object]] = {
+ACTIONS: dict[str, Callable[[Path, Path, str], object]] = {
     "write": _write,
     "edit": lambda root, path, other: _write(root, path, f"{other}, edited\n"),
     "delete": _delete,

@@ -72,11 +72,11 @@ def test_a_goal_publishes_to_a_file_that_a_strict_reader_accepts(lore: Lore, tmp
 async def test_a_goal_publishes_to_nats_under_a_prefix(lore: Lore, nats_server: Nats) -> None:
     configure(lore, f'name = "team"\nnats = "{nats_server.url}"\nprefix = "team.driver"')
     listener = await nats.connect(nats_server.url, connect_timeout=30)
-    heard = await listener.subscribe("team.driver.>")
+    arrived = await listener.subscribe("team.driver.>")
     await listener.flush()
     await asyncio.to_thread(lore, "--log", URL, "goal", "run", write_goal(lore, "one"), code=0)
     for kind in FIRST:
-        message = await heard.next_msg(timeout=PATIENCE)
+        message = await arrived.next_msg(timeout=PATIENCE)
         assert message.subject == SUBJECT_BY_KIND[kind].replace("agent.driver", "team.driver")
         assert read_driver_event(message.data)["kind"] == kind
         assert message.headers is not None
@@ -147,11 +147,11 @@ def test_a_nats_server_that_is_down_gets_everything_when_it_is_back(lore: Lore, 
 
         async def listen() -> list[str]:
             listener = await nats.connect(server.url, connect_timeout=30)
-            heard = await listener.subscribe("agent.driver.>")
+            arrived = await listener.subscribe("agent.driver.>")
             await listener.flush()
             sent = await asyncio.to_thread(lore, "--log", URL, "sinks", "--send", code=0)
             assert sent.out.endswith("0 waiting\n")
-            found = [json.loads((await heard.next_msg(timeout=PATIENCE)).data)["kind"] for _ in FIRST]
+            found = [json.loads((await arrived.next_msg(timeout=PATIENCE)).data)["kind"] for _ in FIRST]
             await listener.close()
             return found
 
