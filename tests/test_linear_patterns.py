@@ -14,8 +14,8 @@ import re
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from re import _constants as codes  # type: ignore[attr-defined]  # no public parser
-from re import _parser as parser  # type: ignore[attr-defined]
+from re import _constants as codes  # no public parser
+from re import _parser as parser
 from time import thread_time
 from typing import Any, NamedTuple
 
@@ -157,7 +157,7 @@ def _sample_one(code: Any, argument: Any) -> str:
     if code is codes.SUBPATTERN:
         return _sample(argument[3])
     if code in (codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT):
-        return _sample(argument[2]) * max(1, min(argument[0], 20))
+        return str(_sample(argument[2])) * max(1, min(argument[0], 20))
     return _sample(argument) if code is codes.ATOMIC_GROUP else ""
 
 

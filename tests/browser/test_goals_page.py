@@ -17,7 +17,7 @@ from fleetlore.goal import commands
 from fleetlore.log.coordination import open_shared
 from fleetlore.log.seal import make_seal
 from tests.browser.conftest import Visits
-from tests.browser.control_room import ControlRoom, ago, deed, room_in
+from tests.browser.control_room import ControlRoom, action, ago, room_in
 from tests.browser.test_hostile_text import CLEAN, IMAGE, NAMES, SCRIPT, SWEEP, TEXTS
 from tests.browser.test_keyboard import SAYS, SOUND
 from tests.browser.test_looks import CONTRASTS, PHONE
@@ -37,7 +37,7 @@ def story() -> list[Event]:
 
 @pytest.fixture
 def goals(room: ControlRoom, story: list[Event]) -> ControlRoom:
-    room.tell(*story)
+    room.record(*story)
     return room
 
 
@@ -79,7 +79,7 @@ def test_the_card_of_an_agent_that_asks_leads_to_the_goal_where_it_is_answered(g
     expect(page.get_by_role("dialog")).to_have_count(0)
 
 
-def test_one_goal_is_told_with_its_budgets_criteria_and_turns(goals: ControlRoom, visit: Visits) -> None:
+def test_one_goal_is_reported_with_its_budgets_criteria_and_turns(goals: ControlRoom, visit: Visits) -> None:
     page = visit(goals, f"/goals/{SPENT}")
     expect(page.locator(".goal-standing")).to_contain_text("Out of turns")
     expect(page.locator(".goal-standing")).to_contain_text("lore goal resume 00000004")
@@ -114,21 +114,21 @@ def test_a_goal_goes_on_before_your_eyes(goals: ControlRoom, visit: Visits, stor
     ids = {event.id: str(uuid4()) for event in story}
     again = [replace(event, id=ids[event.id], cause=ids.get(event.cause), goal=id_of(9)) for event in story if event.goal == DONE]
     checks = [number for number, event in enumerate(again) if event.kind == "driver.acceptance"]
-    goals.tell(*again[: checks[0]])
+    goals.record(*again[: checks[0]])
     page = visit(goals, f"/goals/{id_of(9)}")
     expect(page.locator(".criterion.open")).to_have_count(3)
     expect(page.locator(".goal-turn.under-way")).to_contain_text("being checked")
     page.evaluate("window.still = true")
-    goals.tell(*again[checks[0] : checks[1] + 1])
+    goals.record(*again[checks[0] : checks[1] + 1])
     expect(page.locator(".criterion.met")).to_have_count(1)
-    goals.tell(*again[checks[1] + 1 :])
+    goals.record(*again[checks[1] + 1 :])
     expect(page.locator(".criterion.met")).to_have_count(3)
     expect(page.locator(".goal-head .goal-state")).to_have_text("✓done")
     assert page.evaluate("window.still")
 
 
 def test_the_slider_goes_back_to_what_was_known_then(goals: ControlRoom, visit: Visits, story: list[Event]) -> None:
-    goals.tell(deed("eve", "Before it all", at=ago(600)))
+    goals.record(action("eve", "Before it all", at=ago(600)))
     first = next(event for event in story if event.goal == DONE and event.kind == "driver.attempt_completed")
     assert first.at is not None
     page = visit(goals, f"/goals/{DONE}#token={goals.token}")
@@ -155,10 +155,10 @@ def test_an_address_leads_to_its_goal_and_one_that_leads_nowhere_says_so(goals: 
 
 
 def test_a_log_without_goals_teaches_how_to_begin_one(room: ControlRoom, visit: Visits) -> None:
-    room.tell(deed("ada", "Fix the login"))
+    room.record(action("ada", "Fix the login"))
     page = visit(room, "/goals")
     expect(page.locator(".goals-teach")).to_contain_text("lore goal run")
-    room.tell(*goal_logs.paused())
+    room.record(*goal_logs.paused())
     expect(page.locator(".goal-row")).to_have_count(1)
 
 
@@ -248,7 +248,7 @@ def sealed(tmp_path: Path, story: list[Event]) -> Iterator[ControlRoom]:
         seal, key = make_seal("correct horse battery", cost=2)
         with open_shared(made.address) as shared:
             shared.set_seal(seal, None)
-        made.tell(
+        made.record(
             *(key.sign_event(event) for event in story if event.goal == WORKING), commands.make_control_event(WORKING, "cancel", by="emil")
         )
         yield made.start()
@@ -273,8 +273,8 @@ def test_hostile_text_stays_text_and_breaks_nothing(room: ControlRoom, visit: Vi
     goal = replace(goal_logs.made(1, TEXTS[0], agent=NAMES[0]), description=TEXTS[4])
     asking = {"tool": SCRIPT, "input": dict(zip(NAMES, TEXTS, strict=False)) | {"deep": [IMAGE, {"<b>": None}]}}
     until = goal_logs.is_kind("driver.attempt_started", len(moves))
-    room.tell(*goal_logs.pursued(goal, moves, wrong=((0, 1, 2),), until=until))
-    room.tell(
+    room.record(*goal_logs.pursued(goal, moves, wrong=((0, 1, 2),), until=until))
+    room.record(
         Event(kind="goal.permission_asked", actor=IMAGE, goal=goal.id, text=SCRIPT, data=asking),
         *(commands.make_control_event(goal.id, "say", by=name, value=text[:3000]) for name, text in zip(NAMES, TEXTS, strict=False)),
         commands.make_control_event(goal.id, "cancel", by=SCRIPT, reason=TEXTS[2]),

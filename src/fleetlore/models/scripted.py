@@ -197,7 +197,7 @@ class ScriptedModel:
 
 
 def _open_text_stream(request: ModelRequest) -> TextStream | None:
-    return TextStream(request.hear) if request.hear and request.schema is None else None
+    return TextStream(request.on_text) if request.on_text and request.schema is None else None
 
 
 async def _stream_words(accumulator: StreamAccumulator, text: str) -> None:

@@ -283,19 +283,19 @@ def write_hand_over(outcome: Outcome, prompts: dict[str | None, str]) -> str:
     parts = [
         f"# Continue this work: {sanitize_line(outcome.name, 200)}",
         "Another agent worked on this and stopped. Continue from here. Check the state of the files first: they may have changed since.",
-        _section("Task", [truncate_block(sanitize_text(task), LONGEST_TASK)]),
-        _section("Later requests", [f"- {sanitize_line(text, LONGEST_REQUEST)}" for text in later[-MOST_REQUESTS:]]),
-        _section("Where", _list_places(outcome)),
-        _section("Done", _list_done(outcome)),
-        _section("Checks after the last edit", _list_checks(outcome)),
-        _section("Failed or not proven", _list_problems(outcome)),
-        _section("Open", _list_open(outcome)),
-        _section("Last answer of the agent", [truncate_block(sanitize_text(outcome.delivered.answer), LONGEST_ANSWER)]),
+        _format_section("Task", [truncate_block(sanitize_text(task), LONGEST_TASK)]),
+        _format_section("Later requests", [f"- {sanitize_line(text, LONGEST_REQUEST)}" for text in later[-MOST_REQUESTS:]]),
+        _format_section("Where", _list_places(outcome)),
+        _format_section("Done", _list_done(outcome)),
+        _format_section("Checks after the last edit", _list_checks(outcome)),
+        _format_section("Failed or not proven", _list_problems(outcome)),
+        _format_section("Open", _list_open(outcome)),
+        _format_section("Last answer of the agent", [truncate_block(sanitize_text(outcome.delivered.answer), LONGEST_ANSWER)]),
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def _section(title: str, lines: Iterable[str]) -> str:
+def _format_section(title: str, lines: Iterable[str]) -> str:
     kept = [line for line in lines if line.strip()]
     return "\n".join((f"## {title}", "", *kept)) if kept else ""
 

@@ -180,7 +180,7 @@ def _run_stage(environment: DemoEnvironment) -> None:
         environment.report_step("stage", f"{name} starts")
         play = environment.start_lore("stage", "run", name, "--speed", f"{STAGE_SPEED * environment.speed:g}")
         if environment.wait_for_exit(play):
-            raise play.failure()
+            raise play.make_error()
         environment.report_step("stage", f"{name} has ended")
         environment.wait_seconds(5 / environment.speed)
 
@@ -232,7 +232,7 @@ def run_scenes(names: Sequence[str], settings: Settings, *, speed: float, report
                 thread.start()
             yield
         finally:
-            environment.end()
+            environment.end_processes()
             for thread in threads:
                 if thread.ident is not None:  # Ctrl-C may come before all threads were started
                     thread.join(JOIN_SECONDS)

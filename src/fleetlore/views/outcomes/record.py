@@ -17,11 +17,11 @@ from fleetlore.views import cost_sums, session_status
 from fleetlore.views.outcomes.check_problems import find_package, repeats_check
 from fleetlore.views.outcomes.claims import ClaimFacts, judge_claims
 from fleetlore.views.outcomes.corrections import find_corrections
-from fleetlore.views.outcomes.facts import Answer, CallStep, CheckRun, Prompt, RiskFlag, Source, TroubleFact
+from fleetlore.views.outcomes.facts import Answer, CallStep, CheckRun, RiskFlag, Source, TroubleFact
 from fleetlore.views.outcomes.flags import find_loops
 from fleetlore.views.outcomes.headline import describe_results
 from fleetlore.views.outcomes.headline import write_headline as write_headline
-from fleetlore.views.outcomes.session import SessionState, Statement, make_statement
+from fleetlore.views.outcomes.session import SessionState, Statement, find_request, make_statement
 from fleetlore.views.outcomes.troubles import find_troubles
 from fleetlore.views.outcomes.words import first_sentence, is_weak, shorten_text
 from fleetlore.views.patterns.model import Finding
@@ -34,8 +34,6 @@ CHECKS: tuple[Literal["tests", "lint", "types", "build"], ...] = ("tests", "lint
 
 MOST_EVIDENCE = 5
 LONGEST_SUBJECT = 200
-SHORT_REQUEST = 8
-"""Words of a first prompt that may be small talk."""
 
 Evidence = list[Source]
 
@@ -286,17 +284,6 @@ def find_context_window(model: str, used: int) -> int | None:
     """The size of a model's context window; the next larger one if more is used than the usual one holds."""
     sizes = next((sizes for start, sizes in CONTEXT_WINDOWS if model.startswith(start)), ())
     return next((size for size in sizes if size >= used), None)
-
-
-def find_request(state: SessionState) -> Prompt | None:
-    """The prompt that says what the session is about: the first, unless it is short and was answered without doing anything."""
-    worked = {call.turn for call in state.calls}
-    asking = [prompt for prompt in state.prompts if prompt.refuses is None and first_sentence(prompt.text)]
-    asking = [prompt for prompt in asking if not prompt.text.lstrip().startswith('{"')] or asking  # a program's own notice
-    for prompt in asking[:3]:
-        if prompt.turn in worked or len(prompt.text.split()) > SHORT_REQUEST:
-            return prompt
-    return asking[0] if asking else None
 
 
 def judge_checks(state: SessionState) -> Checks:
