@@ -64,7 +64,7 @@ def test_the_key_opens_the_list_and_who_needs_a_person_comes_first(goals: Contro
     expect(rows.locator(".goal-state")).to_have_text(["?asking", "!needs you", "!spent", "▸working", "‖paused", "✓done"])
     expect(rows.first).to_contain_text("Bring release/2.4 up to date")
     expect(rows.first).to_contain_text("2 of 3 met")
-    page.get_by_role("button", name="Over").click()
+    page.get_by_role("button", name="Ended").click()
     expect(rows.locator(".goal-state")).to_have_text(["!needs you", "!spent", "✓done"])
     rows.last.click()
     expect(page).to_have_url(re.compile(f"/goals/{DONE}"))
@@ -147,11 +147,11 @@ def test_an_address_leads_to_its_goal_and_one_that_leads_nowhere_says_so(goals: 
     expect(page.locator(".goal h2")).to_have_text("Translate the handbook into Frisian")
     expect(page.locator(".goal-row[aria-current]")).to_contain_text("Translate the handbook")
     page.goto(f"{goals.url}/goals/no-such-goal")
-    expect(page.locator("main")).to_contain_text("No such goal here")
+    expect(page.locator("main")).to_contain_text("There is no such goal")
     page.locator(".goal-row").first.click()
     expect(page.locator(".question")).to_have_count(1)
     page.go_back()
-    expect(page.locator("main")).to_contain_text("No such goal here")
+    expect(page.locator("main")).to_contain_text("There is no such goal")
 
 
 def test_a_log_without_goals_teaches_how_to_begin_one(room: ControlRoom, visit: Visits) -> None:

@@ -83,7 +83,7 @@ function sum(total: Figures): string {
   return total.usd === null ? counted(total.tokens, "token") : dollars(total.usd);
 }
 
-const BY = [["project", "Project"], ["session", "Session"], ["person", "Person"], ["pull_request", "Pull request"], ["agent", "Agent"], ["week", "Week"], ["month", "Month"]] as const;
+const BY = [["project", "Project"], ["session", "Session"], ["person", "Person"], ["pull_request", "Pull request"], ["agent", "Agent"], ["day", "Day"], ["week", "Week"], ["month", "Month"]] as const;
 type By = (typeof BY)[number][0];
 
 function wordOf(by: By): string {
@@ -100,7 +100,7 @@ function nameOf(by: By, row: CostRow): ComponentChildren {
 
 function windowOf(minutes: number): string {
   const hours = Math.round(minutes / 60);
-  return hours >= 48 ? `${Math.round(hours / 24)} days` : `${hours} hours`;
+  return hours >= 48 ? `${Math.round(hours / 24)}-day` : `${hours}-hour`;
 }
 
 /** Budgets and plan limits: how much is used, and whether that is too much. */
@@ -122,7 +122,7 @@ function Budgets({ answer }: { answer: CostsAnswer }) {
       })}
       {answer.limits.map((limit) => (
         <li key={limit.provider + limit.window_minutes} class={limit.used_percent >= 80 ? "near" : ""}>
-          <span>{Math.round(limit.used_percent)} % of the {windowOf(limit.window_minutes)} limit<span class="faint"> <Words text={limit.provider} />, as of {day(limit.at)}{limit.resets_at ? `, resets ${day(limit.resets_at)} ${clock(limit.resets_at)}` : ""}</span></span>
+          <span>{limit.provider && <><Words text={limit.provider} />: </>}{Math.round(limit.used_percent)} % of the {windowOf(limit.window_minutes)} limit <span class="faint">as of {day(limit.at)}, {clock(limit.at)}{limit.resets_at ? `; resets ${day(limit.resets_at)}, ${clock(limit.resets_at)}` : ""}</span></span>
           <meter min={0} max={100} value={limit.used_percent} aria-label="Plan limit" />
         </li>
       ))}
@@ -142,8 +142,8 @@ function Totals({ total, days, unpriced, prices }: { total: Figures; days: numbe
       <dl class="costs-totals">
         <div class="costs-sum"><dt>Total, US dollars</dt><dd class="num">{dollars(total.usd)}</dd></div>
         {days > 1 && <div><dt>daily average</dt><dd class="num">{dollars(total.usd === null ? null : total.usd / days)}</dd></div>}
-        <Figure name="input" value={total.input} />
-        <Figure name="output" value={total.output} />
+        <Figure name="input tokens" value={total.input} />
+        <Figure name="output tokens" value={total.output} />
         <Figure name="cache read" value={total.cache_read} />
         <Figure name="cache write" value={total.cache_write} />
       </dl>
@@ -151,7 +151,7 @@ function Totals({ total, days, unpriced, prices }: { total: Figures; days: numbe
         <p class="costs-unpriced">
           <strong>{counted(missing, "token")} without a price</strong>, not in the dollars: {unpriced.map(([model, tokens], index) => (
             <span key={model}>{index > 0 && ", "}<Words text={model} /> ({compact(tokens)})</span>
-          ))}. Add its price under [prices] in fleetlore.toml. Prices as of {prices}.
+          ))}. Add a price under [prices] in fleetlore.toml. Prices as of {prices}.
         </p>
       )}
     </>
@@ -175,7 +175,7 @@ function Days({ rows, measure, today, range }: { rows: readonly CostRow[]; measu
         <h2>{bars[0]?.days === 7 ? "By week" : "By day"} and model</h2>
         <ul class="costs-legend">{models.map((model, index) => <li key={model}><span class={`swatch series-${index + 1}`} />{model === OTHERS ? OTHERS : <Words text={model} />}</li>)}</ul>
       </figcaption>
-      <StackedBars stacks={stacks} format={axis} label={`${measure === "usd" ? "US dollars" : "Tokens"} by day, stacked by model. Arrows go from day to day.`}
+      <StackedBars stacks={stacks} format={axis} label={`${measure === "usd" ? "US dollars" : "Tokens"} by day, stacked by model. Arrows go from day to day.`} height={190}
         tip={(index) => <DayTip bar={bars[index] as Bar} models={models} format={format} />} />
     </figure>
   );
