@@ -32,7 +32,7 @@ MOMENTS = {
         "brief": ("brief", "light", 800),
         "goals": ("goals", "dark", 800),
         "timeline": ("timeline", "dark", 800),
-        "town": ("town?mission=lights", "dark", 1000),
+        "town": ("town?mission=rate-limits", "dark", 1000),
     },
 }
 """What the demo says → pictures that are taken then: name → path, colours, height."""
