@@ -20,10 +20,11 @@ from typing import Any, TypeAlias
 from msgspec import Struct, field
 
 from fleetlore.events.envelope import Event
+from fleetlore.programs.registry import list_names
 from fleetlore.views.event_text import EventStamp, event_stamp
 from fleetlore.views.prices import PICO, Prices, TokenCounts
 
-VERSION = 5
+VERSION = 6
 """Increased with every change of the state or its rules; checkpoints of other versions are dropped."""
 PRINTED_SOURCES = ("exec", "metrics")  # no set: a stored source may be anything, even what has no hash
 """The `source` of totals that a program printed per turn or sent as metrics; its recording has each reply."""
@@ -348,7 +349,8 @@ def _note_limits(spending: Spending, event: Event) -> None:
         if isinstance(minutes, bool) or not isinstance(minutes, int) or isinstance(used, bool) or not isinstance(used, int | float):
             continue
         provider = event.data.get("provider")
-        provider = provider[:100] if isinstance(provider, str) else ""
+        program = (event.agent or "").partition("/")[0]
+        provider = provider[:100] if isinstance(provider, str) else program if program in list_names() else ""
         known = spending.limits.get(key := f"{provider}/{minutes}")
         if (known is None or at >= known.at) and (known is not None or len(spending.limits) < MAX_LIMITS):
             resets_at = _parse_time(resets)

@@ -15,6 +15,8 @@ import { heldSince } from "./now-order";
 
 const SCOPES = ["task", "mission", "goal"] as const;
 const MOST_HELPERS = 3;
+/** What a town writes when only the state changed; the mark beside the name shows it. */
+const STATE_CHANGE = /^\w+ → \w+$/;
 /** So many equal failures in a row are a reason to look. */
 const SAME_FAILURE = 3;
 
@@ -39,7 +41,7 @@ function Work({ agent, outcome }: { agent: AgentCard; outcome: Outcome | undefin
   const where = [outcome?.repo, outcome?.branch].filter(Boolean).join(" @ ");
   return (
     <>
-      <p class="card-doing">{stuck && <strong class="now-trouble">{stuck} </strong>}{agent.doing ? <Words text={unmarked(agent.doing)} /> : <span class="faint">–</span>}</p>
+      <p class="card-doing">{stuck && <strong class="now-trouble">{stuck} </strong>}{agent.doing && !STATE_CHANGE.test(agent.doing) ? <Words text={unmarked(agent.doing)} /> : <span class="faint">–</span>}</p>
       {(scopes.length > 0 || where) && (
         <p class="card-chips">
           {where && <Chip label="repo"><Words text={where} /></Chip>}

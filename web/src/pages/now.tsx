@@ -131,7 +131,8 @@ function Now() {
   const isTable = layout === "table";
   const foldEnded = found.length > FEW && standing !== "ended";
   const isAway = (agent: AgentCard): boolean => text === "" && (agent.at_rest || (foldEnded && agent.standing === "ended"));
-  const members = groups(found.filter((agent) => !isAway(agent)));
+  const all = groups(found);
+  const members = all.filter(({ agent, helpers }) => !isAway(agent) || helpers.some((helper) => helper.standing === "needs you" || helper.standing === "working"));
   const isStuck = ({ agent }: Member): boolean => agent.standing === "silent" || (agent.standing === "working" && trouble(known.get(agent.session ?? "")) !== "");
   const needs = members.filter(({ agent }) => agent.standing === "needs you");
   const stuck = members.filter((member) => member.agent.standing !== "needs you" && isStuck(member));
@@ -158,7 +159,7 @@ function Now() {
         <Part title="Working" members={works} {...part} />
         <Part title="Idle" members={others} {...part} />
       </div>
-      <Away members={groups(found.filter(isAway))} opened={members.length < FEW / 2} {...part} />
+      <Away members={all.filter((member) => !members.includes(member))} opened={members.length < FEW / 2} {...part} />
     </>
   );
 }
