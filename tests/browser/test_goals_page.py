@@ -95,7 +95,7 @@ def test_one_goal_is_told_with_its_budgets_criteria_and_turns(goals: ControlRoom
     expect(turns.locator(".turn-number")).to_have_text(["3", "2", "1"])
     expect(turns.first).to_contain_text("1 of 3 not met")
     expect(turns.last).to_contain_text("Two tests fail on an empty line")
-    turns.last.get_by_title("Its event").click()
+    turns.last.get_by_title("Source event").click()
     expect(page.get_by_role("dialog")).to_contain_text("driver.attempt_completed")
 
 
@@ -185,7 +185,7 @@ def test_a_goal_is_paused_and_resumed(goals: ControlRoom, visit: Visits) -> None
     page.get_by_role("button", name="Resume").click()
     expect(page.get_by_role("button", name="Pause", exact=True)).to_be_visible()
     assert [each["action"] for each in asked(goals)] == ["pause", "resume"]
-    expect(part(page, "Asked of it").locator("strong")).to_have_text(["resume", "pause", "say"])
+    expect(part(page, "Requests").locator("strong")).to_have_text(["resume", "pause", "say"])
 
 
 def test_a_goal_is_called_off_only_after_asking_back(goals: ControlRoom, visit: Visits) -> None:
@@ -258,8 +258,8 @@ def test_on_a_sealed_log_what_is_not_signed_is_shown_as_not_obeyed(sealed: Contr
     page = steering_page(sealed, visit, WORKING)
     expect(page.locator(".seal-line")).to_contain_text("started without its passphrase")
     expect(page.locator(".steer-how")).to_contain_text("give it the log's passphrase")
-    expect(part(page, "Asked of it")).to_contain_text("1 request not signed, and not obeyed")
-    expect(part(page, "Asked of it").locator("li").first).to_contain_text("not signed, not obeyed")
+    expect(part(page, "Requests")).to_contain_text("1 request not signed, and not obeyed")
+    expect(part(page, "Requests").locator("li").first).to_contain_text("not signed, not obeyed")
     expect(page.locator(".goal-head .goal-state")).to_have_text("▸working")
     expect(page.get_by_role("button", name="Pause")).to_have_count(0)
 

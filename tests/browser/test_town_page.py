@@ -180,7 +180,7 @@ def test_a_task_is_given_to_another_called_off_and_tried_again(town: ControlRoom
     page = steering_page(town, visit)
     page.locator(".town-card", has_text="Forget the cache").click()
     drawer = page.get_by_role("dialog")
-    drawer.get_by_label("To whom").select_option("gwen")
+    drawer.get_by_label("Recipient").select_option("gwen")
     drawer.get_by_role("button", name="Give it", exact=True).click()
     expect(drawer).to_contain_text("meant forgwen")
     drawer.get_by_role("button", name="Cancel goal…").click()

@@ -112,8 +112,8 @@ function Request({ one }: { one: GoalRequest }) {
 export function Requests({ goal }: { goal: GoalPage }) {
   if (goal.requests.length === 0) return null;
   return (
-    <section class="goal-part" aria-label="Messages">
-      <h3>Asked of it {goal.unsigned > 0 && <span class="not-obeyed num">{counted(goal.unsigned, "request")} not signed, and not obeyed</span>}</h3>
+    <section class="goal-part" aria-label="Requests">
+      <h3>Requests {goal.unsigned > 0 && <span class="not-obeyed num">{counted(goal.unsigned, "request")} not signed, and not obeyed</span>}</h3>
       <ul class="decisions">{goal.requests.map((one) => <Request key={one.id} one={one} />)}</ul>
     </section>
   );

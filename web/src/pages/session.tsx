@@ -89,7 +89,7 @@ function Continue({ answer }: { answer: SessionAnswer }) {
   return (
     <section class="s-box s-continue" aria-label="How do I continue">
       <h3>How do I continue?</h3>
-      {resume && <p class="command"><code title={plain(resume)}>{resume.split(" && ").map((part, index) => <span key={index}><Words text={part} /></span>)}</code><Copy text={resume} label="Copy" /></p>}
+      {resume && <p class="command"><code title={plain(resume)}>{resume.split(/(?<= && )/).map((part, index) => <span key={index}><Words text={part} /></span>)}</code><Copy text={resume} label="Copy" /></p>}
       <p class="row">
         {resume && <span class="s-resume-small"><Copy text={resume} label="Copy resume command" /></span>}
         <CopyFrom label="Copy hand-over" read={() => get<HandOverAnswer>(path, { as_of: asOf.peek() }).then((found) => found.answer)} />
