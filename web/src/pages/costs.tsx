@@ -48,8 +48,9 @@ function Costs() {
         <p class="faint">Days in {zone}</p>
       </div>
       {error && <Trouble error={error} />}
-      <Totals total={agents.data.total} days={range === "today" ? 1 : barsOf(days.data.by, "tokens", localDay(today)).days} unpriced={unpricedOf(agents.data.unpriced)} prices={agents.data.prices} />
+      <Totals total={agents.data.total} days={range === "today" ? 1 : barsOf(days.data.by, "tokens", localDay(today)).days} />
       <Budgets answer={agents.data} />
+      <Unpriced unpriced={unpricedOf(agents.data.unpriced)} prices={agents.data.prices} />
       <Days rows={days.data.by} measure={measure} today={today} range={range} />
       {isEmpty ? <NothingSpent range={range} showAll={() => choose("all")} /> : (
         <div class="costs-tables">
@@ -135,26 +136,28 @@ function agentOf(row: CostRow): ComponentChildren {
   return typeof key === "string" && key ? <AgentName name={key} shown={row.name} /> : <span class="faint">no agent</span>;
 }
 
-function Totals({ total, days, unpriced, prices }: { total: Figures; days: number; unpriced: [string, number][]; prices: string }) {
-  const missing = unpriced.reduce((sum, [, tokens]) => sum + tokens, 0);
+function Totals({ total, days }: { total: Figures; days: number }) {
   return (
-    <>
-      <dl class="costs-totals">
-        <div class="costs-sum"><dt>Total, US dollars</dt><dd class="num">{dollars(total.usd)}</dd></div>
-        {days > 1 && <div><dt>daily average</dt><dd class="num">{dollars(total.usd === null ? null : total.usd / days)}</dd></div>}
-        <Figure name="input tokens" value={total.input} />
-        <Figure name="output tokens" value={total.output} />
-        <Figure name="cache read" value={total.cache_read} />
-        <Figure name="cache write" value={total.cache_write} />
-      </dl>
-      {missing > 0 && (
-        <p class="costs-unpriced">
-          <strong>{counted(missing, "token")} without a price</strong>, not in the dollars: {unpriced.map(([model, tokens], index) => (
-            <span key={model}>{index > 0 && ", "}<Words text={model} /> ({compact(tokens)})</span>
-          ))}. Add a price under [prices] in fleetlore.toml. Prices as of {prices}.
-        </p>
-      )}
-    </>
+    <dl class="costs-totals">
+      <div class="costs-sum"><dt>Total, US dollars</dt><dd class="num">{dollars(total.usd)}</dd></div>
+      {days > 1 && <div><dt>daily average</dt><dd class="num">{dollars(total.usd === null ? null : total.usd / days)}</dd></div>}
+      <Figure name="input tokens" value={total.input} />
+      <Figure name="output tokens" value={total.output} />
+      <Figure name="cache read" value={total.cache_read} />
+      <Figure name="cache write" value={total.cache_write} />
+    </dl>
+  );
+}
+
+function Unpriced({ unpriced, prices }: { unpriced: [string, number][]; prices: string }) {
+  const missing = unpriced.reduce((sum, [, tokens]) => sum + tokens, 0);
+  if (missing === 0) return null;
+  return (
+    <p class="costs-unpriced">
+      <strong>{counted(missing, "token")} without a price</strong>, not in the dollars: {unpriced.map(([model, tokens], index) => (
+        <span key={model}>{index > 0 && ", "}<Words text={model} /> ({compact(tokens)})</span>
+      ))}. Add a price under [prices] in fleetlore.toml. Prices as of {prices}.
+    </p>
   );
 }
 

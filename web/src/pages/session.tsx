@@ -93,7 +93,7 @@ function Continue({ answer }: { answer: SessionAnswer }) {
       <p class="row">
         {resume && <span class="s-resume-small"><Copy text={resume} label="Copy resume command" /></span>}
         <CopyFrom label="Copy hand-over" read={() => get<HandOverAnswer>(path, { as_of: asOf.peek() }).then((found) => found.answer)} />
-        <Copy text={`lore show ${outcome.session.slice(0, 8)}`} label="Copy lore show" title={`lore show ${outcome.session.slice(0, 8)}`} />
+        <span class="s-copy-show"><Copy text={`lore show ${outcome.session.slice(0, 8)}`} label="Copy lore show" title={`lore show ${outcome.session.slice(0, 8)}`} /></span>
       </p>
       <p class="faint s-hint">The hand-over is a prompt for another agent: task, done, failed, open.</p>
     </section>
