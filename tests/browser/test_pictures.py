@@ -21,7 +21,7 @@ PICTURES = ("brief", "session", "now")
 @pytest.mark.timeout(300)
 @pytest.mark.usefixtures("browser")
 def test_the_script_makes_the_pictures_that_the_readme_shows(tmp_path: Path) -> None:
-    command = [sys.executable, ROOT / "docs" / "pictures" / "make.py", "--folder", tmp_path, *PICTURES]
+    command = [sys.executable, str(ROOT / "docs" / "pictures" / "make.py"), "--folder", str(tmp_path), *PICTURES]
     done = subprocess.run(command, env=os.environ | {"FLEETLORE_CHROMIUM": CHROMIUM}, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     readme = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -5,4 +5,4 @@ FACTOR = 1
 
 def delay(attempt: int) -> int:
     """Seconds to wait after a failed attempt; 30 after the first one."""
-    return 30 * FACTOR ** (attempt - 1)
+    return int(30 * FACTOR ** (attempt - 1))
