@@ -31,4 +31,4 @@ def measure_longest_task(page: Page, act: Callable[[], object]) -> float:
         event["tdur"] / 1000 for event in events if event["name"] in _TASKS and (event["pid"], event["tid"]) in main and "tdur" in event
     ]
     assert spent, "the trace has no task of the page"
-    return max(spent)
+    return float(max(spent))
