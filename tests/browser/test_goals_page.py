@@ -64,7 +64,7 @@ def test_the_key_opens_the_list_and_who_needs_a_person_comes_first(goals: Contro
     expect(rows.locator(".goal-state")).to_have_text(["?asking", "!needs you", "!spent", "▸working", "‖paused", "✓done"])
     expect(rows.first).to_contain_text("Bring release/2.4 up to date")
     expect(rows.first).to_contain_text("2 of 3 met")
-    page.get_by_role("button", name="Over").click()
+    page.get_by_role("button", name="Ended").click()
     expect(rows.locator(".goal-state")).to_have_text(["!needs you", "!spent", "✓done"])
     rows.last.click()
     expect(page).to_have_url(re.compile(f"/goals/{DONE}"))
@@ -95,7 +95,7 @@ def test_one_goal_is_reported_with_its_budgets_criteria_and_turns(goals: Control
     expect(turns.locator(".turn-number")).to_have_text(["3", "2", "1"])
     expect(turns.first).to_contain_text("1 of 3 not met")
     expect(turns.last).to_contain_text("Two tests fail on an empty line")
-    turns.last.get_by_title("Its event").click()
+    turns.last.get_by_title("Source event").click()
     expect(page.get_by_role("dialog")).to_contain_text("driver.attempt_completed")
 
 
@@ -147,11 +147,11 @@ def test_an_address_leads_to_its_goal_and_one_that_leads_nowhere_says_so(goals: 
     expect(page.locator(".goal h2")).to_have_text("Translate the handbook into Frisian")
     expect(page.locator(".goal-row[aria-current]")).to_contain_text("Translate the handbook")
     page.goto(f"{goals.url}/goals/no-such-goal")
-    expect(page.locator("main")).to_contain_text("No such goal here")
+    expect(page.locator("main")).to_contain_text("There is no such goal")
     page.locator(".goal-row").first.click()
     expect(page.locator(".question")).to_have_count(1)
     page.go_back()
-    expect(page.locator("main")).to_contain_text("No such goal here")
+    expect(page.locator("main")).to_contain_text("There is no such goal")
 
 
 def test_a_log_without_goals_teaches_how_to_begin_one(room: ControlRoom, visit: Visits) -> None:
@@ -185,7 +185,7 @@ def test_a_goal_is_paused_and_resumed(goals: ControlRoom, visit: Visits) -> None
     page.get_by_role("button", name="Resume").click()
     expect(page.get_by_role("button", name="Pause", exact=True)).to_be_visible()
     assert [each["action"] for each in asked(goals)] == ["pause", "resume"]
-    expect(part(page, "Asked of it").locator("strong")).to_have_text(["resume", "pause", "say"])
+    expect(part(page, "Requests").locator("strong")).to_have_text(["resume", "pause", "say"])
 
 
 def test_a_goal_is_called_off_only_after_asking_back(goals: ControlRoom, visit: Visits) -> None:
@@ -258,8 +258,8 @@ def test_on_a_sealed_log_what_is_not_signed_is_shown_as_not_obeyed(sealed: Contr
     page = steering_page(sealed, visit, WORKING)
     expect(page.locator(".seal-line")).to_contain_text("started without its passphrase")
     expect(page.locator(".steer-how")).to_contain_text("give it the log's passphrase")
-    expect(part(page, "Asked of it")).to_contain_text("1 request not signed, and not obeyed")
-    expect(part(page, "Asked of it").locator("li").first).to_contain_text("not signed, not obeyed")
+    expect(part(page, "Requests")).to_contain_text("1 request not signed, and not obeyed")
+    expect(part(page, "Requests").locator("li").first).to_contain_text("not signed, not obeyed")
     expect(page.locator(".goal-head .goal-state")).to_have_text("▸working")
     expect(page.get_by_role("button", name="Pause")).to_have_count(0)
 

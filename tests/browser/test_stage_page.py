@@ -94,11 +94,11 @@ def test_minds_are_read_only_when_the_reader_asks_for_it(duel: ControlRoom, visi
     page = visit(duel, "/stage")
     expect(lines(page)).to_have_count(2)
     assert "never a twig" not in page.content()
-    page.get_by_role("button", name="Read minds").click()
+    page.get_by_role("button", name="Show private thoughts").click()
     expect(page.locator(".thought")).to_have_text("It was never a twig.")
     expect(page.locator(".player-persona").first).to_have_text("You planted the hedge.")
     expect(page).to_have_url(re.compile("minds=true"))
-    page.get_by_role("button", name="Reading minds").click()
+    page.get_by_role("button", name="Hide private thoughts").click()
     expect(page.locator(".thought, .player-persona")).to_have_count(0)
 
 
@@ -162,7 +162,7 @@ def test_the_slider_goes_back_to_what_had_been_said_then(room: ControlRoom, visi
     expect(lines(page)).to_have_text(["First."])
     expect(page.locator(".verdict, .curtain")).to_have_count(0)
     slider.fill(str(ago(45).timestamp() * 1000))
-    expect(page.locator("main")).to_contain_text("The curtain is still down")
+    expect(page.locator("main")).to_contain_text("No runs yet at this time")
     page.keyboard.press("l")
     expect(page.locator(".curtain")).to_have_count(1)
 

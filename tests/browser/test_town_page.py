@@ -60,8 +60,8 @@ def test_the_key_opens_it_and_what_waits_for_a_person_is_on_top(town: ControlRoo
     page.keyboard.press("w")
     page.locator(".sub-pages").get_by_role("link", name="Town").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Town")
-    waits = part(page, "Waits for you")
-    expect(waits.get_by_role("heading")).to_have_text("!Waits for you 2")
+    waits = part(page, "Needs you")
+    expect(waits.get_by_role("heading")).to_have_text("!Needs you 2")
     expect(waits).to_contain_text("docs was tried 3 times")
     expect(waits).to_contain_text("May I record new ones against the test server?")
     expect(page.locator(".town-agent").first).to_contain_text("finnerrorits program was not found: pytest")
@@ -120,7 +120,7 @@ def test_it_goes_on_before_your_eyes(room: ControlRoom, visit: Visits, story: li
     room.record(*story[at:])
     expect(github).to_have_class(re.compile("running"))
     expect(github).to_contain_text("↻1")
-    expect(part(page, "Waits for you")).to_be_visible()
+    expect(part(page, "Needs you")).to_be_visible()
     assert page.evaluate("window.still")
 
 
@@ -135,7 +135,7 @@ def test_the_slider_goes_back_to_what_was_known_then_and_nothing_can_be_asked_th
     slider = page.get_by_role("slider", name="Time that is shown")
     slider.fill(str(moment.timestamp() * 1000 + 500))
     expect(page.locator(".town-node.review")).to_have_count(1)
-    expect(part(page, "Waits for you")).to_have_count(0)
+    expect(part(page, "Needs you")).to_have_count(0)
     expect(page.get_by_role("button", name=re.compile("^(Pause|Stop…|Start a mission…|Note)$"))).to_have_count(0)
     expect(page.locator(".steer-how").last).to_contain_text("return to live")
     page.locator(".town-card").first.click()
@@ -143,7 +143,7 @@ def test_the_slider_goes_back_to_what_was_known_then_and_nothing_can_be_asked_th
     expect(page.get_by_role("dialog").get_by_role("button", name=re.compile("Cancel goal|Give it"))).to_have_count(0)
     page.keyboard.press("Escape")
     slider.fill(str(ago(500).timestamp() * 1000))
-    expect(page.locator("main")).to_contain_text("No such mission here")
+    expect(page.locator("main")).to_contain_text("There is no such mission")
 
 
 def test_a_log_without_a_town_teaches_how_to_begin_one(room: ControlRoom, visit: Visits) -> None:
@@ -180,7 +180,7 @@ def test_a_task_is_given_to_another_called_off_and_tried_again(town: ControlRoom
     page = steering_page(town, visit)
     page.locator(".town-card", has_text="Forget the cache").click()
     drawer = page.get_by_role("dialog")
-    drawer.get_by_label("To whom").select_option("gwen")
+    drawer.get_by_label("Recipient").select_option("gwen")
     drawer.get_by_role("button", name="Give it", exact=True).click()
     expect(drawer).to_contain_text("meant forgwen")
     drawer.get_by_role("button", name="Cancel goal…").click()
@@ -192,7 +192,7 @@ def test_a_task_is_given_to_another_called_off_and_tried_again(town: ControlRoom
 
 def test_a_question_is_answered_and_a_call_for_help_is_received(town: ControlRoom, visit: Visits, story: list[Event]) -> None:
     page = steering_page(town, visit)
-    waits = part(page, "Waits for you")
+    waits = part(page, "Needs you")
     waits.get_by_label("Answer").fill("Yes, against the test server.")
     page.keyboard.press("Enter")
     expect(waits.locator(".town-messages")).to_have_count(0)
@@ -204,7 +204,7 @@ def test_a_question_is_answered_and_a_call_for_help_is_received(town: ControlRoo
 
 def test_a_call_for_help_can_be_put_away_without_a_word(town: ControlRoom, visit: Visits, story: list[Event]) -> None:
     page = steering_page(town, visit)
-    waits = part(page, "Waits for you")
+    waits = part(page, "Needs you")
     waits.get_by_role("button", name="It is helped").click()
     expect(waits.get_by_role("button", name="It is helped")).to_have_count(0)
     assert recorded(town, story) == ["control.requested"]
@@ -301,7 +301,7 @@ def test_hostile_text_stays_text_and_breaks_nothing(room: ControlRoom, visit: Vi
     room.record(*hostile())
     page = visit(room, f"/town?mission=m#token={room.token}", viewport={"width": width, "height": 800})
     expect(page.locator(".town-node")).to_have_count(len(set(NAMES[: len(TEXTS)])))
-    expect(part(page, "Waits for you")).to_be_visible()
+    expect(part(page, "Needs you")).to_be_visible()
     assert page.evaluate(SWEEP) == CLEAN
     assert not scrolls_sideways(page)
     for one in (".town-agent", ".town-card", ".town-node"):

@@ -337,10 +337,10 @@ def test_a_fresh_agent_starts_empty_and_a_forked_one_with_its_parents_context(lo
 
 def test_a_resumed_agent_continues_the_named_session(lore: Lore) -> None:
     (lore.folder / "place").mkdir()
-    path = lore.write("worker.toml", "mind = 'scripted:herald'\nworkspace = 'place'\n[permissions]\nallow = ['read', 'shell']\n")
-    (lore.folder / "place" / "table.txt").write_text("High water at noon\n")
+    path = lore.write("worker.toml", "mind = 'scripted:publisher'\nworkspace = 'place'\n[permissions]\nallow = ['read', 'shell']\n")
+    (lore.folder / "place" / "notes.md").write_text("Version 1.4\n")
     ask(commands.spawn_agent(view.initial(), "ada", by="grace"))
-    ask(commands.add_task(fold(), "Publish the table", by="grace", id="t1", agent="ada"))
+    ask(commands.add_task(fold(), "Publish the notes", by="grace", id="t1", agent="ada"))
     with worker(lore, path, "--agent", "ada"):
         wait_for(lambda: fold().tasks["t1"].state == "completed")
     [bound] = events("goal.session_bound")
@@ -352,4 +352,4 @@ def test_a_resumed_agent_continues_the_named_session(lore: Lore) -> None:
     assert [event.data["session"] for event in events("goal.session_bound")] == [session, session]
     assert len(events("driver.attempt_started")) == 2, "no turn was repeated in a new session"
     [kept] = {path.read_text() for path in (lore.folder.parent).rglob(f"sessions/{session}.jsonl") if "once more" in path.read_text()}
-    assert "Publish the table" in kept
+    assert "Publish the notes" in kept

@@ -20,6 +20,7 @@ from fleetlore.events.ids import is_uuid
 from fleetlore.log.base import Position
 from fleetlore.log.coordination import Coordination
 from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.operations.costs import CostBudget
 from fleetlore.server.notifications.rules import CommandTarget, Rule, Webhook
 from fleetlore.server.notifications.send import SendResult, deliver_message
 from fleetlore.server.notifications.service import LEASE, TIMING
@@ -355,6 +356,28 @@ def test_a_silence_is_reported_once_though_no_event_announces_it(town: Town, rec
     town.begin(last)
     with running(town.notifier(rule, last, now=clock)):
         town.record(Event(kind="fleet.error", agent="bo", at=clock()))
+        town.notices(2)
+    assert [request.json["rule"] for request in receiver.all()] == ["last"]
+
+
+def test_a_budget_of_the_day_that_is_spent_is_told_once(town: Town, receiver: Receiver) -> None:
+    rule = rule_for(receiver.address("200"), by="when", what="budget")
+    spent = 0.0
+
+    def measure(now: datetime) -> list[CostBudget]:
+        return [CostBudget(period="day", since=now.date(), limit_usd=20.0, used_usd=spent, expected_usd=spent)]
+
+    town.begin(rule)
+    with running(town.notifier(rule, url="http://127.0.0.1:7077/", budgets=measure)):
+        spent = 25.0
+        [notice] = town.notices(1)
+    told = receiver.next().json
+    assert (told["text"], told["url"]) == ("The budget of this day is spent: $25.00 of $20.00.", "http://127.0.0.1:7077/costs")
+    assert (notice.text, notice.data["ok"]) == (told["text"], True)
+    last = rule_for(receiver.address("200"), name="last")
+    town.begin(last)
+    with running(town.notifier(rule, last, budgets=measure)):
+        town.tell(ERROR)
         town.notices(2)
     assert [request.json["rule"] for request in receiver.all()] == ["last"]
 

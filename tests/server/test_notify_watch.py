@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from fleetlore import Event
 from fleetlore.events.catalog import known_kinds
+from fleetlore.operations.costs import CostBudget
 from fleetlore.server.notifications import triggers
 from fleetlore.server.notifications.rules import WHENS, Rule, Webhook
 from fleetlore.server.notifications.triggers import WATCHES, Occasion, TriggerWatch, format_line, make_watch
@@ -76,6 +77,17 @@ def test_done_is_what_was_delivered() -> None:
     assert play.record(Event(kind="town.mission_state_changed", mission="m1", new_state="Completed"))
     assert not play.record(Event(kind="town.mission_state_changed", mission="m1", new_state="Failed"))
     assert not play.record(Event(kind="run.finished", run="r1", data={"reason": "user_stop"}))
+
+
+@pytest.mark.parametrize(("used", "said"), [(15.99, []), (16.0, ["nearly spent: $16.00 of $20.00."]), (20.5, ["spent: $20.50 of $20.00."])])
+def test_budget_is_also_that_of_a_day_from_80_percent_on(used: float, said: list[str]) -> None:
+    day = CostBudget(period="day", since=START.date(), limit_usd=20.0, used_usd=used, expected_usd=used)
+    rule = Rule(name="r", by="when", what="budget", target=Webhook("http://h/"))
+    play = Play(make_watch(rule, lambda whose, position: 0, lambda now: [day]))
+    found = [*play.after(seconds=1), *play.after(seconds=1)]
+    assert {occasion.key for occasion in found} == {occasion.key for occasion in found[:1]}, "the same occasion each time: it is sent once"
+    lines = [format_line(occasion, occasion.event, AS_THEY_ARE) for occasion in found[:1] if occasion.event]
+    assert lines == [f"The budget of this day is {line}" for line in said]
 
 
 def test_budget_is_one_that_ran_out() -> None:

@@ -292,3 +292,18 @@ def test_what_a_program_printed_counts_only_where_its_recording_is_not_there() -
     kept = reply(input=60, output=4)
     assert sum_total(folded([printed])).input == 100
     assert sum_total(folded([printed, kept])).input == sum_total(folded([kept, printed])).input == 60
+
+
+@pytest.mark.parametrize(
+    ("data", "project", "person"),
+    [
+        ({"cwd": "/home/mira/parcel-api", "project": "parcel-api"}, "parcel-api", "mira"),
+        ({"cwd": "/Users/mira/parcel-api-worktrees/fix-cap", "project": "fix-cap"}, "parcel-api", "mira"),
+        ({"cwd": "/home/runner/work/parcel-api", "project": "parcel-api"}, "parcel-api", None),
+        ({"cwd": "/home/mira/parcel-api", "project": "parcel-api", "person": "Mira S."}, "parcel-api", "Mira S."),
+        ({"cwd": 7, "project": "parcel-api"}, "parcel-api", None),
+    ],
+)
+def test_project_and_person_follow_from_the_folder(data: dict[str, Any], project: str, person: str | None) -> None:
+    spending = folded([Event(kind="session.started", at=NOON, agent="ada", run="r1", data=data), reply(usd=1.0)])
+    assert (spent(spending, "project"), spent(spending, "person")) == ({project: 1.0}, {person: 1.0})

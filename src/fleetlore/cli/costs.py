@@ -137,7 +137,7 @@ def render_plain(report: CostReport) -> str:
     """The report for a pipe, untruncated."""
     if not report.rows:
         return _empty_text(report)
-    table = [(report.dimension.upper(), *(column.upper() for column in COLUMNS))]
+    table = [(report.dimension.replace("_", " ").upper(), *(column.upper() for column in COLUMNS))]
     table += [
         (_row_label(report, row) + (f"  {_agent_id(row)}" if _agent_id(row) else ""), *amount_cells(row.amount)) for row in report.rows
     ]
@@ -162,7 +162,7 @@ def render_table(report: CostReport, *, columns: int) -> Group:
     lines = [COLUMNS, *(amount_cells(row.amount) for row in report.rows), amount_cells(report.total)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(COLUMNS))]
     room = columns - sum(widths) - 2 * len(widths)
-    table.add_column(report.dimension, no_wrap=True, overflow="ellipsis", max_width=max(room, MIN_LABEL_WIDTH))
+    table.add_column(report.dimension.replace("_", " "), no_wrap=True, overflow="ellipsis", max_width=max(room, MIN_LABEL_WIDTH))
     for column, width in zip(COLUMNS, widths, strict=True):
         table.add_column(column, no_wrap=True, justify="right", min_width=width)
     for row in report.rows:

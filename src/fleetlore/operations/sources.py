@@ -157,22 +157,36 @@ def resolve_scope(source: ViewSource, scope: str, *, may_be_new: bool = False) -
 
     try:
         return name_lookup.resolve_scope(source.log, scope, lambda: source.snapshot(None, name_lookup.NEEDS), may_be_new=may_be_new)
-    except UnknownName:
-        if not scope.startswith("run:") or not (runs := _find_named_sessions(source, scope.partition(":")[2])):
+    except UnknownName as unknown:
+        kind, _, name = scope.partition(":")
+        if kind not in ("run", "agent"):
             raise
-        if len(runs) > 1:
-            listed = ", ".join(runs[: name_lookup.MAX_CANDIDATES])
-            raise AmbiguousName("run", scope.partition(":")[2], [f"run:{run}" for run in runs], listed) from None
-        return f"run:{runs[0]}"
+        named = _list_session_names(source)
+        found = [outcome for shown, outcome in named if shown == _fold_name(name)]
+        ids = list(dict.fromkeys(outcome.session if kind == "run" else outcome.agent for outcome in found))
+        if len(ids) > 1:
+            listed = ", ".join(ids[: name_lookup.MAX_CANDIDATES])
+            raise AmbiguousName(kind, name, [f"{kind}:{id}" for id in ids], listed) from None
+        if ids:
+            return f"{kind}:{ids[0]}"
+        from difflib import get_close_matches
+
+        close = get_close_matches(_fold_name(name), [shown for shown, _ in named], n=1, cutoff=0.75)
+        if not close:
+            raise
+        similar = [f"{kind}:{outcome.name}" for shown, outcome in named if shown == close[0]][:1]
+        raise UnknownName(kind, name, (*similar, *unknown.suggestions)[: name_lookup.MAX_SUGGESTIONS], name_lookup.HINTS[kind]) from None
 
 
-def _find_named_sessions(source: ViewSource, name: str) -> list[str]:
-    """The sessions that pages and lists show under this name, the newest first."""
+def _list_session_names(source: ViewSource) -> list[tuple[str, Outcome]]:
+    """The newest sessions with the names that pages and lists show, to compare with."""
     from fleetlore.projections.outcomes import OutcomeQuery
 
-    wanted = " ".join(name.split()).casefold()
-    found = source.find_outcomes(OutcomeQuery(limit=MOST_NAMED_SESSIONS))
-    return [outcome.session for outcome in found if " ".join(outcome.name.split()).casefold() == wanted]
+    return [(_fold_name(outcome.name), outcome) for outcome in source.find_outcomes(OutcomeQuery(limit=MOST_NAMED_SESSIONS))]
+
+
+def _fold_name(name: str) -> str:
+    return " ".join(name.split()).casefold()
 
 
 # --- views by name

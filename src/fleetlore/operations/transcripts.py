@@ -18,8 +18,9 @@ from fleetlore.operations.sources import resolve_scope
 from fleetlore.programs import registry
 from fleetlore.projections.outcomes import OutcomeQuery, runs_in
 from fleetlore.prompts.text_safety import sanitize_line, sanitize_text, truncate_block
+from fleetlore.views.described_calls import CALL, RESULTS, FileDiff
 from fleetlore.views.outcomes.record import CHECKS, Outcome
-from fleetlore.views.transcripts import CALL, RESULTS, TranscriptEdit, TranscriptRow, has_words, make_rows
+from fleetlore.views.transcripts import TranscriptRow, has_words, make_rows
 
 EVENTS_AT_ONCE = 500
 MOST_MATCHES = 1000
@@ -210,7 +211,7 @@ def read_diff(context: OperationContext, request: ReadDiff) -> SessionDiff:
     return SessionDiff(session=reader.run, files=list(files.values()), more=count > MOST_CHANGES)
 
 
-def _add_change(file: FileChanges, row: TranscriptRow, edit: TranscriptEdit) -> None:
+def _add_change(file: FileChanges, row: TranscriptRow, edit: FileDiff) -> None:
     lines = edit.diff.splitlines()
     file.added += sum(line.startswith("+") for line in lines)
     file.removed += sum(line.startswith("-") for line in lines)

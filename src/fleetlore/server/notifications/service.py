@@ -25,6 +25,7 @@ from fleetlore.server.notifications.bodies import Message
 from fleetlore.server.notifications.rules import Rule, Target
 from fleetlore.server.notifications.runner import RuleContext, RuleRun, Stopped, Timing
 from fleetlore.server.notifications.send import SendResult, deliver_message
+from fleetlore.server.notifications.triggers import MeasureBudgets
 from fleetlore.views.outcomes.rules import OutcomeRules, default_rules
 from fleetlore.views.thread_names import Naming
 
@@ -60,7 +61,9 @@ class Notifier:
         send: Deliver = deliver_message,
         random_fraction: Callable[[], float] = random.random,
         outcome_rules: OutcomeRules | None = None,
+        budgets: MeasureBudgets = lambda now: [],
     ) -> None:
+        self._budgets = budgets
         self._outcome_rules = outcome_rules or default_rules()
         self._rules, self._naming, self._url, self._now, self._timing = tuple(rules), naming, url, now, timing
         self._open_log, self._open_shared = open_log, open_shared
@@ -107,6 +110,7 @@ class Notifier:
             now=self._now,
             timing=self._timing,
             outcome_rules=self._outcome_rules,
+            budgets=self._budgets,
         )
         threads = [
             Thread(
