@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from fleetlore.views.outcomes.attempts import SEVERAL, read_attempts, read_ci_results
+from fleetlore.views.outcomes.check_commands import find_package
 from fleetlore.views.outcomes.claim_text import ClaimKind, ClaimPlace, ClaimText, extract_claims
 from fleetlore.views.outcomes.facts import (
     Attempt,
@@ -299,6 +300,9 @@ def _find_run_with_count(claim: ClaimText, fresh: Sequence[CheckRun]) -> CheckRu
     return None
 
 
+_WRONG_SUBCOMMAND = re.compile(r"(?i)\b(?:unrecognized|unknown|no such) (?:sub)?command\b")
+
+
 def _judge_fresh_runs(claim: ClaimText, name: str, fresh: Sequence[CheckRun], has_unrecorded_work: bool) -> _Ruling:
     last = fresh[-1]
     ran = [run for run in fresh if run.result in ("pass", "fail")]
@@ -306,6 +310,7 @@ def _judge_fresh_runs(claim: ClaimText, name: str, fresh: Sequence[CheckRun], ha
     if not ran:
         # "No tests ran" is neither a pass nor a failure.
         is_empty = "no test" in last.reason.lower() or "no test" in last.counts.lower()
+        is_empty = is_empty or _WRONG_SUBCOMMAND.search(last.reason) is not None  # it was run by another command
         if last.result == "could_not_run" and not claim.qualified and not has_unrecorded_work and not is_empty:
             return _Ruling("contradicted", f"the {name} run could not start{_describe_run(last)}", (last.source,))
         return _Ruling("unproven", f"the result of the {name} run is not recorded: {_shorten_command(last.command)}", sources)
@@ -340,7 +345,7 @@ def _judge_passed_runs(claim: ClaimText, name: str, passed: Sequence[CheckRun], 
     needs_all = claim.everything and not claim.part and not is_counted
     if needs_all and not any(run.whole for run in passed):
         return _Ruling("unproven", f"only a selection was run: {_shorten_command(passed[-1].command)}", sources)
-    if not uncached and claim.kind == "tests_pass":
+    if not uncached and claim.kind == "tests_pass" and needs_all:
         return _Ruling("unproven", f"the {name} run was cached", sources)
     # What a runner keeps is valid as long as its input is the same.
     uncached = list(passed) if needs_all or not uncached else uncached
@@ -380,6 +385,8 @@ def _runs_for_part(claim: ClaimText, runs: Sequence[CheckRun]) -> list[CheckRun]
     if not claim.part or claim.part == ("new",) or claim.kind != "tests_pass":
         return list(runs)
     named = [run for run in runs if _names_part(claim, run)]
+    # A run of another package says nothing about this one.
+    runs = [run for run in runs if run in named or not find_package(run.command)]
     if named and not (claim.everything and len(claim.part) > 1):
         # A full run counts too, unless it is of another suite.
         return [run for run in runs if run in named or (run.whole and not _OTHER_SUITES.search(run.command))]
@@ -450,7 +457,7 @@ def _runs_of_kind(claim: ClaimText, kind: CheckKind, runs: Sequence[CheckRun]) -
     matching = [run for run in runs if run.kind == kind or any(tool in run.command for tool in claim.tools if len(tool) > 2)]
     if kind == "build" and not matching:
         # A compiler that only checks ("tsc --noEmit", "cargo check") shows that the code compiles.
-        matching = [run for run in runs if run.kind == "types" and "compil" in claim.text.lower()]
+        matching = [run for run in runs if run.kind == "types" and ("compil" in claim.text.lower() or "cargo check" in run.command)]
     return matching
 
 
@@ -470,7 +477,7 @@ def _judge_commit(claim: ClaimText, facts: ClaimFacts) -> _Ruling | None:
     elif claim.reference:
         return None
     failed = _find_last_failure(facts, "commit", commits)
-    if failed is not None:
+    if failed is not None and not claim.earlier:
         return _Ruling("contradicted", f"the commit {_describe_attempt(failed)}", (failed.source,))
     if commits:
         last = commits[-1]

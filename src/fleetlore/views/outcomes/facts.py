@@ -90,6 +90,7 @@ class PushMade(Struct, frozen=True):
     source: Source
     branch: str = ""
     forced: bool = False
+    known: bool = False  # "Everything up-to-date": the remote had it already
 
 
 class PullRequestOpened(Struct, frozen=True):

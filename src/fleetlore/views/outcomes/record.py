@@ -14,7 +14,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from fleetlore.views import cost_sums, session_status
-from fleetlore.views.outcomes.check_problems import find_package, repeats_check
+from fleetlore.views.outcomes.check_commands import find_package
+from fleetlore.views.outcomes.check_problems import repeats_check
 from fleetlore.views.outcomes.claims import ClaimFacts, judge_claims
 from fleetlore.views.outcomes.corrections import find_corrections
 from fleetlore.views.outcomes.facts import Answer, CallStep, CheckRun, Prompt, RiskFlag, Source, TroubleFact

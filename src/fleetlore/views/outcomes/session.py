@@ -54,7 +54,7 @@ from fleetlore.views.outcomes.flags import find_flags
 from fleetlore.views.outcomes.rules import OutcomeRules
 from fleetlore.views.session_status import EPOCH, SessionStatus, end_of_turn, find_helper, is_answered, is_late
 
-VERSION = 13
+VERSION = 14
 """Raised with every change of the state's shape or rules: stored states of another version are folded again."""
 
 MOST_FACTS = 2000
@@ -534,7 +534,8 @@ def _keep_facts(state: SessionState, found: CallFacts) -> None:
             state.commits[place] = replace(state.commits[place], undone=True)
     keep_in_order(state.checks, found.checks)
     keep_in_order(state.commits, found.commits)
-    keep_in_order(state.pushes, found.pushes)
+    # The remote has what the session committed, even if something else sent it there.
+    keep_in_order(state.pushes, [push for push in found.pushes if not push.known or state.commits or found.commits])
     keep_in_order(state.pull_requests, found.pull_requests)
     keep_in_order(state.edits, found.edits)
     if found.failure is not None:
