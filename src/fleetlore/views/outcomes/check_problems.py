@@ -27,7 +27,7 @@ _FORMAT = re.compile(
 )
 _NOTHING_TO_RUN = re.compile(
     r"(?i)no test files|no tests? (?:found|ran|to run|were (?:found|collected))|collected 0 items|no go files"
-    r"|\b0 tests|\bin 0 files|^Linting: 0 files|nothing to (?:do|be done)|did not match any test files|^l?stat \S{1,300}: no such file"
+    r"|\b0 tests|\bin 0 files|^Linting: 0 file|nothing to (?:do|be done)|did not match any test files|^l?stat \S{1,300}: no such file"
 )
 
 

@@ -288,7 +288,8 @@ def _result_at(tokens: list[str], place: int, head: int) -> int | None:
 
 
 def _is_fused(tokens: list[str], place: int) -> bool:
-    return tokens[place] in FUSED_VERBS and _may_end(tokens, place)
+    is_adjective = place > 0 and tokens[place - 1] in ("a", "an", "the", "freshly", "newly", "locally", "previously")  # "a built binary"
+    return tokens[place] in FUSED_VERBS and not is_adjective and _may_end(tokens, place)
 
 
 def _find_in(tokens: list[str], start: int, size: int, wanted: frozenset[str]) -> int | None:

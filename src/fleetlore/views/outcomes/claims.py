@@ -342,7 +342,9 @@ def _judge_passed_runs(claim: ClaimText, name: str, passed: Sequence[CheckRun], 
     uncached = [run for run in passed if not run.cached]
     # "All 12 tests pass" after a run of 12 tests is about that run.
     is_counted = claim.count is not None and any(_counts_exactly(claim.count, run) for run in passed)
-    needs_all = claim.everything and not claim.part and not is_counted
+    # "`go test ./cart/...` — all clean" is about the run that it names.
+    is_named = any(_first_command(run.command) in claim.text for run in passed)
+    needs_all = claim.everything and not claim.part and not is_counted and not is_named
     if needs_all and not any(run.whole for run in passed):
         return _Ruling("unproven", f"only a selection was run: {_shorten_command(passed[-1].command)}", sources)
     if not uncached and claim.kind == "tests_pass" and needs_all:
