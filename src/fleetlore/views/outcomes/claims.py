@@ -27,6 +27,7 @@ from fleetlore.views.outcomes.facts import (
     PullRequestOpened,
     PushMade,
     Source,
+    WorkspaceFact,
 )
 from fleetlore.views.outcomes.shell import word_set
 
@@ -76,6 +77,8 @@ class ClaimFacts(Struct, frozen=True):
     edits: Sequence[FileEdit] = ()
     attempts: Sequence[Attempt] = ()
     ci: Sequence[CheckRun] = ()
+    nearby: Sequence[WorkspaceFact] = ()
+    """What other sessions did in the same folder."""
     turn_start: int = 0
     """The first step of the turn that makes the claim."""
     complete: bool = True
@@ -110,6 +113,7 @@ def judge_claims(claims: Iterable[ClaimText], where: ClaimPlace, said: Source, a
         edits=_facts_until(facts.edits, at),
         attempts=_facts_until(facts.attempts, at),
         ci=_find_ci_results(facts, at),
+        nearby=_facts_until(facts.nearby, at),
         turn_start=facts.turn_start,
         complete=facts.complete,
     )
@@ -124,7 +128,7 @@ def judge_claims(claims: Iterable[ClaimText], where: ClaimPlace, said: Source, a
     return tuple(judged)
 
 
-_Fact = TypeVar("_Fact", CheckRun, CommitMade, PushMade, PullRequestOpened, FileEdit, Attempt)
+_Fact = TypeVar("_Fact", WorkspaceFact, CheckRun, CommitMade, PushMade, PullRequestOpened, FileEdit, Attempt)
 
 
 def _facts_until(facts: Sequence[_Fact], at: int) -> Sequence[_Fact]:
@@ -187,19 +191,45 @@ def _judge_claim(claim: ClaimText, facts: ClaimFacts) -> _Ruling | None:
         return _Ruling(verdict, f"CI failed: {job.command}", (job.source,))
     match claim.kind:
         case "tests_pass":
-            return _judge_tests(claim, facts)
+            return _support_from_nearby(_judge_tests(claim, facts), claim, facts, ("tests",))
         case "build_or_lint_ok":
-            return _judge_checks(claim, facts)
+            return _support_from_nearby(_judge_checks(claim, facts), claim, facts, claim.checks)
         case "committed":
-            return _judge_commit(claim, facts)
+            return _support_from_nearby(_judge_commit(claim, facts), claim, facts, ("commit",))
         case "pushed":
-            return _judge_push(claim, facts)
+            return _support_from_nearby(_judge_push(claim, facts), claim, facts, ("push",))
         case "pr_opened":
             return _judge_pull_request(claim, facts)
         case "file_state":
             return _judge_file_edit(claim, facts)
         case _:
             return _judge_done_or_fixed(claim, facts)
+
+
+def _support_from_nearby(ruling: _Ruling | None, claim: ClaimText, facts: ClaimFacts, acts: Sequence[str]) -> _Ruling | None:
+    """Support a claim by what another session did in the folder after this one's last edit, unless this one saw it fail later."""
+    if ruling is None or ruling.verdict == "supported" or not facts.nearby or not acts or "ci" in claim.part:
+        return ruling
+    edit = _last_relevant_edit(facts)
+    found: list[WorkspaceFact] = []
+    for act in acts:
+        own = [run.step for run in facts.checks if run.kind == act and run.result == "fail"]
+        since = max([edit.step if edit is not None else facts.turn_start, *own])
+        fact = next((one for one in reversed(facts.nearby) if one.act == act and _fits_claim(one, claim, since)), None)
+        if fact is None:
+            return ruling
+        found.append(fact)
+    return _Ruling(
+        "supported",
+        f"by another session in this folder: {', '.join(one.what or one.act for one in found)}"[:200],
+        tuple(one.source for one in found),
+    )
+
+
+def _fits_claim(fact: WorkspaceFact, claim: ClaimText, since: int) -> bool:
+    if fact.act == "commit" and claim.sha:
+        return bool(fact.sha) and _same_sha(fact.sha, claim.sha)
+    return fact.step >= since and not (claim.part and fact.act == "tests" and claim.part != ("new",))
 
 
 def _find_named_job(claim: ClaimText, facts: ClaimFacts) -> CheckRun | None:

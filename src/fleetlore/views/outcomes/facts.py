@@ -116,6 +116,16 @@ class FileEdit(Struct, frozen=True):
     restored: bool = False  # set back to its last commit; the path "." stands for all files
 
 
+class WorkspaceFact(Struct, frozen=True):
+    """What another session did in the same folder: a check of everything that passed, a commit or a push."""
+
+    step: int
+    source: Source
+    act: Literal["tests", "lint", "types", "build", "commit", "push"]
+    what: str = ""  # the command, the subject or the branch
+    sha: str = ""
+
+
 class Attempt(Struct, frozen=True):
     """A call that tried to commit, push or open a pull request, whether or not it worked; or that may have done so unseen."""
 

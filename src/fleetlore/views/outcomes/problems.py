@@ -16,7 +16,8 @@ _BOOKKEEPING = re.compile(r"(?i)todo|task(?:create|update|list|get)|update_plan|
 # Commands between two runs of a check after which the second one is a new attempt.
 _CHANGING = re.compile(
     r"\b(?:install|add|sync|update|upgrade|generate|migrate|fix|--fix|--write|fmt|format|checkout|restore|stash|reset|merge|rebase|pull"
-    r"|cp|mv|rm|mkdir|sed -i|perl -|tee|patch|apply|export|chmod|touch|ln|kill|docker|compose|start|restart|clean)\b|(?<![\d&>])>{1,2}\s*[^&\s]"
+    r"|cp|mv|rm|mkdir|sed -i|perl -|tee|patch|apply|export|chmod|touch|ln|kill|docker|compose|start|restart|clean)\b"
+    r"|(?<![\d&>])>{1,2}\s*[^&\s]"
 )
 
 

@@ -461,6 +461,7 @@ def _judge_statements(state: SessionState, *, is_over: bool) -> list[JudgedClaim
         edits=state.edits,
         attempts=state.attempts,
         ci=state.ci,
+        nearby=state.nearby,
     )
     claims = [
         claim
