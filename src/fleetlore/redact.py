@@ -149,6 +149,8 @@ WORD_NEEDLES = ("password", "passwd", "passphrase", "secret", "token", "key")
 _BEFORE_VALUE = r"\\*[\"']?\s*"
 # A number alone is a count: token=4096.
 _NOT_A_COUNT = r"(?!\d+(?:[\s\"',;&)\]}]|$))(?!\[redacted\])"
+# TOKEN=$GH_TOKEN, TOKEN=${GH_TOKEN}: the variable from which a shell takes the secret.
+_NOT_A_REFERENCE = r"(?!\$(?P<brace>\{)?(?-i:[A-Z][A-Z0-9_]{2,60})(?(brace)\})(?:[\s\"',;&|)\]]|$))"
 # Code that fetches a secret does not contain it.
 _NOT_CODE = (
     r"(?!(?:None|null|true|false|await|self|this)\b)(?![A-Za-z_][\w.]*[(\[])"
@@ -397,7 +399,7 @@ _IN_CONTEXT = (
     SecretRule(
         "named value in quotes",
         WORD_NEEDLES,
-        rf"(?P<before>(?:{SECRET_WORDS}){_BEFORE_VALUE}(?:=>|[=:])\s*\\*(?P<quote>[\"']))(?!\[redacted\])[^\"'\\\n]{{2,}}(?P<after>\\*(?P=quote))",
+        rf"(?P<before>(?:{SECRET_WORDS}){_BEFORE_VALUE}(?:=>|[=:])\s*\\*(?P<quote>[\"']))(?!\[redacted\]){_NOT_A_REFERENCE}[^\"'\\\n]{{2,}}(?P<after>\\*(?P=quote))",
         ('password: "«correct horse battery»"', 'password = "«{X16}»"'),
         ignore_case=True,
         anchors=_WORD_ANCHORS,
@@ -406,7 +408,7 @@ _IN_CONTEXT = (
     SecretRule(
         "named value",
         WORD_NEEDLES,
-        rf"(?P<before>(?:{SECRET_WORDS}){_BEFORE_VALUE}=\s*\\*[\"']?){_NOT_A_COUNT}{_NOT_CODE}{_VALUE}{{4,}}",
+        rf"(?P<before>(?:{SECRET_WORDS}){_BEFORE_VALUE}=\s*\\*[\"']?){_NOT_A_COUNT}{_NOT_A_REFERENCE}(?!\$\(){_NOT_CODE}{_VALUE}{{4,}}",
         ("AWS_SECRET_ACCESS_KEY=«{X40}»", "aws_session_token = «{X200}»", "TWILIO_AUTH_TOKEN=«{h32}»", "DD_API_KEY=«{h32}»"),
         ignore_case=True,
         anchors=_WORD_ANCHORS,
