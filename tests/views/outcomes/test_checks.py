@@ -612,6 +612,7 @@ def test_a_filter_of_the_output_makes_no_selection_and_no_count(command: str, ou
             [("build", "pass"), ("tests", "pass")],
         ),
         ('go test ./... 2>&1 | grep -v "^ok" | head -20', "?   \tshop/build\t[no test files]", 0, [("tests", "pass")]),
+        ('go test ./... | grep -v "^ok" | head -9; echo "EXIT:$?"', "?   \tshop/b\t[no test files]\nEXIT:0", 0, [("tests", "pass")]),
         ('go test ./... 2>&1 | grep -v "^ok"', "", 1, [("tests", "pass")]),
         ('go test ./... 2>&1 | grep -v "^ok"', "--- FAIL: TestCart (0.00s)\nFAIL", 0, [("tests", "fail")]),
         ('go test ./... 2>&1 | grep -v "FAIL"', "", 0, [("tests", "unproven")]),

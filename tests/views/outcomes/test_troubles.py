@@ -524,3 +524,9 @@ def test_edits_of_one_message_that_meet_the_same_change_are_one_attempt() -> Non
 
 def test_a_tool_that_did_not_stop_something_is_none() -> None:
     assert Recording().run("mcp__browser__preview_stop", "takes a process id", kind="other").find() == ()
+
+
+def test_a_tool_with_the_same_error_after_a_repair_is_a_trouble() -> None:
+    name, cause = "mcp__shop__list_carts", "column usr.name does not exist"
+    assert Recording().run(name, cause, kind="other").run(name, cause, kind="other").find() == ()
+    assert len(Recording().run(name, cause, kind="other").edit().run(name, cause, kind="other").find()) == 1

@@ -454,9 +454,9 @@ def _leaves_out_successes(candidate: _Candidate, commands: Sequence[SimpleComman
                 return False
         elif later.program not in _PASSING_ON:
             return False
-    printed = {" ".join(later.words[1:]) for later in commands if later.program == "echo"}
+    printed = tuple(" ".join(later.words[1:]).partition("$")[0] for later in commands if later.program == "echo" and len(later.words) > 1)
     lines = (line.strip() for line in text.splitlines())
-    return is_filtered and all(not line or _no_tests_here.match(line) or line in printed for line in lines)
+    return is_filtered and all(not line or _no_tests_here.match(line) or line.startswith(printed) for line in lines)
 
 
 def _is_error_search(candidate: _Candidate, commands: Sequence[SimpleCommand], text: str) -> bool:

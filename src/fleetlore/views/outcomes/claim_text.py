@@ -608,7 +608,9 @@ def _find_push(tokens: list[str], start: int) -> int | None:
     for place in range(start, len(tokens) - 1):
         if tokens[place] in ("commit", "commits") and _ON_REMOTE.match(" ".join(tokens[place + 1 : place + 6])):
             return place
-        if tokens[place] == "push" and (tokens[place + 1] == "succeeded" or tokens[place + 1 : place + 3] in _SUCCEEDED):
+        if tokens[place] == "push" and (
+            tokens[place + 1] in ("succeeded", "complete", "completed", "successful") or tokens[place + 1 : place + 3] in _SUCCEEDED
+        ):
             return place
     return None
 

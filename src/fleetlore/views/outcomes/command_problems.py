@@ -8,6 +8,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from functools import lru_cache
+from itertools import pairwise
 
 from fleetlore.views.outcomes.facts import CallFailure, CallKind, CallStep
 from fleetlore.views.outcomes.failures import (
@@ -225,7 +226,11 @@ def _is_trouble_of_tool(problem: SessionProblem, session: SessionSteps, kind: Ca
         return _is_trouble_of_edits(problem, session)
     if kind == "other":
         wanted = _CHANGING_TOOL.search(problem.name) is not None and (count > 1 or problem.ended is None)
-        return wanted or count >= MANY_FAILURES
+        # The same error again after a repair.
+        is_back = count > 1 and any(
+            one.cause == other.cause and session.edits_between(one.step, other.step) for one, other in pairwise(problem.attempts)
+        )
+        return wanted or is_back or count >= MANY_FAILURES
     # A lookup is only tried again.
     return count > 1 and session.count_calls(problem.attempts[0].step, problem.attempts[-1].step) <= NEAR_CALLS
 
