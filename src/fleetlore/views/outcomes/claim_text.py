@@ -563,6 +563,8 @@ def _act_claims(sentence: Sentence, start: int, word: str, kind: ClaimKind) -> l
         before = tokens[place - 1] if place > start else ""
         after = tokens[place + 1] if place + 1 < len(tokens) else ""
         fits_before = not before or before in _ACT_BEFORE
+        if before == "," and kind == "committed" and after.isalpha() and after not in _ACT_AFTER and after.islower():
+            continue  # "one canonical, committed copy"
         fits_after = not after or after in _ACT_AFTER or bool(SHA.match(after)) or after in ("CODE", "QUOTE", "PULL_URL", "GIT")
         if not fits_before and (not fits_after or before in ("the", "a", "an", "any", "be", "being", "not", "get", "gets", "to")):
             continue

@@ -339,7 +339,7 @@ def _judge_fresh_runs(claim: ClaimText, name: str, fresh: Sequence[CheckRun], ha
     sources = tuple(run.source for run in reversed(fresh[-4:]))
     if not ran:
         # "No tests ran" is neither a pass nor a failure.
-        is_empty = "no test" in last.reason.lower() or "no test" in last.counts.lower()
+        is_empty = "no test" in last.reason.lower() or "no test" in last.counts.lower() or " 0 file" in f" {last.reason}"
         is_empty = is_empty or _WRONG_SUBCOMMAND.search(last.reason) is not None  # it was run by another command
         if last.result == "could_not_run" and not claim.qualified and not has_unrecorded_work and not is_empty:
             return _Ruling("contradicted", f"the {name} run could not start{_describe_run(last)}", (last.source,))
@@ -514,7 +514,7 @@ def _judge_commit(claim: ClaimText, facts: ClaimFacts) -> _Ruling | None:
     if commits:
         last = commits[-1]
         edit = next((e for e in reversed(facts.edits) if e.step > last.step and e.covered), None)
-        if edit is not None and _is_act_missing(claim, facts, "commit", last.step):
+        if edit is not None and not edit.path.startswith("$") and _is_act_missing(claim, facts, "commit", last.step):
             return _Ruling("contradicted", f"{_base_name(edit.path)} was edited and not committed in this turn", (edit.source,))
         if edit is not None and (last.step < facts.turn_start or claim.everything):
             return _Ruling("unproven", f"{_base_name(edit.path)} was edited after the last commit", (last.source, edit.source))
