@@ -637,3 +637,9 @@ def test_hooks_of_pre_commit_are_checks_of_their_names() -> None:
 def test_a_hook_that_failed_is_no_success_of_git_behind_a_wrapper() -> None:
     output = "$ tsc --noEmit\na.ts(6,4): error TS2739: Type 'X' is missing y\nhusky - pre-commit script failed (code 2)"
     assert ("types", "fail") in results("rtk git commit -m 'Add a cart'", output, 0)
+
+
+def test_a_negative_check_is_marked_by_what_the_script_prints() -> None:
+    found = run('go test ./... | tail -2 && echo "--- negative check ---"; REQUIRE=zsh go test -run Smoke .', "ok  \tshop\t0.1s\nFAIL", 1)
+    assert found
+    assert all(one.meant_to_fail for one in found)

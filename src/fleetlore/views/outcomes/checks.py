@@ -129,7 +129,7 @@ _MEANT_TO_FAIL = r"""(?xi)\b(?: (?:verify|verifies|confirm|confirms|ensure|prove
         | expected?[ ](?:to[ ]|failures?\b|red\b) (?:fail|be[ ]red)?
         | (?:should|must)[ ](?:now[ ]|still[ ]|all[ ]|first[ ])?fail\b
         | TDD[ :(-]{1,3}red | red[ ](?:phase|step|test|state) | \(red\) | failing[ ]tests?[ ]first | before[ ](?:the[ ])?fix
-        | reproduc(?:e|es|ing)[ ](?:the[ ])?(?:bug|issue|failure|error|problem) )"""
+        | negative[ ](?:check|test|case|path)s? | reproduc(?:e|es|ing)[ ](?:the[ ])?(?:bug|issue|failure|error|problem) )"""
 _file_listing = re.compile(r"^(?:diff )?[\w./@+-]{1,200}\.\w{1,8}$", re.M)
 _go_package = re.compile(r"^(ok  |FAIL)\t\S+\t?(.*)$", re.M)
 # Vitest could not load the test files.
@@ -782,11 +782,15 @@ def _is_meant_to_fail(call: ToolCall) -> bool:
     return compile_pattern(_MEANT_TO_FAIL).search(f"{call.description[:300]}\n{_find_comments(call.command[:600])}") is not None
 
 
+_echoed_text = re.compile(r"\becho [\"']([^\"'\n]{1,200})")
+
+
 def _find_comments(command: str) -> str:
     """Comments and printed texts of a command, in which people say what they expect."""
     if "#" not in command and "echo" not in command:
         return ""
-    return "\n".join(line.strip()[:200] for line in command.splitlines() if line.lstrip().startswith(("#", "echo")))
+    lines = [line.strip()[:200] for line in command.splitlines() if line.lstrip().startswith(("#", "echo"))]
+    return "\n".join([*lines, *_echoed_text.findall(command)])
 
 
 def _render_command(candidate: _Candidate) -> str:
