@@ -26,7 +26,7 @@ from fleetlore.projections.runner import ProgressCallback, split_chunks
 from fleetlore.projections.store import EventAnchor, ProjectionStore, get_fact, raise_anchor, set_fact
 from fleetlore.views import task_outcomes
 from fleetlore.views.outcomes import fold, outside, session
-from fleetlore.views.outcomes.facts import CheckRun
+from fleetlore.views.outcomes.facts import CheckRun, WorkspaceFact
 from fleetlore.views.outcomes.outside import GoalChecks, OutsideEvidence
 from fleetlore.views.outcomes.period import make_period_record
 from fleetlore.views.outcomes.record import Outcome, make_record
@@ -47,6 +47,7 @@ _encode_state = msgspec.msgpack.Encoder().encode
 _decode_state = msgspec.msgpack.Decoder(SessionState).decode
 _decode_task = msgspec.msgpack.Decoder(TaskState).decode
 _decode_run = msgspec.msgpack.Decoder(CheckRun).decode
+_decode_fact = msgspec.msgpack.Decoder(WorkspaceFact).decode
 _decode_goal = msgspec.msgpack.Decoder(GoalChecks).decode
 _decode_record = msgspec.json.Decoder(Outcome).decode
 
@@ -380,6 +381,13 @@ def _evidence_of(connection: apsw.Connection, states: Iterable[SessionState]) ->
     }
 
 
+def _shared_facts(connection: apsw.Connection, states: Iterable[SessionState]) -> dict[str, list[WorkspaceFact]]:
+    """What is stored about the folders of these sessions, by key."""
+    sql = "SELECT run FROM outside WHERE key = ?"
+    keys = {key for state in states for key in outside.keys_of_workspace(state)}
+    return {key: [_decode_fact(packed) for (packed,) in fetch_rows(connection, sql, (key,))] for key in keys}
+
+
 def _runs_with_keys(connection: apsw.Connection, keys: Iterable[str]) -> set[str]:
     return {run for key in keys for (run,) in fetch_rows(connection, "SELECT run FROM session_keys WHERE key = ?", (key,))}
 
@@ -404,7 +412,29 @@ def _fold_chunk(
     for run, state in touched.items():
         new = [one for key in outside.keys_of_session(state) for one in found.runs.get(key, ())]
         outside.add_evidence(state, [*evidence[run], *new])
-    return touched
+    return touched if _share_facts(touched, store, found) else None
+
+
+def _share_facts(touched: dict[str, SessionState], store: ProjectionStore, found: OutsideEvidence) -> bool:
+    """Give sessions of the same folder and day what the others did; adds those that learn something. False if the store cannot be read."""
+    for state in list(touched.values()):
+        for key, fact in outside.share_facts(state):
+            found.facts.setdefault(key, []).append(fact)
+    if found.facts:
+        near = store.run_read(lambda connection: _runs_with_keys(connection, found.facts), set[str]()) - touched.keys()
+        others = store.run_read(lambda connection: _states_of(connection, sorted(near)), None)
+        if others is None:
+            return False
+        for state in others.values():
+            if outside.add_nearby(state, [fact for key in outside.keys_of_workspace(state) for fact in found.facts.get(key, ())]):
+                touched[state.run] = state
+    shared = store.run_read(lambda connection: _shared_facts(connection, touched.values()), None)
+    if shared is None:
+        return False
+    for state in touched.values():
+        keys = outside.keys_of_workspace(state)
+        outside.add_nearby(state, [fact for key in keys for fact in (*shared.get(key, ()), *found.facts.get(key, ()))])
+    return True
 
 
 def _fold_tasks_of_chunk(events: Sequence[Event], store: ProjectionStore) -> dict[str, TaskState] | None:
@@ -442,8 +472,11 @@ def _make_writer(
     key: str,
 ) -> Callable[[apsw.Connection], str]:
     evidence = [(name, run.source.event, _encode_state(run)) for name, runs in found.runs.items() for run in runs]
+    evidence += [(name, f"{fact.source.event}:{fact.act}", _encode_state(fact)) for name, facts in found.facts.items() for fact in facts]
     evidence += [(f"goal:{name}", name, _encode_state(goal)) for name, goal in found.goals.items()]
-    keys = [(name, state.run) for state in touched.values() for name in outside.keys_of_session(state)]
+    keys = [
+        (name, state.run) for state in touched.values() for name in (*outside.keys_of_session(state), *outside.keys_of_workspace(state))
+    ]
     rows = [_row_of(state) for state in touched.values()]
     task_rows = [
         (state.task, _to_microseconds(state.started), _to_microseconds(state.ended), _encode_state(state)) for state in tasks.values()

@@ -726,3 +726,11 @@ def test_a_claim_that_names_a_job_of_ci_is_judged_by_it() -> None:
     jobs = [ran(6, "pass", "build", "Build Binaries"), ran(6, "fail", "build", "Sign")]
     claim = judge("**Build Binaries** passed.", "build_or_lint_ok", ci=jobs, checks=[ran(5, "fail", "build", "make")])
     assert (claim.verdict, claim.why) == ("supported", "CI passed: Build Binaries")
+
+
+def test_a_linter_without_files_and_an_adjective_contradict_nothing() -> None:
+    assert on_tests(checks=[ran(2, "could_not_run", reason="in 0 files.")]) == "unproven"
+    assert not [
+        claim for claim in extract_claims("So one canonical, committed copy there covers all of them.") if claim.kind == "committed"
+    ]
+    assert [claim.kind for claim in extract_claims("Fixed, committed as 4f2a91c and pushed.") if claim.kind == "committed"] == ["committed"]

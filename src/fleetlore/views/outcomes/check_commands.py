@@ -509,6 +509,15 @@ def _find_script(words: Sequence[str], program: str) -> tuple[CheckCommand, ...]
     return (CheckCommand(kind, program_name(path), not _is_selection(rest)),)
 
 
+_PACKAGE = re.compile(r" (?:--package-path|--manifest-path|--filter|-F|--package|--prefix|--cwd|-C|-pl|--workspace)[ =](\S{1,200})")
+
+
+def find_package(command: str) -> str:
+    """The package of a monorepo that a command names by an option; "" if none."""
+    found = _PACKAGE.search(command[:400])
+    return found[1] if found else ""
+
+
 _EVERYTHING = frozenset(
     (
         ".",

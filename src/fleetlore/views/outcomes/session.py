@@ -47,6 +47,7 @@ from fleetlore.views.outcomes.facts import (
     Source,
     TextEdit,
     ToolCall,
+    WorkspaceFact,
 )
 from fleetlore.views.outcomes.failures import JOINED_WORDS, STOPPED_CODES, TURN_BROKEN
 from fleetlore.views.outcomes.flag_checks import FlagContext
@@ -55,7 +56,7 @@ from fleetlore.views.outcomes.rules import OutcomeRules
 from fleetlore.views.outcomes.words import first_sentence
 from fleetlore.views.session_status import EPOCH, SessionStatus, end_of_turn, find_helper, is_answered, is_late
 
-VERSION = 13
+VERSION = 15
 """Raised with every change of the state's shape or rules: stored states of another version are folded again."""
 
 MOST_FACTS = 2000
@@ -154,6 +155,10 @@ class SessionState(Struct, kw_only=True):
     checks: list[CheckRun] = field(default_factory=list)
     ci: list[CheckRun] = field(default_factory=list)
     """Results of CI that the agent looked at."""
+    nearby: list[WorkspaceFact] = field(default_factory=list)
+    """What other sessions did in the same folder."""
+    published: int = 0
+    """How many facts other sessions of the folder have been given."""
     commits: list[CommitMade] = field(default_factory=list)
     pushes: list[PushMade] = field(default_factory=list)
     pull_requests: list[PullRequestOpened] = field(default_factory=list)
@@ -537,7 +542,8 @@ def _keep_facts(state: SessionState, found: CallFacts) -> None:
             state.commits[place] = replace(state.commits[place], undone=True)
     keep_in_order(state.checks, found.checks)
     keep_in_order(state.commits, found.commits)
-    keep_in_order(state.pushes, found.pushes)
+    # The remote has what the session committed, even if something else sent it there.
+    keep_in_order(state.pushes, [push for push in found.pushes if not push.known or state.commits or found.commits])
     keep_in_order(state.pull_requests, found.pull_requests)
     keep_in_order(state.edits, found.edits)
     if found.failure is not None:
