@@ -22,7 +22,7 @@ from fleetlore.story.brief import (
     BriefWriter,
     count_attempts,
     group_flags,
-    kind_of_trouble,
+    is_refuted,
     name_check,
     name_end,
     name_period,
@@ -38,10 +38,13 @@ from fleetlore.story.phrases import count_things, fill_phrase, join_words, load_
 from fleetlore.story.thread_paragraphs import MOST_TASKS, ThreadWriter
 from fleetlore.story.threads import ThreadBook
 from fleetlore.story.titles import (
+    clean_cause,
     describe_end,
+    describe_trouble,
     find_part,
     format_usd,
     has_discarded,
+    list_told_troubles,
     list_work_files,
     name_agent,
     name_files,
@@ -58,6 +61,7 @@ from fleetlore.story.voices import Voice
 from fleetlore.views.outcomes.facts import RiskFlag, Source
 from fleetlore.views.outcomes.headline import ASKED, HELPERS_UNSEEN
 from fleetlore.views.outcomes.record import CHECKS, JudgedClaim, Outcome
+from fleetlore.views.outcomes.words import is_whole_request
 from fleetlore.views.task_outcomes import TaskOutcome
 
 WORDS_PER_SESSION = 107
@@ -307,7 +311,7 @@ class _ParagraphWriter:
 
     def _write_request(self, one: Outcome, title: str) -> Iterator[StorySentence]:
         asked = self._quote(one.asked)
-        if asked and not name_request(one, 1000).startswith(title.rstrip("…. ")):
+        if asked and is_whole_request(one.asked) and not name_request(one, 1000).startswith(title.rstrip("…. ")):
             plan = asked.removeprefix("Plan: ")
             phrase = "asked" if plan == asked else "planned"
             yield self._sentence("session", phrase, {"person": one.person, "asked": plan}, one.evidence.get("asked", ()))
@@ -331,13 +335,9 @@ class _ParagraphWriter:
             values = {
                 "names": _capitalise_text(join_words([name_check(one, kind) for kind in found])),
                 "counts": self._count_tests(one, found),
-                "reason": shorten_text(
-                    shorten_paths(next((check.reason for check in checks if check.reason), "")), self._limits.quote
-                ).rstrip("."),
+                "reason": clean_cause(next((check.reason for check in checks if check.reason), ""), self._limits.quote),
             }
-            edits = [(file.last_at, source) for file in one.files if file.last_at is not None for source in file.evidence[-1:]]
-            last_edit = [max(edits, key=lambda pair: pair[0])[1]] if edits else []
-            yield self._sentence("checks", result, values, [*last_edit, *(source for check in checks for source in check.evidence[-1:])])
+            yield self._sentence("checks", result, values, (source for check in checks for source in check.evidence))
 
     def _count_tests(self, one: Outcome, found: Sequence[str]) -> str:
         counts = one.checks.tests.counts if "tests" in found else ""
@@ -345,26 +345,13 @@ class _ParagraphWriter:
 
     def _write_troubles(self, one: Outcome) -> Iterator[StorySentence]:
         failing = {source.event for kind in CHECKS if (check := getattr(one.checks, kind)).result == "fail" for source in check.evidence}
-        troubles = [found for found in one.troubles if found.resolved or failing.isdisjoint(cited.event for cited in found.evidence)]
+        told = list_told_troubles(one)
+        troubles = [found for found in told if found.resolved or failing.isdisjoint(cited.event for cited in found.evidence)]
         ranked = sorted(troubles, key=lambda trouble: (trouble.resolved, -count_attempts(trouble)))
-        shown, rest = ranked[: self._limits.items], ranked[self._limits.items :]
-        for trouble in shown:
-            what = shorten_text(shorten_paths(trouble.what), self._limits.quote).rstrip(".: ")
+        for trouble in ranked[: self._limits.items]:
+            values = {"what": describe_trouble(trouble, self._limits.quote)}
             evidence = [*trouble.evidence, *trouble.fixed_by, *trouble.retried]
-            yield self._sentence("trouble", name_end(one, trouble), {"what": what}, evidence)
-        for phrase, fixed in (
-            ("more", [trouble for trouble in rest if trouble.fixed_by]),
-            ("more_settled", [trouble for trouble in rest if trouble.resolved and not trouble.fixed_by]),
-        ):
-            if not fixed:
-                continue
-            kinds = Counter(kind_of_trouble(trouble) for trouble in fixed)
-            named = [f"{kind} ({count})" if count > 1 else kind for kind, count in kinds.most_common(3)]
-            if more := len(fixed) - sum(count for _, count in kinds.most_common(3)):
-                named.append(f"{more} more")
-            values = {"problems": count_things(len(fixed), "more problem" if shown else "problem"), "kinds": ", ".join(named)}
-            evidence = [source for trouble in fixed for source in (*trouble.evidence[:1], *trouble.fixed_by)]
-            yield self._sentence("trouble", phrase, values, evidence)
+            yield self._sentence("trouble", name_end(one, trouble), values, evidence)
 
     def _write_corrections(self, one: Outcome) -> Iterator[StorySentence]:
         for correction in one.corrections[: self._limits.items]:
@@ -384,7 +371,7 @@ class _ParagraphWriter:
             yield self._sentence("check_this", "flags_more", {"kinds": ", ".join(named)}, _cite_flags(rest))
 
     def _write_claims(self, one: Outcome) -> Iterator[StorySentence]:
-        refuted = [claim for claim in one.claims if claim.verdict == "contradicted"]
+        refuted = [claim for claim in one.claims if is_refuted(claim)]
         for claim in (*refuted[: self._limits.items + 1], *self._find_unproven(one)):
             why = shorten_text(shorten_paths(claim.why), self._limits.quote).rstrip(".")
             text = self._quote(claim.text)

@@ -50,6 +50,7 @@ KINDS = [
     ("gotestsum ./...", "tests"),
     ("go vet ./...", "lint"),
     ("go build ./...", "build"),
+    ("go test -c -o /dev/null ./e2e", "build"),
     ("go tool golangci-lint run", "lint"),
     ("go run honnef.co/go/tools/cmd/staticcheck@latest ./...", "lint"),
     ("cargo test --workspace", "tests"),
@@ -598,3 +599,15 @@ def test_tests_whose_setup_cannot_be_imported_could_not_run() -> None:
 def test_a_filter_of_the_output_makes_no_selection_and_no_count(command: str, output: str, whole: bool, counts: str) -> None:
     found = run(command, output)[0]
     assert (found.kind, found.result, found.whole, found.counts) == ("tests", "pass", whole, counts)
+
+
+def test_a_wrapper_that_hides_the_exit_code_of_a_refused_commit_hides_no_failed_check() -> None:
+    output = """FAILED: git commit
+$ bun test src/
+ 1351 pass
+ 0 fail
+Ran 1351 tests across 61 files. [831.00ms]
+$ tsc --noEmit
+src/index.ts(15,39): error TS2307: Cannot find module './assets' or its corresponding type declarations.
+husky - pre-commit script failed (code 2)"""
+    assert dict(results("rtk git commit -m 'Add assets'", output)) == {"tests": "pass", "types": "fail"}

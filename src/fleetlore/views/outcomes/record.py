@@ -23,7 +23,7 @@ from fleetlore.views.outcomes.headline import describe_results
 from fleetlore.views.outcomes.headline import write_headline as write_headline
 from fleetlore.views.outcomes.session import SessionState, Statement, make_statement
 from fleetlore.views.outcomes.troubles import find_troubles
-from fleetlore.views.outcomes.words import first_sentence, is_weak, shorten_text
+from fleetlore.views.outcomes.words import first_sentence, is_weak, is_whole_request, shorten_text
 from fleetlore.views.patterns.model import Finding
 from fleetlore.views.patterns.session_rules import find_session_patterns
 from fleetlore.views.prices_table import CONTEXT_WINDOWS
@@ -289,13 +289,17 @@ def find_context_window(model: str, used: int) -> int | None:
 
 
 def find_request(state: SessionState) -> Prompt | None:
-    """The prompt that says what the session is about: the first, unless it is short and was answered without doing anything."""
+    """The prompt that says what the session is about: the first that can be understood alone.
+
+    A short one that was answered without doing anything counts only if no other is near it.
+    """
     worked = {call.turn for call in state.calls}
     asking = [prompt for prompt in state.prompts if prompt.refuses is None and first_sentence(prompt.text)]
-    asking = [prompt for prompt in asking if not prompt.text.lstrip().startswith('{"')] or asking  # a program's own notice
-    for prompt in asking[:3]:
+    whole = [prompt for prompt in asking if is_whole_request(prompt.text)]
+    for prompt in whole[:3]:
         if prompt.turn in worked or len(prompt.text.split()) > SHORT_REQUEST:
             return prompt
+    asking = whole or [prompt for prompt in asking if not prompt.text.lstrip().startswith('{"')] or asking  # a program's own notice
     return asking[0] if asking else None
 
 

@@ -41,6 +41,7 @@ _passive = re.compile(
 _unnamed = re.compile(
     r"\bas (?:you )?(?:requested|asked|expected|wanted|described)\b"
     r"|\ball (?:\d+ |of the )?(?:\w+ )?(?:issues|items|findings|tasks|points|comments|problems)\b"
+    r"|\b(?:status update|both files|all (?:three|four|five) (?:updates|files|changes))\b"
     r"|\bthis (?:guidance|change|fix|approach|logic|issue|problem|pattern|rule)\b",
     re.IGNORECASE,
 )
@@ -239,6 +240,8 @@ def read_change(sentence: str, most: int) -> str:
     plain = _condition.sub("", _file_label.sub("", _label.sub("", _address.sub(r"\1", sentence), count=1)), count=1).strip().rstrip(".! ")
     if plain.endswith(":") and len(plain.split()) >= LEAST_OPEN:
         plain = re.sub(r",? ?(?:(?:that|which) \w+|(?:to|and) \w+|with [\w ]{0,30}for|with|such as|namely|for|by \w+ing)?:$", "", plain)
+        if _open_end.search(plain):
+            return ""  # the list below says what
     if (
         plain.endswith(("?", ":", "…", ",", "？"))
         or is_lead_in(plain)
@@ -249,8 +252,9 @@ def read_change(sentence: str, most: int) -> str:
         return ""
     active = _active.fullmatch(plain)
     if active is not None:
+        is_order = active["change"] == plain and _same_as_order.match(plain) is not None
         plain = active["change"]
-        if _no_object.match(plain):
+        if _no_object.match(plain) or is_order or _delivery_only.match(plain):
             return ""
     elif _no_result.match(plain) or not _passive.match(plain):
         return ""
@@ -258,6 +262,16 @@ def read_change(sentence: str, most: int) -> str:
     is_whole = len(short.split()) >= LEAST_WORDS and len(short) <= LONGEST_REPORT and not short.endswith("…") and short.count('"') % 2 == 0
     return short if is_whole else ""
 
+
+_open_end = re.compile(r"\bnow (?:(?:the|all|both|these|those) )?\w+$", re.IGNORECASE)
+_same_as_order = re.compile(r"(?:set up|split)\b", re.IGNORECASE)
+"""Verbs whose past is also their imperative: only "I set up …" is a report."""
+_delivery_only = re.compile(
+    r"(?:pushed|committed|merged|opened|rebased)\b(?:(?! (?:adds|fix|that|which)).){0,40}"
+    r"\b(?:origin|main|master|branch|remote|successfully|upstream|pr|pull request)\b",
+    re.IGNORECASE,
+)
+"""Says how work was delivered, not what it is."""
 
 _plain_start = re.compile(rf"(?:{_CHANGED}|adds|fixes|the|a|an|all|both|its?|modal|tests?)\b", re.IGNORECASE)
 

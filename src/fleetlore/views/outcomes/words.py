@@ -26,6 +26,9 @@ _rule = re.compile(r"^[\s\-=_*~|:+]+$")
 _tag = re.compile(r"^</?[a-zA-Z][\w-]{0,40}[^>\n]{0,200}>")
 _command = re.compile(r"^/[\w:-]{1,80}$")
 
+_named_command = re.compile(r"/[\w:]+(?:-\w+)+(?:\s|$)")
+"""A slash command whose name says what it is for: `/create-architecture`."""
+
 _EXCLAMATION = re.compile(
     r"(?:perfect|great|excellent|good|done|all done|ok|okay|sure|yes|yep|no|right|alright|got it|understood|thanks|thank you|hi|hello|hey"
     r"|success|fixed|good catch|good question|great question|good point|good news|makes sense|you'?re (?:absolutely )?right|of course"
@@ -92,6 +95,8 @@ _assignment = re.compile(r'\{"type":"task_assignment".{0,200}?"subject":"([^"\\]
 """A task that another agent assigns."""
 LEAST_REQUEST = 4
 """Words of a request or a sentence that says something by itself."""
+LEAST_WHOLE = 3
+"""Words of a prompt that can be a request by itself: "Fix the build"."""
 LEAST_CLAUSE = 5
 LEAST_WORDS = 6
 """A sentence that ends with a colon counts as content if it has so many words."""
@@ -108,6 +113,8 @@ def first_sentence(text: str, *, is_answer: bool = False, limit: int = LONGEST_S
 @lru_cache(maxsize=128)  # a record asks several times for the same text
 def _find_first_sentence(text: str, is_answer: bool, limit: int) -> str:
     fallback, weak = "", ""
+    if not is_answer and _named_command.fullmatch(text.strip()):
+        return text.strip()
     if not is_answer and (assigned := _assignment.search(text[:800])):
         text = assigned[1]
     text = _request_heading.split(_system_block.sub("\n", text) if not is_answer else text)[-1]
@@ -167,6 +174,26 @@ _ITEM = re.compile(r"^\s*(?:[-*+•|>]|\d{1,3}[.)]|#{1,6}\s|\*\*[^*\n]{1,80}\*\*
 def is_order(text: str) -> bool:
     """Whether a request asks for work, not for an answer."""
     return _is_order(drop_courtesy(first_sentence(text)))
+
+
+_reply = re.compile(
+    r"(?:(?:y|yes|yep|yeah|no|nope|ok|okay|sure|great|perfect|thanks|thank you|continue|proceed|resume|go on|go ahead|done|next|retry"
+    r"|please|it is fine|that is fine|works for me|looks good|all good)(?:[\s,.!:;-]+|$))+",
+    re.IGNORECASE,
+)
+_choice = re.compile(
+    r"(?:\d+|[a-z])(?:[\s,.):-]+(?!\d).{0,20})?$|\d+(?:[,:)]| but| and| -) "
+    r"|(?:i )?(?:do ?n['’]?t|have) .{0,12}(?:nothing|anything) to (?:add|say)|nothing to add|[\[{<]",
+    re.IGNORECASE,
+)
+
+
+def is_whole_request(text: str) -> bool:
+    """Whether a prompt can be understood alone: not a choice, a yes, a notice of a program, or two words."""
+    rest = _reply.sub("", text.strip()[:LONGEST_CHAT], count=1)
+    if _named_command.match(rest):
+        return True
+    return len(rest.split()) >= LEAST_WHOLE and _choice.match(rest) is None
 
 
 def is_examination(text: str) -> bool:
