@@ -355,15 +355,6 @@ class BriefWriter:
         reasons = Counter(quote_inside(shorten_text(one.reason.rstrip("."), LONGEST_REASON)) for one in tasks if one.reason)
         return ", ".join(f'{count} × "{reason}"' for reason, count in reasons.most_common(self._limits.named) if count > 1)
 
-    def list_task_workers(self) -> Iterator[BriefLine]:
-        """Who had the tasks that were closed or merged, in one line."""
-        done = [one for one in self._tasks if one.result in ("closed", "merged") and name_agent(one.agent)]
-        counts = Counter(name_agent(one.agent) for one in done)
-        if len(counts) > 1:
-            named = [f"{name} ({count})" for name, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))]
-            values = {"agents": ", ".join(named[:8]), "more": max(0, len(named) - 8)}
-            yield self._task_line("delivered", "task_workers", values, done)
-
     def list_open_tasks(self) -> Iterator[BriefLine]:
         """Tasks that were given out or started and not closed, in one line."""
         found = [one for one in self._tasks_with("open") if one.agent]
@@ -514,17 +505,12 @@ class BriefWriter:
                 "agent": name_agent(one.agent),
                 "agents": join_words([name for agent in one.agents[:4] if (name := name_agent(agent))]),
                 "given": one.given,
-                "reported": one.reported if one.reported > 1 else "",
                 "said": quote_inside(shorten_text(one.reason.rstrip("."), self._limits.cause)),
                 "end": self._phrases["task_ends"].get(one.result, ""),
             }
             phrase = "task_failed" if one in failed else "task_repeated"
             text = self._fill("went_wrong", phrase, values)
             yield BriefLine(text=text, tasks=[one.task], evidence=one.evidence)
-        if rest := found[self._limits.troubles :]:
-            named = rest[: self._limits.named]
-            values = {"tasks": count_things(len(rest), "more task"), "titles": "; ".join(map(self._name_task, named))}
-            yield self._task_line("went_wrong", "more_tasks", {**values, "more": len(rest) - len(named)}, rest)
         for one in [one for one in self._tasks if one.failed_check and one not in found][-self._limits.troubles :]:
             title = shorten_text(one.title or one.task, self._limits.title)
             values = {"check": shorten_text(one.failed_check, 60), "title": title, "agent": name_agent(one.agent)}
@@ -810,10 +796,10 @@ def count_attempts(trouble: Trouble) -> int:
 
 
 def group_flags(flags: Sequence[RiskFlag]) -> list[list[RiskFlag]]:
-    """Flags of one kind together."""
-    groups: dict[tuple[str, bool], list[RiskFlag]] = {}
+    """Flags of one kind together: of the same class, and with the same words for what was done."""
+    groups: dict[tuple[str, str, bool], list[RiskFlag]] = {}
     for flag in flags:
-        groups.setdefault((flag.flag, flag.executed), []).append(flag)
+        groups.setdefault((flag.flag, flag.what.partition(": ")[0], flag.executed), []).append(flag)
     return list(groups.values())
 
 

@@ -163,7 +163,7 @@ def _write_tasks(tasks: Sequence[TaskOutcome], book: ThreadBook, threads: Thread
         return
     sentences = [
         StorySentence(text=_end_sentence(line.text), evidence=line.evidence)
-        for line in (*brief.list_closed_tasks(), *brief.list_task_troubles(), *brief.list_task_workers(), *brief.list_open_tasks())
+        for line in (*brief.list_closed_tasks(), *brief.list_task_troubles(), *brief.list_open_tasks())
     ]
     if sentences and (counts := threads.write_counts(digests.values())) is not None:
         sentences.append(counts)

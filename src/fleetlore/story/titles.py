@@ -63,19 +63,22 @@ def shorten_paths(text: str) -> str:
 
 _no_news = re.compile(r"(?i)(?:edit|search|reading a file|write stdin|read|todo\w*) failed")
 """What an agent repairs by itself: the text to replace was not found, a wait ran out."""
+_no_name = re.compile(r"[^:]{0,60}[`'\"$<>|{}]")
+"""Words of a text that was taken for a command."""
 _empty_cause = re.compile(
     r"(?i)\W*(?:error: )?(?:script \S+ exited with code \d+|exit(?:ed with)?(?: code| status)? \d+|found \d+ errors?|item \d+ failed"
     r"|test suite failed to run|process completed with exit code \d+|command failed[^:]{0,60}"
-    r"|husky - .*|\S+ \(?[\d.]+m?s\)?|\{.*|\[\{.*|\W*)\W*"
+    r"|husky - .*|\S+ \(?[\d.]+m?s\)?|\d+ ?\|.*|\{.*|\[\{.*|\W*)\W*"
 )
 """A cause that does not say what is wrong."""
-_hook_marks = re.compile(r"\s*\[(?:FAILED|STARTED|COMPLETED)\]|^❯ ")
+_times_failed = re.compile(r" \d+ times(?:, (?:first|last))?$")
+_hook_marks = re.compile(r",? see:? *(?:\(.*)?$|\s*\[(?:FAILED|STARTED|COMPLETED)\]|^❯ ")
 _api_message = re.compile(r'^(.{0,60}?)\s*\{.{0,200}?"message":\s*"([^"]{4,200})".*$')
 
 
 def list_told_troubles(one: Outcome) -> list[Trouble]:
-    """The troubles of a session that a reader wants to know of."""
-    return [trouble for trouble in one.troubles if not _no_news.match(trouble.what)]
+    """The troubles of a session that a reader wants to know of, and whose name is that of a command or a check."""
+    return [trouble for trouble in one.troubles if not _no_news.match(trouble.what) and not _no_name.match(trouble.what)]
 
 
 def describe_trouble(trouble: Trouble, longest: int) -> str:
@@ -83,6 +86,8 @@ def describe_trouble(trouble: Trouble, longest: int) -> str:
     what, _, cause = trouble.what.partition(": ")
     if trouble.cause and trouble.what.endswith(trouble.cause):
         what, cause = trouble.what[: -len(trouble.cause)].rstrip(": "), trouble.cause
+    if what.startswith("CI "):  # a failed run may be looked at several times
+        what = _times_failed.sub("", what)
     cause = clean_cause(cause, max(40, longest - len(what)))
     return f"{what}: {cause}" if cause else re.sub(r", (?:first|last)$", "", what)
 

@@ -258,7 +258,7 @@ def read_change(sentence: str, most: int) -> str:
             return ""
     elif _no_result.match(plain) or not _passive.match(plain):
         return ""
-    short = _cut(plain[:1].upper() + plain[1:] if plain.split(" ", 1)[0].isalpha() else plain, most)
+    short = _cut(plain[:1].upper() + plain[1:] if plain.split(" ", 1)[0].isalpha() else plain, most).rstrip(" —–-")
     is_whole = len(short.split()) >= LEAST_WORDS and len(short) <= LONGEST_REPORT and not short.endswith("…") and short.count('"') % 2 == 0
     return short if is_whole else ""
 
@@ -267,7 +267,7 @@ _open_end = re.compile(r"\bnow (?:(?:the|all|both|these|those) )?\w+$", re.IGNOR
 _same_as_order = re.compile(r"(?:set up|split)\b", re.IGNORECASE)
 """Verbs whose past is also their imperative: only "I set up …" is a report."""
 _delivery_only = re.compile(
-    r"(?:pushed|committed|merged|opened|rebased)\b(?:(?! (?:adds|fix|that|which)).){0,40}"
+    r"set up (?:the|your|a) .{0,40}\bworkspace\b|(?:pushed|committed|merged|opened|rebased)\b(?:(?! (?:adds|fix|that|which)).){0,40}"
     r"\b(?:origin|main|master|branch|remote|successfully|upstream|pr|pull request)\b",
     re.IGNORECASE,
 )

@@ -225,15 +225,12 @@ def short_request(text: str, most: int) -> str:
 
 
 _one_line_code = re.compile(r"(?<=[a-z]):\n+```\w{0,20}\n([^\n]{3,160})\n```(?:\n|$)")
-_last_cell = re.compile(r"\|\s*([^|]{4,300}?)\s*\|?\s*$")
 
 
 def list_sentences(text: str, *, items: bool = False) -> Iterator[str]:
-    """The sentences of a text without code: those of its prose, or of its lists, headings and the last column of its tables."""
+    """The sentences of a text without code and tables: those of its prose, or of its lists and headings."""
     text = _one_line_code.sub(r" \1\n", text[:LONGEST_LOOK])
     wanted = "\n".join(line if _is_kept(line, items) else "" for line in text.splitlines())
-    if items:
-        wanted = "\n".join(cell[1] if line.startswith("|") and (cell := _last_cell.search(line)) else line for line in wanted.splitlines())
     for line in _prose_lines(wanted, headings=items, fenced=False):
         yield from cut_sentences(line)
 
@@ -252,7 +249,7 @@ def cut_words(sentence: str, most: int) -> str:
     whole = next((start[:end] for end in reversed(ends) if len(start[:end].split()) >= LEAST_CLAUSE), "")
     if len((closed := _dangling.sub("", whole)).split()) >= LEAST_CLAUSE:
         whole = closed
-    return (whole or f"{start}…").rstrip(" ,;:")
+    return (whole or f"{start}…").rstrip(" ,;:—–-")
 
 
 def _close_sentence(sentence: str) -> str:
