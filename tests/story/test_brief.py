@@ -233,6 +233,9 @@ def test_what_an_agent_repairs_by_itself_is_not_told() -> None:
     ("what", "told"),
     [
         ('Lint failed 2 times: error: script "lint" exited with code 1', "Lint failed 2 times"),
+        ("Tests failed (121 passed (121)) 2 times: Error: fail 2", "Tests failed 2 times: Error: fail 2"),
+        ("Tests failed (1273 pass, 1 fail): cart > rounds", "Tests failed (1273 pass, 1 fail): cart > rounds"),
+        ("`experiment` remains failed: GraphQL: it is deprecated", None),
         ("Commit refused by a hook: [FAILED] markdownlint --fix [FAILED]", "Commit refused by a hook: markdownlint --fix"),
         ('CI failed 3 times, last: {"conclusion":"success","name":"Set up job"}', "CI failed"),
         (
@@ -241,8 +244,22 @@ def test_what_an_agent_repairs_by_itself_is_not_told() -> None:
         ),
     ],
 )
-def test_a_cause_is_told_only_if_it_says_something(what: str, told: str) -> None:
-    assert texts(brief_of(with_commit(troubles=[trouble(what)])).went_wrong) == [told]
+def test_a_cause_is_told_only_if_it_says_something(what: str, told: str | None) -> None:
+    assert texts(brief_of(with_commit(troubles=[trouble(what)])).went_wrong) == ([told] if told else [])
+
+
+def test_only_a_check_shows_that_a_later_run_worked() -> None:
+    session = with_commit(troubles=[trouble("workmux wait failed 3 times: timeout", resolved=True)])
+    assert texts(brief_of(session).went_wrong) == ["workmux wait failed 3 times: timeout"]
+
+
+def test_risks_of_one_class_are_counted_together_only_if_the_same_was_done() -> None:
+    risks = ["recursive delete: rm -rf a", "recursive delete: rm -rf b", "branch deleted by force: git branch -D x"]
+    session = with_commit(flags=[flag("destructive_command", what) for what in risks])
+    assert texts(brief_of(session).check_this) == [
+        "Recursive delete: rm -rf a; 1 more of this kind",
+        "Branch deleted by force: git branch -D x",
+    ]
 
 
 @pytest.mark.parametrize(

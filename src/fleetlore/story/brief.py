@@ -103,6 +103,8 @@ _own_act = re.compile(
     r"(?:\W*$|[.,;!]| (?:and|to|as|the|all|everything|in|with|on|it|this|them|both|a|an|pr|pull)\b)"
 )
 """What an agent says of its own commit, push or pull request."""
+_shows_success = re.compile(r"(?i)(?:tests|lint|type check|build|commit|push|the turn)\b")
+"""What shows by its result that it worked. Another command may still run when its call returns."""
 _times = re.compile(r" (\d+) times\b")
 _numbers = re.compile(r"\d+")
 ENDS = frozenset(
@@ -784,7 +786,7 @@ def _cite_checks(one: Outcome) -> list[Source]:
 def name_end(one: Outcome, trouble: Trouble) -> str:
     """How a problem ended: `resolved` if a later call shows it, else `settled` or `open`; `bypassed`: committed without the hook."""
     is_bypassed = "hook" in trouble.what and any(flag.flag == "no_verify" and flag.executed for flag in one.flags)
-    if is_bypassed or trouble.fixed_by:
+    if is_bypassed or (trouble.fixed_by and _shows_success.match(trouble.what)):
         return "bypassed" if is_bypassed else "resolved"
     return "settled" if trouble.resolved else "retried" if trouble.retried else "open"
 

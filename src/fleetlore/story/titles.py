@@ -61,7 +61,9 @@ def shorten_paths(text: str) -> str:
     return " ".join(_column.sub(r"\1", _path.sub(r"\1", _url.sub("", text))).split())
 
 
-_no_news = re.compile(r"(?i)(?:edit|search|reading a file|write stdin|read|todo\w*) failed")
+_no_news = re.compile(
+    r"(?i)(?:edit|search|reading a file|write stdin|read|todo\w*|(?:echo|printf|cat|cd|sleep|test|true)\b[^:]{0,40}) failed"
+)
 """What an agent repairs by itself: the text to replace was not found, a wait ran out."""
 _no_name = re.compile(r"[^:]{0,60}[`'\"$<>|{}]")
 """Words of a text that was taken for a command."""
@@ -71,6 +73,8 @@ _empty_cause = re.compile(
     r"|husky - .*|\S+ \(?[\d.]+m?s\)?|\d+ ?\|.*|\{.*|\[\{.*|\W*)\W*"
 )
 """A cause that does not say what is wrong."""
+_no_failure = re.compile(r" \((?:(?!fail|error|issue|problem|finding|[✖×])[^()]|\(\d+\))+\)", re.IGNORECASE)
+"""Counts of a failed run that has only successes: what failed is not a test."""
 _times_failed = re.compile(r" \d+ times(?:, (?:first|last))?$")
 _hook_marks = re.compile(r",? see:? *(?:\(.*)?$|\s*\[(?:FAILED|STARTED|COMPLETED)\]|^❯ ")
 _api_message = re.compile(r'^(.{0,60}?)\s*\{.{0,200}?"message":\s*"([^"]{4,200})".*$')
@@ -86,6 +90,7 @@ def describe_trouble(trouble: Trouble, longest: int) -> str:
     what, _, cause = trouble.what.partition(": ")
     if trouble.cause and trouble.what.endswith(trouble.cause):
         what, cause = trouble.what[: -len(trouble.cause)].rstrip(": "), trouble.cause
+    what = _no_failure.sub("", what)
     if what.startswith("CI "):  # a failed run may be looked at several times
         what = _times_failed.sub("", what)
     cause = clean_cause(cause, max(40, longest - len(what)))

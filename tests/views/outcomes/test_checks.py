@@ -51,6 +51,8 @@ KINDS = [
     ("go vet ./...", "lint"),
     ("go build ./...", "build"),
     ("go test -c -o /dev/null ./e2e", "build"),
+    ("rtk test bun run test", "tests"),
+    ("rtk lint bun run lint", "lint"),
     ("go tool golangci-lint run", "lint"),
     ("go run honnef.co/go/tools/cmd/staticcheck@latest ./...", "lint"),
     ("cargo test --workspace", "tests"),

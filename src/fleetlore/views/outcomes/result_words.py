@@ -18,7 +18,7 @@ from fleetlore.views.outcomes.words import LONGEST_LOOK, cut_words, is_lead_in, 
 _CHANGED = (
     r"(?:added|adjusted|applied|bumped|built|cached|changed|cleaned up|closed|configured|consolidated|converted|copied|corrected|created"
     r"|deleted|deployed|disabled|documented|enabled|expanded|exposed|extended|extracted|fixed|forwarded|implemented|improved|installed"
-    r"|introduced|marked|merged|migrated|moved|opened|pinned|posted|published|pushed|rebased|rebuilt|recreated|redesigned|reduced|refactored"
+    r"|introduced|logged|marked|merged|migrated|moved|opened|pinned|posted|published|pushed|rebased|rebuilt|recreated|redesigned|reduced|refactored"
     r"|registered|released|removed|renamed|replaced|resolved|restored|restructured|reverted|reworded|rewrote|rewritten|set up|simplified"
     r"|split|stopped|switched|translated|unified|uninstalled|unloaded|updated|upgraded|widened|wired|wrapped|written|wrote)"
 )
@@ -47,8 +47,8 @@ _unnamed = re.compile(
 )
 _no_object = re.compile(r"\w+ (?:(?:to|it|them|this|these|now)\b(?! \w+s\b)|\()", re.IGNORECASE)
 _no_result = re.compile(
-    r"(?:this|that|it|its|they|these|those|you|your|done|if|when|here|there|good|great|perfect|got it|let|next|one|step|note"
-    r"|which|what|why|how|to"
+    r"(?:(?:ground|work|mov|continu|start)ing|this|that|it|its|they|these|those|you|your|done|if|when|here|there|good|great|perfect"
+    r"|got it|let|next|one|step|note|which|what|why|how|to"
     r"|without|since|because|after|before|once|as|yes|no|but|so|and|or|previously|currently|suggested|with|status|story status|task #?\d+"
     r"|i['’]m|i (?:see|think|found|understand|need|will|can|could|did)|line \d|all (?:\d+ )?(?:\w+ )?(?:tests?|checks?|tasks?|todos?)"
     r"|the (?:reason|issue|problem|cause|bug|error|failure|fix|question|key|only|old|previous|current|user|reviewer|plan|answer"

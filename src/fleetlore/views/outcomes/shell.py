@@ -57,6 +57,7 @@ _PREFIXES = word_set(
     npx bunx pnpx uvx cross-env dotenv xvfb-run flock winpty arch and or not begin proxychains4 proxychains reattach-to-user-namespace
     faketime rtk fvm"""
 )
+_RTK_FILTERS = frozenset(("test", "lint", "err", "proxy", "summary"))
 _ONE_ARGUMENT_FIRST = frozenset(("timeout", "gtimeout", "flock", "faketime"))
 _PREFIX_VALUED = word_set(
     """-u -g -n -k -s -I -L -P -d -p -S -C --signal --kill-after --user --package --max-args --max-procs --with --with-requirements
@@ -383,6 +384,8 @@ def _after_wrapper(words: list[str], place: int) -> int | None:
         if name == "command" and words[place + 1 : place + 2] in (["-v"], ["-V"]):
             return None
         after = _skip_flags(words, place + 1, _PREFIX_VALUED) + (name in _ONE_ARGUMENT_FIRST)
+        if name == "rtk" and words[after : after + 1] and words[after] in _RTK_FILTERS and len(words) > after + 1:
+            after += 1  # `rtk test bun run test`: which lines of the output are shown
         return after + 1 if words[after : after + 1] == ["--"] else after
     if name in _STARTERS and words[place + 1 : place + 2] and words[place + 1] in _STARTERS[name]:
         return _after_starter(words, place + 2, name)
