@@ -108,7 +108,16 @@ _shows_success = re.compile(r"(?i)(?:tests|lint|type check|build|commit|push|the
 _times = re.compile(r" (\d+) times\b")
 _numbers = re.compile(r"\d+")
 ENDS = frozenset(
-    ["CI failed", "CI passed", "commit failed", "a later commit failed", "push failed", "pull request failed", "git hooks skipped"]
+    [
+        "CI failed",
+        "CI passed",
+        "commit failed",
+        "a later commit failed",
+        "push failed",
+        "a later push failed",
+        "pull request failed",
+        "git hooks skipped",
+    ]
 )
 """Parts of a headline that a line repeats."""
 ERROR_OF_OUTCOME = re.compile(r"(?:^F|; f)ailed: (.{1,400})$")
@@ -270,10 +279,10 @@ class BriefWriter:
             "who": self._describe_who(one, with_cost=True),
         }
         requests = [source for request in one.delivered.pull_requests for source in request.evidence[-1:]]
-        commits = [source for commit in one.delivered.commits for source in commit.evidence[-1:]]
+        commits = [source for commit in one.delivered.commits for source in commit.evidence[-2:]]
         pushed = one.evidence.get("delivered.pushed", [])[-1:]
         # What shows the push and the checks must not be crowded out by many commits.
-        evidence = [*one.evidence.get("result", ())[:1], *requests[:1], *commits[:1], *pushed, *_cite_checks(one), *requests, *commits]
+        evidence = [*one.evidence.get("result", ())[:1], *requests[:1], *commits[:2], *pushed, *_cite_checks(one), *requests, *commits]
         if not says_result(one) and not one.delivered.commits and not any(request.title for request in one.delivered.pull_requests):
             values["title"] = self._fill("delivered", "for", {"title": quote_inside(name_topic(one, self._limits.title))})
         return self._line("delivered", "session", values, [one], evidence)

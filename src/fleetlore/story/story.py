@@ -261,16 +261,18 @@ class _ParagraphWriter:
                 "pushed": self._describe_push(one),
             }
             pushes = one.evidence.get("delivered.pushed", []) if delivered.pushed else []
-            made = [source for commit in commits for source in commit.evidence[-1:]]
-            evidence = [*made[:FIRST_COMMITS], *pushes[-1:], *made[FIRST_COMMITS:]]
+            # The call has the message, the result shows that it worked.
+            first = [source for commit in commits[:FIRST_COMMITS] for source in commit.evidence[-2:]]
+            evidence = [*first, *pushes[-1:], *(source for commit in commits[FIRST_COMMITS:] for source in commit.evidence[-1:])]
             yield self._sentence("session", "one_commit" if len(commits) == 1 or not shown else "commits", values, evidence)
         for request in delivered.pull_requests:
             values = {"number": request.number, "title": f'"{quote_inside(shorten_text(request.title, 100))}"' if request.title else ""}
             yield self._sentence("session", "request", values, request.evidence)
         files = list_work_files(one.files)
         if files and not commits:
-            evidence = [source for file in files for source in file.evidence[-1:]]
-            named = list(dict.fromkeys(name_files([file]) for file in sorted(files, key=lambda file: -(file.added + file.removed))))
+            ranked = sorted(files, key=lambda file: -(file.added + file.removed))
+            evidence = [source for file in ranked for source in file.evidence[-1:]]
+            named = list(dict.fromkeys(name_files([file]) for file in ranked))
             shown = named[: self._limits.items + 1]
             more = len(files) - len(shown)
             others = f"{more} more file{'s' if more > 1 else ''}" if more else ""

@@ -601,7 +601,7 @@ def _describe_git(record: Outcome, state: SessionState) -> Iterator[str]:
         yield f"tagged {tags[-1]}"
     tried = [each for each in state.attempts if each.act in ("commit", "push", "pull_request") and not each.unseen]
     if tried and tried[-1].failed and not tried[-1].denied:
-        is_later = tried[-1].act == "commit" and bool(delivered.commits)
+        is_later = bool(delivered.commits) if tried[-1].act == "commit" else tried[-1].act == "push" and delivered.pushed
         yield f"{'a later ' if is_later else ''}{tried[-1].act.replace('_', ' ')} failed"
 
 

@@ -54,7 +54,7 @@ from fleetlore.views.outcomes.flags import find_flags
 from fleetlore.views.outcomes.rules import OutcomeRules
 from fleetlore.views.session_status import EPOCH, SessionStatus, end_of_turn, find_helper, is_answered, is_late
 
-VERSION = 18
+VERSION = 19
 """Raised with every change of the state's shape or rules: stored states of another version are folded again."""
 
 MOST_FACTS = 2000
