@@ -221,9 +221,14 @@ def _write_brief(
 
 
 def count_words(brief: Brief) -> int:
-    """The words of all lines."""
-    sections = (brief.delivered, brief.in_progress, brief.went_wrong, brief.check_this, brief.needs_you)
-    return sum(len(line.text.split()) for lines in sections for line in lines) + len(f"{brief.title} {brief.bill.text}".split())
+    """The words of all lines, with the headings, the ids of sessions and the note about them."""
+    phrases = load_phrases("brief")
+    sections = {name: getattr(brief, name) for name in phrases["headings"]}
+    named = [*brief.went_wrong, *brief.check_this, *brief.needs_you]
+    texts = [line.text for lines in sections.values() for line in lines] + [
+        phrases["headings"][name] for name, lines in sections.items() if lines
+    ]
+    return sum(len(text.split()) for text in (*texts, brief.title, brief.bill.text, phrases["bill"]["ids"])) + len(named)
 
 
 def bounds_of_day(day: date, zone: tzinfo) -> tuple[datetime, datetime]:
@@ -280,9 +285,10 @@ class BriefWriter:
         }
         requests = [source for request in one.delivered.pull_requests for source in request.evidence[-1:]]
         commits = [source for commit in one.delivered.commits for source in commit.evidence[-2:]]
+        first = [source for commit in one.delivered.commits[:1] for source in commit.evidence[-2:]]
         pushed = one.evidence.get("delivered.pushed", [])[-1:]
         # What shows the push and the checks must not be crowded out by many commits.
-        evidence = [*one.evidence.get("result", ())[:1], *requests[:1], *commits[:2], *pushed, *_cite_checks(one), *requests, *commits]
+        evidence = [*one.evidence.get("result", ())[:1], *requests[:1], *first, *pushed, *_cite_checks(one), *requests, *commits]
         if not says_result(one) and not one.delivered.commits and not any(request.title for request in one.delivered.pull_requests):
             values["title"] = self._fill("delivered", "for", {"title": quote_inside(name_topic(one, self._limits.title))})
         return self._line("delivered", "session", values, [one], evidence)
