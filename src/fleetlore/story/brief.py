@@ -23,7 +23,7 @@ from fleetlore.story.titles import (
     find_report,
     format_usd,
     has_discarded,
-    list_told_troubles,
+    list_notable_troubles,
     list_work_files,
     name_agent,
     name_files,
@@ -476,9 +476,11 @@ class BriefWriter:
         failed = [one for one in self._sessions if one.status == "failed"]
         yield from map(self._describe_failed, failed[-room:])
         room = max(0, room - len(failed))
-        unresolved = group_troubles((one, trouble) for one in self._sessions for trouble in list_told_troubles(one) if not trouble.resolved)
+        unresolved = group_troubles(
+            (one, trouble) for one in self._sessions for trouble in list_notable_troubles(one) if not trouble.resolved
+        )
         yield from map(self._describe_troubles, unresolved[:room])
-        fixed = group_troubles((one, trouble) for one in self._sessions for trouble in list_told_troubles(one) if trouble.resolved)
+        fixed = group_troubles((one, trouble) for one in self._sessions for trouble in list_notable_troubles(one) if trouble.resolved)
         fixed.sort(key=lambda pairs: -sum(count_attempts(trouble) for _, trouble in pairs))
         costly = [pairs for pairs in fixed if sum(count_attempts(trouble) for _, trouble in pairs) >= GIVEN_OFTEN]
         yield from map(self._describe_troubles, (costly or fixed)[: min(2, room)])

@@ -44,7 +44,7 @@ from fleetlore.story.titles import (
     find_part,
     format_usd,
     has_discarded,
-    list_told_troubles,
+    list_notable_troubles,
     list_work_files,
     name_agent,
     name_files,
@@ -347,8 +347,8 @@ class _ParagraphWriter:
 
     def _write_troubles(self, one: Outcome) -> Iterator[StorySentence]:
         failing = {source.event for kind in CHECKS if (check := getattr(one.checks, kind)).result == "fail" for source in check.evidence}
-        told = list_told_troubles(one)
-        troubles = [found for found in told if found.resolved or failing.isdisjoint(cited.event for cited in found.evidence)]
+        notable = list_notable_troubles(one)
+        troubles = [found for found in notable if found.resolved or failing.isdisjoint(cited.event for cited in found.evidence)]
         ranked = sorted(troubles, key=lambda trouble: (trouble.resolved, -count_attempts(trouble)))
         for trouble in ranked[: self._limits.items]:
             values = {"what": describe_trouble(trouble, self._limits.quote)}

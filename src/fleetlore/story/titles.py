@@ -80,7 +80,7 @@ _hook_marks = re.compile(r",? see:? *(?:\(.*)?$|\s*\[(?:FAILED|STARTED|COMPLETED
 _api_message = re.compile(r'^(.{0,60}?)\s*\{.{0,200}?"message":\s*"([^"]{4,200})".*$')
 
 
-def list_told_troubles(one: Outcome) -> list[Trouble]:
+def list_notable_troubles(one: Outcome) -> list[Trouble]:
     """The troubles of a session that a reader wants to know of, and whose name is that of a command or a check."""
     return [trouble for trouble in one.troubles if not _no_news.match(trouble.what) and not _no_name.match(trouble.what)]
 

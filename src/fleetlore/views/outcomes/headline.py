@@ -353,8 +353,8 @@ def _find_changes(record: Outcome, state: SessionState) -> list[tuple[str, Sourc
         shared = list_content_words(each[1].text) & list_content_words(chosen[0][1].text)
         if each[2].turn > chosen[0][2].turn and len(shared) * 2 >= len(list_content_words(each[1].text)):
             chosen = [each]
-    told_turns = sorted({report.turn for report in reports})
-    if chosen and len(told_turns) > MANY_TURNS and chosen[0][2].turn == told_turns[0]:
+    turns = sorted({report.turn for report in reports})
+    if chosen and len(turns) > MANY_TURNS and chosen[0][2].turn == turns[0]:
         return []  # how long work in many steps began is not what came of it
     if chosen and (undone := _find_undone(record, state, chosen[0][1].text, chosen[0][2].turn)) is not None:
         return [undone]
