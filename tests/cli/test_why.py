@@ -366,3 +366,16 @@ def test_an_unknown_commit_is_an_error(edited: Project) -> None:
     os.chdir(edited.root)
     assert "no such commits" in edited.lore("review", "nonsense", "--log", f"sqlite:{here}/why.db", code=2).err
     os.chdir(here)
+
+
+def test_a_line_that_was_committed_before_the_edit_is_not_the_agents(project: Project, tmp_path: Path) -> None:
+    """In another worktree the agent writes again what the main branch has already."""
+    project.type_in("first = load('first')\n")
+    project.commit("first")
+    project.git("worktree", "add", "-q", "-b", "topic", str(tmp_path / "second"))
+    project.type_in("first = load('first')\nsecond = load('second')\n")
+    project.commit("second")
+    project.ask("Load the second")
+    project.edit("first = load('first')\n", "first = load('first')\nsecond = load('second')\n", root=tmp_path / "second")
+    project.record()
+    assert project.authors() == ["unknown", "unknown"]

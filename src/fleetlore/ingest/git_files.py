@@ -17,7 +17,7 @@ UNCOMMITTED = "0" * 40
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 """Git's id of a tree without files: what the first commit is compared with."""
 MAX_FILE_BYTES = 8 * 1024 * 1024
-_END_OF_SECOND = timedelta(microseconds=999_999)
+END_OF_SECOND = timedelta(microseconds=999_999)
 """Git rounds times down to seconds: what happened in the same second came before the commit."""
 
 
@@ -178,7 +178,7 @@ def read_versions(file: TrackedFile) -> list[CommittedVersion]:
             found.append((sha, int(seconds), path))
     texts = _read_blobs(root, [f"{sha}:{path}" for sha, _, path in found])
     versions = [
-        CommittedVersion(sha, datetime.fromtimestamp(seconds, UTC) + _END_OF_SECOND, path, text)
+        CommittedVersion(sha, datetime.fromtimestamp(seconds, UTC) + END_OF_SECOND, path, text)
         for (sha, seconds, path), text in zip(found, texts, strict=True)
         if text is not None
     ]

@@ -113,16 +113,19 @@ class RecordedSessions:
         self.repository = repository
         self.by_run = {outcome.session: outcome for outcome in context.source.find_outcomes(OutcomeQuery())}
         self.here = [outcome for outcome in self.by_run.values() if self.is_here(outcome)]
+        local = [outcome for outcome in self.here if self._is_on_this_machine(outcome)]
         self.first = min((outcome.started for outcome in self.here if outcome.started is not None), default=None)
+        self.first_local = min((outcome.started for outcome in local if outcome.started is not None), default=None)
         erasures = [event.at for event in context.log.read(kinds=("log.forgotten", "log.trimmed")) if event.at is not None]
         self.erased = max(erasures, default=None)
         """When events were last erased."""
 
     def is_here(self, outcome: Outcome) -> bool:
         """Whether a session worked in the repository: in one of its folders, or in another clone with the same name."""
-        if any(outcome.folder == root or outcome.folder.startswith(f"{root}/") for root in self.repository.worktrees):
-            return True
-        return (outcome.repo or "").rpartition("/")[2] == self.repository.name
+        return self._is_on_this_machine(outcome) or (outcome.repo or "").rpartition("/")[2] == self.repository.name
+
+    def _is_on_this_machine(self, outcome: Outcome) -> bool:
+        return any(outcome.folder == root or outcome.folder.startswith(f"{root}/") for root in self.repository.worktrees)
 
     def find_committer(self, sha: str) -> Outcome | None:
         """The session that made a commit."""
@@ -151,6 +154,13 @@ class FileExplainer:
         """The lines from `first` to `last`, all of them unless given."""
         origins = find_origins(self.text, self._edits, self._versions)
         blamed = git_files.blame_lines(self._file) or [None] * len(origins)
+        for place, commit in enumerate(blamed[: len(origins)]):
+            origin = origins[place]
+            if origin is not None and commit is not None and self._edits[origin].at > commit.at + git_files.END_OF_SECOND:
+                origins[place] = None  # it was committed before: the same text, written again elsewhere
+        self._recorded_authors = {
+            commit.author for origin, commit in zip(origins, blamed, strict=False) if origin is not None and commit is not None
+        }
         rows: list[ExplainedLines] = []
         edits: dict[int, LineEdit] = {}
         numbered = range(first - 1, len(origins) if last is None else min(last, len(origins)))
@@ -182,6 +192,13 @@ class FileExplainer:
             return "unknown", f"older than the first recorded session in this repository ({sessions.first:%Y-%m-%d})"
         if commit is not None and (outcome := sessions.find_committer(commit.sha)) is not None:
             return "unknown", f"session {outcome.session[:8]} committed it, but no recorded edit wrote it; a command may have"
+        if sessions.first_local is None or (commit is not None and commit.at < sessions.first_local):
+            return (
+                "unknown",
+                "no recorded edit wrote it, and not all agents of this repository may be recorded: their folders are elsewhere",
+            )
+        if commit is not None and self._recorded_authors and commit.author not in self._recorded_authors:
+            return "unknown", f"committed by {commit.author}, whose agents may not be recorded here"
         if sessions.erased is not None and (commit is None or sessions.erased >= commit.at):
             return "unknown", "no recorded edit wrote it, but events of this log were erased"
         return "hand", "no recorded edit wrote it" if commit is not None else "not committed; no recorded edit wrote it"
