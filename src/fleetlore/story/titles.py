@@ -76,7 +76,7 @@ _empty_cause = re.compile(
 _no_failure = re.compile(r" \((?:(?!fail|error|issue|problem|finding|[✖×])[^()]|\(\d+\))+\)", re.IGNORECASE)
 """Counts of a failed run that has only successes: what failed is not a test."""
 _times_failed = re.compile(r" \d+ times(?:, (?:first|last))?$")
-_hook_marks = re.compile(r",? see:? *(?:\(.*)?$|\s*\[(?:FAILED|STARTED|COMPLETED)\]|^❯ ")
+_hook_marks = re.compile(r",? see:? {0,3}(?:\(.{0,300})?$|\[(?:FAILED|STARTED|COMPLETED)\]|^❯ ")
 _api_message = re.compile(r'^(.{0,60}?)\s*\{.{0,200}?"message":\s*"([^"]{4,200})".*$')
 
 
