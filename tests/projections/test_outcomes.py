@@ -140,6 +140,30 @@ def test_a_period_is_the_same_with_and_without_rows(log: BlockingRecorder, store
         assert kept.tasks
 
 
+def test_a_period_as_of_the_past_reads_only_its_own_sessions(
+    log: BlockingRecorder, store: ProjectionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many = 520
+    log.append_all([event for number in range(many) for event in a_turn(number, number * 2, f"Task {number}")])
+    last = log.head()
+    log.append(a_turn(3, 5000, "Later"))
+    wanted = OutcomeQuery(since=START, until=START + timedelta(minutes=2 * many), upto=last)
+    expected = outcomes.read_period(log, now=NOW, rules=RULES, wanted=wanted)
+    outcomes.update_rows(log, store, RULES)
+    scopes: list[str] = []
+    read = BlockingRecorder.read
+
+    def note_scope(self: BlockingRecorder, scope: str = "town", **options: Any) -> Any:
+        if "kinds" not in options and options.get("after") is None:  # not the check for new events
+            scopes.append(scope)
+        return read(self, scope, **options)
+
+    monkeypatch.setattr(BlockingRecorder, "read", note_scope)
+    assert outcomes.read_period(log, now=NOW, rules=RULES, wanted=wanted, store=store) == expected
+    assert "town" not in scopes
+    assert len(scopes) == many
+
+
 def test_the_newest_time_is_found_in_sessions_and_tasks(log: BlockingRecorder, store: ProjectionStore) -> None:
     def newest(wanted: OutcomeQuery = outcomes.ALL) -> datetime | None:
         kept = outcomes.find_newest_time(log, now=NOW, rules=RULES, wanted=wanted, store=store)

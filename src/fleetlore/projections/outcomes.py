@@ -36,8 +36,8 @@ from fleetlore.views.patterns import session_rules
 from fleetlore.views.session_status import EPOCH, is_settled
 from fleetlore.views.task_outcomes import TaskOutcome, TaskState, make_task_outcome
 
-MOST_PAST = 500
-"""With more sessions or tasks in a period, a question about the past reads the whole log."""
+LONGEST_GOAL = timedelta(days=30)
+"""Checks in a period can be those of a goal that began so long before it."""
 CHUNK = 5000
 """Events that are folded between two writes."""
 _LEAST_EFFORT = 1
@@ -199,7 +199,7 @@ def _narrow_past(log: BlockingRecorder, store: ProjectionStore | None, rules: Ou
     if store is None or wanted.upto is None or wanted.since is None or not update_rows(log, store, rules):
         return wanted
     found = store.run_read(lambda connection: _select_names(connection, wanted), None)
-    if found is None or max(map(len, found)) > MOST_PAST:
+    if found is None:
         return wanted
     runs, tasks = found
     return wanted._replace(
@@ -241,9 +241,9 @@ def _fold_tasks(log: BlockingRecorder, wanted: OutcomeQuery) -> dict[str, TaskSt
 
 
 def _read_task_events(log: BlockingRecorder, wanted: OutcomeQuery) -> Iterator[Event]:
-    """The events of tasks, or only of those that are asked for if they are few."""
+    """The events of tasks, or only of those that are asked for."""
     kinds = sorted(task_outcomes.KINDS)
-    if wanted.tasks is None or len(wanted.tasks) > MOST_PAST:
+    if wanted.tasks is None:
         return log.read(kinds=kinds)
     # The task of a forge is named with its repository, but stored as `#7`.
     stored = {f"#{name.rpartition('#')[2]}" if "/" in name.rpartition("#")[0] else name for name in wanted.tasks}
@@ -251,10 +251,13 @@ def _read_task_events(log: BlockingRecorder, wanted: OutcomeQuery) -> Iterator[E
 
 
 def _read_events(log: BlockingRecorder, wanted: OutcomeQuery) -> Iterator[Event]:
-    """The events of the log, or of the sessions that are asked for if they are few."""
-    if wanted.runs is None or len(wanted.runs) > (1 if wanted.upto is None else MOST_PAST):
+    """The events of the log, or of the sessions that are asked for if there is one, or if the question is about the past."""
+    if wanted.runs is None or (wanted.upto is None and len(wanted.runs) > 1):
         return log.read(TOWN)
-    return chain(log.read(kinds=sorted(outside.KINDS)), chain.from_iterable(log.read(f"run:{run}") for run in sorted(wanted.runs)))
+    since = None if wanted.since is None or wanted.since < EPOCH else wanted.since - LONGEST_GOAL
+    return chain(
+        log.read(kinds=sorted(outside.KINDS), since=since), chain.from_iterable(log.read(f"run:{run}") for run in sorted(wanted.runs))
+    )
 
 
 def select_scope(log: BlockingRecorder, scope: str, wanted: OutcomeQuery = ALL) -> OutcomeQuery:

@@ -50,6 +50,9 @@ KINDS = [
     ("gotestsum ./...", "tests"),
     ("go vet ./...", "lint"),
     ("go build ./...", "build"),
+    ("go test -c -o /dev/null ./e2e", "build"),
+    ("rtk test bun run test", "tests"),
+    ("rtk lint bun run lint", "lint"),
     ("go tool golangci-lint run", "lint"),
     ("go run honnef.co/go/tools/cmd/staticcheck@latest ./...", "lint"),
     ("cargo test --workspace", "tests"),
@@ -643,3 +646,15 @@ def test_a_negative_check_is_marked_by_what_the_script_prints() -> None:
     found = run('go test ./... | tail -2 && echo "--- negative check ---"; REQUIRE=zsh go test -run Smoke .', "ok  \tshop\t0.1s\nFAIL", 1)
     assert found
     assert all(one.meant_to_fail for one in found)
+
+
+def test_a_wrapper_that_hides_the_exit_code_of_a_refused_commit_hides_no_failed_check() -> None:
+    output = """FAILED: git commit
+$ bun test src/
+ 1351 pass
+ 0 fail
+Ran 1351 tests across 61 files. [831.00ms]
+$ tsc --noEmit
+src/index.ts(15,39): error TS2307: Cannot find module './assets' or its corresponding type declarations.
+husky - pre-commit script failed (code 2)"""
+    assert dict(results("rtk git commit -m 'Add assets'", output)) == {"tests": "pass", "types": "fail"}

@@ -683,6 +683,13 @@ def test_the_reason_of_a_refused_push_is_named() -> None:
     assert read_attempts(call("git push", text, "failed"))[0].reason == "! [rejected] main -> main (fetch first)"
 
 
+def test_a_list_of_runs_shows_the_newest_run_of_each_workflow() -> None:
+    runs = """[{"conclusion":"","name":"CI","status":"in_progress"},{"conclusion":"failure","name":"CI","status":"completed"},
+    {"conclusion":"success","name":"Release","status":"completed"}]"""
+    found = read_ci_results(call("gh run list --branch main --limit 10 --json name,status,conclusion", runs))
+    assert [(run.command, run.result) for run in found] == [("Release", "pass")]
+
+
 def test_results_of_ci_are_read() -> None:
     output = "test\tfail\t7m7s\thttps://ci/1\t\nlint\tpass\t1m\thttps://ci/2\t\ndeploy\tpass\t1m\thttps://ci/3\t\n"
     found = read_ci_results(call("gh pr checks 41", output))

@@ -256,6 +256,8 @@ def _find_coverage(rest: tuple[str, ...]) -> tuple[CheckCommand, ...]:
 
 def _find_go_checks(program: str, rest: tuple[str, ...]) -> tuple[CheckCommand, ...]:
     """`go test`, `go tool golangci-lint run`, `go run honnef.co/go/tools/cmd/staticcheck@latest ./...`."""
+    if rest[:1] == ("test",) and "-c" in rest:
+        return (CheckCommand(BUILD, "go test -c"),)  # it compiles the tests and runs none
     if rest[:1] not in (("run",), ("tool",)):
         return _find_subcommand(program, rest)
     arguments = _after_options(rest[1:], frozenset(("-tags", "-modfile", "-C")))

@@ -494,12 +494,15 @@ def _decide_result(
         # The exit code is that of git, and a wrapper can hide it.
         return "pass" if verdict.result == "fail" and _commit_made.search(output.text) else verdict.result
     status = _find_status(commands, position, output)
-    if status is None and command.proven and output.exit_code is not None:
-        if output.exit_code != 0 and not _is_only_suspect(candidate, verdicts, commands):
+    exit_code = output.exit_code
+    if exit_code == 0 and command.program == "git" and is_refused_by_hook(output.text):
+        exit_code = 1  # a wrapper around git hides it
+    if status is None and command.proven and exit_code is not None:
+        if exit_code != 0 and not _is_only_suspect(candidate, verdicts, commands):
             if verdict.result in (None, "fail"):
                 return _decide_in_chain(candidate, verdicts, setup_problem, output.text)
         else:
-            status = output.exit_code
+            status = exit_code
     if status is not None:
         return _decide_by_status(status, candidate, commands, output, verdict, setup_problem)
     hides_failures = command.piped and _hides_failures(commands, position, output.text)

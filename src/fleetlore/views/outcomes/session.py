@@ -53,10 +53,10 @@ from fleetlore.views.outcomes.failures import JOINED_WORDS, STOPPED_CODES, TURN_
 from fleetlore.views.outcomes.flag_checks import FlagContext
 from fleetlore.views.outcomes.flags import find_flags
 from fleetlore.views.outcomes.rules import OutcomeRules
-from fleetlore.views.outcomes.words import first_sentence
+from fleetlore.views.outcomes.words import first_sentence, is_whole_request
 from fleetlore.views.session_status import EPOCH, SessionStatus, end_of_turn, find_helper, is_answered, is_late
 
-VERSION = 15
+VERSION = 20
 """Raised with every change of the state's shape or rules: stored states of another version are folded again."""
 
 MOST_FACTS = 2000
@@ -608,11 +608,15 @@ KINDS = frozenset(_HANDLERS)
 
 
 def find_request(state: SessionState) -> Prompt | None:
-    """The prompt that says what the session is about: the first, unless it is short and was answered without doing anything."""
+    """The prompt that says what the session is about: the first that can be understood alone.
+
+    A short one that was answered without doing anything counts only if no other is near it.
+    """
     worked = {call.turn for call in state.calls}
     asking = [prompt for prompt in state.prompts if prompt.refuses is None and first_sentence(prompt.text)]
-    asking = [prompt for prompt in asking if not prompt.text.lstrip().startswith('{"')] or asking  # a program's own notice
-    for prompt in asking[:3]:
+    whole = [prompt for prompt in asking if is_whole_request(prompt.text)]
+    for prompt in whole[:3]:
         if prompt.turn in worked or len(prompt.text.split()) > SHORT_REQUEST:
             return prompt
+    asking = whole or [prompt for prompt in asking if not prompt.text.lstrip().startswith('{"')] or asking  # a program's own notice
     return asking[0] if asking else None
