@@ -36,6 +36,7 @@ BOUNDED = {
     "fleetlore.programs.failure_patterns._PATTERNS": "of an error message 16,384 characters are looked at",
     "fleetlore.graph.scenarios._COMPARISON": "a line of the operator's own scenario",
     "fleetlore.graph.scenarios._QUOTED": "a line of the operator's own scenario",
+    "fleetlore.story.titles._generated_agent": "names of agents have at most 200 bytes",
     "fleetlore.goal.acceptance.judging_files:188": "a pattern of the operator's own goal",
 }
 """Patterns whose text is cut before, each with the reason: `module.NAME` or `module:line`."""
@@ -233,7 +234,7 @@ def _seconds(used: Used, text: str | bytes, repeats: int) -> float:
     return best
 
 
-SHORT, LONG = 3_000, 12_000
+SHORT, LONG = 800, 3_200
 SUSPICIOUS = 1.5e-6
 """Seconds for a character from which on the growth is measured: a linear search takes a hundredth to a tenth of it."""
 

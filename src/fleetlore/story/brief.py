@@ -87,7 +87,7 @@ _checks_claim = re.compile(
     r"|\b(?:no|0|zero) (?:lint|type|build|compile|compilation|typescript|formatting)\w* (?:errors?|issues?|warnings?|findings)"
 )
 """A claim about a build, linter or type check: "the line is built conditionally" is none."""
-_no_claim = re.compile(r"\d+/\d+| : |[✅✓]|\|")
+_no_claim = re.compile(r"\d/\d| : |[✅✓]|\|")
 """In a row of a table, or a share that passed."""
 _tests_claim = re.compile(
     r"(?i)\b(?:all|every|\d+|the|full|unit|integration|new|existing|both|e2e)\b[^.;:]{0,30}\b(?:tests?|suites?|specs?)\b[^.;:]{0,25}?\b"

@@ -16,7 +16,7 @@ _polite = re.compile(
 )
 _command = re.compile(r"^/[\w:.-]+\s+")
 _url = re.compile(r"\(?https?://\S+")
-_path = re.compile(r"(?:[\w.@~-]*/)+([\w.@-]*\.\w+)(?=[:\s,;)]|$)")
+_path = re.compile(r"(?<![\w.@~/-])(?:[\w.@~-]{0,100}/){1,40}([\w.@-]{0,100}\.\w{1,20})(?=[:\s,;)]|$)")
 _column = re.compile(r"(\.\w+:\d+):\d+\b")
 _generated_agent = re.compile(r"[\w.-]+[/:]?[0-9a-f]{6,}(?:-[0-9a-f-]+)?|[0-9a-f-]{8,}")
 _report = re.compile(
