@@ -38,6 +38,7 @@ FAMILIES = {
     "model": "called replied failed",
     "work": "task_created updated started reopened cancelled lease_taken lease_lost message_sent message_acked item_added "
     "review_rejected watch_added watch_snoozed archived",
+    "approval": "requested closed",
     "control": "requested",
     "goal": "session_bound checkpointed waiting permission_asked tool_effect attempt_ended spent",
     "context": "built",

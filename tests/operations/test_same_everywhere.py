@@ -164,7 +164,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: " ".join(case.argv[:3]) or case.operation)
 def test_the_same_is_stored_from_everywhere(case: Case, folder: Path, story: list[Event]) -> None:
-    question = next(event.id or "" for event in story if event.kind == "goal.permission_asked" and event.goal == ASKING)
+    question = next(event.id or "" for event in story if event.kind == "approval.requested" and event.goal == ASKING)
     argv = [question if word == "QUESTION" else word for word in case.argv]
     request = {name: question if value == "QUESTION" else value for name, value in case.request.items()}
 

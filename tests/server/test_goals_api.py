@@ -192,7 +192,7 @@ def test_events_of_a_goal_that_never_began_are_shown_as_far_as_they_make_sense(t
     odd: list[tuple[str, dict[str, Any]]] = [
         ("control.requested", {"action": "decide", "value": {"choice": 1}, "of": "x"}),
         ("control.requested", {"action": "raise", "value": [{"turns": None}]}),
-        ("goal.permission_asked", {"tool": "\u202e<b>", "input": [None, {"deep": "<script>"}], "expires": "soon"}),
+        ("approval.requested", {"tool": "\u202e<b>", "input": [None, {"deep": "<script>"}], "expires": "soon"}),
         ("goal.waiting", {"why": "", "until": "never"}),
         ("goal.spent", {"below": "b", "turns": -5, "tokens": -1}),
     ]
@@ -460,7 +460,7 @@ def test_whoever_drives_a_goal_hears_what_is_said_on_the_page(tmp_path: Path, re
             assert answer.status == 200, answer.body
 
         async def watch(event: Event) -> None:
-            if event.kind == "goal.permission_asked":
+            if event.kind == "approval.requested":
                 asyncio.get_running_loop().create_task(tell("decide", {"of": event.id, "choice": "allow", "message": "Go on."}))
             if event.kind == "driver.decision":
                 await tell("control", {"action": "say", "value": "Thank you."})

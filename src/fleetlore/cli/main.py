@@ -35,6 +35,7 @@ GROUPS = {
         "town": "let agents share work: spawn them, assign tasks and missions, control them",
         "statusline": "print one line for an agent's status bar: cost, budget, context, who needs you",
         "decide": "list pending approvals, and allow or deny them",
+        "away": "have agents wait for your answers from afar, or stop it",
     },
     "record what agents do": {
         "install": "record coding agents as they work, by hooks in their settings",
@@ -92,8 +93,9 @@ COMMANDS = {
 } | {"import": "fleetlore.cli.import_"}
 """Command → its module."""
 
-BEHIND = {"gate": "fleetlore.cli.gate", "evidence": "fleetlore.cli.evidence"}
+BEHIND = {"gate": "fleetlore.cli.gate", "evidence": "fleetlore.cli.evidence", "approve-hook": "fleetlore.cli.approve_hook"}
 _BEHIND_SUMMARIES = {
+    "approve-hook": "ask you whether a tool may be used, and wait for the answer; called by the coding agent",
     "gate": "ask a goal whether a tool may be used; called by the coding agent",
     "evidence": "ask an agent once to show its evidence when it stops; it is the program that calls this",
 }

@@ -218,7 +218,7 @@ def _install_missing(found: Sequence[ProgramFiles], *, ask: bool) -> None:
 
 def _is_installed(file: HookFile) -> bool:
     try:
-        return file.find_installed_events() >= set(file.events)
+        return not file.find_missing_events()
     except (ConfigError, OSError):  # said when it is tried
         return False
 

@@ -17,7 +17,7 @@ StandingEffect = Literal["needs you", "working", "idle", "ended", "alive", "answ
 
 _KINDS_BY_EFFECT: Mapping[StandingEffect, str] = {
     "needs you": """
-        session.waiting goal.waiting goal.permission_asked town.mission_help_needed town.conductor_escalation
+        session.waiting goal.waiting approval.requested goal.permission_asked town.mission_help_needed town.conductor_escalation
         driver.escalate driver.budget_exhausted
     """,
     "working": """
@@ -46,7 +46,7 @@ _KINDS_BY_EFFECT: Mapping[StandingEffect, str] = {
         driver.extract_memories_skipped driver.auto_dream_outcome driver.progress driver.decision
         work.message_sent work.message_acked work.task_created work.item_added work.watch_added world.observed run.waiting
     """,
-    "answered": "control.requested user.injected",
+    "answered": "control.requested approval.closed user.injected",
     "nothing": """
         town.mission_state_changed town.mission_work_promoted town.mission_watch_triggered town.mission_event
         work.updated work.reopened work.watch_snoozed work.archived ui.reported sensor.idle sensor.returned

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
 from fleetlore.events.visibility import PUBLIC, can_see
-from fleetlore.views import session_status
+from fleetlore.views import approvals, session_status
 from fleetlore.views.agent_status_rules import (
     AGENT_STANDINGS,
     CHILD_EFFECTS,
@@ -27,10 +27,11 @@ from fleetlore.views.agent_status_rules import (
     find_standing_effect,
     has_activity_text,
 )
+from fleetlore.views.approvals import Approval
 from fleetlore.views.event_text import EPOCH, EventStamp, event_line, event_stamp
 from fleetlore.views.session_status import SessionStatus, SessionView
 
-VERSION = 5
+VERSION = 6
 """Increased with every change of the state or its rules; checkpoints of other versions are dropped."""
 
 SILENT_AFTER = timedelta(minutes=10)
@@ -41,6 +42,7 @@ OTHER_BEAT = "other"
 _SCOPE_FIELDS = ("task", "mission", "goal", "run")
 _CHILD_SCOPE_FIELDS = ("task", "mission")
 _HELD_SCOPE_FIELDS = ("goal", "run")
+_REQUEST_KINDS = ("approval.requested", "session.waiting")
 _HELP_ENDING_KINDS = frozenset(
     (
         "town.mission_state_changed",
@@ -111,6 +113,8 @@ class FleetState(Struct, kw_only=True):
     """Run → the status of its session."""
     bound: dict[str, str] = field(default_factory=dict)
     """Run → the agent of the goal that drives it. Hooks report the session under its own name: it is the same agent."""
+    approvals: dict[str, Approval] = field(default_factory=dict)
+    """Id → an approval request that nothing has ended; its time may be up."""
 
 
 def initial() -> FleetState:
@@ -127,6 +131,7 @@ def apply(fleet: FleetState, event: Event) -> FleetState:
     stamp = event_stamp(event)
     if event.kind == "goal.session_bound":
         _bind_session(fleet, event)
+    approvals.apply(fleet.approvals, event)
     session = _follow_session(fleet, event)
     affected = list(_find_affected_agents(fleet, event))
     for name, effect, is_child in affected:
@@ -361,9 +366,16 @@ def _remove_holder(held: dict[str, list[str]], scope: str, name: str) -> None:
 
 
 def _update_activity(agent: FleetAgent, event: Event, stamp: EventStamp) -> None:
+    if _repeats_request(agent, event):
+        return
     line = event_line(event) if can_see(event, PUBLIC) and has_activity_text(event) else None
     if line and _claim_field(agent, "doing", stamp):
         agent.doing, agent.kind = line, event.kind
+
+
+def _repeats_request(agent: FleetAgent, event: Event) -> bool:
+    """Whether a notification only says that an agent waits, while it is known for what."""
+    return event.kind == "session.waiting" and "tool" not in event.data and agent.kind in _REQUEST_KINDS and agent.standing == "needs you"
 
 
 def _claim_field(agent: FleetAgent, name: str, stamp: EventStamp) -> bool:

@@ -50,6 +50,8 @@ class SessionStatus(Struct, kw_only=True, omit_defaults=True):
     waiting: Literal["", "person", "permission"] = ""
     """As the program says."""
     waiting_at: datetime | None = None
+    moved_at: datetime | None = None
+    """When it last worked or was answered: a notification of before comes too late."""
     text: str = ""
     """The newest text of the running turn."""
     question: str = ""
@@ -178,7 +180,9 @@ def _on_prompt(state: SessionStatus, event: Event, at: datetime) -> None:
         state.text, state.answer_head = "", ""
         state.open_calls.clear()
     state.turn, state.turn_at = "running", at
-    state.waiting, state.error, state.question = "", "", ""
+    state.error = ""
+    if state.waiting_at is None or at >= state.waiting_at:  # the hook that asks for a permission is faster than the transcript
+        state.waiting, state.question = "", ""
     state.is_announced, state.is_refused, state.is_said = False, False, False
 
 
@@ -196,9 +200,29 @@ def _on_error(state: SessionStatus, event: Event, at: datetime) -> None:
 
 
 def _on_wait(state: SessionStatus, event: Event, at: datetime) -> None:
+    if state.moved_at is not None and at < state.moved_at:
+        return
     state.waiting, state.waiting_at = read_wait(event.data.get("why")), at
     if state.waiting == "person":
         state.question = shorten_text(_text_of(event.text), LONGEST_QUESTION)
+
+
+def _on_request(state: SessionStatus, event: Event, at: datetime) -> None:
+    if state.turn == "none":
+        state.turn, state.agent = "running", state.agent or event.agent or ""
+    state.waiting, state.waiting_at = "permission", at
+
+
+def _on_answer(state: SessionStatus, event: Event, at: datetime) -> None:
+    """A request was answered. One that timed out still waits, in the program's own window."""
+    if event.data.get("action") == "decide" or event.data.get("reason") == "terminal":
+        state.waiting = ""
+        _move(state, at)
+
+
+def _move(state: SessionStatus, at: datetime) -> None:
+    if state.moved_at is None or at > state.moved_at:
+        state.moved_at = at
 
 
 def _on_close(state: SessionStatus, event: Event, at: datetime) -> None:
@@ -210,6 +234,7 @@ def _on_close(state: SessionStatus, event: Event, at: datetime) -> None:
 def _go_on(state: SessionStatus, event: Event, at: datetime) -> None:
     """The agent works. Its turn may have ended before: a background task has reported, and the agent was woken."""
     state.is_said = False
+    _move(state, at)
     if state.turn != "running":
         state.turn, state.error, state.text = "running", "", ""
         state.question, state.is_announced = "", False
@@ -308,6 +333,9 @@ _TURNS: Mapping[str, Callable[[SessionStatus, Event, datetime], None]] = {
     "tool.denied": _on_refusal,
     "session.turn_ended": _end_turn,
     "session.waiting": _on_wait,
+    "approval.requested": _on_request,
+    "approval.closed": _on_answer,
+    "control.requested": _on_answer,
     "session.ended": _on_close,
 }
 _NEVER_LATE = frozenset(("prompt.submitted", "model.failed", "session.ended"))

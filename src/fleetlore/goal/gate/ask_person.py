@@ -36,7 +36,7 @@ class _PendingQuestion:
 
 
 class PersonDecider:
-    """Asks with a `goal.permission_asked` event. `permissions.py` calls `answer_question` when the answer is in the log."""
+    """Asks with an `approval.requested` event. `permissions.py` calls `answer_question` when the answer is in the log."""
 
     def __init__(
         self, record_event: RecordEvent, *, timeout: float = 600.0, now: clock.Clock = clock.now, new_id: Callable[[], str] = clock.uuid7
@@ -92,7 +92,7 @@ class PersonDecider:
         if request.call_id is not None:
             data["call_id"] = request.call_id
         return Event(
-            id=id, at=now, kind="goal.permission_asked", actor=ACTOR, goal=request.goal, text=f"may it use {request.tool}?"[:300], data=data
+            id=id, at=now, kind="approval.requested", actor=ACTOR, goal=request.goal, text=f"may it use {request.tool}?"[:300], data=data
         )
 
     def answer_question(self, question_id: str, choice: str, reason: str = "") -> bool:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from fleetlore.programs.base import HarnessFactory, Program, ProgramHooks
+from fleetlore.programs.base import HarnessFactory, Program, ProgramApprovals, ProgramHooks
 
 if TYPE_CHECKING:
     from fleetlore.dialects.otlp.logs import ProgramTelemetry
@@ -76,6 +76,12 @@ class ClaudeCode(Program):
         from fleetlore.programs.claude_code import settings
 
         return settings.find_hook_file(self.find_home() if project is None else os.path.join(project, ".claude"))
+
+    def load_approvals(self) -> ProgramApprovals:
+        """Its PermissionRequest hook."""
+        from fleetlore.programs.claude_code.hooks import APPROVALS
+
+        return APPROVALS
 
     def load_harness(self) -> HarnessFactory:
         """Runs `claude -p`, one process per turn."""

@@ -52,7 +52,7 @@ def _render_read(response: Any) -> str:
 
 def _call_operation(operation: Operation, source: ViewSource, caller: Caller, request: Any) -> Any:
     actor = caller.require(operation.scope) if operation.changes else caller.name or ""
-    return load_operation(operation).run(OperationContext(source, actor=actor, is_agent=True), request)
+    return load_operation(operation).run(OperationContext(source, actor=actor, is_agent=True, via="mcp"), request)
 
 
 def render_answer(response: Any) -> str:
