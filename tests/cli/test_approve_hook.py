@@ -198,4 +198,4 @@ def test_it_is_installed_only_when_asked_for_and_recording_leaves_it_the_request
     assert json.loads(path.read_text())["hooks"]["PermissionRequest"] == [group]
     lore("uninstall", "claude-code", code=0)
     assert not path.exists()
-    assert lore("install", "claude-code", "--approvals", "--project").code == 1
+    assert lore("install", "claude-code", "--approvals", "--project").code == 2

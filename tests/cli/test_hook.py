@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from fleetlore import settings
 from fleetlore.cli.hook import MOST_BYTES, SETTINGS, _settings_files
-from fleetlore.redact import Redactor, is_surely_clean
+from fleetlore.redact import Redactor
+from fleetlore.redact_needles import is_surely_clean
 from tests.cli.running import Lore, command
 from tests.test_redact import HIDDEN_VALUES, SECRETS
 

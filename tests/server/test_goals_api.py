@@ -305,9 +305,8 @@ def test_an_answer_is_stored_once_and_shown_until_the_driver_has_heard_it(served
     assert served.post(f"/api/goals/{ASKING}/decide", body).status == 200
     [event] = requests(served, ASKING)
     assert event.cause == question["id"]
-    assert event.data == {"action": "decide", "of": question["id"], "value": {"choice": choice, "message": message or ""}} | (
-        {} if message is None else {"reason": message}
-    )
+    answered = {"action": "decide", "of": question["id"], "value": {"choice": choice, "message": message or ""}, "via": "page"}
+    assert event.data == answered | ({} if message is None else {"reason": message})
     assert event.text == (f"{choice} Bash: {message}" if message else f"{choice} Bash")
     assert page_of(served, ASKING)["questions"][0]["answered"] == choice
     again = served.post(f"/api/goals/{ASKING}/decide", body)

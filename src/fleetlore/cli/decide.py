@@ -55,11 +55,11 @@ def run(args: Namespace) -> int:
 
 def _print_answer(args: Namespace) -> None:
     from fleetlore.cli import operations
-    from fleetlore.operations.approvals import Decide, decide
+    from fleetlore.operations.approvals import Decide, decide_approval
     from fleetlore.operations.table import find_operation
 
     with operations.open_context(args, find_operation("decide")) as context:
-        response = decide(context, Decide(id=args.id, choice=args.choice, reason=args.reason))
+        response = decide_approval(context, Decide(id=args.id, choice=args.choice, reason=args.reason))
         if args.json:
             from fleetlore.events import codec
 

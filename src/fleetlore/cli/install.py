@@ -182,5 +182,5 @@ def _program_state(program: str, *, project: bool) -> dict[str, object]:
     except (ConfigError, OSError):
         return {"program": program, "project": project, "file": file.path, "state": "unreadable", "events": []}
     missing = file.find_missing_events()
-    state = "not installed" if not found else f"{len(missing)} missing" if missing else "calls `lore`" if is_old else "installed"
+    state = "not installed" if not found else "calls `lore`" if is_old else f"{len(missing)} outdated" if missing else "installed"
     return {"program": program, "project": project, "file": file.path, "state": state, "events": sorted(found)}

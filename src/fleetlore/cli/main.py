@@ -151,15 +151,10 @@ class UsageError(Exception):
 
 
 def entry() -> int:
-    """Entry point of `lore` and `fleetlore`."""
+    """Run a command line that is no call of a hook; `entry.py` has those."""
     if sys.platform == "win32":
         terminal.print_error("lore: Fleetlore runs on Linux and macOS; on Windows, use it inside WSL.")
         return FAILED
-    if sys.argv[1:2] == ["hook"]:
-        from fleetlore.cli import hook
-
-        if hook.is_call(sys.argv[1:]):
-            hook.run_alone(sys.argv[1:])
     if sys.argv[1:] == ["gate"]:
         from fleetlore.goal.gate import client as gate_door
 

@@ -176,10 +176,10 @@ class AnswerGoal(Request, kw_only=True):
 
 
 def answer_goal(context: OperationContext, request: AnswerGoal) -> Stored:
-    """`decide` for a request of this goal."""
+    """`decide_approval` for a request of this goal."""
     if find_goal_id(context.log, request.id) != find_approval(context, request.of).goal:
         raise NotFound(f"goal {request.id} has not asked {request.of}; `lore decide` lists open questions")
-    return decide(context, Decide(id=request.of, choice=request.choice, reason=request.message))
+    return decide_approval(context, Decide(id=request.of, choice=request.choice, reason=request.message))
 
 
 class Decide(Request, kw_only=True):
@@ -190,7 +190,7 @@ class Decide(Request, kw_only=True):
     reason: Annotated[str, Meta(max_length=2000, description="the reason; the agent sees it")] | None = None
 
 
-def decide(context: OperationContext, request: Decide) -> Stored:
+def decide_approval(context: OperationContext, request: Decide) -> Stored:
     """Allow or deny what an agent asks for. `Invalid` if it was answered, has timed out, or its turn is over."""
     approval = find_approval(context, request.id)
     if not approval.can_answer:

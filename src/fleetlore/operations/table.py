@@ -395,7 +395,7 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     Operation(
         "decide",
-        module="operations.approvals:decide",
+        module="operations.approvals:decide_approval",
         help="Allow or deny what an agent asks for.",
         http="POST /api/approvals/{id}",
         # Its scope keeps agents from it: over MCP only a caller that a person gave the scope has the tool, and never for its own request.

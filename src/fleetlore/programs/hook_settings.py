@@ -95,9 +95,13 @@ class HookFile(NamedTuple):
         return frozenset(event for event in _get_hooks(self, settings) if any(_find_our_hooks(self, settings, event)))
 
     def find_missing_events(self) -> list[str]:
-        """The events at which we should be called, and are not."""
-        settings, found = _parse_settings(self.path, _read_file(self.path)), self.find_installed_events()
-        return [event for event in self._find_wanted(settings) if event not in found]
+        """The events at which we should be called, and are not, or for which the program waits without need."""
+        settings = _parse_settings(self.path, _read_file(self.path))
+        return [event for event in self._find_wanted(settings) if not self._is_up_to_date(settings, event)]
+
+    def _is_up_to_date(self, settings: _Settings, event: str) -> bool:
+        ours = [hook for _, hook in _find_our_hooks(self, settings, event)]
+        return bool(ours) and all(hook.get("async") is True or event not in self.async_events for hook in ours)
 
     def _has_our_hooks(self, settings: _Settings) -> bool:
         files = [self._replace(action=action) for action in ACTIONS]
@@ -160,12 +164,8 @@ def _add_hook(file: HookFile, settings: _Settings, event: str, command: str) -> 
         settings.setdefault("hooks", {}).setdefault(event, []).append({"hooks": [entry]})
         return
     ours = found[0][1]
-    ours["command"] = command
-    for key, value in options.items():
-        if value is not None:
-            ours[key] = value
-        else:
-            ours.pop(key, None)
+    ours.pop("async", None)
+    ours |= {"command": command} | {key: value for key, value in options.items() if value is not None}
     for group, hook in found[1:]:
         group["hooks"].remove(hook)
 

@@ -118,6 +118,8 @@ def has_activity_text(event: Event) -> bool:
     """Whether the event says what its agent is doing. A goal's lease does not: it names the process."""
     if event.kind == "work.lease_taken" and event.goal is not None:
         return False
+    if event.kind == "session.waiting" and event.data.get("why") == "permission_prompt":
+        return False  # the request itself says for what
     return bool(event.text) or event.kind not in BOOKKEEPING_KINDS
 
 

@@ -42,7 +42,6 @@ OTHER_BEAT = "other"
 _SCOPE_FIELDS = ("task", "mission", "goal", "run")
 _CHILD_SCOPE_FIELDS = ("task", "mission")
 _HELD_SCOPE_FIELDS = ("goal", "run")
-_REQUEST_KINDS = ("approval.requested", "session.waiting")
 _HELP_ENDING_KINDS = frozenset(
     (
         "town.mission_state_changed",
@@ -366,16 +365,9 @@ def _remove_holder(held: dict[str, list[str]], scope: str, name: str) -> None:
 
 
 def _update_activity(agent: FleetAgent, event: Event, stamp: EventStamp) -> None:
-    if _repeats_request(agent, event):
-        return
     line = event_line(event) if can_see(event, PUBLIC) and has_activity_text(event) else None
     if line and _claim_field(agent, "doing", stamp):
         agent.doing, agent.kind = line, event.kind
-
-
-def _repeats_request(agent: FleetAgent, event: Event) -> bool:
-    """Whether a notification only says that an agent waits, while it is known for what."""
-    return event.kind == "session.waiting" and "tool" not in event.data and agent.kind in _REQUEST_KINDS and agent.standing == "needs you"
 
 
 def _claim_field(agent: FleetAgent, name: str, stamp: EventStamp) -> bool:

@@ -42,6 +42,9 @@ from fleetlore.programs.sessions import UNKNOWN_NAME, HookCall, describe_request
 
 IGNORED_HOOKS = frozenset(
     (
+        "PreModelSwitch",  # the transcript names the model of every reply
+        "PostModelSwitch",
+        "DirectoryAdded",
         "PostToolBatch",  # PostToolUse has reported each of them
         "PreCompact",  # PostCompact and the transcript report it when it is done
         "UserPromptExpansion",
