@@ -32,7 +32,7 @@ FAMILIES = {
     "judge": "verdict",
     "user": "injected",
     "commentary": "posted",
-    "session": "started waiting turn_ended ended compacted",
+    "session": "started waiting observed turn_ended ended compacted",
     "prompt": "submitted",
     "tool": "called returned failed denied",
     "model": "called replied failed",

@@ -27,6 +27,10 @@ LONGEST_GAP = timedelta(hours=1)
 LEAST_RIGHT, MOST_CHANGES = 0.95, 1.2
 
 
+def say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+
+
 class Replay(NamedTuple):
     """What came of one session."""
 
@@ -40,17 +44,17 @@ class Replay(NamedTuple):
 def main(argv: list[str]) -> int:
     folder = Path(argv[0]) if argv else SHARED
     if not (folder / "labels.jsonl").exists():
-        print(f"{folder}: no labelled sessions; nothing is measured")
+        say(f"{folder}: no labelled sessions; nothing is measured")
         return 0
     labels = [json.loads(line) for line in (folder / "labels.jsonl").read_text().splitlines()]
     replays = [found for label in labels if (found := replay(folder / f"{label['session']}.jsonl", label)) is not None]
     for each in sorted(replays, key=lambda one: one.right / one.total)[:5]:
-        print(f"{each.session[:8]}  right {each.right / each.total:.3f}  changes {each.changes}, in truth {each.true_changes}")
+        say(f"{each.session[:8]}  right {each.right / each.total:.3f}  changes {each.changes}, in truth {each.true_changes}")
     right, total = sum(each.right for each in replays), sum(each.total for each in replays)
     changes, true_changes = sum(each.changes for each in replays), sum(each.true_changes for each in replays)
     hours = total * STEP / timedelta(hours=1)
-    print(f"{len(replays)} sessions, {hours:.1f} h: share of time right {right / total:.3f} (at least {LEAST_RIGHT})")
-    print(f"changes per hour {changes / hours:.2f}, in truth {true_changes / hours:.2f} (at most {MOST_CHANGES} x)")
+    say(f"{len(replays)} sessions, {hours:.1f} h: share of time right {right / total:.3f} (at least {LEAST_RIGHT})")
+    say(f"changes per hour {changes / hours:.2f}, in truth {true_changes / hours:.2f} (at most {MOST_CHANGES} x)")
     return 0 if right / total >= LEAST_RIGHT and changes <= MOST_CHANGES * true_changes else 1
 
 

@@ -66,7 +66,7 @@ def _spool_quietly(program: str, *, project: bool) -> None:
 
 def _ignore_interrupts() -> None:
     """Ctrl-C in the terminal is for the program, not for us; and the program may never close our input."""
-    import _signal as signal  # without its enums
+    import _signal as signal  # type: ignore[import-not-found]  # without its enums
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGALRM, lambda number, frame: os._exit(0))
@@ -121,12 +121,12 @@ def _is_plain_object(raw: bytes) -> bool:
     """Whether this is one JSON object on one line, without lone surrogates, which JavaScript sometimes produces."""
     if b"\n" in raw or b"\r" in raw or b"\\ud" in raw:
         return False
-    from _json import make_scanner  # type: ignore[import-not-found]
+    from _json import make_scanner
 
     try:
         text = raw.decode()
-        record, end = make_scanner(_PlainJson)(text, 0)
-    except (StopIteration, ValueError, RecursionError):
+        record, end = make_scanner(_PlainJson)(text, 0)  # type: ignore[arg-type]
+    except (StopIteration, ValueError, RecursionError, SystemError):  # the last where `json` would have raised its own error
         return False
     return isinstance(record, dict) and end == len(text)
 
@@ -135,7 +135,7 @@ def _encode_plain(fields: dict[str, object]) -> bytes:
     """Strings and True as one line of JSON."""
     from _json import encode_basestring
 
-    pairs = [f'"{key}":{"true" if value is True else encode_basestring(value)}' for key, value in fields.items()]
+    pairs = [f'"{key}":{"true" if value is True else encode_basestring(str(value))}' for key, value in fields.items()]
     return f"{{{','.join(pairs)}}}".encode(errors="replace")
 
 

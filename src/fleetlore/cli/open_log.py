@@ -68,6 +68,10 @@ def drain_spool(*, said: set[str] | None = None) -> None:
     from fleetlore.ingest import spool
 
     try:
+        if has_live_sessions():
+            from fleetlore.ingest.live_status import spool_changes
+
+            spool_changes()
         if spool.is_spool_empty():
             return
         from fleetlore.ingest.drain import drain_into_logs
@@ -80,6 +84,15 @@ def drain_spool(*, said: set[str] | None = None) -> None:
         if problem not in said:
             said.add(problem)
             terminal.print_error(f"lore: {problem}")
+
+
+def has_live_sessions() -> bool:
+    """Whether a coding agent keeps state files of running sessions, or did when it was last looked at; cheap."""
+    from fleetlore.ingest import spool
+    from fleetlore.programs import registry
+
+    folders = (os.path.join(program.find_home(), name) for program in registry.load_programs() for name in program.live_folders)
+    return os.path.exists(os.path.join(os.path.dirname(spool.spool_folder()), "live.json")) or any(map(os.path.isdir, folders))
 
 
 def connect_log(settings: Settings) -> BlockingRecorder:

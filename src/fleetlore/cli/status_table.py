@@ -62,7 +62,7 @@ def make_rows(status: FleetStatus, *, everybody: bool) -> list[Row]:
         Row(
             agent=sanitise_text(agent.short),
             standing=agent.state,
-            doing=sanitise_text(agent.doing),
+            doing=sanitise_text(describe_doing(agent)),
             task=sanitise_text(agent.task or agent.goal or ""),
             mission=sanitise_text(agent.mission or ""),
             lasting="" if agent.since is None else format_age(now - (agent.last_seen or now if agent.state == "silent" else agent.since)),
@@ -70,6 +70,13 @@ def make_rows(status: FleetStatus, *, everybody: bool) -> list[Row]:
         )
         for agent in choose_agents(status, everybody=everybody)
     ]
+
+
+def describe_doing(agent: AgentStatus) -> str:
+    """What an agent does, and what is doubtful about it."""
+    doubts = ["clock ahead"] if agent.is_clock_ahead else []
+    doubts += [agent.disagreement] if agent.disagreement else []
+    return f"{agent.doing} ({'; '.join(doubts)})" if doubts else agent.doing
 
 
 def format_headline(rows: list[Row]) -> list[tuple[str, str]]:

@@ -50,6 +50,9 @@ class Program:
     side_folders: frozenset[str] = frozenset()
     """Names of folders among the transcripts whose files are skipped silently."""
 
+    live_folders: tuple[str, ...] = ()
+    """The folders within `home` in which it keeps the state of running sessions."""
+
     deletes: str = ""
     """What it deletes of its own files, and when; `lore doctor` shows it."""
     install_note: str = ""
@@ -101,6 +104,10 @@ class Program:
         """The settings file that lists its hooks: the user's, or the one in a project's folder."""
         return None
 
+    def read_live_sessions(self, environ: Mapping[str, str] = os.environ) -> Iterable[LiveSession]:
+        """What it says about its running sessions."""
+        return ()
+
     def load_approvals(self) -> ProgramApprovals | None:
         """How it asks for permission through `fleetlore approve-hook`."""
         return None
@@ -128,6 +135,17 @@ def find_hook_agents(program: str, record: Mapping[str, Any]) -> list[tuple[str 
     run = sessions[0] if sessions else None
     helper = record.get("agent_id")
     return [*((f"{program}/{session[:8]}", run) for session in sessions), *([(helper, run)] if isinstance(helper, str) else [])]
+
+
+class LiveSession(NamedTuple):
+    """What a program says about one of its running sessions."""
+
+    run: str
+    status: str
+    """`busy`, `waiting`, `idle`, or `gone` if its process has ended."""
+    waiting_for: str | None = None
+    pid: int | None = None
+    cwd: str | None = None
 
 
 class PermissionCall(NamedTuple):

@@ -174,7 +174,7 @@ def _standing_of_session(session: SessionStatus, now: datetime) -> AgentStanding
     view = session_status.decide_status(session, now)
     if view.waiting_for == "permission" or (view.waiting_for == "person" and now - (session.last or now) < INACTIVE_AFTER):
         return "needs you"
-    if session.turn == "none":
+    if session.turn == "none" and session.observed != "busy":
         return "idle"
     if view.status == "running":
         return "working"
@@ -197,7 +197,9 @@ def describe_activity(agent: FleetAgent, session: SessionView | None) -> str:
     """What an agent waits for, else what it does."""
     if session is not None and session.waiting_for == "person" and session.question:
         return session.question
-    return "waiting for helpers" if session is not None and session.waiting_for == "helpers" else agent.doing
+    if session is not None and session.waiting_for == "helpers":
+        return "waiting for helpers"
+    return f"in a loop: {agent.doing}" if session is not None and session.is_looping else agent.doing
 
 
 def sort_by_standing(fleet: FleetState, *, now: datetime, silent_after: timedelta = SILENT_AFTER) -> list[tuple[AgentStanding, FleetAgent]]:
@@ -207,9 +209,15 @@ def sort_by_standing(fleet: FleetState, *, now: datetime, silent_after: timedelt
         for agent in fleet.agents.values()
     ]
     standings.sort(key=lambda pair: pair[1].name)
-    standings.sort(key=lambda pair: pair[1].last_seen or EPOCH, reverse=True)
+    # Who is ahead of our clock comes last, so that it does not hide what happens today.
+    standings.sort(key=lambda pair: EPOCH if is_clock_ahead(pair[1], now) else pair[1].last_seen or EPOCH, reverse=True)
     standings.sort(key=lambda pair: AGENT_STANDINGS.index(pair[0]))
     return standings
+
+
+def is_clock_ahead(agent: FleetAgent, now: datetime) -> bool:
+    """Whether an agent's newest event is from the future: the clock of its machine is wrong."""
+    return agent.last_seen is not None and agent.last_seen - now > session_status.CLOCK_SKEW
 
 
 def is_inactive(agent: FleetAgent, standing: AgentStanding, now: datetime) -> bool:

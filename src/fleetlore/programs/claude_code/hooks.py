@@ -23,6 +23,7 @@ from fleetlore.programs.claude_code.ids import (
     NAME,
     PROGRAM,
     ClaudeEventContext,
+    derive_claude_id,
     prompt_id,
     session_agent,
     session_started_id,
@@ -205,7 +206,25 @@ def _read_stop(hook: HookCall) -> list[Event]:
     # After another hook sent the agent back to work, a second Stop ends the same turn again.
     again = own is None or hook.record.get("stop_hook_active") is True
     words = hook.get_text("last_assistant_message")
-    return [hook.event_context.make_event("session.turn_ended", hook.own_id if again or own is None else turn_ended_id(own), text=words)]
+    ended = hook.event_context.make_event("session.turn_ended", hook.own_id if again or own is None else turn_ended_id(own), text=words)
+    return [ended, *_read_background(hook)]
+
+
+def _read_background(hook: HookCall) -> list[Event]:
+    """The turn has ended, but tasks go on in the background: the agent will be woken by them."""
+    tasks = hook.record.get("background_tasks")
+    running = [as_object(task) for task in tasks if as_object(task).get("status") in (None, "running")] if isinstance(tasks, list) else []
+    if not running:
+        return []
+    names = ", ".join(as_text(task.get("description")) or as_text(task.get("id")) or "a task" for task in running[:5])
+    own = derive_claude_id("background", hook.own_id)
+    return [hook.event_context.make_event("session.waiting", own, text=f"background tasks: {names}", data={"why": "helpers"})]
+
+
+def _read_state(hook: HookCall) -> list[Event]:
+    """The state that the program keeps of a running session, as `live.py` reads it."""
+    data = {"status": hook.get_text("status"), "waiting_for": hook.get_text("waiting_for"), "pid": hook.record.get("pid")}
+    return [hook.event_context.make_event("session.observed", hook.own_id, text=hook.get_text("waiting_for"), data=data)]
 
 
 def _read_failed_stop(hook: HookCall) -> list[Event]:
@@ -275,6 +294,7 @@ _READERS: Mapping[str, Callable[[HookCall], list[Event]]] = {
     "PermissionDenied": _read_denial,
     "Notification": _read_notification,
     "Stop": _read_stop,
+    "SessionState": _read_state,
     "StopFailure": _read_failed_stop,
     "SessionEnd": _read_end,
     "PostCompact": _read_compaction,

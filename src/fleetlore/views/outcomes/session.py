@@ -585,6 +585,7 @@ _HANDLERS: Mapping[str, Callable[[SessionState, Event, datetime], ToolCall | Non
     "model.failed": _note_nothing,
     "session.turn_ended": _end_turn,
     "session.waiting": _note_nothing,
+    "session.observed": _note_nothing,
     "approval.requested": _note_nothing,
     "approval.closed": _note_nothing,
     "control.requested": _note_nothing,
