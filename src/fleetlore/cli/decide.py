@@ -83,28 +83,28 @@ def _print_questions(args: Namespace) -> None:
         if args.json:
             terminal.print_value({name: getattr(question, name) for name in JSON_FIELDS})
             continue
-        for line in render_question(question, now):
+        for line in render_request(question, now):
             terminal.print_line(line)
     if not found and not args.json:
         terminal.print_error("nothing waits for an answer")
 
 
-def render_question(question: OpenApproval, now: datetime) -> Iterator[str]:
-    """A question as lines; texts of agents are sanitised and indented."""
-    id, goal = question.short, terminal.sanitise_text(question.goal_text)[:200]
-    turn = "" if question.turn is None else f", turn {question.turn}"
-    yield terminal.sanitise_text(f"{id}  may it use {question.tool}?")
-    if question.goal is not None:
-        yield terminal.sanitise_text(f"  goal {question.goal}{turn}" + (f": {goal}" if goal else ""))
+def render_request(request: OpenApproval, now: datetime) -> Iterator[str]:
+    """A request as lines; texts of agents are sanitised and indented."""
+    id, goal = request.short, terminal.sanitise_text(request.goal_text)[:200]
+    turn = "" if request.turn is None else f", turn {request.turn}"
+    yield terminal.sanitise_text(f"{id}  may it use {request.tool}?")
+    if request.goal is not None:
+        yield terminal.sanitise_text(f"  goal {request.goal}{turn}" + (f": {goal}" if goal else ""))
     else:
-        yield terminal.sanitise_text(f"  {question.shown}, session {question.session}"[:200])
-    yield from (f"  | {line}" for line in _render_input(question.input))
-    if question.hidden:
+        yield terminal.sanitise_text(f"  {request.shown}, session {request.session}"[:200])
+    yield from (f"  | {line}" for line in _render_input(request.input))
+    if request.hidden:
         yield "  Not all of it is shown: the log cuts long texts and takes secrets out."
-    if not question.can_answer:
-        yield f"  Answer it in {question.program or 'the program'} itself."
+    if not request.can_answer:
+        yield f"  Answer it in {request.program or 'the program'} itself."
     else:
-        yield f"  {_time_left(question.expires, now)}; answer with `lore decide {id} allow` or `lore decide {id} deny --reason …`"
+        yield f"  {_time_left(request.expires, now)}; answer with `lore decide {id} allow` or `lore decide {id} deny --reason …`"
     yield ""
 
 

@@ -9,6 +9,9 @@ from fleetlore.cli.terminal import format_age, format_ago, sanitise_text
 from fleetlore.views.agent_status_rules import AGENT_STANDINGS, AgentStanding
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
     from rich.console import Group, RenderableType
     from rich.table import Table
     from rich.text import Text
@@ -57,7 +60,11 @@ def choose_agents(status: FleetStatus, *, everybody: bool) -> list[AgentStatus]:
 
 def make_rows(status: FleetStatus, *, everybody: bool) -> list[Row]:
     """The agents in the order of being shown."""
-    now = status.now
+    return rows_of(choose_agents(status, everybody=everybody), status.now)
+
+
+def rows_of(agents: Sequence[AgentStatus], now: datetime) -> list[Row]:
+    """Agents as rows."""
     return [
         Row(
             agent=sanitise_text(agent.short),
@@ -68,7 +75,7 @@ def make_rows(status: FleetStatus, *, everybody: bool) -> list[Row]:
             lasting="" if agent.since is None else format_age(now - (agent.last_seen or now if agent.state == "silent" else agent.since)),
             seen="never" if agent.last_seen is None else format_ago(now - agent.last_seen),
         )
-        for agent in choose_agents(status, everybody=everybody)
+        for agent in agents
     ]
 
 
