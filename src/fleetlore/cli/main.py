@@ -80,6 +80,7 @@ GROUPS = {
         "config": "show every setting and where it comes from",
         "trust": "approve the fleetlore.toml of a project, by its exact content",
         "name": "give an agent a display name",
+        "service": "run `lore up` in the background, started with your login",
         "notify": "list the rules by which you are notified, and try one",
         "token": "create, list and revoke tokens for the server",
         "seal": "require a passphrase to control goals and towns",
