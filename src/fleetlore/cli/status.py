@@ -29,6 +29,8 @@ _EXAMPLES = (
     ("lore status --json | jq '.agents[] | select(.state == \"needs you\")'", "for programs"),
 )
 
+TICK_SECONDS = 10.0
+"""How often silence is looked for while nothing happens."""
 _ONLY_TABLE = ("short", "is_inactive")
 """Fields that only the table needs."""
 
@@ -101,7 +103,7 @@ def _watch(args: Namespace, context: OperationContext, request: ReadFleetStatus)
     def read_again() -> Iterator[FleetStatus]:
         status = read_fleet_status(context, request)
         yield status
-        for _ in follow_batches(context.log, after=status.position):
+        for _ in follow_batches(context.log, after=status.position, tick=TICK_SECONDS):
             yield read_fleet_status(context, request)
 
     if terminal.is_terminal(sys.stdout) and terminal.is_terminal(sys.stdin) and not args.json:
