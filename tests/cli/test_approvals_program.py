@@ -1,14 +1,17 @@
-"""The real Claude Code asks for permission in a terminal, and is answered from elsewhere. Its model is a stub on loopback.
+"""The real Claude Code and the real Codex ask for permission in a terminal, and are answered from elsewhere. Models are stubs on loopback.
 
-Needs `claude` on PATH or in FLEETLORE_CLAUDE; `make test` does not install it.
+Needs `claude` and `codex` on PATH, or in FLEETLORE_CLAUDE and FLEETLORE_CODEX; `make test` does not install them.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import pty
+import struct
 import subprocess
+import termios
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,37 +24,30 @@ import pytest
 
 from fleetlore.log.sqlite.file import default_path
 from tests.cli.running import Lore
+from tests.models.stubs.responses import Responses
 from tests.models.stubs.turns import OFFLINE, serving
 from tests.models.test_claude_code_harness import CLAUDE, QUIET, Hearing, needs_claude
+from tests.models.test_codex_harness import CODEX, CONFIG, needs_codex
 from tests.patience import PATIENCE
 from tests.server.serving import serve
 
-pytestmark = [pytest.mark.slow, needs_claude]
+pytestmark = pytest.mark.slow
 COMMAND = "touch made.txt && rm -rf build"
 STEPS = [{"name": "Bash", "input": {"command": COMMAND, "description": "Rebuild"}}]
 KEY = "dummy-dummy-dummy-dummy-dummy"
 
 
 class Terminal:
-    """Claude Code in a pseudo-terminal: what it shows, and keys for it."""
+    """A program in a pseudo-terminal: what it shows, and keys for it."""
 
-    def __init__(self, lore: Lore, api: Hearing) -> None:
-        home = lore.folder.parent / "home"
-        project = {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}
-        known = {
-            "hasCompletedOnboarding": True,
-            "theme": "dark",
-            "customApiKeyResponses": {"approved": [KEY[-20:]], "rejected": []},
-            "projects": {str(lore.folder): project},
-        }
-        (home / ".claude.json").write_text(json.dumps(known))
-        environ = {name: value for name, value in os.environ.items() if not name.startswith(("CLAUDE", "ANTHROPIC"))}
-        environ |= OFFLINE | QUIET | {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{api.server_port}"}
+    def __init__(self, lore: Lore, command: list[str], environ: dict[str, str]) -> None:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("CLAUDE", "ANTHROPIC", "CODEX", "OPENAI"))}
         self._ours, theirs = pty.openpty()
+        _set_size(theirs)
         self.process = subprocess.Popen(
-            [str(CLAUDE), "--permission-mode", "default", "Please rebuild"],
+            command,
             cwd=lore.folder,
-            env=environ | {"TERM": "xterm-256color", "IS_SANDBOX": "1"},
+            env=kept | OFFLINE | environ | {"TERM": "xterm-256color"},
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
@@ -76,13 +72,29 @@ class Terminal:
         self.process.wait()
 
 
+def _set_size(terminal: int) -> None:
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+
+
+def start_claude(lore: Lore, api: Hearing) -> Terminal:
+    known = {
+        "hasCompletedOnboarding": True,
+        "theme": "dark",
+        "customApiKeyResponses": {"approved": [KEY[-20:]], "rejected": []},
+        "projects": {str(lore.folder): {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}},
+    }
+    (lore.folder.parent / "home" / ".claude.json").write_text(json.dumps(known))
+    environ = QUIET | {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{api.server_port}", "IS_SANDBOX": "1"}
+    return Terminal(lore, [str(CLAUDE), "--permission-mode", "default", "Please rebuild"], environ)
+
+
 @contextmanager
 def at_work(lore: Lore, *options: str) -> Iterator[tuple[Terminal, Hearing]]:
     (lore.folder.parent / "home" / ".claude").mkdir(parents=True, exist_ok=True)
     lore("install", "claude-code", "--approvals", *options, code=0)
     api = Hearing(STEPS)
     with serving(api):
-        terminal = Terminal(lore, api)
+        terminal = start_claude(lore, api)
         try:
             yield terminal, api
         finally:
@@ -108,6 +120,7 @@ def result_of(api: Hearing) -> str:
     return next((json.dumps(block["content"]) for block in blocks if block.get("type") == "tool_result"), "")
 
 
+@needs_claude
 def test_a_dialog_is_answered_by_lore_decide(lore: Lore) -> None:
     with at_work(lore) as (terminal, api):
         asked = request(lore, terminal)
@@ -118,6 +131,7 @@ def test_a_dialog_is_answered_by_lore_decide(lore: Lore) -> None:
         assert (lore.folder / "made.txt").exists()
 
 
+@needs_claude
 def test_a_dialog_is_answered_from_the_page_and_a_denial_reaches_the_model_with_its_reason(lore: Lore, tmp_path: Path) -> None:
     with at_work(lore) as (terminal, api):
         asked = request(lore, terminal)
@@ -130,6 +144,7 @@ def test_a_dialog_is_answered_from_the_page_and_a_denial_reaches_the_model_with_
     assert answered["data"]["via"] == "page"
 
 
+@needs_claude
 def test_after_the_time_out_its_own_dialog_decides(lore: Lore) -> None:
     with at_work(lore, "--wait", "1s") as (terminal, api):
         wait_until(lambda: lore("events", "--all", "--json", "--kind", "approval.closed").ndjson, terminal)
@@ -140,6 +155,7 @@ def test_after_the_time_out_its_own_dialog_decides(lore: Lore) -> None:
         assert (lore.folder / "made.txt").exists()
 
 
+@needs_claude
 @pytest.mark.parametrize("key", ["1", "\x1b"])
 def test_an_answer_in_the_terminal_closes_the_card(lore: Lore, key: str) -> None:
     with at_work(lore) as (terminal, _):
@@ -150,3 +166,48 @@ def test_an_answer_in_the_terminal_closes_the_card(lore: Lore, key: str) -> None
         [closed] = lore("events", "--all", "--json", "--kind", "approval.closed").ndjson
         assert closed["data"]["reason"] == "terminal"
         assert (lore.folder / "made.txt").exists() == (key == "1")
+
+
+# --- Codex
+
+
+@contextmanager
+def codex_at_work(lore: Lore) -> Iterator[tuple[Terminal, Responses]]:
+    home = lore.folder.parent / "home" / ".codex"
+    home.mkdir(parents=True)
+    lore("install", "codex", "--approvals", code=0)
+    asked = {"cmd": "touch made.txt", "sandbox_permissions": "require_escalated", "justification": "needed"}
+    api = Responses({"name": "exec_command", "arguments": json.dumps(asked)})
+    (home / "config.toml").write_text(f'{CONFIG.format(url=api.url)}\n[projects."{lore.folder}"]\ntrust_level = "trusted"\n')
+    options = ["--ask-for-approval", "on-request", "--sandbox", "workspace-write", "--dangerously-bypass-hook-trust"]
+    with serving(api):
+        terminal = Terminal(lore, [str(CODEX), *options, "Please do it"], {"OPENAI_API_KEY": "dummy"})
+        try:
+            yield terminal, api
+        finally:
+            terminal.close()
+
+
+def output_of(api: Responses) -> str:
+    outputs = [item for asked in api.asked for item in asked.get("input", []) if str(item.get("type")).endswith("_output")]
+    return json.dumps(outputs[0]) if outputs else ""
+
+
+@needs_codex
+def test_codex_waits_for_an_answer_while_the_user_is_away(lore: Lore) -> None:
+    lore("away", "on", code=0)
+    with codex_at_work(lore) as (terminal, api):
+        asked = wait_until(lambda: lore("decide", "--json").ndjson, terminal)[0]
+        assert (asked["program"], asked["input"]["command"]) == ("Codex", "touch made.txt")
+        lore("decide", asked["id"], "deny", "--reason", "not on a Friday", code=0)
+        assert "not on a Friday" in wait_until(lambda: output_of(api), terminal)
+        assert not (lore.folder / "made.txt").exists()
+
+
+@needs_codex
+def test_codex_asks_in_its_own_window_unless_the_user_is_away(lore: Lore) -> None:
+    with codex_at_work(lore) as (terminal, api):
+        wait_until(lambda: lore("events", "--all", "--json", "--kind", "approval.requested").ndjson, terminal)
+        assert [one["can_answer"] for one in lore("decide", "--json").ndjson] == [False]
+        wait_until(lambda: b"Would you like to run" in terminal.shown, terminal)
+        assert output_of(api) == ""
