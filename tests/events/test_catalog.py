@@ -40,7 +40,7 @@ FAMILIES = {
     "review_rejected watch_added watch_snoozed archived",
     "approval": "requested closed",
     "control": "requested",
-    "goal": "session_bound checkpointed waiting permission_asked tool_effect attempt_ended spent",
+    "goal": "session_bound checkpointed waiting permission_asked tool_effect attempt_ended reserved spent",
     "context": "built",
     "node": "started finished failed",
     "ui": "controls action reported",

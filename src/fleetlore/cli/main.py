@@ -47,6 +47,8 @@ GROUPS = {
     "read it back": {
         "demo": "show a demo in the browser on a new log: a fleet, goals, a stage, a town",
         "story": "read what happened: a paragraph per session, task and agent, the outcome first",
+        "why": "show who wrote a line: the edit, the prompt, the session, the checks, the cost",
+        "review": "report who wrote a pull request, its checks, risks and unproven claims, as Markdown",
         "claims": "check what agents claimed: supported, contradicted or unproven by the records",
         "events": "print events, oldest first, and follow new ones",
         "arcs": "list patterns: struggles, retries, sprints and more",
