@@ -163,7 +163,7 @@ def test_an_answer_in_the_terminal_closes_the_card(lore: Lore, key: str) -> None
         wait_until(lambda: b"proceed?" in terminal.shown.replace(b"\x1b[1C", b" "), terminal)
         terminal.type(key)
         wait_until(lambda: not lore("decide", "--json").ndjson, terminal)
-        [closed] = lore("events", "--all", "--json", "--kind", "approval.closed").ndjson
+        [closed] = wait_until(lambda: lore("events", "--all", "--json", "--kind", "approval.closed").ndjson, terminal)
         assert closed["data"]["reason"] == "terminal"
         assert (lore.folder / "made.txt").exists() == (key == "1")
 
@@ -190,7 +190,9 @@ def codex_at_work(lore: Lore) -> Iterator[tuple[Terminal, Responses]]:
 
 def output_of(api: Responses) -> str:
     outputs = [item for asked in api.asked for item in asked.get("input", []) if str(item.get("type")).endswith("_output")]
-    return json.dumps(outputs[0]) if outputs else ""
+    # Side conversations of the program get the same call from the stub, and have no such tool.
+    found = [text for item in outputs if "unsupported call" not in (text := json.dumps(item))]
+    return found[0] if found else ""
 
 
 @needs_codex
