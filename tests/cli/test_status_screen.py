@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from fleetlore import Event, clock, connect
-from fleetlore.cli.status_screen import Screen, parse_keys
+from fleetlore.cli.status_screen import StatusScreen, parse_keys
 from fleetlore.operations.agents import ReadFleetStatus, read_fleet_status
 from fleetlore.operations.approvals import ListApprovals, OpenApproval, list_approvals
 from fleetlore.operations.context import open_context
@@ -32,7 +32,7 @@ class Shown:
 
     def __init__(self, url: str) -> None:
         self.answered: list[tuple[str, str, str]] = []
-        self.screen = Screen(self._answer)
+        self.screen = StatusScreen(self._answer)
         with open_context(log=url, actor="grace") as context:
             status = read_fleet_status(context, ReadFleetStatus())
             self.screen.show(status, list_approvals(context, ListApprovals()).approvals)

@@ -1,6 +1,6 @@
 """The screen of `lore status --watch`: move, open, allow, deny, filter, quit. Usable from 80 columns on.
 
-`Screen` is the state and takes keys; it reads and writes through operations only. `run_screen` connects it with terminal and log.
+`StatusScreen` is the state and takes keys; it reads and writes through operations only. `run_screen` connects it with terminal and log.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _CHROME_LINES = 5
 """Lines of the screen that are not the list: head, column titles, empty line, message, keys."""
 
 
-class Screen:
+class StatusScreen:
     """What is shown, and what keys do."""
 
     def __init__(self, decide_request: Decide, *, everybody: bool = False) -> None:
@@ -267,7 +267,7 @@ def run_screen(console: Console, context: OperationContext, request: ReadFleetSt
     def answer(approval: OpenApproval, choice: Literal["allow", "deny"], reason: str) -> str:
         return decide_approval(context, DecideRequest(id=approval.id, choice=choice, reason=reason or None)).answer
 
-    screen, arrived = Screen(answer, everybody=everybody), SimpleQueue[Key | BaseException | None]()
+    screen, arrived = StatusScreen(answer, everybody=everybody), SimpleQueue[Key | BaseException | None]()
     status = read_fleet_status(context, request)
     screen.show(status, list_approvals(context, ListApprovals()).approvals)
     Thread(target=_follow_log, args=(context, status.position, arrived), name="fleetlore-watch", daemon=True).start()

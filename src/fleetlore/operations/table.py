@@ -372,6 +372,7 @@ OPERATIONS: tuple[Operation, ...] = (
         help="List approval requests that wait for an answer.",
         http="GET /api/approvals",
         mcp="approvals",
+        title="Approvals",
         commands=(Command("decide", "list pending approvals, and allow or deny them"),),
     ),
     Operation(
@@ -400,6 +401,7 @@ OPERATIONS: tuple[Operation, ...] = (
         http="POST /api/approvals/{id}",
         # Its scope keeps agents from it: over MCP only a caller that a person gave the scope has the tool, and never for its own request.
         mcp="decide",
+        title="Decide",
         scope="approve",
     ),
     Operation(
