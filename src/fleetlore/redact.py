@@ -1057,7 +1057,7 @@ class _Mask:
         groups = match.groupdict()
         return f"{groups.get('before') or ''}{self.mask_value()}{groups.get('after') or ''}"
 
-    def backwards(self, match: re.Match[str]) -> str:
+    def mask_backwards(self, match: re.Match[str]) -> str:
         return f"{match['before']}{self.mask_value()[::-1]}"
 
     def mask_value(self) -> str:
@@ -1144,7 +1144,7 @@ def _redact_text(text: str, mask: _Mask, needles: tuple[str, ...]) -> str:
             continue
         before = text
         if rule.is_backwards:
-            text = pattern.sub(mask.backwards, text[::-1])[::-1]
+            text = pattern.sub(mask.mask_backwards, text[::-1])[::-1]
         elif anchors and len(lowered) == len(text):  # some capitals have a longer small letter
             if rule.anchors is not _WORD_ANCHORS:
                 starts = _find_anchors(anchors, lowered)

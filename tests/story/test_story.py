@@ -88,9 +88,9 @@ def test_what_the_agent_reports_comes_before_what_it_changed() -> None:
         said=result.partition(": ")[2],
         evidence={"result": cite("said"), "asked": cite("asked")},
     )
-    told_first = story_of(one).paragraphs[0].sentences[0]
-    assert told_first.text == "The agent reports: Tokens are cached per file now; then removed the second pass."
-    assert told_first.evidence == cite("said")
+    recorded_first = story_of(one).paragraphs[0].sentences[0]
+    assert recorded_first.text == "The agent reports: Tokens are cached per file now; then removed the second pass."
+    assert recorded_first.evidence == cite("said")
     assert "It reported" not in write_one(one)
 
 

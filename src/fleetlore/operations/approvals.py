@@ -221,4 +221,4 @@ def decide_approval(context: OperationContext, request: Decide) -> Stored:
     stored = BlockingJournal(context.log, NoState(), scopes=(), key=key).decide(answer, unguarded=True).events
     word = "allowed" if request.choice == "allow" else "denied"
     of = f"turn {approval.turn or '?'} of goal {approval.goal}" if approval.goal is not None else f"session {approval.run}"
-    return Stored.of(f"{word}: {approval.tool} in {of}", stored)
+    return Stored.from_events(f"{word}: {approval.tool} in {of}", stored)

@@ -71,7 +71,7 @@ def control_goals(context: OperationContext, request: ControlGoals) -> Stored:
     ]
     stored = context.store(events, key)
     answer = "\n".join(f"{commands.short_goal_id(goal)}  {_describe_effect(context, request, goal)}" for goal in goals)
-    return Stored.of(answer, stored)
+    return Stored.from_events(answer, stored)
 
 
 def _check_value(request: ControlGoals) -> None:

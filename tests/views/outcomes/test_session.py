@@ -276,7 +276,7 @@ def test_the_headline_without_a_commit(script: Script, asked: str, answers: list
     assert script.outcome().headline == headline
 
 
-def test_the_headline_names_the_most_telling_commit_and_its_state(script: Script) -> None:
+def test_the_headline_names_the_most_informative_commit_and_its_state(script: Script) -> None:
     script.ask("Round the total")
     script.edit()
     script.run("git commit -am 'chore: tidy'", "[main 1234567] chore: tidy\n 1 file changed")
@@ -569,8 +569,8 @@ def test_a_sub_agent_with_a_session_of_its_own_is_no_row(script: Script) -> None
 
 
 @given(st.lists(events(), max_size=12))
-def test_whatever_is_stored_it_folds_and_makes_records(told: list[Event]) -> None:
-    sessions = fold.fold_events((replace(event, run=event.run or RUN) for event in told), default_rules())
+def test_whatever_is_stored_it_folds_and_makes_records(recorded: list[Event]) -> None:
+    sessions = fold.fold_events((replace(event, run=event.run or RUN) for event in recorded), default_rules())
     for state in sessions.runs.values():
         msgspec.json.encode(make_record(msgspec.msgpack.decode(msgspec.msgpack.encode(state), type=SessionState), LATER))
 

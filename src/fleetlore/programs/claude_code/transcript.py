@@ -301,7 +301,7 @@ class ClaudeTranscriptReader:
             return self._read_subagent_prompt(words, own, row, agent_state, event_context)
         self._state.queue.drop_delivered(words)
         ended = self._end_answered_turn(agent_state)
-        agent_state.turn.begin()
+        agent_state.turn.begin_turn()
         agent_state.said = None
         named = as_name(row.get("promptId")) or own
         if named != agent_state.prompt_key:
@@ -681,11 +681,11 @@ class ClaudeTranscriptReader:
     def _flush_refused_call(self, row: Record) -> list[Event]:
         """An interrupted tool looks like a denied one, except for a mark on the next row."""
         held, self._state.refused = self._state.refused, []
-        tell = make_interruption_event if row.get("interruptedMessageId") else make_denial_event
+        make_event = make_interruption_event if row.get("interruptedMessageId") else make_denial_event
         events = []
         for was in held:
             event_context = self._make_context(self._state.voices[was.agent])._replace(at=was.at)
-            events.append(tell(event_context, was.tool, was.call, was.input, reason=was.reason, row=was.row))
+            events.append(make_event(event_context, was.tool, was.call, was.input, reason=was.reason, row=was.row))
         return events
 
     def _hold_compaction(self, row: Record, event_context: ClaudeEventContext) -> None:

@@ -21,7 +21,7 @@ from fleetlore.story.brief import Brief
 from fleetlore.views.patterns.model import Finding
 
 JSON, TEXT = "application/json", "text/plain; charset=utf-8"
-SIGNATURE, TOLD = "X-Fleetlore-Signature", "X-Fleetlore-Notice"
+SIGNATURE, NOTICE_ID = "X-Fleetlore-Signature", "X-Fleetlore-Notice"
 LONGEST_CONTENT = 2000
 """Discord's limit in characters."""
 LONGEST_NTFY = 4096
@@ -58,7 +58,7 @@ class Call(NamedTuple):
 def call_of(webhook: Webhook, message: Message) -> Call:
     """Build the request, signed if the rule has a secret."""
     kind, body, more = FORMS[webhook.format](message)
-    headers = {"Content-Type": kind, TOLD: message.id, **more}
+    headers = {"Content-Type": kind, NOTICE_ID: message.id, **more}
     if webhook.approve_url is not None and is_answerable(message.event):
         headers["Actions"] = "; ".join(_make_action(webhook, message.event.id or "", choice) for choice in ("allow", "deny"))
     trace = message.event.trace

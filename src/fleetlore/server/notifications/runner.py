@@ -20,7 +20,7 @@ from fleetlore.server.notifications.bodies import Message
 from fleetlore.server.notifications.rules import OWN_FAMILY, Rule
 from fleetlore.server.notifications.scheduled_brief import BriefPeriod, compose_brief, is_empty, read_brief
 from fleetlore.server.notifications.send import SendResult
-from fleetlore.server.notifications.triggers import TURNS, Occasion, find_turn_scope, format_line, make_watch
+from fleetlore.server.notifications.triggers import TURNS, MeasureBudgets, Occasion, find_turn_scope, format_line, make_watch
 from fleetlore.views import names
 from fleetlore.views.approvals import ENDING_KINDS
 from fleetlore.views.outcomes.rules import OutcomeRules
@@ -75,6 +75,7 @@ class RuleContext(NamedTuple):
     timing: Timing
     outcome_rules: OutcomeRules
     """Prices and flags for briefs."""
+    budgets: MeasureBudgets
 
 
 class Stopped(Exception):
@@ -87,7 +88,7 @@ class RuleRun:
     def __init__(self, rule: Rule, context: RuleContext, stopped: Flag) -> None:
         self.rule = rule
         self._context, self._log, self._stopped = context, context.log, stopped
-        self._watch = make_watch(rule, self._turns_before)
+        self._watch = make_watch(rule, self._turns_before, context.budgets)
         self._names = names.initial()
         self._at: Position | None = None
         """Everything up to here was handled."""

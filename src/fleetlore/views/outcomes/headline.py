@@ -23,6 +23,7 @@ from fleetlore.views.outcomes.result_words import (
     is_title,
     list_content_words,
 )
+from fleetlore.views.outcomes.session import SessionState, find_request
 from fleetlore.views.outcomes.words import (
     cut_words,
     drop_courtesy,
@@ -37,7 +38,6 @@ from fleetlore.views.outcomes.words import (
 if TYPE_CHECKING:
     from fleetlore.views.outcomes.facts import Answer
     from fleetlore.views.outcomes.record import ChangedFile, Outcome, SessionCommit
-    from fleetlore.views.outcomes.session import SessionState
 
 CHECK_NAMES = {"tests": "tests", "lint": "lint", "types": "type check", "build": "build"}
 MOST_WORDS = 20
@@ -177,8 +177,6 @@ def choose_commit(commits: Sequence[SessionCommit]) -> SessionCommit | None:
 
 
 def _find_request_words(state: SessionState) -> frozenset[str]:
-    from fleetlore.views.outcomes.record import find_request
-
     request = find_request(state)
     return list_content_words(first_sentence(request.text)) if request is not None else frozenset()
 
@@ -223,8 +221,6 @@ def _read_plan_title(state: SessionState) -> str:
 
 
 def _is_examined(state: SessionState) -> bool:
-    from fleetlore.views.outcomes.record import find_request
-
     request = find_request(state)
     return request is not None and is_examination(request.text)
 
@@ -275,8 +271,6 @@ def _lower(text: str) -> str:
 
 def _find_topic(state: SessionState, *, is_changed: bool) -> str:
     """What the work is about: the request, or the order of the turn with the most edits. A question is no topic of a change."""
-    from fleetlore.views.outcomes.record import find_request
-
     request = find_request(state)
     edits = Counter(turn for turn, _ in _list_edits(state)).most_common(1)
     main = [prompt for prompt in state.prompts if edits and prompt.turn == edits[0][0] and prompt is not request]
@@ -415,8 +409,6 @@ def _name_refused(state: SessionState) -> str:
 
 
 def _name_request(record: Outcome, state: SessionState) -> str:
-    from fleetlore.views.outcomes.record import find_request
-
     request = find_request(state)
     asked = short_request(request.text, MOST_ASKED) if request is not None else ""
     asked = _task_label.sub("", asked or cut_words(drop_courtesy(record.asked).rstrip(".: "), MOST_ASKED))

@@ -52,6 +52,7 @@ from fleetlore.views.outcomes.failures import JOINED_WORDS, STOPPED_CODES, TURN_
 from fleetlore.views.outcomes.flag_checks import FlagContext
 from fleetlore.views.outcomes.flags import find_flags
 from fleetlore.views.outcomes.rules import OutcomeRules
+from fleetlore.views.outcomes.words import first_sentence
 from fleetlore.views.session_status import EPOCH, SessionStatus, end_of_turn, find_helper, is_answered, is_late
 
 VERSION = 13
@@ -62,6 +63,8 @@ MOST_FACTS = 2000
 MOST_PENDING = 500
 LONGEST_PROMPT = 4000
 LONGEST_ANSWER = 16_000
+SHORT_REQUEST = 8
+"""Words of a first prompt that may be small talk."""
 LONGEST_WHAT = 300
 LONGEST_OLD_ANSWER = 1500
 LONGEST_OLD_END = 400
@@ -600,3 +603,14 @@ _HANDLERS: Mapping[str, Callable[[SessionState, Event, datetime], ToolCall | Non
 }
 KINDS = frozenset(_HANDLERS)
 """The kinds of events that say something about a session."""
+
+
+def find_request(state: SessionState) -> Prompt | None:
+    """The prompt that says what the session is about: the first, unless it is short and was answered without doing anything."""
+    worked = {call.turn for call in state.calls}
+    asking = [prompt for prompt in state.prompts if prompt.refuses is None and first_sentence(prompt.text)]
+    asking = [prompt for prompt in asking if not prompt.text.lstrip().startswith('{"')] or asking  # a program's own notice
+    for prompt in asking[:3]:
+        if prompt.turn in worked or len(prompt.text.split()) > SHORT_REQUEST:
+            return prompt
+    return asking[0] if asking else None

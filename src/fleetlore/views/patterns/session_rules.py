@@ -113,7 +113,7 @@ def _find_long_turns(state: SessionState, troubles: Sequence[TroubleFact], bound
             continue
         if any((after.at - before.at).total_seconds() > bounds["pause"] for before, after in pairwise(calls)):
             continue
-        if any(first.step <= trouble.step <= last.step for trouble in troubles) or any(_asks(call.tool) for call in calls):
+        if any(first.step <= trouble.step <= last.step for trouble in troubles) or any(_asks_person(call.tool) for call in calls):
             continue
         asked = [prompt.source for prompt in state.prompts if prompt.turn == turn][:1]
         sources = [*asked, *(call.source for call in calls), answers[turn].source]
@@ -151,7 +151,7 @@ def _find_straight_deliveries(state: SessionState, troubles: Sequence[TroubleFac
     yield _make_finding(state, sources, request.step, end, count=len(steps))
 
 
-def _asks(tool: str) -> bool:
+def _asks_person(tool: str) -> bool:
     """Whether a tool asks the person something."""
     return tool.lower().startswith("ask") or "question" in tool.lower()
 
