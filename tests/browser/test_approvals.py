@@ -28,7 +28,7 @@ PROMPT = Event(kind="prompt.submitted", agent=AGENT, run=RUN, at=ago(50), data={
 @pytest.mark.parametrize("path", ["/now", f"/sessions/{RUN}"])
 def test_the_card_shows_the_exact_command_and_is_answered_with_a_click(room: ControlRoom, visit: Visits, path: str) -> None:
     request = asked("Bash", {"command": "rm -rf build && npm run build", "description": "Rebuild"})
-    room.tell(STARTED, PROMPT, request)
+    room.record(STARTED, PROMPT, request)
     page = visit(room, f"{path}#token={room.token}")
     card = page.get_by_role("region", name="Waiting for you")
     expect(card).to_contain_text("rm -rf build && npm run build")
@@ -42,17 +42,17 @@ def test_the_card_shows_the_exact_command_and_is_answered_with_a_click(room: Con
 
 def test_an_edit_is_shown_as_a_diff_and_an_answer_in_the_terminal_closes_the_card(room: ControlRoom, visit: Visits) -> None:
     request = asked("Edit", EDIT)
-    room.tell(STARTED, PROMPT, request)
+    room.record(STARTED, PROMPT, request)
     page = visit(room, f"/now#token={room.token}")
     card = page.get_by_role("region", name="Waiting for you")
     expect(card.locator(".diff-line.removed")).to_have_text("-return None")
     expect(card.locator(".diff-line.added")).to_have_text("+return []")
-    room.tell(Event(kind="approval.closed", agent=AGENT, run=RUN, cause=request.id, data={"of": request.id, "reason": "terminal"}))
+    room.record(Event(kind="approval.closed", agent=AGENT, run=RUN, cause=request.id, data={"of": request.id, "reason": "terminal"}))
     expect(card).to_have_count(0)
 
 
 def test_a_question_of_the_program_is_shown_without_buttons(room: ControlRoom, visit: Visits) -> None:
-    room.tell(STARTED, PROMPT, asked("ExitPlanMode", {"plan": "1. Rename the column"}, answerable=False))
+    room.record(STARTED, PROMPT, asked("ExitPlanMode", {"plan": "1. Rename the column"}, answerable=False))
     page = visit(room, f"/now#token={room.token}")
     card = page.get_by_role("region", name="Waiting for you")
     expect(card).to_contain_text("Answer it in Claude Code itself.")

@@ -64,21 +64,21 @@ def test_an_address_that_is_none_is_refused(address: str) -> None:
 def test_a_session_that_finishes_is_said_once_and_a_question_is_not_finished() -> None:
     play = Play(watch("finished"))
     start = Event(kind="prompt.submitted", agent=AGENT, run=RUN, data={"prompt": "Fix it"})
-    assert play.tell(start) == []
-    assert len(play.tell(Event(kind="session.turn_ended", agent=AGENT, run=RUN, text="Done."))) == 1
-    assert play.tell(start, Event(kind="session.turn_ended", agent=AGENT, run=RUN, text="Which one do you want?")) == []
+    assert play.record(start) == []
+    assert len(play.record(Event(kind="session.turn_ended", agent=AGENT, run=RUN, text="Done."))) == 1
+    assert play.record(start, Event(kind="session.turn_ended", agent=AGENT, run=RUN, text="Which one do you want?")) == []
 
 
 def test_a_failed_turn_is_said() -> None:
     failed = Event(kind="session.turn_ended", agent=AGENT, run=RUN, text="rate limit", data={"reason": "failed"})
-    assert len(Play(watch("failed")).tell(failed)) == 1
-    assert Play(watch("failed")).tell(Event(kind="session.turn_ended", agent=AGENT, run=RUN)) == []
+    assert len(Play(watch("failed")).record(failed)) == 1
+    assert Play(watch("failed")).record(Event(kind="session.turn_ended", agent=AGENT, run=RUN)) == []
 
 
 def test_a_loop_is_said_once() -> None:
     play, failure = Play(watch("looping")), Event(kind="tool.failed", agent=AGENT, run=RUN, text="Bash: pytest: 1 failed")
-    assert len(play.tell(*[failure] * (LOOP + 5))) == 1
-    assert len(play.tell(Event(kind="tool.returned", agent=AGENT, run=RUN), *[failure] * LOOP)) == 1
+    assert len(play.record(*[failure] * (LOOP + 5))) == 1
+    assert len(play.record(Event(kind="tool.returned", agent=AGENT, run=RUN), *[failure] * LOOP)) == 1
 
 
 @pytest.mark.parametrize("answerable", [True, False])
