@@ -158,7 +158,7 @@ def _sample_one(code: Any, argument: Any) -> str:
     if code is codes.SUBPATTERN:
         return _sample(argument[3])
     if code in (codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT):
-        return str(_sample(argument[2])) * max(1, min(argument[0], 20))
+        return "".join([_sample(argument[2])] * max(1, min(argument[0], 20)))
     return _sample(argument) if code is codes.ATOMIC_GROUP else ""
 
 

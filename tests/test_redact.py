@@ -246,3 +246,10 @@ def test_a_secret_is_suspected_however_what_stands_before_it_is_escaped(secret: 
 def test_the_quick_look_never_misses_what_the_thorough_one_finds(name: str, before: str, after: str) -> None:
     text = f"{before} {SECRETS[name]} {after}"
     assert Redactor().may_contain_secret(msgspec.json.encode({"text": text}))
+
+
+def test_a_variable_from_which_a_shell_takes_a_secret_is_no_secret() -> None:
+    clean = {"a": "TOKEN=$GH_TOKEN gh pr list", "b": 'API_KEY="${OPENAI_KEY}" make', "c": "export TOKEN=$(gh auth token)"}
+    assert Redactor().redact_value(clean) == (clean, 0)
+    for value in ("$ecret1234", "$2b$10$abcdefghijk", "$GH_TOKENabc123def"):
+        assert value not in str(Redactor().redact_value({"a": f"PASSWORD={value} make", "b": f'PASSWORD="{value}" make'})[0])

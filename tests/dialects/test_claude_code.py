@@ -228,6 +228,16 @@ def test_a_slash_command_is_a_prompt_as_it_was_typed() -> None:
     assert the(read(recorded), "prompt.submitted").text == "/ship the tide table"
 
 
+def test_the_first_prompt_after_clear_is_not_the_last_one_before_it() -> None:
+    # Claude Code repeats the id of the last prompt, which belongs to the session before.
+    before, after = Transcript(), Transcript(sessionId="after-clear")
+    before.prompt("c", prompt="p1")
+    after.prompt("<command-name>/clear</command-name>\n<command-args></command-args>", prompt="p1")
+    after.prompt("<command-name>/write-docs</command-name>", prompt="p1")
+    ids = [the(read(told), "prompt.submitted").id for told in (before, after)]
+    assert ids[0] != ids[1]
+
+
 def test_a_task_is_guessed_from_the_prompt_or_the_branch_and_marked_as_guessed() -> None:
     by_prompt = the(read(a_day()), "prompt.submitted")
     assert (by_prompt.task, by_prompt.data["task_guessed"]) == ("#42", True)

@@ -377,7 +377,7 @@ def test_a_budget_of_the_day_that_is_spent_is_told_once(town: Town, receiver: Re
     last = rule_for(receiver.address("200"), name="last")
     town.begin(last)
     with running(town.notifier(rule, last, budgets=measure)):
-        town.tell(ERROR)
+        town.record(ERROR)
         town.notices(2)
     assert [request.json["rule"] for request in receiver.all()] == ["last"]
 

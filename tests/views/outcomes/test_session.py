@@ -393,6 +393,23 @@ def test_instructions_of_a_program_are_not_the_request(script: Script) -> None:
     assert script.outcome().asked == "Round the total of the cart."
 
 
+@pytest.mark.parametrize("reply", ["y", "proceed", "3", "1. but on this branch", "I don't have anything to add"])
+def test_a_reply_is_not_what_a_session_is_about(script: Script, reply: str) -> None:
+    script.ask("/create-architecture")
+    script.say("What are the constraints?")
+    script.ask(reply)
+    script.edit("architecture.md")
+    script.say("Which database do you prefer?")
+    assert script.outcome().asked == "/create-architecture"
+
+
+def test_a_proposal_is_no_report(script: Script) -> None:
+    script.ask("Break the epic into stories")
+    script.edit("epics.md")
+    script.say("Proposed breakdown:\n\n**Story 1**\nSet up the reactive store layer for the price.\n\nDoes this work?")
+    assert "Set up" not in script.outcome().headline
+
+
 def test_a_headline_is_short(script: Script) -> None:
     script.ask("why?")
     script.edit()

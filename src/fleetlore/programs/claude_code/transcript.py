@@ -33,6 +33,7 @@ from fleetlore.programs.claude_code.ids import (
 from fleetlore.programs.claude_code.prompts import (
     INTERRUPTED_PREFIX,
     ClaudePrompt,
+    begins_after_clear,
     extract_prompt_text,
     extract_queued_text,
     list_content_parts,
@@ -281,6 +282,8 @@ class ClaudeTranscriptReader:
             ]
         words, images = extract_prompt_text(content)
         if row.get("isMeta") is True or (not words and not images) or str(row.get("agentId")).startswith(COMPACTOR_PREFIX):
+            if begins_after_clear(content):
+                agent_state.cleared_key = as_name(row.get("promptId"))
             return []
         return [
             *flush_reply(agent_state, self._make_context(agent_state)),
@@ -304,6 +307,8 @@ class ClaudeTranscriptReader:
         agent_state.turn.begin_turn()
         agent_state.said = None
         named = as_name(row.get("promptId")) or own
+        if named == agent_state.cleared_key:
+            named = own
         if named != agent_state.prompt_key:
             agent_state.prompt_key, agent_state.prompt_row = named, own
         return [

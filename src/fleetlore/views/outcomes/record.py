@@ -15,7 +15,8 @@ from msgspec.structs import replace
 
 from fleetlore.views import cost_sums, session_status
 from fleetlore.views.folders import find_home_owner, find_main_folder
-from fleetlore.views.outcomes.check_problems import find_package, repeats_check
+from fleetlore.views.outcomes.check_commands import find_package
+from fleetlore.views.outcomes.check_problems import repeats_check
 from fleetlore.views.outcomes.claims import ClaimFacts, judge_claims
 from fleetlore.views.outcomes.corrections import find_corrections
 from fleetlore.views.outcomes.facts import Answer, CallStep, CheckRun, RiskFlag, Source, TroubleFact
@@ -448,6 +449,7 @@ def _judge_statements(state: SessionState, *, is_over: bool) -> list[JudgedClaim
         edits=state.edits,
         attempts=state.attempts,
         ci=state.ci,
+        nearby=state.nearby,
     )
     claims = [
         claim
