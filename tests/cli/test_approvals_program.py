@@ -26,7 +26,7 @@ from fleetlore.log.sqlite.file import default_path
 from tests.cli.running import Lore
 from tests.models.stubs.responses import Responses
 from tests.models.stubs.turns import OFFLINE, serving
-from tests.models.test_claude_code_harness import CLAUDE, QUIET, Hearing, needs_claude
+from tests.models.test_claude_code_harness import CLAUDE, QUIET, HeaderApi, needs_claude
 from tests.models.test_codex_harness import CODEX, CONFIG, needs_codex
 from tests.patience import PATIENCE
 from tests.server.serving import serve
@@ -76,7 +76,7 @@ def _set_size(terminal: int) -> None:
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
 
 
-def start_claude(lore: Lore, api: Hearing) -> Terminal:
+def start_claude(lore: Lore, api: HeaderApi) -> Terminal:
     known = {
         "hasCompletedOnboarding": True,
         "theme": "dark",
@@ -89,10 +89,10 @@ def start_claude(lore: Lore, api: Hearing) -> Terminal:
 
 
 @contextmanager
-def at_work(lore: Lore, *options: str) -> Iterator[tuple[Terminal, Hearing]]:
+def at_work(lore: Lore, *options: str) -> Iterator[tuple[Terminal, HeaderApi]]:
     (lore.folder.parent / "home" / ".claude").mkdir(parents=True, exist_ok=True)
     lore("install", "claude-code", "--approvals", *options, code=0)
-    api = Hearing(STEPS)
+    api = HeaderApi(STEPS)
     with serving(api):
         terminal = start_claude(lore, api)
         try:
@@ -113,7 +113,7 @@ def request(lore: Lore, terminal: Terminal) -> Any:
     return wait_until(lambda: lore("decide", "--json").ndjson, terminal)[0]
 
 
-def result_of(api: Hearing) -> str:
+def result_of(api: HeaderApi) -> str:
     """What the model was told about its call; empty if it was told nothing yet."""
     messages = [message["content"] for asked in api.asked for message in asked["messages"] if isinstance(message["content"], list)]
     blocks = [block for content in messages for block in content]
