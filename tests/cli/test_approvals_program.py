@@ -9,11 +9,12 @@ import fcntl
 import json
 import os
 import pty
+import signal
 import struct
 import subprocess
 import termios
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from select import select
 from threading import Thread
@@ -68,7 +69,9 @@ class Terminal:
         os.write(self._ours, keys.encode())
 
     def close(self) -> None:
-        self.process.kill()
+        """End the program with all that it started."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
 
