@@ -971,12 +971,6 @@ def name_secrets(value: Any) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def is_surely_clean(raw: bytes) -> bool:
-    """Return whether `may_contain_secret` can be skipped: in a process for one event, compiling its expression dominates."""
-    lowered = raw.lower()
-    return not any(needle in lowered for needle in (*_ENCODED_NEEDLES, *_ENCODED_WORD_STARTS))
-
-
 @cache
 def secret_word_search() -> Words | None:
     """Return a compiled search for the needles, or `None` if the C extension is not built or too old."""

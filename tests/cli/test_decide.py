@@ -89,7 +89,13 @@ def test_an_answer_is_stored_on_the_goals_scope_with_who_gave_it(lore: Lore, cho
     assert "Bash in turn 3" in lore("decide", id, choice, "--reason", "because", code=0).out
     [event] = controls(lore)
     assert (event["goal"], event["actor"], event["cause"]) == (GOAL, "grace", id)
-    assert event["data"] == {"action": "decide", "value": {"choice": choice, "message": "because"}, "of": id, "reason": "because"}
+    assert event["data"] == {
+        "action": "decide",
+        "value": {"choice": choice, "message": "because"},
+        "of": id,
+        "reason": "because",
+        "via": "terminal",
+    }
     assert lore("decide", "--json", code=0).lines == []
 
 

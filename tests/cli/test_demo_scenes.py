@@ -68,7 +68,7 @@ def ends(events: list[Event], agent: str) -> list[str]:
 def test_everything_is_alive_someone_needs_you_and_ctrl_c_leaves_the_log_alone(lore: Lore) -> None:
     with running(lore, "demo", "--speed", "12") as demo:
         address = log_of(lore)
-        wait_for(address, lambda events: of(events, "goal.permission_asked", agent="kaya"))
+        wait_for(address, lambda events: of(events, "approval.requested", agent="kaya"))
         [kaya] = [agent for agent in demo.get("api/fleet")["agents"] if agent["name"] == "kaya"]
         assert (kaya["standing"], kaya["doing"]) == ("needs you", "may it use shell: cp notes.md website.md?")
         [question] = lore("decide", "--json", "--log", address, code=0).ndjson
@@ -103,7 +103,7 @@ def test_everything_is_alive_someone_needs_you_and_ctrl_c_leaves_the_log_alone(l
 def test_what_the_demo_started_does_not_outlive_it_however_it_dies(lore: Lore) -> None:
     with running(lore, "demo", "--scenes", "goal", "--log", "sqlite:own.db", "--town", "harbour") as demo:
         asked = wait_for(
-            "sqlite:own.db?town=harbour", lambda events: of(events, "goal.permission_asked"), lambda events: of(events, "process.started")
+            "sqlite:own.db?town=harbour", lambda events: of(events, "approval.requested"), lambda events: of(events, "process.started")
         )
         assert not of(asked, "fleet.dispatch")  # which nobody wanted to see
         assert len(left()) > 2

@@ -63,6 +63,7 @@ def test_json_has_exact_times_and_everything_known(recorded: Lore) -> None:
     assert page["position"] == recorded("events", "--log", LOG, "--last", "1", "--json").json["position"]
     ada = next(agent for agent in page["agents"] if agent["name"] == "ada")
     recorded_of_all = {"name", "shown", "state", "doing", "kind", "since", "last_seen", "parent", "counts"}
+    recorded_of_all |= {"reason", "disagreement", "is_looping", "is_clock_ahead"}
     assert set(ada) == recorded_of_all | {"task", "mission", "goal", "run", "session", "status", "waiting_for", "question"}
     assert (ada["state"], ada["doing"], ada["task"], ada["mission"], ada["counts"]) == (
         "working",

@@ -148,7 +148,7 @@ def _beside_it(site: Site, recorded: Sequence[Event]) -> Iterator[Event]:
     yield say.memories_extracted(1, saved=9, duration_ms=1)
     yield say.extraction_skipped("throttled")
     yield say.dream_ended("completed")
-    yield say.make_event("goal.permission_asked", {"tool": "Read", "input": {}, "turn": 1, "expires": "2999-01-01T00:00:00Z"})
+    yield say.make_event("approval.requested", {"tool": "Read", "input": {}, "turn": 1, "expires": "2999-01-01T00:00:00Z"})
     yield say.make_event("goal.tool_effect", {"tool": "shell", "result": "done"})
     yield say.make_event("log.forgotten", {"count": len(ids), "reason": "never was", "id_hashes": ids})
     yield say.make_event("log.trimmed", {"before": "9" * 16})
@@ -159,7 +159,7 @@ def _of_people(site: Site, recorded: Sequence[Event]) -> Iterator[Event]:
     requests: list[tuple[str, Any]] = [("pause", None), ("resume", None), ("cancel", None), ("say", "All is well."), ("raise", raised)]
     for action, value in requests:
         yield goal_commands.make_control_event(site.goal, action, by="grace", value=value)
-    for question in (event.id for event in recorded if event.kind == "goal.permission_asked"):
+    for question in (event.id for event in recorded if event.kind == "approval.requested"):
         for choice in ("deny", "allow"):
             yield goal_commands.make_control_event(site.goal, "decide", by="grace", value={"choice": choice, "message": ""}, of=question)
 
@@ -270,7 +270,7 @@ def for_ever(site: Site, events: Sequence[Event]) -> None:
 def commands(site: Site, recorded: Sequence[Event]) -> Mapping[str, Sequence[Sequence[str]]]:
     """What it calls each command with."""
     ids = [str(event.id) for event in recorded if event.kind in ("driver.goal_started", "driver.acceptance", "driver.attempt_started")]
-    asked = next((str(event.id) for event in recorded if event.kind == "goal.permission_asked"), clock.uuid7())
+    asked = next((str(event.id) for event in recorded if event.kind == "approval.requested"), clock.uuid7())
     old, goal, file = str(site.spare / "old.db"), site.goal, str(site.spare / "goal.toml")
     Path(file).write_text("description = 'Be done'\nharness = 'command'\ncommand = ['true']\n" + f"id = '{goal}'\n")
     return {

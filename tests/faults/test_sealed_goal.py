@@ -221,7 +221,7 @@ def test_an_agent_cannot_keep_a_person_from_answering(lore: Lore) -> None:
         while not (cheating.spare / "ready").exists():
             assert monotonic() < deadline, process.poll()
             sleep(0.05)
-        [question] = [event for event in cheating.events() if event.kind == "goal.permission_asked" and cheating.key.has_signed(event)]
+        [question] = [event for event in cheating.events() if event.kind == "approval.requested" and cheating.key.has_signed(event)]
         answered = at_terminal(lore, "--log", cheating.log, "decide", str(question.id), "allow", answers=[WORDS])
         assert answered.code == 0, answered
         assert process.wait(PATIENCE) == 0

@@ -170,7 +170,7 @@ async def test_a_person_is_asked_by_an_event_and_answers_by_its_id() -> None:
     person = PersonDecider(log, timeout=60, now=lambda: NOON)
     asking = asyncio.create_task(person.decide(request()))
     asked = await log.events.get()
-    assert (asked.kind, asked.goal) == ("goal.permission_asked", GOAL)
+    assert (asked.kind, asked.goal) == ("approval.requested", GOAL)
     assert asked.data == {"tool": "Bash", "input": {"command": "ls"}, "turn": 1, "call_id": "toolu_1", "expires": "2026-11-16T12:01:00Z"}
     assert person.open_question_ids == (asked.id,)
     assert not person.answer_question("another", "allow")

@@ -192,7 +192,7 @@ def test_events_of_a_goal_that_never_began_are_shown_as_far_as_they_make_sense(t
     odd: list[tuple[str, dict[str, Any]]] = [
         ("control.requested", {"action": "decide", "value": {"choice": 1}, "of": "x"}),
         ("control.requested", {"action": "raise", "value": [{"turns": None}]}),
-        ("goal.permission_asked", {"tool": "\u202e<b>", "input": [None, {"deep": "<script>"}], "expires": "soon"}),
+        ("approval.requested", {"tool": "\u202e<b>", "input": [None, {"deep": "<script>"}], "expires": "soon"}),
         ("goal.waiting", {"why": "", "until": "never"}),
         ("goal.spent", {"below": "b", "turns": -5, "tokens": -1}),
     ]
@@ -305,9 +305,8 @@ def test_an_answer_is_stored_once_and_shown_until_the_driver_has_received_it(ser
     assert served.post(f"/api/goals/{ASKING}/decide", body).status == 200
     [event] = requests(served, ASKING)
     assert event.cause == question["id"]
-    assert event.data == {"action": "decide", "of": question["id"], "value": {"choice": choice, "message": message or ""}} | (
-        {} if message is None else {"reason": message}
-    )
+    answered = {"action": "decide", "of": question["id"], "value": {"choice": choice, "message": message or ""}, "via": "page"}
+    assert event.data == answered | ({} if message is None else {"reason": message})
     assert event.text == (f"{choice} Bash: {message}" if message else f"{choice} Bash")
     assert page_of(served, ASKING)["questions"][0]["answered"] == choice
     again = served.post(f"/api/goals/{ASKING}/decide", body)
@@ -460,7 +459,7 @@ def test_anybody_who_drives_a_goal_gets_what_is_said_on_the_page(tmp_path: Path,
             assert answer.status == 200, answer.body
 
         async def watch(event: Event) -> None:
-            if event.kind == "goal.permission_asked":
+            if event.kind == "approval.requested":
                 asyncio.get_running_loop().create_task(record("decide", {"of": event.id, "choice": "allow", "message": "Go on."}))
             if event.kind == "driver.decision":
                 await record("control", {"action": "say", "value": "Thank you."})

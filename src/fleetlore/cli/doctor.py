@@ -127,7 +127,7 @@ def _are_hooks_installed(file: HookFile) -> bool:
     from fleetlore.errors import ConfigError
 
     try:
-        return file.find_installed_events() >= set(file.events)
+        return not file.find_missing_events()
     except (ConfigError, OSError):  # `lore install` says what is wrong with the file
         return False
 

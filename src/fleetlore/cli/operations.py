@@ -216,7 +216,7 @@ def open_context(args: Namespace, operation: Operation, *, now: clock.Clock = cl
         opener(args, settings=settings) as log,
         open_source(log, settings, ask_key=_ask_key, progress=bar_if_long, now=now) as source,
     ):
-        yield OperationContext(source, actor=actor)
+        yield OperationContext(source, actor=actor, via="terminal")
 
 
 def _ask_key(coordination: Coordination, why: str) -> OperatorKey | None:

@@ -24,11 +24,13 @@ if TYPE_CHECKING:
 
 _EXAMPLES = (
     ("lore status", "all agents, those that need you first"),
-    ("lore status --watch", "the same, live; Ctrl-C ends it"),
+    ("lore status --watch", "the same as a live screen: move, open, allow, deny, filter; q ends it"),
     ("lore status --silent-after 3m", "an agent at work counts as silent after three minutes without a sign of life"),
     ("lore status --json | jq '.agents[] | select(.state == \"needs you\")'", "for programs"),
 )
 
+TICK_SECONDS = 10.0
+"""How often silence is looked for while nothing happens."""
 _ONLY_TABLE = ("short", "is_inactive")
 """Fields that only the table needs."""
 
@@ -101,11 +103,13 @@ def _watch_status(args: Namespace, context: OperationContext, request: ReadFleet
     def read_again() -> Iterator[FleetStatus]:
         status = read_fleet_status(context, request)
         yield status
-        for _ in follow_batches(context.log, after=status.position):
+        for _ in follow_batches(context.log, after=status.position, tick=TICK_SECONDS):
             yield read_fleet_status(context, request)
 
-    if terminal.is_terminal(sys.stdout) and not args.json:
-        _watch_live(args, read_again())
+    if terminal.is_terminal(sys.stdout) and terminal.is_terminal(sys.stdin) and not args.json:
+        from fleetlore.cli.status_screen import run_screen
+
+        _print_status(args, run_screen(make_console(), context, request, everybody=args.all))  # the page goes with its screen
         return 0
     shown = None
     for status in read_again():
@@ -119,25 +123,6 @@ def _watch_status(args: Namespace, context: OperationContext, request: ReadFleet
                 terminal.print_line("")
             terminal.flush_output()
     return 0
-
-
-def _watch_live(args: Namespace, read_again: Iterator[FleetStatus]) -> None:
-    from rich.live import Live
-
-    from fleetlore.cli import status_table
-
-    console = make_console()
-    status = next(read_again)
-
-    def draw(status: FleetStatus) -> Any:
-        return status_table.render_page(status, everybody=args.all, columns=console.width)
-
-    try:
-        with Live(draw(status), console=console, screen=True, auto_refresh=False) as live:
-            for status in read_again:
-                live.update(draw(status), refresh=True)
-    except KeyboardInterrupt:  # the page goes with its screen; print the last state
-        _print_status(args, status)
 
 
 def parse_duration_option(text: str) -> timedelta:

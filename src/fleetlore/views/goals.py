@@ -323,6 +323,7 @@ EVENT_HANDLERS: Mapping[str, Callable[[GoalState, Event], None]] = {
     "control.requested": apply_control,
     "goal.attempt_ended": goal_turns.on_attempt_ended,
     "goal.checkpointed": _on_checkpointed,
+    "approval.requested": _on_permission_asked,
     "goal.permission_asked": _on_permission_asked,
     "goal.reserved": _on_child_reserved,
     "goal.session_bound": _on_session_bound,

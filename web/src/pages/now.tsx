@@ -7,6 +7,7 @@ import type { Outcome } from "../api/types";
 import "../styles/now.css";
 import { nameOf, openWork, StandingMark, useSessions } from "../ui/agent";
 import { Ago } from "../ui/ago";
+import { Approvals } from "../ui/approval";
 import { Empty } from "../ui/empty";
 import { useHeldFocus } from "../ui/focus";
 import { unmarked } from "../ui/markdown";
@@ -150,6 +151,7 @@ function Now() {
         <input class="field" type="search" placeholder="Find an agent, a task…" aria-label="Find an agent" value={text} onInput={(input) => find(input.currentTarget.value)} />
       </div>
       {error && <Trouble error={error} />}
+      <Approvals />
       <Asking fleet={data} />
       {found.length === 0 && <Empty title={data.agents.length === 0 ? "No agents yet" : "No agent matches"} hint={data.agents.length === 0 ? "Move the time slider forward, or return to live." : "Change the filter, or click the selected count again."} />}
       {found.length > 0 && needs.length === 0 && !standing && !text && <p class="now-calm"><strong>Nobody needs you.</strong>{stuck.length === 0 && " No agent is stuck."}</p>}

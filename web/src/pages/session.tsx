@@ -8,6 +8,7 @@ import { go, href, params, setParams, useParam } from "../router";
 import type { CheckName, HandOverAnswer, Outcome, TranscriptMatches, SessionAnswer, SessionDiffAnswer } from "../api/types";
 import type { Source } from "../api/types";
 import "../styles/session.css";
+import { Approvals } from "../ui/approval";
 import { Copy, CopyFrom } from "../ui/copy";
 import { DiffLines } from "../ui/diff";
 import { Empty } from "../ui/empty";
@@ -147,6 +148,7 @@ function Header({ answer }: { answer: SessionAnswer }) {
       <h2><Words text={unmarked(outcome.name)} /></h2>
       <p class="s-outcome"><Words text={unmarked(outcome.outcome)} /></p>
       <NeedsYou outcome={outcome} />
+      <Approvals session={outcome.session} />
       <Facts outcome={outcome} />
       <div class="s-boxes">
         <Trust outcome={outcome} openTab={() => setParams({ tab: "review", at: null }, "push")} />

@@ -52,7 +52,7 @@ def run_release_goal(environment: DemoEnvironment) -> None:
     id = str(uuid4())
     environment.create_workspace("release")
     runner = environment.start_lore("goal", "run", environment.copy_file("release.toml", id=id))
-    [question] = environment.wait_for_log(lambda log: _goal_events(log, id, "goal.permission_asked"), writer=runner)
+    [question] = environment.wait_for_log(lambda log: _goal_events(log, id, "approval.requested"), writer=runner)
     question_id = (question.id or "")[:13]
     environment.report_step("goal", f"kaya needs you: may it publish the release notes? lore decide {question_id} allow")
     completed = environment.wait_for_log(lambda log: _goal_events(log, id, "driver.goal_completed"), writer=runner)

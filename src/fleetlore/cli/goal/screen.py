@@ -162,6 +162,7 @@ _FORMATTERS: Mapping[str, Callable[[Event, GoalState | None], Iterator[Line]]] =
     "driver.replay_decision": _format_retry,
     "driver.extract_memories_completed": _format_memory,
     "driver.goal_completed": _format_completed,
+    "approval.requested": _format_question,
     "goal.permission_asked": _format_question,
     "goal.waiting": _format_waiting,
     "control.requested": _format_control,

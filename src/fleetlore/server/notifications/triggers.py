@@ -21,7 +21,7 @@ from fleetlore.server.notifications.schedule import Schedule
 from fleetlore.server.notifications.scheduled_brief import BriefPeriod, find_period
 from fleetlore.story.event_sentences import EventDescriber
 from fleetlore.story.phrases import clean_text, end_sentence, format_span, spell_number
-from fleetlore.views import fleet
+from fleetlore.views import fleet, session_status
 from fleetlore.views.agent_status_rules import find_standing_effect
 from fleetlore.views.event_text import event_stamp
 from fleetlore.views.fleet import SILENT_AFTER, FleetAgent
@@ -165,6 +165,58 @@ def is_done(event: Event) -> bool:
     if event.kind == "town.mission_state_changed":
         return (event.new_state or "").lower() in DONE_STATES
     return beat_of(event) == "deliver"
+
+
+def is_failed(event: Event) -> bool:
+    """Whether a turn, a task, an agent or a goal failed."""
+    if event.kind == "session.turn_ended":
+        return session_status.end_of_turn(event) == "failed"
+    if event.kind == "driver.goal_completed":
+        return beat_of(event) == "setback"
+    return event.kind in ("town.task_failed", "town.agent_failed")
+
+
+class FinishedWatch(TriggerWatch):
+    """Sessions that end their turn and wait for nothing, and what is delivered otherwise."""
+
+    needs_history = True
+
+    def __init__(self) -> None:
+        self._fleet = fleet.initial()
+
+    def on_event(self, event: Event) -> Iterator[Occasion]:
+        """Return the event if it finishes something."""
+        self._fleet = fleet.apply(self._fleet, event)
+        if event.kind == "session.turn_ended":
+            state = self._fleet.sessions.get(event.run or "")
+            if state is None or event.agent != state.agent:  # the turn of a helper
+                return
+            found = session_status.decide_status(state, event_stamp(event)[0])
+            if found.status == "finished" and found.waiting_for is None:
+                yield make_occasion(event)
+        elif event.run is None and is_done(event):
+            yield make_occasion(event)
+
+
+class LoopWatch(TriggerWatch):
+    """Sessions that fail in the same way again and again; once for each loop."""
+
+    needs_history = True
+
+    def __init__(self) -> None:
+        self._fleet = fleet.initial()
+
+    def on_event(self, event: Event) -> Iterator[Occasion]:
+        """Return the failure that makes it a loop."""
+        self._fleet = fleet.apply(self._fleet, event)
+        state = self._fleet.sessions.get(event.run or "")
+        if event.kind == "tool.failed" and state is not None and state.failures == session_status.LOOP:
+            yield make_occasion(event, _describe_loop)
+
+
+def _describe_loop(event: Event, naming: Naming) -> str:
+    what = clean_text(event.text or "", LONGEST_LINE) or "the same call fails again and again"
+    return f"{naming.agent(event.agent or '')} is in a loop: {what}"
 
 
 class NeedsPersonWatch(TriggerWatch):
@@ -374,6 +426,9 @@ def format_line(occasion: Occasion, event: Event, naming: Naming) -> str:
 
 WATCHES: Mapping[str, Callable[[Rule, Counter, MeasureBudgets], TriggerWatch]] = {
     "needs you": lambda rule, count, measure: NeedsPersonWatch(),
+    "finished": lambda rule, count, measure: FinishedWatch(),
+    "failed": lambda rule, count, measure: EventWatch(is_failed),
+    "looping": lambda rule, count, measure: LoopWatch(),
     "stuck": lambda rule, count, measure: StuckWatch(),
     "budget": lambda rule, count, measure: BudgetWatch(measure),
     "done": lambda rule, count, measure: EventWatch(is_done),

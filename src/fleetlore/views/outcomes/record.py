@@ -194,7 +194,7 @@ class Outcome(Struct, kw_only=True):
 def make_record(state: SessionState, now: datetime) -> Outcome:
     """The outcome of a session as it is known now."""
     evidence: dict[str, Evidence] = {}
-    status, waiting_for, question = session_status.decide_status(state.status, now)
+    status, waiting_for, question = session_status.decide_status(state.status, now)[:3]
     delivered = _collect_delivered(state, evidence)
     checks = judge_checks(state)
     amount = cost_sums.sum_total(state.spending)
