@@ -118,6 +118,7 @@ $(VENV)/torture/.installed: $(STAMP) requirements/torture.txt
 
 truth: $(STAMP)  ## measure outcomes, flags and claims on labelled sessions
 	$(BIN)/python -m tests.truth.measure $(TRUTH)
+	$(BIN)/python -m tests.truth.status
 
 torture: $(VENV)/torture/.installed  ## run the long fault tests with full repeat counts
 	$(BIN)/python -m torture.run

@@ -26,10 +26,10 @@ from statistics import median
 from benchmarks import processes
 from benchmarks.measure import Row, middle_half, paired, print_table, progress
 
-MOST_OF_BARE = 3.0
+MOST_OF_BARE = 2.0
 MOST_OF_PEER = 1 / 5
 
-_LORE = Path(sys.executable).parent / "lore"
+_LORE = Path(sys.executable).parent / "fleetlore"
 _CALL: dict[str, object] = {
     "session_id": "0f5e0000-0000-4000-8000-000000000001",
     "transcript_path": "/home/ada/.claude/projects/-home-ada-shop/0f5e0000-0000-4000-8000-000000000001.jsonl",

@@ -5,10 +5,10 @@ Names are loaded when they are first used, so that `import fleetlore` costs almo
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # importing `typing` would double the time of `lore hook`; type checkers take it as true
 if TYPE_CHECKING:
+    from typing import Any
+
     from fleetlore.events.driver_types import Goal
     from fleetlore.events.envelope import Event, Origin
     from fleetlore.goal.files import load_goal
@@ -102,6 +102,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'fleetlore' has no attribute {name!r}")
+    from importlib import import_module
+
     return getattr(import_module(f"fleetlore.{_HOMES[name]}"), name)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from fleetlore.cli.main import entry
+from fleetlore.cli.entry import run_command_line
 
 if __name__ == "__main__":
-    sys.exit(entry())
+    sys.exit(run_command_line())

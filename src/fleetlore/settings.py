@@ -68,6 +68,8 @@ _NOTIFY_TEXT_KEYS = (
     "scope",
     "log",
     "max_age",
+    "approve_token",
+    "approve_url",
     "webhook",
     "format",
     "secret",
@@ -77,7 +79,7 @@ _NOTIFY_TEXT_KEYS = (
     "brief_format",
 )
 
-NOTIFY_KEYS = (*_NOTIFY_TEXT_KEYS, "every", "full", "command")
+NOTIFY_KEYS = (*_NOTIFY_TEXT_KEYS, "every", "full", "command", "desktop")
 """The keys of a notification rule; `server/notifications/rules.py` has their meaning."""
 
 SINK_TARGETS = {"nats": "nats://127.0.0.1:4222", "webhook": "https://example.org/driver", "jsonl": "driver.jsonl"}
@@ -445,7 +447,7 @@ def _find_notify_type_error(key: str, value: Any) -> str | None:
     """What is needed instead of a value. The value itself may be a secret, and is not shown."""
     if key == "every":
         return None if isinstance(value, int) and not isinstance(value, bool) else "a number is needed, as in every = 10"
-    if key == "full":
+    if key in ("full", "desktop"):
         return None if isinstance(value, bool) else "true or false is needed"
     if key == "command":
         is_list = isinstance(value, list) and bool(value) and all(isinstance(word, str) for word in value)

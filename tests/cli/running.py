@@ -17,7 +17,7 @@ from fleetlore.cli.main import main
 from fleetlore.cli.trust import approve_file
 from fleetlore.settings import FILE_NAME
 
-START = "import sys; from fleetlore.cli.main import entry; sys.exit(entry())"
+START = "import sys; from fleetlore.cli.entry import run_command_line; sys.exit(run_command_line())"
 
 
 class Result(NamedTuple):

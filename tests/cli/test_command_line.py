@@ -13,7 +13,7 @@ import pytest
 
 from fleetlore import __version__
 from fleetlore.cli import main as cli
-from fleetlore.cli.main import COMMANDS, EPILOGUE, GROUPS, parser_of
+from fleetlore.cli.main import COMMANDS, EPILOGUE, GROUPS, GUESSES, parser_of
 from tests.cli.running import Lore, command
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -36,18 +36,25 @@ def test_lore_alone_shows_the_commands_of_every_day_and_where_the_others_are(lor
     result = lore(code=0)
     assert listed(result.out) == {"every day": list(GROUPS["every day"])}
     assert len(GROUPS["every day"]) <= 12
-    assert "`lore --help` lists all commands" in result.out
+    assert "`lore help all` lists all commands" in result.out
 
 
 @pytest.mark.parametrize("argv", [["--help"], ["-h"], ["help"]])
-def test_the_whole_list_has_every_command_once_by_subject_those_of_every_day_first(lore: Lore, argv: list[str]) -> None:
+def test_help_shows_twelve_verbs_and_where_the_others_are(lore: Lore, argv: list[str]) -> None:
     result = lore(*argv, code=0)
+    assert listed(result.out) == {"every day": list(GROUPS["every day"])}
+    assert len(GROUPS["every day"]) == 12
+    assert "`lore help all` lists all commands" in result.out
+
+
+def test_the_whole_list_has_every_command_once_by_subject_those_of_every_day_first(lore: Lore) -> None:
+    result = lore("help", "all", code=0)
     assert listed(result.out) == {heading: list(names) for heading, names in GROUPS.items()}
     assert sorted(name for names in GROUPS.values() for name in names) == sorted(COMMANDS)
     assert "lore emit fleet.commit" in result.out
 
 
-@pytest.mark.parametrize("argv", [[], ["--help"]])
+@pytest.mark.parametrize("argv", [[], ["help", "all"]])
 def test_the_lists_fit_into_a_hundred_columns(lore: Lore, argv: list[str]) -> None:
     assert [line for line in lore(*argv).lines if len(line) > 100] == []
 
@@ -104,22 +111,45 @@ def test_the_help_of_every_command_has_an_example(lore: Lore, name: str) -> None
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_its_section_in_the_guide(name: str) -> None:
     """Each of its options stands in docs/reference/cli.md, which is made of the parsers."""
-    assert f"## `lore {name}" in (DOCS / "cli.md").read_text()
+    assert f"`lore {name}" in (DOCS / "reference" / "cli.md").read_text()
 
 
-def test_the_version_is_told(lore: Lore) -> None:
+def test_the_version_is_reported(lore: Lore) -> None:
     assert lore("--version", code=0).out == f"lore {__version__}\n"
 
 
 def test_the_package_run_as_a_module_is_the_same_command() -> None:
-    told = subprocess.run([sys.executable, "-m", "fleetlore", "--version"], capture_output=True, check=True, text=True).stdout
-    assert told == f"lore {__version__}\n"
+    recorded = subprocess.run([sys.executable, "-m", "fleetlore", "--version"], capture_output=True, check=True, text=True).stdout
+    assert recorded == f"lore {__version__}\n"
 
 
-def test_a_slip_of_the_pen_is_answered_with_the_nearest_command(lore: Lore) -> None:
+def test_a_typing_error_is_answered_with_the_nearest_command(lore: Lore) -> None:
     result = lore("evnets", code=2)
-    assert result.err == "lore: no such command: evnets; did you mean `lore events`? or see lore --help\n"
+    assert result.err == "lore: no such command: evnets; did you mean `lore events`? or see lore help all\n"
     assert "did you mean" not in lore("xyzzy", code=2).err
+
+
+@pytest.mark.parametrize("guess", GUESSES)
+def test_what_people_guess_leads_to_a_command(lore: Lore, guess: str) -> None:
+    assert guess not in COMMANDS
+    assert GUESSES[guess].split()[0] in COMMANDS
+    assert f"use `lore {GUESSES[guess]}`" in lore(guess, code=2).err
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_commands_verbs_and_choices_are_completed(lore: Lore, shell: str) -> None:
+    script = lore("completion", "bash", code=0).out
+    for line, expected in (("lore stat", "status statusline"), ("lore town task ca", "cancel"), ("lore decide x al", "allow")):
+        words = " ".join(f"'{word}'" for word in line.split())
+        ask = f'{script}\nCOMP_WORDS=({words}); COMP_CWORD={len(line.split()) - 1}; _lore; echo "${{COMPREPLY[@]}}"'
+        assert subprocess.run(["bash", "-c", ask], capture_output=True, check=True, text=True).stdout.strip() == expected
+    assert "complete -F _lore" in lore("completion", shell, code=0).out
+
+
+def test_events_as_json_in_a_pipe_are_all_of_them(lore: Lore) -> None:
+    lore("emit", "-", stdin=b"".join(b'{"kind": "fleet.commit", "agent": "ada"}\n' for _ in range(30)), code=0)
+    assert len(lore("events", "--json", code=0).lines) == 30
+    assert len(lore("events", code=0).lines) < 30
 
 
 @pytest.mark.parametrize("argv", [["--frob", "emit"], ["--log"], ["--town=", "emit"], ["events", "--frob"], ["events", "--scop", "town"]])
@@ -168,7 +198,7 @@ def test_an_error_is_one_line_that_says_what_to_do(lore: Lore, argv: list[str], 
     assert result.err.startswith("lore: ")
 
 
-def test_what_nobody_foresaw_is_told_without_a_traceback_unless_asked_for(lore: Lore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_nobody_foresaw_is_reported_without_a_traceback_unless_asked_for(lore: Lore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(COMMANDS, "emit", "fleetlore.cli.no_such_module")
     assert "Traceback" not in lore("emit", "fleet.idle", code=1).err
     monkeypatch.setenv("FLEETLORE_DEBUG", "1")

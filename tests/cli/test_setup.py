@@ -55,12 +55,12 @@ def session(home: Path, n: int, *, days_ago: float, prompt: str = "mend_the_pars
     return path
 
 
-def on_terminal(lore: Lore, *argv: str, answer: str) -> str:
-    """Run it where somebody sits, who answers once."""
+def on_terminal(lore: Lore, *argv: str, answer: str, more: str = "n\nn\nn\n") -> str:
+    """Run it where somebody sits, who answers the first question, and the others with `more`."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(command(argv), cwd=lore.folder, stdin=theirs, stdout=theirs, stderr=theirs)
     os.close(theirs)
-    os.write(ours, f"{answer}\n".encode())
+    os.write(ours, f"{answer}\n{more}".encode())
     shown = b""
     try:
         while chunk := os.read(ours, 65536):
@@ -70,6 +70,24 @@ def on_terminal(lore: Lore, *argv: str, answer: str) -> str:
     os.close(ours)
     assert process.wait() == 0, shown
     return shown.decode().replace("\r\n", "\n")
+
+
+def test_approvals_and_notifications_are_switched_on_only_with_a_yes_and_can_be_undone(lore: Lore, home: Path) -> None:
+    session(home, 1, days_ago=1)
+    settings, own = home / ".claude" / "settings.json", home / ".config" / "fleetlore" / "fleetlore.toml"
+    on_terminal(lore, "setup", answer="y")
+    assert "approve-hook" not in settings.read_text()
+    assert not own.exists()
+
+    shown = on_terminal(lore, "setup", answer="y", more="y\nhttps://ntfy.sh/topic\nn\n")
+    assert "approve-hook" in settings.read_text()
+    assert "lore uninstall claude-code" in shown
+    assert "https://ntfy.sh/topic" in own.read_text()
+    assert "lore notify off" in shown
+    lore("notify", "off", code=0)
+    lore("uninstall", "claude-code", code=0)
+    assert not own.exists()
+    assert not settings.exists()
 
 
 def test_where_nothing_is_found_it_says_what_was_looked_for_and_what_to_do(lore: Lore, home: Path) -> None:
@@ -108,7 +126,7 @@ def test_with_a_yes_it_imports_everything_installs_hooks_and_sums_up_the_newest_
     assert f"{datetime.now(UTC) - timedelta(days=1):%A} {day(1)}" in said
     assert "mend_the_parser" in said
     assert "Now try:" in said
-    assert len(json.loads((home / ".claude" / "settings.json").read_text())["hooks"]) > 20
+    assert len(json.loads((home / ".claude" / "settings.json").read_text())["hooks"]) > 15
     assert prompts(lore) == ["mend_the_parser", "long_ago"]
     assert lore("costs", "--json", code=0).json["total"]["output"] == 40
 
@@ -144,8 +162,8 @@ def test_after_an_import_of_everything_the_newest_events_are_those_that_happened
     assert last == sorted(last)
     assert all(at.startswith(day(1)) for at in last[-2:])
     assert [event["text"] for event in lore("find", "task", "--json", code=0).ndjson] == [f"task {n}_days_ago" for n in (1, 20, 400)]
-    told = lore("tell", "--last", "3", code=0).out
-    assert re.findall(r"(\d+)_days_ago", told) == ["1"]
+    recorded = lore("tell", "--last", "3", code=0).out
+    assert re.findall(r"(\d+)_days_ago", recorded) == ["1"]
 
 
 def test_it_reads_compressed_rollouts_and_none_of_them_twice(lore: Lore, home: Path) -> None:

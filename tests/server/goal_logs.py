@@ -175,7 +175,7 @@ def asking(number: int = 2, **more: Any) -> list[Event]:
     plan: dict[str, Any] = {"harness": "mind", "agent": "bram", "permissions": {"patience": 3600}}
     moves = (TURNS[0], Asking("Bash", {"command": "git push --force origin release/2.4", "description": "Publish the rebased branch"}))
     made_ = made(number, "Bring release/2.4 up to date with main, and publish it", **plan)
-    return pursued(made_, moves, wrong=((0,),), until=is_kind("goal.permission_asked"), **more)
+    return pursued(made_, moves, wrong=((0,),), until=is_kind("approval.requested"), **more)
 
 
 def stopped(number: int = 3, **more: Any) -> list[Event]:

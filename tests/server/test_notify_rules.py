@@ -40,7 +40,7 @@ def home(tmp_path: Path) -> Home:
     return Home(tmp_path)
 
 
-def test_a_rule_says_what_it_waits_for_and_whom_it_tells(home: Home) -> None:
+def test_a_rule_says_what_it_waits_for_and_whom_it_informs(home: Home) -> None:
     needs, turns, kind, arc = home.rules(
         """
         [[notify]]
@@ -134,9 +134,9 @@ def test_a_wrong_type_is_an_error_of_every_command(home: Home, content: str, rea
         ("when = 'done'\ncommand = ['x']", "each rule needs a name"),
         ("name = 'r'\ncommand = ['x']", "one of when, kind, arc, brief is needed"),
         ("name = 'r'\nwhen = 'done'\nkind = 'a.b'\ncommand = ['x']", "one of when, kind, arc, brief is needed"),
-        ("name = 'r'\nwhen = 'done'", "one of webhook, command is needed"),
-        (f"{RULE}command = ['x']", "one of webhook, command is needed"),
-        ("name = 'r'\nwhen = 'angry'\ncommand = ['x']", "when: no such thing as 'angry'; there are needs you, stuck"),
+        ("name = 'r'\nwhen = 'done'", "one of webhook, command, desktop is needed"),
+        (f"{RULE}command = ['x']", "one of webhook, command, desktop is needed"),
+        ("name = 'r'\nwhen = 'angry'\ncommand = ['x']", "when: no such thing as 'angry'; there are needs you, finished"),
         ("name = 'r'\narc = 'love'\ncommand = ['x']", "arc: no such thing as 'love'"),
         ("name = 'r'\nkind = 'Fleet'\ncommand = ['x']", "'Fleet' is neither a kind"),
         ("name = 'r'\nkind = 'notify.sent'\ncommand = ['x']", "notices tell of no notices"),
@@ -179,7 +179,7 @@ def test_a_rule_that_makes_no_sense_is_refused_with_its_name(home: Home, content
         *("http://h:0/T0PSECRET", "http://h/T0P SECRET", "http://h/\\nT0PSECRET", "http://hö/T0PSECRET", "http://ada:T0PSECRET@h/"),
     ],
 )
-def test_what_cannot_be_called_is_refused_without_being_told(home: Home, url: str) -> None:
+def test_what_cannot_be_called_is_refused_without_being_reported(home: Home, url: str) -> None:
     with pytest.raises(ConfigError, match="webhook") as caught:
         home.rules(f'[[notify]]\nname = "r"\nwhen = "done"\nwebhook = "{url}"')
     assert "SECRET" not in str(caught.value)

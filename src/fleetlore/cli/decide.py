@@ -12,10 +12,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-    from fleetlore.operations.goal_lists import OpenQuestion
+    from fleetlore.operations.approvals import OpenApproval
 
 CHOICES = ("allow", "deny")
-JSON_FIELDS = ("id", "goal", "turn", "tool", "input", "call_id", "at", "expires", "seconds_left", "hidden")
+JSON_FIELDS = (
+    *("id", "goal", "turn", "session", "agent", "program", "tool", "input", "call_id"),
+    *("at", "expires", "seconds_left", "can_answer", "hidden"),
+)
 MAX_LINES, MAX_LINE_CHARS = 200, 2000
 
 _EXAMPLES = (
@@ -52,11 +55,11 @@ def run(args: Namespace) -> int:
 
 def _print_answer(args: Namespace) -> None:
     from fleetlore.cli import operations
-    from fleetlore.operations.goals import AnswerApproval, answer_approval
+    from fleetlore.operations.approvals import Decide, decide_approval
     from fleetlore.operations.table import find_operation
 
-    with operations.open_context(args, find_operation("goal answer")) as context:
-        response = answer_approval(context, AnswerApproval(of=args.id, choice=args.choice, message=args.reason))
+    with operations.open_context(args, find_operation("decide")) as context:
+        response = decide_approval(context, Decide(id=args.id, choice=args.choice, reason=args.reason))
         if args.json:
             from fleetlore.events import codec
 
@@ -71,31 +74,37 @@ def _print_answer(args: Namespace) -> None:
 
 def _print_questions(args: Namespace) -> None:
     from fleetlore.cli import operations
-    from fleetlore.operations.goal_lists import ListQuestions, list_questions
+    from fleetlore.operations.approvals import ListApprovals, list_approvals
     from fleetlore.operations.table import find_operation
 
-    with operations.open_context(args, find_operation("goal questions")) as context:
-        found, now = list_questions(context, ListQuestions(id=args.id)).questions, context.now()
+    with operations.open_context(args, find_operation("approvals")) as context:
+        found, now = list_approvals(context, ListApprovals(id=args.id)).approvals, context.now()
     for question in found:
         if args.json:
             terminal.print_value({name: getattr(question, name) for name in JSON_FIELDS})
             continue
-        for line in render_question(question, now):
+        for line in render_request(question, now):
             terminal.print_line(line)
     if not found and not args.json:
         terminal.print_error("nothing waits for an answer")
 
 
-def render_question(question: OpenQuestion, now: datetime) -> Iterator[str]:
-    """A question as lines; texts of agents are sanitised and indented."""
-    id, goal = question.short, terminal.sanitise_text(question.goal_text)[:200]
-    turn = "" if question.turn is None else f", turn {question.turn}"
-    yield terminal.sanitise_text(f"{id}  may it use {question.tool}?")
-    yield terminal.sanitise_text(f"  goal {question.goal}{turn}" + (f": {goal}" if goal else ""))
-    yield from (f"  | {line}" for line in _render_input(question.input))
-    if question.hidden:
+def render_request(request: OpenApproval, now: datetime) -> Iterator[str]:
+    """A request as lines; texts of agents are sanitised and indented."""
+    id, goal = request.short, terminal.sanitise_text(request.goal_text)[:200]
+    turn = "" if request.turn is None else f", turn {request.turn}"
+    yield terminal.sanitise_text(f"{id}  may it use {request.tool}?")
+    if request.goal is not None:
+        yield terminal.sanitise_text(f"  goal {request.goal}{turn}" + (f": {goal}" if goal else ""))
+    else:
+        yield terminal.sanitise_text(f"  {request.shown}, session {request.session}"[:200])
+    yield from (f"  | {line}" for line in _render_input(request.input))
+    if request.hidden:
         yield "  Not all of it is shown: the log cuts long texts and takes secrets out."
-    yield f"  {_time_left(question.expires, now)}; answer with `lore decide {id} allow` or `lore decide {id} deny --reason …`"
+    if not request.can_answer:
+        yield f"  Answer it in {request.program or 'the program'} itself."
+    else:
+        yield f"  {_time_left(request.expires, now)}; answer with `lore decide {id} allow` or `lore decide {id} deny --reason …`"
     yield ""
 
 

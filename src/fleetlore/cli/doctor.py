@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def extension_points() -> list[ExtensionPoint[Any]]:
     """All entry point groups."""
-    from fleetlore.dialects.installed import DIALECT_EXTENSIONS
+    from fleetlore.dialects.registry import DIALECT_EXTENSIONS
     from fleetlore.events.installed_kinds import KINDS
     from fleetlore.goal.acceptance.verifiers import VERIFIERS
     from fleetlore.goal.harnesses import HARNESSES
@@ -127,7 +127,7 @@ def _are_hooks_installed(file: HookFile) -> bool:
     from fleetlore.errors import ConfigError
 
     try:
-        return file.find_installed_events() >= set(file.events)
+        return not file.find_missing_events()
     except (ConfigError, OSError):  # `lore install` says what is wrong with the file
         return False
 
@@ -147,7 +147,7 @@ def _format_program(about: dict[str, Any]) -> str:
 # --- Which of the extras of `pip install 'fleetlore[NAME]'` are here, as the package itself describes them.
 
 _GATHERING = ("models", "all")
-_WANTED = re.compile(r"([\w.-]+).*;.*\bextra == ['\"]([\w-]+)['\"]")
+_WANTED = re.compile(r"([\w.-]++)[^;]*+;.*\bextra == ['\"]([\w-]+)['\"]")
 
 
 def find_installed_extras() -> dict[str, bool]:

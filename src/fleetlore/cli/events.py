@@ -29,10 +29,10 @@ _EXAMPLES = (
     ("lore events --kind 'tool.*' --kind model.failed --last 100", "the newest hundred of some kinds"),
     ("lore events --follow", "the newest, and then what comes; Ctrl-C ends it"),
     ("lore events --last 1 --kind tool.returned --json --whole", "a tool's output, whole"),
-    ("lore events --all --json | jq -r .kind | sort | uniq -c", "for programs: one JSON a line, with its position"),
+    ("lore events --json | jq -r .kind | sort | uniq -c", "for programs: one JSON a line, with its position"),
 )
 _NOTES = f"""\
-Without --all, --last or --since the newest {DEFAULT_LAST} are shown, on a terminal and in a pipe alike.
+Without --all, --last or --since the newest {DEFAULT_LAST} are shown; `--json` in a pipe prints everything.
 Times are local unless --utc says otherwise; in JSON they are always UTC. NO_COLOR is honoured.
 {arguments.SCOPE_NOTE}
 """
@@ -90,7 +90,8 @@ def _read_past(context: OperationContext, args: Namespace, since: datetime | Non
     from fleetlore.operations.events import ListEvents, find_events
 
     wanted = ListEvents(scope=args.scope, kind=args.kind, since=since, limit=None, order="oldest")
-    if args.last is None and (args.all or since is not None):
+    is_for_program = args.json and not terminal.is_terminal(sys.stdout) and not args.follow
+    if args.last is None and (args.all or since is not None or is_for_program):
         return iter(find_events(context, wanted, may_be_new=args.follow))
     limit = DEFAULT_LAST if args.last is None else args.last
     if limit == 0:
@@ -131,7 +132,7 @@ def make_writer(args: Namespace) -> Callable[[Event], None]:
         )
     else:
         formatter = PlainEventLines(zone)
-    return lambda event: terminal.print_line(formatter.line(event))
+    return lambda event: terminal.print_line(formatter.format_line(event))
 
 
 def _hint_at_more(log: BlockingRecorder, args: Namespace, last_position: str) -> None:

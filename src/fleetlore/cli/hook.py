@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, NoReturn
 
+TYPE_CHECKING = False  # every import counts here: `typing`, `json`, `re` and `signal` each take as long as the hook itself
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-
-    from fleetlore.redact import Redactor
+    from collections.abc import Iterator
+    from typing import NoReturn
 
 MOST_BYTES = 16 * 1024 * 1024
 SAMPLE = 2048
@@ -67,7 +66,7 @@ def _spool_quietly(program: str, *, project: bool) -> None:
 
 def _ignore_interrupts() -> None:
     """Ctrl-C in the terminal is for the program, not for us; and the program may never close our input."""
-    import signal
+    import _signal as signal  # type: ignore[import-not-found]  # without its enums
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGALRM, lambda number, frame: os._exit(0))
@@ -85,30 +84,76 @@ def spool_payload(program: str, *, project: bool = False) -> None:
 
 def line_of(program: str, raw: bytes, size: int, *, project: bool = False) -> bytes:
     """The spool line: time, id, program, folder, log and the redacted payload."""
-    import json
+    from fleetlore.redact_needles import is_surely_clean
 
-    from fleetlore import clock
-    from fleetlore.redact import Redactor, is_surely_clean
-
-    fields: dict[str, object] = {"at": clock.now().isoformat(timespec="microseconds").replace("+00:00", "Z"), "id": clock.uuid7()}
-    fields["program"] = program
+    at, id = _stamp_call()
+    fields: dict[str, object] = {"at": at, "id": id, "program": program}
     if project:
         fields["project"] = True
     fields |= (surroundings := _read_environment())
-    patterns = _load_patterns(surroundings.get("cwd"))
+    patterns, raw = _load_patterns(surroundings.get("cwd")), raw.strip()
+    if not patterns and size <= MOST_BYTES and is_surely_clean(raw) and _is_plain_object(raw):
+        # Unchanged: encoding it again would take longer than reading it.
+        return b'%b,"record":%b}' % (_encode_plain(fields)[:-1], raw)
+    return _redact_line(fields, raw, size, patterns)
+
+
+def _stamp_call() -> tuple[str, str]:
+    """Time and id of this call: a UUID of version 7 as `clock.uuid7` makes it, which would load `datetime`."""
+    from time import gmtime, strftime, time_ns
+
+    now = time_ns()
+    at = f"{strftime('%Y-%m-%dT%H:%M:%S', gmtime(now // 10**9))}.{now % 10**9 // 1000:06}Z"
+    stamp, random = f"{now * 4096 // 1_000_000:015x}", os.urandom(8).hex()
+    return at, f"{stamp[:8]}-{stamp[8:12]}-7{stamp[12:]}-8{random[:3]}-{random[3:15]}"
+
+
+class _PlainJson:
+    """What the JSON scanner of the C library needs to know; `json` itself would load `re`."""
+
+    strict = True
+    object_hook = object_pairs_hook = None
+    parse_float, parse_int, parse_constant = float, int, float
+    memo: dict[str, str] = {}  # noqa: RUF012  # one call a process
+
+
+def _is_plain_object(raw: bytes) -> bool:
+    """Whether this is one JSON object on one line, without lone surrogates, which JavaScript sometimes produces."""
+    if b"\n" in raw or b"\r" in raw or b"\\ud" in raw:
+        return False
+    from _json import make_scanner
+
+    try:
+        text = raw.decode()
+        record, end = make_scanner(_PlainJson)(text, 0)  # type: ignore[arg-type]
+    except (StopIteration, ValueError, RecursionError, SystemError):  # the last where `json` would have raised its own error
+        return False
+    return isinstance(record, dict) and end == len(text)
+
+
+def _encode_plain(fields: dict[str, object]) -> bytes:
+    """Strings and True as one line of JSON."""
+    from _json import encode_basestring
+
+    pairs = [f'"{key}":{"true" if value is True else encode_basestring(str(value))}' for key, value in fields.items()]
+    return f"{{{','.join(pairs)}}}".encode(errors="replace")
+
+
+def _redact_line(fields: dict[str, object], raw: bytes, size: int, patterns: tuple[str, ...]) -> bytes:
+    """The spool line of a payload that may contain secrets, or is not plain JSON."""
+    import json
+
+    from fleetlore.redact import Redactor
+
     redactor = Redactor(patterns)
-    raw = raw.strip()
     try:
         record = json.loads(raw) if size <= MOST_BYTES else None
     except (ValueError, RecursionError):
         record = None
     if not isinstance(record, dict):
-        return _encode_line(fields | {"raw": _make_sample(raw, redactor), "bytes": size})
-    if patterns or not is_surely_clean(raw):
-        record, _ = redactor.redact_value(record, fixed_keys=frozenset(record))
-    elif not (b"\n" in raw or b"\r" in raw or b"\\ud" in raw):
-        # Unchanged: encoding it again would take longer than reading it.
-        return b'%b,"record":%b}' % (_encode_line(fields)[:-1], raw)
+        text, _ = redactor.redact_value(raw[: 4 * SAMPLE].decode(errors="replace"))  # before it is cut, so that every secret is recognised
+        return _encode_line(fields | {"raw": text.encode()[:SAMPLE].decode(errors="ignore"), "bytes": size})
+    record, _ = redactor.redact_value(record, fixed_keys=frozenset(record))
     return _encode_line(fields | {"record": record})
 
 
@@ -196,9 +241,3 @@ def _file_contains(path: str, word: bytes) -> bool:
             return word in file.read()
     except OSError:
         return False
-
-
-def _make_sample(raw: bytes, redactor: Redactor) -> str:
-    """The start of the payload. Redacted before it is truncated, so that no secret is cut and then not recognised."""
-    text, _ = redactor.redact_value(raw[: 4 * SAMPLE].decode(errors="replace"))
-    return text.encode()[:SAMPLE].decode(errors="ignore")

@@ -22,6 +22,7 @@ _EXAMPLES = (
     ("lore install claude-code", "for all your projects, in ~/.claude/settings.json"),
     ("lore install claude-code --project", "for all who work on this project, in .claude/settings.json"),
     ("lore install claude-code --ask-for-evidence", "also asks an agent to prove what it claims when it stops"),
+    ("lore install claude-code --approvals", "also lets you answer its permission requests from afar"),
     ("lore uninstall claude-code", "leaves the file as it was before"),
 )
 _NOTES = """\
@@ -37,6 +38,12 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--ask-for-evidence", action="store_true", help="also ask an agent once to show its evidence if it stops with an unproven claim"
     )
+    parser.add_argument(
+        "--approvals",
+        action="store_true",
+        help="also answer its permission requests with `lore decide`, on pages or from notifications",
+    )
+    parser.add_argument("--wait", metavar="TIME", default="1h", help="how long a permission request can be answered from afar (1h)")
     arguments.add_json(parser)
     arguments.add_examples(parser, _EXAMPLES, _NOTES)
 
@@ -55,7 +62,10 @@ def run(args: Namespace) -> int:
     if args.program is None:
         return show_programs(json=args.json)
     file = file_of(args.program, project=args.project)
-    changed = install_hooks(file, project=args.project)
+    if args.approvals and args.project:
+        raise Invalid("--approvals changes your own settings only: what you may be asked is not for a project to say; leave out --project")
+    changed = args.approvals and install_approvals(file, wait=_parse_wait(args.wait))
+    changed = install_hooks(file, project=args.project) or changed
     if args.ask_for_evidence:
         changed = install_hooks(file.asking_for_evidence(), project=args.project) or changed
     if args.json:
@@ -87,6 +97,24 @@ def install_hooks(file: HookFile, *, project: bool) -> bool:
         return file.install(command=hook_settings.hook_command(own_path(), file.program, file.action))
     except OSError as error:
         raise not_writable(file, error) from error
+
+
+def install_approvals(file: HookFile, *, wait: float) -> bool:
+    """Install the hook that asks for permission; returns whether the file was changed."""
+    approvals = registry.require_program(file.program).load_approvals()
+    if approvals is None:
+        raise Invalid(f"{file.program} has no hook that asks for permission")
+    asking = file.asking_for_approval(approvals.event, wait=wait)
+    try:
+        return asking.install(command=f"{hook_settings.hook_command(own_path(), file.program, asking.action)} --wait {wait:g}")
+    except OSError as error:
+        raise not_writable(file, error) from error
+
+
+def _parse_wait(text: str) -> float:
+    from fleetlore.cli.status import parse_duration_option
+
+    return parse_duration_option(text).total_seconds()
 
 
 def not_writable(file: HookFile, error: OSError) -> ConfigError:
@@ -153,6 +181,6 @@ def _program_state(program: str, *, project: bool) -> dict[str, object]:
         is_old = file.calls_old_name()
     except (ConfigError, OSError):
         return {"program": program, "project": project, "file": file.path, "state": "unreadable", "events": []}
-    missing = [event for event in file.events if event not in found]
-    state = "not installed" if not found else f"{len(missing)} missing" if missing else "calls `lore`" if is_old else "installed"
+    missing = file.find_missing_events()
+    state = "not installed" if not found else "calls `lore`" if is_old else f"{len(missing)} outdated" if missing else "installed"
     return {"program": program, "project": project, "file": file.path, "state": state, "events": sorted(found)}

@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
 GROUPS = {
     "every day": {
-        "demo": "show a demo in the browser on a new log: a fleet, goals, a stage, a town",
         "setup": "find your coding agents, import their sessions, record new ones",
         "up": "serve the control room and the API of this log",
         "open": "open the control room in the browser, signed in",
         "status": "show each agent: who needs you, who works, who is silent",
+        "decide": "list pending approvals, and allow or deny them",
         "brief": "sum up a day: what was delivered, what went wrong, what to check, who needs you",
         "sessions": "list sessions: what was delivered, which checks passed, what is open",
+        "show": "show one session or task: what was asked, delivered, checked and claimed",
+        "find": "search the text of events, newest first",
         "costs": "show what the models cost, in tokens and dollars",
         "goal": "run an agent until its checks pass; pause, change or cancel it",
-        "town": "let agents share work: spawn them, assign tasks and missions, control them",
-        "statusline": "print one line for an agent's status bar: cost, budget, context, who needs you",
-        "decide": "list pending approvals, and allow or deny them",
+        "doctor": "check the installation and the log",
     },
     "record what agents do": {
         "install": "record coding agents as they work, by hooks in their settings",
@@ -45,18 +45,18 @@ GROUPS = {
         "hook": "record one hook event; called by the coding agent",
     },
     "read it back": {
+        "demo": "show a demo in the browser on a new log: a fleet, goals, a stage, a town",
         "story": "read what happened: a paragraph per session, task and agent, the outcome first",
-        "show": "show one session or task: what was asked, delivered, checked and claimed",
         "why": "show who wrote a line: the edit, the prompt, the session, the checks, the cost",
         "review": "report who wrote a pull request, its checks, risks and unproven claims, as Markdown",
         "claims": "check what agents claimed: supported, contradicted or unproven by the records",
-        "find": "search the text of events, newest first",
         "events": "print events, oldest first, and follow new ones",
         "arcs": "list patterns: struggles, retries, sprints and more",
         "chronicle": "read the history of a git repository as a story",
         "context": "show the prompt that an agent would get at its next turn",
     },
     "run agents": {
+        "town": "let agents share work: spawn them, assign tasks and missions, control them",
         "worker": "run agents of the town on this machine; they take tasks and work on them",
         "stage": "run a scenario with several agents: a debate, a committee, a hidden role",
         "graph": "chat with a graph agent; list, check, draw and test graphs",
@@ -68,7 +68,6 @@ GROUPS = {
         "export": "export events in another format",
     },
     "look after the log": {
-        "doctor": "check the installation and the log",
         "verify": "check that the whole log can be read and its indexes agree",
         "backup": "copy the log to one file, while others use it",
         "restore": "restore the log from a backup",
@@ -77,16 +76,20 @@ GROUPS = {
         "forget": "erase events permanently: of an agent, of a session, or before a day",
     },
     "settings and rights": {
+        "away": "have agents wait for your answers from afar, or stop it",
+        "statusline": "print one line for an agent's status bar: cost, budget, context, who needs you",
+        "completion": "print the completion script for your shell",
         "config": "show every setting and where it comes from",
         "trust": "approve the fleetlore.toml of a project, by its exact content",
         "name": "give an agent a display name",
+        "service": "run `lore up` in the background, started with your login",
         "notify": "list the rules by which you are notified, and try one",
         "token": "create, list and revoke tokens for the server",
         "seal": "require a passphrase to control goals and towns",
     },
 }
-"""Groups of commands with what each does, in the order of `lore --help`: one line, lower case, no full stop. Literal, so that the list
-imports no command."""
+"""Groups of commands with what each does, in the order of `lore help all`: one line, lower case, no full stop. `lore --help` shows only the
+first group, twelve verbs; a new one replaces another or goes into another group. Literal, so that the list imports no command."""
 
 _PACKAGES = ("demo", "goal", "graph", "stage", "town", "up", "worker")
 COMMANDS = {
@@ -94,14 +97,45 @@ COMMANDS = {
 } | {"import": "fleetlore.cli.import_"}
 """Command → its module."""
 
-BEHIND = {"gate": "fleetlore.cli.gate", "evidence": "fleetlore.cli.evidence"}
+BEHIND = {"gate": "fleetlore.cli.gate", "evidence": "fleetlore.cli.evidence", "approve-hook": "fleetlore.cli.approve_hook"}
 _BEHIND_SUMMARIES = {
+    "approve-hook": "ask you whether a tool may be used, and wait for the answer; called by the coding agent",
     "gate": "ask a goal whether a tool may be used; called by the coding agent",
     "evidence": "ask an agent once to show its evidence when it stops; it is the program that calls this",
 }
 """Commands that only programs call; the list of commands does not name them."""
 ALIASES = {"tell": "fleetlore.cli.story"}
 """Older names of commands."""
+GUESSES = {
+    "serve": "up",
+    "server": "up",
+    "start": "up",
+    "dashboard": "open",
+    "ui": "open",
+    "web": "open",
+    "ls": "sessions",
+    "list": "sessions",
+    "ps": "status",
+    "top": "status --watch",
+    "monitor": "status --watch",
+    "log": "events",
+    "logs": "events",
+    "tail": "events --follow",
+    "history": "story",
+    "replay": "show",
+    "transcript": "show",
+    "approve": "decide",
+    "allow": "decide",
+    "deny": "decide",
+    "search": "find",
+    "grep": "find",
+    "cost": "costs",
+    "usage": "costs",
+    "init": "setup",
+    "sync": "ship",
+    "run": "goal run",
+}
+"""What people type → the command that does it."""
 
 INTRODUCTION = """\
 Record what AI agents do in one log, and read it back live, as a story or as events.
@@ -109,7 +143,7 @@ Record what AI agents do in one log, and read it back live, as a story or as eve
 usage: lore [--log URL] [--town NAME] COMMAND …"""
 
 MORE = """
-`lore --help` lists all commands, `lore COMMAND --help` explains one with examples."""
+`lore help all` lists all commands, `lore COMMAND --help` explains one with examples."""
 
 EPILOGUE = """
 examples:
@@ -121,7 +155,7 @@ examples:
   lore events --scope agent:ada --follow           read an agent's events, live
   lore --log nats://HOST:4222 status               use a log that your team shares
 
-`lore COMMAND --help` explains a command. --log and --town may come before or after it."""
+--log and --town may come before or after the command."""
 
 
 class CommandModule(Protocol):
@@ -151,15 +185,10 @@ class UsageError(Exception):
 
 
 def entry() -> int:
-    """Entry point of `lore` and `fleetlore`."""
+    """Run a command line that is no call of a hook; `entry.py` has those."""
     if sys.platform == "win32":
         terminal.print_error("lore: Fleetlore runs on Linux and macOS; on Windows, use it inside WSL.")
         return FAILED
-    if sys.argv[1:2] == ["hook"]:
-        from fleetlore.cli import hook
-
-        if hook.is_call(sys.argv[1:]):
-            hook.run_alone(sys.argv[1:])
     if sys.argv[1:] == ["gate"]:
         from fleetlore.goal.gate import client as gate_door
 
@@ -220,9 +249,11 @@ def _dispatch_command(argv: Sequence[str]) -> int:
         terminal.print_line(f"lore {__version__}")
         return OK
     if call.command in (None, "-h", "--help", "help"):
+        if call.command == "help" and call.rest == ["all"]:
+            return _list_commands(*GROUPS)
         if call.command == "help" and call.rest:
             return _run_command(call._replace(command=call.rest[0], rest=["--help"]))
-        return _list_commands(*(["every day"] if call.command is None else GROUPS))
+        return _list_commands("every day", epilogue=MORE if call.command is None else f"{EPILOGUE}\n{MORE.strip()}")
     return _run_command(call)
 
 
@@ -247,7 +278,7 @@ def _split_arguments(argv: Sequence[str]) -> CommandLine:
 def _run_command(call: CommandLine) -> int:
     name = call.command or ""
     if name not in COMMANDS | BEHIND | ALIASES:
-        raise UsageError(f"no such command: {name}; {_suggest_command(name)}see lore --help")
+        raise UsageError(f"no such command: {name}; {_suggest_command(name)}see lore help all")
     return _load_command(name).run(parser_of(name, log=call.log, town=call.town).parse_args(call.rest))
 
 
@@ -264,6 +295,8 @@ def parser_of(name: str, *, log: str | None = None, town: str | None = None) -> 
 
 
 def _suggest_command(name: str) -> str:
+    if name in GUESSES:
+        return f"use `lore {GUESSES[name]}`, or "
     from difflib import get_close_matches
 
     near = get_close_matches(name, COMMANDS, n=1)
@@ -276,13 +309,13 @@ def _load_command(name: str) -> CommandModule:
     return cast("CommandModule", import_module((COMMANDS | BEHIND | ALIASES)[name]))
 
 
-def _list_commands(*groups: str) -> int:
+def _list_commands(*groups: str, epilogue: str = EPILOGUE) -> int:
     terminal.print_line(INTRODUCTION)
     for group in groups:
         terminal.print_line(f"\n{group}")
         for name, summary in GROUPS[group].items():
-            terminal.print_line(f"  {name:<9} {summary}")
-    terminal.print_line(EPILOGUE if len(groups) > 1 else MORE)
+            terminal.print_line(f"  {name:<10} {summary}")
+    terminal.print_line(epilogue)
     return OK
 
 

@@ -20,33 +20,71 @@ if TYPE_CHECKING:
     from fleetlore.settings import Settings
 
 _EXAMPLES = (
+    ("lore notify on", "on your desktop: needs you, finished, failed, looping, budget, and the brief at 8:00"),
+    ("lore notify on --to https://ntfy.sh/your-topic", "also on your phone; Slack, Discord and other webhooks work as well"),
+    ("lore notify off", "remove what `lore notify on` added"),
     ("lore notify list", "every rule, where it sends, and how far it has read"),
     ("lore notify test needs-me", "send one notification now, and show the result"),
     ("lore notify test morning --print", "print the message, such as a scheduled brief, instead of sending it"),
     ("lore notify test needs-me --event 0190…", "the same about an event of the log"),
 )
 _NOTES = """\
-Rules are [[notify]] tables in your own fleetlore.toml. They run while `lore up` does: docs/notifications.md.
+Rules are [[notify]] tables in your own fleetlore.toml. They run while `lore up` or `lore service`
+does: docs/notifications.md. Each thing is sent once, and not at all if you have answered meanwhile.
 """
 
 
 def configure(parser: ArgumentParser) -> None:
     """What to do, with which rule."""
-    parser.add_argument("action", choices=("list", "test"), nargs="?", default="list", help="list the rules, or try one")
+    parser.add_argument("action", choices=("list", "test", "on", "off"), nargs="?", default="list", help="what to do (list)")
     parser.add_argument("rule", metavar="RULE", nargs="?", help="for test: the name of the rule")
     parser.add_argument("--event", metavar="ID", help="for test: the event of the log to send (default: a made-up one)")
     parser.add_argument("--print", action="store_true", help="for test: print the message instead of sending it")
+    parser.add_argument("--to", metavar="URL", default="", help="for on: also send to ntfy, Slack, Discord or another webhook")
     arguments.add_json(parser)
     arguments.add_examples(parser, _EXAMPLES, _NOTES)
 
 
 def run(args: Namespace) -> int:
     """List them, or try one."""
+    if args.action in ("on", "off"):
+        return _switch(args)
     if args.action == "list":
         if args.rule is not None or args.event is not None or args.print:
             raise UsageError("`lore notify list` takes no rule; write `lore notify test RULE`")
         return _list_rules(args)
     return _test_rule(args)
+
+
+def _switch(args: Namespace) -> int:
+    from fleetlore.cli import default_notifications
+
+    if args.action == "on":
+        terminal.print_line(describe_switched_on(default_notifications.turn_on(args.to, zone=find_zone())))
+        return OK
+    path, changed = default_notifications.turn_off()
+    terminal.print_line(f"Removed them from {path}." if changed else f"Nothing to do: {path} has none of `lore notify on`.")
+    return OK
+
+
+def describe_switched_on(path: str) -> str:
+    """What was changed, and how to undo it."""
+    from fleetlore.cli import default_notifications, service
+
+    runs = "" if service.is_running() else "\nThey are sent while `lore up` runs; `lore service install` runs it in the background."
+    undo = f"Undo it with `{default_notifications.UNDO}`."
+    return f"Notifications are on ({path}). Try one with `lore notify test desktop-needs-you`.{runs}\n{undo}"
+
+
+def find_zone() -> str:
+    """The name of the user's time zone, if the system says it."""
+    from zoneinfo import ZoneInfo
+
+    zone = os.environ.get("TZ", "").removeprefix(":") or os.path.realpath("/etc/localtime").partition("zoneinfo/")[2]
+    try:
+        return ZoneInfo(zone).key if zone else "UTC"
+    except (ValueError, OSError, KeyError):
+        return "UTC"
 
 
 def _list_rules(args: Namespace) -> int:

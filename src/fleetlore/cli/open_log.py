@@ -47,7 +47,7 @@ def open_log(args: Namespace, *, settings: Settings | None = None, drain: bool =
     settings = settings or settings_of(args)
     if drain:
         drain_spool()
-    return _connect_log(settings)
+    return connect_log(settings)
 
 
 def open_existing_log(args: Namespace, *, settings: Settings | None = None) -> BlockingRecorder:
@@ -57,7 +57,7 @@ def open_existing_log(args: Namespace, *, settings: Settings | None = None) -> B
     path = find_file(settings)
     if path is not None:
         need_file(path)
-    return _connect_log(settings)
+    return connect_log(settings)
 
 
 def drain_spool(*, said: set[str] | None = None) -> None:
@@ -68,11 +68,15 @@ def drain_spool(*, said: set[str] | None = None) -> None:
     from fleetlore.ingest import spool
 
     try:
+        if has_live_sessions():
+            from fleetlore.ingest.live_status import spool_changes
+
+            spool_changes()
         if spool.is_spool_empty():
             return
         from fleetlore.ingest.drain import drain_into_logs
 
-        problems = drain_into_logs(_connect_log, on_warning=terminal.warn_once)
+        problems = drain_into_logs(connect_log, on_warning=terminal.warn_once)
     except Exception as error:  # noqa: BLE001  # the spool can wait, the command cannot
         problems = [f"the spool could not be read: {error}"]
     said = set() if said is None else said
@@ -82,7 +86,17 @@ def drain_spool(*, said: set[str] | None = None) -> None:
             terminal.print_error(f"lore: {problem}")
 
 
-def _connect_log(settings: Settings) -> BlockingRecorder:
+def has_live_sessions() -> bool:
+    """Whether a coding agent keeps state files of running sessions, or did when it was last looked at; cheap."""
+    from fleetlore.ingest import spool
+    from fleetlore.programs import registry
+
+    folders = (os.path.join(program.find_home(), name) for program in registry.load_programs() for name in program.live_folders)
+    return os.path.exists(os.path.join(os.path.dirname(spool.spool_folder()), "live.json")) or any(map(os.path.isdir, folders))
+
+
+def connect_log(settings: Settings) -> BlockingRecorder:
+    """Open the log that settings name, and leave the spool alone."""
     return connect(
         settings.log.value,
         town=settings.town.value,

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fleetlore import clock
 from fleetlore.cli import arguments, open_log, progress, summary, terminal
-from fleetlore.cli.install import describe_result, install_hooks
+from fleetlore.cli.approve_hook import WAIT
+from fleetlore.cli.install import describe_result, install_approvals, install_hooks
 from fleetlore.cli.main import OK, SOME_REJECTED
 from fleetlore.errors import ConfigError
 from fleetlore.programs import registry
@@ -93,9 +94,11 @@ def run(args: Namespace) -> int:
     terminal.print_line("")
     with open_log.open_log(args) as log:
         rejected = _import_all(args, log, [file for each in there for file in each.files])
-        skipped.end()
+        skipped.print_rest()
         if not args.no_hooks:
             _install_missing(there, ask=not args.yes)
+        if not (args.yes or args.no_hooks):
+            _offer_more(there)
         _show_brief(args, log)
     terminal.print_line(_NEXT)
     return SOME_REJECTED if rejected or skipped.paths else OK
@@ -172,7 +175,7 @@ def _import_all(args: Namespace, log: BlockingRecorder, files: Sequence[HistoryF
     try:
         with progress.bar_of_files("importing", len(files), sum(file.remaining_bytes for file in transcripts.values())) as bar:
             for batch in batches:
-                bar.begin(f"{history.find_time_span(batch)[1].astimezone():%Y-%m-%d}", done)
+                bar.begin_day(f"{history.find_time_span(batch)[1].astimezone():%Y-%m-%d}", done)
                 if new := [transcripts.pop(file.path) for file in batch if file.path in transcripts]:
                     recordings.import_transcripts(new, deposit, log, change=change, on_read=bar.add, not_before=oldest)
                 done += len(batch)
@@ -189,7 +192,7 @@ def _import_all(args: Namespace, log: BlockingRecorder, files: Sequence[HistoryF
         )
         raise
     finally:
-        rejections.end()
+        rejections.print_rest()
     terminal.print_line(f"Imported {_count_noun(len(files), 'file')}: {_count_noun(deposit.tally.recorded, 'record')} new to your log.")
     return deposit.tally.rejected
 
@@ -216,9 +219,44 @@ def _install_missing(found: Sequence[ProgramFiles], *, ask: bool) -> None:
             terminal.print_error(f"lore: {error}")
 
 
+def _offer_more(found: Sequence[ProgramFiles]) -> None:
+    """Ask for what changes more than recording: approvals, notifications and the service. Each says what it changed and how to undo it."""
+    for each in found:
+        _offer_approvals(each.program)
+    _offer_notifications()
+
+
+def _offer_approvals(program: Program) -> None:
+    file, approvals = registry.find_hook_file(program), program.load_approvals()
+    if file is None or approvals is None or not _is_installed(file):
+        return
+    if approvals.event in file.asking_for_approval(approvals.event, wait=WAIT).find_installed_events():
+        return
+    question = f"Answer permission requests of {program.title} from the control room, your phone or `lore decide`, too? [y/N] "
+    if _ask_yes_no(question, default=False):
+        install_approvals(file, wait=WAIT)
+        install_hooks(file, project=False)
+        undo = f"`lore uninstall {program.name}`, then `lore install {program.name}` to keep recording"
+        terminal.print_line(f"Changed {_shorten_path(file.path)}. Undo it with {undo}.")
+
+
+def _offer_notifications() -> None:
+    from fleetlore.cli import default_notifications, notify, service
+
+    if not default_notifications.is_on():
+        if not _ask_yes_no("Notify you on this desktop when an agent needs you, finishes, fails or loops? [y/N] ", default=False):
+            return
+        address = _ask_line("Also to a phone or a chat? Address of an ntfy topic, Slack or another webhook (empty: no): ")
+        terminal.print_line(notify.describe_switched_on(default_notifications.turn_on(address, zone=notify.find_zone())))
+    if service.is_running() or not service.can_install():
+        return
+    if _ask_yes_no("Run `lore up` in the background, so that they are sent? [y/N] ", default=False):
+        terminal.print_line(service.install_service())
+
+
 def _is_installed(file: HookFile) -> bool:
     try:
-        return file.find_installed_events() >= set(file.events)
+        return not file.find_missing_events()
     except (ConfigError, OSError):  # said when it is tried
         return False
 
@@ -242,10 +280,15 @@ def _can_ask() -> bool:
     return terminal.is_terminal(sys.stdin) and terminal.is_terminal(sys.stdout)
 
 
-def _ask_yes_no(question: str) -> bool:
+def _ask_yes_no(question: str, *, default: bool = True) -> bool:
+    answer = _ask_line(question).lower()
+    return default if not answer else answer in ("y", "yes")
+
+
+def _ask_line(question: str) -> str:
     sys.stdout.write(question)
     terminal.flush_output()
-    return sys.stdin.readline().strip().lower() in ("", "y", "yes")
+    return sys.stdin.readline().strip()
 
 
 def _shorten_path(path: str) -> str:

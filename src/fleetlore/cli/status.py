@@ -24,11 +24,13 @@ if TYPE_CHECKING:
 
 _EXAMPLES = (
     ("lore status", "all agents, those that need you first"),
-    ("lore status --watch", "the same, live; Ctrl-C ends it"),
+    ("lore status --watch", "the same as a live screen: move, open, allow, deny, filter; q ends it"),
     ("lore status --silent-after 3m", "an agent at work counts as silent after three minutes without a sign of life"),
     ("lore status --json | jq '.agents[] | select(.state == \"needs you\")'", "for programs"),
 )
 
+TICK_SECONDS = 10.0
+"""How often silence is looked for while nothing happens."""
 _ONLY_TABLE = ("short", "is_inactive")
 """Fields that only the table needs."""
 
@@ -53,15 +55,15 @@ def run(args: Namespace) -> int:
     is_new = is_log_missing(settings)
     open_log.drain_spool()
     if is_new and is_log_missing(settings) and not args.watch:
-        _show(args, None)
+        _print_status(args, None)
         return 0
     with open_context(args, find_operation("status")._replace(creates_log=is_new)) as context:
         if not args.watch:
-            _show(args, read_fleet_status(context, request))
+            _print_status(args, read_fleet_status(context, request))
             return 0
         try:
             with drain_in_background():
-                return _watch(args, context, request)
+                return _watch_status(args, context, request)
         except KeyboardInterrupt:  # the usual way to end it
             return 0
 
@@ -72,7 +74,7 @@ def is_log_missing(settings: Settings) -> bool:
     return settings.log.source == config.DEFAULT and path is not None and not os.path.exists(path)
 
 
-def _show(args: Namespace, status: FleetStatus | None) -> None:
+def _print_status(args: Namespace, status: FleetStatus | None) -> None:
     """Print the status; `None` if there is no log yet."""
     from fleetlore.cli import status_table
 
@@ -93,7 +95,7 @@ def _as_json(args: Namespace, status: FleetStatus | None) -> dict[str, Any]:
     return {name: getattr(status, name) for name in ("town", "position", "now", "events", "asking")} | {"agents": agents}
 
 
-def _watch(args: Namespace, context: OperationContext, request: ReadFleetStatus) -> int:
+def _watch_status(args: Namespace, context: OperationContext, request: ReadFleetStatus) -> int:
     """Show it, and show it again whenever something changed."""
     from fleetlore.cli.follow_with_clock import follow_batches
     from fleetlore.operations.agents import read_fleet_status
@@ -101,43 +103,26 @@ def _watch(args: Namespace, context: OperationContext, request: ReadFleetStatus)
     def read_again() -> Iterator[FleetStatus]:
         status = read_fleet_status(context, request)
         yield status
-        for _ in follow_batches(context.log, after=status.position):
+        for _ in follow_batches(context.log, after=status.position, tick=TICK_SECONDS):
             yield read_fleet_status(context, request)
 
-    if terminal.is_terminal(sys.stdout) and not args.json:
-        _watch_live(args, read_again())
+    if terminal.is_terminal(sys.stdout) and terminal.is_terminal(sys.stdin) and not args.json:
+        from fleetlore.cli.status_screen import run_screen
+
+        _print_status(args, run_screen(make_console(), context, request, everybody=args.all))  # the page goes with its screen
         return 0
     shown = None
     for status in read_again():
         # More than the clock, and more than a heartbeat.
         agents = sorted((agent.name, agent.state, agent.doing, agent.task or "", agent.mission or "") for agent in status.agents)
-        essence = [agents, sorted(each.mission for each in status.asking)]
-        if essence != shown:
-            shown = essence
-            _show(args, status)
+        visible = [agents, sorted(each.mission for each in status.asking)]
+        if visible != shown:
+            shown = visible
+            _print_status(args, status)
             if not args.json:
                 terminal.print_line("")
             terminal.flush_output()
     return 0
-
-
-def _watch_live(args: Namespace, read_again: Iterator[FleetStatus]) -> None:
-    from rich.live import Live
-
-    from fleetlore.cli import status_table
-
-    console = make_console()
-    status = next(read_again)
-
-    def draw(status: FleetStatus) -> Any:
-        return status_table.render_page(status, everybody=args.all, columns=console.width)
-
-    try:
-        with Live(draw(status), console=console, screen=True, auto_refresh=False) as live:
-            for status in read_again:
-                live.update(draw(status), refresh=True)
-    except KeyboardInterrupt:  # the page goes with its screen; print the last state
-        _show(args, status)
 
 
 def parse_duration_option(text: str) -> timedelta:

@@ -9,6 +9,9 @@ from fleetlore.cli.terminal import format_age, format_ago, sanitise_text
 from fleetlore.views.agent_status_rules import AGENT_STANDINGS, AgentStanding
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
     from rich.console import Group, RenderableType
     from rich.table import Table
     from rich.text import Text
@@ -57,19 +60,30 @@ def choose_agents(status: FleetStatus, *, everybody: bool) -> list[AgentStatus]:
 
 def make_rows(status: FleetStatus, *, everybody: bool) -> list[Row]:
     """The agents in the order of being shown."""
-    now = status.now
+    return rows_of(choose_agents(status, everybody=everybody), status.now)
+
+
+def rows_of(agents: Sequence[AgentStatus], now: datetime) -> list[Row]:
+    """Agents as rows."""
     return [
         Row(
             agent=sanitise_text(agent.short),
             standing=agent.state,
-            doing=sanitise_text(agent.doing),
+            doing=sanitise_text(describe_doing(agent)),
             task=sanitise_text(agent.task or agent.goal or ""),
             mission=sanitise_text(agent.mission or ""),
             lasting="" if agent.since is None else format_age(now - (agent.last_seen or now if agent.state == "silent" else agent.since)),
             seen="never" if agent.last_seen is None else format_ago(now - agent.last_seen),
         )
-        for agent in choose_agents(status, everybody=everybody)
+        for agent in agents
     ]
+
+
+def describe_doing(agent: AgentStatus) -> str:
+    """What an agent does, and what is doubtful about it."""
+    doubts = ["clock ahead"] if agent.is_clock_ahead else []
+    doubts += [agent.disagreement] if agent.disagreement else []
+    return f"{agent.doing} ({'; '.join(doubts)})" if doubts else agent.doing
 
 
 def format_headline(rows: list[Row]) -> list[tuple[str, str]]:

@@ -10,12 +10,17 @@ from fleetlore.errors import Invalid
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _AGO = re.compile(r"(?:[0-9]{1,9}[smhdw])+")
-_PART = re.compile(r"([0-9]+)([smhdw])")
+_PART = re.compile(r"(?<![0-9])([0-9]+)([smhdw])")
 
 
 def parse_since(text: str | None) -> datetime | None:
     """The time of a `--since` option; `None` if it is not given."""
     return None if text is None else parse_time(text, now=clock.now())
+
+
+def parse_now(text: str | None) -> datetime:
+    """The time of a `--now` option; the current time if it is not given."""
+    return clock.now() if text is None else parse_time(text, now=clock.now())
 
 
 def parse_time(text: str, *, now: datetime) -> datetime:

@@ -21,6 +21,7 @@ __all__ = [
     "PromptSubmitted",
     "SessionCompacted",
     "SessionEnded",
+    "SessionObserved",
     "SessionStarted",
     "SessionTurnEnded",
     "SessionWaiting",
@@ -62,6 +63,18 @@ class SessionWaiting(Payload, frozen=True, kw_only=True):
     """`permission`, `idle`, or the program's own message."""
     tool: str | None = None
     call_id: str | None = None
+
+
+class SessionObserved(Payload, frozen=True, kw_only=True):
+    """The program reported the state of a session, or its process has ended."""
+
+    kind: ClassVar[str] = "session.observed"
+    beat: ClassVar[Beat] = "pulse"
+    status: str
+    """`busy`, `waiting`, `idle`, or `gone`."""
+    waiting_for: str | None = None
+    """As the program says: `permission prompt`, `input needed`, `dialog open`."""
+    pid: int | None = None
 
 
 class SessionTurnEnded(Payload, frozen=True, kw_only=True):

@@ -19,6 +19,8 @@ class ControlRequested(Payload, frozen=True, kw_only=True):
     of: str | None = None
     """Id of the question that this answers."""
     reason: str | None = None
+    via: str | None = None
+    """Where it was requested: `terminal`, `page`, `mcp`."""
 
 
 class SessionBound(Payload, frozen=True, kw_only=True):
@@ -58,7 +60,7 @@ class GoalWaiting(Payload, frozen=True, kw_only=True):
 
 
 class PermissionAsked(Payload, frozen=True, kw_only=True):
-    """A person was asked for permission to use a tool."""
+    """A person was asked for permission to use a tool. Older logs have it; `approval.requested` is the same."""
 
     kind: ClassVar[str] = "goal.permission_asked"
     beat: ClassVar[Beat] = "rest"

@@ -52,6 +52,7 @@ FAMILIES: Mapping[str, str] = {
     "model": "models",
     "context": "models",
     "work": "work",
+    "approval": "approvals",
     "control": "goals",
     "goal": "goals",
     "node": "graph",

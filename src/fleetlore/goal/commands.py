@@ -26,7 +26,7 @@ MAX_TEXT_CHARS = 300
 
 
 def make_control_event(
-    goal_id: str,
+    goal_id: str | None,
     action: str,
     *,
     by: str,

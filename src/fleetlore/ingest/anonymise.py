@@ -1,6 +1,6 @@
 """Anonymises events before they are stored: removes prompts and code, replaces paths and names with pseudonyms.
 
-Who did what and when, durations, results, costs, ids and order are kept, so a story can still be told from an
+Who did what and when, durations, results, costs, ids and order are kept, so a story can still be written from an
 anonymised log. Prompts and code are withheld by the ship filter; the same path or name always gets the same
 pseudonym. docs/privacy.md describes the levels.
 """
@@ -62,7 +62,7 @@ _HUMAN_DIALECTS = frozenset({"git", "forge"})
 """Dialects in which agents are people, for example the authors of commits."""
 
 _NAME_PSEUDONYM = re.compile(r"(?:person|host|mail|branch)-[0-9a-f]{8}")
-_MAIL_ADDRESS = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
+_MAIL_ADDRESS = re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _HOME_FOLDER = re.compile(
     r"(/home/|/Users/|\\Users\\|(?<![\w.])-(?:home|Users)-)((?<=-)(?:person-[0-9a-f]{8}|[^-/\\\s\"'<>]+)|(?<!-)[^/\\\s\"'<>]+)"
 )
@@ -228,7 +228,7 @@ _MIN_FILE_NAME_CHARS = 4
 
 _PATH_STOP_CHARS = r"\s\"'`<>|:;,()\[\]{}=*?!"
 _PATH_PATTERN = re.compile(
-    r"(?P<web>\b(?!file:)[a-z][a-z0-9+.-]*://[^\s\"'<>]+)"
+    r"(?P<web>\b(?!file:)[a-z][a-z0-9+.-]{0,40}://[^\s\"'<>]+)"
     r"|(?P<quote>[\"'`])(?P<quoted>(?:~|\.{0,2}/)[^\"'`\n]*/[^\"'`\n]*)(?P=quote)"
     r"|file://[^\s\"'<>]+"
     rf"|(?<![\w/.~])(?:~[\w.-]*|\.{{1,2}}|\$\w+|\$\{{\w+\}})?/(?:[^{_PATH_STOP_CHARS}]|\([\w.-]+\)|\[[\w.-]+\])+"
@@ -267,7 +267,7 @@ class PathMask:
     def mask_text(self, text: str) -> str:
         """Replace everything that looks like a path, and paths that occur elsewhere in this event."""
         text = self._known.replace_words(text)
-        text = _PATH_PATTERN.sub(self._replace, text) if "/" in text or "\\" in text else text
+        text = _PATH_PATTERN.sub(self._replace_match, text) if "/" in text or "\\" in text else text
         return _KNOWN_FILE_NAME.sub(self._replace_bare, text) if "." in text else text
 
     def mask_line(self, text: str) -> str:
@@ -288,7 +288,7 @@ class PathMask:
         self._count += 1
         return _path_pseudonym(match[0])
 
-    def _replace(self, match: re.Match[str]) -> str:
+    def _replace_match(self, match: re.Match[str]) -> str:
         if match["web"] or (match["near"] and not self._is_path(match["near"])):
             return match[0]
         self._count += 1

@@ -84,6 +84,7 @@ WITHHOLD_RULES: Mapping[str, Mapping[str, WithholdMethod]] = {
     "audit.code_without_tool": {"sample": "hide"},
     "audit.talk_without_action": {"request": "hide"},
     "control.requested": {"value": "hide"},
+    "approval.requested": {"input": "keep_paths"},
     "goal.permission_asked": {"input": "keep_paths"},
     "goal.attempt_ended": {"words": "hide", "error": "hide"},
     "goal.tool_effect": {"result": "hide"},

@@ -10,11 +10,12 @@ from __future__ import annotations
 import fcntl
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
 from time import monotonic, sleep, time
-from typing import Any
 
-from fleetlore import clock
+TYPE_CHECKING = False  # importing `typing` would take longer than all of `lore hook`
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any
 
 CURRENT_FILE = "current.jsonl"
 """The file that hooks append to."""
@@ -70,6 +71,8 @@ def rotate_current(folder: str) -> None:
         return
     if descriptor is None:
         return
+    from fleetlore import clock
+
     try:
         os.rename(current, os.path.join(folder, f"{clock.uuid7()}{SPOOL_SUFFIX}"))
     finally:
@@ -211,6 +214,8 @@ def _append_bytes(descriptor: int, line: bytes) -> None:
 
 
 def _write_own_file(folder: str, line: bytes) -> None:
+    from fleetlore import clock
+
     path = os.path.join(folder, f"{clock.uuid7()}{SPOOL_SUFFIX}")
     temporary = f"{path}.part"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

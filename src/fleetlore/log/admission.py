@@ -118,7 +118,7 @@ class Admission:
         )
 
     def _redact_event(self, event: Event, raw: bytes) -> tuple[Event, bytes]:
-        record = codec.to_builtins(event)
+        record = codec.decode_builtins(raw)
         redactable = {key: value for key, value in record.items() if key not in _IMMUTABLE_FIELDS}
         fixed_keys = _ENVELOPE_KEYS | payload_keys(event.kind) if self._redactor.has_extra_patterns else frozenset[str]()
         cleaned, found = self._redactor.redact_value(

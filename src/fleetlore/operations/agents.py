@@ -60,6 +60,14 @@ class AgentStatus(Struct, kw_only=True):
     status: Status | None
     waiting_for: WaitingFor | None
     question: str | None
+    reason: str
+    """What the status is known by."""
+    disagreement: str
+    """What another source says, if it says something else."""
+    is_looping: bool
+    """Whether it fails in the same way again and again."""
+    is_clock_ahead: bool
+    """Whether its newest event is from the future: the clock of its machine is wrong."""
     short: str
     """Its display name without what it works on."""
     is_inactive: bool
@@ -124,6 +132,10 @@ def _describe_status(
         status=None if session is None else session.status,
         waiting_for=None if session is None else session.waiting_for,
         question=None if session is None else session.question or None,
+        reason="" if session is None else session.reason,
+        disagreement="" if session is None else session.disagreement,
+        is_looping=session is not None and session.is_looping,
+        is_clock_ahead=view.is_clock_ahead(agent, now),
         is_inactive=view.is_inactive(agent, standing, now),
     )
 
@@ -146,7 +158,7 @@ def name_agent(context: OperationContext, request: NameAgent) -> Stored:
     stored = context.store([Event(kind="agent.named", actor=context.actor, agent=agent, data={"name": request.name.strip()})])
     with context.source.open_view("names") as (names, _):
         shown = names_view.display_name(names, agent)
-    return Stored.of(f"{agent} is shown as {shown}" if shown != agent else f"{agent} is shown by its own name", stored)
+    return Stored.from_events(f"{agent} is shown as {shown}" if shown != agent else f"{agent} is shown by its own name", stored)
 
 
 def _find_agent(context: OperationContext, text: str) -> str:

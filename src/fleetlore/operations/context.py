@@ -53,12 +53,14 @@ def check_complete_log(log: BlockingRecorder, settings: Settings | None, what: s
 class OperationContext:
     """One caller's access to one log. Not shared between threads, except for its source."""
 
-    def __init__(self, source: ViewSource, *, actor: str, is_agent: bool = False) -> None:
+    def __init__(self, source: ViewSource, *, actor: str, is_agent: bool = False, via: str = "api") -> None:
         self.source, self.log, self.now = source, source.log, source.now
         self.actor = actor
         """Who asks: the actor of stored events. Set by the edge, never by a request."""
         self.is_agent = is_agent
         """Whether the actor is an agent with a mailbox of its own, even if it is in no town."""
+        self.via = via
+        """Where the request came in: `terminal`, `page`, `mcp`; `api` in Python programs."""
 
     @property
     def town(self) -> str:

@@ -1,4 +1,4 @@
-"""Goals as lists for terminals and programs, one goal as its fold has it, and open approval requests.
+"""Goals as lists for terminals and programs, and one goal as its fold has it.
 
 `goal_page.py` has them as the page shows them.
 """
@@ -7,22 +7,13 @@ from __future__ import annotations
 
 from copy import deepcopy
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import Meta, Struct
 
 from fleetlore.errors import Invalid
-from fleetlore.goal.gate.questions import PermissionQuestion, find_question_status
 from fleetlore.operations.context import OperationContext
-from fleetlore.operations.goals import (
-    check_question_is_open,
-    find_goal_id,
-    find_question,
-    find_trust,
-    list_goal_ids,
-    read_goal,
-    read_trusted_questions,
-)
+from fleetlore.operations.goals import find_goal_id, list_goal_ids, read_goal
 from fleetlore.operations.request import Name, Request
 from fleetlore.operations.table import Argument
 from fleetlore.projections.signed_goals import SignedGoals
@@ -31,7 +22,7 @@ from fleetlore.views.goal_state import GoalLimits, GoalState, GoalStatus, elapse
 LATELY = timedelta(days=2)
 ENDED = ("done", "spent", "cancelled")
 NO_GOALS = "there are no goals on this log yet; start one with `lore goal run FILE`"
-SHORT, SHORT_QUESTION = 8, 8
+SHORT = 8
 """Characters of an id that are shown, unless more are needed."""
 _START = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -184,63 +175,4 @@ def show_goal(context: OperationContext, request: ShowGoal) -> ShownGoal:
         driver=context.find_holder(f"goal:{goal.id}"),
         short=shorten_ids(known)[goal.id],
         is_sealed=context.is_sealed(),
-    )
-
-
-# --- open questions
-
-
-class ListQuestions(Request, kw_only=True):
-    """Which approval requests; all that wait for an answer unless given."""
-
-    id: Annotated[str, Meta(max_length=200, description="its id, or how it begins")] | None = None
-
-
-class OpenQuestion(Struct, kw_only=True):
-    """An approval request that waits for an answer. Its texts are untrusted."""
-
-    id: str
-    goal: str
-    turn: int | None
-    tool: str
-    input: Any
-    call_id: str | None
-    at: datetime | None
-    expires: datetime | None
-    seconds_left: int | None
-    hidden: int
-    """How many texts of the input were shortened or redacted."""
-    short: str
-    """The shortest unique prefix of its id."""
-    goal_text: str
-    """The beginning of the goal's description."""
-
-
-class OpenQuestions(Struct, kw_only=True):
-    """Approval requests that wait for an answer, the newest last."""
-
-    questions: list[OpenQuestion]
-
-
-def list_questions(context: OperationContext, request: ListQuestions) -> OpenQuestions:
-    """What waits for an answer; `Invalid` if the one that is asked for does not wait."""
-    now, is_trusted = context.now(), find_trust(context)
-    known = read_trusted_questions(context)
-    if request.id is not None:
-        chosen = [find_question(known, request.id)]
-        check_question_is_open(context, chosen[0], is_trusted)
-    else:
-        chosen = [each for each in known if find_question_status(context.log, each, now, is_trusted) == "waiting"]
-    short = shorten_ids([question.id for question in known], SHORT_QUESTION)
-    return OpenQuestions(questions=[_describe_question(context, each, short[each.id], now) for each in chosen])
-
-
-def _describe_question(context: OperationContext, question: PermissionQuestion, short: str, now: datetime) -> OpenQuestion:
-    started = next(iter(context.log.read(f"goal:{question.goal}", kinds=("driver.goal_started",), limit=1)), None)
-    same = ("id", "goal", "turn", "tool", "input", "call_id", "at", "expires", "hidden")
-    return OpenQuestion(
-        **{name: getattr(question, name) for name in same},
-        seconds_left=None if question.expires is None else round((question.expires - now).total_seconds()),
-        short=short,
-        goal_text="" if started is None else (started.text or "")[:400],
     )

@@ -13,13 +13,13 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from fleetlore.events.envelope import Event
-from fleetlore.goal.gate import questions
 from fleetlore.log.base import position_after
 from fleetlore.operations.context import OperationContext
 from fleetlore.operations.goal_rows import GoalPage, GoalRequest, GoalRow, build_goal_page, build_goal_row, describe_next_step
 from fleetlore.operations.reading import AsOfRequest, Head
 from fleetlore.operations.sources import ViewSnapshot
 from fleetlore.projections.signed_goals import SignedGoals
+from fleetlore.views.approvals import parse_approval
 from fleetlore.views.goal_state import GoalState
 
 STATE_ORDER = ("asking", "needs you", "spent", "working", "checking", "waiting", "paused", "done", "cancelled")
@@ -128,7 +128,7 @@ def complete_goals(context: OperationContext, copied: GoalsSnapshot) -> Goals:
     page = copied.response.goal
     if page is not None:
         page.requests, answers = _read_requests(context, page.goal, copied.snapshot, is_signed=page.signed)
-        hidden = {each.id: found.hidden for each in _question_events(context, page) if (found := questions.parse_question(each))}
+        hidden = {each.id: found.hidden for each in _question_events(context, page) if (found := parse_approval(each))}
         for question in page.questions:
             question.hidden, question.answered = hidden.get(question.id, 0), answers.get(question.id)
         page.driver = context.find_holder(f"goal:{page.goal}") if copied.snapshot.is_live else None

@@ -1,4 +1,4 @@
-"""Operations on goals that change something: control requests, and answers to approval requests.
+"""Operations on goals that change something. `approvals.py` has answers to what they ask.
 
 They are stored as `control.requested` events; the process that runs the goal reads them from the log.
 """
@@ -8,14 +8,9 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta
-from msgspec.structs import replace
 
 from fleetlore.errors import Invalid, NotFound
 from fleetlore.goal import commands
-from fleetlore.goal.gate import questions
-from fleetlore.goal.gate.questions import IsTrusted, PermissionQuestion
-from fleetlore.kernel.journal import BlockingJournal, JournalDecision, NoState
-from fleetlore.log.base import Expect
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.log.seal import OperatorKey
 from fleetlore.operations.context import OperationContext
@@ -26,7 +21,7 @@ from fleetlore.projections.signed_goals import SignedGoalsFold
 from fleetlore.views import goals as goals_view
 from fleetlore.views.goal_state import GoalState
 
-MIN_ID_CHARS, UUID_CHARS = 4, 36
+MIN_ID_CHARS = 4
 MAX_GOALS = 50
 """In one request."""
 Reason = Annotated[str, Meta(max_length=2000, description="reason; it is recorded"), Argument(metavar="TEXT")]
@@ -76,7 +71,7 @@ def control_goals(context: OperationContext, request: ControlGoals) -> Stored:
     ]
     stored = context.store(events, key)
     answer = "\n".join(f"{commands.short_goal_id(goal)}  {_describe_effect(context, request, goal)}" for goal in goals)
-    return Stored.of(answer, stored)
+    return Stored.from_events(answer, stored)
 
 
 def _check_value(request: ControlGoals) -> None:
@@ -113,85 +108,6 @@ def _describe_effect(context: OperationContext, request: ControlGoals, goal: Goa
     limits = request.value if isinstance(request.value, dict) else {}
     limit_texts = ", ".join(f"{axis.replace('_', ' ')} up to {limit}" for axis, limit in limits.items())
     return f"has a larger budget: {limit_texts}" + ("" if driver else not_running)
-
-
-# --- approvals
-
-_CLOSED_REASONS = {
-    "answered": "was answered already",
-    "expired": "was not answered in time, and was denied",
-    "over": "was asked in a turn that is over",
-}
-
-
-class AnswerApproval(Request, kw_only=True):
-    """A person's answer to an approval request of an agent."""
-
-    id: Annotated[Name, Meta(description="the goal, by its id or a unique prefix")] | None = None
-    of: Annotated[Name, Meta(description="the question, by its id or a unique prefix")]
-    choice: Literal["allow", "deny"]
-    message: Annotated[str, Meta(max_length=2000, description="the reason; the agent sees it")] | None = None
-
-
-def answer_approval(context: OperationContext, request: AnswerApproval) -> Stored:
-    """Allow or deny what an agent asks for. `Invalid` if it was answered, has timed out, or its turn is over."""
-    log, is_sealed = context.log, context.is_sealed()
-    question = find_question(read_trusted_questions(context, request.of), request.of)
-    if request.id is not None and find_goal_id(log, request.id) != question.goal:
-        raise NotFound(f"goal {request.id} has not asked {request.of}; `lore decide` lists open questions")
-    check_question_is_open(context, question, lambda event: not is_sealed)  # signatures are checked once the key is known
-    key = context.signing_key("to answer")
-    if key is not None and not any(map(key.has_signed, log.get([question.id]))):
-        raise Invalid(f"question {question.id} was not asked by the goal's driver: its signature is false; `lore decide` shows what waits")
-    scope, message = f"goal:{question.goal}", (request.message or "").strip()
-    value = {"choice": request.choice, "message": message}
-
-    def answer(_: None) -> JournalDecision[None]:
-        head = log.head(scope)  # before looking, so that an event in between causes a conflict
-        check_question_is_open(context, question, (lambda event: True) if key is None else key.has_signed)
-        event = commands.make_control_event(
-            question.goal, "decide", by=context.actor, value=value, of=question.id, reason=message or None, now=context.now
-        )
-        text = f"{request.choice} {question.tool}" + (f": {message}" if message else "")
-        return JournalDecision([replace(event, text=text[: commands.MAX_TEXT_CHARS])], guard=Expect(scope, head))
-
-    # A busy goal must not keep a person from answering. The driver ignores an answer that comes too late.
-    stored = BlockingJournal(log, NoState(), scopes=(), key=key).decide(answer, unguarded=True).events
-    word = "allowed" if request.choice == "allow" else "denied"
-    return Stored.of(f"{word}: {question.tool} in turn {question.turn or '?'} of goal {question.goal}", stored)
-
-
-def read_trusted_questions(context: OperationContext, id: str = "") -> list[PermissionQuestion]:
-    """All questions that count on this log, oldest first; only that one for a complete id. Signatures are only named, not verified."""
-    is_trusted = find_trust(context)
-    if len(id) != UUID_CHARS:
-        return questions.read_questions(context.log, is_trusted)
-    found = [event for event in context.log.get([id]) if event.kind == "goal.permission_asked" and is_trusted(event)]
-    return [question for question in map(questions.parse_question, found) if question is not None]
-
-
-def find_trust(context: OperationContext) -> IsTrusted:
-    """Which events to trust without the key: on a sealed log those that name it."""
-    seal = None if context.source.coordination is None else context.source.coordination.load_seal()
-    return (lambda event: True) if seal is None else SignedGoalsFold(seal).is_signed
-
-
-def check_question_is_open(context: OperationContext, question: PermissionQuestion, is_trusted: IsTrusted) -> None:
-    """`Invalid` if a question was answered, has timed out, or its turn is over."""
-    found = questions.find_question_status(context.log, question, context.now(), is_trusted)
-    if found != "waiting":
-        raise Invalid(f"question {question.id} {_CLOSED_REASONS[found]}; `lore decide` shows what waits")
-
-
-def find_question(known: list[PermissionQuestion], text: str) -> PermissionQuestion:
-    """The question with this id or unique prefix; `Invalid` otherwise."""
-    found = [question for question in known if text and question.id.startswith(text.lower())]
-    if len(found) == 1:
-        return found[0]
-    if not found:
-        raise NotFound(f"no open question id starts with {text!r}; `lore decide` lists them")
-    several = ", ".join(question.id for question in found[-8:])
-    raise Invalid(f"several question ids start with {text!r}; give more characters: {several}")
 
 
 # --- finding goals

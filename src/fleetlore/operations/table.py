@@ -367,9 +367,12 @@ OPERATIONS: tuple[Operation, ...] = (
         commands=(Command("goal show", "show one goal in detail"),),
     ),
     Operation(
-        "goal questions",
-        module="operations.goal_lists:list_questions",
+        "approvals",
+        module="operations.approvals:list_approvals",
         help="List approval requests that wait for an answer.",
+        http="GET /api/approvals",
+        mcp="approvals",
+        title="Approvals",
         commands=(Command("decide", "list pending approvals, and allow or deny them"),),
     ),
     Operation(
@@ -392,10 +395,19 @@ OPERATIONS: tuple[Operation, ...] = (
         ),
     ),
     Operation(
-        "goal answer",
-        module="operations.goals:answer_approval",
+        "decide",
+        module="operations.approvals:decide_approval",
         help="Allow or deny what an agent asks for.",
-        # No MCP tool: an agent must not be able to approve its own requests.
+        http="POST /api/approvals/{id}",
+        # Its scope keeps agents from it: over MCP only a caller that a person gave the scope has the tool, and never for its own request.
+        mcp="decide",
+        title="Decide",
+        scope="approve",
+    ),
+    Operation(
+        "goal answer",
+        module="operations.approvals:answer_goal",
+        help="Allow or deny what the agent of a goal asks for.",
         http="POST /api/goals/{id}/decide",
         scope="approve",
     ),

@@ -50,6 +50,9 @@ class Program:
     side_folders: frozenset[str] = frozenset()
     """Names of folders among the transcripts whose files are skipped silently."""
 
+    live_folders: tuple[str, ...] = ()
+    """The folders within `home` in which it keeps the state of running sessions."""
+
     deletes: str = ""
     """What it deletes of its own files, and when; `lore doctor` shows it."""
     install_note: str = ""
@@ -101,6 +104,14 @@ class Program:
         """The settings file that lists its hooks: the user's, or the one in a project's folder."""
         return None
 
+    def read_live_sessions(self, environ: Mapping[str, str] = os.environ) -> Iterable[LiveSession]:
+        """What it says about its running sessions."""
+        return ()
+
+    def load_approvals(self) -> ProgramApprovals | None:
+        """How it asks for permission through `fleetlore approve-hook`."""
+        return None
+
     def load_harness(self) -> HarnessFactory | None:
         """Creates the harness that runs it for the turns of a goal."""
         return None
@@ -124,6 +135,52 @@ def find_hook_agents(program: str, record: Mapping[str, Any]) -> list[tuple[str 
     run = sessions[0] if sessions else None
     helper = record.get("agent_id")
     return [*((f"{program}/{session[:8]}", run) for session in sessions), *([(helper, run)] if isinstance(helper, str) else [])]
+
+
+class LiveSession(NamedTuple):
+    """What a program says about one of its running sessions."""
+
+    run: str
+    status: str
+    """`busy`, `waiting`, `idle`, or `gone` if its process has ended."""
+    waiting_for: str | None = None
+    pid: int | None = None
+    cwd: str | None = None
+
+
+class PermissionCall(NamedTuple):
+    """A call for which a program asks for permission."""
+
+    run: str
+    agent: str
+    tool: str
+    input: Any
+    parent: str | None = None
+    """The session's own agent, if a sub-agent asks."""
+    call_id: str | None = None
+    transcript: str | None = None
+    """The file that will say how the program's own dialog was answered."""
+    can_answer: bool = True
+    """False for questions and plans, which are only shown."""
+
+
+class ProgramApprovals(NamedTuple):
+    """How a program asks for permission, and how it is answered."""
+
+    event: str
+    """The hook that asks."""
+    read: Callable[[Mapping[str, Any]], PermissionCall | None]
+    """The call of a hook's record; `None` if the record is not a request."""
+    answer: Callable[[str, str], dict[str, Any]]
+    """What to print: called with `allow` or `deny`, and the message."""
+    is_attended: Callable[[Mapping[str, str]], bool] = lambda environ: False
+    """Whether the program shows its own dialog while the hook runs, so that waiting holds up nobody. Called with the hook's environment."""
+
+
+def answer_permission_request(choice: str, message: str) -> dict[str, Any]:
+    """The answer to a PermissionRequest hook, as Claude Code defined it and Codex took it over."""
+    decision = {"behavior": "allow"} if choice == "allow" else {"behavior": "deny", "message": message}
+    return {"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": decision}}
 
 
 class ProgramHooks(NamedTuple):

@@ -79,7 +79,7 @@ def _read_milliseconds(match: re.Match[str], now: datetime) -> datetime:
 
 
 def _read_duration(match: re.Match[str], now: datetime) -> datetime:
-    parts = re.findall(r"(\d+(?:\.\d+)?)\s?(ms|milli|[smhdw])", match["span"], re.IGNORECASE)
+    parts = re.findall(r"(?<!\d)(\d{1,9}(?:\.\d{1,9})?)\s?(ms|milli|[smhdw])", match["span"], re.IGNORECASE)
     return now + timedelta(seconds=sum(float(number) * _UNITS[_normalize_unit(name)] for number, name in parts))
 
 

@@ -23,9 +23,10 @@ HOOK_PROGRAM = "fleetlore"
 """The name that hooks call. `lore` is short for people, and other packages install a program of that name, too."""
 COMMAND_NAMES = ("lore", HOOK_PROGRAM)
 """Names under which our command is installed. Hooks of 0.1 call `lore`; they are recognised, updated and removed as well."""
-RECORD, ASK_FOR_EVIDENCE = "hook", "evidence"
-ACTIONS = (RECORD, ASK_FOR_EVIDENCE)
+RECORD, ASK_FOR_EVIDENCE, ASK_FOR_APPROVAL = "hook", "evidence", "approve-hook"
+ACTIONS = (RECORD, ASK_FOR_EVIDENCE, ASK_FOR_APPROVAL)
 """Our commands that hooks call."""
+_TIMEOUT_MARGIN = 30
 _Settings = dict[str, Any]
 
 
@@ -39,23 +40,33 @@ class HookFile(NamedTuple):
     """The steps at which the program calls us."""
     action: str = RECORD
     """What our command does when it is called."""
+    async_events: frozenset[str] = frozenset()
+    """Steps at which the program need not wait for us; empty if it cannot."""
+    timeout: int | None = None
+    """Seconds that the program waits for us; its own default unless given."""
 
     def asking_for_evidence(self) -> HookFile:
         """The same file, and the hook that asks an agent for its evidence when it stops."""
         return self._replace(events=("Stop",), action=ASK_FOR_EVIDENCE)
 
+    def asking_for_approval(self, event: str, *, wait: float) -> HookFile:
+        """The same file, and the hook that asks a person for permission. It records the request, so `lore hook` is not called there."""
+        return self._replace(events=(event,), action=ASK_FOR_APPROVAL, async_events=frozenset(), timeout=int(wait) + _TIMEOUT_MARGIN)
+
     def install(self, *, command: str) -> bool:
         """Install our command for every event. Returns whether the file was changed."""
         before = _read_file(self.path)
         settings = _parse_settings(self.path, before)
+        wanted = self._find_wanted(settings)
         for event in list(_get_hooks(self, settings)):
-            if event not in self.events:
+            if event not in wanted:
                 _remove_hooks(self, settings, event)
-        for event in self.events:
+        for event in wanted:
             _add_hook(self, settings, event, command)
         if settings == _parse_settings(self.path, before):
             return False
-        _write_backup(self.path, before)
+        if not self._has_our_hooks(_parse_settings(self.path, before)):
+            _write_backup(self.path, before)
         _write_file(self.path, _encode_settings(settings, like=before))
         return True
 
@@ -82,6 +93,24 @@ class HookFile(NamedTuple):
         """The events at which we are called."""
         settings = _parse_settings(self.path, _read_file(self.path))
         return frozenset(event for event in _get_hooks(self, settings) if any(_find_our_hooks(self, settings, event)))
+
+    def find_missing_events(self) -> list[str]:
+        """The events at which we should be called, and are not, or for which the program waits without need."""
+        settings = _parse_settings(self.path, _read_file(self.path))
+        return [event for event in self._find_wanted(settings) if not self._is_up_to_date(settings, event)]
+
+    def _is_up_to_date(self, settings: _Settings, event: str) -> bool:
+        ours = [hook for _, hook in _find_our_hooks(self, settings, event)]
+        return bool(ours) and all(hook.get("async") is True or event not in self.async_events for hook in ours)
+
+    def _has_our_hooks(self, settings: _Settings) -> bool:
+        files = [self._replace(action=action) for action in ACTIONS]
+        return any(any(_find_our_hooks(file, settings, event)) for file in files for event in _get_hooks(self, settings))
+
+    def _find_wanted(self, settings: _Settings) -> list[str]:
+        """The events that need a hook of this action: the approval hook records by itself."""
+        asking = self._replace(action=ASK_FOR_APPROVAL)
+        return [event for event in self.events if self.action != RECORD or not any(_find_our_hooks(asking, settings, event))]
 
     def calls_old_name(self) -> bool:
         """Whether a hook of ours still calls `lore`, as 0.1 installed it."""
@@ -129,11 +158,14 @@ def is_our_hook(command: object, program: str, action: str = RECORD) -> bool:
 
 def _add_hook(file: HookFile, settings: _Settings, event: str, command: str) -> None:
     found = list(_find_our_hooks(file, settings, event))
+    options = {"async": True if event in file.async_events else None, "timeout": file.timeout}
     if not found:
-        hooks = settings.setdefault("hooks", {})
-        hooks.setdefault(event, []).append({"hooks": [{"type": "command", "command": command}]})
+        entry = {"type": "command", "command": command} | {key: value for key, value in options.items() if value is not None}
+        settings.setdefault("hooks", {}).setdefault(event, []).append({"hooks": [entry]})
         return
-    found[0][1]["command"] = command
+    ours = found[0][1]
+    ours.pop("async", None)
+    ours |= {"command": command} | {key: value for key, value in options.items() if value is not None}
     for group, hook in found[1:]:
         group["hooks"].remove(hook)
 

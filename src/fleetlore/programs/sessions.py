@@ -23,6 +23,8 @@ DETACHED_HEAD = "HEAD"
 """Branch name outside of a repository."""
 
 MAX_TEXT_CHARS = 300
+_MAIN_ARGUMENTS = ("command", "cmd", "file_path", "notebook_path", "path", "url", "query", "pattern", "question", "plan", "description")
+"""Arguments that say what a call does, the one that counts first."""
 LONGEST_STORED = 16 * 1024
 """A log truncates strings to this many bytes."""
 LONGEST_END = 4096
@@ -96,6 +98,16 @@ class HookCall(NamedTuple):
     def has_transcript(self) -> bool:
         """Whether it names the transcript file with the same content."""
         return self.get_text("transcript_path") is not None
+
+
+def describe_request(tool: str, given: object) -> str:
+    """A call in one line: the tool and exactly what it is given, never only how the agent describes it."""
+    fields: dict[str, Any] = given if isinstance(given, dict) else {}
+    value = next((fields[key] for key in _MAIN_ARGUMENTS if fields.get(key)), None)
+    words = " ".join(map(str, value)) if isinstance(value, list) else value if isinstance(value, str) else ""
+    line = " ".join(words.split())
+    text = f"{tool}: {line}" if line else tool
+    return text if len(text) <= MAX_TEXT_CHARS else f"{text[: MAX_TEXT_CHARS - 1]}…"
 
 
 def make_unknown_hook_events(hook: HookCall, *, dialect: str, common: Container[str]) -> list[Event]:

@@ -117,7 +117,7 @@ def run_operation(app: AppContext, operation: Operation, given: dict[str, Any]) 
     """Parse a request that changes something, and run it: 422 for the request, 404 for unknown names, 409 for what the state forbids."""
     loaded = load_operation(operation)
     try:
-        return loaded.run(OperationContext(app.view_cache, actor=PERSON), parse_request(loaded.request, given))
+        return loaded.run(OperationContext(app.view_cache, actor=PERSON, via="page"), parse_request(loaded.request, given))
     except (InvalidRequest, NotFound, TooLarge):
         raise
     except InvalidPlan as error:

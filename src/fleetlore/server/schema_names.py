@@ -15,7 +15,7 @@ from fleetlore.operations.request import find_aliases
 PUBLISHED_NAMES: Mapping[str, str] = {
     # HTTP API
     "ControlAgents": "AgentWish",
-    "AnswerApproval": "Decided",
+    "AnswerGoal": "Decided",
     "ArcsPage": "Arcs",
     "ChatPost": "Message",
     "ClearSession": "Clearing",

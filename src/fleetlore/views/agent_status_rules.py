@@ -17,7 +17,7 @@ StandingEffect = Literal["needs you", "working", "idle", "ended", "alive", "answ
 
 _KINDS_BY_EFFECT: Mapping[StandingEffect, str] = {
     "needs you": """
-        session.waiting goal.waiting goal.permission_asked town.mission_help_needed town.conductor_escalation
+        session.waiting goal.waiting approval.requested goal.permission_asked town.mission_help_needed town.conductor_escalation
         driver.escalate driver.budget_exhausted
     """,
     "working": """
@@ -35,7 +35,7 @@ _KINDS_BY_EFFECT: Mapping[StandingEffect, str] = {
         fleet.pr_merge fleet.abandon fleet.idle
         town.agent_spawned town.agent_interrupted town.task_completed town.task_failed town.task_delegated
         town.mission_work_completed town.mission_work_blocked town.reviewer_handoff town.reviewer_approval
-        session.started session.turn_ended work.cancelled work.lease_lost work.review_rejected
+        session.started session.observed session.turn_ended work.cancelled work.lease_lost work.review_rejected
     """,
     "ended": """
         session.ended agent.returned town.agent_stopped town.agent_completed town.agent_failed driver.goal_completed run.finished
@@ -46,7 +46,7 @@ _KINDS_BY_EFFECT: Mapping[StandingEffect, str] = {
         driver.extract_memories_skipped driver.auto_dream_outcome driver.progress driver.decision
         work.message_sent work.message_acked work.task_created work.item_added work.watch_added world.observed run.waiting
     """,
-    "answered": "control.requested user.injected",
+    "answered": "control.requested approval.closed user.injected",
     "nothing": """
         town.mission_state_changed town.mission_work_promoted town.mission_watch_triggered town.mission_event
         work.updated work.reopened work.watch_snoozed work.archived ui.reported sensor.idle sensor.returned
@@ -118,6 +118,8 @@ def has_activity_text(event: Event) -> bool:
     """Whether the event says what its agent is doing. A goal's lease does not: it names the process."""
     if event.kind == "work.lease_taken" and event.goal is not None:
         return False
+    if event.kind == "session.observed" or (event.kind == "session.waiting" and event.data.get("why") == "permission_prompt"):
+        return False  # the request itself says for what
     return bool(event.text) or event.kind not in BOOKKEEPING_KINDS
 
 
@@ -130,6 +132,10 @@ def find_standing_effect(event: Event) -> StandingEffect:
 
 def _decide_by_new_state(event: Event, effect: StandingEffect) -> StandingEffect:
     return EFFECT_BY_STATE.get((event.new_state or "").lower(), effect)
+
+
+def _decide_by_helpers(event: Event, effect: StandingEffect) -> StandingEffect:
+    return "working" if event.data.get("why") == "helpers" else effect
 
 
 def _decide_by_wait(event: Event, effect: StandingEffect) -> StandingEffect:
@@ -171,6 +177,7 @@ EFFECT_DECIDERS: Mapping[str, Callable[[Event, StandingEffect], StandingEffect]]
     "town.agent_spawned": _decide_by_new_state,
     "town.agent_resumed": _decide_by_new_state,
     "goal.waiting": _decide_by_wait,
+    "session.waiting": _decide_by_helpers,
     "prompt.submitted": _decide_by_shell,
     "driver.decision": _decide_by_cause,
     "control.requested": _decide_by_action,

@@ -20,7 +20,9 @@ from typing import Any, TypeAlias
 from msgspec import Struct, field
 
 from fleetlore.events.envelope import Event
+from fleetlore.programs.registry import list_names
 from fleetlore.views.event_text import EventStamp, event_stamp
+from fleetlore.views.folders import find_home_owner, find_main_folder
 from fleetlore.views.prices import PICO, Prices, TokenCounts
 
 VERSION = 6
@@ -334,9 +336,13 @@ def _bind_run_to_task(spending: Spending, event: Event) -> None:
 
 
 def _describe_run(run: RunCosts, event: Event) -> None:
-    stamp = event_stamp(event)
+    stamp, folder = event_stamp(event), event.data.get("cwd")
+    known = dict(event.data)
+    if isinstance(folder, str):
+        known["project"] = find_main_folder(folder) or known.get("project")
+        known["person"] = known.get("person") or find_home_owner(folder)
     for name in ("project", "branch", "person"):
-        existing, value = getattr(run, name), event.data.get(name)
+        existing, value = getattr(run, name), known.get(name)
         if isinstance(value, str) and value and (existing is None or (stamp, value) > existing):
             setattr(run, name, (stamp, value))
 
@@ -359,7 +365,8 @@ def _note_limits(spending: Spending, event: Event) -> None:
         if isinstance(minutes, bool) or not isinstance(minutes, int) or isinstance(used, bool) or not isinstance(used, int | float):
             continue
         provider = event.data.get("provider")
-        provider = provider[:100] if isinstance(provider, str) else ""
+        program = (event.agent or "").partition("/")[0]
+        provider = provider[:100] if isinstance(provider, str) else program if program in list_names() else ""
         known = spending.limits.get(key := f"{provider}/{minutes}")
         if (known is None or at >= known.at) and (known is not None or len(spending.limits) < MAX_LIMITS):
             resets_at = _parse_time(resets)

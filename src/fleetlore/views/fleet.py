@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
 from fleetlore.events.visibility import PUBLIC, can_see
-from fleetlore.views import session_status
+from fleetlore.views import approvals, session_status
 from fleetlore.views.agent_status_rules import (
     AGENT_STANDINGS,
     CHILD_EFFECTS,
@@ -27,10 +27,11 @@ from fleetlore.views.agent_status_rules import (
     find_standing_effect,
     has_activity_text,
 )
+from fleetlore.views.approvals import Approval
 from fleetlore.views.event_text import EPOCH, EventStamp, event_line, event_stamp
 from fleetlore.views.session_status import SessionStatus, SessionView
 
-VERSION = 5
+VERSION = 6
 """Increased with every change of the state or its rules; checkpoints of other versions are dropped."""
 
 SILENT_AFTER = timedelta(minutes=10)
@@ -111,6 +112,8 @@ class FleetState(Struct, kw_only=True):
     """Run → the status of its session."""
     bound: dict[str, str] = field(default_factory=dict)
     """Run → the agent of the goal that drives it. Hooks report the session under its own name: it is the same agent."""
+    approvals: dict[str, Approval] = field(default_factory=dict)
+    """Id → an approval request that nothing has ended; its time may be up."""
 
 
 def initial() -> FleetState:
@@ -134,6 +137,7 @@ def apply(fleet: FleetState, event: Event) -> FleetState:
         return fleet
     if event.kind == "goal.session_bound":
         _bind_session(fleet, event)
+    approvals.apply(fleet.approvals, event)
     session = _follow_session(fleet, event)
     affected = list(_find_affected_agents(fleet, event))
     for name, effect, is_child in affected:
@@ -177,7 +181,7 @@ def _standing_of_session(session: SessionStatus, now: datetime) -> AgentStanding
     view = session_status.decide_status(session, now)
     if view.waiting_for == "permission" or (view.waiting_for == "person" and now - (session.last or now) < INACTIVE_AFTER):
         return "needs you"
-    if session.turn == "none":
+    if session.turn == "none" and session.observed != "busy":
         return "idle"
     if view.status == "running":
         return "working"
@@ -200,7 +204,9 @@ def describe_activity(agent: FleetAgent, session: SessionView | None) -> str:
     """What an agent waits for, else what it does."""
     if session is not None and session.waiting_for == "person" and session.question:
         return session.question
-    return "waiting for helpers" if session is not None and session.waiting_for == "helpers" else agent.doing
+    if session is not None and session.waiting_for == "helpers":
+        return "waiting for helpers"
+    return f"in a loop: {agent.doing}" if session is not None and session.is_looping else agent.doing
 
 
 def sort_by_standing(fleet: FleetState, *, now: datetime, silent_after: timedelta = SILENT_AFTER) -> list[tuple[AgentStanding, FleetAgent]]:
@@ -210,9 +216,15 @@ def sort_by_standing(fleet: FleetState, *, now: datetime, silent_after: timedelt
         for agent in fleet.agents.values()
     ]
     standings.sort(key=lambda pair: pair[1].name)
-    standings.sort(key=lambda pair: pair[1].last_seen or EPOCH, reverse=True)
+    # Who is ahead of our clock comes last, so that it does not hide what happens today.
+    standings.sort(key=lambda pair: EPOCH if is_clock_ahead(pair[1], now) else pair[1].last_seen or EPOCH, reverse=True)
     standings.sort(key=lambda pair: AGENT_STANDINGS.index(pair[0]))
     return standings
+
+
+def is_clock_ahead(agent: FleetAgent, now: datetime) -> bool:
+    """Whether an agent's newest event is from the future: the clock of its machine is wrong."""
+    return agent.last_seen is not None and agent.last_seen - now > session_status.CLOCK_SKEW
 
 
 def is_inactive(agent: FleetAgent, standing: AgentStanding, now: datetime) -> bool:

@@ -24,6 +24,12 @@ RECENT = timedelta(hours=1)
 """A turn without an end counts as running for so long after its last event."""
 PATIENT = timedelta(hours=24)
 """The same while a call is open, or while it waits for a person's answer, a permission or helpers."""
+DISAGREEING = timedelta(seconds=30)
+"""So long after the program's own report, hooks that say something else are shown as a disagreement."""
+CLOCK_SKEW = timedelta(minutes=5)
+"""Events that are further ahead of our clock come from a machine whose clock is wrong."""
+LOOP = 3
+"""So many equal failures in a row are a loop."""
 MOST_OPEN = 500
 """Open calls and helpers that are remembered."""
 LONGEST_TEXT = 16_000
@@ -50,6 +56,8 @@ class SessionStatus(Struct, kw_only=True, omit_defaults=True):
     waiting: Literal["", "person", "permission"] = ""
     """As the program says."""
     waiting_at: datetime | None = None
+    moved_at: datetime | None = None
+    """When it last worked or was answered: a notification of before comes too late."""
     text: str = ""
     """The newest text of the running turn."""
     question: str = ""
@@ -65,6 +73,16 @@ class SessionStatus(Struct, kw_only=True, omit_defaults=True):
     open_calls: dict[str, str] = field(default_factory=dict)
     """Calls without a result, by their event; with the question that the call asks the person."""
     helpers: dict[str, Literal["foreground", "background", "returned"]] = field(default_factory=dict)
+    has_background: bool = False
+    """Whether tasks went on in the background when the turn ended."""
+    failure: str = ""
+    """The newest call, if it failed."""
+    failures: int = 0
+    """How often it failed in the same way, in a row."""
+    observed: str = ""
+    """What the program itself reports: `busy`, `waiting`, `idle`, or `gone` if its process has ended."""
+    observed_wait: WaitingFor | None = None
+    observed_at: datetime | None = None
 
 
 class SessionView(NamedTuple):
@@ -73,10 +91,65 @@ class SessionView(NamedTuple):
     status: Status
     waiting_for: WaitingFor | None = None
     question: str = ""
+    reason: str = ""
+    """What it is known by."""
+    disagreement: str = ""
+    """What another source says, if it says something else."""
+    is_looping: bool = False
+    """Whether it fails in the same way again and again."""
+    is_clock_ahead: bool = False
+    """Whether its newest event is from the future: the clock of its machine is wrong."""
 
 
 def decide_status(state: SessionStatus, now: datetime) -> SessionView:
-    """Whether the session is over, and whom it waits for; with the text of an open question."""
+    """Whether the session is over, whom it waits for, and by which source; with the text of an open question.
+
+    The program's own report counts most, then hooks and transcript, then silence.
+    """
+    found = _decide_by_events(state, now)
+    found = found._replace(
+        reason=_explain(state, found, now),
+        is_looping=found.status == "running" and state.failures >= LOOP,
+        is_clock_ahead=state.last is not None and state.last - now > CLOCK_SKEW,
+    )
+    return _compare_with_report(state, found, now)
+
+
+def _explain(state: SessionStatus, found: SessionView, now: datetime) -> str:
+    if found.waiting_for == "permission":
+        return "asks for a permission"
+    if found.waiting_for == "person":
+        return "asks a question"
+    if found.waiting_for == "helpers":
+        return "helpers or background tasks are running"
+    if state.closed_at is not None and found.status != "running":
+        return "the session ended"
+    if state.turn in ("ended", "failed", "interrupted"):
+        return {"ended": "the turn ended", "failed": "the turn failed", "interrupted": "the turn was interrupted"}[state.turn]
+    return "no event for too long" if found.status == "interrupted" else "the turn is running" if state.turn == "running" else ""
+
+
+def _compare_with_report(state: SessionStatus, found: SessionView, now: datetime) -> SessionView:
+    """The status with what the program itself reports, if that is newer than the last step."""
+    at = state.observed_at
+    if at is None or state.closed_at is not None or (state.moved_at is not None and state.moved_at > at and state.observed != "gone"):
+        return found
+    match state.observed:
+        case "waiting" if found.waiting_for in (None, "helpers"):
+            said = found._replace(status="running", waiting_for=state.observed_wait, reason="the program says that it waits")
+        case "busy" if found.status != "running":
+            said = found._replace(status="running", waiting_for=None, reason="the program says that it works")
+        case "idle" if found.status == "running" and found.waiting_for is None:
+            said = found._replace(status="finished", reason="the program says that it is idle")
+        case "gone" if found.status == "running":
+            return found._replace(status="interrupted", waiting_for=None, question="", reason="its process has ended")
+        case _:
+            return found
+    differs = found.reason if now - at > DISAGREEING and found.reason else ""
+    return said._replace(disagreement=f"its events say: {differs}" if differs else "")
+
+
+def _decide_by_events(state: SessionStatus, now: datetime) -> SessionView:
     age = now - state.last if state.last is not None else PATIENT
     match state.turn:
         case "failed" | "interrupted":
@@ -110,8 +183,8 @@ def is_settled(state: SessionStatus) -> bool:
 
 
 def has_open_helpers(state: SessionStatus) -> bool:
-    """Whether a helper works in the background."""
-    return "background" in state.helpers.values()
+    """Whether a helper or another task works in the background."""
+    return state.has_background or "background" in state.helpers.values()
 
 
 def is_late(state: SessionStatus, at: datetime) -> bool:
@@ -180,8 +253,11 @@ def _on_prompt(state: SessionStatus, event: Event, at: datetime) -> None:
         state.text, state.answer_head = "", ""
         state.open_calls.clear()
     state.turn, state.turn_at = "running", at
-    state.waiting, state.error, state.question = "", "", ""
+    state.error = ""
+    if state.waiting_at is None or at >= state.waiting_at:  # the hook that asks for a permission is faster than the transcript
+        state.waiting, state.question = "", ""
     state.is_announced, state.is_refused, state.is_said = False, False, False
+    state.has_background, state.failures = False, 0
 
 
 def _on_reply(state: SessionStatus, event: Event, at: datetime) -> None:
@@ -198,9 +274,32 @@ def _on_error(state: SessionStatus, event: Event, at: datetime) -> None:
 
 
 def _on_wait(state: SessionStatus, event: Event, at: datetime) -> None:
+    if state.moved_at is not None and at < state.moved_at:
+        return
+    if event.data.get("why") == "helpers":
+        state.has_background = True
+        return
     state.waiting, state.waiting_at = read_wait(event.data.get("why")), at
     if state.waiting == "person":
         state.question = shorten_text(_text_of(event.text), LONGEST_QUESTION)
+
+
+def _on_request(state: SessionStatus, event: Event, at: datetime) -> None:
+    if state.turn == "none":
+        state.turn, state.agent = "running", state.agent or event.agent or ""
+    state.waiting, state.waiting_at = "permission", at
+
+
+def _on_answer(state: SessionStatus, event: Event, at: datetime) -> None:
+    """A request was answered. One that timed out still waits, in the program's own window."""
+    if event.data.get("action") == "decide" or event.data.get("reason") == "terminal":
+        state.waiting = ""
+        _move(state, at)
+
+
+def _move(state: SessionStatus, at: datetime) -> None:
+    if state.moved_at is None or at > state.moved_at:
+        state.moved_at = at
 
 
 def _on_close(state: SessionStatus, event: Event, at: datetime) -> None:
@@ -212,7 +311,9 @@ def _on_close(state: SessionStatus, event: Event, at: datetime) -> None:
 def _go_on(state: SessionStatus, event: Event, at: datetime) -> None:
     """The agent works. Its turn may have ended before: a background task has reported, and the agent was woken."""
     state.is_said = False
+    _move(state, at)
     if state.turn != "running":
+        state.has_background = False
         state.turn, state.error, state.text = "running", "", ""
         state.question, state.is_announced = "", False
     # The hook that asks for a permission is faster than the transcript of the call.
@@ -228,11 +329,27 @@ def _on_refusal(state: SessionStatus, event: Event, at: datetime) -> None:
 
 def _on_result(state: SessionStatus, event: Event, at: datetime) -> None:
     _go_on(state, event, at)
-    state.is_refused = False
+    state.is_refused, state.failure, state.failures = False, "", 0
+
+
+def _on_failure(state: SessionStatus, event: Event, at: datetime) -> None:
+    _go_on(state, event, at)
+    what = _text_of(event.text)
+    state.failures = state.failures + 1 if what and what == state.failure else 1
+    state.failure = what
+
+
+def _on_report(state: SessionStatus, event: Event, at: datetime) -> None:
+    """What the program itself reports of the session."""
+    if state.observed_at is None or at >= state.observed_at:
+        waits = event.data.get("waiting_for")
+        state.agent = state.agent or event.agent or ""
+        state.observed, state.observed_at = _text_of(event.data.get("status")), at
+        state.observed_wait = "permission" if waits in ("permission prompt", "sandbox request", "worker request") else "person"
 
 
 def _end_turn(state: SessionStatus, event: Event, at: datetime) -> None:
-    state.turn_at, state.waiting = at, ""
+    state.turn_at, state.waiting, state.has_background = at, "", False
     state.turn = end_of_turn(event)
     state.open_calls.clear()
     if state.turn == "failed":
@@ -306,12 +423,16 @@ _TURNS: Mapping[str, Callable[[SessionStatus, Event, datetime], None]] = {
     "model.failed": _on_error,
     "tool.called": _go_on,
     "tool.returned": _on_result,
-    "tool.failed": _go_on,
+    "tool.failed": _on_failure,
     "tool.denied": _on_refusal,
     "session.turn_ended": _end_turn,
     "session.waiting": _on_wait,
+    "approval.requested": _on_request,
+    "approval.closed": _on_answer,
+    "control.requested": _on_answer,
     "session.ended": _on_close,
+    "session.observed": _on_report,
 }
-_NEVER_LATE = frozenset(("prompt.submitted", "model.failed", "session.ended"))
+_NEVER_LATE = frozenset(("prompt.submitted", "model.failed", "session.ended", "session.observed"))
 KINDS = frozenset((*_NOTES, *_TURNS, "session.started", "agent.named"))
 """The kinds of events that say something about the status of a session."""

@@ -40,6 +40,85 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/approvals": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List approval requests that wait for an answer */
+        get: {
+            parameters: {
+                query?: {
+                    id?: string;
+                };
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["OpenApprovals"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/approvals/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Allow or deny what an agent asks for; needs a token with `approve` */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description the request, by its id or a unique prefix */
+                    id: string;
+                };
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["Decide"];
+                };
+            };
+            responses: {
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Stored"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/arcs": {
         parameters: {
             query?: never;
@@ -504,7 +583,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Allow or deny what an agent asks for; needs a token with `approve` */
+        /** Allow or deny what the agent of a goal asks for; needs a token with `approve` */
         post: {
             parameters: {
                 query?: never;
@@ -2263,8 +2342,18 @@ export interface components {
             shown: string | null;
         };
         /**
-         * Decided
+         * Decide
          * @description A person's answer to an approval request of an agent.
+         */
+        Decide: {
+            /** @enum {unknown} */
+            choice: "allow" | "deny";
+            /** @default null */
+            reason: string | null;
+        };
+        /**
+         * Decided
+         * @description A person's answer to an approval request of a goal.
          */
         Decided: {
             /** @enum {unknown} */
@@ -3128,6 +3217,37 @@ export interface components {
             title: string;
             /** @default null */
             tries: number | null;
+        };
+        /**
+         * OpenApproval
+         * @description An approval request that waits for an answer. Its texts are untrusted.
+         */
+        OpenApproval: {
+            agent: string | null;
+            at: string | null;
+            call_id: string | null;
+            can_answer: boolean;
+            expires: string | null;
+            goal: string | null;
+            goal_text: string;
+            hidden: number;
+            id: string;
+            input: unknown;
+            program: string | null;
+            seconds_left: number | null;
+            session: string | null;
+            short: string;
+            shown: string;
+            text: string;
+            tool: string;
+            turn: number | null;
+        };
+        /**
+         * OpenApprovals
+         * @description Approval requests that wait for an answer, the newest last.
+         */
+        OpenApprovals: {
+            approvals: components["schemas"]["OpenApproval"][];
         };
         /**
          * Origin
@@ -4079,18 +4199,6 @@ export interface components {
             until: string | null;
         };
         /**
-         * TranscriptEdit
-         * @description One edit of one file.
-         */
-        TranscriptEdit: {
-            diff: string;
-            /** @default false */
-            is_cut: boolean;
-            /** @default false */
-            is_new: boolean;
-            path: string;
-        };
-        /**
          * TranscriptMatches
          * @description The rows of a transcript that contain the words.
          */
@@ -4125,7 +4233,7 @@ export interface components {
             /** @default  */
             description: string;
             /** @default [] */
-            edits: components["schemas"]["TranscriptEdit"][];
+            edits: components["schemas"]["FileDiff"][];
             /** @default  */
             event: string;
             /** @default null */

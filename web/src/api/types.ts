@@ -64,7 +64,6 @@ export type CheckName = keyof Outcome["checks"];
 export type TranscriptRow = Schemas["TranscriptRow"];
 export type TranscriptAnswer = Schemas["TranscriptPage"];
 export type TranscriptMatches = Schemas["TranscriptMatches"];
-export type FileEdit = Schemas["TranscriptEdit"];
 export type SessionDiffAnswer = Schemas["SessionDiff"];
 export type HandOverAnswer = Schemas["HandOver"];
 export type SessionsAnswer = Schemas["Sessions"];
@@ -106,7 +105,9 @@ export type GoalRequest = Schemas["GoalRequest"];
 export type GoalPage = Schemas["GoalPage"];
 export type GoalsAnswer = Schemas["Goals"];
 export type Action = Schemas["Steering"]["action"];
-export type Choice = Schemas["Decided"]["choice"];
+export type Choice = Schemas["Decide"]["choice"];
+export type OpenApproval = Schemas["OpenApproval"];
+export type OpenApprovals = Schemas["OpenApprovals"];
 
 // The town. Every state is counted, also those with none.
 export type AgentState = Schemas["TownAgent"]["state"];

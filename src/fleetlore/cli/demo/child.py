@@ -7,7 +7,7 @@ import signal
 import sys
 from threading import Thread
 
-from fleetlore.cli.main import entry
+from fleetlore.cli.entry import run_command_line
 
 
 def _end_with_the_parent() -> None:
@@ -18,4 +18,4 @@ def _end_with_the_parent() -> None:
 
 if __name__ == "__main__":
     Thread(target=_end_with_the_parent, daemon=True).start()
-    sys.exit(entry())
+    sys.exit(run_command_line())

@@ -36,7 +36,7 @@ class _PendingQuestion:
 
 
 class PersonDecider:
-    """Asks with a `goal.permission_asked` event. `permissions.py` calls `answer_question` when the answer is in the log."""
+    """Asks with an `approval.requested` event. `permissions.py` calls `answer_question` when the answer is in the log."""
 
     def __init__(
         self, record_event: RecordEvent, *, timeout: float = 600.0, now: clock.Clock = clock.now, new_id: Callable[[], str] = clock.uuid7
@@ -91,9 +91,10 @@ class PersonDecider:
         }
         if request.call_id is not None:
             data["call_id"] = request.call_id
-        return Event(
-            id=id, at=now, kind="goal.permission_asked", actor=ACTOR, goal=request.goal, text=f"may it use {request.tool}?"[:300], data=data
-        )
+        command = request.input.get("command") if isinstance(request.input, dict) else None
+        use = f"{request.tool}: {command}" if isinstance(command, str) else request.tool
+        text = f"may it use {use[:280]}?"
+        return Event(id=id, at=now, kind="approval.requested", actor=ACTOR, goal=request.goal, text=text, data=data)
 
     def answer_question(self, question_id: str, choice: str, reason: str = "") -> bool:
         """Resolve a question: `allow` allows, anything else denies. Returns whether the question was still open."""

@@ -21,7 +21,8 @@ from itertools import count
 from msgspec import Struct
 
 from fleetlore.prompts import text_safety
-from fleetlore.redact import Redactor, is_surely_clean
+from fleetlore.redact import Redactor
+from fleetlore.redact_needles import is_surely_clean
 
 INDEX_FILE = "MEMORY.md"
 MAX_TITLE_CHARS = 80

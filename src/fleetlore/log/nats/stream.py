@@ -141,7 +141,7 @@ class NatsStream:
             "num_replicas": replicas or 1,
             "metadata": {"fleetlore_log": clock.uuid7(), "fleetlore_town": self.town},
         }
-        deadline = self.client.deadline()
+        deadline = self.client.make_deadline()
         while True:
             try:
                 return (await self.call_api("STREAM.CREATE", config)).config
@@ -151,7 +151,7 @@ class NatsStream:
             try:
                 return (await self.info()).config  # created by another handle, or by an earlier attempt of ours
             except JetStreamError as error:
-                if error.code != NO_STREAM or self.client.time() >= deadline:
+                if error.code != NO_STREAM or self.client.loop_time() >= deadline:
                     raise
             await asyncio.sleep(RETRY_SECONDS)  # a cluster takes a moment to create it
 

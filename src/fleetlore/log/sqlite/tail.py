@@ -2,7 +2,8 @@
 
 Writes of this process wake followers at once. SQLite cannot wake other processes, so for their writes one follower polls
 SQLite's change counter on behalf of all others: waking a thread costs more than the query. The longer nothing happens,
-the longer the poll interval, up to about 10 ms.
+the longer the poll interval, up to about 10 ms. After a second without a change it waits for a write to the file instead, where
+the system reports those, and polls only a few times a second, for file systems that report nothing.
 """
 
 from __future__ import annotations
@@ -15,11 +16,14 @@ import apsw
 
 from fleetlore.log.base import LogQuery, TailPage, to_position, to_sequence
 from fleetlore.log.sqlite.file import OpenedFile, fetch_rows, translate_errors
+from fleetlore.log.sqlite.file_watch import FileWatch, open_watch
 from fleetlore.log.sqlite.query import select_records, to_optional_position
 
 POLL_SECONDS, IDLE_POLL_SECONDS = 0.004, 0.01
 POLL_BACKOFF_RATIO = 1 / 50
 """Poll interval as a share of the time since the last change."""
+ACTIVE_SECONDS, WATCHED_POLL_SECONDS = 1.0, 0.25
+"""A write is reported before it is committed: polls are frequent for so long after it."""
 
 
 class ChangeSignal:
@@ -32,6 +36,8 @@ class ChangeSignal:
         self.listeners = 0
         self.polling_tail: SqliteTail | None = None
         """The follower that polls the file while the others wait."""
+        self.watch: FileWatch | None = None
+        self.is_watch_tried = False
 
     def notify_change(self) -> None:
         """Wake every follower."""
@@ -119,8 +125,19 @@ class SqliteTail:
                 now = monotonic()
                 if changes.count != count or self._closed or now >= deadline:
                     return
-                pause = min(max(POLL_SECONDS, (now - changes.last_change_at) * POLL_BACKOFF_RATIO), IDLE_POLL_SECONDS)
-                changes.condition.wait(min(pause, deadline - now))
+                watch = self._find_watch() if now - changes.last_change_at > ACTIVE_SECONDS else None
+                if watch is None:
+                    pause = min(max(POLL_SECONDS, (now - changes.last_change_at) * POLL_BACKOFF_RATIO), IDLE_POLL_SECONDS)
+                    changes.condition.wait(min(pause, deadline - now))
+                    continue
+            # Writes of this process are seen here, too: they change the same file.
+            if watch.wait(min(WATCHED_POLL_SECONDS, deadline - now)):
+                changes.last_change_at = monotonic()
+
+    def _find_watch(self) -> FileWatch | None:
+        if not self._changes.is_watch_tried:
+            self._changes.is_watch_tried, self._changes.watch = True, open_watch(self._log.path)
+        return self._changes.watch
 
     def _read_page(self) -> TailPage:
         return self._log.query_town(self._connection, self._select_page) or TailPage([])
@@ -146,3 +163,7 @@ class SqliteTail:
             self._changes.condition.notify_all()
         with self._use_lock:
             self._connection.close()
+        with self._changes.condition:
+            if self._changes.listeners == 0 and self._changes.watch is not None:
+                self._changes.watch.close()
+                self._changes.watch, self._changes.is_watch_tried = None, False

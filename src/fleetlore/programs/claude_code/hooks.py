@@ -17,12 +17,13 @@ from msgspec.structs import replace
 from fleetlore.dialects.fields import as_name, as_object, as_text
 from fleetlore.dialects.wire import Record
 from fleetlore.events.envelope import Event
-from fleetlore.programs.base import ProgramHooks
+from fleetlore.programs.base import PermissionCall, ProgramApprovals, ProgramHooks, answer_permission_request
 from fleetlore.programs.claude_code.discover import helper_transcript_path
 from fleetlore.programs.claude_code.ids import (
     NAME,
     PROGRAM,
     ClaudeEventContext,
+    derive_claude_id,
     prompt_id,
     session_agent,
     session_started_id,
@@ -37,12 +38,14 @@ from fleetlore.programs.claude_code.tools import (
     make_denial_event,
     make_outcome_event,
     make_subagent_events,
-    summarize_call,
 )
-from fleetlore.programs.sessions import UNKNOWN_NAME, HookCall, guess_task, make_unknown_hook_events, project_name
+from fleetlore.programs.sessions import UNKNOWN_NAME, HookCall, describe_request, guess_task, make_unknown_hook_events, project_name
 
 IGNORED_HOOKS = frozenset(
     (
+        "PreModelSwitch",  # the transcript names the model of every reply
+        "PostModelSwitch",
+        "DirectoryAdded",
         "PostToolBatch",  # PostToolUse has reported each of them
         "PreCompact",  # PostCompact and the transcript report it when it is done
         "UserPromptExpansion",
@@ -188,10 +191,9 @@ def _share_transcript_id(hook: HookCall, event: Event) -> list[Event]:
 
 def _read_permission(hook: HookCall) -> list[Event]:
     tool = _find_tool(hook)
+    words = describe_request(tool, hook.record.get("tool_input"))
     data = {"why": "permission", "tool": tool, "call_id": hook.get_text("tool_use_id")}
-    return [
-        hook.event_context.make_event("session.waiting", hook.own_id, text=summarize_call(tool, hook.record.get("tool_input")), data=data)
-    ]
+    return [hook.event_context.make_event("session.waiting", hook.own_id, text=words, data=data)]
 
 
 def _read_notification(hook: HookCall) -> list[Event]:
@@ -204,7 +206,25 @@ def _read_stop(hook: HookCall) -> list[Event]:
     # After another hook sent the agent back to work, a second Stop ends the same turn again.
     again = own is None or hook.record.get("stop_hook_active") is True
     words = hook.get_text("last_assistant_message")
-    return [hook.event_context.make_event("session.turn_ended", hook.own_id if again or own is None else turn_ended_id(own), text=words)]
+    ended = hook.event_context.make_event("session.turn_ended", hook.own_id if again or own is None else turn_ended_id(own), text=words)
+    return [ended, *_read_background(hook)]
+
+
+def _read_background(hook: HookCall) -> list[Event]:
+    """The turn has ended, but tasks go on in the background: the agent will be woken by them."""
+    tasks = hook.record.get("background_tasks")
+    running = [as_object(task) for task in tasks if as_object(task).get("status") in (None, "running")] if isinstance(tasks, list) else []
+    if not running:
+        return []
+    names = ", ".join(as_text(task.get("description")) or as_text(task.get("id")) or "a task" for task in running[:5])
+    own = derive_claude_id("background", hook.own_id)
+    return [hook.event_context.make_event("session.waiting", own, text=f"background tasks: {names}", data={"why": "helpers"})]
+
+
+def _read_state(hook: HookCall) -> list[Event]:
+    """The state that the program keeps of a running session, as `live.py` reads it."""
+    data = {"status": hook.get_text("status"), "waiting_for": hook.get_text("waiting_for"), "pid": hook.record.get("pid")}
+    return [hook.event_context.make_event("session.observed", hook.own_id, text=hook.get_text("waiting_for"), data=data)]
 
 
 def _read_failed_stop(hook: HookCall) -> list[Event]:
@@ -274,6 +294,7 @@ _READERS: Mapping[str, Callable[[HookCall], list[Event]]] = {
     "PermissionDenied": _read_denial,
     "Notification": _read_notification,
     "Stop": _read_stop,
+    "SessionState": _read_state,
     "StopFailure": _read_failed_stop,
     "SessionEnd": _read_end,
     "PostCompact": _read_compaction,
@@ -297,3 +318,34 @@ HOOKS = ProgramHooks(
     kinds_without_key={"UserPromptSubmit": "prompt.submitted", "Stop": "session.turn_ended"},
     expected_recording=_expect_recording,
 )
+
+
+# --- approvals
+
+_SHOWN_ONLY = frozenset(("AskUserQuestion", "ExitPlanMode"))
+"""Tools whose dialog is more than yes or no: the person answers it in the program."""
+
+
+def _read_request(record: Mapping[str, Any]) -> PermissionCall | None:
+    session, tool = as_name(record.get("session_id")), as_text(record.get("tool_name"))
+    if record.get("hook_event_name") != "PermissionRequest" or session is None or tool is None:
+        return None
+    helper, own = as_name(record.get("agent_id")), session_agent(session)
+    return PermissionCall(
+        run=session,
+        agent=helper or own or PROGRAM,
+        parent=own if helper else None,
+        tool=tool,
+        input=record.get("tool_input"),
+        call_id=as_text(record.get("tool_use_id")),
+        transcript=as_text(record.get("transcript_path")),
+        can_answer=tool not in _SHOWN_ONLY,
+    )
+
+
+def _is_attended(environ: Mapping[str, str]) -> bool:
+    """Whether a person sits at its terminal. Without one (`claude -p`) no dialog is shown, and the hook holds the session up."""
+    return environ.get("CLAUDE_CODE_ENTRYPOINT") == "cli" and environ.get("CLAUDE_CODE_SESSION_ATTENDED") != "0"
+
+
+APPROVALS = ProgramApprovals("PermissionRequest", _read_request, answer_permission_request, _is_attended)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from fleetlore.programs.base import HarnessFactory, Program, ProgramHooks
+from fleetlore.programs.base import HarnessFactory, LiveSession, Program, ProgramApprovals, ProgramHooks
 
 if TYPE_CHECKING:
     from fleetlore.dialects.otlp.logs import ProgramTelemetry
@@ -32,6 +32,7 @@ class ClaudeCode(Program):
     """Metadata of sub-agents (read with their transcripts), and lists of sessions."""
     side_folders = frozenset(("tool-results", "memory", "session-memory", "workflows"))
     """Large outputs, notes and scripts."""
+    live_folders = ("sessions", "jobs")
     asks_at_gate = True
     deletes = "transcripts that were not written to for 30 days (`cleanupPeriodDays` in settings.json); prompts stay in history.jsonl"
 
@@ -76,6 +77,18 @@ class ClaudeCode(Program):
         from fleetlore.programs.claude_code import settings
 
         return settings.find_hook_file(self.find_home() if project is None else os.path.join(project, ".claude"))
+
+    def read_live_sessions(self, environ: Mapping[str, str] = os.environ) -> Iterable[LiveSession]:
+        """By its state files."""
+        from fleetlore.programs.claude_code.live import read_live_sessions
+
+        return read_live_sessions(self.find_home(environ))
+
+    def load_approvals(self) -> ProgramApprovals:
+        """Its PermissionRequest hook."""
+        from fleetlore.programs.claude_code.hooks import APPROVALS
+
+        return APPROVALS
 
     def load_harness(self) -> HarnessFactory:
         """Runs `claude -p`, one process per turn."""

@@ -11,15 +11,12 @@ FILE_NAME = "settings.json"
 
 HOOK_EVENTS = (
     "SessionStart",
-    "Setup",
     "UserPromptSubmit",
-    "UserPromptExpansion",
     "PreToolUse",
     "PermissionRequest",
     "PermissionDenied",
     "PostToolUse",
     "PostToolUseFailure",
-    "PostToolBatch",
     "Notification",
     "SubagentStart",
     "SubagentStop",
@@ -28,15 +25,14 @@ HOOK_EVENTS = (
     "TeammateIdle",
     "Elicitation",
     "ElicitationResult",
-    "InstructionsLoaded",
-    "ConfigChange",
-    "CwdChanged",
-    "FileChanged",
     "Stop",
     "StopFailure",
     "SessionEnd",
 )
-"""Every hook of Claude Code 2.1 that does not change what it does or shows."""
+"""The hooks of Claude Code 2.1.327 that say something new and do not change what it does or shows."""
+
+WAITED_FOR = frozenset(("Stop", "SessionEnd"))
+"""Hooks that Claude Code waits for: it may exit right after them, and would end a hook in the background."""
 
 SKIPPED_HOOKS = {
     "WorktreeCreate": "a hook replaces the program's own worktree code and must print the path",
@@ -44,10 +40,20 @@ SKIPPED_HOOKS = {
     "PreCompact": "/compact would show a line about us, also to the model; SessionStart and the transcript report it",
     "PostCompact": "/compact would show a line about us, also to the model; SessionStart and the transcript report it",
     "MessageDisplay": "it runs many times a second, before the text is shown; the text is in the transcript",
+    "PostToolBatch": "PostToolUse reports each call",
+    "PreModelSwitch": "the transcript names the model of every reply",
+    "PostModelSwitch": "the transcript names the model of every reply",
+    "UserPromptExpansion": "UserPromptSubmit and the transcript have the prompt",
+    "Setup": "nothing in it is recorded",
+    "InstructionsLoaded": "nothing in it is recorded",
+    "ConfigChange": "nothing in it is recorded",
+    "CwdChanged": "the transcript has the folder of every row",
+    "FileChanged": "nothing in it is recorded",
+    "DirectoryAdded": "nothing in it is recorded",
 }
 """Hooks that are not installed → the reason."""
 
 
 def find_hook_file(folder: str) -> HookFile:
     """The settings in a folder: `~/.claude`, or `.claude` of a project."""
-    return HookFile(os.path.join(folder, FILE_NAME), PROGRAM, HOOK_EVENTS)
+    return HookFile(os.path.join(folder, FILE_NAME), PROGRAM, HOOK_EVENTS, async_events=frozenset(HOOK_EVENTS) - WAITED_FOR)

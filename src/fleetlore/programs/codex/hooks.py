@@ -11,12 +11,11 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from fleetlore.dialects.commands.classify import flags_of, is_correction
-from fleetlore.dialects.commands.flags import shown_flags
+from fleetlore.dialects.commands.classify import is_correction
 from fleetlore.dialects.fields import as_name, as_object, as_text
 from fleetlore.dialects.wire import Record
 from fleetlore.events.envelope import Event
-from fleetlore.programs.base import SESSION_KEYS, ProgramHooks
+from fleetlore.programs.base import SESSION_KEYS, PermissionCall, ProgramApprovals, ProgramHooks, answer_permission_request
 from fleetlore.programs.codex.ids import (
     NAME,
     PROGRAM,
@@ -30,8 +29,16 @@ from fleetlore.programs.codex.ids import (
     turn_ended_id,
 )
 from fleetlore.programs.codex.outputs import CodexCallOutput, parse_call_output
-from fleetlore.programs.codex.tools import CallKey, make_call_event, make_call_key, make_outcome_event, summarize_call
-from fleetlore.programs.sessions import UNKNOWN_NAME, USER_ACTOR, HookCall, guess_task, make_unknown_hook_events, project_name
+from fleetlore.programs.codex.tools import CallKey, make_call_event, make_call_key, make_outcome_event
+from fleetlore.programs.sessions import (
+    UNKNOWN_NAME,
+    USER_ACTOR,
+    HookCall,
+    describe_request,
+    guess_task,
+    make_unknown_hook_events,
+    project_name,
+)
 
 IGNORED_HOOKS = frozenset(("PreCompact", "PostCompact", "PreModelRequest", "PostModelRequest"))
 """Hooks that the rollout reports with more detail."""
@@ -127,9 +134,8 @@ def _parse_tool_response(response: object) -> CodexCallOutput:
 
 
 def _read_permission(hook: HookCall) -> list[Event]:
-    tool, given = _find_tool(hook), hook.record.get("tool_input")
-    described = as_text(as_object(given).get("description"))
-    words = f"{described}{shown_flags(flags_of(tool, given), described)}" if described else summarize_call(tool, given)
+    tool = _find_tool(hook)
+    words = describe_request(tool, hook.record.get("tool_input"))
     data = {"why": "permission", "tool": tool, "call_id": hook.get_text("tool_use_id")}
     return [hook.event_context.make_event("session.waiting", hook.own_id, text=words, data=data)]
 
@@ -214,6 +220,22 @@ def _expect_recording(record: Mapping[str, Any]) -> str | None:
     return as_text(record.get("transcript_path")) if record.get("hook_event_name") == "SessionStart" else None
 
 
+def _read_request(record: Mapping[str, Any]) -> PermissionCall | None:
+    root, tool = as_name(record.get("session_id")), as_text(record.get("tool_name"))
+    if record.get("hook_event_name") != "PermissionRequest" or root is None or tool is None:
+        return None
+    thread = as_name(record.get("agent_id")) or root
+    return PermissionCall(
+        run=thread,
+        agent=thread_agent(thread) or PROGRAM,
+        parent=thread_agent(root) if thread != root else None,
+        tool=tool,
+        input=record.get("tool_input"),
+        call_id=as_text(record.get("tool_use_id")),
+        transcript=as_text(record.get("transcript_path")),
+    )
+
+
 def _find_agents(program: str, record: Mapping[str, Any]) -> list[tuple[str | None, str | None]]:
     """Sub-agents have their own threads."""
     threads = [thread for key in (*SESSION_KEYS, "agent_id") if isinstance(thread := record.get(key), str)]
@@ -221,3 +243,5 @@ def _find_agents(program: str, record: Mapping[str, Any]) -> list[tuple[str | No
 
 
 HOOKS = ProgramHooks(read=read_hook, expected_recording=_expect_recording, find_agents=_find_agents)
+APPROVALS = ProgramApprovals("PermissionRequest", _read_request, answer_permission_request)
+"""It shows its dialog only after the hook: `is_attended` is never true."""

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from fleetlore.programs.base import HarnessFactory, Program, ProgramHooks
+from fleetlore.programs.base import HarnessFactory, Program, ProgramApprovals, ProgramHooks
 
 if TYPE_CHECKING:
     from fleetlore.dialects.otlp.logs import ProgramTelemetry
@@ -68,6 +68,12 @@ class Codex(Program):
         from fleetlore.programs.codex import settings
 
         return settings.find_hook_file(self.find_home() if project is None else os.path.join(project, ".codex"))
+
+    def load_approvals(self) -> ProgramApprovals:
+        """Its PermissionRequest hook."""
+        from fleetlore.programs.codex.hooks import APPROVALS
+
+        return APPROVALS
 
     def load_harness(self) -> HarnessFactory:
         """Runs `codex exec`, one process per turn."""

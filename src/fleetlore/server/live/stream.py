@@ -80,7 +80,7 @@ async def open_subscription(connection: HTTPConnection) -> AsyncIterator[Subscri
     if wanted.scope != TOWN:
         # A scope without events is accepted: its first one may still come.
         wanted = replace(wanted, scope=await context.run(context.view_cache.resolve_scope, wanted.scope, may_be_new=True))
-    with context.limits.stream(connection.scope):
+    with context.limits.count_stream(connection.scope):
         subscription = await context.feed.subscribe(wanted, after=after)
         try:
             yield subscription

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import msgspec
 
@@ -20,7 +21,7 @@ from fleetlore.story.brief import Brief
 from fleetlore.views.patterns.model import Finding
 
 JSON, TEXT = "application/json", "text/plain; charset=utf-8"
-SIGNATURE, TOLD = "X-Fleetlore-Signature", "X-Fleetlore-Notice"
+SIGNATURE, NOTICE_ID = "X-Fleetlore-Signature", "X-Fleetlore-Notice"
 LONGEST_CONTENT = 2000
 """Discord's limit in characters."""
 LONGEST_NTFY = 4096
@@ -57,7 +58,9 @@ class Call(NamedTuple):
 def call_of(webhook: Webhook, message: Message) -> Call:
     """Build the request, signed if the rule has a secret."""
     kind, body, more = FORMS[webhook.format](message)
-    headers = {"Content-Type": kind, TOLD: message.id, **more}
+    headers = {"Content-Type": kind, NOTICE_ID: message.id, **more}
+    if webhook.approve_url is not None and is_answerable(message.event):
+        headers["Actions"] = "; ".join(_make_action(webhook, message.event.id or "", choice) for choice in ("allow", "deny"))
     trace = message.event.trace
     if trace is not None and _is_trace(trace):
         headers["traceparent"] = trace
@@ -66,6 +69,19 @@ def call_of(webhook: Webhook, message: Message) -> Call:
     if webhook.secret is not None:
         headers[SIGNATURE] = f"sha256={hmac.digest(webhook.secret.encode(), body, 'sha256').hex()}"
     return Call(body, headers)
+
+
+def is_answerable(event: Event) -> bool:
+    """Whether an event is an approval request that can be answered from afar."""
+    return event.kind == "approval.requested" and event.data.get("answerable") is not False
+
+
+def _make_action(webhook: Webhook, id: str, choice: str) -> str:
+    """A button of ntfy that answers a request; only ids of ours are put into it."""
+    url = f"{(webhook.approve_url or '').rstrip('/')}/api/approvals/{quote(id, safe='')}"
+    body = f'{{"choice":"{choice}"}}'
+    secret = f"headers.Authorization=Bearer {webhook.approve_token}, headers.Content-Type=application/json"
+    return f"http, {choice.capitalize()}, {url}, method=POST, {secret}, body='{body}', clear=true"
 
 
 def arguments_of(command: CommandTarget, message: Message) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
@@ -18,8 +19,8 @@ from fleetlore.server.notifications.schedule import Schedule, parse_schedule
 from fleetlore.settings import Notice, Settings
 from fleetlore.views.patterns.kinds import GONE_KINDS, all_kinds, is_shown
 
-When = Literal["needs you", "stuck", "budget", "done", "progress"]
-WHENS: tuple[When, ...] = ("needs you", "stuck", "budget", "done", "progress")
+When = Literal["needs you", "finished", "failed", "looping", "stuck", "budget", "done", "progress"]
+WHENS: tuple[When, ...] = ("needs you", "finished", "failed", "looping", "stuck", "budget", "done", "progress")
 By = Literal["when", "kind", "arc", "brief"]
 Format = Literal["json", "slack", "discord", "ntfy", "plain"]
 FORMATS: tuple[Format, ...] = ("json", "slack", "discord", "ntfy", "plain")
@@ -35,6 +36,11 @@ USUAL_AGE = timedelta(hours=1)
 LATEST_BRIEF = timedelta(hours=6)
 """A brief that is later than this, because nothing ran when it was due, is not sent any more."""
 OLDEST = timedelta(days=366)
+DESKTOP_COMMANDS: Mapping[str, tuple[str, ...]] = {
+    "linux": ("notify-send", "--app-name=Fleetlore", "Fleetlore", "{text}"),
+    "darwin": ("osascript", "-e", 'on run argv\ndisplay notification (item 1 of argv) with title "Fleetlore"\nend run', "{text}"),
+}
+"""Platform → the command that shows a notification on the desktop."""
 OWN_FAMILY = "notify."
 """Kinds that trigger no rule: notifications about notifications would never end."""
 
@@ -49,6 +55,10 @@ class Webhook(NamedTuple):
     secret: str | None = None
     """Key for signing bodies."""
     token: str | None = None
+    approve_url: str | None = None
+    """The address of the control room, as the phone reaches it: requests then have buttons."""
+    approve_token: str | None = None
+    """A token with the scope approve, which the buttons send."""
 
     @property
     def shown(self) -> str:
@@ -149,7 +159,7 @@ def _parse_rule(notice: Notice) -> Rule:
             name=name,
             by=by,
             what=what,
-            target=_parse_webhook(table) if _only_one(table, "webhook", "command") == "webhook" else _parse_command(table),
+            target=_parse_target(table),
             scope=check_scope(table.get("scope", TOWN)),
             every=_parse_turns(table),
             max_age=_parse_max_age(table),
@@ -218,14 +228,35 @@ def _parse_max_age(table: Mapping[str, Any]) -> timedelta:
     return timedelta(microseconds=nanoseconds / 1000)
 
 
+def _parse_target(table: Mapping[str, Any]) -> Target:
+    match _only_one(table, "webhook", "command", "desktop"):
+        case "webhook":
+            return _parse_webhook(table)
+        case "command":
+            return _parse_command(table)
+    if table["desktop"] is not True:
+        raise Invalid("desktop: only true is taken; remove the rule to turn it off")
+    return _parse_command({**table, "command": DESKTOP_COMMANDS.get(sys.platform, DESKTOP_COMMANDS["linux"])})
+
+
 def _parse_webhook(table: Mapping[str, Any]) -> Webhook:
     form = table.get("format", "json")
     if form not in FORMATS:
         raise Invalid(f"format: no such format: {form!r}; there are {', '.join(FORMATS)}")
-    for key in ("secret", "token"):
+    for key in ("secret", "token", "approve_token"):
         if not is_fit_for_a_header(table.get(key, "")):
             raise Invalid(f"{key}: only printable ASCII characters are taken; write others out")
-    return Webhook(_check_address(table["webhook"]), form, table.get("secret"), table.get("token"))
+    approve_url, approve_token = table.get("approve_url"), table.get("approve_token")
+    if (approve_url is None) != (approve_token is None) or (approve_url is not None and form != "ntfy"):
+        raise Invalid('approve_url and approve_token go together, and only with format = "ntfy"')
+    return Webhook(
+        _check_address(table["webhook"]),
+        form,
+        table.get("secret"),
+        table.get("token"),
+        None if approve_url is None else _check_address(approve_url),
+        approve_token,
+    )
 
 
 def _check_address(url: str) -> str:

@@ -20,8 +20,9 @@ from fleetlore.server.notifications.bodies import Message
 from fleetlore.server.notifications.rules import OWN_FAMILY, Rule
 from fleetlore.server.notifications.scheduled_brief import BriefPeriod, compose_brief, is_empty, read_brief
 from fleetlore.server.notifications.send import SendResult
-from fleetlore.server.notifications.triggers import TURNS, Occasion, find_turn_scope, format_line, make_watch
+from fleetlore.server.notifications.triggers import TURNS, MeasureBudgets, Occasion, find_turn_scope, format_line, make_watch
 from fleetlore.views import names
+from fleetlore.views.approvals import ENDING_KINDS
 from fleetlore.views.outcomes.rules import OutcomeRules
 from fleetlore.views.thread_names import Naming, naming_of
 
@@ -29,7 +30,8 @@ CHUNK = 100
 REPLAYED_EVENTS = 5000
 """Events before the cursor that a rule reads when it starts, to know the current state."""
 ACTOR = "fleetlore"
-PAGES = {"needs you": "fleet", "stuck": "fleet", "progress": "fleet", "budget": "costs"}
+PAGES = {"needs you": "now", "stuck": "now", "looping": "now", "failed": "now", "progress": "now", "budget": "costs"}
+WAITING_KINDS = ("approval.requested", "session.waiting")
 """The page for each trigger; the brief for all others."""
 
 
@@ -73,6 +75,7 @@ class RuleContext(NamedTuple):
     timing: Timing
     outcome_rules: OutcomeRules
     """Prices and flags for briefs."""
+    budgets: MeasureBudgets
 
 
 class Stopped(Exception):
@@ -85,7 +88,7 @@ class RuleRun:
     def __init__(self, rule: Rule, context: RuleContext, stopped: Flag) -> None:
         self.rule = rule
         self._context, self._log, self._stopped = context, context.log, stopped
-        self._watch = make_watch(rule, self._turns_before)
+        self._watch = make_watch(rule, self._turns_before, context.budgets)
         self._names = names.initial()
         self._at: Position | None = None
         """Everything up to here was handled."""
@@ -177,7 +180,7 @@ class RuleRun:
         if self._context.now() - occasion.at > self.rule.max_age:
             return False
         id = notice_id(self.rule, occasion)
-        if self._log.get([id]):
+        if self._log.get([id]) or self._is_answered(occasion.event):
             return False
         message = self._compose_brief(id, occasion.period) if occasion.period is not None else self._compose_message(occasion)
         if message is None:
@@ -185,6 +188,13 @@ class RuleRun:
         outcome, attempts = self._context.send(self.rule, message)
         self._record_sent(message, occasion, outcome, attempts)
         return True
+
+    def _is_answered(self, event: Event | None) -> bool:
+        """Whether a person has answered meanwhile: nobody needs to be notified of that any more."""
+        if self.rule.what != "needs you" or event is None or event.run is None or event.kind not in WAITING_KINDS:
+            return False
+        later = self._log.read(f"run:{event.run}", after=event.position, kinds=ENDING_KINDS)
+        return any(each.at is not None and event.at is not None and each.at > event.at and each.agent == event.agent for each in later)
 
     def _compose_message(self, occasion: Occasion) -> Message | None:
         event = occasion.event or next(iter(self._log.get([occasion.cause])), None)

@@ -5,7 +5,7 @@ It has seen only the last few thousand events: what it does not know counts as n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple, TypeAlias
 
@@ -13,13 +13,15 @@ from msgspec.structs import replace
 
 from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
+from fleetlore.events.ids import derive_id
 from fleetlore.log.base import matches_kind
+from fleetlore.operations.costs import CostBudget
 from fleetlore.server.notifications.rules import Rule
 from fleetlore.server.notifications.schedule import Schedule
 from fleetlore.server.notifications.scheduled_brief import BriefPeriod, find_period
 from fleetlore.story.event_sentences import EventDescriber
 from fleetlore.story.phrases import clean_text, end_sentence, format_span, spell_number
-from fleetlore.views import fleet
+from fleetlore.views import fleet, session_status
 from fleetlore.views.agent_status_rules import find_standing_effect
 from fleetlore.views.event_text import event_stamp
 from fleetlore.views.fleet import SILENT_AFTER, FleetAgent
@@ -42,6 +44,8 @@ TURNS = ("session.turn_ended", "driver.attempt_completed")
 """Kinds that end a turn of an agent."""
 ASKING = frozenset(("session.turn_ended", "tool.called"))
 """Kinds that may ask the person a question."""
+NEARLY_SPENT = 0.8
+"""The share of a budget from which it is nearly spent."""
 MANY_SETBACKS = 3
 """This many setbacks without a recovery are a struggle worth a notification."""
 DONE_STATES = frozenset(("completed", "done", "delivered"))
@@ -56,6 +60,10 @@ _RULES = default_rules()
 Words: TypeAlias = Callable[[Event, Naming], str]
 Counter: TypeAlias = Callable[[str, str | None], int]
 """Number of turns of a scope that ended before a position."""
+
+
+MeasureBudgets: TypeAlias = Callable[[datetime], Sequence[CostBudget]]
+"""The budgets of the current day, week and month, and what is spent of them."""
 
 
 class Occasion(NamedTuple):
@@ -92,7 +100,7 @@ class TriggerWatch:
         return ()
 
 
-def make_watch(rule: Rule, count: Counter) -> TriggerWatch:
+def make_watch(rule: Rule, count: Counter, measure: MeasureBudgets = lambda now: []) -> TriggerWatch:
     """The watch for a rule."""
     match rule.by:
         case "kind":
@@ -102,7 +110,7 @@ def make_watch(rule: Rule, count: Counter) -> TriggerWatch:
         case "brief":
             return ScheduledBriefWatch(rule.schedule)
         case "when":
-            return WATCHES[rule.what](rule, count)
+            return WATCHES[rule.what](rule, count, measure)
 
 
 class EventWatch(TriggerWatch):
@@ -115,6 +123,28 @@ class EventWatch(TriggerWatch):
         """Return the event if it satisfies the condition."""
         if self._condition(event):
             yield make_occasion(event)
+
+
+class BudgetWatch(EventWatch):
+    """A goal or run whose budget is spent, and the budget of a day, week or month that is nearly or completely spent."""
+
+    def __init__(self, measure: MeasureBudgets) -> None:
+        super().__init__(is_spent)
+        self._measure = measure
+
+    def find_due(self, now: datetime) -> Iterator[Occasion]:
+        """The budgets of the current day, week and month of which 80 % or all is spent."""
+        for budget in self._measure(now):
+            share = budget.used_usd / budget.limit_usd if budget.limit_usd > 0 else 1.0
+            if share >= NEARLY_SPENT:
+                yield _make_budget_occasion(budget, "spent" if share >= 1 else "nearly spent", now)
+
+
+def _make_budget_occasion(budget: CostBudget, state: str, now: datetime) -> Occasion:
+    text = f"The budget of this {budget.period} is {state}: ${budget.used_usd:,.2f} of ${budget.limit_usd:,.2f}"
+    key = f"costs {budget.period} {budget.since.isoformat()} {state}"
+    event = Event(id=derive_id("notify", key.encode()), at=now, kind="costs.budget", actor="fleetlore", text=text)
+    return Occasion(key, "", now, lambda event, naming: text, event)
 
 
 class ScheduledBriefWatch(TriggerWatch):
@@ -135,6 +165,58 @@ def is_done(event: Event) -> bool:
     if event.kind == "town.mission_state_changed":
         return (event.new_state or "").lower() in DONE_STATES
     return beat_of(event) == "deliver"
+
+
+def is_failed(event: Event) -> bool:
+    """Whether a turn, a task, an agent or a goal failed."""
+    if event.kind == "session.turn_ended":
+        return session_status.end_of_turn(event) == "failed"
+    if event.kind == "driver.goal_completed":
+        return beat_of(event) == "setback"
+    return event.kind in ("town.task_failed", "town.agent_failed")
+
+
+class FinishedWatch(TriggerWatch):
+    """Sessions that end their turn and wait for nothing, and what is delivered otherwise."""
+
+    needs_history = True
+
+    def __init__(self) -> None:
+        self._fleet = fleet.initial()
+
+    def on_event(self, event: Event) -> Iterator[Occasion]:
+        """Return the event if it finishes something."""
+        self._fleet = fleet.apply(self._fleet, event)
+        if event.kind == "session.turn_ended":
+            state = self._fleet.sessions.get(event.run or "")
+            if state is None or event.agent != state.agent:  # the turn of a helper
+                return
+            found = session_status.decide_status(state, event_stamp(event)[0])
+            if found.status == "finished" and found.waiting_for is None:
+                yield make_occasion(event)
+        elif event.run is None and is_done(event):
+            yield make_occasion(event)
+
+
+class LoopWatch(TriggerWatch):
+    """Sessions that fail in the same way again and again; once for each loop."""
+
+    needs_history = True
+
+    def __init__(self) -> None:
+        self._fleet = fleet.initial()
+
+    def on_event(self, event: Event) -> Iterator[Occasion]:
+        """Return the failure that makes it a loop."""
+        self._fleet = fleet.apply(self._fleet, event)
+        state = self._fleet.sessions.get(event.run or "")
+        if event.kind == "tool.failed" and state is not None and state.failures == session_status.LOOP:
+            yield make_occasion(event, _describe_loop)
+
+
+def _describe_loop(event: Event, naming: Naming) -> str:
+    what = clean_text(event.text or "", LONGEST_LINE) or "the same call fails again and again"
+    return f"{naming.agent(event.agent or '')} is in a loop: {what}"
 
 
 class NeedsPersonWatch(TriggerWatch):
@@ -342,11 +424,14 @@ def format_line(occasion: Occasion, event: Event, naming: Naming) -> str:
     return end_sentence(line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE].rsplit(' ', 1)[0]}…")
 
 
-WATCHES: Mapping[str, Callable[[Rule, Counter], TriggerWatch]] = {
-    "needs you": lambda rule, count: NeedsPersonWatch(),
-    "stuck": lambda rule, count: StuckWatch(),
-    "budget": lambda rule, count: EventWatch(is_spent),
-    "done": lambda rule, count: EventWatch(is_done),
-    "progress": lambda rule, count: ProgressWatch(rule.every, count),
+WATCHES: Mapping[str, Callable[[Rule, Counter, MeasureBudgets], TriggerWatch]] = {
+    "needs you": lambda rule, count, measure: NeedsPersonWatch(),
+    "finished": lambda rule, count, measure: FinishedWatch(),
+    "failed": lambda rule, count, measure: EventWatch(is_failed),
+    "looping": lambda rule, count, measure: LoopWatch(),
+    "stuck": lambda rule, count, measure: StuckWatch(),
+    "budget": lambda rule, count, measure: BudgetWatch(measure),
+    "done": lambda rule, count, measure: EventWatch(is_done),
+    "progress": lambda rule, count, measure: ProgressWatch(rule.every, count),
 }
 """`when` → its watch."""

@@ -49,7 +49,7 @@ class IssueReference(NamedTuple):
 
 _IGNORED_TEXT = re.compile(
     r"<!--.*?(?:-->|\Z)"  # comments of an issue template
-    r"|^[ \t]*(?P<fence>```+|~~~+)[^\n]*\n.*?(?:^[ \t]*(?P=fence)[^\n]*$|\Z)"
+    r"|^[ \t]*(?P<fence>`{3,}+|~{3,}+)[^\n]*\n.*?(?:^[ \t]*(?P=fence)[^\n]*$|\Z)"
     r"|`[^`\n]+`"
     r"|~~[^~\n]+~~"
     r"|^[ \t]*>[^\n]*$",

@@ -1,0 +1,79 @@
+"""What recording costs a coding agent: `python -m benchmarks.agent_with_hooks [--claude FILE] [--rounds N]`.
+
+What is compared: `claude -p` with 20 tool calls against a stub of its model on loopback, with our hooks installed and without. Both take
+turns, each in a home of its own. Needs Claude Code; it is left out of `make bench` where there is none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from shutil import which
+from statistics import median
+from threading import Thread
+from time import perf_counter
+
+from tests.model_stub import Api
+
+from benchmarks.measure import Row, middle_half, print_table, progress
+
+CALLS = 20
+MOST = 1.15
+_LORE = Path(sys.executable).parent / "fleetlore"
+_QUIET = ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "DISABLE_TELEMETRY", "DISABLE_AUTOUPDATER", "IS_SANDBOX")
+_OFFLINE = {"HTTPS_PROXY": "http://127.0.0.1:9", "HTTP_PROXY": "http://127.0.0.1:9", "NO_PROXY": "127.0.0.1,localhost"}
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.agent_with_hooks", description="What recording costs a coding agent.")
+    parser.add_argument("--claude", metavar="FILE", default=which("claude"), help="Claude Code (else `claude` on PATH)")
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args(argv)
+    if options.claude is None:
+        progress("Claude Code is not installed: nothing is measured", end=True)
+        return 0
+    with tempfile.TemporaryDirectory(prefix="fleetlore-bench-") as name:
+        with_hooks, without = Path(name, "with"), Path(name, "without")
+        for home in (with_hooks, without):
+            (home / "work").mkdir(parents=True)
+        subprocess.run([_LORE, "install", "claude-code"], env=_environment(with_hooks, 0), check=True, stdout=subprocess.DEVNULL)
+        pairs = []
+        for n in range(options.rounds + 1):
+            lanes = [with_hooks, without] if n % 2 else [without, with_hooks]
+            took = {home: _run(options.claude, home) for home in lanes}
+            if n:  # the first round warms up
+                pairs.append((took[with_hooks], took[without]))
+            progress(f"round {n} of {options.rounds}")
+    ratios = [mine / theirs for mine, theirs in pairs]
+    mine, theirs = (median(each) * 1e3 for each in zip(*pairs, strict=True))
+    print(f"\n{CALLS} tool calls of claude -p, {options.rounds} interleaved rounds")
+    print_table([Row("with hooks / without", "ms", mine, theirs, median(ratios), middle_half(ratios), MOST, "≤")])
+    return 0
+
+
+def _environment(home: Path, port: int) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("CLAUDE", "ANTHROPIC", "FLEETLORE_", "XDG_"))}
+    model = {"ANTHROPIC_BASE_URL": f"http://127.0.0.1:{port}", "ANTHROPIC_API_KEY": "dummy", "HOME": str(home)}
+    return kept | dict.fromkeys(_QUIET, "1") | _OFFLINE | model
+
+
+def _run(claude: str, home: Path) -> float:
+    """Seconds that the program says its turn took."""
+    steps = [{"name": "Bash", "input": {"command": f"echo {n}", "description": "count"}} for n in range(CALLS)]
+    with Api(steps) as api:
+        Thread(target=api.serve_forever, daemon=True).start()
+        command = [claude, "-p", "Count", "--dangerously-skip-permissions", "--output-format", "json"]
+        began = perf_counter()
+        done = subprocess.run(command, cwd=home / "work", env=_environment(home, api.server_port), check=True, capture_output=True)
+        took = perf_counter() - began
+        api.shutdown()
+    return float(json.loads(done.stdout).get("duration_ms", took * 1e3)) / 1e3
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,348 @@
+"""The screen of `lore status --watch`: move, open, allow, deny, filter, quit. Usable from 80 columns on.
+
+`StatusScreen` is the state and takes keys; it reads and writes through operations only. `run_screen` connects it with terminal and log.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import termios
+import tty
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from fleetlore.cli import decide, status_table
+from fleetlore.cli.terminal import format_ago, sanitise_text
+from fleetlore.errors import FleetloreError
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+    from fleetlore.operations.agents import AgentStatus, FleetStatus, ReadFleetStatus
+    from fleetlore.operations.approvals import OpenApproval
+    from fleetlore.operations.context import OperationContext
+
+Key: TypeAlias = str
+"""A character, or `up`, `down`, `enter`, `escape`, `backspace`, `page up`, `page down`."""
+Decide: TypeAlias = Callable[["OpenApproval", Literal["allow", "deny"], str], str]
+"""Stores an answer; returns what to show."""
+
+_SEQUENCES = {
+    b"\x1b[A": "up",
+    b"\x1b[B": "down",
+    b"\x1bOA": "up",
+    b"\x1bOB": "down",
+    b"\x1b[5~": "page up",
+    b"\x1b[6~": "page down",
+    b"\r": "enter",
+    b"\n": "enter",
+    b"\x1b": "escape",
+    b"\x7f": "backspace",
+    b"\x08": "backspace",
+}
+REDRAW_SECONDS = 10.0
+"""How often ages are brought up to date while nothing happens."""
+_CHROME_LINES = 5
+"""Lines of the screen that are not the list: head, column titles, empty line, message, keys."""
+
+
+class StatusScreen:
+    """What is shown, and what keys do."""
+
+    def __init__(self, decide_request: Decide, *, everybody: bool = False) -> None:
+        self._decide = decide_request
+        self._status: FleetStatus | None = None
+        self._approvals: Sequence[OpenApproval] = ()
+        self._everybody, self._selected, self._filter = everybody, "", ""
+        self._mode: Literal["list", "detail", "filter", "reason"] = "list"
+        self._reason = ""
+        self.message = ""
+        self.is_done = False
+
+    def show(self, status: FleetStatus, approvals: Sequence[OpenApproval]) -> None:
+        """Take in what the log says now."""
+        self._status, self._approvals = status, approvals
+
+    # --- what is there
+
+    @property
+    def agents(self) -> list[AgentStatus]:
+        """Those that are shown, in order."""
+        if self._status is None:
+            return []
+        found = status_table.choose_agents(self._status, everybody=self._everybody)
+        wanted = self._filter.lower()
+        return [agent for agent in found if wanted in f"{agent.short} {agent.state} {agent.doing} {agent.task or ''}".lower()]
+
+    @property
+    def selected(self) -> AgentStatus | None:
+        """The agent that keys are about."""
+        agents = self.agents
+        return next((agent for agent in agents if agent.name == self._selected), agents[0] if agents else None)
+
+    @property
+    def request(self) -> OpenApproval | None:
+        """The oldest request of the selected agent."""
+        agent = self.selected
+        if agent is None:
+            return None
+        return next((each for each in self._approvals if each.agent == agent.name or (each.goal and each.goal == agent.goal)), None)
+
+    # --- keys
+
+    def press(self, key: Key) -> None:
+        """Handle one key."""
+        if self._mode in ("filter", "reason"):
+            self._press_in_line(key)
+            return
+        self.message = ""
+        match key:
+            case "q" | "\x03":
+                self.is_done = True
+            case "down" | "j":
+                self._move(1)
+            case "up" | "k":
+                self._move(-1)
+            case "page down" | "page up":
+                self._move(10 if key == "page down" else -10)
+            case "enter":
+                self._mode = "detail" if self.selected is not None else "list"
+            case "escape" if self._mode == "detail":
+                self._mode = "list"
+            case "escape":
+                self._filter = ""
+            case "/":
+                self._mode, self._filter = "filter", ""
+            case "a":
+                self._answer("allow")
+            case "d" if self._find_answerable() is not None:
+                self._mode, self._reason = "reason", ""
+            case "A":
+                self._everybody = not self._everybody
+
+    def _press_in_line(self, key: Key) -> None:
+        text = self._filter if self._mode == "filter" else self._reason
+        if key in ("enter", "escape", "\x03"):
+            if self._mode == "reason" and key == "enter":
+                self._answer("deny", self._reason)
+            elif self._mode == "filter" and key != "enter":
+                self._filter = ""
+            self._mode = "list"
+            return
+        text = text[:-1] if key == "backspace" else text + key if len(key) == 1 and key.isprintable() else text
+        if self._mode == "filter":
+            self._filter = text
+        else:
+            self._reason = text
+
+    def _move(self, by: int) -> None:
+        names = [agent.name for agent in self.agents]
+        if names:
+            now = names.index(self.selected.name) if self.selected is not None else 0
+            self._selected = names[max(0, min(len(names) - 1, now + by))]
+
+    def _find_answerable(self) -> OpenApproval | None:
+        request = self.request
+        if request is None:
+            self.message = "It asks for nothing."
+        elif not request.can_answer:
+            self.message = f"Answer it in {request.program or 'the program'} itself."
+        return request if request is not None and request.can_answer else None
+
+    def _answer(self, choice: Literal["allow", "deny"], reason: str = "") -> None:
+        if (request := self._find_answerable()) is None:
+            return
+        try:
+            self.message = self._decide(request, choice, reason)
+        except FleetloreError as error:
+            self.message = str(error)
+        self._approvals = [each for each in self._approvals if each.id != request.id]
+
+    # --- drawing
+
+    def draw(self, columns: int, lines: int) -> RenderableType:
+        """The whole screen."""
+        from rich.console import Group
+        from rich.text import Text
+
+        if self._status is None:
+            return Text("reading the log…")
+        body = list(self._draw_detail(columns)) if self._mode == "detail" else list(self._draw_list(columns, lines))
+        body = body[: max(1, lines - 3)]
+        padding = [Text()] * max(0, lines - 2 - len(body))
+        return Group(
+            *body,
+            *padding,
+            Text(self._prompt_line()[:columns], style="bold yellow"),
+            Text(self._key_line()[:columns], style="bright_black"),
+        )
+
+    def _draw_list(self, columns: int, lines: int) -> Iterator[RenderableType]:
+        from rich.text import Text
+
+        assert self._status is not None
+        agents, selected = self.agents, self.selected
+        rows = status_table.rows_of(agents, self._status.now)
+        yield Text.assemble(*status_table.format_headline(rows), no_wrap=True, overflow="ellipsis")
+        yield Text()
+        if not agents:
+            yield Text(f"no agent matches {self._filter!r}" if self._filter else "no agents yet")
+            return
+        room = max(1, lines - _CHROME_LINES)
+        at = agents.index(selected) if selected in agents else 0
+        first = max(0, min(at - room // 2, len(agents) - room))
+        asking = {each.agent for each in self._approvals}
+        width = max(8, min(22, columns // 4))
+        doing = max(10, columns - width - 27)
+        yield Text(f"  {'agent':<{width}}  {'state':<11}  {'doing':<{doing}}  seen", style="bright_black", no_wrap=True)
+        for agent, row in zip(agents[first : first + room], rows[first : first + room], strict=True):
+            symbol, style = status_table.LOOKS[row.standing]
+            mark = "▸" if agent is selected else " "
+            what = f"allow? {row.doing}" if agent.name in asking else row.doing
+            line = Text(f"{mark} {_fit(row.agent, width)}  ", style="bold reverse" if agent is selected else "", no_wrap=True)
+            line.append(_fit(f"{symbol} {row.standing}", 11), style=style)
+            line.append(f"  {_fit(what, doing)}  {row.seen}")
+            yield line
+
+    def _draw_detail(self, columns: int) -> Iterator[RenderableType]:
+        from rich.text import Text
+
+        agent, request = self.selected, self.request
+        assert self._status is not None
+        if agent is None:
+            return
+        symbol, style = status_table.LOOKS[agent.state]
+        yield Text(sanitise_text(agent.shown), style="bold", no_wrap=True, overflow="ellipsis")
+        yield Text(f"{symbol} {agent.state}" + (f": {agent.reason}" if agent.reason else ""), style=style)
+        if agent.disagreement:
+            yield Text(f"but {sanitise_text(agent.disagreement)}", style="yellow")
+        yield Text(sanitise_text(status_table.describe_doing(agent)))
+        yield Text()
+        seen = "never" if agent.last_seen is None else format_ago(self._status.now - agent.last_seen)
+        for name, value in (("task", agent.task), ("goal", agent.goal), ("session", agent.session), ("last seen", seen)):
+            if value:
+                yield Text(f"{name:<10} {sanitise_text(value)}", no_wrap=True, overflow="ellipsis")
+        if request is not None:
+            yield Text()
+            for line in decide.render_request(request, self._status.now):
+                yield Text(line, no_wrap=True, overflow="ellipsis")
+        elif agent.session:
+            yield Text(f"\nlore show {sanitise_text(agent.session)[:8]}", style="bright_black")
+
+    def _prompt_line(self) -> str:
+        if self._mode == "filter":
+            return f"filter: {self._filter}▏"
+        if self._mode == "reason":
+            return f"deny, reason (Enter sends it, Esc goes back): {self._reason}▏"
+        return self.message or (f"filter: {self._filter}  (Esc clears it)" if self._filter else "")
+
+    def _key_line(self) -> str:
+        opened = "Esc back" if self._mode == "detail" else "Enter open"
+        return f"↑↓ move  {opened}  a allow  d deny  / filter  A {'fewer' if self._everybody else 'all'}  q quit"
+
+
+def _fit(text: str, width: int) -> str:
+    """A text cut or padded to a width in cells."""
+    from rich.cells import set_cell_size
+
+    return set_cell_size(text, width) if len(text) <= width else set_cell_size(text, width - 1) + "…"
+
+
+# --- terminal and log
+
+
+def run_screen(console: Console, context: OperationContext, request: ReadFleetStatus, *, everybody: bool) -> FleetStatus | None:
+    """Show the screen until the person quits; returns the last status. It is redrawn on keys and events."""
+    from rich.live import Live
+
+    from fleetlore.operations.agents import read_fleet_status
+    from fleetlore.operations.approvals import Decide as DecideRequest
+    from fleetlore.operations.approvals import ListApprovals, decide_approval, list_approvals
+
+    def answer(approval: OpenApproval, choice: Literal["allow", "deny"], reason: str) -> str:
+        return decide_approval(context, DecideRequest(id=approval.id, choice=choice, reason=reason or None)).answer
+
+    screen, arrived = StatusScreen(answer, everybody=everybody), SimpleQueue[Key | BaseException | None]()
+    status = read_fleet_status(context, request)
+    screen.show(status, list_approvals(context, ListApprovals()).approvals)
+    Thread(target=_follow_log, args=(context, status.position, arrived), name="fleetlore-watch", daemon=True).start()
+    with suppress(KeyboardInterrupt), _raw_keys(arrived), Live(console=console, screen=True, auto_refresh=False) as live:
+        while not screen.is_done:
+            live.update(screen.draw(console.width, console.height), refresh=True)
+            for thing in _take_all(arrived):
+                if isinstance(thing, BaseException):
+                    raise thing
+                if thing is not None:
+                    screen.press(thing)
+            status = read_fleet_status(context, request)
+            screen.show(status, list_approvals(context, ListApprovals()).approvals)
+    return status
+
+
+def _take_all(arrived: SimpleQueue[Key | BaseException | None]) -> list[Key | BaseException | None]:
+    """What has come; waits for the first, but not for ever: ages grow."""
+    try:
+        found = [arrived.get(timeout=REDRAW_SECONDS)]
+    except Empty:
+        return []
+    while not arrived.empty():
+        found.append(arrived.get())
+    return found
+
+
+def _follow_log(context: OperationContext, after: str | None, arrived: SimpleQueue[Key | BaseException | None]) -> None:
+    try:
+        for _ in context.log.follow(after=after):
+            arrived.put(None)
+    except BaseException as error:  # noqa: BLE001  # it belongs to the one who watches, not to this thread
+        arrived.put(error)
+
+
+@contextmanager
+def _raw_keys(arrived: SimpleQueue[Key | BaseException | None]) -> Iterator[None]:
+    """Read single keys from the terminal while the block runs."""
+    terminal = sys.stdin.fileno()
+    before, (stopped, stop) = termios.tcgetattr(terminal), os.pipe()
+    tty.setcbreak(terminal)
+    thread = Thread(target=_read_keys, args=(terminal, stopped, arrived), name="fleetlore-keys", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        os.close(stop)
+        thread.join(1.0)
+        os.close(stopped)
+        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+
+
+def _read_keys(terminal: int, stopped: int, arrived: SimpleQueue[Key | BaseException | None]) -> None:
+    while True:
+        ready, _, _ = select.select([terminal, stopped], [], [])
+        raw = os.read(terminal, 64) if stopped not in ready else b""
+        if not raw:
+            arrived.put("q")
+            return
+        for key in parse_keys(raw):
+            arrived.put(key)
+
+
+def parse_keys(raw: bytes) -> list[Key]:
+    """The keys in what a terminal sends."""
+    if raw in _SEQUENCES:
+        return [_SEQUENCES[raw]]
+    keys: list[Key] = []
+    while raw:
+        found = next((sequence for sequence in sorted(_SEQUENCES, key=len, reverse=True) if raw.startswith(sequence)), b"")
+        if found:
+            keys.append(_SEQUENCES[found])
+            raw = raw[len(found) :]
+        else:
+            text = raw.decode(errors="replace")
+            keys.append(text[0])
+            raw = text[1:].encode()
+    return keys
