@@ -201,7 +201,7 @@ def test_prompts_are_recorded(make_sender: Callable[[], Sender]) -> None:
 
 
 def tick(doors: EndpointClient) -> int:
-    return doors.house.span_buffer.settle_overdue(partial(store_valid_events, doors.house.log))
+    return doors.context.span_buffer.settle_overdue(partial(store_valid_events, doors.context.log))
 
 
 def test_a_long_run_is_seen_at_once_under_a_provisional_name_that_ends_with_it(make_sender: Callable[[], Sender]) -> None:
@@ -248,7 +248,7 @@ def test_spans_that_the_log_could_not_store_are_sent_again_and_lost_nowhere(make
         for each in SMOLAGENTS[:-1]:
             doors.post(TRACES, request(each))
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(doors.house.log, "append_records", lambda records: 1 / 0)
+            patch.setattr(doors.context.log, "append_records", lambda records: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 doors.post(TRACES, request(SMOLAGENTS[-1]))
         doors.post(TRACES, request(SMOLAGENTS[-1]))
