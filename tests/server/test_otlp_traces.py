@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -13,7 +16,10 @@ from typing import Any
 
 import pytest
 
+from fleetlore.dialects.otlp.spans import make_span_events
+from fleetlore.dialects.otlp.values import iterate_spans
 from fleetlore.events.envelope import Event
+from fleetlore.ingest.span_buffer import SpanBuffer
 from fleetlore.server.endpoints.store import store_valid_events
 from fleetlore.testing import FrozenClock
 from fleetlore.views import costs, fleet
@@ -253,3 +259,34 @@ def test_spans_that_the_log_could_not_store_are_sent_again_and_lost_nowhere(make
                 doors.post(TRACES, request(SMOLAGENTS[-1]))
         doors.post(TRACES, request(SMOLAGENTS[-1]))
         assert Picture(doors.events) == whole
+
+
+CRASHING = """
+import os, sys
+from fleetlore.dialects.otlp.values import iterate_spans
+from fleetlore.ingest.span_buffer import SpanBuffer
+from tests.server.test_otlp_traces import SMOLAGENTS, request
+SpanBuffer(sys.argv[1]).store(list(iterate_spans(request(*SMOLAGENTS[:-1]))), lambda events: None)
+os._exit(9)
+"""
+
+
+def test_a_killed_process_loses_no_span_that_it_accepted(tmp_path: Path) -> None:
+    file, stored = str(tmp_path / "buffer" / "held.spans"), list[Event]()
+    assert subprocess.run([sys.executable, "-c", CRASHING, file], check=False).returncode == 9
+    assert os.stat(file).st_mode & 0o077 == 0
+    buffer = SpanBuffer(file)
+    buffer.store([each for each in iterate_spans(request(SMOLAGENTS[-1])) if each], stored.extend)
+    buffer.close()
+    expected = make_span_events([each for each in iterate_spans(request(*SMOLAGENTS)) if each])
+    assert sorted(stored, key=str) == sorted(expected, key=str)
+
+
+def test_a_damaged_buffer_is_put_aside(tmp_path: Path) -> None:
+    file, stored = tmp_path / "held.spans", list[Event]()
+    file.write_bytes(b"no database" * 1000)
+    buffer = SpanBuffer(str(file))
+    buffer.store([each for each in iterate_spans(request(*SMOLAGENTS)) if each], stored.extend)
+    buffer.close()
+    assert stored
+    assert (tmp_path / "held.spans.damaged").exists()

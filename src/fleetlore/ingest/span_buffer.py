@@ -32,7 +32,7 @@ from fleetlore.dialects.otlp.spans import (
 )
 from fleetlore.dialects.otlp.values import OtlpSpan
 from fleetlore.events.envelope import Event
-from fleetlore.log.sqlite.file import fetch_rows, harden_connection, write_transaction
+from fleetlore.log.sqlite.file import fetch_rows, harden_connection, translate_errors, write_transaction
 
 NOTED_AFTER = timedelta(seconds=5)
 MAX_WAIT = timedelta(minutes=10)
@@ -71,7 +71,7 @@ class SpanBuffer:
 
     def store(self, spans: Iterable[OtlpSpan], append: Callable[[list[Event]], _T]) -> _T:
         """Pass the events of all spans that are complete to `append`, and keep the others. Returns what `append` returns."""
-        with self._lock, write_transaction(db := self._open()):
+        with self._lock, translate_errors(self._path or "memory"), write_transaction(db := self._open()):
             round = _Round(db, {(span.trace, span.id): span for span in spans}, self._now().timestamp())
             events = round.settle()
             result = append(events)
@@ -82,7 +82,7 @@ class SpanBuffer:
         """Store the spans whose parents did not arrive in time; announce others that wait. Returns how many spans were stored."""
         if self._path is not None and self._opened is None and not os.path.exists(self._path):
             return 0
-        with self._lock, write_transaction(db := self._open()):
+        with self._lock, translate_errors(self._path or "memory"), write_transaction(db := self._open()):
             now = self._now().timestamp()
             overdue = _decode_rows(fetch_rows(db, _OVERDUE, (now, MAX_WAITING, BATCH)))
             if overdue:
@@ -108,15 +108,23 @@ class SpanBuffer:
         if self._opened is None:
             path = self._path or ":memory:"
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-            os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
-            db = apsw.Connection(path)
-            db.set_busy_timeout(5000)
-            harden_connection(db)
-            db.execute("PRAGMA journal_mode = WAL")
-            db.execute("PRAGMA synchronous = NORMAL")
-            _create_tables(db)
-            self._opened = db
+            try:
+                self._opened = _open_file(path)
+            except (apsw.NotADBError, apsw.CorruptError):  # new spans must not be lost for it
+                os.replace(path, f"{path}.damaged")
+                self._opened = _open_file(path)
         return self._opened
+
+
+def _open_file(path: str) -> apsw.Connection:
+    os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+    db = apsw.Connection(path)
+    db.set_busy_timeout(5000)
+    harden_connection(db)
+    db.execute("PRAGMA journal_mode = WAL")
+    db.execute("PRAGMA synchronous = NORMAL")
+    _create_tables(db)
+    return db
 
 
 # A trace is silent since its newest span; what waits in it is overdue `until` seconds later. Of too many, the oldest are overdue.

@@ -8,7 +8,6 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-import apsw
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
@@ -170,7 +169,7 @@ def _store_signal(context: AppContext, body: RequestBody, signal: OtlpSignal, pr
 async def settle_spans(context: AppContext) -> None:
     """Store or announce spans that wait for their parents, every few seconds. Runs as long as the server."""
     while True:
-        with suppress(FleetloreError, apsw.Error):  # the log or the disk may be out of reach for a while; the spans are kept
+        with suppress(FleetloreError):  # the log or the disk may be out of reach for a while; the spans are kept
             await context.run(context.span_buffer.settle_overdue, partial(store_valid_events, context.log))
         await asyncio.sleep(SETTLE_SECONDS)
 
