@@ -35,6 +35,10 @@ class LogCheckReport(Struct, frozen=True):
     events: int
     towns: int
     problems: list[str]
+    newer: int = 0
+    """Events of a newer Fleetlore. They are no damage, but only their checksum could be checked."""
+    without_checksum: int = 0
+    """Events that an older version stored; a flipped bit in their text may go unnoticed."""
 
 
 class TownRow(NamedTuple):
@@ -58,10 +62,13 @@ def check_log(path: str, *, progress: Progress | None = None) -> LogCheckReport:
         done, total = 0, 0
         with suppress(apsw.CorruptError, apsw.SQLError):
             total = sum(count_events(connection, town.n) for town in towns)
+        newer = without_checksum = 0
         for town in towns:
-            done += _TownCheck(connection, town, problems, progress, done, total).run_checks()
+            check = _TownCheck(connection, town, problems, progress, done, total)
+            done += check.run_checks()
+            newer, without_checksum = newer + check.newer, without_checksum + check.without_checksum
         connection.execute("ROLLBACK")
-    return LogCheckReport(done, len(towns), problems.list_messages())
+    return LogCheckReport(done, len(towns), problems.list_messages(), newer, without_checksum)
 
 
 class _Problems:
@@ -112,6 +119,8 @@ class _TownCheck:
         self._scopes: dict[int, str | None] = {}
         self._has_erasures = False
         self._count = 0
+        self.newer = 0
+        self.without_checksum = 0
 
     def run_checks(self) -> int:
         """Run all checks and return the number of events."""
@@ -128,17 +137,27 @@ class _TownCheck:
     def _check_records(self) -> None:
         n = self._town.n
         self._has_erasures = bool(self._query_rows(f"SELECT 1 FROM forgotten_{n} LIMIT 1"))
+        checksum_column = "checksum" if sqlite_file.has_checksums(self._connection, n) else "NULL"
         records: Iterator[Any] = self._connection.execute(
-            f"SELECT seq, id, at, kind, scopes, CAST(raw AS BLOB) FROM events_{n} ORDER BY seq"
+            f"SELECT seq, id, at, kind, scopes, CAST(raw AS BLOB), {checksum_column} FROM events_{n} ORDER BY seq"
         )
-        for seq, key, at, kind, scopes, raw in records:
+        for seq, key, at, kind, scopes, raw, checksum in records:
             self._count += 1
+            if checksum is None:
+                self.without_checksum += 1
             if self._progress is not None and self._count % PROGRESS_INTERVAL == 0:
                 self._progress(min(self._done + self._count, self._total), self._total)
+            is_damaged = checksum is not None and checksum != sqlite_file.checksum_record(seq, raw)
             try:
                 event = codec.decode_event(raw)
             except InvalidEvent as error:
-                self._add_problem(f"the record cannot be read: {error}", seq)
+                if error.path == "$.v" and not is_damaged:
+                    self.newer += 1
+                else:
+                    self._add_problem(f"the record cannot be read: {error}", seq)
+                continue
+            if is_damaged:
+                self._add_problem("the record is not what was written: its checksum differs", seq)
             else:
                 self._compare_row(seq, event, (key, at, kind, scopes))
         if self._progress is not None:
@@ -216,8 +235,14 @@ class _TownCheck:
         )
 
     def _check_zones(self) -> None:
-        """A zone that is missing, or older than its events, would hide them from `since`."""
+        """A zone that is missing, or older than its events, would hide them from `since`. One that is newer makes `since` slow."""
         n = self._town.n
+        if not self._has_erasures:
+            self._add_problem_per_row(
+                "a time index is newer than its events",
+                f"SELECT t.seq FROM (SELECT seq / {ZONE_SIZE} AS zone, max(at) AS newest, max(seq) AS seq FROM events_{n} GROUP BY 1) t"
+                f" JOIN zones_{n} z ON z.zone = t.zone WHERE z.newest > t.newest AND max(z.zone * {ZONE_SIZE}, 1) > {self._town.trimmed}",
+            )
         self._add_problem_per_row(
             "a time index does not cover the event",
             f"SELECT t.seq FROM (SELECT seq / {ZONE_SIZE} AS zone, max(at) AS newest, max(seq) AS seq FROM events_{n}"

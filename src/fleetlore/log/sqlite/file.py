@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from math import inf
 from time import monotonic, sleep
 from typing import Any, Literal
+from zlib import crc32
 
 import apsw
 
@@ -87,12 +88,14 @@ MIGRATIONS: tuple[Migration, ...] = (
             seal TEXT NOT NULL -- JSON of log/seal.py: the operator key under the passphrase's pad, never the key
         ) STRICT, WITHOUT ROWID""",
     ),
+    ("ALTER TABLE events_{n} ADD COLUMN checksum INTEGER",),
 )
-"""Each step and its row in `migrations` are one transaction. Never change a released step."""
+"""Each step and its row in `migrations` are one transaction. A statement with `{n}` runs once per town. Never change a released step."""
 
 _TOWN_TABLES = (
     """CREATE TABLE events_{n} (
-        seq INTEGER PRIMARY KEY, id BLOB NOT NULL, at INTEGER NOT NULL, kind INTEGER NOT NULL, scopes TEXT NOT NULL, raw TEXT NOT NULL
+        seq INTEGER PRIMARY KEY, id BLOB NOT NULL, at INTEGER NOT NULL, kind INTEGER NOT NULL, scopes TEXT NOT NULL, raw TEXT NOT NULL,
+        checksum INTEGER -- `checksum_record`; NULL in rows of older versions
     ) STRICT""",
     "CREATE TABLE ids_{n} (id BLOB PRIMARY KEY, seq INTEGER NOT NULL) STRICT, WITHOUT ROWID",
     "CREATE TABLE scopes_{n} (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT",
@@ -101,6 +104,16 @@ _TOWN_TABLES = (
     "CREATE TABLE zones_{n} (zone INTEGER PRIMARY KEY, newest INTEGER NOT NULL) STRICT",
     "CREATE TABLE forgotten_{n} (hash BLOB PRIMARY KEY) STRICT, WITHOUT ROWID",
 )
+
+
+def checksum_record(seq: int, raw: bytes) -> int:
+    """Return the checksum of an event's row. Id, time, kind and scopes are copies from the event, so they need none."""
+    return crc32(raw, seq)  # the lowest 32 bits of `seq`
+
+
+def has_checksums(connection: apsw.Connection, n: int) -> bool:
+    """Return whether a town's table has checksums; a file that was not migrated yet has none."""
+    return bool(fetch_rows(connection, f"SELECT 1 FROM pragma_table_info('events_{n}') WHERE name = 'checksum'"))
 
 
 def fetch_rows(connection: apsw.Connection, sql: str, values: Sequence[Any] = ()) -> list[Any]:
@@ -255,7 +268,11 @@ def migrate_schema(connection: apsw.Connection, path: str, migrations: Sequence[
                     connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
                     connection.execute("CREATE TABLE migrations (n INTEGER PRIMARY KEY, at TEXT NOT NULL) STRICT")
                 for statement in migrations[done]:
-                    connection.execute(statement)
+                    if "{n}" not in statement:
+                        connection.execute(statement)
+                        continue
+                    for (n,) in fetch_rows(connection, "SELECT n FROM towns"):
+                        connection.execute(statement.format(n=n))
                 connection.execute("INSERT INTO migrations VALUES (?, ?)", (done + 1, clock.now().isoformat()))
         if done > len(migrations):
             raise Damaged(f"{path}: written by a newer Fleetlore (schema {done}, known here: {len(migrations)}); upgrade fleetlore")

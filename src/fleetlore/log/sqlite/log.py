@@ -35,7 +35,7 @@ from fleetlore.log.base import (
     to_stored_records,
 )
 from fleetlore.log.sqlite import file as sqlite_file
-from fleetlore.log.sqlite.file import OpenedFile, Sync, fetch_rows, translate_errors, write_transaction
+from fleetlore.log.sqlite.file import OpenedFile, Sync, checksum_record, fetch_rows, translate_errors, write_transaction
 from fleetlore.log.sqlite.query import ZONE_SIZE, find_newest, select_by_id, select_records, sequence_range, to_optional_position
 from fleetlore.log.sqlite.tail import ChangeSignal, SqliteTail
 
@@ -81,7 +81,7 @@ class WriterState:
         # If the newest event is not the one we know, the id becomes NULL and the constraint rejects the row.
         # INSERT … SELECT … WHERE would go through a temporary table.
         newest = f"(SELECT max(seq) FROM events_{n})"
-        self.insert_statement = f"INSERT INTO events_{n} VALUES (?1, CASE {newest} WHEN ?7 THEN ?2 END, ?3, ?4, ?5, CAST(?6 AS TEXT))"
+        self.insert_statement = f"INSERT INTO events_{n} VALUES (?1, CASE {newest} WHEN ?7 THEN ?2 END, ?3, ?4, ?5, CAST(?6 AS TEXT), ?8)"
 
 
 class CommitPlan:
@@ -231,8 +231,10 @@ class SqliteLog:
         kind, scopes = self._kinds.get(record.kind), self._find_scope_text(record.scopes)
         if kind is None or scopes is None:
             return None
+        raw = record.raw
+        row = (seq, record.key, record.moment, kind, scopes, raw, state.last_sequence, checksum_record(seq, raw))
         try:
-            self._writer.execute(state.insert_statement, (seq, record.key, record.moment, kind, scopes, record.raw, state.last_sequence))
+            self._writer.execute(state.insert_statement, row)
         except (apsw.ConstraintError, apsw.SQLError):  # others have written, or a restore has removed the table
             return None
         state.recent_ids[record.key] = state.last_sequence = seq
@@ -308,17 +310,18 @@ class SqliteLog:
                 kinds.get(record.kind) or self._intern_name("kinds", kinds, record.kind),
                 texts.get(record.scopes) or self._intern_scopes(record.scopes),
                 record.raw,
+                checksum_record(seq, record.raw),
             )
             for seq, record in enumerate(plan.rows, first)
         ]
-        self._writer.executemany(f"INSERT INTO events_{n} VALUES (?, ?, ?, ?, ?, CAST(? AS TEXT))", rows)
+        self._writer.executemany(f"INSERT INTO events_{n} VALUES (?, ?, ?, ?, ?, CAST(? AS TEXT), ?)", rows)
         if blobs := [(seq, record.blobs) for seq, record in enumerate(plan.rows, first) if record.blobs]:
             sqlite_file.insert_blobs(self._writer, n, blobs)
         if end - 1 - self._writer_state.indexed >= LAG:
             behind = fetch_rows(
                 self._writer, f"SELECT seq, id, scopes FROM events_{n} WHERE seq > ? AND seq < ?", (self._writer_state.indexed, first)
             )
-            self._update_indexes(n, [*behind, *((seq, key, scopes) for seq, key, _, _, scopes, _ in rows)])
+            self._update_indexes(n, [*behind, *((seq, key, scopes) for seq, key, _, _, scopes, _, _ in rows)])
         if first // ZONE_SIZE < end // ZONE_SIZE:
             self._insert_closed_zones(n, end // ZONE_SIZE)
 
