@@ -37,6 +37,22 @@ def test_a_damaged_log_does_not(filled: Lore) -> None:
     assert filled("verify", "--log", "sqlite:copy.db", "--json", code=1).json["problems"]
 
 
+def test_salvage_says_what_was_saved_and_what_is_missing(lore: Lore) -> None:
+    lore("emit", "-", stdin=b"".join(b'{"kind":"fleet.commit","agent":"ada","text":"%0300d"}\n' % n for n in range(100)))
+    lore("backup", "copy.db")
+    lore("backup", "sound.db")
+    content = bytearray((lore.folder / "copy.db").read_bytes())
+    at = content.index(b"%0300d" % 50)
+    content[at] ^= 1
+    lore.write("copy.db", bytes(content))
+    assert "`lore salvage`" in lore("--log", "sqlite:copy.db", "verify", code=1).err
+    result = lore("salvage", "copy.db", "saved.db", code=3).out
+    assert "no event at 0000000000000051 (1)" in result
+    assert "saved.db: 99 events saved, 1 positions without an event" in result
+    assert lore("salvage", "sound.db", "whole.db", "--json", code=0).json["events"] == 100
+    lore("--log", "sqlite:saved.db", "verify", code=0)
+
+
 def test_a_backup_is_a_log_and_comes_back(filled: Lore) -> None:
     before = filled("events", "--json").raw
     assert filled("backup", "copy.db", code=0).out == "copy.db: 3 events\n"

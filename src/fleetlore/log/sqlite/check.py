@@ -287,7 +287,7 @@ def open_existing(path: str) -> apsw.Connection:
     if not os.path.exists(path):
         raise LogError(f"{path}: there is no such file; check the path")
     with translate_errors(path):
-        connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
+        connection = sqlite_file.connect_file(path)
         try:
             connection.set_busy_timeout(10_000)
             _check_is_log(connection, path)

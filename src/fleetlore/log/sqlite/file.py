@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from array import array
@@ -36,10 +37,20 @@ _ERROR_TRANSLATIONS: tuple[tuple[type[apsw.Error], type[LogError], str], ...] = 
     (apsw.AuthError, Unwritable, "cannot be written; check the permissions of the file and its directory"),
     (apsw.BusyError, Busy, "another program holds it locked; try again, or raise ?timeout= (seconds)"),
     (apsw.LockedError, Busy, "another program holds it locked; try again, or raise ?timeout= (seconds)"),
-    (apsw.NotADBError, Damaged, "is not a SQLite file; give another path, or restore a backup"),
-    (apsw.CorruptError, Damaged, "is damaged; run `lore verify`, then `lore restore` from a backup"),
+    (
+        apsw.NotADBError,
+        Damaged,
+        "is not a SQLite file; give another path, or restore a backup (if it is a damaged log, `lore salvage` saves what is left)",
+    ),
+    (
+        apsw.CorruptError,
+        Damaged,
+        "is damaged; run `lore verify`, then `lore restore` a backup, or save what can be read with `lore salvage`",
+    ),
     (apsw.IOError, LogError, "could not be read or written; check the disk (what was acknowledged is safe)"),
 )
+
+_ACCESS_ERRORS = (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError, apsw.AuthError, apsw.IOError)
 
 _RESTART = "stop every process that uses this log, restore a backup with `lore restore`, and start them again"
 _GONE = (
@@ -134,10 +145,25 @@ def translate_errors(path: str, file: OpenedFile | None = None) -> Iterator[None
 
 def translate_error(path: str, error: apsw.Error) -> LogError:
     """Return the `LogError` for an SQLite error, with what to do next."""
+    if isinstance(error, _ACCESS_ERRORS) and (cause := _find_access_problem(path)):
+        return Unwritable(f"{path}: {cause}")
     for theirs, ours, advice in _ERROR_TRANSLATIONS:
         if isinstance(error, theirs):
             return ours(f"{path}: {advice} ({error})")
     return LogError(f"{path}: {error}")
+
+
+def _find_access_problem(path: str) -> str | None:
+    """Return why a file cannot be opened or written, if it is one of the causes that SQLite does not tell apart."""
+    folder = os.path.dirname(os.path.abspath(path))
+    try:
+        os.close(os.open(path if os.path.exists(path) else folder, os.O_RDONLY))
+        if os.statvfs(folder).f_flag & os.ST_RDONLY:
+            return "is on a read-only file system, so it can be read but not written; copy it to another disk, or mount this one writable"
+    except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            return "no file descriptor is left, so it cannot be opened; close files, or raise the limit (`ulimit -n`), and try again"
+    return None
 
 
 class OpenedFile:
@@ -203,13 +229,12 @@ def open_file(path: str, *, sync: Sync = "full", timeout: float = 10.0, vfs: str
     with translate_errors(path):
         if create and vfs is None and not os.path.exists(path):
             _create_private(path)
-        flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
-        connection = apsw.Connection(path, flags=flags, vfs=vfs)
+        connection = connect_file(path, create=create, vfs=vfs)
         try:
             connection.set_busy_timeout(int(timeout * 1000))
             harden_connection(connection)
             _check_application(connection, path)
-            if not connection.readonly("main"):  # a backup on a read-only disk stays as it is
+            if not is_read_only(connection):
                 _enable_wal(connection, timeout)
             connection.execute(f"PRAGMA synchronous={sync}")
             # macOS: without it a sync stops at the drive's cache. No effect elsewhere.
@@ -220,6 +245,41 @@ def open_file(path: str, *, sync: Sync = "full", timeout: float = 10.0, vfs: str
             connection.close()
             raise
     return connection
+
+
+def connect_file(path: str, *, create: bool = False, vfs: str | None = None) -> apsw.Connection:
+    """Open a connection; to a file on a read-only disk, one that can only read."""
+    if vfs is None and _is_unchangeable(path):
+        from urllib.parse import quote
+
+        uri = f"file:{quote(os.path.abspath(path))}?immutable=1"  # no side files, because nobody can change it
+        return apsw.Connection(uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+    flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
+    return apsw.Connection(path, flags=flags, vfs=vfs)
+
+
+def _is_unchangeable(path: str) -> bool:
+    """Return whether a log is on a read-only disk or in a directory of another user, where SQLite cannot create PATH-shm.
+
+    If PATH-wal is there, SQLite must read it; it can do that if PATH-shm is there too.
+    """
+    if not os.path.exists(path) or any(
+        os.access(place, os.W_OK, effective_ids=os.access in os.supports_effective_ids) for place in (os.path.dirname(path) or ".", path)
+    ):
+        return False
+    if not os.path.exists(f"{path}-wal") or os.path.getsize(f"{path}-wal") == 0:
+        return True
+    if not os.path.exists(f"{path}-shm"):
+        raise Unwritable(
+            f"{path}: was not closed, and cannot be written here: {os.path.basename(path)}-wal has events that it lacks;"
+            " copy both files to a disk that can be written, and open the copy"
+        )
+    return False
+
+
+def is_read_only(connection: apsw.Connection) -> bool:
+    """Return whether a file can only be read, as a backup on a read-only disk."""
+    return bool(connection.readonly("main"))
 
 
 def _enable_wal(connection: apsw.Connection, timeout: float) -> None:
@@ -261,6 +321,8 @@ def migrate_schema(connection: apsw.Connection, path: str, migrations: Sequence[
     """Migrate the file to the newest schema, one transaction per step."""
     with translate_errors(path):
         while (done := _schema_version(connection)) < len(migrations):
+            if done and is_read_only(connection):
+                return  # events can be read with any schema
             with write_transaction(connection):
                 if _schema_version(connection) != done:
                     continue  # another process has done this step
@@ -308,15 +370,16 @@ def find_town(connection: apsw.Connection, name: str) -> int | None:
 def find_or_create_town(connection: apsw.Connection, name: str) -> int:
     """Return the town's number; create its tables if needed. Call it inside a transaction."""
     number = find_town(connection, name)
-    if number is None:
-        [(number,)] = fetch_rows(
-            connection,
-            "INSERT INTO towns (name, log_id, created) VALUES (?, ?, ?) RETURNING n",
-            (name, clock.uuid7(), clock.now().isoformat()),
-        )
-        for statement in _TOWN_TABLES:
-            connection.execute(statement.format(n=number))
-    return number
+    return create_town(connection, name, clock.uuid7(), clock.now().isoformat()) if number is None else number
+
+
+def create_town(connection: apsw.Connection, name: str, log_id: str, created: str, *, n: int | None = None) -> int:
+    """Create a town with its tables and return its number. Call it inside a transaction."""
+    sql = "INSERT INTO towns (n, name, log_id, created) VALUES (?, ?, ?, ?) RETURNING n"
+    [(number,)] = fetch_rows(connection, sql, (n, name, log_id, created))
+    for statement in _TOWN_TABLES:
+        connection.execute(statement.format(n=number))
+    return int(number)
 
 
 def has_blobs(connection: apsw.Connection, n: int) -> bool:

@@ -186,6 +186,7 @@ class SqliteLog:
         try:
             sqlite_file.migrate_schema(self._writer, path)
             self.file = OpenedFile(path, self._writer)
+            self._is_read_only = sqlite_file.is_read_only(self._writer)
         except BaseException:
             self._writer.close()
             raise
@@ -514,13 +515,14 @@ class SqliteLog:
             trimmed_before=to_position(trimmed + 1) if trimmed else None,
             bytes=sum(os.path.getsize(path) for path in (self.path, f"{self.path}-wal") if os.path.exists(path)),
             dedup="as long as the event is kept",
-            durability=_DURABILITY[self._sync],
+            durability="the log can only be read here, not written" if self._is_read_only else _DURABILITY[self._sync],
             details={
                 "path": os.path.abspath(self.path),
                 "sync": self._sync,
                 "sqlite": apsw.sqlite_lib_version(),
                 "towns": towns,
                 "unscrubbed": self._needs_wal_checkpoint,
+                "read_only": self._is_read_only,
             },
         )
 

@@ -37,17 +37,18 @@ _DISK_FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT)
 
 def backup_log(path: str, target: str, *, overwrite: bool = False, progress: Progress | None = None) -> int:
     """Copy a log, in use or not, to one plain file and return its number of events. The target appears complete or not at all."""
-    _check_target(path, target, overwrite)
-    with closing(open_existing(path)) as log, _temporary_file(target) as part:
+    check_target(path, target, overwrite)
+    with closing(open_existing(path)) as log, temporary_file(target) as part:
         events = _copy_without_wal(path, log, part, target, progress)
-        with _translate_os_errors(target):
-            _fsync_file(part)
-            _move_into_place(part, target, overwrite)
-            _fsync_file(os.path.dirname(os.path.abspath(target)))
+        with translate_os_errors(target):
+            fsync_file(part)
+            move_into_place(part, target, overwrite)
+            fsync_file(os.path.dirname(os.path.abspath(target)))
     return events
 
 
-def _check_target(path: str, target: str, overwrite: bool) -> None:
+def check_target(path: str, target: str, overwrite: bool) -> None:
+    """Raise `Unwritable` if a copy of a log must not be put at `target`."""
     if os.path.realpath(path) == os.path.realpath(target):
         raise Unwritable(f"{target}: is the log itself; name another file")
     if not os.path.lexists(target):
@@ -61,7 +62,8 @@ def _check_target(path: str, target: str, overwrite: bool) -> None:
         raise Unwritable(f"{target}: seems to be a log in use (there is a {os.path.basename(target)}-wal); name another file")
 
 
-def _move_into_place(part: str, target: str, overwrite: bool) -> None:
+def move_into_place(part: str, target: str, overwrite: bool) -> None:
+    """Give a finished file its name; without `overwrite`, fail if another program made the target meanwhile."""
     if not overwrite:
         try:
             os.link(part, target)  # fails, unlike a rename, if another program made the target meanwhile
@@ -109,7 +111,7 @@ def restore_log(source: str, path: str, *, overwrite: bool = False, timeout: flo
     """
     if os.path.realpath(source) == os.path.realpath(path):
         raise Unwritable(f"{path}: is the backup itself; name the log to restore")
-    with _temporary_file(path) as staged:
+    with temporary_file(path) as staged:
         with closing(open_existing(source)) as backup_file:
             with translate_errors(source):
                 check_schema(backup_file, source)
@@ -289,23 +291,23 @@ def _hash_of_key(*keys: Any) -> bytes:
 
 def _replace_damaged(path: str, staged: str) -> None:
     """Move the damaged log aside and put the restored one in its place."""
-    with _translate_os_errors(path):
-        _fsync_file(staged)
+    with translate_os_errors(path):
+        fsync_file(staged)
         for suffix in ("-wal", "-shm", "-journal"):
             if os.path.exists(path + suffix):
                 os.replace(path + suffix, f"{path}.damaged{suffix}")
         os.replace(path, f"{path}.damaged")
         os.replace(staged, path)
-        _fsync_file(os.path.dirname(os.path.abspath(path)))
+        fsync_file(os.path.dirname(os.path.abspath(path)))
 
 
 # --- files
 
 
 @contextmanager
-def _temporary_file(target: str) -> Iterator[str]:
+def temporary_file(target: str) -> Iterator[str]:
     """Create an empty file next to the target, readable by its owner only; deleted on exit unless renamed."""
-    with _translate_os_errors(target):
+    with translate_os_errors(target):
         directory, name = os.path.split(os.path.abspath(target))
         handle, part = tempfile.mkstemp(prefix=f".{name}.", suffix=".part", dir=directory)
         os.close(handle)
@@ -317,7 +319,8 @@ def _temporary_file(target: str) -> Iterator[str]:
                 os.unlink(part + suffix)
 
 
-def _fsync_file(path: str) -> None:
+def fsync_file(path: str) -> None:
+    """Write a file or directory to the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -326,7 +329,8 @@ def _fsync_file(path: str) -> None:
 
 
 @contextmanager
-def _translate_os_errors(path: str) -> Iterator[None]:
+def translate_os_errors(path: str) -> Iterator[None]:
+    """Re-raise errors of the file system as `LogError`s."""
     try:
         yield
     except OSError as error:
