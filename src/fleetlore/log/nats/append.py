@@ -110,7 +110,6 @@ class NatsWriter:
         self._town = stream.town
         self._events_prefix = events_subject(stream.town)[:-1]
         self._probe_subject = meta_subject(stream.town, "probe")
-        self._highest_sequence = 0
 
     async def commit(self, batches: Sequence[AppendBatch]) -> list[AppendJob]:
         """Store each batch that is not rejected; afterwards every job has its outcome."""
@@ -145,6 +144,7 @@ class NatsWriter:
 
     async def _refresh_state(self, jobs: Sequence[AppendJob]) -> None:
         """Read what the server knows before sending, also after a reconnection, and check that it is still the same stream."""
+        await self._stream.check_if_due()
         await self._marks.refresh()
         if any(job.has_no_stream for job in jobs):
             with suppress(JetStreamError):
@@ -252,9 +252,9 @@ class NatsWriter:
 
     async def _check_sequence_grows(self, seq: int) -> None:
         """Detect a recreated stream, whose sequence numbers start again. Answers may also arrive out of order, so ask the server."""
-        if seq <= self._highest_sequence:
+        if seq <= self._stream.highest_sequence:
             await self._stream.refresh_config()
-        self._highest_sequence = max(seq, self._highest_sequence)
+        self._stream.highest_sequence = max(seq, self._stream.highest_sequence)
 
     async def _resolve_refusal(self, job: AppendJob, refusal: JetStreamError) -> None:
         """Handle a known id or a changed scope head; this very batch may be the cause if its first answer was lost."""

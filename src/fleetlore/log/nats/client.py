@@ -95,6 +95,8 @@ MIN_VERSION = (2, 12, 1)
 MIN_PAYLOAD_LIMIT = 512 * 1024
 """An event has at most 256 KiB, plus its subject and headers."""
 PING_SECONDS = 5
+ADVISORIES = "$JS.EVENT.ADVISORY."
+"""Subjects that a user need not be allowed to read."""
 RETRY_SECONDS = 0.1
 ATTEMPT_SECONDS = 1.0
 """How long one attempt may stay unanswered before the request is sent again.
@@ -170,6 +172,7 @@ class NatsClient(LoopThread):
     def __init__(self, address: str, *, timeout: float = 10.0, creds: str | None = None) -> None:
         self._address, self._creds = parse_address(address), creds
         super().__init__(mask_url(",".join(self._address.servers)))
+        self.servers = tuple(self._address.servers)
         self.timeout = timeout
         self.generation = 0
         """How often the connection was lost; server state that belongs to a connection is lost with it."""
@@ -417,7 +420,8 @@ class NatsClient(LoopThread):
     def _on_permission_denied(self, words: str) -> None:
         """Fail the pending replies of a forbidden subject; the server reports it only here, with the subject in lower case."""
         error = denied_error(self.display_address, words)
-        if "subscription" in words and any(f'"{subject.lower()}"' in words for subject in (f"{self._inbox}.*", *self._callbacks)):
+        needed = [subject for subject in self._callbacks if not subject.startswith(ADVISORIES)]
+        if "subscription" in words and any(f'"{subject.lower()}"' in words for subject in (f"{self._inbox}.*", *needed)):
             self._denial = error
         for token, reply in list(self._pending_replies.items()):
             if self._denial is not None or any(f'"{subject.lower()}"' in words for subject in reply.subjects):
