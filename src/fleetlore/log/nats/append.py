@@ -41,6 +41,8 @@ MAX_ATOMIC_BATCHES = 40
 MAX_MESSAGES_IN_FLIGHT = 4000
 MAX_BYTES_IN_FLIGHT = 16 << 20
 MAX_ATTEMPTS = 8
+ATTEMPT_SECONDS = 1.0
+SLOWEST_BYTES_PER_SECOND = 1 << 20
 RETRY_SECONDS = 0.05
 SCAN_MARGIN = 1000
 """Extra messages that are searched for a partially stored batch."""
@@ -163,8 +165,9 @@ class NatsWriter:
 
     async def _send_and_settle(self, jobs: Sequence[AppendJob], deadline: float) -> None:
         """Send every batch once and handle the acknowledgements."""
-        # Leave time for retries before the deadline: a cluster that changes its leader drops messages.
-        attempt_deadline = min(deadline, self._client.time() + max(1.0, self._client.timeout / 4))
+        # A cluster that changes its leader drops messages, so do not wait long for one; what is sent twice is stored once.
+        seconds = ATTEMPT_SECONDS + sum(job.bytes for job in jobs) / SLOWEST_BYTES_PER_SECOND
+        attempt_deadline = min(deadline, self._client.time() + seconds)
         await self._send_jobs(jobs, attempt_deadline)
         if answers := [job.ack_future for job in jobs if job.ack_future is not None]:
             await asyncio.wait(answers, timeout=max(0.0, attempt_deadline - self._client.time()))

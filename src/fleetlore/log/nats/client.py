@@ -98,14 +98,14 @@ PING_SECONDS = 5
 ADVISORIES = "$JS.EVENT.ADVISORY."
 """Subjects that a user need not be allowed to read."""
 RETRY_SECONDS = 0.1
-ATTEMPT_SECONDS = 1.0
+ATTEMPT_SECONDS = 0.5
 """How long one attempt may stay unanswered before the request is sent again.
 
 A cluster needs 4 to 9 s to elect a leader and drops requests meanwhile. With the usual timeout of 10 s the next one has
 to follow soon.
 """
 MAX_ATTEMPTS = 20
-"""With a long timeout, attempts are spaced out to at most this many, so that a hanging server does not get hundreds."""
+"""With a long timeout, later attempts are spaced out, so that a hanging server does not get hundreds."""
 PRUNE_INTERVAL = 10_000
 MAX_CREDENTIALS_BYTES = 1 << 20
 _DENIED_WORDS = ("authorization violation", "authentication")
@@ -269,13 +269,16 @@ class NatsClient(LoopThread):
         attempt starts.
         """
         deadline, last_progress = self.deadline(), 0
-        limit = max(limit, ATTEMPT_SECONDS, self.timeout / MAX_ATTEMPTS)
+        limit, count = max(limit, ATTEMPT_SECONDS), 0
         attempts: set[asyncio.Task[_T]] = set()
         try:
             while await self.wait_online(deadline) and self.time() < deadline:
                 if not attempts or progress() == last_progress:
                     attempts.add(task := self._loop.create_task(_as_coroutine(attempt)))
                     task.add_done_callback(_is_failed)  # retrieves the exception: asyncio warns otherwise
+                    count += 1
+                    if count > MAX_ATTEMPTS:
+                        limit = max(limit, self.timeout / MAX_ATTEMPTS)
                 last_progress = progress()
                 timeout = min(limit, deadline - self.time())
                 ended, attempts = await asyncio.wait(attempts, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
