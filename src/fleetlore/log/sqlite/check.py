@@ -18,6 +18,7 @@ from fleetlore.events.ids import is_uuid, uuid_bytes
 from fleetlore.log.base import epoch_microseconds, event_scopes, hash_event_id, to_position
 from fleetlore.log.blobs import list_cuts, unpack_texts
 from fleetlore.log.sqlite import file as sqlite_file
+from fleetlore.log.sqlite.archive import fill_texts
 from fleetlore.log.sqlite.file import fetch_rows, translate_errors
 from fleetlore.log.sqlite.query import ZONE_SIZE
 
@@ -143,6 +144,10 @@ class _TownCheck:
         )
         for seq, key, at, kind, scopes, raw, checksum in records:
             self._count += 1
+            if not raw:
+                raw = self._read_archived(seq)
+                if raw is None:
+                    continue
             if checksum is None:
                 self.without_checksum += 1
             if self._progress is not None and self._count % PROGRESS_INTERVAL == 0:
@@ -162,6 +167,17 @@ class _TownCheck:
                 self._compare_row(seq, event, (key, at, kind, scopes))
         if self._progress is not None:
             self._progress(min(self._done + self._count, self._total), self._total)
+
+    def _read_archived(self, seq: int) -> bytes | None:
+        try:
+            [(_, raw)] = fill_texts(self._connection, self._town.n, [(seq, b"")])
+        except Damaged as error:
+            self._add_problem(str(error), seq)
+            return None
+        if not raw:
+            self._add_problem("the record is empty, and no archive has it", seq)
+            return None
+        return raw
 
     def _compare_row(self, seq: int, event: Event, row: tuple[bytes, int, int, str]) -> None:
         key, at, kind, scopes = row
@@ -298,7 +314,7 @@ def open_existing(path: str) -> apsw.Connection:
 
 
 _SCHEMA_NAME = re.compile(
-    r"(?:towns|cursors|leases|tokens|seals|migrations|(?:events|ids|scopes|kinds|members|zones|forgotten|blobs)_\d+)\Z"
+    r"(?:towns|cursors|leases|tokens|seals|migrations|(?:events|ids|scopes|kinds|members|zones|forgotten|blobs|archive)_\d+)\Z"
 )
 
 

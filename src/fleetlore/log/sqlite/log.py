@@ -13,6 +13,7 @@ from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from operator import attrgetter
 from threading import Lock
 from typing import Any, TypeVar
@@ -34,9 +35,18 @@ from fleetlore.log.base import (
     to_sequence,
     to_stored_records,
 )
+from fleetlore.log.sqlite import archive
 from fleetlore.log.sqlite import file as sqlite_file
 from fleetlore.log.sqlite.file import OpenedFile, Sync, checksum_record, fetch_rows, translate_errors, write_transaction
-from fleetlore.log.sqlite.query import ZONE_SIZE, find_newest, select_by_id, select_records, sequence_range, to_optional_position
+from fleetlore.log.sqlite.query import (
+    ZONE_SIZE,
+    find_first_since,
+    find_newest,
+    select_by_id,
+    select_records,
+    sequence_range,
+    to_optional_position,
+)
 from fleetlore.log.sqlite.tail import ChangeSignal, SqliteTail
 
 # --- Planning a commit: which records are new and which batches are rejected, decided inside the write transaction.
@@ -405,7 +415,31 @@ class SqliteLog:
             count += step
         with self._write_transaction() as n:
             sqlite_file.remove_orphaned_blobs(self._writer, n)
+            old_files = archive.remove_gone_events(self._writer, n)
+        archive.delete_files(old_files)
         self.changes.notify_change()
+        return count
+
+    def archive(self, before: datetime, *, progress: Callable[[int, int], None] | None = None) -> int:
+        """Move the content of events older than a time into compressed files, a few thousand per transaction; return how many.
+
+        Everything before the first event that is not older is moved. Safe to repeat after an interruption.
+        """
+        count = 0
+        with self._write_transaction() as n:
+            archive.delete_unused_files(self._writer)
+            end = find_first_since(self._writer, n, before) or (find_newest(self._writer, n, TOWN) or 0) + 1
+            [(first,)] = fetch_rows(self._writer, f"SELECT coalesce(min(seq), 0) FROM events_{n}")
+        while True:
+            with self._write_transaction() as n:
+                step = archive.archive_events(self._writer, n, end)
+            if not step:
+                break
+            count += step
+            if progress is not None:
+                progress(min(first + count, end), end)
+        with self._write_lock, translate_errors(self.path, self.file):
+            self._checkpoint_wal(wait=False)
         return count
 
     def _trim_batch(self, limit: int) -> int:
@@ -421,9 +455,11 @@ class SqliteLog:
     def erase(self, ids: Sequence[str], forgotten_event: Record) -> int:
         """Delete these records, overwrite their bytes, and keep only the hashes of their ids."""
         with self._write_transaction() as n:
+            archive.delete_unused_files(self._writer)
             removed = [seq for seq, _ in select_by_id(self._writer, n, ids)]
             sqlite_file.remove_events(self._writer, n, removed)
             sqlite_file.remove_orphaned_blobs(self._writer, n)
+            old_files = archive.remove_gone_events(self._writer, n)
             self._writer.executemany(f"INSERT OR IGNORE INTO forgotten_{n} VALUES (?)", [(hash_event_id(id),) for id in ids])
             highest = max(removed, default=0)
             self._writer.execute("UPDATE towns SET highest = max(highest, ?), erasures = erasures + 1 WHERE n = ?", (highest, n))
@@ -432,6 +468,7 @@ class SqliteLog:
             self._insert_records(CommitPlan(self._writer, self._writer_state, [AppendBatch([forgotten_event])]))
         with self._write_lock, translate_errors(self.path, self.file):
             self._checkpoint_wal(wait=True)
+        archive.delete_files(old_files)
         self.changes.notify_change()
         return len(removed)
 
@@ -523,6 +560,7 @@ class SqliteLog:
                 "towns": towns,
                 "unscrubbed": self._needs_wal_checkpoint,
                 "read_only": self._is_read_only,
+                "archive_bytes": archive.count_bytes(self.path),
             },
         )
 
@@ -565,10 +603,12 @@ class SqliteLog:
 
 def _select_blobs(connection: apsw.Connection, n: int, id: str) -> bytes | None:
     found = select_by_id(connection, n, [id])
-    if not found or not sqlite_file.has_blobs(connection, n):
+    if not found:
         return None
+    if not sqlite_file.has_blobs(connection, n):
+        return archive.find_whole_texts(connection, n, found[0][0])
     rows = fetch_rows(connection, f"SELECT packed FROM blobs_{n} WHERE seq = ?", (found[0][0],))
-    return rows[0][0] if rows else None
+    return rows[0][0] if rows else archive.find_whole_texts(connection, n, found[0][0])
 
 
 def _read_town_facts(connection: apsw.Connection, n: int) -> tuple[str, int, int, int | None, int | None]:

@@ -20,6 +20,7 @@ import apsw
 from fleetlore.errors import Damaged, DiskFull, LogError, Unwritable
 from fleetlore.events.ids import format_uuid
 from fleetlore.log.base import hash_event_id
+from fleetlore.log.sqlite import archive
 from fleetlore.log.sqlite import file as sqlite_file
 from fleetlore.log.sqlite.check import LogCheckReport, Progress, TownRow, check_log, check_schema, count_events, list_towns, open_existing
 from fleetlore.log.sqlite.file import fetch_rows, translate_errors, write_transaction
@@ -41,6 +42,8 @@ def backup_log(path: str, target: str, *, overwrite: bool = False, progress: Pro
     with closing(open_existing(path)) as log, temporary_file(target) as part:
         events = _copy_without_wal(path, log, part, target, progress)
         with translate_os_errors(target):
+            with closing(apsw.Connection(part, flags=apsw.SQLITE_OPEN_READONLY)) as copy:
+                archive.copy_files(archive.list_files(copy), path, target)
             fsync_file(part)
             move_into_place(part, target, overwrite)
             fsync_file(os.path.dirname(os.path.abspath(target)))
@@ -117,6 +120,7 @@ def restore_log(source: str, path: str, *, overwrite: bool = False, timeout: flo
                 check_schema(backup_file, source)
             _copy_without_wal(source, backup_file, staged, path, _scale_progress(progress, 0))
         with closing(apsw.Connection(staged)) as connection:
+            _copy_archives(source, path, staged, connection)
             _check_staged(source, staged, connection, _scale_progress(progress, 1))
             try:
                 events = _restore_into(path, connection, overwrite, timeout, _scale_progress(progress, 2))
@@ -129,6 +133,15 @@ def restore_log(source: str, path: str, *, overwrite: bool = False, timeout: flo
                 connection.close()
                 _replace_damaged(path, staged)
     return events
+
+
+def _copy_archives(source: str, path: str, staged: str, connection: apsw.Connection) -> None:
+    """Bring the archived events to the log's folder, and let the staged copy use them there."""
+    names = archive.list_files(connection)
+    if names:
+        with translate_os_errors(path):
+            archive.copy_files(names, source, path)
+            os.symlink(os.path.abspath(archive.archive_folder(path)), archive.archive_folder(staged))
 
 
 class _UnusableLog(Exception):
@@ -281,6 +294,7 @@ def _remove_erased(staged: apsw.Connection, n: int, hashes: list[bytes]) -> None
     run("PRAGMA secure_delete=ON").fetchall()
     erased = [seq for (seq,) in fetch_rows(staged, f"SELECT seq FROM events_{n} WHERE hash_of_key(id) IN (SELECT hash FROM forgotten_{n})")]
     sqlite_file.remove_events(staged, n, erased)
+    archive.remove_gone_events(staged, n)
     last = max(erased, default=0)
     run("UPDATE towns SET highest = max(highest, ?), erasures = erasures + 1 WHERE n = ?", (last, n))
 
@@ -314,7 +328,7 @@ def temporary_file(target: str) -> Iterator[str]:
     try:
         yield part
     finally:
-        for suffix in ("", "-wal", "-shm", "-journal"):
+        for suffix in ("", "-wal", "-shm", "-journal", ".archive"):
             with suppress(FileNotFoundError):
                 os.unlink(part + suffix)
 

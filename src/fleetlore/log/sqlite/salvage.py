@@ -25,6 +25,7 @@ from fleetlore.events.ids import is_uuid, uuid_bytes
 from fleetlore.log.base import epoch_microseconds, event_scopes, hash_event_id, to_position
 from fleetlore.log.blobs import unpack_texts
 from fleetlore.log.connect import DEFAULT_TOWN
+from fleetlore.log.sqlite import archive
 from fleetlore.log.sqlite import file as sqlite_file
 from fleetlore.log.sqlite.check import Progress
 from fleetlore.log.sqlite.file import fetch_rows, translate_errors, write_transaction
@@ -101,6 +102,7 @@ class _PageFile:
     """The pages of a database file, as the write-ahead log changes them. A page that the disk cannot read is empty."""
 
     def __init__(self, path: str) -> None:
+        self.path = path
         self.notes: list[str] = []
         self._file = os.open(path, os.O_RDONLY)
         size = os.fstat(self._file).st_size
@@ -300,6 +302,9 @@ class _Salvage:
         """Find out which page belongs to which table, then copy the rows."""
         self._find_owners()
         self._find_towns()
+        self._connection.execute(
+            "CREATE TEMP TABLE archived (n INTEGER, seq INTEGER, checksum INTEGER, PRIMARY KEY (seq, n)) WITHOUT ROWID"
+        )
         for town in self._towns.values():
             self._create_town(town)
         for start in range(1, self._pages.count + 1, PAGES_PER_TRANSACTION):
@@ -308,6 +313,7 @@ class _Salvage:
                     self._copy_page(number)
             if self._progress is not None:
                 self._progress(min(start + PAGES_PER_TRANSACTION, self._pages.count), self._pages.count)
+        self._copy_archives()
         missing: list[MissingEvents] = []
         for town in self._towns.values():
             with write_transaction(self._connection):
@@ -407,6 +413,10 @@ class _Salvage:
 
     def _copy_event(self, town: _Town | None, seq: int, row: tuple[bytes, int, int, bytes, Value]) -> None:
         key, at, kind, raw, checksum = row
+        if not raw:
+            town = town or next(iter(self._towns.values()))
+            self._connection.execute("INSERT OR IGNORE INTO temp.archived VALUES (?, ?, ?)", (town.n, seq, checksum))
+            return
         try:
             if seq < 1 or (checksum is not None and checksum != sqlite_file.checksum_record(seq, raw)):
                 raise Damaged("not what was written")
@@ -425,6 +435,21 @@ class _Salvage:
         town = town or self._guess_town(seq, kind, event)
         if seq > town.trimmed:
             self._insert_event(town, seq, event, (key, at, raw))
+
+    def _copy_archives(self) -> None:
+        """Copy archived events, which the rows name by their checksum."""
+        folder = archive.archive_folder(self._pages.path)
+        for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
+            with write_transaction(self._connection):
+                for seq, raw, packed in archive.scan_file(os.path.join(folder, name)):
+                    sql = "SELECT n FROM temp.archived WHERE seq = ? AND checksum = ?"
+                    for (n,) in fetch_rows(self._connection, sql, (seq, sqlite_file.checksum_record(seq, raw))):
+                        event = codec.decode_event(raw)
+                        assert event.id is not None
+                        assert event.at is not None
+                        self._insert_event(self._towns[n], seq, event, (uuid_bytes(event.id), epoch_microseconds(event.at), raw))
+                        if packed:
+                            self._copy_blobs(self._towns[n], seq, packed)
 
     def _guess_town(self, seq: int, kind: int, event: Event) -> _Town:
         """Return the town of a row on a page that no table leads to: by the kind's number, then by the first free position."""
