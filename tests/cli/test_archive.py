@@ -55,6 +55,6 @@ def test_archived_events_are_in_every_answer_and_can_be_forgotten(lore: Lore, mo
     assert answers(lore) == before
     assert "nothing to archive" in lore("archive", "--before", "100d", code=0).out
     lore("forget", "--agent", "old", "--yes", code=0)
-    assert "harbour" not in lore("find", "harbour", code=0).out
+    assert "harbour" not in lore("find", "harbour").out
     assert "harbour" not in lore("events", "--all", "--json", code=0).out
     lore("verify", code=0)
