@@ -175,7 +175,7 @@ class _TownCheck:
             self._add_problem(str(error), seq)
             return None
         if not raw:
-            self._add_problem("the record is empty, and no archive has it", seq)
+            self._add_problem("the record cannot be read: it is empty, and no archive has it", seq)
             return None
         return raw
 

@@ -20,6 +20,7 @@ from fleetlore.errors import Busy, Damaged, DiskFull, InvalidUrl, LogError, Unwr
 
 Sync = Literal["full", "normal", "off"]
 
+BUSY_POLL_SECONDS = 0.001
 APPLICATION_ID = 0x464C4F52  # "FLOR"
 MAX_TIMEOUT_SECONDS = 86_400
 CHECKED_SECONDS = 0.02
@@ -231,7 +232,7 @@ def open_file(path: str, *, sync: Sync = "full", timeout: float = 10.0, vfs: str
             _create_private(path)
         connection = connect_file(path, create=create, vfs=vfs)
         try:
-            connection.set_busy_timeout(int(timeout * 1000))
+            set_busy_wait(connection, timeout)
             harden_connection(connection)
             _check_application(connection, path)
             if not is_read_only(connection):
@@ -280,6 +281,27 @@ def _is_unchangeable(path: str) -> bool:
 def is_read_only(connection: apsw.Connection) -> bool:
     """Return whether a file can only be read, as a backup on a read-only disk."""
     return bool(connection.readonly("main"))
+
+
+def set_busy_wait(connection: apsw.Connection, timeout: float) -> None:
+    """Wait for a lock that another process holds, asking again every millisecond.
+
+    SQLite's own wait asks less and less often, up to every 100 ms, so whoever has waited longest gets the lock last: beside
+    busy writers, others waited up to 10 s and failed.
+    """
+    start = 0.0
+
+    def is_worth_waiting(count: int) -> bool:
+        nonlocal start
+        now = monotonic()
+        if count == 0:
+            start = now
+        if now - start >= timeout:
+            return False
+        sleep(BUSY_POLL_SECONDS)
+        return True
+
+    connection.set_busy_handler(is_worth_waiting)
 
 
 def _enable_wal(connection: apsw.Connection, timeout: float) -> None:

@@ -182,7 +182,7 @@ class SqliteLog:
         self._needs_wal_checkpoint = False
         self._town, self._sync = town, sync
         self._options: dict[str, Any] = {"sync": sync, "timeout": timeout, "vfs": vfs}
-        self._timeout_ms = int(timeout * 1000)
+        self._timeout = timeout
         self._write_lock = Lock()
         self._pool: list[apsw.Connection] = []
         self._closed = False
@@ -475,11 +475,11 @@ class SqliteLog:
     def _checkpoint_wal(self, *, wait: bool) -> None:
         """Write back and truncate the WAL, which still holds the old pages; if readers block it, each commit retries."""
         self._needs_wal_checkpoint = True
-        self._writer.set_busy_timeout(self._timeout_ms if wait else 0)
+        sqlite_file.set_busy_wait(self._writer, self._timeout if wait else 0.0)
         try:
             [(busy, _, _)] = fetch_rows(self._writer, "PRAGMA wal_checkpoint(TRUNCATE)")
         finally:
-            self._writer.set_busy_timeout(self._timeout_ms)
+            sqlite_file.set_busy_wait(self._writer, self._timeout)
         self._needs_wal_checkpoint = bool(busy)
 
     # --- reading
