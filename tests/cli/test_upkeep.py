@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from fleetlore.cli import doctor
 from fleetlore.cli.doctor import format_bytes
 from tests.cli.running import Lore
-from tests.servers import Valkey
+from tests.servers import Nats, Valkey
 
 
 @pytest.fixture
@@ -148,3 +149,29 @@ def test_the_doctor_reports_another_program_called_lore(
     told = lore("doctor", code=0).out
     assert (f"another program: {other}" in told) is is_foreign
     assert ("Type `fleetlore`" in told) is is_foreign
+
+
+def test_the_doctor_says_how_a_large_log_is_made_smaller(filled: Lore, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "advice" not in filled("doctor", code=0).out
+    monkeypatch.setattr(doctor, "LARGE_BYTES", 1)
+    result = filled("doctor", code=0).out
+    assert "a year" in result
+    assert "`lore archive --before 90d` keeps everything" in result
+    assert 'keep = "1y" under [retention]' in result
+    assert filled("doctor", "--json", code=0).json["log"]["advice"]
+
+
+def test_the_doctor_warns_of_a_network_drive_and_a_disk_that_fills_up(filled: Lore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_find_network_file_system", lambda _: "nfs4")
+    monkeypatch.setattr(doctor, "_free_bytes", lambda _: 1)
+    result = filled("doctor", code=0).out
+    assert "is on a network drive (nfs4)" in result
+    assert "enough for 0 days" in result
+
+
+def test_the_doctor_tells_replicas_and_sync_of_a_nats_server(lore: Lore, nats_server: Nats) -> None:
+    lore("--log", nats_server.url, "emit", "fleet.commit", "--agent", "ada", code=0)
+    result = lore("--log", nats_server.url, "doctor", code=0)
+    assert "replicas     1, leader" in result.out
+    assert "sync_interval unknown" in result.out
+    assert "a power cut may take acknowledged events" in result.out
