@@ -66,7 +66,7 @@ def write_ours(url: str, acks: Acks, enough: Signal) -> None:
 
 async def write_plain(url: str, acks: Acks, enough: Signal) -> None:
     """Publish one message after the other with nats-py, each until it is acknowledged, one second per try."""
-    client = await nats.connect(url.split(","), max_reconnect_attempts=-1, reconnect_time_wait=0.1)  # type: ignore[arg-type]
+    client = await nats.connect(url.split(","), max_reconnect_attempts=-1, reconnect_time_wait=0.1)
     jetstream = client.jetstream(timeout=1)
     number = 0
     while not enough.is_set():
