@@ -226,3 +226,18 @@ def test_a_key_of_another_type_is_named(tmp_path: Path) -> None:
             raw.set("tt:default:fleetlore:ids", "not a hash")
             with pytest.raises(LogError, match=named.format("tt:default:fleetlore:ids", "hash")):
                 log.append([make_event("1")])
+
+
+def test_an_entry_with_the_highest_id_says_what_to_do(tmp_path: Path) -> None:
+    with Valkey(tmp_path / "valkey") as server, connect(server.url).blocking() as log, redis.Redis.from_url(server.url) as raw:
+        log.append([make_event("1")])
+        raw.xadd("tt:default:events", {"event_type": "x", "data": "{}"}, id=f"{2**64 - 1}-{2**64 - 1}")
+        with pytest.raises(LogError, match=r"used the highest possible entry id.*tt:default:events.*XDEL"):
+            log.append([make_event("2")])
+
+
+def test_a_server_that_must_be_durable_is_refused_if_it_is_not(tmp_path: Path) -> None:
+    with Valkey(tmp_path / "valkey", fsync="everysec") as server:
+        with pytest.raises(Unsuitable, match="set appendonly yes and appendfsync always"):
+            connect(f"{server.url}?require=durable").blocking().__enter__()
+        connect(server.url).blocking().__enter__().close()

@@ -42,3 +42,9 @@ def test_an_old_call_for_a_person_and_a_wrong_clock_are_no_reason_to_drop_the_re
         state = fleet.apply(state, Event(kind="fleet.commit", at=START + timedelta(days=30, minutes=n), agent=f"a{n}", text="x"))
     assert len(state.agents) >= 3_000
     assert "ada" in state.agents
+
+
+def test_a_wrong_clock_does_not_keep_an_agent_working_for_days() -> None:
+    state = fleet.apply(fleet.initial(), Event(kind="fleet.commit", at=START + timedelta(days=10), agent="ada", text="x"))
+    assert fleet.standing_at(state.agents["ada"], now=START) == "silent"
+    assert fleet.standing_at(state.agents["ada"], now=START + timedelta(days=10, minutes=1)) == "working"

@@ -190,7 +190,8 @@ def standing_at(
         standing = _standing_of_session(session, now)
         if standing == "working" and session_status.has_open_helpers(session) and session.turn == "ended":
             return standing
-    if standing == "working" and agent.last_seen is not None and now - agent.last_seen > silent_after:
+    # A sign of life from the future comes from a wrong clock: it does not say that the agent works now.
+    if standing == "working" and agent.last_seen is not None and abs(now - agent.last_seen) > silent_after:
         return "silent"
     return standing
 
