@@ -62,7 +62,7 @@ def check_log(path: str, *, progress: Progress | None = None) -> LogCheckReport:
         towns = list_towns(connection)
         done, total = 0, 0
         with suppress(apsw.CorruptError, apsw.SQLError):
-            total = sum(count_events(connection, town.n) for town in towns)
+            total = sum(sqlite_file.count_events(connection, town.n) for town in towns)
         newer = without_checksum = 0
         for town in towns:
             check = _TownCheck(connection, town, problems, progress, done, total)
@@ -219,6 +219,8 @@ class _TownCheck:
             self._add_problem("trimmed numbers could be given again: `highest` is too low")
         if town.indexed > max(last or 0, town.highest):
             self._add_problem("`indexed` is ahead of every event")
+        if (known := sqlite_file.count_events(self._connection, town.n)) != self._count:
+            self._add_problem(f"the number of events is {self._count:,}, not {known:,}")
 
     def _check_ids(self) -> None:
         n, indexed = self._town.n, self._town.indexed
@@ -342,10 +344,3 @@ def _check_is_log(connection: apsw.Connection, path: str) -> None:
 def list_towns(connection: apsw.Connection) -> list[TownRow]:
     """Return every town of a log."""
     return [TownRow(*row) for row in fetch_rows(connection, "SELECT n, name, trimmed, highest, indexed FROM towns ORDER BY n")]
-
-
-def count_events(connection: apsw.Connection, n: int) -> int:
-    """Return the number of events in a town, without a full scan."""
-    not_indexed = f"seq > (SELECT indexed FROM towns WHERE n = {n})"
-    [(count,)] = fetch_rows(connection, f"SELECT (SELECT count(*) FROM ids_{n}) + (SELECT count(*) FROM events_{n} WHERE {not_indexed})")
-    return int(count)

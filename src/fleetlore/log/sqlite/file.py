@@ -100,7 +100,10 @@ MIGRATIONS: tuple[Migration, ...] = (
             seal TEXT NOT NULL -- JSON of log/seal.py: the operator key under the passphrase's pad, never the key
         ) STRICT, WITHOUT ROWID""",
     ),
-    ("ALTER TABLE events_{n} ADD COLUMN checksum INTEGER",),
+    (
+        "ALTER TABLE events_{n} ADD COLUMN checksum INTEGER",
+        "ALTER TABLE towns ADD COLUMN indexed_events INTEGER",  # rows in ids_N; NULL if they must be counted
+    ),
 )
 """Each step and its row in `migrations` are one transaction. A statement with `{n}` runs once per town. Never change a released step."""
 
@@ -397,11 +400,21 @@ def find_or_create_town(connection: apsw.Connection, name: str) -> int:
 
 def create_town(connection: apsw.Connection, name: str, log_id: str, created: str, *, n: int | None = None) -> int:
     """Create a town with its tables and return its number. Call it inside a transaction."""
-    sql = "INSERT INTO towns (n, name, log_id, created) VALUES (?, ?, ?, ?) RETURNING n"
+    sql = "INSERT INTO towns (n, name, log_id, created, indexed_events) VALUES (?, ?, ?, ?, 0) RETURNING n"
     [(number,)] = fetch_rows(connection, sql, (n, name, log_id, created))
     for statement in _TOWN_TABLES:
         connection.execute(statement.format(n=number))
     return int(number)
+
+
+def count_events(connection: apsw.Connection, n: int) -> int:
+    """Return the number of events in a town. Counts only those that are not indexed yet, unless events were removed since."""
+    known = fetch_rows(connection, "SELECT 1 FROM pragma_table_info('towns') WHERE name = 'indexed_events'")
+    indexed = fetch_rows(connection, "SELECT indexed_events FROM towns WHERE n = ?", (n,)) if known else []
+    if not indexed or indexed[0][0] is None:
+        indexed = fetch_rows(connection, f"SELECT count(*) FROM ids_{n}")
+    [(newer,)] = fetch_rows(connection, f"SELECT count(*) FROM events_{n} WHERE seq > (SELECT indexed FROM towns WHERE n = {n})")
+    return int(indexed[0][0]) + int(newer)
 
 
 def has_blobs(connection: apsw.Connection, n: int) -> bool:
@@ -429,6 +442,8 @@ def remove_events(connection: apsw.Connection, n: int, sequences: Iterable[int])
         connection.execute(f"DELETE FROM ids_{n} WHERE id = ?", (key,))
         connection.executemany(f"DELETE FROM members_{n} WHERE scope = ? AND seq = ?", [(int(scope), seq) for scope in scopes.split()])
         removed.append((seq,))
+    if removed:
+        connection.execute("UPDATE towns SET indexed_events = NULL WHERE n = ?", (n,))
     if removed and has_blobs(connection, n):
         connection.executemany(f"DELETE FROM blobs_{n} WHERE seq = ?", removed)
 

@@ -356,11 +356,16 @@ class SqliteLog:
         for seq, _, scopes in rows:
             for scope in scopes.split():
                 members[scope].append(seq)
+        changes = self._writer.total_changes()
         self._index_ids(n, rows)
+        added = self._writer.total_changes() - changes
         for scope in sorted(members, key=int):
             values = (int(scope), apsw.carray(array("q", members[scope])))
             self._writer.execute(f"INSERT INTO members_{n} SELECT ?, value FROM carray(?)", values)
-        self._writer.execute("UPDATE towns SET indexed = ? WHERE n = ?", (rows[-1][0], n))
+        self._writer.execute(
+            f"UPDATE towns SET indexed = ?1, indexed_events = coalesce(indexed_events + ?2, (SELECT count(*) FROM ids_{n})) WHERE n = ?3",
+            (rows[-1][0], added, n),
+        )
 
     def _index_ids(self, n: int, rows: Sequence[tuple[int, bytes, str]]) -> None:
         # OR IGNORE: a duplicate id is reported by `lore verify`; it must not block appends.
@@ -540,7 +545,7 @@ class SqliteLog:
     def info(self) -> LogInfo:
         """Describe this log."""
         with self._pooled_connection() as connection:
-            log_id, trimmed, count, first, last = self.query_town(connection, _read_town_facts) or ("", 0, 0, None, None)
+            log_id, trimmed, first, last, count = self.query_town(connection, _read_town_facts) or ("", 0, None, None, 0)
             towns = [name for (name,) in fetch_rows(connection, "SELECT name FROM towns ORDER BY name")]
         return LogInfo(
             backend="sqlite",
@@ -611,11 +616,10 @@ def _select_blobs(connection: apsw.Connection, n: int, id: str) -> bytes | None:
     return rows[0][0] if rows else archive.find_whole_texts(connection, n, found[0][0])
 
 
-def _read_town_facts(connection: apsw.Connection, n: int) -> tuple[str, int, int, int | None, int | None]:
-    """Return a town's log id, last trimmed number, event count, first and last number."""
+def _read_town_facts(connection: apsw.Connection, n: int) -> tuple[str, int, int | None, int | None, int]:
+    """Return a town's log id, last trimmed number, first and last number, event count."""
     [facts] = fetch_rows(
         connection,
-        f"SELECT log_id, trimmed, (SELECT count(*) FROM ids_{n}) + (SELECT count(*) FROM events_{n} WHERE seq > indexed),"
-        f" (SELECT min(seq) FROM events_{n}), (SELECT max(seq) FROM events_{n}) FROM towns WHERE n = {n}",
+        f"SELECT log_id, trimmed, (SELECT min(seq) FROM events_{n}), (SELECT max(seq) FROM events_{n}) FROM towns WHERE n = {n}",
     )
-    return tuple(facts)
+    return (*facts, sqlite_file.count_events(connection, n))

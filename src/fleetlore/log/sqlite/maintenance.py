@@ -22,7 +22,7 @@ from fleetlore.events.ids import format_uuid
 from fleetlore.log.base import hash_event_id
 from fleetlore.log.sqlite import archive
 from fleetlore.log.sqlite import file as sqlite_file
-from fleetlore.log.sqlite.check import LogCheckReport, Progress, TownRow, check_log, check_schema, count_events, list_towns, open_existing
+from fleetlore.log.sqlite.check import LogCheckReport, Progress, TownRow, check_log, check_schema, list_towns, open_existing
 from fleetlore.log.sqlite.file import fetch_rows, translate_errors, write_transaction
 
 __all__ = ["LogCheckReport", "Progress", "backup_log", "check_log", "restore_log"]
@@ -85,7 +85,7 @@ def _copy_without_wal(path: str, log: apsw.Connection, part: str, target: str, p
         with translate_errors(path):
             # Read transaction until the copy is done: otherwise every commit of others would restart the copy.
             log.execute("BEGIN")
-            events = sum(count_events(log, town.n) for town in list_towns(log))
+            events = sum(sqlite_file.count_events(log, town.n) for town in list_towns(log))
         with translate_errors(target):
             copy.execute("PRAGMA synchronous=OFF")  # synced once, when it is complete
             with copy.backup("main", log, "main") as pages:
@@ -129,7 +129,7 @@ def restore_log(source: str, path: str, *, overwrite: bool = False, timeout: flo
                     raise error.reason from error
                 with translate_errors(path), write_transaction(connection):
                     connection.execute(f"UPDATE towns SET highest = highest + {SEQUENCE_SKIP}")
-                events = sum(count_events(connection, town.n) for town in list_towns(connection))
+                events = sum(sqlite_file.count_events(connection, town.n) for town in list_towns(connection))
                 connection.close()
                 _replace_damaged(path, staged)
     return events
@@ -178,7 +178,7 @@ def _restore_into(path: str, staged: apsw.Connection, overwrite: bool, timeout: 
             _copy_pages(pages, progress)
         # The whole log is in the WAL now, so truncate it; if readers prevent that, a later checkpoint will.
         log.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-    return sum(count_events(staged, town.n) for town in list_towns(staged))
+    return sum(sqlite_file.count_events(staged, town.n) for town in list_towns(staged))
 
 
 @contextmanager

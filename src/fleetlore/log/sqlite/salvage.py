@@ -362,7 +362,7 @@ class _Salvage:
                 continue
             for rowid, values in _read_rows(self._pages, number):
                 match values:
-                    case [None, bytes(name), bytes(log_id), bytes(created), int(trimmed), int(highest), int(indexed), int()]:
+                    case [None, bytes(name), bytes(log_id), bytes(created), int(trimmed), int(highest), int(indexed), int(), *_]:
                         with_text = [part.decode(errors="replace") for part in (name, log_id, created)]
                         if is_uuid(with_text[1]) and rowid > 0:
                             town = self._towns.setdefault(rowid, _Town(rowid, with_text[0], with_text[1], with_text[2], trimmed, highest))
@@ -501,7 +501,8 @@ class _Salvage:
             ((last + 1) // ZONE_SIZE,),
         )
         run(
-            "UPDATE towns SET trimmed = ?, highest = ?, indexed = ?, erasures = ? WHERE n = ?",
+            f"UPDATE towns SET trimmed = ?, highest = ?, indexed = ?, erasures = ?, indexed_events = (SELECT count(*) FROM ids_{n})"
+            " WHERE n = ?",
             (town.trimmed, max(town.highest, town.last), last, int(bool(town.forgotten)), n),
         )
         sqlite_file.remove_orphaned_blobs(self._connection, n)
