@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
 from statistics import median
-from time import perf_counter
+from time import perf_counter, thread_time
 
 import apsw
 import msgspec
@@ -279,18 +279,18 @@ def _redaction_row(what: str, redactor: Redactor, raws: Sequence[bytes], target:
     encode = msgspec.json.Encoder().encode
 
     def redact() -> None:
-        for event, raw in zip(events, raws, strict=True):
+        for raw in raws:
             if redactor.may_contain_secret(raw):
-                redactor.redact_value(codec.to_builtins(event), raw=raw)
+                redactor.redact_value(codec.decode_builtins(raw), raw=raw)
 
     def write() -> None:
         for event in events:
             encode(event)
 
-    times = paired(redact, write, rounds=25)
+    times = paired(redact, write, rounds=25, clock=thread_time)  # both only compute
     each = 1e6 / len(raws)
     ratios = [a / b for a, b in zip(*times, strict=True)]
-    return Row(what, "µs", each * median(times[0]), each * median(times[1]), median(ratios), middle_half(ratios), target, "≤", "ours")
+    return Row(what, "µs", each * median(times[0]), each * median(times[1]), median(ratios), middle_half(ratios), target, "≤")
 
 
 # --- whole processes

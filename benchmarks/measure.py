@@ -82,15 +82,17 @@ def race(title: str, lanes: Sequence[Lane], *, rounds: int, seconds: float, fewe
     return result
 
 
-def paired(ours: Callable[[], object], peer: Callable[[], object], *, rounds: int) -> tuple[list[float], list[float]]:
+def paired(
+    ours: Callable[[], object], peer: Callable[[], object], *, rounds: int, clock: Callable[[], float] = perf_counter
+) -> tuple[list[float], list[float]]:
     """The seconds that two things take, alternating."""
     times: tuple[list[float], list[float]] = ([], [])
     both = (ours, peer)
     for turn in range(rounds):
         for which in (0, 1) if turn % 2 == 0 else (1, 0):
-            start = perf_counter()
+            start = clock()
             both[which]()
-            times[which].append(perf_counter() - start)
+            times[which].append(clock() - start)
     return times
 
 

@@ -224,6 +224,8 @@ def unknown_option(span: str) -> str | None:
     if words[0] not in COMMANDS | BEHIND | ALIASES:
         return f"{span}: there is no such command"
     parser: argparse.ArgumentParser = parser_of(words[0])
+    if words[0] == "goal" and re.match(r"`lore goal [\"']", span):  # a goal without a file: the verb is `run`
+        words[1:1] = ["run"]
     for word in words[1:]:
         if word == "|":  # what follows is another command, or another verb
             return None

@@ -12,7 +12,8 @@ import fleetlore
 
 def test_the_public_names_are_these_and_each_can_be_had() -> None:
     assert " ".join(sorted(fleetlore.__all__)) == (
-        "AgentPrompt Brief CostSummary CostSummaryRow Event Expect Goal GoalResult GoalTemplate OperationContext Origin Outcome Story"
+        "AgentPrompt Brief CostSummary CostSummaryRow Event Expect Goal GoalResult GoalTemplate OperationContext Origin Outcome"
+        " SessionStore Story"
         " __version__ build_prompt connect list_sessions load_goal load_template open_context read_brief read_costs read_story"
         " render_brief render_story run_goal run_worker"
     )

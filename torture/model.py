@@ -207,7 +207,7 @@ async def _hold_conversation(folder: Path, model_address: str) -> int:
     async with (
         connect(f"sqlite:{folder}/chat.db") as log,
         open_model(model_address) as model,
-        SessionManager(log, GraphSettings(), models={"default": model}) as sessions,
+        SessionManager(log, GraphSettings(turn_seconds=3600), models={"default": model}) as sessions,
     ):
         session = await sessions.open_session("s1", identity="ada", channel="torture")
         results = [await session.handle_text(text) for text in ("Hello!", "Make me a button that counts.", "Thank you.")]

@@ -25,25 +25,21 @@ CLI_HEAD = f"""{MADE}
 
 # Every command and its options
 
-What each is good for: [the guide](../cli.md). `--log URL`, `--town NAME` and `-h` are on every command, before or behind its word, and
-left out below.
-
-Exit codes: 0 done · 1 failed · 2 the command line is wrong · 3 some lines were rejected · 130 interrupted · 141 the reader went away.
-Where a command means more by them, it says so.
+What all commands share, exit codes, names and times included: [cli.md](../cli.md). `--log URL`, `--town NAME` and `-h` work on every command
+and are left out below.
 """
 API_HEAD = f"""{MADE}
 
 # The HTTP API
 
-The same as the server tells at `/openapi.json`. How to use it: [server.md](../server.md), [doors.md](../doors.md); who may:
-[server-safety.md](../server-safety.md). On this machine's own address reading needs no token. A refusal is
-`application/problem+json`, a [Problem](#problem).
+The same as `/openapi.json`. How to use it: [server.md](../server.md), [doors.md](../doors.md). Every request needs a token: [server-safety.md](../server-safety.md).
+Errors are `application/problem+json`, a [Problem](#problem).
 """
 PYTHON_HEAD = f"""{MADE}
 
 # The Python interface
 
-`from fleetlore import …` loads what is asked for and nothing else. A walk through it: [README](../../README.md).
+`from fleetlore import …` loads only what you import. Examples: [python.md](../python.md).
 """
 
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from fleetlore.events.driver_types import Goal
     from fleetlore.events.envelope import Event, Origin
     from fleetlore.goal.files import load_goal
+    from fleetlore.ingest.session_store import SessionStore
     from fleetlore.log.base import Expect
     from fleetlore.log.connect import connect
     from fleetlore.operations.context import OperationContext, open_context
@@ -48,6 +49,7 @@ _HOMES = {
     "OperationContext": "operations.context",
     "Origin": "events.envelope",
     "Outcome": "views.outcomes.record",
+    "SessionStore": "ingest.session_store",
     "Story": "story.story",
     "build_prompt": "operations.public",
     "connect": "log.connect",
@@ -78,6 +80,7 @@ __all__ = [
     "OperationContext",
     "Origin",
     "Outcome",
+    "SessionStore",
     "Story",
     "__version__",
     "build_prompt",

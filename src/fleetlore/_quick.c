@@ -67,14 +67,15 @@ static PyObject *start_afresh(PyObject *self, PyObject *unused)
 
 /* --- words: whether one of some literals stands in a text, whatever its capitals */
 
-enum { BUCKETS = 64, MOST_WORDS = 1024, HEAD = 3 };
+enum { BUCKETS = 64, MOST_WORDS = 1024, SHORTEST = 3, HEAD = 4 };
 
 typedef struct {
     PyObject_HEAD
     PyObject *words;           /* a tuple of bytes, in lower case */
     Py_ssize_t openers;        /* from this one on they count only where a word of the text begins */
     uint16_t first[BUCKETS + 1]; /* of each bucket; neighbours share one, so they should be sorted */
-    uint64_t at[HEAD][256];    /* the buckets with a word that has this byte at its first, second, third place */
+    uint32_t head[MOST_WORDS]; /* the first SHORTEST bytes of each word */
+    uint64_t at[HEAD][256];    /* the buckets with a word that has this byte at its first, second, third, fourth place, or is shorter */
 } Words;
 
 static inline unsigned char small(unsigned char c)
@@ -94,6 +95,11 @@ static int is_opening(const unsigned char *text, const unsigned char *start)
     return before == 0 || !is_alphanumeric(text[-1]) || (before >= 2 && text[-2] == '\\') || (before >= 6 && text[-6] == '\\' && text[-5] == 'u');
 }
 
+static inline uint32_t head_of(const unsigned char *text)
+{
+    return (uint32_t)small(text[0]) | (uint32_t)small(text[1]) << 8 | (uint32_t)small(text[2]) << 16;
+}
+
 static int stands_at(const unsigned char *text, const unsigned char *end, PyObject *word)
 {
     const unsigned char *wanted = (const unsigned char *)PyBytes_AS_STRING(word);
@@ -109,12 +115,12 @@ static int stands_at(const unsigned char *text, const unsigned char *end, PyObje
 static int words_found(Words *self, const unsigned char *text, Py_ssize_t length)
 {
     const unsigned char *start = text, *end = text + length;
-    for (; end - text >= HEAD; text++) {
-        uint64_t left = self->at[0][text[0]] & self->at[1][text[1]] & self->at[2][text[2]];
+    for (; end - text >= SHORTEST; text++) {
+        uint64_t left = self->at[0][text[0]] & self->at[1][text[1]] & self->at[2][text[2]] & self->at[3][text[3]]; /* at the end a byte 0 follows */
         for (; left; left &= left - 1) {
             int bucket = __builtin_ctzll(left);
             for (Py_ssize_t n = self->first[bucket]; n < self->first[bucket + 1]; n++)
-                if (stands_at(text, end, PyTuple_GET_ITEM(self->words, n)) && (n < self->openers || is_opening(text, start)))
+                if (self->head[n] == head_of(text) && stands_at(text, end, PyTuple_GET_ITEM(self->words, n)) && (n < self->openers || is_opening(text, start)))
                     return 1;
         }
     }
@@ -136,12 +142,12 @@ static PyObject *words_all_in(PyObject *object, PyObject *raw)
     Words *self = (Words *)object;
     const unsigned char *start = (const unsigned char *)PyBytes_AS_STRING(raw), *text = start, *end = text + PyBytes_GET_SIZE(raw);
     PyObject *found = PySet_New(NULL);
-    for (; found != NULL && end - text >= HEAD; text++) {
-        uint64_t left = self->at[0][text[0]] & self->at[1][text[1]] & self->at[2][text[2]];
+    for (; found != NULL && end - text >= SHORTEST; text++) {
+        uint64_t left = self->at[0][text[0]] & self->at[1][text[1]] & self->at[2][text[2]] & self->at[3][text[3]]; /* at the end a byte 0 follows */
         for (; left; left &= left - 1) {
             int bucket = __builtin_ctzll(left);
             for (Py_ssize_t n = self->first[bucket]; n < self->first[bucket + 1]; n++) {
-                if (!stands_at(text, end, PyTuple_GET_ITEM(self->words, n)) || (n >= self->openers && !is_opening(text, start)))
+                if (self->head[n] != head_of(text) || !stands_at(text, end, PyTuple_GET_ITEM(self->words, n)) || (n >= self->openers && !is_opening(text, start)))
                     continue;
                 PyObject *number = PyLong_FromSsize_t(n);
                 if (number == NULL || PySet_Add(found, number) < 0) {
@@ -175,14 +181,15 @@ static PyObject *words_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         self->first[bucket] = (uint16_t)((bucket * count + BUCKETS - 1) / BUCKETS);
     for (Py_ssize_t n = 0; n < count; n++) {
         PyObject *word = PyTuple_GET_ITEM(self->words, n);
-        if (!PyBytes_CheckExact(word) || PyBytes_GET_SIZE(word) < HEAD) {
+        if (!PyBytes_CheckExact(word) || PyBytes_GET_SIZE(word) < SHORTEST) {
             Py_DECREF(self);
-            return PyErr_Format(PyExc_ValueError, "a word is bytes, %d or more", HEAD);
+            return PyErr_Format(PyExc_ValueError, "a word is bytes, %d or more", SHORTEST);
         }
         int bucket = (int)(n * BUCKETS / count);
+        self->head[n] = head_of((const unsigned char *)PyBytes_AS_STRING(word));
         for (int place = 0; place < HEAD; place++)
             for (int c = 0; c < 256; c++)
-                if (small((unsigned char)c) == (unsigned char)PyBytes_AS_STRING(word)[place])
+                if (place >= PyBytes_GET_SIZE(word) || small((unsigned char)c) == (unsigned char)PyBytes_AS_STRING(word)[place])
                     self->at[place][c] |= UINT64_C(1) << bucket;
     }
     return (PyObject *)self;

@@ -195,7 +195,20 @@ def prompt(text: str) -> dict[str, object]:
     return {"kind": "prompt.submitted", **SESSION, "text": text, "data": {"prompt": text}}
 
 
-@pytest.mark.parametrize("nudge", ["continue", "Yes, please go ahead.", "ok", "weiter", "Go on!", "Continue from where you left off."])
+@pytest.mark.parametrize(
+    "nudge",
+    [
+        "continue",
+        "Yes, please go ahead.",
+        "ok",
+        "weiter",
+        "Go on!",
+        "Continue from where you left off.",
+        "commit",
+        "ok, commit and push",
+        "Create a PR please",
+    ],
+)
 def test_the_task_is_the_original_request_and_not_a_nudge(lore: Lore, nudge: str) -> None:
     record(lore, prompt("Fix the parser for empty input"), {"kind": "session.turn_ended", **SESSION, "text": "Half done"}, prompt(nudge))
     assert task_of(lore, "claude-code/11111111") == "Fix the parser for empty input"
@@ -208,9 +221,10 @@ def test_the_request_is_found_behind_hundreds_of_events(lore: Lore) -> None:
     assert task_of(lore, "claude-code/11111111") == "Fix the parser for empty input"
 
 
-def test_a_newer_request_is_the_task(lore: Lore) -> None:
-    record(lore, prompt("Fix the parser"), prompt("Now write the release notes"), prompt("continue"))
-    assert task_of(lore, "claude-code/11111111") == "Now write the release notes"
+def test_a_newer_request_is_the_task_and_the_first_one_stays_with_it(lore: Lore) -> None:
+    record(lore, prompt("Suggest changes to the parser"), prompt("Now do 6 and 7"), prompt("continue"))
+    task = "Now do 6 and 7\n\nThe session began with this request: Suggest changes to the parser"
+    assert task_of(lore, "claude-code/11111111") == task
 
 
 def test_every_displayed_name_is_accepted(lore: Lore) -> None:

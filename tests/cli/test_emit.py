@@ -220,3 +220,22 @@ def test_a_thousand_rejections_in_a_row_end_it(lore: Lore) -> None:
     result = lore("emit", "-", "--json", stdin=right + wrong * 999 + right + wrong * 3000)
     assert "1,000 lines in a row were rejected" in result.err
     assert result.json["rejected"] == 1999
+
+
+TRACE = "00-" + "c" * 32 + "-" + "d" * 16 + "-01"
+
+
+@pytest.mark.parametrize(
+    ("inherited", "given", "stored"),
+    [
+        (TRACE, [], TRACE),
+        ("not a trace", [], None),
+        ("00-" + "c" * 32, [], None),
+        (TRACE, ["--trace", TRACE.replace("c", "e")], TRACE.replace("c", "e")),
+    ],
+)
+def test_the_trace_is_inherited_from_the_environment(
+    lore: Lore, monkeypatch: pytest.MonkeyPatch, inherited: str, given: list[str], stored: str | None
+) -> None:
+    monkeypatch.setenv("TRACEPARENT", inherited)
+    assert lore("emit", "fleet.commit", "--agent", "ada", "--json", *given, "--log", "sqlite:trace.db", code=0).json.get("trace") == stored

@@ -12,6 +12,8 @@ from fleetlore import Event, clock, connect
 from fleetlore import settings as config
 from fleetlore.cli.trust import approve_file
 from fleetlore.cli.up.background import run_background_jobs
+from fleetlore.log.coordination import open_shared
+from fleetlore.operations.sinks import BEGINNING
 from fleetlore.settings import Settings
 from tests.server.serving import Served, homely, serve
 
@@ -53,3 +55,17 @@ def test_where_nothing_is_to_be_done_nothing_is(tmp_path: Path, served: Abstract
         with run_background_jobs(settings(tmp_path, ""), up.house, up.url):
             pass
         assert [event.kind for event in up.log.read()] == ["fleet.commit"]
+
+
+def test_driver_events_are_published_as_long_as_it_is_served(tmp_path: Path, served: AbstractContextManager[Served]) -> None:
+    """Also those of goals that another program stored."""
+    mine = tmp_path / "config" / "fleetlore" / "fleetlore.toml"
+    mine.parent.mkdir(parents=True)
+    mine.write_text(f'[[sink]]\nname = "file"\njsonl = "{tmp_path}/driver.jsonl"\n')
+    with served as up, open_shared(f"sqlite:{tmp_path}/fleet.db") as shared:
+        shared.commit_cursor("sink:file", BEGINNING)
+        nil = "00000000-0000-0000-0000-000000000000"
+        up.log.append([Event(kind="driver.escalate", actor="driver", goal=nil, data={"goal_id": nil, "reason": "no credentials"})])
+        with run_background_jobs(settings(tmp_path, ""), up.house, up.url):
+            pass  # what waits is published at the end
+    assert (tmp_path / "driver.jsonl").read_text() == f'{{"kind":"escalate","goal_id":"{nil}","reason":"no credentials"}}\n'

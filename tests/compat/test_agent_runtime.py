@@ -76,6 +76,41 @@ async def test_an_action_is_handled_without_a_model_and_may_come_as_text(tmp_pat
         assert "thinker" not in nodes
         assert ("1" in first, "2" in second) == (True, True)
         assert [entry["role"] for entry in runtime.history] == ["user", "assistant"] * 3
+        assert [entry["content"] for entry in runtime.history[2::2]] == ["[clicked count_up]"] * 2
+        assert "reflex_path" not in {message["event"] for message in socket.of("hud")}, "only small talk takes it"
+
+
+async def test_an_action_that_nothing_handles_goes_to_the_model(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (runtime, _):
+        await runtime.handle_message('ACTION: export | data: {"as": "csv"}')
+        await runtime.handle_action("export")
+        assert [entry["content"] for entry in runtime.history[::2]] == ['ACTION: export | data: {"as": "csv"}', "ACTION: export"]
+
+
+async def test_the_move_of_a_machine_is_in_the_hud_before_its_controls(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (runtime, socket):
+        await runtime.handle_message("make me a traffic light")
+        await runtime.wait_until_settled()
+        before = len(socket.messages)
+        reply = await runtime.handle_action("light.next")
+        messages = [message for message in socket.messages[before:] if message["type"] != "hud" or message["node"] == "ui"]
+        shown = [message for message in messages if message.get("event") not in ("started", "finished")]
+        assert [message.get("event", message["type"]) for message in shown] == [
+            "machine_transition",
+            "controls",
+            "controls",
+            "delta",
+            "done",
+        ]
+        assert shown[0] == {"type": "hud", "node": "ui", "event": "machine_transition", "action": "light.next", "detail": reply}
+        assert shown[1]["controls"] == shown[2]["controls"] == runtime.current_controls
+        assert runtime.history[-2] == {"role": "user", "content": "[clicked light.next]"}
+
+
+async def test_the_memory_begins_with_the_name_and_where_the_user_comes_from(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (runtime, _):
+        assert runtime.memory == {"user_name": "Ann", "situation": "authenticated on web"}
+    assert Runtime(None).memory == {"user_name": "unknown", "situation": "local session"}
 
 
 @pytest.mark.parametrize(

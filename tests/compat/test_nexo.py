@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
+from datetime import timedelta
+from typing import Any, ClassVar
+from uuid import UUID
 
 import nats
 import nats.errors
@@ -156,3 +158,67 @@ class SilentClient:
 async def test_a_server_that_does_not_answer_is_an_error() -> None:
     with pytest.raises(TimeoutError):
         await nexo.NatsEventSink(SilentClient(), flush_seconds=0.01).publish(nexo.Escalate(goal_id=G, reason="x"))
+
+
+# --- a program that is ported line by line
+
+
+def guards(**more: Any) -> nexo.BudgetGuards:
+    given: dict[str, Any] = {"max_turns": 10, "max_wall_time": timedelta(seconds=60), "max_tokens": 1000, "max_consecutive_denies": 3}
+    return nexo.BudgetGuards(**given | more)
+
+
+@pytest.mark.parametrize(
+    ("usage", "axis"),
+    [
+        ({}, None),
+        ({"turns": 10}, "turns"),
+        ({"wall_time": timedelta(seconds=60)}, "wall_time"),
+        ({"wall_time": "59s"}, None),
+        ({"tokens": 1000}, "tokens"),
+        ({"consecutive_denies": 3}, "consecutive_denies"),
+        ({"consecutive_errors": 5}, "consecutive_errors"),
+        ({"consecutive_413": 2}, "consecutive413"),
+        ({"turns": 99, "wall_time": "99s", "tokens": 9999}, "turns"),
+    ],
+)
+def test_the_first_budget_that_is_used_up(usage: dict[str, Any], axis: str | None) -> None:
+    assert guards().is_exhausted(nexo.BudgetUsage(**usage)) == axis
+    assert axis is None or nexo.BudgetAxis(axis) == axis
+
+
+def test_zero_errors_mean_no_limit_and_zero_turns_none() -> None:
+    unlimited = guards(max_consecutive_errors=0, max_consecutive_413=0)
+    assert unlimited.is_exhausted(nexo.BudgetUsage(consecutive_errors=99, consecutive_413=99)) is None
+    assert guards(max_turns=0).is_exhausted(nexo.BudgetUsage()) is nexo.BudgetAxis.TURNS
+
+
+def test_a_goal_made_in_python_has_the_bytes_of_nexo() -> None:
+    criteria = (nexo.AcceptanceCriterion.shell("cargo build"), nexo.AcceptanceCriterion.file("PHASES.md", "done"))
+    budget = guards(max_wall_time=timedelta(minutes=90))
+    goal = nexo.Goal(id=str(UUID(int=0)), description="d", acceptance=criteria, budget=budget, metadata={"b": 1, "a": 2})
+    event = nexo.DriverEvent.GoalStarted(goal=goal)  # type: ignore[attr-defined]  # set once the types exist
+    assert event.to_json() == (
+        b'{"kind":"goal_started","goal":{"id":"00000000-0000-0000-0000-000000000000","description":"d","acceptance":'
+        b'[{"kind":"shell_command","command":"cargo build","timeout_secs":0},'
+        b'{"kind":"file_matches","path":"PHASES.md","regex":"done","required":true}],'
+        b'"budget":{"max_turns":10,"max_wall_time":"1h 30m","max_tokens":1000,"max_consecutive_denies":3,'
+        b'"max_consecutive_errors":5,"max_consecutive_413":2},"metadata":{"a":2,"b":1}}}'
+    )
+    assert nexo.DriverEvent.from_json(event.to_json()) == event
+
+
+async def test_a_sink_needs_no_more_of_a_client_than_publish() -> None:
+    class Client:
+        sent: ClassVar[list[tuple[str, bytes]]] = []
+
+        async def publish(self, subject: str, payload: bytes) -> None:
+            if b"refused" in payload:
+                raise ConnectionError("closed")
+            self.sent.append((subject, payload))
+
+    sink = nexo.NatsEventSink(Client())  # type: ignore[arg-type]  # a client without inboxes
+    await sink.publish(nexo.Escalate(goal_id=str(UUID(int=0)), reason="x"))
+    assert Client.sent == [("agent.driver.escalate", b'{"kind":"escalate","goal_id":"00000000-0000-0000-0000-000000000000","reason":"x"}')]
+    with pytest.raises(ConnectionError):
+        await sink.publish(nexo.Escalate(goal_id=str(UUID(int=0)), reason="refused"))

@@ -283,7 +283,7 @@ def test_fields_that_are_null_or_missing_or_new_are_survived(path: Path) -> None
     writer = ChronicleWriter(path, zone=UTC)
     assert (writer.malformed, writer.summary()["total_events"]) == (0, 3)
     # A line without a time has that of its neighbour, not the present.
-    assert writer.render().startswith("Three events by ada, bo and cy, on 2026-01-01 at 09:00 (UTC).")
+    assert writer.render().startswith("The chronicle covers 3 event(s) between 09:00 and 09:00. 2026-01-01 (UTC), agents: ada, bo and cy.")
 
 
 @pytest.mark.parametrize("torn", [b'{"kind": "commit", "agent": "ad', json.dumps(make_event("commit", "bo", "whole").to_dict()).encode()])
@@ -417,7 +417,7 @@ def test_a_zone_says_where_days_end(home: Path) -> None:
     writer = ChronicleWriter(now=FrozenClock(datetime(2026, 1, 1, 23, 0, tzinfo=UTC)), zone=east)
     assert writer.log_path.name == "chronicle_2026-01-02.jsonl"
     writer.ingest(make_event("commit", minute=14 * 60))
-    assert "on 2026-01-02 at 01:00 (EET)" in writer.render()
+    assert "between 01:00 and 01:00. 2026-01-02 (EET)" in writer.render()
 
 
 def test_a_given_path_stays_the_same_for_ever(path: Path) -> None:
@@ -440,8 +440,8 @@ def test_events_out_of_order_are_told_in_order(path: Path) -> None:
 
 def test_an_empty_chronicle_says_so(path: Path) -> None:
     writer = ChronicleWriter(path)
-    assert writer.render() == "The chronicle is empty: no events yet."
-    assert writer.render_markdown() == "# Chronicle\n\n*The chronicle is empty: no events yet.*"
+    assert writer.render() == "The chronicle is empty. No events have been recorded yet."
+    assert writer.render_markdown() == "# Chronicle\n\n*No events recorded yet.*"
     assert writer.summary() == {"total_events": 0, "agents": {}, "kind_counts": {}, "log_path": str(path)}
 
 
@@ -450,23 +450,23 @@ def test_the_words_are_those_of_the_nexus_voice(path: Path, kind: EventKind) -> 
     writer = written(path, make_event(kind.value, detail="the hinges"))
     sentence = EventDescriber(voice=load_voice("nexus")).describe(DIALECT.decode(path.read_bytes()[:-1]))
     assert writer.render().split("\n\n")[1] == sentence
-    assert f"- **09:00:00** — {sentence}\n" in f"{writer.render_markdown()}\n"
+    assert f"**09:00:00** — {sentence}\n" in f"{writer.render_markdown()}\n"
 
 
 def test_neighbours_of_a_kind_have_different_words_and_keep_them_in_every_window(path: Path) -> None:
     writer = written(path, *(make_event("commit", detail=f"zz{n}zz", minute=n) for n in range(60)))
-    items = [line for line in writer.render_markdown(60).splitlines() if line.startswith("- ")]
+    items = [line for line in writer.render_markdown(60).splitlines() if line.startswith("**")]
     forms = [re.sub(r"\*\*.*?\*\*|zz\d+zz", "", item) for item in items]
     assert len(set(forms)) == 3
     assert all(one != other for one, other in pairwise(forms))
-    assert items[-7:] == [line for line in writer.render_markdown(7).splitlines() if line.startswith("- ")]
+    assert items[-7:] == [line for line in writer.render_markdown(7).splitlines() if line.startswith("**")]
 
 
 @pytest.mark.parametrize("kind", list(EventKind))
 @pytest.mark.parametrize("detail", ["", "  ", "\n"])
 def test_without_a_detail_the_kind_alone_is_told(path: Path, kind: EventKind, detail: str) -> None:
     item = written(path, make_event(kind.value, detail=detail)).render_markdown().split("\n\n")[2]
-    assert re.fullmatch(r"- \*\*09:00:00\*\* — [^:“]*ada[^:“]*(?<=\w)\.", item)
+    assert re.fullmatch(r"\*\*09:00:00\*\* — [^:“]*ada[^:“]*(?<=\w)\.", item)
 
 
 @pytest.mark.parametrize("kind", EventKind)
@@ -484,7 +484,7 @@ def test_a_detail_that_ends_in_a_full_stop_does_not_end_twice(path: Path) -> Non
 
 def test_every_deed_has_its_line(path: Path) -> None:
     page = written(path, *(make_event("commit", detail=f"change {n}", minute=n) for n in range(9))).render_markdown()
-    items = [line for line in page.splitlines() if line.startswith("- ")]
+    items = [line for line in page.splitlines() if line.startswith("**")]
     assert len(items) == 9
     assert all(f"change {n}" in item for n, item in enumerate(items))
 
@@ -492,7 +492,7 @@ def test_every_deed_has_its_line(path: Path) -> None:
 def test_only_the_newest_events_are_told_and_the_rest_is_mentioned(path: Path) -> None:
     writer = written(path, *(make_event("commit", detail=f"change {n}!", minute=n) for n in range(60)))
     for told in (writer.render(), writer.render_markdown()):
-        assert "The last 50 of 60 events by ada" in told
+        assert "Not shown: 10 of 60 events." in told
         assert "change 9!" not in told
         assert "change 10!" in told
         assert "change 59!" in told
@@ -514,7 +514,7 @@ def test_signs_of_life_do_not_crowd_out_deeds(path: Path) -> None:
     writer = written(path, make_event("commit", detail="the one deed"))
     told = writer.render()
     assert "the one deed" in told
-    assert len([line for line in writer.render_markdown().splitlines() if line.startswith("- ")]) == 2
+    assert len([line for line in writer.render_markdown().splitlines() if line.startswith("**")]) == 2
     assert "49" in told
     assert "400" in writer.render(1000)
 
@@ -523,7 +523,7 @@ def test_what_agents_say_means_nothing_to_markdown_and_stays_on_its_line(path: P
     page = written(path, *(make_event(kind.value, HOSTILE, HOSTILE, n) for n, kind in enumerate(EventKind))).render_markdown()
     lines = page.splitlines()
     assert [line for line in lines if line.startswith("#")] == ["# Chronicle — 2026-01-01"]
-    assert sum(line.startswith("- ") for line in lines) == 12
+    assert sum(line.startswith("**") for line in lines) == 12
     assert lines.count("---") == 1
     assert not re.search(r"(?<!\\)[<`\[]", page)
     assert not re.search(r"[\x1b\u202e]", page)
@@ -548,7 +548,7 @@ def test_the_same_line_again_is_another_event_as_it_is_for_an_import(path: Path)
     page = written(path, *(make_event("commit", detail="again") for _ in range(9))).render_markdown()
     describer, line = EventDescriber(voice=load_voice("nexus")), path.read_bytes().splitlines()[0]
     sentences = [describer.describe(DIALECT.decode(line, nth=nth)) for nth in range(9)]
-    assert page.split("\n\n")[2].splitlines() == [f"- **09:00:00** — {sentence}" for sentence in sentences]
+    assert page.split("\n\n")[2:11] == [f"**09:00:00** — {sentence}" for sentence in sentences]
 
 
 def test_the_numbers_name_the_kind_of_every_event_in_order(path: Path) -> None:
@@ -588,7 +588,7 @@ def test_a_heartbeat_is_by_its_agent_at_its_own_time_and_shares_nothing() -> Non
     "build", [lambda: event_from_commit(None, None), lambda: event_from_commit({"message": None}, "ada"), lambda: event_from_heartbeat({})]
 )
 def test_thin_payloads_are_told_all_the_same(path: Path, build: Callable[[], AgentEvent]) -> None:
-    assert written(path, build()).render().startswith("One event by")
+    assert written(path, build()).render().startswith("The chronicle covers 1 event(s)")
 
 
 # Whatever comes.

@@ -85,6 +85,10 @@ ARCS: dict[str, tuple[list[AgentEvent], str | None]] = {
         [event_from_gitea_issue(ISSUE, "a"), event(K.ABANDON, "a", "too hard"), event_from_gitea_issue(ISSUE, "b"), event(K.COMMIT, "b")],
         "abandon_then_retry",
     ),
+    "a collaboration that names no task joins agents of different tasks": (
+        [event(K.DISPATCH, "a", "issue #1"), event(K.DISPATCH, "b", "issue #2"), event(K.COLLABORATION, "a", "design with b")],
+        "fleet_convergence",
+    ),
     "a retry of another issue is none": (
         [event(K.DISPATCH, "a", "issue #1"), event(K.ABANDON, "a", "issue #1"), event(K.DISPATCH, "b", "issue #2")],
         None,
@@ -188,7 +192,7 @@ def new_york(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.usefixtures("new_york")
 def test_times_are_local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     writer = write(tmp_path, [event(K.COMMIT)])  # 2025-10-09 08:53:20 UTC
-    assert "on 2025-10-09 at 04:53 (EDT)" in writer.render()
+    assert "between 04:53 and 04:53. 2025-10-09 (EDT)" in writer.render()
     assert "**04:53:20**" in writer.render_markdown()
 
 
@@ -218,7 +222,7 @@ def test_a_voice_can_be_chosen(tmp_path: Path) -> None:
 def test_builders_have_a_value_for_every_missing_key() -> None:
     assert event_from_commit({}, "a").metadata == {"sha": ""}
     issue = event_from_gitea_issue({}, "a")
-    assert (issue.metadata, issue.detail) == ({"issue_number": "?"}, "issue #?")
+    assert (issue.metadata, issue.detail) == ({"issue_number": "?"}, "issue #?: ")
     beat = event_from_heartbeat({})
     assert (beat.agent, beat.detail, beat.metadata) == ("unknown", "cycle 0, status=thinking", {})
 

@@ -11,9 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetlore import connect
-from fleetlore.compat.stage import ContextBuilder, EpisodicMemory, Event, StageProjection, rebuild_stage
+from fleetlore.compat.stage import (
+    CORE_EVENT_KINDS,
+    ContextBuilder,
+    EpisodicMemory,
+    Event,
+    Ledger,
+    ReflectionTracker,
+    SalienceMemory,
+    StageProjection,
+    event_summary,
+    is_valid_kind,
+    rebuild_stage,
+)
 from fleetlore.dialects.stage import DIALECT
-from fleetlore.errors import Invalid
 
 HEADINGS = ["IDENTITY", "SHARED GOAL", "CURRENT SCENE", "WHAT'S BEEN SAID", "YOUR MEMORY", "VISITOR DISTURBANCES"]
 
@@ -46,6 +57,19 @@ def test_the_blocks_come_in_order_and_say_when_they_are_empty() -> None:
     assert prompt.endswith("VISITOR DISTURBANCES\n(quiet)")
 
 
+def test_the_headings_and_markers_are_those_of_the_stage() -> None:
+    empty = ContextBuilder().build(agent_name="a", persona="I am A.", projection=StageProjection(), all_events=())
+    assert empty == (
+        "IDENTITY\nI am A.\n\nCURRENT SCENE\nThe curtain has not risen.\n\nWHAT'S BEEN SAID\n(you go first — set the tone)\n\n"
+        "YOUR MEMORY (recent events you witnessed)\n(no prior memory)\n\nVISITOR DISTURBANCES\n(quiet)"
+    )
+    worker, judge = build([spoke("hello")]), build([spoke("hello")], role="judge")
+    assert "WHAT'S BEEN SAID (the table so far — react to it)\n- fern: hello\n" in worker
+    assert "THE EXCHANGE TO JUDGE (every spoken line, in order" in judge
+    assert "YOUR MEMORY\n(nothing beyond the exchange above)" in judge
+    assert rebuild_stage([STARTED]).current_scene == "The wood wakes around: a lost key"
+
+
 def test_without_a_goal_there_is_no_goal_block() -> None:
     assert headings(build([])) == [heading for heading in HEADINGS if heading != "SHARED GOAL"]
 
@@ -63,7 +87,7 @@ def test_a_judge_sees_every_spoken_line_and_no_discussion_block() -> None:
     assert all(f"- fern: line {number}!\n" in prompt for number in range(120))
     assert "- oracle: It is so." in prompt
     assert "WHAT'S BEEN SAID" not in prompt
-    assert "(nobody has spoken yet)" in build([], role="judge")
+    assert "(no one has spoken yet)" in build([], role="judge")
 
 
 def test_private_thoughts_are_never_in_the_prompt_of_another() -> None:
@@ -79,7 +103,7 @@ def test_what_is_shown_above_is_not_repeated_in_memory() -> None:
     prompt = build([spoke("The key is gone."), event("world.observed", "wood", text="A clearing.")])
     assert prompt.count("The key is gone.") == 1
     assert prompt.count("A clearing.") == 1
-    assert "YOUR MEMORY\n(nothing that is not shown above)" in prompt
+    assert "YOUR MEMORY\n(nothing beyond the exchange above)" in prompt
     given_memory = build([spoke("yes")], memory_text="[turn 001][agent.spoke] yes\n[turn 002][agent.spoke] the baker never said yes")
     assert "[turn 002][agent.spoke] the baker never said yes" in given_memory
     assert "[turn 001]" not in given_memory
@@ -87,11 +111,77 @@ def test_what_is_shown_above_is_not_repeated_in_memory() -> None:
 
 def test_memory_names_the_speaker_and_shows_what_the_agent_saw() -> None:
     events = [spoke(f"line {number}", "fern", number) for number in range(10)] + [event("clue.found", "owl", 3, text="secret")]
-    assert EpisodicMemory("moss", 2).recall(events) == "[turn 008][agent.spoke] fern: line 8\n[turn 009][agent.spoke] fern: line 9"
-    assert "secret" not in EpisodicMemory("moss").recall(events)
-    assert "secret" in EpisodicMemory("owl").recall(events)
-    assert EpisodicMemory("moss").recall([]) == "(no memory yet)"
-    assert "seed" not in EpisodicMemory("moss").recall([event("run.started", "c", 0, seed="the seed")])
+    memory = EpisodicMemory("moss", max_recent=2)
+    assert memory.format_for_prompt(events[:10]) == "[turn 008][agent.spoke] line 8 (fern)\n[turn 009][agent.spoke] line 9 (fern)"
+    assert memory.visible(events[:10]) == events[8:10]
+    assert memory.visible(events, run_id="another") == []
+    assert "secret" not in EpisodicMemory("moss").format_for_prompt(events)
+    assert "secret" in EpisodicMemory(agent_name="owl").format_for_prompt(events)
+    assert EpisodicMemory("moss").format_for_prompt([]) == "(no prior memory)"
+    started = event("run.started", "c", 0, seed="s3cr3t", goal="Find it")
+    assert EpisodicMemory("moss").format_for_prompt([started]) == "[turn 000][run.started] Find it (c)"
+
+
+def test_memory_given_as_text_is_compared_with_what_is_shown() -> None:
+    events = [spoke("yes", "fern", 1), spoke("no", "owl", 2)]
+    memory = EpisodicMemory("moss").format_for_prompt([*events, spoke("yes", "owl", 3)])
+    prompt = build(events, memory_text=memory)
+    assert "[turn 003][agent.spoke] yes (owl)" in prompt, "somebody else said the same"
+    assert "[turn 001]" not in prompt
+
+
+class Index:
+    """A search that finds one event, or fails."""
+
+    def __init__(self, hits: list[Any] | None) -> None:
+        self.hits = hits
+
+    def index(self, events: tuple[Any, ...]) -> None: ...
+
+    def search(self, query: str, k: int, run_id: str | None = None) -> list[Any]:
+        if self.hits is None:
+            raise RuntimeError("down")
+        return self.hits
+
+
+def test_salience_ranks_by_relevance_recency_and_importance() -> None:
+    memory = SalienceMemory("moss", top_k=2)
+    old, new = spoke("the key is gone", turn=1), spoke("it rains", turn=9)
+    verdict = event("judge.verdict", "j", 1, text="the key is gone")
+    assert memory.score(old, 1, "") == pytest.approx(0.4 + 0.3 * 0.5)
+    assert memory.score(old, 1, "the key is gone") == pytest.approx(0.3 + 0.4 + 0.3 * 0.5)
+    assert memory.score(verdict, 9, "") > memory.score(old, 9, "")
+    assert memory.visible((old, verdict, new), current_turn=9, query="rain") == [verdict, new]
+    lines = memory.format_for_prompt((new,), current_turn=9, query="")
+    assert lines == "[turn 009][agent.spoke][sal=0.55] it rains (fern)"
+    assert memory.format_for_prompt((), current_turn=9, query="") == "(no salient memories)"
+    found = SalienceMemory("moss", top_k=1, index=Index([old]))
+    assert found.visible((old, spoke("x", turn=1)), 9, "key") == [old]
+    assert SalienceMemory("moss", top_k=1, index=Index(None)).visible((old, new), 1, "key") == [old], "a failed search changes nothing"
+
+
+def test_a_reflection_is_due_after_each_threshold_also_when_the_count_jumps() -> None:
+    seen = [event("world.observed", "wood", number, text="x") for number in range(12)]
+    tracker = ReflectionTracker("moss", threshold=5)
+    assert [tracker.observe(seen[:count]) for count in (3, 5, 5, 6, 11, 12)] == [False, True, False, False, True, False]
+    assert not ReflectionTracker("moss", 1).observe([spoke("talk of others")])
+
+
+def test_the_ledger_stores_an_id_once_and_knows_its_runs() -> None:
+    ledger, first, other = Ledger(), spoke("hello"), Event("run-2", 0, "run.started", "c")
+    assert ledger.append(first) is first
+    ledger.extend([first, other])
+    assert ledger.events == (first, other)
+    assert ledger.runs() == ("run-1", "run-2")
+    assert ledger.events_for_run("run-2") == (other,)
+    ledger.reset()
+    assert not ledger.events
+
+
+def test_a_summary_is_one_line() -> None:
+    assert event_summary(spoke("The moss glows.", "seedkeeper", 3)) == "003 agent.spoke     seedkeeper     The moss glows."
+    assert "'mood': 'calm'" in event_summary(event("agent.spoke", mood="calm"))
+    assert all(map(is_valid_kind, CORE_EVENT_KINDS))
 
 
 def test_the_last_three_disturbances_are_shown() -> None:
@@ -118,7 +208,7 @@ def test_the_projection_folds_every_kind_and_keeps_the_newest() -> None:
         ]
     )
     assert (stage.seed, stage.goal, stage.current_scene) == ("a lost key", "Find the key", "A clearing.")
-    assert stage.agent_notes == ["moss believes: Nobody is honest.", "owl [clue.found]: A feather."]
+    assert stage.agent_notes == ["💭 moss believes: Nobody is honest.", "owl [clue.found]: A feather."]
     assert (len(stage.judge_notes), len(stage.user_artifacts)) == (5, 5)
 
 
@@ -144,8 +234,9 @@ def test_events_may_be_objects_mappings_or_those_of_a_log() -> None:
 
 
 def test_a_kind_is_checked_and_a_bad_session_dropped() -> None:
-    with pytest.raises(Invalid, match="Agent"):
-        event("Agent spoke")
+    for kind in ("Agent spoke", "nodot", "trailing.", ".leading", "two..dots", "snake_case.kind"):
+        with pytest.raises(ValueError, match=kind):
+            event(kind)
     assert Event("r", 0, "run.started", "c", session_id="not a session!").session_id is None
 
 

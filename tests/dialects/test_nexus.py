@@ -112,10 +112,10 @@ def test_an_issue_given_to_an_agent_is_a_dispatch(payload: dict[str, Any]) -> No
 @pytest.mark.parametrize(
     ("payload", "text"),
     [
-        (None, "issue #?"),
-        ({}, "issue #?"),
-        ({"issue": None, "number": 3}, "issue #3"),
-        ({"number": 0, "title": None}, "issue #0"),
+        (None, "issue #?: "),
+        ({}, "issue #?: "),
+        ({"issue": None, "number": 3}, "issue #3: "),
+        ({"number": 0, "title": None}, "issue #0: "),
         ({"title": "No number"}, "issue #?: No number"),
     ],
 )

@@ -39,7 +39,7 @@ FAMILIES = {
     "work": "task_created updated started reopened cancelled lease_taken lease_lost message_sent message_acked item_added "
     "review_rejected watch_added watch_snoozed archived",
     "control": "requested",
-    "goal": "session_bound checkpointed waiting permission_asked tool_effect attempt_ended spent",
+    "goal": "session_bound checkpointed waiting permission_asked tool_effect attempt_ended reserved spent",
     "context": "built",
     "node": "started finished failed",
     "ui": "controls action reported",

@@ -16,6 +16,7 @@ from fleetlore import clock
 from fleetlore.errors import FleetloreError
 from fleetlore.events.driver_types import BudgetGuards, Goal, ShellCommand
 from fleetlore.events.goal_plan import Plan
+from fleetlore.goal.acceptance import judging_copy
 from fleetlore.goal.acceptance.check import AcceptanceChecker, AcceptanceReport
 from fleetlore.goal.acceptance.judging_files import JudgingRules, expand_command
 from fleetlore.goal.acceptance.runners import RUNNERS, find_missing_report, find_runners
@@ -253,3 +254,46 @@ def test_files_of_the_agent_s_own_work_do_not_judge() -> None:
     rules = JudgingRules([expand_command("make test", files.get)], files.keys())
     assert [path for path in ("app.c", "src/types.py", "docs/test/x.md", "test/__init__.py", "json/a.js") if rules.is_judging(path)] == []
     assert [path for path in ("tests/run.sh", "json.py", "sub/conftest.py", "web/package.json") if not rules.is_judging(path)] == []
+
+
+async def test_a_check_sees_what_the_agent_wrote_though_git_ignores_it(tmp_path: Path) -> None:
+    files = {".gitignore": "*.out\nlogs/\n", "check.sh": "test -s logs/run.out && grep -q ready app.out\n"}
+    court = Court(tmp_path, files, "sh check.sh")
+    assert not (await court.judge()).verdict.met
+    write_files(court.root, {"logs/run.out": "x", "app.out": "ready"})
+    assert (await court.judge()).verdict.met
+    (court.root / "app.out").write_text("broken")
+    assert not (await court.judge()).verdict.met, "the copy follows the workspace"
+    (court.root / "app.out").unlink()
+    assert not (await court.judge()).verdict.met
+
+
+IGNORED_TRICKS = {
+    "configuration": ("conftest.py", "import os\nos._exit(0)\n"),
+    "a module of the runner": ("pytest.py", "raise SystemExit(0)\n"),
+    "a hidden file": (".env", "PYTEST_ADDOPTS=--collect-only\n"),
+    "a dependency": ("node_modules/x.js", "x"),
+    "a compiled module": ("tests/helper.cpython-311-x86_64-linux-gnu.so", "x"),
+    "bytecode of a judging file": ("tests/__pycache__/test_app.cpython-311.pyc", "x"),
+}
+
+
+@pytest.mark.parametrize("name", IGNORED_TRICKS)
+async def test_an_ignored_file_cannot_take_the_place_of_a_judging_file(tmp_path: Path, name: str) -> None:
+    path, text = IGNORED_TRICKS[name]
+    court = Court(tmp_path, {".gitignore": f"{path}\n", "check.sh": f"test ! -e {path}\n", "tests/test_app.py": "x = 1\n"}, "sh check.sh")
+    write_files(court.root, {path: text, "notes.txt": "used"})
+    assert (await court.judge()).verdict.met, f"{path} is not in the copy"
+
+
+async def test_an_ignored_file_that_a_criterion_names_is_the_original(tmp_path: Path) -> None:
+    court = Court(tmp_path, {".gitignore": "local.sh\n", "a": "b"}, "sh local.sh", ignored={"local.sh": "exit 1\n"}, isolation="none")
+    write_files(court.root, {"local.sh": "exit 0\n"})
+    assert not (await court.judge()).verdict.met
+
+
+async def test_too_many_ignored_files_are_left_out_and_the_check_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judging_copy, "MAX_IGNORED_FILES", 2)
+    court = Court(tmp_path, {".gitignore": "*.out\n", "a": "b"}, "test -e 1.out && test -e 2.out && test -e 3.out")
+    write_files(court.root, {f"{number}.out": "" for number in range(1, 4)})
+    assert "too many" in ((await court.judge()).outcomes[0].evidence or "")

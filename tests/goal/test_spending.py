@@ -17,6 +17,7 @@ from fleetlore.events.envelope import Event
 from fleetlore.events.goal_plan import Compaction, Memory
 from fleetlore.goal.memory.folder import MemoryFolder
 from fleetlore.goal.recorded_model import RecordedModel
+from fleetlore.log.coordination import open_shared
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.models.base import ModelRequest
 from fleetlore.models.scripted import ScriptedModel
@@ -121,13 +122,14 @@ async def test_neighbours_that_share_a_budget_stop_when_both_together_have_spent
             await asyncio.sleep(0.05)
 
     await below(log, TOP, None, [], budget={"max_tokens": 2000})
-    both = [await below(log, id, TOP, [spend], met=[False]) for id in (LOW, BESIDE)]
+    shared = open_shared("memory:").__enter__()
+    both = [await below(log, id, TOP, [spend], met=[False], shared=shared) for id in (LOW, BESIDE)]
     for setup in both:
         setup.harness.name = "mind"
     async with asyncio.timeout(PATIENCE):
         ends = await asyncio.gather(*(setup.driver.run_goal() for setup in both))
     assert [end.outcome for end in ends] == ["budget_exhausted"] * 2
-    assert 2000 <= known(log, TOP).spent.tokens <= 2000 + 6 * 100  # what was under way as it was spent
+    assert known(log, TOP).spent.tokens == 2000, "who has no room for another call waits"
     assert known(log, TOP).spent.tokens == sum(end.spent.tokens for end in ends)
 
 
@@ -263,22 +265,22 @@ async def test_programs_that_share_a_budget_stop_at_the_first_record_past_it(log
         async def spend(order: TurnRequest, watch: Watch) -> TurnResult:
             spent = 0
             while True:
-                spent += 100
+                spent += 1000
                 progress.append(id)
-                if stop := await watch(TurnProgress(tokens=spent, events=[answered(100, "turn")])):
+                if stop := await watch(TurnProgress(tokens=spent, events=[answered(1000, "turn")])):
                     return TurnResult(how=stop, tokens=spent)
                 await asyncio.sleep(0)
 
         return spend
 
-    await below(log, TOP, None, [], budget={"max_tokens": 2000})
-    both = [await below(log, id, TOP, [spender(id)], met=[False]) for id in (LOW, BESIDE)]
+    await below(log, TOP, None, [], budget={"max_tokens": 70_000})
+    shared = open_shared("memory:").__enter__()
+    both = [await below(log, id, TOP, [spender(id)], met=[False], shared=shared) for id in (LOW, BESIDE)]
     async with asyncio.timeout(PATIENCE):
         ends = await asyncio.gather(*(setup.driver.run_goal() for setup in both))
     assert [end.outcome for end in ends] == ["budget_exhausted"] * 2
     assert len(set(progress)) == 2
-    # The record that passes the limit, and the one call of the other that was under way.
-    assert 2000 <= known(log, TOP).spent.tokens <= 2000 + 100 + 100
+    assert known(log, TOP).spent.tokens == 70_000
     assert known(log, TOP).spent.tokens == sum(end.spent.tokens for end in ends)
     late = await below(log, MIDDLE, TOP, [done()])
     assert (await late.driver.run_goal()).outcome == "budget_exhausted"

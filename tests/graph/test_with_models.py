@@ -7,7 +7,12 @@ from typing import Any
 
 import pytest
 
+from fleetlore.errors import ModelRefused
+from fleetlore.graph import scripted
+from fleetlore.graph.step_runner import drop_oldest_messages
+from fleetlore.models.base import ChatMessage, ModelReply, ModelRequest
 from fleetlore.models.open import open_model
+from fleetlore.models.scripted import ScriptedModel
 from tests.graph.talking import open_chat
 from tests.models.function_stub import PROSE, FunctionStub, Mode, count_results
 
@@ -39,3 +44,38 @@ async def test_a_conversation_goes_on_whatever_the_model_does(mode: Mode) -> Non
             failed = [event for event in await chat.events("node.failed") if event.data["node"] in ("input", "thinker", "output")]
             assert not failed
     assert not stub.refusals
+
+
+class SmallModel(ScriptedModel):
+    """The shipped script in a context that has room for one earlier message."""
+
+    def __init__(self) -> None:
+        super().__init__(scripted.answer_request)
+        self.refused = 0
+
+    async def reply(self, request: ModelRequest) -> ModelReply:
+        if len(request.messages) > 1:
+            self.refused += 1
+            raise ModelRefused("openai:small: 400: request (2334 tokens) exceeds the available context size (2048 tokens)", status=400)
+        return await super().reply(request)
+
+
+async def test_a_history_that_is_too_long_for_the_model_is_shortened() -> None:
+    model = SmallModel()
+    async with open_chat(models={"default": model}) as chat:
+        for text in ("hello there", "who are you", "what can you do for me"):
+            assert await chat.say(text)
+            assert chat.sink.error is None
+        assert model.refused, "the history was too long at first"
+
+
+def test_what_is_to_be_answered_is_kept() -> None:
+    said = [ChatMessage(role="user", text=str(number)) for number in range(4)]
+    result = ChatMessage(role="tool", call="c1", text="7")
+    asked = ModelRequest(prompt="", messages=(*said, result))
+    shorter = drop_oldest_messages(asked)
+    assert shorter is not None
+    assert shorter.messages == (*said[2:], result)
+    assert drop_oldest_messages(ModelRequest(prompt="", messages=(said[3], result))) is None
+    assert drop_oldest_messages(ModelRequest(prompt="now", messages=tuple(said))) == ModelRequest(prompt="now", messages=tuple(said[2:]))
+    assert drop_oldest_messages(ModelRequest(prompt="now")) is None

@@ -102,3 +102,39 @@ def test_no_control_token_of_a_model_passes_however_it_is_hidden(joiner: str) ->
 def test_joiners_inside_words_and_emoji_stay() -> None:
     text = "1\ufe0f\u20e3 👩\u200d💻 نمی\u200cخواهم a[0] < b <div> x|y"
     assert text_safety.sanitize_line(text, 200) == text
+
+
+HIDDEN_TOKENS = {
+    "a token around a token": ("<<|im_start|>|im_start|>", "<|im_start|>"),
+    "a chain of joiners": ("<\u200d\ufe0f\u200d|im_start|\u200d>", "<|im_start|>"),
+    "a soft hyphen": ("<sys\u00adtem-reminder>", "<system-reminder>"),
+    "a grapheme joiner": ("<|im\u034f_start|>", "<|im_start|>"),
+    "a filler of Hangul": ("<|im\u3164_start|>", "<|im_start|>"),
+    "a tag character": ("<\U000e0073|im_end|>", "<|im_end|>"),
+    "a vowel separator": ("<\u180e|im_start|>", "<|im_start|>"),
+    "a word joiner": ("<\u2060tool_call>", "<tool_call>"),
+    "an annotation mark": ("<\ufff9tool_call>", "<tool_call>"),
+    "a joiner before the slash": ("<\u200c/tool_result>", "</tool_result>"),
+    "a selector inside a bracket": ("[\ufe0fINST]", "[INST]"),
+    "attributes": ('<invoke name="x">', "<invoke"),
+    "space before the end": ("</tool_result  >", "</tool_result"),
+    "another space": ("<system\u00a0>", "<system"),
+    "an end without a bracket": ("</tool_result ", "</tool_result"),
+    "a tag that closes itself": ("<tool_call/>", "<tool_call"),
+    "a number": ("<reserved_106>", "<reserved_106>"),
+    "a family's prefix": ("<seed:tool_call>", "<seed:"),
+    "bars in brackets": ("[|endofturn|]", "[|endofturn|]"),
+}
+
+
+@pytest.mark.parametrize("name", HIDDEN_TOKENS)
+def test_no_hidden_control_token_is_left_by_any_way_to_a_prompt(name: str) -> None:
+    written, token = HIDDEN_TOKENS[name]
+    ways = (
+        text_safety.sanitize_line(f"a {written} b", 500),
+        text_safety.quote_record(f"a {written}\n{written} b", 500),
+        text_safety.sanitize_text(f"{written}\nb"),
+        text_safety.sanitize_name(written),
+        text_safety.truncate_block(text_safety.sanitize_text(f"{written} b" * 40), 100),
+    )
+    assert [shown for shown in ways if token in shown.lower() or token in shown] == []

@@ -381,6 +381,6 @@ def test_the_list_of_tools_is_short_enough_for_a_models_context(served: Served) 
         tools = (await client.list_tools()).tools
         sizes = {tool.name: len(tool.model_dump_json(exclude_none=True)) for tool in tools}
         assert max(sizes.values()) < 2_500, sizes
-        assert sum(sizes.values()) < 1_000 * len(sizes), sizes
+        assert sum(sizes.values()) <= 28 * 1024, sizes  # what eleven tools took in 0.1; these are three times as many
 
     over_http(served, talk, token=token_for(served, "ada", "admin"))

@@ -150,6 +150,7 @@ SAMPLES: list[Event] = [
     fact("goal.session_bound", session="s1", harness="command"),
     fact("goal.waiting", why="rate limit", until="2026-01-01T10:00:00Z"),
     fact("goal.permission_asked", tool="Bash", input={"command": "make"}, turn=1, expires="2026-01-01T10:00:00Z"),
+    fact("goal.reserved", below="other", turns=1, tokens=50, usd=0.25),
     fact("goal.spent", below="other", turns=1, tokens=50, usd=0.25),
     fact("model.replied", model="m", input=30, output=10, usd=0.01),
     fact("process.started", command="claude", pid=7, group=7, born="99"),

@@ -147,7 +147,7 @@ def _format_program(about: dict[str, Any]) -> str:
 # --- Which of the extras of `pip install 'fleetlore[NAME]'` are here, as the package itself describes them.
 
 _GATHERING = ("models", "all")
-_WANTED = re.compile(r"([\w.-]+).*;.*\bextra == ['\"]([\w-]+)['\"]")
+_WANTED = re.compile(r"([\w.-]++)[^;]*+;.*\bextra == ['\"]([\w-]+)['\"]")
 
 
 def find_installed_extras() -> dict[str, bool]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -12,6 +13,7 @@ from fleetlore.errors import InvalidEvent, TooLarge
 from fleetlore.events import codec
 from fleetlore.events.envelope import Event
 from fleetlore.events.ids import find_uuid
+from fleetlore.log.admission import is_traceparent
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -26,7 +28,7 @@ _FIELDS = (
     ("goal", "ID", "its goal"),
     ("run", "ID", "its run"),
     ("cause", "UUID", "the event that led to it"),
-    ("trace", "TRACEPARENT", "W3C traceparent"),
+    ("trace", "TRACEPARENT", "W3C traceparent (else TRACEPARENT of the environment)"),
     ("old-state", "STATE", "for a transition: from"),
     ("new-state", "STATE", "for a transition: to"),
     ("text", "LINE", "one line for people"),
@@ -89,6 +91,8 @@ def parse_event(args: Namespace) -> Event:
     fields: dict[str, Any] = {name.replace("-", "_"): getattr(args, name.replace("-", "_")) for name, _, _ in _FIELDS}
     if args.actor is None and args.agent is None:
         fields["actor"] = terminal.find_user_name()
+    if args.trace is None and is_traceparent(inherited := os.environ.get("TRACEPARENT", "")):
+        fields["trace"] = inherited  # coding agents pass it to the commands that they run
     id = clock.uuid7() if args.json and args.id is None else _parse_id(args.id)
     return Event(id=id, at=at, kind=args.kind, visibility=args.visibility, data=_parse_data(args.data), **fields)
 

@@ -47,6 +47,8 @@ GROUPS = {
     "read it back": {
         "story": "read what happened: a paragraph per session, task and agent, the outcome first",
         "show": "show one session or task: what was asked, delivered, checked and claimed",
+        "why": "show who wrote a line: the edit, the prompt, the session, the checks, the cost",
+        "review": "report who wrote a pull request, its checks, risks and unproven claims, as Markdown",
         "claims": "check what agents claimed: supported, contradicted or unproven by the records",
         "find": "search the text of events, newest first",
         "events": "print events, oldest first, and follow new ones",

@@ -10,7 +10,7 @@ from fleetlore.errors import Invalid
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _AGO = re.compile(r"(?:[0-9]{1,9}[smhdw])+")
-_PART = re.compile(r"([0-9]+)([smhdw])")
+_PART = re.compile(r"(?<![0-9])([0-9]+)([smhdw])")
 
 
 def parse_since(text: str | None) -> datetime | None:

@@ -130,6 +130,8 @@ class Runtime:
         self._stack = AsyncExitStack()
         self._session: Session | None = None
         self._opening = asyncio.Lock()
+        self._action_texts: dict[int, str] = {}
+        """Turn → how the history shows the action that it was taken for."""
 
     async def start(self) -> Session:
         """Open the session and start its sensor; the first message or action does that, too."""
@@ -159,7 +161,12 @@ class Runtime:
     async def handle_action(self, action: str, data: Any = None) -> str:
         """Take a turn for a pressed control: a state machine or a local operation answers at once, else the model."""
         session = await self.start()
-        return await self._client.take_turn(session.handle_action(action, data))
+        is_machine = any(control.get("action") == action and "machine_id" in control for control in self.current_controls)
+        reply = await self._client.take_turn(session.handle_action(action, data), action=action, is_machine=is_machine)
+        if turns := [entry.turn for entry in session.session.history if entry.role == "user"]:
+            asked = f"ACTION: {action}" + ("" if data is None else f" | data: {json.dumps(data, default=str)}")
+            self._action_texts[turns[-1]] = asked if self._client.has_thought else f"[clicked {action}]"
+        return reply
 
     async def switch_graph(self, name: str) -> None:
         """Go on with another graph; history and state stay."""
@@ -169,9 +176,14 @@ class Runtime:
 
     @property
     def history(self) -> list[dict[str, str]]:
-        """The last `MAX_HISTORY` entries, each with `role` and `content`."""
+        """The last `MAX_HISTORY` entries, each with `role` and `content`; `[clicked x]` for an action that needed no model."""
         entries = [] if self._session is None else self._session.session.history[-MAX_HISTORY:]
-        return [{"role": "user" if entry.role == "user" else "assistant", "content": entry.text} for entry in entries]
+        return [
+            {"role": "user", "content": self._action_texts.get(entry.turn, entry.text)}
+            if entry.role == "user"
+            else {"role": "assistant", "content": entry.text}
+            for entry in entries
+        ]
 
     @property
     def current_controls(self) -> list[dict[str, Any]]:
@@ -180,8 +192,10 @@ class Runtime:
 
     @property
     def memory(self) -> Mapping[str, Any]:
-        """What the memorizer knows of the user."""
-        return {} if self._session is None else self._session.build_screen().memory
+        """What the memorizer knows of the user; at first the name, and where the user comes from."""
+        situation = f"authenticated on {self.channel}" if self.channel != UNKNOWN else "local session"
+        known = {} if self._session is None else self._session.build_screen().memory
+        return {"user_name": self.identity, "situation": situation} | {key: value for key, value in known.items() if value}
 
     async def wait_until_settled(self) -> None:
         """Wait for the nodes that run after the reply: memorizer and director."""
@@ -225,25 +239,41 @@ class _ClientSink:
         self._waiting: asyncio.Queue[SinkMessage] = asyncio.Queue()
         self._sender: asyncio.Task[None] | None = None
         self._reply: list[str] = []
-        self._has_thought = True
+        self.has_thought = True
+        """Whether a model was asked in the current turn."""
+        self._action: str | None = None
+        self._held_controls: list[SinkMessage] | None = None
 
-    async def take_turn(self, turn: Awaitable[GraphTurnResult]) -> str:
+    async def take_turn(self, turn: Awaitable[GraphTurnResult], *, action: str | None = None, is_machine: bool = False) -> str:
         """Run a turn until the client has everything; returns the reply."""
-        self._reply, self._has_thought = [], False
+        self._reply, self.has_thought, self._action = [], False, action
+        self._held_controls = [] if is_machine else None
         await turn
         await self.flush()
         return "".join(self._reply)
 
     def send(self, message: SinkMessage) -> None:
-        """Queue a message; a reply without a thought is the reflex path, which the HUD shows."""
+        """Queue a message. The HUD also shows the reflex path, which is a reply to a text without a thought, and moves of machines."""
+        if message["type"] == "hud" and message.get("event") == "started":
+            if message["node"] == "thinker":
+                self.has_thought = True
+            elif message["node"] == "output" and not self.has_thought and self._action is None:
+                self._put({"type": "hud", "node": "runtime", "event": "reflex_path", "detail": "social/trivial"})
+        if self._held_controls is not None and message["type"] == "controls":
+            self._held_controls.append(message)  # the HUD shows the move first, which says what the reply will be
+            return
+        if self._held_controls is not None and message["type"] in ("delta", "done"):
+            self._send_machine_move(message.get("content", ""), self._held_controls)
+            self._held_controls = None
         if message["type"] == "delta":
             self._reply.append(message["content"])
-        elif message["type"] == "hud" and message.get("event") == "started":
-            if message["node"] == "thinker":
-                self._has_thought = True
-            elif message["node"] == "output" and not self._has_thought:
-                self._put({"type": "hud", "node": "runtime", "event": "reflex_path", "detail": "social/trivial"})
         self._put(message)
+
+    def _send_machine_move(self, detail: str, controls: Sequence[SinkMessage]) -> None:
+        self._put({"type": "hud", "node": "ui", "event": "machine_transition", "action": self._action, "detail": detail})
+        for message in controls:
+            self._put(message)
+            self._put({"type": "hud", "node": "ui", "event": "controls", "controls": message["controls"]})
 
     def _put(self, message: SinkMessage) -> None:
         self._waiting.put_nowait(message)

@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any, Protocol, TypeAlias, cast
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any, Protocol, TypeAlias, cast, get_args
 
 import msgspec
 from msgspec import Struct
 
 from fleetlore.dialects import nexo
+from fleetlore.documents.durations import format_duration, parse_duration
 from fleetlore.errors import DialectError, Invalid
 from fleetlore.events import driver_types
 from fleetlore.events.driver_types import (
@@ -25,7 +28,6 @@ from fleetlore.events.driver_types import (
     Age,
     Allow,
     AttemptOutcome,
-    BudgetGuards,
     BudgetSpent,
     Cancelled,
     CompactAndRetry,
@@ -37,7 +39,6 @@ from fleetlore.events.driver_types import (
     Duration,
     FileMatches,
     FreshSessionRetry,
-    Goal,
     LlmJudge,
     NeedsRetry,
     NextTurn,
@@ -58,22 +59,67 @@ from fleetlore.events.envelope import Event
 from fleetlore.log.async_recorder import Recorder
 
 __all__ = [
-    "Acceptance", "AcceptanceFailure", "AcceptanceVerdict", "Age", "Allow", "AttemptCompleted", "AttemptOutcome", "AttemptResult",
-    "AttemptStarted", "AutoDreamOutcome", "AutoDreamOutcomeKind", "BudgetAxis", "BudgetExhausted", "BudgetGuards", "BudgetSpent",
-    "BudgetUsage", "Cancelled", "CompactAndRetry", "CompactCompleted", "CompactRequested", "CompactSummaryStored", "CompactTrigger",
-    "Continue", "Custom", "Decision", "DecisionRecord", "Deny", "Done", "DriverEvent", "DriverEventSink", "Escalate", "EscalateOutcome",
-    "ExtractMemoriesCompleted", "ExtractMemoriesSkipped", "ExtractSkipReason", "FileMatches", "FreshSessionRetry", "Goal", "GoalCompleted",
-    "GoalOutcome", "GoalStarted", "LlmJudge", "LogEventSink", "NatsEventSink", "NeedsRetry", "NextTurn", "NoopEventSink", "Observe",
-    "Progress", "ReplayDecision", "ShellCommand", "Sleep", "TokenPressure",
+    "Acceptance", "AcceptanceCriterion", "AcceptanceFailure", "AcceptanceVerdict", "Age", "Allow", "AttemptCompleted", "AttemptOutcome",
+    "AttemptResult", "AttemptStarted", "AutoDreamOutcome", "AutoDreamOutcomeKind", "BudgetAxis", "BudgetExhausted", "BudgetGuards",
+    "BudgetSpent", "BudgetUsage", "Cancelled", "CompactAndRetry", "CompactCompleted", "CompactRequested", "CompactSummaryStored",
+    "CompactTrigger", "Continue", "Custom", "Decision", "DecisionChoice", "DecisionId", "DecisionRecord", "Deny", "Done", "DriverEvent",
+    "DriverEventSink", "Escalate", "EscalateOutcome", "ExtractMemoriesCompleted", "ExtractMemoriesSkipped", "ExtractSkipReason",
+    "FileMatches", "FreshSessionRetry", "Goal", "GoalCompleted", "GoalId", "GoalOutcome", "GoalStarted", "LlmJudge", "LogEventSink",
+    "NatsEventSink", "NeedsRetry", "NextTurn", "NoopEventSink", "Observe", "Progress", "ReplayDecision", "ShellCommand", "Sleep",
+    "TokenPressure",
 ]  # fmt: skip
 
-BudgetAxis: TypeAlias = str
-"""`turns`, `wall_time`, `tokens`, `consecutive_denies`, `consecutive_errors` or `consecutive413`."""
+GoalId = DecisionId = Uuid
+DecisionChoice: TypeAlias = driver_types.Choice
 FLUSH_SECONDS = 10.0
 
 
+class BudgetAxis(StrEnum):
+    """The budgets, in the order in which they are checked. The last one lacks the underscore of its field."""
+
+    TURNS = "turns"
+    WALL_TIME = "wall_time"
+    TOKENS = "tokens"
+    CONSECUTIVE_DENIES = "consecutive_denies"
+    CONSECUTIVE_ERRORS = "consecutive_errors"
+    CONSECUTIVE_413 = "consecutive413"
+
+
+class BudgetGuards(driver_types.BudgetGuards, frozen=True, kw_only=True):
+    """Limits of a goal. Zero is exhausted at once, except for errors and overflows in a row, where it means no limit."""
+
+    def __post_init__(self) -> None:
+        _write_durations(self, "max_wall_time")
+
+    def is_exhausted(self, usage: BudgetUsage) -> BudgetAxis | None:
+        """The first budget that is used up, or `None`."""
+        used_up = {
+            BudgetAxis.TURNS: usage.turns >= self.max_turns,
+            BudgetAxis.WALL_TIME: parse_duration(usage.wall_time) >= parse_duration(self.max_wall_time),
+            BudgetAxis.TOKENS: usage.tokens >= self.max_tokens,
+            BudgetAxis.CONSECUTIVE_DENIES: usage.consecutive_denies >= self.max_consecutive_denies,
+            BudgetAxis.CONSECUTIVE_ERRORS: 0 < self.max_consecutive_errors <= usage.consecutive_errors,
+            BudgetAxis.CONSECUTIVE_413: 0 < self.max_consecutive_413 <= usage.consecutive_413,
+        }
+        return next((axis for axis, is_over in used_up.items() if is_over), None)
+
+
+class AcceptanceCriterion:
+    """Makes criteria; the four kinds are `ShellCommand`, `FileMatches`, `Custom` and `LlmJudge`."""
+
+    @staticmethod
+    def shell(command: str) -> ShellCommand:
+        """A command that must exit with 0; the evaluator decides how long it may take."""
+        return ShellCommand(command=command, timeout_secs=0)
+
+    @staticmethod
+    def file(path: str, regex: str) -> FileMatches:
+        """A file that must match."""
+        return FileMatches(path=path, regex=regex)
+
+
 class BudgetUsage(driver_types.BudgetUsage, frozen=True, kw_only=True):
-    """How much a goal has used; nothing by default."""
+    """How much a goal has used; nothing by default. `wall_time` may be given as a `timedelta`."""
 
     turns: U32 = 0
     wall_time: Duration = "0s"
@@ -81,6 +127,15 @@ class BudgetUsage(driver_types.BudgetUsage, frozen=True, kw_only=True):
     consecutive_denies: U32 = 0
     consecutive_errors: U32 = 0
     consecutive_413: U32 = 0
+
+    def __post_init__(self) -> None:
+        _write_durations(self, "wall_time")
+
+
+class Goal(driver_types.Goal, frozen=True, kw_only=True, omit_defaults=True):
+    """What to achieve, how it is checked, and what it may cost."""
+
+    budget: BudgetGuards
 
 
 class AttemptResult(driver_types.AttemptResult, frozen=True, kw_only=True, omit_defaults=True):
@@ -94,6 +149,16 @@ class GoalOutcome(driver_types.GoalOutcome, frozen=True, kw_only=True):
     """How a goal ended."""
 
     usage: BudgetUsage
+
+    def __post_init__(self) -> None:
+        _write_durations(self, "elapsed")
+
+
+def _write_durations(record: Struct, *names: str) -> None:
+    """Durations given as `timedelta` as the texts of the wire."""
+    for name in names:
+        if isinstance(value := getattr(record, name), timedelta):
+            msgspec.structs.force_setattr(record, name, format_duration(value // timedelta(microseconds=1) * 1000))
 
 
 class DriverEvent(Struct, frozen=True, kw_only=True, tag_field="kind"):
@@ -276,6 +341,8 @@ AnyDriverEvent: TypeAlias = (
     | Progress
 )
 _decode = msgspec.json.Decoder(AnyDriverEvent).decode
+for _type in get_args(AnyDriverEvent):
+    setattr(DriverEvent, _type.__name__, _type)  # as nexo writes it: `DriverEvent.Escalate(…)`
 
 
 # --- Sinks
@@ -318,6 +385,8 @@ class NatsEventSink:
     async def publish(self, event: DriverEvent) -> None:
         """Publish one event; errors reach the caller, `TimeoutError` if the server does not confirm it in time."""
         await self._client.publish(nexo.replace_prefix(event.nats_subject(), self._prefix), event.to_json())
+        if not hasattr(self._client, "new_inbox"):
+            return  # a client of another kind confirms in its own way
         # A message to oneself: the server handles messages in order, while a PING of nats-py may overtake what is pending.
         inbox = self._client.new_inbox()
         echo = await self._client.subscribe(inbox)

@@ -48,6 +48,8 @@ PAUSE = timedelta(minutes=30)
 EARLIEST, LATEST = datetime(1, 1, 3, tzinfo=UTC), datetime(9999, 12, 29, tzinfo=UTC)
 """Other times are shown as these: in some time zone, the calendar has no day for them."""
 MOST_AGENTS = 5
+MOST_QUIET = 9
+"""More heartbeats (or idle events) of an agent on one day are one sentence."""
 LONGEST_NAME = 80
 LONGEST_DETAIL = 500
 ARC_TEMPLATES: Mapping[str, str] = {
@@ -175,17 +177,17 @@ class ChronicleWriter:
         return "\n\n".join((*paragraphs, *([story.arc] if story.arc else ())))
 
     def render_markdown(self, max_events: int = 50) -> str:
-        """The same as Markdown, one list item per event with its time; Markdown in agents' texts is escaped."""
+        """The same as Markdown, one paragraph per event with its time; Markdown in agents' texts is escaped."""
         story = self._build_story(max_events)
         days = [str(day) for day, _ in story.days]
         if not days:
-            return f"# Chronicle\n\n*{escape_markdown(story.opening)}*"
+            return f"# Chronicle\n\n*{story.opening if self._events else 'No events recorded yet.'}*"
         blocks = [f"# Chronicle — {' to '.join(dict.fromkeys((days[0], days[-1])))}", escape_markdown(story.opening)]
         for day, items in story.days:
             if len(days) > 1:
                 blocks.append(f"## {day:%A}, {day}")
             rows = ((item.first.astimezone(self._zone), escape_markdown(item.write(self._zone))) for item in items)
-            blocks.append("\n".join(f"- **{at:%H:%M:%S}** — {sentence}" for at, sentence in rows))
+            blocks.extend(f"**{at:%H:%M:%S}** — {sentence}" for at, sentence in rows)
         return "\n\n".join((*blocks, *(("---", f"*{escape_markdown(story.arc)}*") if story.arc else ())))
 
     def summary(self) -> dict[str, Any]:
@@ -243,7 +245,9 @@ class ChronicleWriter:
         quiet_first = sorted(range(len(events)), key=lambda index: beat_of(events[index]) not in QUIET_BEATS)
         selected = [events[index] for index in sorted(quiet_first[max(0, len(events) - max_events) :])]
         if not selected:
-            return _Story(f"{_count_events(events)}, none shown." if events else "The chronicle is empty: no events yet.", [], "")
+            return _Story(
+                f"{_count_events(events)}, none shown." if events else "The chronicle is empty. No events have been recorded yet.", [], ""
+            )
         chosen = {event.id for event in selected}
         # All are described, so that an event has the same words in every window: phrases are used in turn.
         sentences = [(event, sentence) for event, sentence in self._describe(events) if event.id in chosen]
@@ -319,37 +323,36 @@ def _describe_arc_fields(finding: Finding) -> dict[str, str]:
 
 
 def _group_by_day(sentences: Sequence[tuple[Event, str]], zone: tzinfo | None) -> list[tuple[date, list[_Item]]]:
-    """One item per event; repeated heartbeats and idle events of an agent become one item per day."""
+    """One item per event; many heartbeats or idle events of an agent on one day become one item."""
     days = []
     for day, of_day in groupby(sentences, key=lambda pair: _shown_time(pair[0]).astimezone(zone).date()):
         items: list[_Item] = []
         quiet: dict[tuple[str, str | None], _Item] = {}
-        for event, sentence in of_day:
+        pairs = list(of_day)
+        repeats = Counter((event.kind, event.agent) for event, _ in pairs if beat_of(event) in QUIET_BEATS)
+        for event, sentence in pairs:
             key, at = (event.kind, event.agent), _shown_time(event)
             if key in quiet:
                 quiet[key].count, quiet[key].last = quiet[key].count + 1, at
                 continue
             items.append(_Item(sentence, at, at))
-            if beat_of(event) in QUIET_BEATS:
+            if repeats[key] > MOST_QUIET:
                 quiet[key] = items[-1]
         days.append((day, items))
     return days
 
 
 def _describe_opening(events: Sequence[Event], total: int, zone: tzinfo | None) -> str:
-    """`Three events by ada and bo, on 2026-01-01 between 09:00 and 10:00 (UTC).`"""
+    """`The chronicle covers 3 event(s) between 09:00 and 10:00. 2026-01-01 (UTC), agents: ada and bo.`"""
     counts = Counter(event.agent or event.actor or "" for event in events)
     names = [clean_text(agent, LONGEST_NAME) for agent in sorted(counts, key=lambda agent: (-counts[agent], agent))]
     first, last = (_shown_time(event).astimezone(zone) for event in (events[0], events[-1]))
-    if first.date() != last.date():
-        period = f"from {first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M}"
-    elif f"{first:%H:%M}" == f"{last:%H:%M}":
-        period = f"on {first:%Y-%m-%d} at {first:%H:%M}"
-    else:
-        period = f"on {first:%Y-%m-%d} between {first:%H:%M} and {last:%H:%M}"
+    days = " to ".join(dict.fromkeys((f"{first:%Y-%m-%d}", f"{last:%Y-%m-%d}")))
     who = list_words([name for name in names if name], MOST_AGENTS) or "nobody by name"
-    count = _count_events(events) if len(events) == total else f"The last {len(events):,} of {total:,} events"
-    return f"{count} by {who}, {period} ({last:%Z})."
+    left_out = "" if len(events) == total else f" Not shown: {total - len(events):,} of {total:,} events."
+    # The first sentence is that of nexus: programs parse it.
+    covered = f"The chronicle covers {len(events)} event(s) between {first:%H:%M} and {last:%H:%M}."
+    return f"{covered} {days} ({last:%Z}), agents: {who}.{left_out}"
 
 
 def _count_events(events: Sequence[Event]) -> str:

@@ -145,7 +145,7 @@ def from_gitea_issue(payload: Mapping[str, Any] | None, agent: str | None) -> Ev
     issue = as_object(record.get("issue")) or record
     number, title = issue.get("number"), first_line(issue.get("title"))
     number = "?" if number is None else number
-    return _make_native_event("dispatch", agent, f"issue #{number}" + (f": {title}" if title else ""), {"issue_number": number})
+    return _make_native_event("dispatch", agent, f"issue #{number}: {title or ''}", {"issue_number": number})
 
 
 def from_heartbeat(heartbeat: Mapping[str, Any] | None) -> Event:

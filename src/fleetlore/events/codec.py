@@ -94,5 +94,10 @@ def from_builtins(record: dict[str, Any]) -> Event:
 
 def to_builtins(event: Event) -> dict[str, Any]:
     """Return the canonical JSON as dicts and strings."""
-    record: dict[str, Any] = _untyped_decoder.decode(encode_event(event))
+    return decode_builtins(encode_event(event))
+
+
+def decode_builtins(raw: bytes) -> dict[str, Any]:
+    """Return the JSON of an event as dicts and strings."""
+    record: dict[str, Any] = _untyped_decoder.decode(raw)
     return record

@@ -105,6 +105,18 @@ class AttemptEnded(Payload, frozen=True, kw_only=True):
     """RFC 3339: when to continue, if the agent or its endpoint says so."""
 
 
+class GoalReserved(Payload, frozen=True, kw_only=True):
+    """A child goal reserved a part of the budget for its next call; this replaces what it reserved before, and zero releases it."""
+
+    kind: ClassVar[str] = "goal.reserved"
+    beat: ClassVar[Beat] = "pulse"
+    below: str
+    """The goal that reserved it."""
+    turns: int = 0
+    tokens: int = 0
+    usd: float | None = None
+
+
 class GoalSpent(Payload, frozen=True, kw_only=True):
     """A child goal used resources that count against both."""
 

@@ -46,6 +46,8 @@ from fleetlore.goal.next_step import (
 from fleetlore.goal.prompts import build_goal_prompt
 from fleetlore.goal.recorded_model import RecordedModel
 from fleetlore.goal.resources import AcceptanceResult, GoalResources, RunBlocking
+from fleetlore.goal.shared_budget import POLL_SECONDS as SIBLING_POLL_SECONDS
+from fleetlore.goal.shared_budget import SharedBudget
 from fleetlore.goal.turn import TurnRunner, find_exceeded_axis, remaining_budget
 from fleetlore.goal.turn_result import TurnFindings
 from fleetlore.kernel import tasks
@@ -66,7 +68,7 @@ POLL_SECONDS = 0.1
 """Upper bound for how late a control request is noticed while an agent works."""
 MAX_WAIT_SECONDS = 30.0
 """Longest single sleep while waiting: the clock may be changed, and the machine may be suspended."""
-STEERING_KINDS = frozenset(("control.requested", "goal.spent"))
+STEERING_KINDS = frozenset(("control.requested", "goal.reserved", "goal.spent"))
 """Events written by others that may end the current turn."""
 
 
@@ -94,6 +96,7 @@ class Driver:
         self._resources, self._coordination, self._holder, self._run_blocking = resources, shared, holder, run_blocking
         self._permissions = GoalPermissions(self.journal, resources.tool_gate)
         self._memory_tasks = MemoryTasks(self.journal, resources, shared, run_blocking)
+        self._shared_budget = SharedBudget(self.journal, shared, run_blocking)
         self._turn: TurnRunner | None = None
         self._lease: LeaseHolder | None = None
         self._cancel_requested, self._wake_event = asyncio.Event(), asyncio.Event()
@@ -281,6 +284,12 @@ class Driver:
     # --- a turn
 
     async def _run_turn(self, turn: int) -> None:
+        if await self._shared_budget.reserve_call(turns=1):
+            await self._wait_for_siblings()
+            return  # decide the next step again: the budget may be spent
+        if not isinstance(self._next_step(), RunTurn):  # something arrived meanwhile
+            await self._shared_budget.release()
+            return
         journal, control_count = self.journal, self.journal.fold.control_count
         started_at, limits = journal.current_time(), self._budget_limits()
         # Both are repeated under the same number if the driver dies before the turn is stored.
@@ -292,7 +301,7 @@ class Driver:
             turn_request = await self._build_turn_request()
             turn_request = msgspec.structs.replace(turn_request, gate=self._permissions.create_gate(turn_request))
             session = turn_request.session or (turn_request.new_session if self._resources.can_choose_session else None)
-            self._turn = TurnRunner(journal, self._resources, turn_request, session=session)
+            self._turn = TurnRunner(journal, self._resources, turn_request, session=session, shared_budget=self._shared_budget)
             ended = await self._turn.run()
         except asyncio.CancelledError:
             await self._record_cancelled_turn(started_at)
@@ -300,6 +309,13 @@ class Driver:
         finally:
             self._turn = None
         await self._record_turn_end(self._forgive_raised_budget(ended, limits), started_at)
+
+    async def _wait_for_siblings(self) -> None:
+        """Wait a moment for goals that have reserved the rest of a shared budget; the log says so once."""
+        why = "the rest of a shared budget is reserved by other goals"
+        if self.state.waiting_for != why:
+            await self.journal.append([self.journal.event_factory.wait_started(why, until=None, turn=self.state.turn)])
+        await self.journal.sleep(SIBLING_POLL_SECONDS)
 
     async def _record_cancelled_turn(self, started_at: datetime) -> None:
         """Record the interrupted turn without retries: the caller wants to exit now."""

@@ -208,6 +208,11 @@ class GoalEvents:
         data |= {"others": used} if (used := {name: amount for name, amount in (others or {}).items() if amount > 0}) else {}
         return [msgspec.structs.replace(self.make_event("goal.spent", dict(data)), goal=parent) for parent in parents]
 
+    def reserved_by_child(self, parent: str, *, below: str = "", turns: int = 0, tokens: int = 0, usd: float = 0.0) -> Event:
+        """What a goal, by default this one, reserves of the budget of a parent; zero releases it."""
+        data = {"below": below or self.goal, "turns": turns, "tokens": tokens, "usd": usd}
+        return msgspec.structs.replace(self.make_event("goal.reserved", data), goal=parent)
+
     # --- context and memory
 
     def compact_requested(self, goal: GoalState, trigger: types.CompactTrigger, *, age_minutes: int, window: int) -> Event:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from fleetlore.errors import ModelRefused
 from fleetlore.goal.journal import GoalJournal
+from fleetlore.goal.shared_budget import count_reservations
 from fleetlore.goal.turn import list_exceeded_axes
 from fleetlore.kernel.recorded_model import ask_and_record
 from fleetlore.models.base import Model, ModelReply, ModelRequest, estimate_tokens
@@ -43,5 +44,6 @@ class RecordedModel:
         attempt = journal.state.attempt
         tokens, usd = (0, 0.0) if attempt is None else (attempt.tokens, attempt.usd)
         expected = estimate_tokens(f"{request.system or ''}{request.prompt}")
-        axes = list_exceeded_axes([journal.state, *journal.parents], tokens + expected, usd, journal.current_time())
+        goals = [journal.state, *count_reservations(journal.parents, journal.state.id)]
+        axes = list_exceeded_axes(goals, tokens + expected, usd, journal.current_time())
         return next((axis for axis in axes if axis in ("tokens", "usd")), None)

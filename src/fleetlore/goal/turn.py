@@ -18,6 +18,7 @@ from fleetlore.events.driver_types import BudgetAxis
 from fleetlore.events.envelope import Event
 from fleetlore.goal.journal import GoalJournal
 from fleetlore.goal.resources import GoalResources
+from fleetlore.goal.shared_budget import POLL_SECONDS, SharedBudget, count_reservations
 from fleetlore.kernel.budget import is_exhausted, remaining_amount
 from fleetlore.process.shield import wait_uncancelled
 from fleetlore.programs.harness import RemainingBudget, TurnOutcome, TurnProgress, TurnRequest, TurnResult
@@ -35,8 +36,17 @@ RESERVED_PREFIXES = ("driver.", "control.", "goal.", "work.", "log.")
 class TurnRunner:
     """Runs one turn, which can be cancelled."""
 
-    def __init__(self, journal: GoalJournal, resources: GoalResources, turn_request: TurnRequest, *, session: str | None) -> None:
+    def __init__(
+        self,
+        journal: GoalJournal,
+        resources: GoalResources,
+        turn_request: TurnRequest,
+        *,
+        session: str | None,
+        shared_budget: SharedBudget,
+    ) -> None:
         """`session` is the session id that the log already knows."""
+        self._shared_budget = shared_budget
         self._journal, self._resources, self._harness, self._turn_request, self._session = (
             journal,
             resources,
@@ -109,7 +119,18 @@ class TurnRunner:
         is_due = bool(reports) or progress.process is not None or journal.recorded_count >= MAX_RECORDED_EVENTS
         if is_due or (self._is_in_process and any(event.kind in SIDE_EFFECT_KINDS for event in progress.events)):
             await journal.flush()
-        return self._cancelled_as or await self._check_budget(must_read=bool(reports))
+        stop = self._cancelled_as or await self._check_budget(must_read=bool(reports))
+        return stop or (await self._reserve_next_call() if reports else None)
+
+    async def _reserve_next_call(self) -> TurnOutcome | None:
+        """Reserve the agent's next call. If it must wait, an agent in this process waits here; a program is stopped and continues later."""
+        while await self._shared_budget.reserve_call(keeps=not self._is_in_process):
+            if not self._is_in_process:
+                return "stopped"
+            await self._journal.sleep(POLL_SECONDS)
+            if stop := self._cancelled_as or self.find_stop_reason():
+                return stop
+        return self.find_stop_reason()  # what others spent meanwhile
 
     def _update_progress(self, progress: TurnProgress) -> None:
         """Numbers only grow, and fields that an update leaves out keep their value."""
@@ -217,7 +238,8 @@ def _uses_with_turn(goals: Sequence[GoalState], tokens: int, usd: float, now: da
 
 
 def remaining_budget(goals: Sequence[GoalState], now: datetime) -> RemainingBudget:
-    """What a turn may still spend. `goals` is a goal followed by its parents."""
-    uses = [use for uses in _uses_with_turn(goals, 0, 0.0, now) for use in uses]
+    """What a turn may still spend. `goals` is a goal followed by its parents. What goals beside it reserved is not left."""
+    own, *parents = goals
+    uses = [use for uses in _uses_with_turn([own, *count_reservations(parents, own.id)], 0, 0.0, now) for use in uses]
     tokens, usd, seconds = (remaining_amount(use for use in uses if use.axis == axis) for axis in ("tokens", "usd", "wall_time"))
     return RemainingBudget(tokens=None if tokens is None else int(tokens), usd=usd, seconds=None if seconds is None else max(1.0, seconds))

@@ -257,17 +257,19 @@ def _report_turn_to_parents(factory: GoalEvents, goal: GoalState, parents: Seque
 def report_to_parents(
     factory: GoalEvents, goal: GoalState, parents: Sequence[GoalState], *, turns: int = 0, tokens: int = 0, usd: float = 0.0
 ) -> list[Event]:
-    """Usage that parent goals have to count, too: that of the open turn, and that of judges and memory."""
+    """Usage that parent goals have to count, too: that of the open turn, and that of judges and memory. Releases what was reserved."""
     unreported = unreported_usage(goal, tokens=tokens, usd=usd)
+    released = [factory.reserved_by_child(parent.id) for parent in parents if goal.id in parent.reserved]
     if turns == 0 and unreported.tokens <= 0 and unreported.usd <= 0 and not any(unreported.others.values()):
-        return []
-    return factory.spent_by_child(
+        return released
+    spent = factory.spent_by_child(
         [parent.id for parent in parents],
         turns=turns,
         tokens=max(0, unreported.tokens),
         usd=max(0.0, round(unreported.usd, 9)),
         others=unreported.others,
     )
+    return [*spent, *released]
 
 
 def _parse_wake_time(ending: AttemptEnd, now: datetime) -> datetime | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from fleetlore.errors import FleetloreError
+from fleetlore.errors import FleetloreError, ModelRefused
 from fleetlore.graph.engine import Engine
 from fleetlore.graph.journal import SessionJournal
 from fleetlore.graph.settings import Toolbox
@@ -15,6 +15,7 @@ from fleetlore.graph.sink import SinkMessage
 from fleetlore.graph.step import Step
 from fleetlore.kernel.recorded_model import ask_and_record
 from fleetlore.models.base import Model, ModelReply, ModelRequest
+from fleetlore.programs.failure_patterns import find_failure_by_text
 
 if TYPE_CHECKING:
     from fleetlore.views.conversation_state import Conversation
@@ -100,8 +101,21 @@ class TurnHost:
         await self._journal.flush()
 
     async def ask(self, step: Step, request: ModelRequest, profile: str | None) -> ModelReply:
-        """Ask the model of the profile, the role or the default; `model.called` is stored first."""
+        """Ask the model of the profile, the role or the default; `model.called` is stored first.
+
+        If the request is too long for the model, it is asked again with less of the history.
+        """
         model = self.select_model(profile or self.engine.graph.minds.get(step.role, DEFAULT_PROFILE))
+        while True:
+            try:
+                return await self._ask_once(step, model, request)
+            except ModelRefused as error:
+                shorter = drop_oldest_messages(request)
+                if shorter is None or find_failure_by_text(str(error)) != "overflow":
+                    raise
+                request = shorter
+
+    async def _ask_once(self, step: Step, model: Model, request: ModelRequest) -> ModelReply:
         return await ask_and_record(
             self._journal,
             model,
@@ -125,6 +139,13 @@ class TurnHost:
         if message["type"] == "delta":
             self.has_streamed = True
         self._send(message)
+
+
+def drop_oldest_messages(request: ModelRequest) -> ModelRequest | None:
+    """The request with the newer half of its history; `None` if there is none left. What is to be answered stays."""
+    users = [index for index, message in enumerate(request.messages) if message.role == "user"]
+    end = len(request.messages) if request.prompt or not users else users[-1]
+    return msgspec.structs.replace(request, messages=request.messages[(end + 1) // 2 :]) if end else None
 
 
 def to_plain_json(output: Any) -> Any:

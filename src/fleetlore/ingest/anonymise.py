@@ -62,7 +62,7 @@ _HUMAN_DIALECTS = frozenset({"git", "forge"})
 """Dialects in which agents are people, for example the authors of commits."""
 
 _NAME_PSEUDONYM = re.compile(r"(?:person|host|mail|branch)-[0-9a-f]{8}")
-_MAIL_ADDRESS = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
+_MAIL_ADDRESS = re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _HOME_FOLDER = re.compile(
     r"(/home/|/Users/|\\Users\\|(?<![\w.])-(?:home|Users)-)((?<=-)(?:person-[0-9a-f]{8}|[^-/\\\s\"'<>]+)|(?<!-)[^/\\\s\"'<>]+)"
 )
@@ -228,7 +228,7 @@ _MIN_FILE_NAME_CHARS = 4
 
 _PATH_STOP_CHARS = r"\s\"'`<>|:;,()\[\]{}=*?!"
 _PATH_PATTERN = re.compile(
-    r"(?P<web>\b(?!file:)[a-z][a-z0-9+.-]*://[^\s\"'<>]+)"
+    r"(?P<web>\b(?!file:)[a-z][a-z0-9+.-]{0,40}://[^\s\"'<>]+)"
     r"|(?P<quote>[\"'`])(?P<quoted>(?:~|\.{0,2}/)[^\"'`\n]*/[^\"'`\n]*)(?P=quote)"
     r"|file://[^\s\"'<>]+"
     rf"|(?<![\w/.~])(?:~[\w.-]*|\.{{1,2}}|\$\w+|\$\{{\w+\}})?/(?:[^{_PATH_STOP_CHARS}]|\([\w.-]+\)|\[[\w.-]+\])+"

@@ -190,7 +190,7 @@ _LOG_ARGUMENTS = (
     f"--format=tformat:@{'%x00'.join(_COMMIT_FIELDS)}%x00",
 )  # fmt: skip
 _COMMIT_START = re.compile(rb"@[0-9a-f]{40,64}")
-_CONTACT_PATTERN = re.compile(rb"\s*([^<>\n]*?)\s*(?:<([^<>\n]*)>.*)?")
+_CONTACT_PATTERN = re.compile(rb"([^<>\n]*)(?:<([^<>\n]*)>.*)?")
 
 
 class GitHistory(NamedTuple):
@@ -415,7 +415,7 @@ def _make_coauthor_records(commit: _Commit, record: Record, mailmap: _Mailmap) -
 
 def _parse_contact(line: bytes) -> tuple[bytes, bytes]:
     match = _CONTACT_PATTERN.fullmatch(line)
-    return (match[1], match[2] or b"") if match else (line, b"")
+    return (match[1].strip(), match[2] or b"") if match else (line, b"")
 
 
 class _Tags:

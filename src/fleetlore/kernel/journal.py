@@ -225,7 +225,8 @@ class JournalRules(Generic[State]):
         if self._is_hint:
             self.state, self._is_hint, self._heads = self.fold.initial(), False, dict.fromkeys(self._heads)
         found: dict[str, list[Event]] = {}
-        for scope, head in list(self._heads.items()):
+        # The scope that was added last is read first. A decision guarded by it has then seen all that was stored together with it.
+        for scope, head in reversed(list(self._heads.items())):
             found[scope] = yield _Read(scope, head, self._kinds)
         for scope, events in found.items():
             if events:

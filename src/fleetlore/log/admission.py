@@ -118,7 +118,7 @@ class Admission:
         )
 
     def _redact_event(self, event: Event, raw: bytes) -> tuple[Event, bytes]:
-        record = codec.to_builtins(event)
+        record = codec.decode_builtins(raw)
         redactable = {key: value for key, value in record.items() if key not in _IMMUTABLE_FIELDS}
         fixed_keys = _ENVELOPE_KEYS | payload_keys(event.kind) if self._redactor.has_extra_patterns else frozenset[str]()
         cleaned, found = self._redactor.redact_value(
@@ -232,7 +232,7 @@ def _validate_event(event: Event) -> None:
     _scopes_from_names(astuple(event)[_NAME_FIELDS_SLICE])
     if event.cause is not None and not is_uuid(event.cause):
         raise InvalidEvent("$.cause", "the id of an event is needed: a lower-case UUID")
-    if event.trace is not None and not _is_traceparent(event.trace):
+    if event.trace is not None and not is_traceparent(event.trace):
         raise InvalidEvent("$.trace", "a W3C traceparent is needed: 00-<32 hex>-<16 hex>-<2 hex>")
     if event.origin is not None and event.origin.log is not None and not is_name(event.origin.log.id):
         raise InvalidEvent("$.origin.log.id", f"1 to {LONGEST_NAME} bytes without control characters are needed")
@@ -244,7 +244,8 @@ def _validate_kind(kind: str) -> None:
         raise InvalidEvent("$.kind", f"{kind!r} is not a kind; dotted lower-case words are, such as fleet.commit")
 
 
-def _is_traceparent(text: str) -> bool:
+def is_traceparent(text: str) -> bool:
+    """Return whether a text has the form of a W3C traceparent."""
     parts = text.split("-")
     return [len(part) for part in parts] == [2, 32, 16, 2] and all(set(part) <= set("0123456789abcdef") for part in parts)
 

@@ -451,6 +451,18 @@ OPERATIONS: tuple[Operation, ...] = (
         commands=(Command("show", "show one session or task: what was asked, delivered, checked and claimed"),),
     ),
     Operation(
+        "why",
+        module="operations.why:explain_lines",
+        help="Show who wrote each line of a file: the edit, the prompt, the session, the checks and the cost.",
+        commands=(Command("why", "show who wrote a line: the edit, the prompt, the session, the checks, the cost"),),
+    ),
+    Operation(
+        "review",
+        module="operations.review:review_range",
+        help="Report who wrote the lines of a pull request or commit, at what cost, and what to check.",
+        commands=(Command("review", "report who wrote a pull request, its checks, risks and unproven claims, as Markdown"),),
+    ),
+    Operation(
         "claims",
         module="operations.sessions:list_claims",
         help="Check what agents claimed: supported, contradicted or unproven by the records.",

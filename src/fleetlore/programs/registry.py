@@ -38,6 +38,8 @@ DRIVEN_NAMES = ("claude-code", "codex")
 """Those of the built-in programs that have a harness; the others are only recorded."""
 DEFAULT_NAME = BUILTIN_NAMES[0]
 """The program of goals that name none."""
+AGENT_SDK_NAME = BUILTIN_NAMES[0]
+"""The program whose transcripts the Agent SDK passes to a session store."""
 OTHER_HARNESSES = ("command", "mind")
 """Other harnesses of goals; no program can have these names."""
 _reported: set[str] = set()

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from fleetlore.log.recorder import BlockingRecorder
 
 APPLICATION_ID = 0x464C5354  # "FLST"
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 TIMEOUT = 5.0
 MAX_CHECKPOINTS = 96
 """Per view, spread over the whole log, so that looking back at any moment costs about the same."""
@@ -60,6 +60,10 @@ _TABLES = (
     "CREATE INDEX tasks_by_end ON tasks (ended)",
     "CREATE TABLE outside (key TEXT NOT NULL, event TEXT NOT NULL, run BLOB NOT NULL, PRIMARY KEY (key, event)) STRICT, WITHOUT ROWID",
     "CREATE TABLE session_keys (key TEXT NOT NULL, run TEXT NOT NULL, PRIMARY KEY (key, run)) STRICT, WITHOUT ROWID",
+    """CREATE TABLE file_calls (
+        name BLOB NOT NULL, position TEXT NOT NULL, call TEXT NOT NULL, result TEXT, PRIMARY KEY (name, position)
+    ) STRICT, WITHOUT ROWID""",
+    "CREATE INDEX file_calls_by_call ON file_calls (call)",
 )
 _DELETE_OUTDATED = """DELETE FROM checkpoints WHERE view = ?1 AND version & 0xffff <= ?2 & 0xffff AND version != ?2 AND version IS NOT (
     SELECT version FROM checkpoints WHERE view = ?1 AND version & 0xffff = ?2 & 0xffff AND version != ?2 ORDER BY position DESC LIMIT 1)"""
@@ -316,6 +320,8 @@ def _drop_before_erasure(connection: apsw.Connection, erasure: EventAnchor, head
     connection.execute("DELETE FROM tapes")
     connection.execute("DELETE FROM sessions")
     set_fact(connection, "outcomes_at", None)
+    connection.execute("DELETE FROM file_calls")
+    set_fact(connection, "file_calls_at", None)
     _raise_fact(connection, "forgotten", erasure.position)
     _raise_fact(connection, "swept", max(erasure.position, head or ""))
     raise_anchor(connection, erasure)
@@ -331,7 +337,7 @@ def _init_marks(connection: apsw.Connection, head: Position | None) -> bool:
 
 
 def _reset_store(connection: apsw.Connection, head: Position | None) -> bool:
-    for table in ("facts", "checkpoints", "docs", "tapes", "sessions"):
+    for table in ("facts", "checkpoints", "docs", "tapes", "sessions", "file_calls"):
         connection.execute(f"DELETE FROM {table}")
     connection.execute("INSERT INTO words (words) VALUES ('delete-all')")
     return _init_marks(connection, head)

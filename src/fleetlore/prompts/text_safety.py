@@ -29,12 +29,15 @@ CONTROL_TAGS = {
     "Gemma": "start_of_turn end_of_turn start_of_image end_of_image bos eos pad unk mask",
     "Qwen and Hermes": "tool_call tool_response tools think",
     "GLM and MiniMax": "sop eop arg_key arg_value minimax:tool_call",
+    "Baichuan, InternLM, Nemotron, T5": "reserved_[0-9]+ extra_id_[0-9]+ special_[0-9]+ tokens_unused_[0-9]+ eoh eoa eos_token",
+    "Seed and Gemma 4": "seed:[a-z_:]+ start_function_call end_function_call start_function_response end_function_response",
     "code completion": "fim_prefix fim_middle fim_suffix fim_pad repo_name file_sep pre mid suf eot",
     "Anthropic": "antml:[a-z_]+ system-reminder system function_calls function_results function invoke parameter tool_use "
     "tool_result thinking command-name command-message command-args task-notification local-command-stdout local-command-stderr "
     "local-command-caveat user-prompt-submit-hook bash-stdout bash-stderr bash-input",
     "other harnesses": "user_instructions environment_context permissions instructions developer assistant user human tool_code "
-    "tool_output tool_outputs session_context user_query",
+    "tool_output tool_outputs session_context user_query environment_details execute_command attempt_completion feedback turn_aborted "
+    "user_shell_command ephemeral_message additional_data",
 }
 """Names of tags that model servers and harnesses may take for their own, by family. `<|…|>` and DeepSeek's `<｜…｜>` are always theirs."""
 CONTROL_BRACKETS = {
@@ -42,6 +45,7 @@ CONTROL_BRACKETS = {
     "Mistral": "[SYSTEM_PROMPT] [/SYSTEM_PROMPT] [AVAILABLE_TOOLS] [/AVAILABLE_TOOLS] [TOOL_CALLS] [/TOOL_CALLS] [TOOL_RESULTS] "
     "[/TOOL_RESULTS] [TOOL_CONTENT] [MODEL_SETTINGS] [/MODEL_SETTINGS] [ARGS] [CALL_ID] [THINK] [/THINK] [PREFIX] [MIDDLE] [SUFFIX] "
     "[IMG] [IMG_END] [IMG_BREAK] [AUDIO]",
+    "EXAONE": "[|system|] [|user|] [|assistant|] [|tool|] [|endofturn|]",
     "GLM and MiniMax": "[gMASK] [sMASK] ]~b] ]~!b[ [e~[",
 }
 """The same, without a tag."""

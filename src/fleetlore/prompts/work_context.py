@@ -15,6 +15,7 @@ from fleetlore.events.names import is_name
 from fleetlore.events.visibility import PUBLIC, can_see
 from fleetlore.log.base import Position, position_after
 from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.prompts.text_safety import truncate_text
 from fleetlore.prompts.turn import MAX_DISTURBANCES, TRANSCRIPT_LINES, PromptScene
 from fleetlore.views.event_text import event_line, event_stamp
 from fleetlore.views.stage import MACHINERY_PREFIXES, PrivateThought, PublicLine, event_speaker, private_thought
@@ -32,6 +33,7 @@ MAX_SUMMARIZED_EVENTS = 40
 """How many of its newest events the summary of its work covers."""
 MAX_SENTENCES = 6
 MAX_TEXT_CHARS = 4000
+MAX_FIRST_CHARS = 600
 
 MAX_FOLLOW_UP_WORDS = 8
 _WORD = re.compile(r"[^\W_]+")
@@ -40,10 +42,12 @@ _FOLLOW_UP_WORDS = frozenset(
         *("continue", "go", "going", "on", "ahead", "proceed", "keep", "resume", "next", "more", "again", "retry", "try", "now", "then"),
         *("yes", "y", "yep", "yeah", "ok", "okay", "sure", "please", "pls", "do", "it", "that", "and", "the", "work", "with", "from"),
         *("here", "where", "you", "left", "off", "thanks", "thank", "good", "great", "perfect", "nice", "lgtm"),
+        *("commit", "push", "merge", "rebase", "pr", "pull", "request", "open", "create", "make", "run", "test", "tests", "lint", "format"),
+        *("a", "all", "everything", "this", "these", "change", "changes", "branch", "to", "main", "up", "can", "could", "me", "for"),
         *("weiter", "mach", "mache", "ja", "gut", "danke", "bitte", "los"),
     )
 )
-"""A prompt of these words alone asks for nothing new."""
+"""A prompt of these words alone asks for nothing new: it goes on, or hands in what was done."""
 _MESSAGE_BEATS = frozenset(("voice", "handoff", "judgement", "together"))
 _ROUTINE_BEATS = frozenset(("progress", "pulse", "rest"))
 _LASTING_ACTIONS = frozenset(("commit", "push", "pr_open", "pr_merge", "revert"))
@@ -95,7 +99,7 @@ def load_work_context(
     return WorkContext(
         scope=scope,
         run=run or next((event.run for event in reversed(events) if event.run is not None), None),
-        goal="" if task is None else _request_text(task),
+        goal="" if task is None else _task_text(log, task, agent),
         goal_event=None if task is None else task.id,
         goal_from=None if task is None or _is_prompt_event(task) else _task_giver(task, agent),
         scene=_build_scene(own_events, summarize),
@@ -216,6 +220,15 @@ def _request_text(event: Event) -> str:
     """The full prompt; the event's text may be only its beginning."""
     full_prompt = event.data.get("prompt")
     return (full_prompt if isinstance(full_prompt, str) and full_prompt.strip() else event.text or "")[:MAX_TEXT_CHARS].strip()
+
+
+def _task_text(log: BlockingRecorder, task: Event, agent: str) -> str:
+    """The request; of a session that began with another one, also that: “now do 6 and 7” says nothing without it."""
+    prompts = log.read(f"run:{task.run}", kinds=("prompt.submitted",), limit=5) if task.run and _is_prompt_event(task) else ()
+    first = next((event for event in prompts if _is_request(event, agent)), task)
+    if first.id == task.id:
+        return _request_text(task)
+    return f"{_request_text(task)}\n\nThe session began with this request: {truncate_text(_request_text(first), MAX_FIRST_CHARS)}"
 
 
 def _find_thread_scope(events: Sequence[Event]) -> str | None:

@@ -50,7 +50,7 @@ _KINDS_BY_EFFECT: Mapping[StandingEffect, str] = {
     "nothing": """
         town.mission_state_changed town.mission_work_promoted town.mission_watch_triggered town.mission_event
         work.updated work.reopened work.watch_snoozed work.archived ui.reported sensor.idle sensor.returned
-        goal.spent agent.named notify.sent log.gap log.rejected log.trimmed log.forgotten
+        goal.reserved goal.spent agent.named notify.sent log.gap log.rejected log.trimmed log.forgotten
     """,
 }
 

@@ -52,6 +52,15 @@ class GoalUsage(Struct, kw_only=True):
     """Axes that are counted from events, by name."""
 
 
+class Reservation(Struct, frozen=True, kw_only=True):
+    """What a child goal reserved of a budget."""
+
+    turns: int = 0
+    tokens: int = 0
+    usd: float = 0.0
+    at: datetime | None = None
+
+
 class OperatorMessage(Struct, frozen=True, kw_only=True):
     """A person's message to the agent, for its next turn."""
 
@@ -210,6 +219,10 @@ class GoalState(Struct, kw_only=True):
     spent: GoalUsage = field(default_factory=GoalUsage)
     below: GoalUsage = field(default_factory=GoalUsage)
     """The part of `spent` that subgoals used."""
+    reserved: dict[str, Reservation] = field(default_factory=dict)
+    """By child goal; its next call may spend it."""
+    largest_call: Reservation = Reservation()
+    """The largest use that a child goal reported at once."""
     told: GoalUsage = field(default_factory=GoalUsage)
     """The part of its own tokens and dollars that was reported to parent goals."""
     clock_from: datetime | None = None

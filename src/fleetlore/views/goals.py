@@ -43,6 +43,7 @@ from fleetlore.views.goal_state import (
     GoalUsage,
     PendingPermission,
     PermissionDecision,
+    Reservation,
     TurnCheckpoint,
     is_goal_paused,
 )
@@ -50,8 +51,9 @@ from fleetlore.views.goal_turns import EXTRA_PREFIX as EXTRA_PREFIX
 from fleetlore.views.goal_turns import MAX_CRITERIA as MAX_CRITERIA
 from fleetlore.views.goal_turns import UNCOUNTED_FAILURES as UNCOUNTED_FAILURES
 
-VERSION = 4 + budget_axes.VERSION
+VERSION = 5 + budget_axes.VERSION
 GOALS_KEPT = 500
+MAX_RESERVATIONS = 1000
 MAX_SLEEP = timedelta(days=7)
 """An agent that asks to sleep longer is woken after this."""
 
@@ -110,7 +112,7 @@ def _drop_oldest_goal(state: GoalsState) -> None:
 # --- time
 
 
-_REMOTE_KINDS = frozenset(("control.requested", "goal.spent"))
+_REMOTE_KINDS = frozenset(("control.requested", "goal.reserved", "goal.spent"))
 """Reported by others, whose clocks may differ from the driver's."""
 _UNTIMED_KINDS = _REMOTE_KINDS | {"work.lease_taken"}
 """Reported by others, or by a driver that has just started: the time before does not count."""
@@ -205,11 +207,23 @@ def _on_child_spent(goal: GoalState, event: Event) -> None:
             others=add_others(goal.told.others, payload.others),
         )
         return
+    known = goal.largest_call
+    goal.largest_call = Reservation(tokens=max(known.tokens, payload.tokens), usd=max(known.usd, usd_or_zero(payload.usd)))
     for usage in (goal.spent, goal.below):
         usage.turns += max(0, payload.turns)
         usage.tokens += max(0, payload.tokens)
         usage.usd += usd_or_zero(payload.usd)
         usage.others = add_others(usage.others, payload.others)
+
+
+def _on_child_reserved(goal: GoalState, event: Event) -> None:
+    payload = parse_payload(event, goals.GoalReserved)
+    if payload is None:
+        return
+    goal.reserved.pop(payload.below, None)
+    amount = Reservation(turns=max(0, payload.turns), tokens=max(0, payload.tokens), usd=usd_or_zero(payload.usd), at=event.at)
+    if (amount.turns or amount.tokens or amount.usd) and len(goal.reserved) < MAX_RESERVATIONS:
+        goal.reserved[payload.below] = amount
 
 
 # --- permissions
@@ -310,6 +324,7 @@ EVENT_HANDLERS: Mapping[str, Callable[[GoalState, Event], None]] = {
     "goal.attempt_ended": goal_turns.on_attempt_ended,
     "goal.checkpointed": _on_checkpointed,
     "goal.permission_asked": _on_permission_asked,
+    "goal.reserved": _on_child_reserved,
     "goal.session_bound": _on_session_bound,
     "goal.spent": _on_child_spent,
     "goal.waiting": _on_waiting,

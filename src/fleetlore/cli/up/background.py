@@ -1,4 +1,4 @@
-"""Background jobs of `lore up`: notifications, shipping, and deleting old events."""
+"""Background jobs of `lore up`: notifications, shipping, publishing to sinks, and deleting old events."""
 
 from __future__ import annotations
 
@@ -45,6 +45,8 @@ def _list_background_jobs(settings: Settings, context: AppContext, url: str) -> 
         yield _make_notify_job(settings, context, url)
     if settings.ship_to.value:
         yield _make_ship_job(settings)
+    if settings.sinks.value:
+        yield lambda stop: _publish_to_sinks(settings, stop)
     if settings.keep_days.value is not None:
         yield lambda stop: _run_retention(settings, context, stop)
 
@@ -99,6 +101,19 @@ def _make_ship_job(settings: Settings) -> BackgroundJob:
         shipper.run(stop, on_progress=report_outage)
 
     return ship
+
+
+def _publish_to_sinks(settings: Settings, stop: Event) -> None:
+    from fleetlore.log.coordination import open_shared
+    from fleetlore.operations.sinks import deliver_in_background
+
+    address, town = settings.log.value, settings.town.value
+    with (
+        connect(address, town=town).blocking() as log,
+        open_shared(address, town=town) as shared,
+        deliver_in_background(settings.sinks.value, log, shared, town),
+    ):
+        stop.wait()
 
 
 def _run_retention(settings: Settings, context: AppContext, stop: Event) -> None:

@@ -113,12 +113,12 @@ _SHOWN_VALUES: Mapping[str, re.Pattern[str]] = {
 }
 """Flags that count only with these values."""
 _GIT_SETTINGS = re.compile(r"core\.hookspath|(?:commit|tag)\.gpgsign=(?:false|0|no)|http\.\S*sslverify=(?:false|0|no)", re.IGNORECASE)
-_LOOSE_MODE = re.compile(r"0?[0-7]?[0-7]?[0-7][2367]\Z|[ugoa]*[ao][ugoa]*[+=][rxXst]*w[rwxXst]*\Z|[+=][rxXst]*w[rwxXst]*\Z")
+_LOOSE_MODE = re.compile(r"0?[0-7]?[0-7]?[0-7][2367]\Z|(?=[ug]*[ao])[ugoa]+[+=][rxXst]*w[rwxXst]*\Z|[+=][rxXst]*w[rwxXst]*\Z")
 _PYTHON = re.compile(r"(?:pypy|python|py)[\d.]*")
 _ASSIGNMENT = re.compile(r"(\w+)=(.*)", re.DOTALL)
 _VARIABLES = re.compile(
     r"HUSKY|LEFTHOOK|PYTEST_ADDOPTS|PYTHONHTTPSVERIFY|NODE_TLS_REJECT_UNAUTHORIZED"
-    r"|(?:\w+_)?(?:SKIP|NO_VERIFY|BYPASS|INSECURE|UNSAFE)(?:_\w+)?|PRE_COMMIT_ALLOW_NO_CONFIG|GIT_SSL_NO_VERIFY|(?:DISABLE|ALLOW|IGNORE)_\w+"
+    r"|(?:\w{1,100}_)?(?:SKIP|NO_VERIFY|BYPASS|INSECURE|UNSAFE)(?:_\w{1,100})?|PRE_COMMIT_ALLOW_NO_CONFIG|GIT_SSL_NO_VERIFY|(?:DISABLE|ALLOW|IGNORE)_\w+"
 )
 """Variables that turn a check off, or something dangerous on."""
 _SWITCHED_ON = frozenset(("HUSKY=1", "LEFTHOOK=1", "NODE_TLS_REJECT_UNAUTHORIZED=1", "PYTHONHTTPSVERIFY=1"))

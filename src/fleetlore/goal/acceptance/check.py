@@ -346,6 +346,9 @@ class _CheckRound:
                 f' or set may_change = ["{missing[0]}/**"].'
             )
             return Unmet(message=unmet.message, evidence=f"{unmet.evidence or ''}\n{hint}".strip())
+        if unmet is not None and copy.lacks_ignored_files:
+            hint = "Checks do not see all files that git ignores: there are too many. Commit what the check needs."
+            return Unmet(message=unmet.message, evidence=f"{unmet.evidence or ''}\n{hint}".strip())
         return unmet
 
     async def _check_file(self, criterion: FileMatches) -> Unmet | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -24,6 +24,9 @@ from fleetlore.goal.workspace.workspace import Workspace
 
 FileUse: TypeAlias = Literal["original used", "left out", "used as the agent left it"]
 MAX_TOUCHED = 50
+MAX_IGNORED_FILES, MAX_IGNORED_BYTES = 5000, 256 << 20
+"""Of the files that git ignores."""
+_COMPILED_MODULES = (".pyc", ".pyo", ".so", ".pyd", ".class")
 
 
 class TouchedFile(Struct, frozen=True, kw_only=True):
@@ -36,7 +39,7 @@ class TouchedFile(Struct, frozen=True, kw_only=True):
 
 
 class _Copied(NamedTuple):
-    """A file of the agent's workspace that git ignores and the goal releases."""
+    """A file of the agent's workspace that git ignores."""
 
     kind: Literal["file", "link"]
     mode: int
@@ -57,6 +60,7 @@ class JudgingCopy:
         self._wanted: dict[str, _Wanted] = {}
         self._copied: dict[str, tuple[_Wanted, FileStamp]] = {}
         self._judging_stamps: dict[str, FileStamp] = {}
+        self._is_full = False
 
     @property
     def path(self) -> str:
@@ -78,7 +82,8 @@ class JudgingCopy:
         os.mkdir(self.temporary, 0o700)
         snapshot = self._workspace.save_current()
         touched = self._find_touched(snapshot.entries)
-        self._wanted = {**dict(self._dependencies.sources()), **self._released_files(), **self._choose_entries(snapshot.entries)}
+        chosen = self._choose_entries(snapshot.entries)
+        self._wanted = {**self._ignored_files(chosen), **dict(self._dependencies.sources()), **self._released_files(), **chosen}
         self._synchronise()
         self._workspace.write_isolated_git_dir(os.path.join(self.root, GIT_FOLDER), snapshot.head)
         self._note_judging_stamps()
@@ -120,6 +125,25 @@ class JudgingCopy:
         }
         return chosen | originals
 
+    def _ignored_files(self, chosen: Mapping[str, SnapshotEntry]) -> dict[str, _Copied]:
+        """Files that git ignores, such as what the agent built or a program wrote: used like any other file of the agent.
+
+        Dependencies are not among them, nor hidden files, nor compiled modules, which Python or Java would load instead of a judging file.
+        """
+        found: dict[str, _Copied] = {}
+        size, above = 0, {folder for path in chosen for folder in files.parent_folders(path)}
+        for path, entry in files.walk_entries(self._workspace.root, _find_unused_names, skipped=(GIT_FOLDER,)):
+            if entry.kind != "file" or path in chosen or path in above or path in self._start.entries or self._rules.is_judging(path):
+                continue
+            if any(folder in chosen and chosen[folder].kind != "folder" for folder in files.parent_folders(path)):
+                continue
+            size += entry.stat.st_size
+            self._is_full = size > MAX_IGNORED_BYTES or len(found) == MAX_IGNORED_FILES
+            if self._is_full:
+                break
+            found[path] = _Copied("file", entry.mode, os.path.join(self._workspace.root, path), file_stamp(entry.stat))
+        return found
+
     def _released_files(self) -> dict[str, _Copied]:
         """Dependencies in the agent's workspace that `may_change` names."""
         released: dict[str, _Copied] = {}
@@ -142,6 +166,11 @@ class JudgingCopy:
     def find_missing_folders(self) -> list[str]:
         """Dependencies that the agent's workspace has and the copy has not."""
         return [path for path in self._ignored_folders() if not os.path.isdir(os.path.join(self.root, path))]
+
+    @property
+    def lacks_ignored_files(self) -> bool:
+        """Whether there were too many files that git ignores."""
+        return self._is_full
 
     # --- Writing
 
@@ -241,6 +270,13 @@ def judging_root(folder: str) -> str:
 
 def _is_ignored(path: str) -> bool:
     return any(part in (*INSTALLED, *BUILT) for part in path.split("/")[:-1])
+
+
+def _find_unused_names(folder: str, names: Sequence[str], folders: Collection[str]) -> set[str]:
+    """Hidden files, dependencies and compiled modules."""
+    return {
+        name for name in names if name.startswith(".") or name in (*INSTALLED, *BUILT, "__pycache__") or name.endswith(_COMPILED_MODULES)
+    }
 
 
 def _try_link(source: str, target: str) -> bool:

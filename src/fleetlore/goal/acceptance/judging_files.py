@@ -257,7 +257,7 @@ def _find_recipes(content: str, targets: Sequence[str]) -> Iterator[str]:
         if line.startswith("\t"):
             for rule in current:
                 rule[1].append(line.strip().lstrip("@-+"))
-        elif match := re.match(r"([^\s#:=][^:=#]*?)\s*::?(?!=)\s*([^;#]*)(?:;(.*))?", line):
+        elif match := re.match(r"([^\s#:=](?:[^:=#]*[^\s:=#])?)\s*::?(?!=)\s*([^;#]*)(?:;(.*))?", line):
             current = [rules.setdefault(name, ([], [])) for name in match[1].split()]
             for rule in current:
                 rule[0].extend(match[2].split())

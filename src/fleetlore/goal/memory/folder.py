@@ -41,7 +41,9 @@ from fleetlore.redact import Redactor
 _MAX_SUMMARY_CHARS = 120
 _INDEX_COMMENT = "the list below is generated after each change; the text above it is kept"
 _INDEX_MARK = re.compile(r"^<!-- lore index sum=([0-9a-f]{12}): [^\n]* -->\r?$", re.MULTILINE)
-_GENERATED_LINE = re.compile(r"<!-- lore index |- \[.*\]\(.*\.md>?\): .* \(\d{4}-\d\d-\d\d\)\s*$", re.IGNORECASE)
+_GENERATED_LINE = re.compile(
+    r"<!-- lore index |- \[(?:[^\]]|\](?!\())*+\]\((?:[^)]|\)(?!:))*+(?:(?<=\.md)|(?<=\.md>))\): .* \(\d{4}-\d\d-\d\d\)\s*$", re.IGNORECASE
+)
 _redactor = Redactor()
 
 

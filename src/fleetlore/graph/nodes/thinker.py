@@ -24,7 +24,7 @@ alone; what must be looked up you look up with them. Buttons stay until you repl
 should be told. Your notes are put into words by another; code and tables do not belong into them."""
 CODE_ADVICE = "Your answer contained code instead of a tool call. Call the tool, or answer without code."
 TALK_ADVICE = "The user asked for an action, and you called no tool. Call the tools for it; if there is none, say so."
-_CODE_PATTERN = re.compile(r"```|~~~|^\s*(?:SELECT\b.+\bFROM\b|def \w+\(|import \w+$)", re.IGNORECASE | re.MULTILINE)
+_CODE_PATTERN = re.compile(r"```|~~~|^[ \t]*(?:SELECT\b.+\bFROM\b|def \w+\(|import \w+$)", re.IGNORECASE | re.MULTILINE)
 MAX_SAMPLE_LENGTH = 300
 
 

@@ -42,9 +42,9 @@ async def run_query(database: Database, sql: str, *, limits: QueryLimits | None 
         return await _load_reader(database.kind)(database, checked, limits or QueryLimits())
 
 
-_SHOW_TABLES = re.compile(r"\s*SHOW\s+(?:FULL\s+)?TABLES\s*;?\s*", re.IGNORECASE)
+_SHOW_TABLES = re.compile(r"\s*SHOW\s+(?:FULL\s+)?TABLES\s*(?:;\s*)?", re.IGNORECASE)
 _DESCRIBE = re.compile(
-    r"\s*(?:(?:DESCRIBE|DESC)(?:\s+TABLE)?|SHOW\s+(?:FULL\s+)?(?:COLUMNS|FIELDS)\s+(?:FROM|IN))\s+[`\"]?(?P<table>[A-Za-z_][\w$]{0,63})[`\"]?\s*;?\s*",
+    r"\s*(?:(?:DESCRIBE|DESC)(?:\s++TABLE)?|SHOW\s++(?:FULL\s++)?(?:COLUMNS|FIELDS)\s++(?:FROM|IN))\s++[`\"]?(?P<table>[A-Za-z_][\w$]{0,63})[`\"]?\s*(?:;\s*)?",
     re.IGNORECASE,
 )
 _EXPLAIN = re.compile(r"\s*EXPLAIN\s+(?:QUERY\s+PLAN\s+)?(?P<query>(?:SELECT|WITH|VALUES)\b.*)", re.IGNORECASE | re.DOTALL)

@@ -47,7 +47,7 @@ _SUBAGENT_TOTAL_PATTERNS = {
 }
 # In a terminal, and in an editor; a note to the agent may follow the person's words.
 _USER_REASON_PATTERN = re.compile(
-    r"(?:the user said|following reason for the rejection):\s*(.*?)(?:\s*Note: The user's next message may contain|\Z)", re.DOTALL
+    r"(?:the user said|following reason for the rejection):(.*?)(?:Note: The user's next message may contain|\Z)", re.DOTALL
 )
 
 

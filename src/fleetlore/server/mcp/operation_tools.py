@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fleetlore.server.mcp.caller import Caller
 RENDERERS: dict[str, Callable[[Any], str]] = {}
 """Operation → how its response is written as text; others give their answer."""
-_OWN_NAME = "It is stored under your own name, which this server knows."
+_OWN_NAME = "Stored under your name."
 
 
 def build_tools(shaped: Collection[str]) -> tuple[McpTool, ...]:

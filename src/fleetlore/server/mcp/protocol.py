@@ -170,7 +170,10 @@ def _tool_definition(tool: McpTool) -> types.Tool:
         description=tools.describe_tool(tool),
         input_schema=tools.input_schema(tool),
         annotations=types.ToolAnnotations(
-            read_only_hint=not tool.writes, destructive_hint=False, idempotent_hint=not tool.writes, open_world_hint=False
+            # The other two hints say something only about tools that write, and clients take their absence for "not idempotent".
+            read_only_hint=True if not tool.writes else None,
+            destructive_hint=False if tool.writes else None,
+            open_world_hint=False,
         ),
     )
 

@@ -2,11 +2,12 @@
 
 An event belongs to the task that it names, else to the one that its agent was given last. An event without either may belong to
 any task: it counts for each of them, and all such events make up one thread. A thread has at most one arc.
+A collaboration that names no task joins all agents of the chronicle, on any task.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 
 from msgspec import Struct, field
@@ -79,6 +80,8 @@ def _find_thread(chronicle: Chronicle, event: Event, kind: str, who: str) -> str
         # What an agent does belongs to the issue that it was given; another number is that of its pull request.
         if named is not None and kind == "pr_open":
             chronicle.pull_requests[named] = given
+        if named is None and kind == "collab":
+            return SHARED_THREAD
         named = given if named is None or kind in ("commit", "push", "pr_open", "pr_merge") else named
     if named is None:
         return SHARED_THREAD
@@ -106,30 +109,42 @@ def find_arcs(chronicle: Chronicle, among: Collection[str] | None = None) -> lis
 def find_arcs_of_thread(chronicle: Chronicle, thread: str, among: Collection[str] | None = None) -> Iterator[Finding]:
     """The arc of a task together with the events that name no task."""
     own, shared = (chronicle.threads.get(key, []) for key in (thread, SHARED_THREAD))
-    steps = {step.id: step for step in (*own, *shared) if among is None or step.id in among}
-    for finding in _find_arc(thread, sorted(steps.values(), key=_step_order)):
+    steps = _select_steps((*own, *shared), among)
+    for finding in _find_arc(thread, steps):
         if not any(step.id in finding.evidence for step in own):
             finding.thread = SHARED_THREAD
         yield finding
+    if thread == SHARED_THREAD and any(step.kind == "collab" for step in steps):
+        yield from _find_convergence(thread, _select_steps((step for each in chronicle.threads.values() for step in each), among))
+
+
+def _select_steps(steps: Iterable[ChronicleStep], among: Collection[str] | None) -> list[ChronicleStep]:
+    selected = {step.id: step for step in steps if among is None or step.id in among}
+    return sorted(selected.values(), key=_step_order)
 
 
 def _find_arc(thread: str, steps: Sequence[ChronicleStep]) -> Iterator[Finding]:
     """The first arc that the steps make, in the order of `ARC_KINDS`."""
     kinds = {step.kind for step in steps}
     working = list(dict.fromkeys(step.who for step in steps if step.kind not in _QUIET))
-    everyone = list(dict.fromkeys(step.who for step in steps))
     if pair := _find_pair(steps, "error", "recovery"):
         yield _make_finding("struggle_and_recovery", thread, pair)
     elif pair := _find_pair(steps, "abandon", "dispatch"):
         yield _make_finding("abandon_then_retry", thread, pair)
     elif kinds >= _SPRINT and len(working) == 1:
         yield _make_finding("solo_sprint", thread, [step for step in steps if step.kind in _SPRINT])
-    elif "collab" in kinds and len(everyone) > 1:
-        firsts = {step.who: step for step in reversed(steps)}
-        together = {step.id: step for step in (*firsts.values(), *(step for step in steps if step.kind == "collab"))}
-        yield _make_finding("fleet_convergence", thread, sorted(together.values(), key=_step_order))
+    elif convergence := _find_convergence(thread, steps):
+        yield from convergence
     elif "commit" in kinds and kinds.isdisjoint(_DRAMA):
         yield _make_finding("silent_grind", thread, [step for step in steps if step.kind not in _QUIET])
+
+
+def _find_convergence(thread: str, steps: Sequence[ChronicleStep]) -> list[Finding]:
+    """More than one agent and a collaboration: the first step of each agent, and the collaborations."""
+    firsts, collabs = {step.who: step for step in reversed(steps)}, [step for step in steps if step.kind == "collab"]
+    if not collabs or len(firsts) < 2:
+        return []
+    return [_make_finding("fleet_convergence", thread, _select_steps((*firsts.values(), *collabs), None))]
 
 
 def _find_pair(steps: Sequence[ChronicleStep], first: str, second: str) -> list[ChronicleStep]:

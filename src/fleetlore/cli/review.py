@@ -1,0 +1,107 @@
+"""`lore review`: a report for a pull request: who wrote it, at what cost, and what to check."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fleetlore.cli import arguments, terminal
+from fleetlore.cli.main import OK
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Iterator
+
+    from fleetlore.operations.review import ChangeReview, ReviewedSession
+    from fleetlore.operations.why import Author
+
+_EXAMPLES = (
+    ("lore review", "what this branch adds to the main one"),
+    ("lore review main..HEAD > review.md", "a report to paste into a pull request"),
+    ("lore review 1a2b3c4", "one commit"),
+    ("lore review --json | jq .authors", "for programs"),
+)
+_NOTES = """\
+Lines are attributed as by `lore why`: to an agent only if a recorded edit wrote them.
+"""
+MOST_FILES = 40
+_CHECK_WORDS = {"pass": "passed", "fail": "**failed**", "could_not_run": "could not run", "not_run": "not run after the last edit"}
+_AUTHOR_WORDS: dict[Author, str] = {"agent": "by agents", "hand": "by hand", "unknown": "unknown"}
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Which commits."""
+    parser.add_argument(
+        "range", metavar="BASE..HEAD", nargs="?", default="", help="commits, or one commit (default: what HEAD adds to the main branch)"
+    )
+    arguments.add_json(parser, "print one JSON object")
+    arguments.add_examples(parser, _EXAMPLES, _NOTES)
+
+
+def run(args: Namespace) -> int:
+    """Print the report as Markdown."""
+    from fleetlore.cli.operations import open_context
+    from fleetlore.operations.review import ReviewRange, review_range
+    from fleetlore.operations.table import find_operation
+
+    with open_context(args, find_operation("review")) as context:
+        found = review_range(context, ReviewRange(range=args.range))
+    if args.json:
+        terminal.print_value(found)
+        return OK
+    for line in write_report(found):
+        terminal.print_line(terminal.sanitise_text(line))
+    return OK
+
+
+def write_report(review: ChangeReview) -> Iterator[str]:
+    """The report as Markdown. Text of events is escaped."""
+    total = sum(review.authors.values())
+    yield f"## Who wrote {review.base[:10]}..{review.head[:10]}"
+    yield ""
+    shares = ", ".join(f"{review.authors[name]} {words}" for name, words in _AUTHOR_WORDS.items() if review.authors.get(name))
+    costs = [session.usd for session in review.sessions if session.usd is not None]
+    cost = f" The sessions behind them cost ${sum(costs):.2f}." if costs else ""
+    parts = (_count(total, "added line"), _count(len(review.files), "file"), _count(len(review.commits), "commit"))
+    yield "{} in {} and {}: ".format(*parts) + f"{shares or 'none'}.{cost}"
+    for session in review.sessions:
+        yield ""
+        yield from _write_session(session)
+    if review.files:
+        yield ""
+        yield "| file | added lines | by agents | by hand | unknown |"
+        yield "|---|---|---|---|---|"
+        for file in sorted(review.files, key=lambda each: -each.lines)[:MOST_FILES]:
+            counts = " | ".join(str(file.authors.get(name, 0)) for name in _AUTHOR_WORDS)
+            yield f"| {_escape(file.path)} | {file.lines} | {counts} |"
+        if len(review.files) > MOST_FILES:
+            yield f"\nand {len(review.files) - MOST_FILES} more files"
+    if review.left_out:
+        yield f"\n{review.left_out} files were not looked at."
+
+
+def _write_session(session: ReviewedSession) -> Iterator[str]:
+    who = ", ".join(filter(None, (session.program, session.person, f"${session.usd:.2f}" if session.usd is not None else "")))
+    yield f"### {_escape(session.headline or session.name)}"
+    yield ""
+    yield f"Session `{session.session[:8]}` ({_escape(who)}) wrote {session.lines} lines. Asked: {_escape(session.asked) or 'not recorded'}"
+    yield ""
+    for kind in ("tests", "lint", "types", "build"):
+        check = getattr(session.checks, kind)
+        if check.result in _CHECK_WORDS and (check.result != "not_run" or check.earlier or kind == "tests"):
+            detail = ", ".join(filter(None, (check.counts, check.reason)))
+            yield f"- {kind.capitalize()} {_CHECK_WORDS[check.result]}" + (f" ({_escape(detail)})" if detail else "")
+    for flag in session.flags:
+        yield f"- **Risk** {flag.flag.replace('_', ' ')}: {_escape(flag.what)}{'' if flag.executed else ' (not executed)'}"
+    for claim in session.claims:
+        verdict = "**Contradicted**" if claim.verdict == "contradicted" else "Unproven"
+        yield f'- {verdict}: "{_escape(claim.text)}" ({_escape(claim.why)})'
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _escape(text: str) -> str:
+    from fleetlore.story.brief_formats import escape_markdown
+
+    return escape_markdown(" ".join(text.split()))

@@ -1,0 +1,205 @@
+"""Reads the history of one file from git: who committed each line, and the file at each commit. Nothing is written or fetched."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from fleetlore.errors import Invalid
+from fleetlore.ingest.git import decode_text, run_git, start_git
+
+UNCOMMITTED = "0" * 40
+EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+"""Git's id of a tree without files: what the first commit is compared with."""
+MAX_FILE_BYTES = 8 * 1024 * 1024
+END_OF_SECOND = timedelta(microseconds=999_999)
+"""Git rounds times down to seconds: what happened in the same second came before the commit."""
+
+
+class Repository(NamedTuple):
+    """A repository with a work tree."""
+
+    root: str
+    worktrees: tuple[str, ...]
+    """The roots of all its work trees."""
+    name: str
+
+
+class TrackedFile(NamedTuple):
+    """A file of a repository, in the work tree or at a commit."""
+
+    repository: Repository
+    path: str
+    """Relative to the root, with `/`."""
+    commit: str = ""
+    """The commit at which it is looked at; empty for the work tree."""
+
+
+class ChangedPath(NamedTuple):
+    """A file that differs between two commits."""
+
+    path: str
+    added: int
+    removed: int
+
+
+class BlamedCommit(Struct, frozen=True):
+    """The commit that a line belongs to."""
+
+    sha: str
+    author: str
+    at: datetime
+    """When it was committed."""
+    subject: str
+
+
+class CommittedVersion(NamedTuple):
+    """A file at a commit."""
+
+    sha: str
+    at: datetime
+    path: str
+    text: str
+
+
+def find_repository(folder: str) -> Repository:
+    """The repository of a folder; `Invalid` if there is none."""
+    root = run_git(folder, "rev-parse", "--show-toplevel")
+    listed = run_git(root, "worktree", "list", "--porcelain", silent=True).splitlines()
+    worktrees = [line.removeprefix("worktree ") for line in listed if line.startswith("worktree ")]
+    return Repository(root, tuple(dict.fromkeys((root, *worktrees))), _repository_name(root))
+
+
+def find_file(path: str) -> TrackedFile:
+    """A file in a work tree; `Invalid` if it is in none."""
+    full = os.path.realpath(path)
+    if not os.path.isfile(full):
+        raise Invalid(f"{path}: no such file")
+    repository = find_repository(os.path.dirname(full))
+    return TrackedFile(repository, os.path.relpath(full, repository.root).replace(os.sep, "/"))
+
+
+def find_commit(repository: Repository, name: str) -> str:
+    """The full id of a commit, a tag or a branch; empty if there is none."""
+    return run_git(repository.root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}", silent=True)
+
+
+def list_commits(repository: Repository, base: str, head: str) -> list[BlamedCommit]:
+    """The commits in `base..head`, the newest first."""
+    revisions = head if base == EMPTY_TREE else f"{base}..{head}"
+    listed = run_git(repository.root, "log", "-z", "--format=%H%x09%ct%x09%an%x09%s", revisions, "--")
+    rows = [row.split("\t", 3) for row in listed.split("\0") if row.count("\t") >= 3]
+    return [BlamedCommit(sha, author, datetime.fromtimestamp(int(at), UTC), subject) for sha, at, author, subject in rows]
+
+
+def list_changes(repository: Repository, base: str, head: str) -> list[ChangedPath]:
+    """The text files that exist at `head` and differ from `base`."""
+    listed = run_git(repository.root, "diff", "-z", "--numstat", "--no-renames", "--diff-filter=AM", "--no-ext-diff", base, head, "--")
+    rows = [row.split("\t", 2) for row in listed.split("\0") if row.count("\t") == 2]
+    return [ChangedPath(path, int(added), int(removed)) for added, removed, path in rows if added != "-"]
+
+
+def find_base(repository: Repository, head: str) -> str:
+    """Where a branch left the main one; empty if that is not known."""
+    for name in ("origin/HEAD", "origin/main", "origin/master", "main", "master"):
+        main = find_commit(repository, name)
+        if main and main != head:
+            return run_git(repository.root, "merge-base", main, head, silent=True)
+    return ""
+
+
+def _repository_name(root: str) -> str:
+    """The name in the address of its remote, else of its main folder."""
+    address = run_git(root, "config", "--get", "remote.origin.url", silent=True)
+    common = run_git(root, "rev-parse", "--path-format=absolute", "--git-common-dir", silent=True)
+    folder = os.path.dirname(common) if common.endswith("/.git") else root
+    name = address.rstrip("/").removesuffix(".git").replace(":", "/").rpartition("/")[2]
+    return name or os.path.basename(folder)
+
+
+def read_text(file: TrackedFile) -> str:
+    """The file as it is in the work tree, or was at its commit."""
+    if file.commit:
+        text = next(_read_blobs(file.repository.root, [f"{file.commit}:{file.path}"]), None)
+        if text is None:
+            raise Invalid(f"{file.path}: no text file at {file.commit[:10]}")
+        return text
+    full = os.path.join(file.repository.root, file.path)
+    if os.path.getsize(full) > MAX_FILE_BYTES:
+        raise Invalid(f"{file.path}: larger than {MAX_FILE_BYTES // 2**20} MiB")
+    with open(full, "rb") as opened:
+        raw = opened.read()
+    if b"\0" in raw[:8000]:
+        raise Invalid(f"{file.path}: a binary file has no lines")
+    return decode_text(raw, MAX_FILE_BYTES)
+
+
+def blame_lines(file: TrackedFile) -> list[BlamedCommit | None]:
+    """The commit of each line; `None` for lines that are not committed. Empty if git does not know the file."""
+    root = file.repository.root
+    if not file.commit and not run_git(root, "ls-files", "--", f":(literal){file.path}", silent=True):
+        return []
+    revision = [file.commit] if file.commit else []
+    with start_git(root, "blame", "--porcelain", "-w", "-M", *revision, "--", file.path, stderr=subprocess.DEVNULL) as process:
+        output, _ = process.communicate()
+    commits: dict[str, dict[str, str]] = {}
+    lines: list[BlamedCommit | None] = []
+    sha = ""
+    for raw in output.split(b"\n"):
+        if raw.startswith(b"\t"):
+            facts = commits[sha]
+            at = datetime.fromtimestamp(int(facts.get("committer-time", "0")), UTC)
+            lines.append(None if sha == UNCOMMITTED else BlamedCommit(sha, facts.get("author", ""), at, facts.get("summary", "")))
+            continue
+        word, _, rest = decode_text(raw).partition(" ")
+        if len(word) == 40:
+            sha = word
+            commits.setdefault(sha, {})
+        elif sha:
+            commits[sha][word] = rest
+    return lines
+
+
+def read_versions(file: TrackedFile) -> list[CommittedVersion]:
+    """The file at each commit that changed it, oldest first, also under its earlier names."""
+    root, revision = file.repository.root, [file.commit] if file.commit else []
+    listed = run_git(root, "log", "--follow", "-z", "--format=%x01%H %ct", "--name-only", *revision, "--", file.path, silent=True)
+    found: list[tuple[str, int, str]] = []
+    for part in listed.split("\x01")[1:]:
+        head, _, names = part.partition("\n") if "\n" in part else part.partition("\0")
+        sha, _, seconds = head.strip("\0\n ").partition(" ")
+        path = names.strip("\0\n")
+        if sha and path:
+            found.append((sha, int(seconds), path))
+    texts = _read_blobs(root, [f"{sha}:{path}" for sha, _, path in found])
+    versions = [
+        CommittedVersion(sha, datetime.fromtimestamp(seconds, UTC) + END_OF_SECOND, path, text)
+        for (sha, seconds, path), text in zip(found, texts, strict=True)
+        if text is not None
+    ]
+    return versions[::-1]
+
+
+def _read_blobs(root: str, names: Sequence[str]) -> Iterator[str | None]:
+    """The contents of objects; `None` for those that are missing, large or binary."""
+    if not names:
+        return
+    with start_git(root, "cat-file", "--batch", stderr=subprocess.DEVNULL, stdin=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for name in names:
+            process.stdin.write(os.fsencode(name) + b"\n")
+            process.stdin.flush()
+            head = process.stdout.readline().split()
+            if len(head) != 3:
+                yield None
+                continue
+            raw = process.stdout.read(int(head[2]))
+            process.stdout.read(1)
+            yield None if len(raw) > MAX_FILE_BYTES or b"\0" in raw[:8000] else decode_text(raw, MAX_FILE_BYTES)
+        process.stdin.close()

@@ -1,0 +1,135 @@
+"""Who wrote a commit or a pull request: the sessions behind its lines, their checks, flags, claims and costs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from fleetlore.errors import Invalid
+from fleetlore.ingest import git_files
+from fleetlore.ingest.git_files import BlamedCommit, Repository, TrackedFile
+from fleetlore.operations.context import OperationContext
+from fleetlore.operations.request import Request
+from fleetlore.operations.why import Author, FileExplainer, RecordedSessions
+from fleetlore.views.outcomes.facts import RiskFlag
+from fleetlore.views.outcomes.record import Checks, JudgedClaim, Outcome
+
+MOST_FILES = 500
+
+
+class ReviewRange(Request, kw_only=True):
+    """Which commits."""
+
+    range: Annotated[
+        str, Meta(max_length=1000, description="BASE..HEAD, or one commit; by default what HEAD has that the main branch has not")
+    ] = ""
+    folder: Annotated[str, Meta(max_length=4096, description="a folder of the repository")] = "."
+
+
+class FileAuthors(Struct, frozen=True, kw_only=True):
+    """Who wrote the added lines of one file."""
+
+    path: str
+    lines: int
+    authors: dict[Author, int]
+    sessions: dict[str, int]
+    """Lines by session."""
+
+
+class ReviewedSession(Struct, frozen=True, kw_only=True):
+    """A session that wrote some of the lines."""
+
+    session: str
+    name: str
+    headline: str
+    asked: str
+    person: str | None
+    program: str | None
+    usd: float | None
+    lines: int
+    checks: Checks
+    flags: list[RiskFlag]
+    claims: list[JudgedClaim]
+    """Those that are contradicted or unproven."""
+
+
+class ChangeReview(Struct, frozen=True, kw_only=True):
+    """Who wrote the lines that commits added."""
+
+    base: str
+    head: str
+    commits: list[BlamedCommit]
+    files: list[FileAuthors]
+    sessions: list[ReviewedSession]
+    authors: dict[Author, int]
+    """Added lines by author."""
+    left_out: int
+    """Files that were not looked at, because there are too many."""
+
+
+def review_range(context: OperationContext, request: ReviewRange) -> ChangeReview:
+    """Who wrote the lines of some commits, and what is known about the sessions that did."""
+    repository = git_files.find_repository(request.folder)
+    base, head = _find_range(repository, request.range)
+    commits = git_files.list_commits(repository, base, head)
+    if not commits:
+        raise Invalid(f"no commits in {base[:10]}..{head[:10]}")
+    ours = {commit.sha for commit in commits}
+    changes = git_files.list_changes(repository, base, head)
+    sessions = RecordedSessions(context, repository)
+    files = [_review_file(context, sessions, TrackedFile(repository, change.path, head), ours) for change in changes[:MOST_FILES]]
+    lines: Counter[str] = Counter()
+    authors: Counter[Author] = Counter()
+    for file in files:
+        lines.update(file.sessions)
+        authors.update(file.authors)
+    wrote = [_review_session(sessions.by_run[run], count) for run, count in lines.most_common() if run in sessions.by_run]
+    return ChangeReview(
+        base=base, head=head, commits=commits, files=files, sessions=wrote, authors=dict(authors), left_out=len(changes[MOST_FILES:])
+    )
+
+
+def _find_range(repository: Repository, text: str) -> tuple[str, str]:
+    if ".." in text:
+        names = text.replace("...", "..").split("..")
+        base, head = (git_files.find_commit(repository, name or "HEAD") for name in names[:2])
+    elif text:
+        head = git_files.find_commit(repository, text)
+        base = git_files.find_commit(repository, f"{text}^") or git_files.EMPTY_TREE
+    else:
+        head = git_files.find_commit(repository, "HEAD")
+        base = git_files.find_base(repository, head)
+    if not head or not base:
+        raise Invalid(f"{text or 'HEAD'}: no such commits here; give BASE..HEAD, such as main..HEAD")
+    return base, head
+
+
+def _review_file(context: OperationContext, sessions: RecordedSessions, file: TrackedFile, commits: set[str]) -> FileAuthors:
+    """The lines of a file that these commits added."""
+    authors: Counter[Author] = Counter()
+    wrote: Counter[str] = Counter()
+    for part in FileExplainer(context, sessions, file).explain().lines:
+        if part.commit is not None and part.commit.sha in commits:
+            count = part.last - part.first + 1
+            authors[part.author] += count
+            if part.edit is not None:
+                wrote[part.edit.session] += count
+    return FileAuthors(path=file.path, lines=authors.total(), authors=dict(authors), sessions=dict(wrote))
+
+
+def _review_session(outcome: Outcome, lines: int) -> ReviewedSession:
+    return ReviewedSession(
+        session=outcome.session,
+        name=outcome.name,
+        headline=outcome.headline,
+        asked=outcome.asked,
+        person=outcome.person,
+        program=outcome.program,
+        usd=outcome.usd,
+        lines=lines,
+        checks=outcome.checks,
+        flags=outcome.flags,
+        claims=[claim for claim in outcome.claims if claim.verdict != "supported"],
+    )

@@ -1,0 +1,331 @@
+"""Why a line is there: the edit that wrote it, the prompt that asked for it, the session, the commit, the checks and the cost."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from itertools import groupby
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from fleetlore.errors import Invalid
+from fleetlore.events.envelope import Event
+from fleetlore.events.visibility import OWNER, PUBLIC, can_see
+from fleetlore.ingest import git_files
+from fleetlore.ingest.git_files import BlamedCommit, Repository, TrackedFile
+from fleetlore.operations.context import OperationContext
+from fleetlore.operations.request import Request
+from fleetlore.projections import file_calls
+from fleetlore.projections.file_calls import FileCall
+from fleetlore.projections.outcomes import OutcomeQuery
+from fleetlore.views.line_origins import FileVersion, RecordedEdit, find_origins
+from fleetlore.views.outcomes.record import CHECKS, JudgedClaim, Outcome
+from fleetlore.views.transcripts import make_file_edit
+
+LONGEST_PROMPT = 2000
+_place = re.compile(r"(?P<path>.+?)(?::(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?)?")
+_numbered_line = re.compile(r" {0,8}(\d{1,9})(?:→|\t)(.*)", re.DOTALL)
+
+Author = Literal["agent", "hand", "unknown"]
+
+
+class ExplainLines(Request, kw_only=True):
+    """Which file, or which lines of it."""
+
+    place: Annotated[str, Meta(min_length=1, max_length=4096, description="FILE, FILE:LINE or FILE:FIRST-LAST")]
+
+
+class LineEdit(Struct, frozen=True, kw_only=True):
+    """The edit that wrote lines, and what is known around it."""
+
+    event: str
+    """The id of the tool call."""
+    at: datetime
+    tool: str
+    path: str
+    diff: str
+    session: str
+    agent: str
+    parent: str
+    """The agent that launched it; empty if a person did."""
+    prompt: str
+    """What was asked, in the turn of the edit."""
+    prompt_event: str
+
+
+class LineSession(Struct, frozen=True, kw_only=True):
+    """The session of an edit."""
+
+    session: str
+    name: str
+    headline: str
+    person: str | None
+    usd: float | None
+    checks: dict[str, str]
+    """The last result of each check after the session's last edit."""
+    claims: list[JudgedClaim]
+    pull_requests: list[str]
+    tasks: list[str]
+
+
+class ExplainedLines(Struct, frozen=True, kw_only=True):
+    """Lines that follow each other and have the same origin."""
+
+    first: int
+    last: int
+    author: Author
+    why: str
+    """How that is known, in one sentence."""
+    edit: LineEdit | None = None
+    commit: BlamedCommit | None = None
+
+
+class FileExplanation(Struct, frozen=True, kw_only=True):
+    """The lines of a file with their origins."""
+
+    path: str
+    repository: str
+    lines: list[ExplainedLines]
+    sessions: list[LineSession]
+
+
+def explain_lines(context: OperationContext, request: ExplainLines) -> FileExplanation:
+    """For each line of a file who wrote it, why, and what is known about that. Never a guess."""
+    found = _place.fullmatch(request.place)
+    assert found is not None  # any text has a path
+    file = git_files.find_file(found["path"])
+    explainer = FileExplainer(context, RecordedSessions(context, file.repository), file)
+    text = explainer.text
+    count = len(text.split("\n")) - text.endswith("\n")
+    first = int(found["first"] or 1)
+    last = int(found["last"] or found["first"] or count)
+    if not 1 <= first <= last <= max(count, 1):
+        raise Invalid(f"{file.path} has {count} lines; {first}{f'-{last}' if last != first else ''} is none of them")
+    return explainer.explain(first, last)
+
+
+class RecordedSessions:
+    """The recorded sessions, and which of them worked in a repository."""
+
+    def __init__(self, context: OperationContext, repository: Repository) -> None:
+        self.repository = repository
+        self.by_run = {outcome.session: outcome for outcome in context.source.find_outcomes(OutcomeQuery())}
+        self.here = [outcome for outcome in self.by_run.values() if self.is_here(outcome)]
+        local = [outcome for outcome in self.here if self._is_on_this_machine(outcome)]
+        self.first = min((outcome.started for outcome in self.here if outcome.started is not None), default=None)
+        self.first_local = min((outcome.started for outcome in local if outcome.started is not None), default=None)
+        erasures = [event.at for event in context.log.read(kinds=("log.forgotten", "log.trimmed")) if event.at is not None]
+        self.erased = max(erasures, default=None)
+        """When events were last erased."""
+
+    def is_here(self, outcome: Outcome) -> bool:
+        """Whether a session worked in the repository: in one of its folders, or in another clone with the same name."""
+        return self._is_on_this_machine(outcome) or (outcome.repo or "").rpartition("/")[2] == self.repository.name
+
+    def _is_on_this_machine(self, outcome: Outcome) -> bool:
+        return any(outcome.folder == root or outcome.folder.startswith(f"{root}/") for root in self.repository.worktrees)
+
+    def find_committer(self, sha: str) -> Outcome | None:
+        """The session that made a commit."""
+        return next((one for one in self.here if any(made.sha and sha.startswith(made.sha) for made in one.delivered.commits)), None)
+
+
+class FileExplainer:
+    """Everything that is needed to explain one file."""
+
+    def __init__(self, context: OperationContext, sessions: RecordedSessions, file: TrackedFile) -> None:
+        self._context, self._sessions, self._file = context, sessions, file
+        self.text = git_files.read_text(file)
+        self._committed = git_files.read_versions(file)
+        self._paths = tuple(dict.fromkeys((file.path, *(version.path for version in self._committed))))
+        names = [path.rpartition("/")[2] for path in self._paths]
+        with context.source.show_progress() as progress:
+            calls = file_calls.find_file_calls(context.log, context.source.find_store(), names, progress)
+        viewer = PUBLIC if context.is_agent else OWNER
+        self._calls = [each for each in calls if can_see(each.call, viewer)]
+        mine = [each for each in self._calls if self._is_here(each.call)]
+        self._edits = sorted((edit for each in mine for edit in self._read_edits(each)), key=lambda edit: edit.at)
+        self._versions = [FileVersion(version.at, version.text) for version in self._committed]
+        self._versions += [version for each in mine for version in self._read_listing(each)]
+
+    def explain(self, first: int = 1, last: int | None = None) -> FileExplanation:
+        """The lines from `first` to `last`, all of them unless given."""
+        origins = find_origins(self.text, self._edits, self._versions)
+        blamed = git_files.blame_lines(self._file) or [None] * len(origins)
+        for place, commit in enumerate(blamed[: len(origins)]):
+            origin = origins[place]
+            if origin is not None and commit is not None and self._edits[origin].at > commit.at + git_files.END_OF_SECOND:
+                origins[place] = None  # it was committed before: the same text, written again elsewhere
+        self._recorded_authors = {
+            commit.author for origin, commit in zip(origins, blamed, strict=False) if origin is not None and commit is not None
+        }
+        rows: list[ExplainedLines] = []
+        edits: dict[int, LineEdit] = {}
+        numbered = range(first - 1, len(origins) if last is None else min(last, len(origins)))
+        for (origin, commit), group in groupby(
+            numbered, key=lambda place: (origins[place], blamed[place] if place < len(blamed) else None)
+        ):
+            places = list(group)
+            rows.append(self._explain_group(places[0] + 1, places[-1] + 1, origin, commit, edits))
+        runs = dict.fromkeys(edit.session for edit in edits.values())
+        sessions = [_describe_session(self._sessions.by_run[run]) for run in runs if run in self._sessions.by_run]
+        return FileExplanation(path=self._file.path, repository=self._file.repository.name, lines=rows, sessions=sessions)
+
+    def _explain_group(
+        self, first: int, last: int, origin: int | None, commit: BlamedCommit | None, edits: dict[int, LineEdit]
+    ) -> ExplainedLines:
+        if origin is not None:
+            if origin not in edits:
+                edits[origin] = self._describe_edit(self._edits[origin])
+            return ExplainedLines(first=first, last=last, author="agent", why="a recorded edit wrote it", edit=edits[origin], commit=commit)
+        author, why = self._explain_missing(commit)
+        return ExplainedLines(first=first, last=last, author=author, why=why, commit=commit)
+
+    def _explain_missing(self, commit: BlamedCommit | None) -> tuple[Author, str]:
+        """Lines that no edit wrote: by hand if agents were recorded here at that time, else unknown."""
+        sessions = self._sessions
+        if sessions.first is None:
+            return "unknown", "no recorded session worked in this repository"
+        if commit is not None and commit.at < sessions.first:
+            return "unknown", f"older than the first recorded session in this repository ({sessions.first:%Y-%m-%d})"
+        if commit is not None and (outcome := sessions.find_committer(commit.sha)) is not None:
+            return "unknown", f"session {outcome.session[:8]} committed it, but no recorded edit wrote it; a command may have"
+        if sessions.first_local is None or (commit is not None and commit.at < sessions.first_local):
+            return (
+                "unknown",
+                "no recorded edit wrote it, and not all agents of this repository may be recorded: their folders are elsewhere",
+            )
+        if commit is not None and self._recorded_authors and commit.author not in self._recorded_authors:
+            return "unknown", f"committed by {commit.author}, whose agents may not be recorded here"
+        if sessions.erased is not None and (commit is None or sessions.erased >= commit.at):
+            return "unknown", "no recorded edit wrote it, but events of this log were erased"
+        return "hand", "no recorded edit wrote it" if commit is not None else "not committed; no recorded edit wrote it"
+
+    # --- recorded calls
+
+    def _is_here(self, call: Event) -> bool:
+        """Whether a call belongs to this repository: its files, or those of another clone with the same name."""
+        return any(self._relative_path(path, call) in self._paths for path in _paths_of(call))
+
+    def _relative_path(self, path: str, call: Event) -> str:
+        """A path as it is in the repository; empty if it is elsewhere."""
+        folder = call.data.get("cwd")
+        outcome = self._sessions.by_run.get(call.run or "")
+        if not path.startswith("/"):
+            base = folder if isinstance(folder, str) else "" if outcome is None else outcome.folder
+            path = f"{base.rstrip('/')}/{path.removeprefix('./')}" if base else path
+        for root in self._file.repository.worktrees:
+            if path.startswith(f"{root}/"):
+                return path[len(root) + 1 :]
+        if outcome is None or not self._sessions.is_here(outcome):
+            return ""
+        return next((own for own in self._paths if path == own or path.endswith(f"/{own}")), "")
+
+    def _read_edits(self, each: FileCall) -> Iterator[RecordedEdit]:
+        """The edits of a call that succeeded, of this file."""
+        if each.result is None or each.result.kind != "tool.returned":
+            return
+        call = self._context.log.restore_whole(each.call)
+        given = file_calls.read_call(call)
+        edits = list(given.edits)
+        if given.kind == "command":
+            edits = [
+                (path, "" if _is_appended(given.command, path) else None, command.body)
+                for command, path in file_calls.list_shell_writes(given.command)
+            ]
+        at = each.result.at or call.at
+        for path, old, new in edits:
+            if at is not None and self._relative_path(path, call) in self._paths:
+                tool = call.data.get("tool")
+                yield RecordedEdit(
+                    call.id or "", call.run or "", call.agent or "", at, call.position or "", path, old, new, str(tool or "")
+                )
+
+    def _read_listing(self, each: FileCall) -> Iterator[FileVersion]:
+        """What a call read, if it was the whole file with numbered lines."""
+        if (
+            each.result is None
+            or each.result.kind != "tool.returned"
+            or each.result.at is None
+            or file_calls.read_call(each.call).kind != "read"
+        ):
+            return
+        given = each.call.data.get("input")
+        if not isinstance(given, dict) or given.get("offset") or given.get("limit"):
+            return
+        output = self._context.log.restore_whole(each.result).data.get("output")
+        if isinstance(output, str) and (lines := _parse_listing(output)):
+            yield FileVersion(each.result.at, "".join(f"{line}\n" for line in lines))
+
+    # --- what is known around an edit
+
+    def _describe_edit(self, edit: RecordedEdit) -> LineEdit:
+        [call] = [each.call for each in self._calls if each.call.id == edit.event][:1]
+        prompt = self._find_prompt(call)
+        text = "" if prompt is None else str(prompt.data.get("prompt") or prompt.text or "")
+        return LineEdit(
+            event=edit.event,
+            at=edit.at,
+            tool=edit.tool,
+            path=edit.path,
+            diff=make_file_edit(edit.path, edit.old, edit.new).diff,
+            session=edit.run,
+            agent=edit.agent,
+            parent=call.parent or "",
+            prompt=text[:LONGEST_PROMPT],
+            prompt_event="" if prompt is None else prompt.id or "",
+        )
+
+    def _find_prompt(self, call: Event) -> Event | None:
+        """The prompt or launch that led to a call, along its causes."""
+        event: Event | None = call
+        for _ in range(50):
+            if event is None or event.cause is None:
+                break
+            event = next(iter(self._context.log.get([event.cause])), None)
+            if event is not None and event.kind in ("prompt.submitted", "agent.launched"):
+                return self._context.log.restore_whole(event)
+        earlier = self._context.log.read(f"run:{call.run}", before=call.position, kinds=("prompt.submitted",), newest_first=True, limit=1)
+        return next(iter(earlier), None)
+
+
+def _describe_session(outcome: Outcome) -> LineSession:
+    results = {kind: getattr(outcome.checks, kind) for kind in CHECKS}
+    return LineSession(
+        session=outcome.session,
+        name=outcome.name,
+        headline=outcome.headline,
+        person=outcome.person,
+        usd=outcome.usd,
+        checks={kind: check.result for kind, check in results.items() if check.result not in ("no_edit", "not_run")},
+        claims=outcome.claims,
+        pull_requests=[request.url or request.title for request in outcome.delivered.pull_requests],
+        tasks=list(outcome.delivered.tasks),
+    )
+
+
+def _paths_of(call: Event) -> Iterator[str]:
+    given = file_calls.read_call(call)
+    yield from given.paths
+    yield from (path for path, _, _ in given.edits)
+    if given.kind == "command":
+        yield from (path for _, path in file_calls.list_shell_writes(given.command))
+
+
+def _is_appended(command: str, path: str) -> bool:
+    return re.search(rf">>\s*['\"]?{re.escape(path)}", command) is not None
+
+
+def _parse_listing(output: str) -> list[str]:
+    """The lines of a file that was printed with line numbers from 1 on; empty if it is anything else."""
+    lines: list[str] = []
+    for raw in output.split("\n"):
+        found = _numbered_line.fullmatch(raw)
+        if found is None or int(found[1]) != len(lines) + 1:
+            break
+        lines.append(found[2])
+    rest = output.split("\n")[len(lines) :]
+    is_whole = not rest or not rest[0].strip() or rest[0].lstrip().startswith("<")
+    return lines if is_whole and len(lines) < 2000 else []

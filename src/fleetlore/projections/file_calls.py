@@ -1,0 +1,149 @@
+"""Finds the tool calls that read or wrote a file, by its name. The index is kept in the store and brought up to date before use.
+
+Only hashes of file names are stored, and the ids of calls: what a call did is read from the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from hashlib import blake2b
+from posixpath import basename
+from typing import NamedTuple
+
+import apsw
+
+from fleetlore.events.envelope import Event
+from fleetlore.log.base import Position
+from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.log.sqlite.file import fetch_rows
+from fleetlore.programs.tool_calls import CallInput, normalise_input
+from fleetlore.projections.runner import ProgressCallback, split_chunks
+from fleetlore.projections.store import ProjectionStore, get_fact, make_anchor, raise_anchor, set_fact
+from fleetlore.views.outcomes.shell import SimpleCommand, parse_script
+
+CALL = "tool.called"
+RESULTS = ("tool.returned", "tool.failed", "tool.denied")
+CHUNK = 1000
+LOOKED_UP_AT_ONCE = 500
+VERSION = "1"
+_WRITERS = frozenset(("cat", "tee", "printf", "echo"))
+
+
+class FileCall(NamedTuple):
+    """A call that names a file, with its result; the result is `None` if there is none."""
+
+    call: Event
+    result: Event | None
+
+
+def find_file_calls(
+    log: BlockingRecorder, store: ProjectionStore | None, names: Sequence[str], progress: ProgressCallback | None = None
+) -> list[FileCall]:
+    """The calls that name one of these files, by their last component, in the order of the log. Denied and failed ones are included."""
+    hashes = {_hash_name(name) for name in names}
+    if store is None or not _update(log, store, progress):
+        return list(_scan(log, hashes))
+    none: list[tuple[Position, str, str | None]] = []
+    found = store.run_read(lambda connection: _select(connection, sorted(hashes)), none)
+    ids = [id for _, call, result in found for id in (call, result) if id]
+    events = {
+        event.id: event for start in range(0, len(ids), LOOKED_UP_AT_ONCE) for event in log.get(ids[start : start + LOOKED_UP_AT_ONCE])
+    }
+    return [FileCall(events[call], events.get(result)) for _, call, result in found if call in events]
+
+
+def read_call(call: Event) -> CallInput:
+    """The normalised call of an event."""
+    tool = call.data.get("tool")
+    return normalise_input(
+        call.origin.dialect if call.origin is not None else None, tool if isinstance(tool, str) else "", call.data.get("input")
+    )
+
+
+def list_shell_writes(command: str) -> Iterator[tuple[SimpleCommand, str]]:
+    """The commands of a script that write a here-document to a file, with the file."""
+    if "<<" in command and ">" in command:
+        for each in parse_script(command):
+            if each.program in _WRITERS and each.body and len(each.writes) == 1:
+                yield each, each.writes[0]
+            elif each.program == "tee" and each.body and len(each.words) == 2:
+                yield each, each.words[1]
+
+
+def _names_of(event: Event) -> set[bytes]:
+    call = read_call(event)
+    paths = {*call.paths, *(path for path, _, _ in call.edits)} if call.kind in ("edit", "read") else set[str]()
+    if call.kind == "command":
+        paths = {path for _, path in list_shell_writes(call.command)}
+    return {_hash_name(path) for path in paths}
+
+
+def _hash_name(path: str) -> bytes:
+    return blake2b(basename(path.replace("\\", "/")).encode(errors="replace"), digest_size=8).digest()
+
+
+def _scan(log: BlockingRecorder, hashes: set[bytes]) -> Iterator[FileCall]:
+    """Without a store: read the whole log."""
+    calls = {event.id: event for event in log.read(kinds=(CALL,)) if hashes & _names_of(event)}
+    results = {event.cause: event for event in log.read(kinds=RESULTS) if event.cause in calls} if calls else {}
+    for id, call in calls.items():
+        yield FileCall(call, results.get(id))
+
+
+# --- the index
+
+
+def _select(connection: apsw.Connection, hashes: Sequence[bytes]) -> list[tuple[Position, str, str | None]]:
+    marks = ", ".join("?" * len(hashes))
+    return fetch_rows(
+        connection, f"SELECT DISTINCT position, call, result FROM file_calls WHERE name IN ({marks}) ORDER BY position", hashes
+    )
+
+
+def _update(log: BlockingRecorder, store: ProjectionStore, progress: ProgressCallback | None) -> bool:
+    """Bring the index to the log's head; whether that was possible."""
+    if not store.is_synced_with(log) or not store.run_write(_keep_version, False):
+        return False
+    while (outcome := _add_all(log, store, progress)) == "again":
+        pass  # another process was faster: continue after it
+    return outcome == "done"
+
+
+def _keep_version(connection: apsw.Connection) -> bool:
+    if get_fact(connection, "file_calls_version") != VERSION:
+        connection.execute("DELETE FROM file_calls")
+        set_fact(connection, "file_calls_version", VERSION)
+        set_fact(connection, "file_calls_at", None)
+    return True
+
+
+def _add_all(log: BlockingRecorder, store: ProjectionStore, progress: ProgressCallback | None) -> str:
+    after: Position | None = store.run_read(lambda connection: get_fact(connection, "file_calls_at"), None)
+    done, last = 0, None
+    for chunk in split_chunks(log.read(after=after, kinds=(CALL, *RESULTS)), CHUNK):
+        last = chunk[-1]
+        outcome = store.run_write(_make_writer(chunk, after), "failed")
+        if outcome != "done":
+            return outcome
+        after, done = last.position, done + len(chunk)
+        if progress is not None:
+            progress(done, done)
+    if last is not None:
+        anchor = make_anchor(log, last)
+        store.run_write(lambda connection: raise_anchor(connection, anchor), None)
+    return "done"
+
+
+def _make_writer(events: Sequence[Event], after: Position | None) -> Callable[[apsw.Connection], str]:
+    calls = [(name, event.position, event.id) for event in events if event.kind == CALL for name in _names_of(event)]
+    results = [(event.id, event.cause) for event in events if event.kind in RESULTS and event.cause]
+
+    def write(connection: apsw.Connection) -> str:
+        if get_fact(connection, "file_calls_at") != after:
+            return "again"
+        connection.executemany("INSERT OR IGNORE INTO file_calls VALUES (?, ?, ?, NULL)", calls)
+        connection.executemany("UPDATE file_calls SET result = ? WHERE call = ?", results)
+        set_fact(connection, "file_calls_at", events[-1].position)
+        return "done"
+
+    return write

@@ -1,0 +1,85 @@
+"""Secrets written so that a scanner may miss them: in structure, behind escapes, at borders, in long text. None reaches the record."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from fleetlore import Event
+from fleetlore.errors import FleetloreError
+from fleetlore.log.admission import Admission
+
+SECRET = "q7W" + "x2Lm9RtZ4vBn8"
+TOKEN = "gh" + "p_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+
+
+def _nest(value: Any, times: int) -> Any:
+    for _ in range(times):
+        value = {"output": json.dumps(value)}
+    return value
+
+
+EVASIONS: dict[str, Any] = {
+    "JSON in JSON in JSON": _nest({"password": SECRET}, 3),
+    "JSON with spaces and line breaks": json.dumps({"a": {"password": SECRET}}, indent=4),
+    "deep in lists": [[[[[{"k": [f"password={SECRET}"]}]]]]],
+    "key of a dictionary": {f"https://ada:{SECRET}@x.test": {"a": 1}},
+    "line ends of Windows": f"user=ada\r\npassword={SECRET}\r\n",
+    "tabs": f"password\t=\t{SECRET}",
+    "behind a megabyte": "word " * 200_000 + f"password={SECRET}",
+    "across the limit of a string": "x" * (16 * 1024 - 8) + f" password={SECRET}",
+    "among a thousand names": "\n".join(f"option_{n}=value" for n in range(1000)) + f"\nAPI_TOKEN={SECRET}",
+    "capitals": f"PASSWORD={SECRET} Password: {SECRET} pAsSwOrD={SECRET}",
+    "behind emoji and other scripts": f"🔑 密码 password={SECRET}",
+    "behind a lone surrogate": f"\ud83d password={SECRET}",
+    "letters that grow when they are small": "İ" * 50 + f" password={SECRET}",
+    "behind an escape of a terminal": f"\x1b[31mpassword\x1b[0m={SECRET} token={SECRET}\x1b[0m",
+    "link": "https://x.test/cb?next=" + quote(f"/login?token={SECRET}", safe=""),
+    "base64": base64.b64encode(f"user=ada password={SECRET}".encode()).decode(),
+    "flag and value in a list": ["tool", "--password", SECRET, "-v"],
+    "flag and value in one": ["tool", f"--password={SECRET}"],
+    "name and value": [{"name": "DB_PASSWORD", "value": SECRET}],
+    "under a telling key, in a list": {"credentials": [SECRET, {"any": SECRET}]},
+    "camel case": {"dbPassword": SECRET, "clientSecret": SECRET, "accessToken": SECRET},
+    "numbered": f"TOKEN_2={SECRET}\nPASSWORD1={SECRET}",
+    "subscript": f'os.environ["API_TOKEN"] = "{SECRET}"',
+    "sentence": f"The password is {SECRET}",
+    "backticks": f"password: `{SECRET}`",
+    "token at the end of a word": f"x={TOKEN};{TOKEN},{TOKEN}",
+    "token in brackets": f"({TOKEN}) [{TOKEN}] <{TOKEN}> '{TOKEN}'",
+    "token behind a unicode escape": json.dumps({"a": f"→{TOKEN}"}),
+    "token twice in a row": f"{TOKEN} {TOKEN}\n{TOKEN}",
+    "mask beside it": f"password=[redacted] password={SECRET}",
+}
+
+
+@pytest.mark.parametrize("place", ["text", "data", "item"])
+@pytest.mark.parametrize("name", EVASIONS)
+def test_a_secret_is_found_however_it_is_hidden(name: str, place: str) -> None:
+    value = EVASIONS[name]
+    if place == "text" and name == "under a telling key, in a list":
+        pytest.skip("JSON inside of a text is not parsed: docs/security.md, what does not hold")
+    if place == "text":
+        event = Event(kind="tool.output", actor="ada", text=value if isinstance(value, str) else json.dumps(value))
+    else:
+        event = Event(kind="tool.output", actor="ada", data={"input": value if place == "data" else [value]})
+    if name == "behind a lone surrogate":
+        with pytest.raises(FleetloreError) as refused:  # and the message does not repeat the text
+            Admission().admit(event)
+        assert SECRET not in str(refused.value)
+        return
+    record = Admission().admit(event)
+    stored = record.raw + record.blobs
+    for secret in (SECRET, TOKEN, base64.b64encode(SECRET.encode())[:12].decode()):
+        assert secret.encode() not in stored
+
+
+def test_a_secret_in_a_name_is_masked_and_the_event_stays_valid() -> None:
+    record = Admission().admit(Event(kind="tool.output", actor=f"token={SECRET}", agent="ada", task=TOKEN, mission=f"https://a:{SECRET}@x"))
+    assert SECRET.encode() not in record.raw
+    assert TOKEN.encode() not in record.raw
+    assert not any(SECRET in scope or TOKEN in scope for scope in record.scopes)

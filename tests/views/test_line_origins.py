@@ -1,0 +1,124 @@
+"""Which edit wrote a line: files are edited by agents and people at random, committed, formatted and moved, and the author is known."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+import pytest
+
+from fleetlore.views.line_origins import FileVersion, RecordedEdit, find_origins
+
+START = datetime(2026, 11, 10, 9, 0, tzinfo=UTC)
+WORDS = tuple(f"{first}{last}" for first in ("order", "parcel", "token", "queue") for last in ("", "s", "_id", "_list"))
+SMALL = ["", "}", "else:", "return None", "pass", ")", "try:"]
+
+
+class Line(NamedTuple):
+    text: str
+    author: str
+
+
+class History:
+    """One file, changed at random."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.now = START
+        self.edits: list[RecordedEdit] = []
+        self.lines = [Line(self.make_text(), "before") for _ in range(self.random.randint(5, 60))]
+        self.versions = [FileVersion(self.now, self.text)]
+        for _ in range(self.random.randint(3, 25)):
+            self.now += timedelta(minutes=1)
+            step = self.random.choices([self.edit, self.type_in, self.format, self.move, self.commit], [5, 2, 1, 1, 4])[0]
+            step()
+
+    @property
+    def text(self) -> str:
+        return "".join(f"{line.text}\n" for line in self.lines)
+
+    def make_text(self) -> str:
+        pick = self.random.choice
+        if self.random.random() < 0.15:
+            return "    " * self.random.randint(0, 2) + pick(SMALL)
+        indent = "    " * self.random.randint(0, 2)
+        return f"{indent}{pick(WORDS)}_{pick(WORDS)} = {pick(WORDS)}('{pick(WORDS)}', {self.random.randint(0, 999)})"
+
+    def commit(self) -> None:
+        self.versions.append(FileVersion(self.now, self.text))
+
+    def _choose(self) -> tuple[int, int, list[str]]:
+        first = self.random.randrange(len(self.lines) + 1)
+        last = min(len(self.lines), first + self.random.randint(0, 5))
+        gone = {line.text for line in self.lines[max(0, first - 1) : last + 1]}
+        new = [text for _ in range(self.random.randint(1, 8)) if (text := self.make_text()) not in gone]
+        return first, last, new
+
+    def edit(self) -> None:
+        """The agent has read the file, and replaces some lines: by their text, or with the whole file."""
+        self.versions.append(FileVersion(self.now - timedelta(seconds=1), self.text))
+        first, last, new = self._choose()
+        before, after = self.lines[max(0, first - 1) : first], self.lines[last : last + 1]
+        old = "".join(f"{line.text}\n" for line in (*before, *self.lines[first:last], *after))
+        put = "".join(f"{text}\n" for text in (*(line.text for line in before), *new, *(line.text for line in after)))
+        name = f"edit {len(self.edits)}"
+        is_whole = self.random.random() < 0.15 or self.text.count(old) != 1 or not old
+        self.lines[first:last] = [Line(text, name) for text in new]
+        self.edits.append(
+            RecordedEdit(name, "run", "agent", self.now, "", "a.py", None, self.text)
+            if is_whole
+            else RecordedEdit(name, "run", "agent", self.now, "", "a.py", old, put)
+        )
+
+    def type_in(self) -> None:
+        first, last, new = self._choose()
+        self.lines[first:last] = [Line(text, "hand") for text in new]
+
+    def format(self) -> None:
+        self.lines = [Line(line.text.replace("'", '"').replace("    ", "  "), line.author) for line in self.lines]
+
+    def move(self) -> None:
+        first = self.random.randrange(len(self.lines) + 1)
+        moved = self.lines[first : first + 4]
+        del self.lines[first : first + 4]
+        place = self.random.randrange(len(self.lines) + 1)
+        self.lines[place:place] = moved
+
+
+@pytest.fixture(scope="module")
+def result() -> dict[str, int]:
+    counts = {"lines": 0, "wrong": 0, "unknown": 0}
+    for seed in range(300):
+        history = History(seed)
+        origins = find_origins(history.text, history.edits, history.versions)
+        assert len(origins) == len(history.lines)
+        for line, origin in zip(history.lines, origins, strict=True):
+            found = None if origin is None else history.edits[origin].event
+            counts["lines"] += 1
+            counts["wrong"] += found is not None and found != line.author
+            counts["unknown"] += found is None and line.author.startswith("edit")
+    return counts
+
+
+def test_hardly_a_line_has_a_wrong_author(result: dict[str, int]) -> None:
+    assert result["lines"] > 10_000
+    assert result["wrong"] <= 0.003 * result["lines"], result
+
+
+def test_few_lines_of_agents_are_unknown(result: dict[str, int]) -> None:
+    assert result["unknown"] <= 0.03 * result["lines"], result
+
+
+def test_without_edits_nothing_has_an_author() -> None:
+    assert find_origins("a\nb\n", [], [FileVersion(START, "a\n")]) == [None, None]
+
+
+def test_a_part_of_a_line_that_is_replaced_makes_it_the_agents() -> None:
+    edit = RecordedEdit("e", "r", "a", START + timedelta(minutes=1), "", "a.py", "sleep(1)", "sleep(backoff)")
+    assert find_origins("import time\ntime.sleep(backoff)\n", [edit], [FileVersion(START, "import time\ntime.sleep(1)\n")]) == [None, 0]
+
+
+def test_what_replaces_every_occurrence_wrote_all_of_them() -> None:
+    edit = RecordedEdit("e", "r", "a", START + timedelta(minutes=1), "", "a.py", "old_name", "new_name")
+    assert find_origins("new_name()\nx\nnew_name()\n", [edit], [FileVersion(START, "old_name()\nx\nold_name()\n")]) == [0, None, 0]
