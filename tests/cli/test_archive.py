@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from tests.cli.running import Lore
 def emit_session(lore: Lore, days_ago: int, name: str, word: str) -> None:
     start = clock.now() - timedelta(days=days_ago)
     run = {"agent": name, "run": f"run-{name}"}
-    events = [
+    events: list[dict[str, Any]] = [
         {"kind": "session.started", "data": {"program": "claude-code", "cwd": "/home/mira/shop", "project": "shop"}},
         {"kind": "prompt.submitted", "text": f"Fix the {word}", "data": {"prompt": f"Fix the {word}."}},
         {

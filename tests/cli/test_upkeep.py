@@ -170,6 +170,7 @@ def test_the_doctor_warns_of_a_network_drive_and_a_disk_that_fills_up(filled: Lo
 
 
 def test_the_doctor_tells_replicas_and_sync_of_a_nats_server(lore: Lore, nats_server: Nats) -> None:
+    nats_server.wipe()
     lore("--log", nats_server.url, "emit", "fleet.commit", "--agent", "ada", code=0)
     result = lore("--log", nats_server.url, "doctor", code=0)
     assert "replicas     1, leader" in result.out

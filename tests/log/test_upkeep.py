@@ -147,7 +147,7 @@ def test_events_of_an_older_version_need_no_checksum(path: Path) -> None:
 
 def test_an_event_of_a_newer_version_is_not_taken_for_damage(path: Path) -> None:
     connection = apsw.Connection(str(path))
-    connection.create_scalar_function("checksum_record", checksum_record, 2)
+    connection.create_scalar_function("checksum_record", lambda *row: checksum_record(row[0], row[1]), 2)
     connection.execute("UPDATE events_1 SET raw = replace(raw, '\"v\":1', '\"v\":2') WHERE seq = 7")
     connection.execute("UPDATE events_1 SET checksum = checksum_record(seq, CAST(raw AS BLOB)) WHERE seq = 7")
     connection.close()

@@ -14,9 +14,8 @@ def fold_sessions(count: int, every: timedelta) -> fleet.FleetState:
     state = fleet.initial()
     for n in range(count):
         at = START + every * n
-        who = {"agent": f"claude-code/{n:08x}", "run": f"run-{n}"}
         for kind in ("session.started", "prompt.submitted", "session.turn_ended"):
-            state = fleet.apply(state, Event(kind=kind, at=at, text="words", **who))
+            state = fleet.apply(state, Event(kind=kind, at=at, text="words", agent=f"claude-code/{n:08x}", run=f"run-{n}"))
     return state
 
 
