@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from fleetlore.events.envelope import Event
-from fleetlore.views import fleet
+from fleetlore.views import activity, fleet
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -47,3 +47,12 @@ def test_a_wrong_clock_does_not_keep_an_agent_working_for_days() -> None:
     state = fleet.apply(fleet.initial(), Event(kind="fleet.commit", at=START + timedelta(days=10), agent="ada", text="x"))
     assert fleet.standing_at(state.agents["ada"], now=START) == "silent"
     assert fleet.standing_at(state.agents["ada"], now=START + timedelta(days=10, minutes=1)) == "working"
+
+
+def test_the_activity_of_agents_of_earlier_weeks_is_counted_together() -> None:
+    state = activity.initial()
+    for n in range(10_000):
+        state = activity.apply(state, Event(kind="fleet.commit", at=START + timedelta(minutes=30 * n), agent=f"a{n}", text="x"))
+    assert len(state.lanes) <= activity.MAX_LANES
+    assert sum(sum(counts) for lane in state.lanes.values() for counts in lane.slots.values()) == 10_000
+    assert len(state.lanes[activity.NO_AGENT].beats) <= activity.MAX_BEATS
