@@ -116,24 +116,24 @@ def _write(folder: Path, size: int) -> Path:
 
 def make_turn(number: int) -> Transcript:
     """One turn of twelve calls."""
-    told, code = Transcript(), "def tide(hour):\n    return table[hour % 24]\n" * 40
+    recorded, code = Transcript(), "def tide(hour):\n    return table[hour % 24]\n" * 40
     own = f"{number:06x}"
-    told.prompt(f"Mend the tide table, part {number}", f"p{own}")
+    recorded.prompt(f"Mend the tide table, part {number}", f"p{own}")
     for step in range(12):
         call = f"toolu_{own}{step:02x}"
         blocks = (
             bash(call, f"pytest tests/tide_{step}.py -q") if step % 3 else tool(call, "Edit", file_path=f"/h/{step}.py", new_string=code)
         )
-        told.reply(f"msg_{own}{step:02x}", text("I look at the next table and mend what is wrong with it."), output=1, stop=None)
-        told.reply(f"msg_{own}{step:02x}", blocks, output=200 + step, stop="tool_use")
+        recorded.reply(f"msg_{own}{step:02x}", text("I look at the next table and mend what is wrong with it."), output=1, stop=None)
+        recorded.reply(f"msg_{own}{step:02x}", blocks, output=200 + step, stop="tool_use")
         for tick in range(6):
-            told.add("progress", data={"type": "bash_progress", "output": "…", "elapsedTimeSeconds": tick}, parentToolUseID=call)
+            recorded.add("progress", data={"type": "bash_progress", "output": "…", "elapsedTimeSeconds": tick}, parentToolUseID=call)
         output = "tests/tide.py ........................ [ 34%]\n" * (step + 1) * 4 + "288 passed in 4.10s\n"
-        told.result(call, output, toolUseResult={"stdout": output, "stderr": "", "interrupted": False})
-    told.reply(f"msg_{own}ff", text("The table is mended."), output=12)
-    for index, row in enumerate(told.rows):
+        recorded.result(call, output, toolUseResult={"stdout": output, "stderr": "", "interrupted": False})
+    recorded.reply(f"msg_{own}ff", text("The table is mended."), output=12)
+    for index, row in enumerate(recorded.rows):
         row["uuid"] = f"{number:08x}-0000-4000-8000-{index:012x}"
-    return told
+    return recorded
 
 
 if __name__ == "__main__":

@@ -117,5 +117,5 @@ def _path(rng: Random) -> str:
 
 
 def _line(rng: Random) -> str:
-    deed = " ".join(rng.choice(words) for words in (_NAMES, _VERBS, _NOUNS, _REASONS))
-    return f"{deed} (step {rng.randrange(10_000)})"
+    action = " ".join(rng.choice(words) for words in (_NAMES, _VERBS, _NOUNS, _REASONS))
+    return f"{action} (step {rng.randrange(10_000)})"

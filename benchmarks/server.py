@@ -110,10 +110,10 @@ class Clients:
         self._process.communicate()
 
     def ask(self, *command: object) -> Any:
-        self.tell(*command)
+        self.record(*command)
         return self.answer()
 
-    def tell(self, *command: object) -> None:
+    def record(self, *command: object) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(f"{msgspec.json.encode(command).decode()}\n")
         self._process.stdin.flush()
@@ -230,15 +230,15 @@ def _broken(served: Served, clients: Clients, plan: Plan) -> Iterator[Row]:
     last = int(served.log.head() or 0) + len(batch)
     clients.ask("token", served.port, served.token)
     clients.ask("restless", served.port, plan.restless, plan.breaks, last)
-    clients.tell("finish")
+    clients.record("finish")
     for start in range(0, len(batch), AN_APPEND):
         served.log.append(batch[start : start + AN_APPEND])
         sleep(0.02)
-    told = clients.answer()
-    progress(f"{told['broken']:,} streams broken off and resumed", end=True)
-    what = f"{told['broken']:,} reconnects under load"
-    yield Row(f"{what}: events lost", "", told["missing"], None, None, None, 0.0, "≤", "ours")
-    yield Row(f"{what}: events told twice", "", told["doubled"], None, None, None, 0.0, "≤", "ours")
+    recorded = clients.answer()
+    progress(f"{recorded['broken']:,} streams broken off and resumed", end=True)
+    what = f"{recorded['broken']:,} reconnects under load"
+    yield Row(f"{what}: events lost", "", recorded["missing"], None, None, None, 0.0, "≤", "ours")
+    yield Row(f"{what}: events told twice", "", recorded["doubled"], None, None, None, 0.0, "≤", "ours")
 
 
 if __name__ == "__main__":

@@ -54,9 +54,9 @@ def is_low(room: str, walked: Walked) -> bool:
 
 def main() -> int:
     """Read what `coverage combine` has left."""
-    told = subprocess.run([sys.executable, "-m", "coverage", "json", "-q", "-o", "-"], capture_output=True, check=True).stdout
+    recorded = subprocess.run([sys.executable, "-m", "coverage", "json", "-q", "-o", "-"], capture_output=True, check=True).stdout
     rooms: dict[str, Walked] = defaultdict(Walked)
-    for path, module in json.loads(told)["files"].items():
+    for path, module in json.loads(recorded)["files"].items():
         rooms[room_of(path)] = rooms[room_of(path)].with_module(module["summary"])
     sys.stdout.write(f"{'room':<20}{'statements':>12}{'seen':>8}{'branches':>10}{'taken':>8}{'together':>10}\n")
     for name, walked in sorted(rooms.items()):

@@ -245,11 +245,11 @@ def hints() -> dict[str, set[str]]:
 
 
 def test_every_hint_to_install_an_extra_names_one_that_exists() -> None:
-    told = hints()
-    assert told.pop("{name}") == {"connect.py", "open.py"}  # those are tried out above
-    told.pop("NAME")
-    assert {"redis", "nats", "otlp", "mcp", "sql", "embeddings"} <= told.keys()
-    assert told.keys() <= PROJECT["optional-dependencies"].keys()
+    recorded = hints()
+    assert recorded.pop("{name}") == {"connect.py", "open.py"}  # those are tried out above
+    recorded.pop("NAME")
+    assert {"redis", "nats", "otlp", "mcp", "sql", "embeddings"} <= recorded.keys()
+    assert recorded.keys() <= PROJECT["optional-dependencies"].keys()
 
 
 def test_all_is_every_extra_but_the_large_one() -> None:
@@ -265,5 +265,5 @@ def test_the_doctor_knows_which_extras_are_here() -> None:
     assert set(here) == PROJECT["optional-dependencies"].keys() - {"all", "models"}
 
 
-def test_the_changelog_tells_of_this_version() -> None:
+def test_the_changelog_mentions_this_version() -> None:
     assert re.search(rf"^## {re.escape(__version__)} \(\d{{4}}-\d\d-\d\d\)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)

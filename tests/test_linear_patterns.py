@@ -14,8 +14,6 @@ import re
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from re import _constants as codes  # type: ignore[attr-defined]  # no public parser
-from re import _parser as parser  # type: ignore[attr-defined]
 from time import thread_time
 from typing import Any, NamedTuple
 
@@ -25,6 +23,9 @@ import fleetlore
 from fleetlore import redact
 
 SOURCE = Path(fleetlore.__file__).parent
+# There is no public parser of regular expressions.
+codes: Any = importlib.import_module("re._constants")
+parser: Any = importlib.import_module("re._parser")
 METHODS = ("search", "match", "fullmatch", "sub", "subn", "findall", "finditer", "split")
 BOUNDED = {
     "fleetlore.dialects.commands.flags._may_have_flags": "of a command line 4,096 characters are looked at",
@@ -157,7 +158,7 @@ def _sample_one(code: Any, argument: Any) -> str:
     if code is codes.SUBPATTERN:
         return _sample(argument[3])
     if code in (codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT):
-        return _sample(argument[2]) * max(1, min(argument[0], 20))
+        return "".join([_sample(argument[2])] * max(1, min(argument[0], 20)))
     return _sample(argument) if code is codes.ATOMIC_GROUP else ""
 
 

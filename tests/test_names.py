@@ -53,14 +53,6 @@ KEPT_WORDS = {
     "open_arcs_told": "a field of `Vocabulary`, which docs/extending.md names",
 }
 
-KNOWN_CYCLES: set[frozenset[str]] = {
-    frozenset(("fleetlore.dialects", "fleetlore.dialects.installed")),
-    frozenset(("fleetlore.views.outcomes.headline", "fleetlore.views.outcomes.record")),
-    frozenset(("fleetlore.cli.story", "fleetlore.cli.story_live")),
-    frozenset(("fleetlore.log.coordination", *(f"fleetlore.log.{each}.coordination" for each in ("memory", "nats", "redis", "sqlite")))),
-}
-"""Cycles through an import inside a function. To be removed; no new ones."""
-
 OLD_IMPORTS = """
     fleetlore.chronicle.arcs: Part Pattern
     fleetlore.chronicle.vocabulary: Vocabulary
@@ -168,7 +160,7 @@ def test_modules_do_not_import_each_other_in_a_circle() -> None:
     modules = parse_modules()
     graph = {name: set(list_imports(name, tree)) & modules.keys() - {name} for name, tree in modules.items()}
     cycles = set(find_cycles(graph))
-    assert [sorted(cycle) for cycle in cycles - KNOWN_CYCLES] == []
+    assert [sorted(cycle) for cycle in cycles] == []
 
 
 @pytest.mark.parametrize("line", OLD_IMPORTS)

@@ -29,7 +29,7 @@ from fleetlore.views.goal_state import GoalUsage
 from tests.goal.scripted import done, goal, kinds, make_driver
 from tests.story.rendering import render_story
 from tests.views.goal_facts import GOAL, started, turn
-from tests.views.town_facts import created, idle, told
+from tests.views.town_facts import created, idle, recorded
 
 
 @pytest.mark.parametrize(
@@ -96,8 +96,8 @@ def test_the_error_text_of_a_private_event_is_not_in_a_story(kind: str, data: di
 def test_a_reviewer_is_given_no_ordinary_work() -> None:
     """Mutation: the planner does not leave out agents that only review."""
     reviewer = idle("rev", "reviewer")
-    assert list(planning.propose_assignments(told(*reviewer, created("t1")).state)) == []
-    with_builder = told(*reviewer, *idle("bob", "builder"), created("t1"), created("t2")).state
+    assert list(planning.propose_assignments(recorded(*reviewer, created("t1")).state)) == []
+    with_builder = recorded(*reviewer, *idle("bob", "builder"), created("t1"), created("t2")).state
     assert [(move.task, move.agent) for move in planning.propose_assignments(with_builder)] == [("t1", "bob")]
 
 

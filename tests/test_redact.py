@@ -109,7 +109,7 @@ def test_known_kinds_of_secrets_are_found_wherever_they_stand(name: str, frame: 
 
 
 @pytest.mark.parametrize("text", HIDDEN_VALUES)
-def test_the_value_behind_a_telling_name_is_hidden_and_the_name_is_kept(text: str) -> None:
+def test_the_value_behind_a_revealing_name_is_hidden_and_the_name_is_kept(text: str) -> None:
     cleaned, found = clean({"text": text})
     assert found == 1
     assert HIDDEN_VALUES[text] not in cleaned["text"]
@@ -117,7 +117,7 @@ def test_the_value_behind_a_telling_name_is_hidden_and_the_name_is_kept(text: st
 
 
 @pytest.mark.parametrize("key", ["password", "apiKey", "api_key", "access_token", "client-secret", "Authorization", "aws.secret"])
-def test_a_string_under_a_telling_key_is_hidden_whatever_it_looks_like(key: str) -> None:
+def test_a_string_under_a_revealing_key_is_hidden_whatever_it_looks_like(key: str) -> None:
     assert clean({"data": [{key: "plain words"}]}) == ({"data": [{key: MASK}]}, 1)
 
 
@@ -134,7 +134,7 @@ def test_a_string_under_a_telling_key_is_hidden_whatever_it_looks_like(key: str)
         ({"accessToken": "abc"}, {"accessToken": MASK}),
     ],
 )
-def test_secrets_are_found_beneath_telling_keys_behind_flags_and_within_quotes(value: Any, cleaned: Any) -> None:
+def test_secrets_are_found_beneath_revealing_keys_behind_flags_and_within_quotes(value: Any, cleaned: Any) -> None:
     assert clean(value)[0] == cleaned
 
 
@@ -246,3 +246,10 @@ def test_a_secret_is_suspected_however_what_stands_before_it_is_escaped(secret: 
 def test_the_quick_look_never_misses_what_the_thorough_one_finds(name: str, before: str, after: str) -> None:
     text = f"{before} {SECRETS[name]} {after}"
     assert Redactor().may_contain_secret(msgspec.json.encode({"text": text}))
+
+
+def test_a_variable_from_which_a_shell_takes_a_secret_is_no_secret() -> None:
+    clean = {"a": "TOKEN=$GH_TOKEN gh pr list", "b": 'API_KEY="${OPENAI_KEY}" make', "c": "export TOKEN=$(gh auth token)"}
+    assert Redactor().redact_value(clean) == (clean, 0)
+    for value in ("$ecret1234", "$2b$10$abcdefghijk", "$GH_TOKENabc123def"):
+        assert value not in str(Redactor().redact_value({"a": f"PASSWORD={value} make", "b": f'PASSWORD="{value}" make'})[0])

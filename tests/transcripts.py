@@ -92,19 +92,19 @@ def bash(call: str, command: str, **given: Any) -> Row:
 
 def a_day(session: str = "0b5e1111-aaaa-4bbb-8ccc-0123456789ab", *, mark: str = "", at: datetime = START) -> Transcript:
     """A session with a bit of everything: words, a failing test, an edit, a passing one, a commit, the end of the turn."""
-    told, own = Transcript(session, at=at), f"{mark}{session[:4]}"
-    told.add("mode", mode="normal")
-    told.prompt(f"Mend the tide table, issue #42{mark}", f"p{own}")
-    told.reply(f"m1{own}", text("I look first."), output=1, stop=None)
-    told.reply(f"m1{own}", bash(f"t1{own}", "pytest tests/tide", description="Run the tests"), output=21, stop="tool_use")
-    told.result(f"t1{own}", "Exit code 1\n2 failed, 3 passed", error=True)
+    recorded, own = Transcript(session, at=at), f"{mark}{session[:4]}"
+    recorded.add("mode", mode="normal")
+    recorded.prompt(f"Mend the tide table, issue #42{mark}", f"p{own}")
+    recorded.reply(f"m1{own}", text("I look first."), output=1, stop=None)
+    recorded.reply(f"m1{own}", bash(f"t1{own}", "pytest tests/tide", description="Run the tests"), output=21, stop="tool_use")
+    recorded.result(f"t1{own}", "Exit code 1\n2 failed, 3 passed", error=True)
     edit = tool(f"t2{own}", "Edit", file_path="/home/ada/harbour/tide.py", old_string="a", new_string="b")
-    told.reply(f"m2{own}", edit, output=30, stop="tool_use")
-    told.result(f"t2{own}", "The file was updated", toolUseResult={"filePath": "/home/ada/harbour/tide.py"})
-    told.reply(f"m3{own}", bash(f"t3{own}", "pytest tests/tide"), output=8, stop="tool_use")
-    told.result(f"t3{own}", "5 passed")
-    told.reply(f"m4{own}", bash(f"t4{own}", "git commit -am 'tide: mend the table'"), output=9, stop="tool_use")
-    told.result(f"t4{own}", "[main 1a2b3c4] tide: mend the table")
-    told.reply(f"m5{own}", text("The table is mended."), output=12)
-    told.add("system", subtype="turn_duration", durationMs=12_000)
-    return told
+    recorded.reply(f"m2{own}", edit, output=30, stop="tool_use")
+    recorded.result(f"t2{own}", "The file was updated", toolUseResult={"filePath": "/home/ada/harbour/tide.py"})
+    recorded.reply(f"m3{own}", bash(f"t3{own}", "pytest tests/tide"), output=8, stop="tool_use")
+    recorded.result(f"t3{own}", "5 passed")
+    recorded.reply(f"m4{own}", bash(f"t4{own}", "git commit -am 'tide: mend the table'"), output=9, stop="tool_use")
+    recorded.result(f"t4{own}", "[main 1a2b3c4] tide: mend the table")
+    recorded.reply(f"m5{own}", text("The table is mended."), output=12)
+    recorded.add("system", subtype="turn_duration", durationMs=12_000)
+    return recorded

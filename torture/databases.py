@@ -324,12 +324,12 @@ def _is_there(program: str) -> bool:
 def attack_databases(folder: Path, seed: int, statements: int) -> str:
     """Both servers, one after the other."""
     folder.chmod(0o711)  # the server's own user has to get to its data
-    told = []
+    recorded = []
     for make, program in ((Postgres, "postgres"), (MariaDB, "mariadbd")):
         install(make, program)
         with make(folder / make.__name__.lower()).started() as server:
-            told.append(asyncio.run(_torment(server, seed, statements)))
-    return "; ".join(told)
+            recorded.append(asyncio.run(_torment(server, seed, statements)))
+    return "; ".join(recorded)
 
 
 async def _torment(server: Server, seed: int, statements: int) -> str:
@@ -425,13 +425,13 @@ async def _literals(server: Server) -> None:
 
 async def _values(server: Server) -> None:
     """Whatever a database holds, it comes as JSON can hold it, or it is said that it cannot come."""
-    told = []
+    recorded = []
     for value in server.values:
         try:
-            told.append(json.dumps((await run_query(server.database, f"SELECT {value} AS found")).as_dict(), allow_nan=False))
+            recorded.append(json.dumps((await run_query(server.database, f"SELECT {value} AS found")).as_dict(), allow_nan=False))
         except QueryFailed as failed:
-            told.append(str(failed))
-    assert sum("columns" in each for each in told) >= len(told) - 3, told
+            recorded.append(str(failed))
+    assert sum("columns" in each for each in recorded) >= len(recorded) - 3, recorded
 
 
 async def _endless(server: Server) -> tuple[float, float]:

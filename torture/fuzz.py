@@ -34,10 +34,10 @@ def fuzz(folder: Path, minutes: float) -> str:
     """All that hypothesis has a hand in, place by place, until it is done or the time is up."""
     end, held, left_out = perf_counter() + 60 * minutes, 0, list(PLACES)
     while left_out and (seconds := end - perf_counter()) > 0:
-        told = _run(left_out[0], folder, seconds)
-        if told is None:
+        recorded = _run(left_out[0], folder, seconds)
+        if recorded is None:
             break
-        held += int(counted[1]) if (counted := _counted.search(told)) else 0
+        held += int(counted[1]) if (counted := _counted.search(recorded)) else 0
         left_out.pop(0)
     rest = f"; no time was left for {', '.join(left_out)}" if left_out else ""
     return f"{held} properties hold with 2,000 examples where a test sets no number of its own, every reader with 100 damaged samples{rest}"

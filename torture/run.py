@@ -86,12 +86,12 @@ def gather_crowds(folder: Path, rounds: int, count: int) -> str:
 
 def kill_servers(folder: Path, seed: int, kills: int) -> str:
     """Both servers, each killed under two writers and two followers."""
-    told = []
+    recorded = []
     for make in (test_servers.valkey, test_servers.nats):
         with make(folder / make.__name__) as server:
             acknowledged = test_servers.kill_and_start(server, kills, Random(seed))
-        told.append(f"{make.__name__} killed with -9 {kills} times under {acknowledged} acknowledged events")
-    return f"{', '.join(told)}: none lost, none twice, followers complete and in order"
+        recorded.append(f"{make.__name__} killed with -9 {kills} times under {acknowledged} acknowledged events")
+    return f"{', '.join(recorded)}: none lost, none twice, followers complete and in order"
 
 
 def damage_files(folder: Path, seed: int, damages: int) -> str:
@@ -108,8 +108,8 @@ def damage_files(folder: Path, seed: int, damages: int) -> str:
 def kill_drivers(folder: Path) -> str:
     """A goal of ten turns, its driver killed at every write, before it and after it."""
     kills, repeated = test_goal_kills.torment(folder)
-    told = f"{repeated} turns were taken again, and the log says so of each"
-    return f"drivers of a goal of ten turns killed with -9 {kills} times, before and after every write: the same end each time; {told}"
+    recorded = f"{repeated} turns were taken again, and the log says so of each"
+    return f"drivers of a goal of ten turns killed with -9 {kills} times, before and after every write: the same end each time; {recorded}"
 
 
 def kill_stages(folder: Path, seed: int, runs: int) -> str:

@@ -153,9 +153,9 @@ class Soak:
 
     async def _read_lines(self, lines: asyncio.StreamReader) -> None:
         while line := await lines.readline():
-            told = json.loads(line)
-            self.faults += told.pop("faults")
-            self.heaps.append(told)
+            recorded = json.loads(line)
+            self.faults += recorded.pop("faults")
+            self.heaps.append(recorded)
 
     # --- what is measured
 
@@ -211,7 +211,7 @@ class Soak:
         """What was acknowledged is on the log once; what is on the log came to each reader once, in order."""
         with connect(self.log).blocking() as log:
             events = list(log.read())
-            told = {
+            recorded = {
                 profile.name: [int(event.position or 0) for event in log.read(profile.scope, kinds=_kinds(profile.kind))]
                 for profile in PROFILES
             }
@@ -225,10 +225,10 @@ class Soak:
         if len(events) != self.tally.count or len(stored) != len(events):
             self.faults.append(f"{len(events)} events are on the log, {self.tally.count} were acknowledged")
         for reader in self.readers:
-            if (seen := reader.positions.tolist()) != told[reader.profile.name]:
-                missing, twice = len(set(told[reader.profile.name]) - set(seen)), len(seen) - len(set(seen))
+            if (seen := reader.positions.tolist()) != recorded[reader.profile.name]:
+                missing, twice = len(set(recorded[reader.profile.name]) - set(seen)), len(seen) - len(set(seen))
                 self.faults.append(
-                    f"the reader of {reader.profile.name}: {missing} missing, {twice} twice, of {len(told[reader.profile.name])}"
+                    f"the reader of {reader.profile.name}: {missing} missing, {twice} twice, of {len(recorded[reader.profile.name])}"
                 )
 
     @property
@@ -275,8 +275,8 @@ class Soak:
             for first, last in [thirds([getattr(row, name)[1] for row in rows])]
         ]
         if len(self.heaps) > 2:
-            heaps = [(float(number), told["heap"]) for number, told in enumerate(self.heaps)]
-            nodes, listeners = (thirds([told[name] for told in self.heaps]) for name in ("nodes", "listeners"))
+            heaps = [(float(number), recorded["heap"]) for number, recorded in enumerate(self.heaps)]
+            nodes, listeners = (thirds([recorded[name] for recorded in self.heaps]) for name in ("nodes", "listeners"))
             lines.append(f"the page: heap {slope(heaps):+.3f} MB a look; nodes {nodes[0]:.0f}, then {nodes[1]:.0f}; listeners {listeners}")
         lines.append(f"requests sent again on a new connection: {self.tally.retries}")
         return "\n".join(lines)

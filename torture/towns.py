@@ -32,9 +32,9 @@ def kill_towns(folder: Path, backend: str, seed: int, missions: int) -> str:
             course = asyncio.run(run_mission(url, rng, rng.randint(2, MOST_KILLS)))
             kills, begun, tasks = kills + course.kills, begun + course.begun, tasks + course.tasks
             print(f"  {backend}, mission {number + 1}: {course} ({perf_counter() - start:.1f} s)", file=sys.stderr, flush=True)
-    told = f"{missions} missions of twelve items on {backend}, their workers and dispatchers killed with -9 {kills} times"
+    recorded = f"{missions} missions of twelve items on {backend}, their workers and dispatchers killed with -9 {kills} times"
     again = f"{tasks} tasks begun {begun} times, each again only after a recorded loss or failure"
-    return f"{told}: {again}; none lost, none completed twice, and the live fold is the one from scratch"
+    return f"{recorded}: {again}; none lost, none completed twice, and the live fold is the one from scratch"
 
 
 @contextmanager

@@ -1,10 +1,11 @@
 """Makes the README's pictures from `lore demo`: pages of the control room, and what a terminal shows, as SVG without outside fonts.
 
-.venv/bin/python docs/pictures/make.py
+.venv/bin/python docs/pictures/make.py [NAME…]
 """
 
 from __future__ import annotations
 
+import argparse
 import fcntl
 import os
 import pty
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import termios
+from collections.abc import Sequence
 from pathlib import Path
 
 from playwright.sync_api import Browser
@@ -24,6 +26,8 @@ from rich.text import Text
 HERE = Path(__file__).parent
 LORE = str(Path(sys.executable).parent / "lore")
 COLUMNS = 110
+TERMINALS = ("demo", "status")
+"""Pictures of a terminal."""
 BROWSERS = ("/usr/bin/chromium", "/usr/bin/chromium-headless-shell")
 MOMENTS = {
     "kaya needs you": {
@@ -32,14 +36,14 @@ MOMENTS = {
         "brief": ("brief", "light", 800),
         "goals": ("goals", "dark", 800),
         "timeline": ("timeline", "dark", 800),
-        "town": ("town?mission=lights", "dark", 1000),
+        "town": ("town?mission=rate-limits", "dark", 1000),
     },
 }
-"""What the demo says → pictures that are taken then: name → path, colours, height."""
+"""A line of the demo → the pictures to take then: name → path, colour scheme, height."""
 
 
-def shown(command: list[str], environment: dict[str, str]) -> str:
-    """What a command writes to a terminal, colours included."""
+def capture_terminal(command: list[str], environment: dict[str, str]) -> str:
+    """Return what a command writes to a terminal, with colours."""
     main, child = pty.openpty()
     fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 40, COLUMNS, 0, 0))
     process = subprocess.Popen(command, stdin=child, stdout=child, stderr=child, env=environment)
@@ -58,21 +62,21 @@ def shown(command: list[str], environment: dict[str, str]) -> str:
     return b"".join(parts).decode().replace("\r\n", "\n")
 
 
-def picture(name: str, title: str, text: str) -> None:
-    """Write one SVG."""
+def write_svg(path: Path, title: str, text: str) -> None:
+    """Write the picture of a terminal as SVG."""
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
         console = Console(record=True, width=COLUMNS, file=nowhere, force_terminal=True, color_system="truecolor")
         console.print(Text.from_ansi(text.strip("\n")))
-    svg = console.export_svg(title=title, unique_id=f"fleetlore-{name}")
+    svg = console.export_svg(title=title, unique_id=f"fleetlore-{path.stem}")
     svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL).replace(
         "Fira Code, monospace", "ui-monospace, Menlo, Consolas, monospace"
     )
     svg = "\n".join(line.rstrip() for line in svg.splitlines()) + "\n"
-    (HERE / f"{name}.svg").write_text(svg, encoding="utf-8")
+    path.write_text(svg, encoding="utf-8")
 
 
-def photograph(environment: dict[str, str], log: str) -> None:
-    """Serve a demo that goes on playing, and photograph its pages."""
+def photograph_pages(environment: dict[str, str], log: str, folder: Path, only: Sequence[str] | None) -> None:
+    """Run the demo, and write pictures of its pages; of `only` these, if they are given."""
     from playwright.sync_api import sync_playwright
 
     demo = subprocess.Popen([LORE, "demo", "--log", log, "--port", "0"], stdout=subprocess.PIPE, text=True, env=environment)
@@ -87,15 +91,18 @@ def photograph(environment: dict[str, str], log: str) -> None:
             browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
             for moment, pages in MOMENTS.items():
                 while moment not in demo.stdout.readline():
-                    assert demo.poll() is None, "the demo ended before it came to that"
+                    assert demo.poll() is None, "the demo ended too early"
                 for name, (path, scheme, height) in pages.items():
+                    if only is not None and name not in only:
+                        continue
                     page = browser.new_page(viewport={"width": 1280, "height": height}, color_scheme=scheme)
                     page.goto(f"{address[0]}{path}#token={token}", wait_until="load")
                     page.get_by_text("Live", exact=True).first.wait_for()
-                    page.wait_for_timeout(1500)  # for what moves to come to rest
-                    page.screenshot(path=HERE / f"{name}.png")
+                    page.wait_for_timeout(1500)  # until animations have ended
+                    page.screenshot(path=folder / f"{name}.png")
                     page.close()
-            converse(browser, address[0], token)
+            if only is None or "agent" in only:
+                photograph_chat(browser, address[0], token, folder)
             browser.close()
     finally:
         demo.send_signal(signal.SIGINT)
@@ -103,8 +110,8 @@ def photograph(environment: dict[str, str], log: str) -> None:
         demo.wait(30)
 
 
-def converse(browser: Browser, address: str, token: str) -> None:
-    """Talk to an agent, and photograph that."""
+def photograph_chat(browser: Browser, address: str, token: str, folder: Path) -> None:
+    """Chat with the graph agent, and write a picture of it."""
     page = browser.new_page(viewport={"width": 1280, "height": 800}, color_scheme="dark")
     page.goto(f"{address}chat?session=new#token={token}", wait_until="load")
     for said in ("Make a counter", "And a traffic light, please"):
@@ -117,22 +124,30 @@ def converse(browser: Browser, address: str, token: str) -> None:
         page.wait_for_timeout(400)
     page.wait_for_timeout(2500)
     page.mouse.move(640, 400)
-    page.screenshot(path=HERE / "agent.png")
+    page.screenshot(path=folder / "agent.png")
     page.close()
 
 
-def main() -> None:
-    """Play the demo and photograph it."""
+def main(names: Sequence[str], folder: Path) -> None:
+    """Write these pictures, or all."""
     with tempfile.TemporaryDirectory() as home:
         screen = {"COLUMNS": str(COLUMNS), "LINES": "40", "TERM": "xterm-256color", "TZ": "UTC"}
-        environment = os.environ | screen | {"XDG_DATA_HOME": home, "XDG_CACHE_HOME": home}
+        environment = os.environ | screen | {"XDG_DATA_HOME": home, "XDG_CACHE_HOME": home, "XDG_CONFIG_HOME": home}
         environment.pop("NO_COLOR", None)
         log = f"sqlite:{home}/demo.db"
-        photograph(environment, f"sqlite:{home}/live.db")
-        played = shown([LORE, "demo", "--no-serve", "--log", log, "--speed", "0"], environment).replace(log, "sqlite:demo.db")
-        picture("demo", "lore demo", "\n".join(played.strip().splitlines()[:34]))
-        picture("status", "lore status", shown([LORE, "status", "--log", log], environment))
+        if not names or {*names} - {*TERMINALS}:
+            photograph_pages(environment, f"sqlite:{home}/live.db", folder, names or None)
+        if not names or {*names} & {*TERMINALS}:
+            played = capture_terminal([LORE, "demo", "--no-serve", "--log", log, "--speed", "0"], environment).replace(
+                log, "sqlite:demo.db"
+            )
+            write_svg(folder / "demo.svg", "lore demo", "\n".join(played.strip().splitlines()[:34]))
+            write_svg(folder / "status.svg", "lore status", capture_terminal([LORE, "status", "--log", log], environment))
 
 
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser(description="Write the README's pictures from `lore demo`.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="which pictures, such as now (all)")
+    parser.add_argument("--folder", type=Path, default=HERE, help="where to write them (this folder)")
+    given = parser.parse_args()
+    main(given.names, given.folder)

@@ -293,8 +293,10 @@ _NOT_CODE = (
     r"(?!(?:[A-Za-z_]+\.)+[A-Za-z_]+(?:[\s,;)]|$))(?!(?:\w{0,40}_)?(?:password|secret|token|key)(?:[\s,;)]|$))"
 )
 _VALUE = r"[^\s\"',;&)\]}\\]"
+# TOKEN=$GH_TOKEN, TOKEN=${GH_TOKEN}: the variable from which a shell takes the secret.
+_NOT_A_REFERENCE = r"(?!\$(?:(?-i:[A-Z][A-Z0-9_]{2,60})|\{(?-i:[A-Z][A-Z0-9_]{2,60})\})(?:[\s\"',;&|)\]]|$))"
 # The first characters of a value, so that looking for it takes the same time however long it is.
-_EQUALS_VALUE = rf"={_AROUND_VALUE}){_NOT_A_COUNT}{_NOT_CODE}{_VALUE}{{4}}"
+_EQUALS_VALUE = rf"={_AROUND_VALUE}){_NOT_A_COUNT}{_NOT_A_REFERENCE}(?!\$\(){_NOT_CODE}{_VALUE}{{4}}"
 # The value must not look like a word of prose.
 _COLON_VALUE = rf":{_AROUND_VALUE}){_NOT_A_COUNT}{_NOT_CODE}(?=[^\s\"',;]{{0,200}}[0-9!#$%^&*+=~]){_VALUE}{{6}}"
 _NAMED_VALUE = (
@@ -787,7 +789,7 @@ _IN_CONTEXT = (
     SecretRule(
         "named value in quotes",
         WORD_NEEDLES,
-        rf"(?P<before>(?:{SECRET_WORDS}){_BEFORE_VALUE}(?:=>|[=:])\s*+\\*+(?P<quote>[\"']))(?!\[redacted\])[^\"'\\\n]{{2,}}(?P<after>\\*(?P=quote))",
+        rf"(?P<before>(?:{SECRET_WORDS}){_BEFORE_VALUE}(?:=>|[=:])\s*+\\*+(?P<quote>[\"']))(?!\[redacted\]){_NOT_A_REFERENCE}[^\"'\\\n]{{2,}}(?P<after>\\*(?P=quote))",
         ('password: "«correct horse battery»"', 'password = "«{X16}»"'),
         ignore_case=True,
         anchors=_WORD_ANCHORS,
@@ -1063,7 +1065,7 @@ class _Mask:
         groups = match.groupdict()
         return f"{groups.get('before') or ''}{self.mask_value()}{groups.get('after') or ''}"
 
-    def backwards(self, match: re.Match[str]) -> str:
+    def mask_backwards(self, match: re.Match[str]) -> str:
         return f"{match['before']}{self.mask_value()[::-1]}"
 
     def mask_value(self) -> str:
@@ -1150,7 +1152,7 @@ def _redact_text(text: str, mask: _Mask, needles: tuple[str, ...]) -> str:
             continue
         before = text
         if rule.is_backwards:
-            text = pattern.sub(mask.backwards, text[::-1])[::-1]
+            text = pattern.sub(mask.mask_backwards, text[::-1])[::-1]
         elif anchors and len(lowered) == len(text):  # some capitals have a longer small letter
             if rule.anchors is not _WORD_ANCHORS:
                 starts = _find_anchors(anchors, lowered)

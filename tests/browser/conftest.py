@@ -75,7 +75,7 @@ class Visits:
         """Open a page in a browser that may read, unless it is not signed in; `#token=…` in the path gives it other rights."""
         context = self._stack.enter_context(self._browser.new_context(**({"viewport": {"width": 1280, "height": 800}} | options)))
         if signed_in:
-            context.add_cookies([{"name": room.house.keys.cookie, "value": room.create_token("read"), "url": room.url}])
+            context.add_cookies([{"name": room.context.keys.cookie, "value": room.create_token("read"), "url": room.url}])
         context.set_default_timeout(PATIENCE)
         self._witnesses.append(Witness(context, room.url))
         page = context.new_page()

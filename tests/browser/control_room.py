@@ -30,7 +30,7 @@ class ControlRoom:
         self.graph: GraphSettings | None = None
         """What agents talk with; set it before `start`."""
         self.port, self.token = 0, ""
-        self._house: AppContext | None = None
+        self._context: AppContext | None = None
         self._open = ExitStack()
 
     @property
@@ -44,9 +44,9 @@ class ControlRoom:
         return f"http://{HOST}:{self.port}"
 
     @property
-    def house(self) -> AppContext:
-        assert self._house is not None, "it is not open"
-        return self._house
+    def context(self) -> AppContext:
+        assert self._context is not None, "it is not open"
+        return self._context
 
     def start(self) -> ControlRoom:
         settings = config.load_settings(log=self.address, environ={}, folder=str(self.folder))
@@ -55,7 +55,7 @@ class ControlRoom:
             listening = stack.enter_context(bind_socket(self.host, self.port))
             graph = self.graph
             rooms = stack.enter_context(open_context(log, settings, host=self.host, graph=None if graph is None else lambda: graph))
-            self._house, self.token = rooms.context, rooms.token
+            self._context, self.token = rooms.context, rooms.token
             self.port = listening.getsockname()[1]
             stack.enter_context(serve_in_thread(rooms.context, listening))
             self._open = stack.pop_all()
@@ -63,7 +63,7 @@ class ControlRoom:
 
     def stop(self) -> None:
         self._open.close()
-        self._house = None
+        self._context = None
 
     def create_token(self, scope: TokenScope) -> str:
         """The secret of a new token."""
@@ -72,7 +72,7 @@ class ControlRoom:
             shared.save_token(token)
         return secret
 
-    def tell(self, *events: Event) -> list[str]:
+    def record(self, *events: Event) -> list[str]:
         """Store events; their ids."""
         positions = self.log.append(events)
         return [event.id or "" for event in self.log.read(limit=len(events), after=before(positions[0]))]
@@ -106,7 +106,7 @@ def ago(minutes: float) -> datetime:
     return datetime.now(UTC) - timedelta(minutes=minutes)
 
 
-def deed(agent: str, text: str, kind: str = "fleet.commit", *, at: datetime | None = None, **more: Any) -> Event:
+def action(agent: str, text: str, kind: str = "fleet.commit", *, at: datetime | None = None, **more: Any) -> Event:
     """Something that an agent did."""
     return Event(kind=kind, agent=agent, text=text, at=at, **more)
 

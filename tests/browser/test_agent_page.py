@@ -280,7 +280,7 @@ def test_nodes_are_drawn_and_light_up_and_choosing_one_shows_only_its_steps(room
 
 
 def test_the_heavy_drawing_is_fetched_only_by_who_looks_at_a_graph(room: ControlRoom, visit: Visits) -> None:
-    room.tell(Event(kind="fleet.commit", agent="ada", text="Fix the login"))
+    room.record(Event(kind="fleet.commit", agent="ada", text="Fix the login"))
     page = visit(room, f"/now#token={room.token}")
     expect(page.locator("article.card")).to_have_count(1)
     before = {url for url in visit.witness.urls if "/assets/" in url}
@@ -294,7 +294,7 @@ def test_the_heavy_drawing_is_fetched_only_by_who_looks_at_a_graph(room: Control
 
 
 def test_the_slider_shows_the_conversation_as_it_was_and_lets_nobody_speak_to_it(room: ControlRoom, visit: Visits) -> None:
-    room.tell(*_earlier("counted"))
+    room.record(*_earlier("counted"))
     page = agent_page(room, visit, "counted")
     expect(value(page, "Count")).to_have_text("1")
     slider = page.get_by_role("slider", name="Time that is shown")
@@ -349,7 +349,7 @@ def test_hostile_text_stays_text_and_breaks_nothing(room: ControlRoom, visit: Vi
     controls += [{"type": "label", "id": name, "text": name, "value": text[:300]} for name, text in zip(NAMES, TEXTS, strict=False)]
     controls += [{"type": "table", "columns": [SCRIPT, IMAGE], "data": [[text[:300], {"<b>": IMAGE}] for text in TEXTS]}]
     controls += [{"type": SCRIPT, "label": IMAGE}, {"type": "button"}, {"type": "table", "data": "x"}]
-    room.tell(
+    room.record(
         event("session.started", **began),
         *(event("prompt.submitted", text[:300], prompt=text) for text in TEXTS),
         *(event("agent.spoke", text) for text in TEXTS),

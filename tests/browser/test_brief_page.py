@@ -13,7 +13,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from fleetlore import Event
 from tests.browser.conftest import Visits
-from tests.browser.control_room import ControlRoom, deed, room_in
+from tests.browser.control_room import ControlRoom, action, room_in
 from tests.browser.witness import scrolls_sideways
 
 pytestmark = pytest.mark.slow
@@ -60,8 +60,8 @@ def session(run: str, start: datetime, subject: str, *, ends_well: bool = True) 
 def week(tmp_path: Path) -> Iterator[ControlRoom]:
     """Sessions on Monday and on Thursday."""
     with room_in(tmp_path) as made:
-        made.tell(*session(FIRST, MONDAY, "Accept tabs"))
-        made.tell(*session(SECOND, MONDAY + timedelta(days=3), "Speed up the import"))
+        made.record(*session(FIRST, MONDAY, "Accept tabs"))
+        made.record(*session(SECOND, MONDAY + timedelta(days=3), "Speed up the import"))
         yield made.start()
 
 
@@ -112,7 +112,7 @@ def test_a_day_is_one_of_the_time_zone_of_the_browser(week: ControlRoom, visit: 
 
 
 def test_an_edit_is_shown_as_a_diff_and_a_failed_run_as_failed(room: ControlRoom, visit: Visits) -> None:
-    room.tell(*session(FIRST, MONDAY, "Accept tabs", ends_well=False))
+    room.record(*session(FIRST, MONDAY, "Accept tabs", ends_well=False))
     page = visit(room, "/brief")
     page.locator(".in-progress .brief-line").click()
     expect(evidence(page).locator(".diff-line.removed")).to_have_text("-    return line")
@@ -142,7 +142,7 @@ def test_old_links_to_the_story_lead_here(week: ControlRoom, visit: Visits) -> N
 def test_new_text_waits_until_it_is_asked_for(week: ControlRoom, visit: Visits) -> None:
     page = visit(week, "/brief?from=2026-11-09&to=2026-11-15", timezone_id="UTC")
     expect(page.locator(".paragraph")).to_have_count(2)
-    week.tell(*session(THIRD, MONDAY + timedelta(days=4), "Rename the flag"))
+    week.record(*session(THIRD, MONDAY + timedelta(days=4), "Rename the flag"))
     update = page.get_by_role("button", name="Updated")
     expect(update).to_be_visible()
     expect(page.locator(".paragraph")).to_have_count(2)
@@ -162,7 +162,7 @@ def test_the_brief_is_copied_as_markdown_and_for_a_chat(week: ControlRoom, visit
 
 @pytest.mark.parametrize("width", [1280, 390])
 def test_hostile_text_stays_text_and_nothing_scrolls_sideways(room: ControlRoom, visit: Visits, width: int) -> None:
-    room.tell(*session(FIRST, MONDAY, f"{SCRIPT} \u202e {'x' * 400}"))
+    room.record(*session(FIRST, MONDAY, f"{SCRIPT} \u202e {'x' * 400}"))
     page = visit(room, "/brief", viewport={"width": width, "height": 800})
     line = page.locator(".delivered .brief-line")
     expect(line).to_contain_text("<script>")
@@ -178,7 +178,7 @@ def test_hostile_text_stays_text_and_nothing_scrolls_sideways(room: ControlRoom,
 def test_private_events_are_not_shown(room: ControlRoom, visit: Visits) -> None:
     events = session(FIRST, MONDAY, "Accept tabs")
     hidden = [event for event in events if event.data.get("call_id") == f"{FIRST[:-2]}04" and event.kind == "tool.returned"]
-    room.tell(*(event if event not in hidden else Event(**{**_fields(event), "visibility": "private"}) for event in events))
+    room.record(*(event if event not in hidden else Event(**{**_fields(event), "visibility": "private"}) for event in events))
     page = visit(room, "/brief")
     page.locator(".brief-line").first.click()
     expect(evidence(page)).to_contain_text("Source event")
@@ -190,7 +190,7 @@ def _fields(event: Event) -> dict[str, Any]:
 
 
 def test_a_log_without_sessions_shows_what_else_happened(room: ControlRoom, visit: Visits) -> None:
-    room.tell(deed("ada", "Fix the login"))
+    room.record(action("ada", "Fix the login"))
     page = visit(room, "/brief")
     expect(page.locator(".brief")).to_contain_text("No sessions in this period")
     expect(page.locator(".paragraph")).to_contain_text("Fix the login")

@@ -13,7 +13,7 @@ from playwright.sync_api import Page, expect
 
 from fleetlore import Event
 from tests.browser.conftest import Visits
-from tests.browser.control_room import ControlRoom, ago, deed
+from tests.browser.control_room import ControlRoom, action, ago
 
 pytestmark = pytest.mark.slow
 
@@ -34,7 +34,7 @@ def crowd(agents: int, events: int) -> Iterable[Event]:
     start, step = ago(7 * 24 * 60), timedelta(days=7) / events
     for number in range(events):
         agent = f"agent-{number % agents:03}"
-        yield deed(agent, f"deed {number} of {agent}", KINDS[number % len(KINDS)], task=f"t{number % 97}", at=start + number * step)
+        yield action(agent, f"deed {number} of {agent}", KINDS[number % len(KINDS)], task=f"t{number % 97}", at=start + number * step)
 
 
 def elements(page: Page) -> int:
@@ -50,13 +50,13 @@ def frames(page: Page) -> str:
 
 
 def test_a_fleet_of_four_hundred_stays_light_while_all_are_at_work(room: ControlRoom, visit: Visits, record_property: Keep) -> None:
-    room.log.append_all(deed(f"agent-{number:03}", f"Work {number}", "fleet.dispatch", task=f"t{number}") for number in range(400))
+    room.log.append_all(action(f"agent-{number:03}", f"Work {number}", "fleet.dispatch", task=f"t{number}") for number in range(400))
     page = visit(room, "/now")
     expect(page.locator("article.card")).to_have_count(120)
     expect(page.locator(".counts")).to_contain_text("400")
     page.evaluate(WATCH_FRAMES)
     for turn in range(4):
-        room.log.append_all(deed(f"agent-{number:03}", f"Turn {turn} of {number}") for number in range(400))
+        room.log.append_all(action(f"agent-{number:03}", f"Turn {turn} of {number}") for number in range(400))
         expect(page.locator("article.card").first).to_contain_text(f"Turn {turn}")
     record_property("fleet of 400, all at work", f"{frames(page)}, {elements(page)} elements")
     assert elements(page) < MOST_ELEMENTS

@@ -13,7 +13,7 @@ from playwright.sync_api import expect
 from fleetlore.events.envelope import Event
 from fleetlore.projections.live_views import LiveViews
 from tests.browser.conftest import Visits
-from tests.browser.control_room import ControlRoom, deed, reply, room_in
+from tests.browser.control_room import ControlRoom, action, reply, room_in
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +25,7 @@ def test_on_an_empty_log_every_page_teaches_how_to_fill_it_and_fills_by_itself(r
         expect(page.locator(".teach")).to_contain_text("lore demo")
         expect(page.locator(".teach")).to_contain_text(f"{room.url}/api/events")
         expect(page.locator(".waiting")).to_have_count(0)
-    room.tell(deed("ada", "Fix the login", "fleet.dispatch", task="t1"), reply("ada", 1.0))
+    room.record(action("ada", "Fix the login", "fleet.dispatch", task="t1"), reply("ada", 1.0))
     for page in pages:
         expect(page.locator("main")).to_contain_text("ada")
         expect(page.locator(".teach")).to_have_count(0)
@@ -59,7 +59,7 @@ def reading(tmp_path: Path, gate: Gate) -> Iterator[ControlRoom]:
     """A room whose log is read up to the gate."""
     with room_in(tmp_path) as room:
         room.log.append_all(
-            deed(f"agent-{number % 5}", f"deed {number}", "fleet.dispatch", task=f"t{number % 5}") for number in range(1000)
+            action(f"agent-{number % 5}", f"deed {number}", "fleet.dispatch", task=f"t{number % 5}") for number in range(1000)
         )
         yield room.start()
         gate.open()
@@ -79,7 +79,7 @@ def test_a_log_that_is_still_being_read_shows_how_far_it_is(reading: ControlRoom
 
 
 def test_a_page_that_the_server_cannot_answer_says_so_and_tries_again(room: ControlRoom, visit: Visits) -> None:
-    room.tell(deed("ada", "Fix the login", "fleet.dispatch", task="t1"))
+    room.record(action("ada", "Fix the login", "fleet.dispatch", task="t1"))
     page = visit(room, "/now")
     visit.witness.forgive("503")
     expect(page.locator("article.card")).to_have_count(1)
@@ -88,13 +88,13 @@ def test_a_page_that_the_server_cannot_answer_says_so_and_tries_again(room: Cont
     page.keyboard.press("s")
     expect(page.locator("main")).to_contain_text("the log cannot be read just now; try again")
     page.unroute_all()
-    room.tell(deed("ada", "It goes on", task="t1"))
+    room.record(action("ada", "It goes on", task="t1"))
     expect(page.get_by_role("heading", name="No sessions yet")).to_be_visible()
     expect(page.locator(".trouble-note")).to_have_count(0)
 
 
 def test_an_address_that_is_no_page_says_so(room: ControlRoom, visit: Visits) -> None:
-    room.tell(deed("ada", "Fix the login"))
+    room.record(action("ada", "Fix the login"))
     page = visit(room, "/nowhere")
     expect(page.get_by_role("heading", level=1)).to_have_text("Page not found")
     page.get_by_role("button", name="Now").click()

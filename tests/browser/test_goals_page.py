@@ -17,7 +17,7 @@ from fleetlore.goal import commands
 from fleetlore.log.coordination import open_shared
 from fleetlore.log.seal import make_seal
 from tests.browser.conftest import Visits
-from tests.browser.control_room import ControlRoom, ago, deed, room_in
+from tests.browser.control_room import ControlRoom, action, ago, room_in
 from tests.browser.test_hostile_text import CLEAN, IMAGE, NAMES, SCRIPT, SWEEP, TEXTS
 from tests.browser.test_keyboard import SAYS, SOUND
 from tests.browser.test_looks import CONTRASTS, PHONE
@@ -37,7 +37,7 @@ def story() -> list[Event]:
 
 @pytest.fixture
 def goals(room: ControlRoom, story: list[Event]) -> ControlRoom:
-    room.tell(*story)
+    room.record(*story)
     return room
 
 
@@ -64,7 +64,7 @@ def test_the_key_opens_the_list_and_who_needs_a_person_comes_first(goals: Contro
     expect(rows.locator(".goal-state")).to_have_text(["?asking", "!needs you", "!spent", "▸working", "‖paused", "✓done"])
     expect(rows.first).to_contain_text("Bring release/2.4 up to date")
     expect(rows.first).to_contain_text("2 of 3 met")
-    page.get_by_role("button", name="Over").click()
+    page.get_by_role("button", name="Ended").click()
     expect(rows.locator(".goal-state")).to_have_text(["!needs you", "!spent", "✓done"])
     rows.last.click()
     expect(page).to_have_url(re.compile(f"/goals/{DONE}"))
@@ -79,7 +79,7 @@ def test_the_card_of_an_agent_that_asks_leads_to_the_goal_where_it_is_answered(g
     expect(page.get_by_role("dialog")).to_have_count(0)
 
 
-def test_one_goal_is_told_with_its_budgets_criteria_and_turns(goals: ControlRoom, visit: Visits) -> None:
+def test_one_goal_is_reported_with_its_budgets_criteria_and_turns(goals: ControlRoom, visit: Visits) -> None:
     page = visit(goals, f"/goals/{SPENT}")
     expect(page.locator(".goal-standing")).to_contain_text("Out of turns")
     expect(page.locator(".goal-standing")).to_contain_text("lore goal resume 00000004")
@@ -95,7 +95,7 @@ def test_one_goal_is_told_with_its_budgets_criteria_and_turns(goals: ControlRoom
     expect(turns.locator(".turn-number")).to_have_text(["3", "2", "1"])
     expect(turns.first).to_contain_text("1 of 3 not met")
     expect(turns.last).to_contain_text("Two tests fail on an empty line")
-    turns.last.get_by_title("Its event").click()
+    turns.last.get_by_title("Source event").click()
     expect(page.get_by_role("dialog")).to_contain_text("driver.attempt_completed")
 
 
@@ -114,21 +114,21 @@ def test_a_goal_goes_on_before_your_eyes(goals: ControlRoom, visit: Visits, stor
     ids = {event.id: str(uuid4()) for event in story}
     again = [replace(event, id=ids[event.id], cause=ids.get(event.cause), goal=id_of(9)) for event in story if event.goal == DONE]
     checks = [number for number, event in enumerate(again) if event.kind == "driver.acceptance"]
-    goals.tell(*again[: checks[0]])
+    goals.record(*again[: checks[0]])
     page = visit(goals, f"/goals/{id_of(9)}")
     expect(page.locator(".criterion.open")).to_have_count(3)
     expect(page.locator(".goal-turn.under-way")).to_contain_text("being checked")
     page.evaluate("window.still = true")
-    goals.tell(*again[checks[0] : checks[1] + 1])
+    goals.record(*again[checks[0] : checks[1] + 1])
     expect(page.locator(".criterion.met")).to_have_count(1)
-    goals.tell(*again[checks[1] + 1 :])
+    goals.record(*again[checks[1] + 1 :])
     expect(page.locator(".criterion.met")).to_have_count(3)
     expect(page.locator(".goal-head .goal-state")).to_have_text("✓done")
     assert page.evaluate("window.still")
 
 
 def test_the_slider_goes_back_to_what_was_known_then(goals: ControlRoom, visit: Visits, story: list[Event]) -> None:
-    goals.tell(deed("eve", "Before it all", at=ago(600)))
+    goals.record(action("eve", "Before it all", at=ago(600)))
     first = next(event for event in story if event.goal == DONE and event.kind == "driver.attempt_completed")
     assert first.at is not None
     page = visit(goals, f"/goals/{DONE}#token={goals.token}")
@@ -147,18 +147,18 @@ def test_an_address_leads_to_its_goal_and_one_that_leads_nowhere_says_so(goals: 
     expect(page.locator(".goal h2")).to_have_text("Translate the handbook into Frisian")
     expect(page.locator(".goal-row[aria-current]")).to_contain_text("Translate the handbook")
     page.goto(f"{goals.url}/goals/no-such-goal")
-    expect(page.locator("main")).to_contain_text("No such goal here")
+    expect(page.locator("main")).to_contain_text("There is no such goal")
     page.locator(".goal-row").first.click()
     expect(page.locator(".question")).to_have_count(1)
     page.go_back()
-    expect(page.locator("main")).to_contain_text("No such goal here")
+    expect(page.locator("main")).to_contain_text("There is no such goal")
 
 
 def test_a_log_without_goals_teaches_how_to_begin_one(room: ControlRoom, visit: Visits) -> None:
-    room.tell(deed("ada", "Fix the login"))
+    room.record(action("ada", "Fix the login"))
     page = visit(room, "/goals")
     expect(page.locator(".goals-teach")).to_contain_text("lore goal run")
-    room.tell(*goal_logs.paused())
+    room.record(*goal_logs.paused())
     expect(page.locator(".goal-row")).to_have_count(1)
 
 
@@ -185,7 +185,7 @@ def test_a_goal_is_paused_and_resumed(goals: ControlRoom, visit: Visits) -> None
     page.get_by_role("button", name="Resume").click()
     expect(page.get_by_role("button", name="Pause", exact=True)).to_be_visible()
     assert [each["action"] for each in asked(goals)] == ["pause", "resume"]
-    expect(part(page, "Asked of it").locator("strong")).to_have_text(["resume", "pause", "say"])
+    expect(part(page, "Requests").locator("strong")).to_have_text(["resume", "pause", "say"])
 
 
 def test_a_goal_is_called_off_only_after_asking_back(goals: ControlRoom, visit: Visits) -> None:
@@ -248,7 +248,7 @@ def sealed(tmp_path: Path, story: list[Event]) -> Iterator[ControlRoom]:
         seal, key = make_seal("correct horse battery", cost=2)
         with open_shared(made.address) as shared:
             shared.set_seal(seal, None)
-        made.tell(
+        made.record(
             *(key.sign_event(event) for event in story if event.goal == WORKING), commands.make_control_event(WORKING, "cancel", by="emil")
         )
         yield made.start()
@@ -258,8 +258,8 @@ def test_on_a_sealed_log_what_is_not_signed_is_shown_as_not_obeyed(sealed: Contr
     page = steering_page(sealed, visit, WORKING)
     expect(page.locator(".seal-line")).to_contain_text("started without its passphrase")
     expect(page.locator(".steer-how")).to_contain_text("give it the log's passphrase")
-    expect(part(page, "Asked of it")).to_contain_text("1 request not signed, and not obeyed")
-    expect(part(page, "Asked of it").locator("li").first).to_contain_text("not signed, not obeyed")
+    expect(part(page, "Requests")).to_contain_text("1 request not signed, and not obeyed")
+    expect(part(page, "Requests").locator("li").first).to_contain_text("not signed, not obeyed")
     expect(page.locator(".goal-head .goal-state")).to_have_text("▸working")
     expect(page.get_by_role("button", name="Pause")).to_have_count(0)
 
@@ -273,8 +273,8 @@ def test_hostile_text_stays_text_and_breaks_nothing(room: ControlRoom, visit: Vi
     goal = replace(goal_logs.made(1, TEXTS[0], agent=NAMES[0]), description=TEXTS[4])
     asking = {"tool": SCRIPT, "input": dict(zip(NAMES, TEXTS, strict=False)) | {"deep": [IMAGE, {"<b>": None}]}}
     until = goal_logs.is_kind("driver.attempt_started", len(moves))
-    room.tell(*goal_logs.pursued(goal, moves, wrong=((0, 1, 2),), until=until))
-    room.tell(
+    room.record(*goal_logs.pursued(goal, moves, wrong=((0, 1, 2),), until=until))
+    room.record(
         Event(kind="goal.permission_asked", actor=IMAGE, goal=goal.id, text=SCRIPT, data=asking),
         *(commands.make_control_event(goal.id, "say", by=name, value=text[:3000]) for name, text in zip(NAMES, TEXTS, strict=False)),
         commands.make_control_event(goal.id, "cancel", by=SCRIPT, reason=TEXTS[2]),

@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 
 from fleetlore import Event
 from tests.browser.conftest import Visits
-from tests.browser.control_room import ControlRoom, ago, asks, deed
+from tests.browser.control_room import ControlRoom, action, ago, asks
 from tests.browser.witness import scrolls_sideways
 
 pytestmark = pytest.mark.slow
@@ -58,7 +58,7 @@ def hostile_events() -> Iterator[Event]:
         for place, text in enumerate(TEXTS):
             kind = ("fleet.dispatch", "fleet.commit", "fleet.error", "fleet.recovery")[(number + place) % 4]
             at = ago(60 - number - place / 10)
-            yield deed(name, text, kind, task=name, mission=NAMES[-number], at=at, data={name: text[:300], "deep": {"<b>": [IMAGE]}})
+            yield action(name, text, kind, task=name, mission=NAMES[-number], at=at, data={name: text[:300], "deep": {"<b>": [IMAGE]}})
         yield Event(kind="model.replied", agent=name, data={"model": name, "input": 10**9, "output": 1, "usd": 123456.789})
         yield asks(name, TEXTS[number % len(TEXTS)], goal=name)
     yield Event(kind="town.mission_help_needed", actor=SCRIPT, mission=IMAGE, text=TEXTS[0], data={"reason": SCRIPT})
@@ -102,10 +102,10 @@ def test_hostile_text_stays_text_on_every_page_and_breaks_none(hostile: ControlR
 
 
 def test_hostile_text_that_comes_live_stays_text_in_notices_titles_and_rows(room: ControlRoom, visit: Visits) -> None:
-    room.tell(deed("ada", "Fix the login"))
+    room.record(action("ada", "Fix the login"))
     page = visit(room, "/events")
     expect(page.locator(".ev-row")).to_have_count(1)
-    room.tell(*(asks(name, TEXTS[number % len(TEXTS)]) for number, name in enumerate(NAMES)))
+    room.record(*(asks(name, TEXTS[number % len(TEXTS)]) for number, name in enumerate(NAMES)))
     expect(page.locator(".toast")).to_have_count(4)
     expect(page.locator(".ev-row")).to_have_count(len(NAMES) + 1)
     expect(page).to_have_title(re.compile(rf"^\({len(NAMES)}\) Events"))
@@ -114,7 +114,7 @@ def test_hostile_text_that_comes_live_stays_text_in_notices_titles_and_rows(room
 
 
 def test_what_cannot_be_seen_is_shown_by_its_number(room: ControlRoom, visit: Visits) -> None:
-    room.tell(deed("\u202egpj.exe", "\x1b[31mred\u200b"))
+    room.record(action("\u202egpj.exe", "\x1b[31mred\u200b"))
     page = visit(room, "/now")
     card = page.locator("article.card")
     expect(card.locator(".unseen")).to_have_text(["202E", "001B", "200B"])
@@ -123,7 +123,7 @@ def test_what_cannot_be_seen_is_shown_by_its_number(room: ControlRoom, visit: Vi
 
 def test_an_agent_of_any_name_has_its_drawer_its_brief_its_timeline_and_its_events(room: ControlRoom, visit: Visits) -> None:
     name = NAMES[4]
-    room.tell(deed(name, "One deed"), deed("ada", "Another"))
+    room.record(action(name, "One deed"), action("ada", "Another"))
     page = visit(room, "/now")
     for link, where in (("Brief", ".brief"), ("Timeline", ".tl-name"), ("All its events", ".ev-row")):
         page.keyboard.press("f")
@@ -136,7 +136,7 @@ def test_an_agent_of_any_name_has_its_drawer_its_brief_its_timeline_and_its_even
 
 
 def test_the_mark_under_the_pointer_says_its_text_as_text(room: ControlRoom, visit: Visits) -> None:
-    room.tell(deed(SCRIPT, f"{IMAGE}\u202e {'y' * 4000}"))
+    room.record(action(SCRIPT, f"{IMAGE}\u202e {'y' * 4000}"))
     page = visit(room, "/timeline")
     expect(page.locator(".tl-name")).to_have_count(1)
     canvas = page.locator(".tl-lanes canvas")

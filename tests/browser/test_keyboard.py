@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Visits
-from tests.browser.control_room import ControlRoom, ago, asks, deed, reply
+from tests.browser.control_room import ControlRoom, action, ago, asks, reply
 from tests.server import goal_logs
 
 pytestmark = pytest.mark.slow
@@ -80,12 +80,12 @@ IN_ONE_BREATH = """([first, seen, second]) => new Promise((done) => {
 
 @pytest.fixture
 def busy(room: ControlRoom) -> ControlRoom:
-    room.tell(
-        deed("ada", "Fix the login", "fleet.dispatch", task="t1", mission="m1", at=ago(9)),
-        deed("ada", "The cookie was never set", "fleet.error", task="t1", at=ago(5)),
-        deed("ada", "It is set now", "fleet.recovery", task="t1", at=ago(1)),
+    room.record(
+        action("ada", "Fix the login", "fleet.dispatch", task="t1", mission="m1", at=ago(9)),
+        action("ada", "The cookie was never set", "fleet.error", task="t1", at=ago(5)),
+        action("ada", "It is set now", "fleet.recovery", task="t1", at=ago(1)),
         reply("ada", 0.5),
-        deed("bram", "Write the docs"),
+        action("bram", "Write the docs"),
     )
     return room
 
@@ -146,7 +146,7 @@ def test_a_card_that_changed_its_place_meanwhile_gets_the_focus_back(busy: Contr
     ada.focus()
     page.keyboard.press(key)
     expect(page.get_by_role("dialog")).to_be_visible()
-    busy.tell(asks("bram", "May I?"))
+    busy.record(asks("bram", "May I?"))
     expect(names).to_have_text(["bram", "ada"])
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
@@ -159,7 +159,7 @@ def test_where_a_card_is_gone_meanwhile_the_page_gets_the_focus(busy: ControlRoo
     ada.focus()
     page.keyboard.press("/")
     expect(page.get_by_role("dialog")).to_be_visible()
-    busy.tell(asks("ada", "May I?"))
+    busy.record(asks("ada", "May I?"))
     expect(ada).to_have_count(0)
     page.keyboard.press("Escape")
     expect(page.locator("#page")).to_be_focused()
@@ -181,7 +181,7 @@ def test_cards_that_change_their_places_keep_the_focus(busy: ControlRoom, visit:
     expect(names).to_have_text(["ada", "bram"])
     one = page.locator(f"article.card .agent-name[title={agent}]")
     one.focus()
-    busy.tell(asks("bram", "May I?"))
+    busy.record(asks("bram", "May I?"))
     expect(names).to_have_text(["bram", "ada"])
     expect(one).to_be_focused()
 
@@ -210,7 +210,7 @@ def test_the_first_link_skips_to_the_page(busy: ControlRoom, visit: Visits) -> N
 
 
 def test_every_part_of_every_page_has_a_name_and_a_place(busy: ControlRoom, visit: Visits) -> None:
-    busy.tell(*goal_logs.finished(), deed("ada", "Fix it for ada", "prompt.submitted", run="s1", data={"prompt": "Fix it for ada"}))
+    busy.record(*goal_logs.finished(), action("ada", "Fix it for ada", "prompt.submitted", run="s1", data={"prompt": "Fix it for ada"}))
     page = visit(busy, "/now")
     for path in ("now", "sessions", "sessions/s1", "brief", "goals", "costs?by=agent", "timeline", "events"):
         page.goto(f"{busy.url}/{path}")

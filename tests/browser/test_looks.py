@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Visits
-from tests.browser.control_room import ControlRoom, ago, asks, deed, reply
+from tests.browser.control_room import ControlRoom, action, ago, asks, reply
 from tests.browser.witness import scrolls_sideways
 
 pytestmark = pytest.mark.slow
@@ -64,15 +64,15 @@ CONTRASTS = """() => {
 
 @pytest.fixture
 def busy(room: ControlRoom) -> ControlRoom:
-    room.tell(
-        deed("ada", "Fix the login", "fleet.dispatch", task="t1", mission="m1", at=ago(19)),
-        deed("ada", "The cookie was never set", "fleet.error", task="t1", at=ago(15)),
-        deed("ada", "It is set now", "fleet.recovery", task="t1", at=ago(11)),
+    room.record(
+        action("ada", "Fix the login", "fleet.dispatch", task="t1", mission="m1", at=ago(19)),
+        action("ada", "The cookie was never set", "fleet.error", task="t1", at=ago(15)),
+        action("ada", "It is set now", "fleet.recovery", task="t1", at=ago(11)),
         reply("ada", 0.5),
-        deed("cleo", "It takes its time", at=ago(14)),
-        deed("dov", "Done", "session.ended", at=ago(2), data={"reason": "exit"}),
-        deed("bram", "Write the docs"),
-        deed("ada", "Fix it for ada", "prompt.submitted", run="s1", at=ago(3), data={"prompt": "Fix it for ada"}),
+        action("cleo", "It takes its time", at=ago(14)),
+        action("dov", "Done", "session.ended", at=ago(2), data={"reason": "exit"}),
+        action("bram", "Write the docs"),
+        action("ada", "Fix it for ada", "prompt.submitted", run="s1", at=ago(3), data={"prompt": "Fix it for ada"}),
         asks("edda", "May I drop the table?"),
     )
     return room

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Visits
-from tests.browser.control_room import ControlRoom, asks, deed
+from tests.browser.control_room import ControlRoom, action, asks
 
 pytestmark = pytest.mark.slow
 
@@ -44,7 +44,7 @@ def work_goes_on(room: ControlRoom, *, pause: float = 0.01) -> Iterator[None]:
 
     def work() -> None:
         for number in iter(int, 1):
-            room.log.append([deed(f"agent-{number % 3}", f"deed {room.log.head()}")])
+            room.log.append([action(f"agent-{number % 3}", f"deed {room.log.head()}")])
             if is_over.wait(pause):
                 return
 
@@ -84,14 +84,14 @@ def rows_of(page: Page) -> list[str]:
 
 
 def test_a_lost_connection_is_shown_and_heals_by_itself(room: ControlRoom, visit: Visits) -> None:
-    room.tell(deed("ada", "Fix the login"))
+    room.record(action("ada", "Fix the login"))
     page = visit(room, "/now")
     visit.witness.forgive(GONE)
     expect(page.locator(".rail .connection")).to_have_text("Live")
     room.stop()
     expect(page.locator(".banner.lost")).to_contain_text("Connection lost")
     expect(page.locator("article.card")).to_contain_text("Fix the login")
-    room.tell(asks("ada", "May I?"))
+    room.record(asks("ada", "May I?"))
     room.start()
     expect(page.locator(".banner.lost")).to_have_count(0)
     expect(page.locator("article.card")).to_contain_text("needs you")
@@ -105,20 +105,20 @@ def test_when_the_server_comes_back_under_load_nothing_is_lost_and_nothing_doubl
 
 
 def test_every_page_is_right_again_after_a_restart(room: ControlRoom, visit: Visits) -> None:
-    room.tell(deed("ada", "Fix the login", "fleet.dispatch", task="t1"))
+    room.record(action("ada", "Fix the login", "fleet.dispatch", task="t1"))
     pages = {path: visit(room, path) for path in ("/timeline", "/now")}
     visit.forgive(GONE)
     for page in pages.values():
         expect(page.locator("main")).to_contain_text("ada")
     room.stop()
-    room.tell(deed("bram", "Write the docs", "fleet.dispatch", task="t2"))
+    room.record(action("bram", "Write the docs", "fleet.dispatch", task="t2"))
     room.start()
     for page in pages.values():
         expect(page.locator("main")).to_contain_text("bram")
 
 
 def test_a_page_that_was_opened_while_the_server_was_starting_finds_it(room: ControlRoom, visit: Visits) -> None:
-    room.tell(deed("ada", "Fix the login"))
+    room.record(action("ada", "Fix the login"))
     page = visit(room, "/now")
     visit.witness.forgive(GONE, "503")
     page.route("**/api/**", lambda route: route.abort("connectionrefused"))

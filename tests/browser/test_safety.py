@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Page, Playwright, expect
 
 from tests.browser.conftest import Visits, launch
-from tests.browser.control_room import ControlRoom, deed
+from tests.browser.control_room import ControlRoom, action
 
 pytestmark = pytest.mark.slow
 
@@ -125,7 +125,7 @@ def visited(visit: Visits, room: ControlRoom, address: str) -> Page:
 
 @pytest.mark.parametrize(("name", "target"), [("127.0.0.1", "127.0.0.1"), ("localhost", "127.0.0.1"), ("127.0.0.1", "localhost")])
 def test_a_page_of_another_origin_reads_nothing_and_changes_nothing(room: ControlRoom, visit: Visits, name: str, target: str) -> None:
-    room.tell(deed("ada", "A secret of ours"))
+    room.record(action("ada", "A secret of ours"))
     before = room.stored()
     with hostile_site() as port:
         page = visited(visit, room, f"http://{name}:{port}/")
@@ -134,7 +134,7 @@ def test_a_page_of_another_origin_reads_nothing_and_changes_nothing(room: Contro
 
 
 def test_a_rebound_name_gets_no_page_and_no_answer(room: ControlRoom, playwright: Playwright) -> None:
-    room.tell(deed("ada", "A secret of ours"))
+    room.record(action("ada", "A secret of ours"))
     before = room.stored()
     with launch(playwright, "--host-resolver-rules=MAP evil.test 127.0.0.1") as browser:
         page = browser.new_page()
@@ -150,7 +150,7 @@ def test_a_rebound_name_gets_no_page_and_no_answer(room: ControlRoom, playwright
 
 
 def test_the_page_says_what_may_run_and_nothing_else_does(room: ControlRoom, visit: Visits) -> None:
-    room.tell(deed("ada", "Fix the login"))
+    room.record(action("ada", "Fix the login"))
     page = visit(room, "/now")
     visit.witness.forgive("Content Security Policy", "csp$", "elsewhere.invalid")
     expect(page.locator("article.card")).to_have_count(1)
@@ -165,7 +165,7 @@ def test_the_page_says_what_may_run_and_nothing_else_does(room: ControlRoom, vis
 
 
 def test_no_page_may_put_the_control_room_into_a_frame(room: ControlRoom, visit: Visits) -> None:
-    room.tell(deed("ada", "Fix the login"))
+    room.record(action("ada", "Fix the login"))
     with hostile_site() as port:
         page = visited(visit, room, f"http://127.0.0.1:{port}/")
         page.evaluate(

@@ -14,6 +14,7 @@ from playwright.sync_api import Page, Route, expect
 from fleetlore import Event
 from tests.browser.conftest import Visits
 from tests.browser.control_room import ControlRoom, ago
+from tests.browser.tasks import measure_longest_task
 
 pytestmark = pytest.mark.slow
 
@@ -22,16 +23,6 @@ AGENT = "claude-code/0b5e1111"
 FOLDER = "/home/mira/parcel-api"
 MOST_NODES = 2000
 HOSTILE = '<img src=x onerror="window.broken=1"><script>window.broken=1</script>\u202e javascript:alert(1)'
-WATCH_TASKS = """() => {
-    window.tasks_ = [];
-    window.watcher = new PerformanceObserver((list) => list.getEntries().forEach((entry) => window.tasks_.push(entry.duration)));
-    window.watcher.observe({ entryTypes: ['longtask'] });
-}"""
-LONGEST_TASK = """() => {
-    window.watcher.takeRecords().forEach((entry) => window.tasks_.push(entry.duration));
-    window.watcher.disconnect();
-    return Math.max(0, ...window.tasks_);
-}"""
 SCROLL = """() => new Promise((done) => {
     const page = document.querySelector('main.page');
     let frames = 0;
@@ -202,15 +193,11 @@ def test_twenty_thousand_rows_stay_light(room: ControlRoom, visit: Visits, recor
     while held:
         held.pop().continue_()
     expect(page.locator(".s-tools")).to_contain_text("20,001 rows")
-    longest = []
-    for _ in range(5):
-        page.evaluate(WATCH_TASKS)
-        page.evaluate(SCROLL)
-        longest.append(float(page.evaluate(LONGEST_TASK)))
+    longest = [round(measure_longest_task(page, lambda: page.evaluate(SCROLL)), 1) for _ in range(5)]
     nodes = int(page.evaluate("window.most"))
     record_property("session of 20,000 rows", f"longest tasks {longest} ms, {nodes} nodes")
     assert nodes <= MOST_NODES
-    assert statistics.median(longest) <= 50
+    assert statistics.median(longest) <= 50, longest
     page.get_by_role("button", name="Jump to the end").click()
     expect(row(page, "Question 4999:")).to_be_in_viewport()
 

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.browser.conftest import Visits
-from tests.browser.control_room import ControlRoom, ago, deed, reply, wait_until
+from tests.browser.control_room import ControlRoom, action, ago, reply, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -20,11 +20,11 @@ THEN = re.compile(r"/api/fleet\?.*as_of=")
 @pytest.fixture
 def past(room: ControlRoom) -> ControlRoom:
     """Ada has worked for an hour, Bram for ten minutes."""
-    room.tell(
-        deed("ada", "Fix the login", "fleet.dispatch", task="t1", at=ago(60)),
-        deed("ada", "Found the cookie", task="t1", at=ago(45)),
-        deed("bram", "Write the docs", "fleet.dispatch", task="t2", at=ago(10)),
-        deed("ada", "Merged", "fleet.pr_merge", task="t1", at=ago(1)),
+    room.record(
+        action("ada", "Fix the login", "fleet.dispatch", task="t1", at=ago(60)),
+        action("ada", "Found the cookie", task="t1", at=ago(45)),
+        action("bram", "Write the docs", "fleet.dispatch", task="t2", at=ago(10)),
+        action("ada", "Merged", "fleet.pr_merge", task="t1", at=ago(1)),
     )
     return room
 
@@ -68,7 +68,7 @@ def test_what_happens_meanwhile_waits_until_one_returns_to_live(past: ControlRoo
     slide(page, ago(30))
     expect(rows).to_have_count(2)
     with page.expect_response(re.compile("/api/fleet$")):  # the notices watch the living fleet: by then the event was heard of
-        past.tell(deed("cleo", "Just now"))
+        past.record(action("cleo", "Just now"))
     expect(rows).to_have_count(2)
     page.keyboard.press("l")
     expect(rows).to_have_count(5)
@@ -147,11 +147,11 @@ def test_the_slider_is_moved_by_keys(past: ControlRoom, visit: Visits) -> None:
     ],
 )
 def test_every_page_shows_what_was_known_then(room: ControlRoom, visit: Visits, path: str, selector: str, then: str, now: str) -> None:
-    room.tell(
-        deed("ada", "Fix the login", "fleet.dispatch", task="t1", at=ago(60)),
+    room.record(
+        action("ada", "Fix the login", "fleet.dispatch", task="t1", at=ago(60)),
         reply("ada", 0.5, at=ago(55)),
-        deed("ada", "Found the cookie", task="t1", at=ago(45)),
-        deed("bram", "Write the docs", "fleet.dispatch", task="t2", at=ago(10)),
+        action("ada", "Found the cookie", task="t1", at=ago(45)),
+        action("bram", "Write the docs", "fleet.dispatch", task="t2", at=ago(10)),
         reply("bram", 0.5, at=ago(5)),
     )
     page = visit(room, path)

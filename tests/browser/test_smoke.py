@@ -3,13 +3,13 @@ from __future__ import annotations
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Visits
-from tests.browser.control_room import ControlRoom, asks, deed
+from tests.browser.control_room import ControlRoom, action, asks
 
 
 def test_the_control_room_shows_a_fleet_as_it_lives(room: ControlRoom, visit: Visits) -> None:
-    room.tell(deed("ada", "Fix the login", "fleet.dispatch", task="t1"))
+    room.record(action("ada", "Fix the login", "fleet.dispatch", task="t1"))
     page = visit(room)
     card = page.locator("article.card")
     expect(card).to_contain_text("Fix the login")
-    room.tell(asks("ada", "May I drop the table?"))
+    room.record(asks("ada", "May I drop the table?"))
     expect(card).to_contain_text("needs you")

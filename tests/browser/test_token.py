@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Visits
-from tests.browser.control_room import ControlRoom, deed, room_in
+from tests.browser.control_room import ControlRoom, action, room_in
 
 pytestmark = pytest.mark.slow
 
@@ -21,7 +21,7 @@ def locked(tmp_path: Path) -> Iterator[ControlRoom]:
     """A room that others can reach: reading needs a token there."""
     with room_in(tmp_path, host="0.0.0.0") as room:
         room.create_token("read")
-        room.tell(deed("ada", "Fix the login"))
+        room.record(action("ada", "Fix the login"))
         yield room.start()
 
 
@@ -35,7 +35,7 @@ def come_in(page: Page, token: str) -> None:
 
 
 def test_a_token_behind_the_hash_is_taken_out_of_the_address(room: ControlRoom, visit: Visits) -> None:
-    room.tell(deed("ada", "Fix the login"))
+    room.record(action("ada", "Fix the login"))
     page = visit(room, f"/now?q=ada#token={room.token}")
     expect(page.locator("article.card")).to_have_count(1)
     expect(page).to_have_url(f"{room.url}/now?q=ada")
@@ -58,7 +58,7 @@ def test_where_a_token_is_needed_the_page_asks_for_it_and_a_right_one_lets_in(lo
     expect(page.locator("main")).not_to_contain_text("Fix the login")
     come_in(page, token)
     expect(page.locator("article.card")).to_contain_text("Fix the login")
-    locked.tell(deed("bram", "Write the docs"))
+    locked.record(action("bram", "Write the docs"))
     expect(page.locator("article.card")).to_have_count(2)
     page.reload()
     expect(page.locator("article.card")).to_have_count(2)

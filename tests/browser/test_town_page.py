@@ -16,7 +16,7 @@ from fleetlore.town import events, mission_commands
 from fleetlore.town.plans import load
 from fleetlore.views import town as view
 from tests.browser.conftest import Visits
-from tests.browser.control_room import ControlRoom, ago, deed, room_in
+from tests.browser.control_room import ControlRoom, action, ago, room_in
 from tests.browser.test_crowds import MOST_ELEMENTS, Keep, elements
 from tests.browser.test_hostile_text import CLEAN, NAMES, SWEEP, TEXTS
 from tests.browser.test_keyboard import SAYS, SOUND
@@ -35,7 +35,7 @@ def story() -> list[Event]:
 
 @pytest.fixture
 def town(room: ControlRoom, story: list[Event]) -> ControlRoom:
-    room.tell(*story)
+    room.record(*story)
     return room
 
 
@@ -47,7 +47,7 @@ def part(page: Page, name: str) -> Locator:
     return page.get_by_role("region", name=name, exact=True)
 
 
-def told(town: ControlRoom, story: list[Event]) -> list[str]:
+def recorded(town: ControlRoom, story: list[Event]) -> list[str]:
     """The kinds of what was stored since the story."""
     return [event.kind for event in town.stored()[len(story) :]]
 
@@ -60,8 +60,8 @@ def test_the_key_opens_it_and_what_waits_for_a_person_is_on_top(town: ControlRoo
     page.keyboard.press("w")
     page.locator(".sub-pages").get_by_role("link", name="Town").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Town")
-    waits = part(page, "Waits for you")
-    expect(waits.get_by_role("heading")).to_have_text("!Waits for you 2")
+    waits = part(page, "Needs you")
+    expect(waits.get_by_role("heading")).to_have_text("!Needs you 2")
     expect(waits).to_contain_text("docs was tried 3 times")
     expect(waits).to_contain_text("May I record new ones against the test server?")
     expect(page.locator(".town-agent").first).to_contain_text("finnerrorits program was not found: pytest")
@@ -112,22 +112,22 @@ def test_a_mission_is_drawn_as_what_waits_for_what(town: ControlRoom, visit: Vis
 
 def test_it_goes_on_before_your_eyes(room: ControlRoom, visit: Visits, story: list[Event]) -> None:
     at = next(number for number, event in enumerate(story) if event.kind == "work.review_rejected")
-    room.tell(*story[:at])
+    room.record(*story[:at])
     page = visit(room, f"/town?mission={MISSION}")
     github = page.locator(".town-node", has_text="Read GitHub")
     expect(github).to_have_class(re.compile("review"))
     page.evaluate("window.still = true")
-    room.tell(*story[at:])
+    room.record(*story[at:])
     expect(github).to_have_class(re.compile("running"))
     expect(github).to_contain_text("↻1")
-    expect(part(page, "Waits for you")).to_be_visible()
+    expect(part(page, "Needs you")).to_be_visible()
     assert page.evaluate("window.still")
 
 
 def test_the_slider_goes_back_to_what_was_known_then_and_nothing_can_be_asked_there(
     town: ControlRoom, visit: Visits, story: list[Event]
 ) -> None:
-    town.tell(deed("eve", "Before it all", at=ago(600)))
+    town.record(action("eve", "Before it all", at=ago(600)))
     moment = next(event.at for event in story if event.kind == "work.review_rejected")
     assert moment is not None
     page = steering_page(town, visit, MISSION)
@@ -135,7 +135,7 @@ def test_the_slider_goes_back_to_what_was_known_then_and_nothing_can_be_asked_th
     slider = page.get_by_role("slider", name="Time that is shown")
     slider.fill(str(moment.timestamp() * 1000 + 500))
     expect(page.locator(".town-node.review")).to_have_count(1)
-    expect(part(page, "Waits for you")).to_have_count(0)
+    expect(part(page, "Needs you")).to_have_count(0)
     expect(page.get_by_role("button", name=re.compile("^(Pause|Stop…|Start a mission…|Note)$"))).to_have_count(0)
     expect(page.locator(".steer-how").last).to_contain_text("return to live")
     page.locator(".town-card").first.click()
@@ -143,21 +143,21 @@ def test_the_slider_goes_back_to_what_was_known_then_and_nothing_can_be_asked_th
     expect(page.get_by_role("dialog").get_by_role("button", name=re.compile("Cancel goal|Give it"))).to_have_count(0)
     page.keyboard.press("Escape")
     slider.fill(str(ago(500).timestamp() * 1000))
-    expect(page.locator("main")).to_contain_text("No such mission here")
+    expect(page.locator("main")).to_contain_text("There is no such mission")
 
 
 def test_a_log_without_a_town_teaches_how_to_begin_one(room: ControlRoom, visit: Visits) -> None:
-    room.tell(deed("ada", "Fix the login"))
+    room.record(action("ada", "Fix the login"))
     page = visit(room, "/town")
     expect(page.locator(".goals-teach")).to_contain_text("lore town spawn")
-    room.tell(events.agent_spawned("ada", by="ines"))
+    room.record(events.agent_spawned("ada", by="ines"))
     expect(page.locator(".town-agent")).to_have_count(1)
 
 
 # --- steering
 
 
-def test_an_agent_is_interrupted_told_something_and_killed_only_after_asking_back(
+def test_an_agent_is_interrupted_sent_a_message_and_killed_only_after_asking_back(
     town: ControlRoom, visit: Visits, story: list[Event]
 ) -> None:
     page = steering_page(town, visit)
@@ -169,7 +169,7 @@ def test_an_agent_is_interrupted_told_something_and_killed_only_after_asking_bac
     page.keyboard.press("Enter")
     expect(drawer.locator(".town-messages")).to_contain_text("conductorinfo")
     drawer.get_by_role("button", name="Kill…").click()
-    assert told(town, story) == ["control.requested", "work.message_sent"]
+    assert recorded(town, story) == ["control.requested", "work.message_sent"]
     drawer.get_by_label("Why").fill("It loops.")
     drawer.get_by_role("button", name="Kill", exact=True).click()
     expect(drawer).to_contain_text("asked to kill")
@@ -180,34 +180,34 @@ def test_a_task_is_given_to_another_called_off_and_tried_again(town: ControlRoom
     page = steering_page(town, visit)
     page.locator(".town-card", has_text="Forget the cache").click()
     drawer = page.get_by_role("dialog")
-    drawer.get_by_label("To whom").select_option("gwen")
+    drawer.get_by_label("Recipient").select_option("gwen")
     drawer.get_by_role("button", name="Give it", exact=True).click()
     expect(drawer).to_contain_text("meant forgwen")
     drawer.get_by_role("button", name="Cancel goal…").click()
     drawer.get_by_role("button", name="Cancel goal", exact=True).click()
     drawer.get_by_role("button", name="Try again").click()
     expect(drawer.get_by_role("button", name="Cancel goal…")).to_be_visible()
-    assert told(town, story) == ["control.requested", "work.cancelled", "work.reopened"]
+    assert recorded(town, story) == ["control.requested", "work.cancelled", "work.reopened"]
 
 
-def test_a_question_is_answered_and_a_call_for_help_is_heard(town: ControlRoom, visit: Visits, story: list[Event]) -> None:
+def test_a_question_is_answered_and_a_call_for_help_is_received(town: ControlRoom, visit: Visits, story: list[Event]) -> None:
     page = steering_page(town, visit)
-    waits = part(page, "Waits for you")
+    waits = part(page, "Needs you")
     waits.get_by_label("Answer").fill("Yes, against the test server.")
     page.keyboard.press("Enter")
     expect(waits.locator(".town-messages")).to_have_count(0)
     waits.get_by_label("Leave a note").fill("I will make the folder.")
     page.keyboard.press("Enter")
     expect(waits).to_have_count(0)
-    assert told(town, story) == ["work.message_sent", "work.message_acked", "town.mission_event"]
+    assert recorded(town, story) == ["work.message_sent", "work.message_acked", "town.mission_event"]
 
 
 def test_a_call_for_help_can_be_put_away_without_a_word(town: ControlRoom, visit: Visits, story: list[Event]) -> None:
     page = steering_page(town, visit)
-    waits = part(page, "Waits for you")
+    waits = part(page, "Needs you")
     waits.get_by_role("button", name="It is helped").click()
     expect(waits.get_by_role("button", name="It is helped")).to_have_count(0)
-    assert told(town, story) == ["control.requested"]
+    assert recorded(town, story) == ["control.requested"]
 
 
 def test_a_mission_is_paused_resumed_and_its_work_judged(town: ControlRoom, visit: Visits, story: list[Event]) -> None:
@@ -219,10 +219,10 @@ def test_a_mission_is_paused_resumed_and_its_work_judged(town: ControlRoom, visi
     drawer = page.get_by_role("dialog")
     drawer.get_by_role("button", name="Approve").click()
     expect(drawer.get_by_role("button", name="Approve")).to_have_count(0)
-    assert told(town, story) == ["town.mission_state_changed"] * 2 + ["town.reviewer_approval", "work.cancelled"]
+    assert recorded(town, story) == ["town.mission_state_changed"] * 2 + ["town.reviewer_approval", "work.cancelled"]
 
 
-def test_a_mission_is_started_from_a_plan_and_all_that_is_wrong_with_one_is_told(town: ControlRoom, visit: Visits) -> None:
+def test_a_mission_is_started_from_a_plan_and_all_that_is_wrong_with_one_is_reported(town: ControlRoom, visit: Visits) -> None:
     page = steering_page(town, visit)
     page.get_by_role("button", name="Start a mission…").click()
     drawer = page.get_by_role("dialog")
@@ -261,7 +261,7 @@ def sealed(tmp_path: Path, story: list[Event]) -> Iterator[ControlRoom]:
         seal, key = make_seal("correct horse battery", cost=2)
         with open_shared(made.address) as shared:
             shared.set_seal(seal, None)
-        made.tell(*(key.sign_event(event) for event in story), events.mission_state_changed(MISSION, "running", "failed", by="emil"))
+        made.record(*(key.sign_event(event) for event in story), events.mission_state_changed(MISSION, "running", "failed", by="emil"))
         yield made.start()
 
 
@@ -279,11 +279,11 @@ def test_on_a_sealed_log_what_is_not_signed_is_not_believed(sealed: ControlRoom,
 
 def hostile() -> list[Event]:
     """A town of names and words that want to be more than that."""
-    told: list[Event] = []
+    recorded: list[Event] = []
     for name, words in zip(NAMES, TEXTS, strict=False):
         task, text = f"t {name}"[:60], words[:5000]
         new = {"title": text, "description": text, "tags": [name]}
-        told += [
+        recorded += [
             Event(kind="town.agent_state_changed", actor=name, agent=name, new_state="error", data={"reason": text}),
             Event(kind="work.task_created", actor=name, task=task, mission="m", data=new),
             Event(kind="town.task_failed", actor=name, agent=name, task=task, data={"error": text}),
@@ -291,17 +291,17 @@ def hostile() -> list[Event]:
             Event(kind="work.message_sent", actor=name, agent=name, child="conductor", data={"body": text, "type": name}),
             Event(kind="town.mission_event", actor=name, mission="m", text=text),
         ]
-    told.append(events.mission_state_changed("m", None, "running", by=NAMES[0], title=TEXTS[0]))
-    told.append(Event(kind="town.mission_help_needed", actor="x", mission="m", data={"reason": TEXTS[1]}))
-    return told
+    recorded.append(events.mission_state_changed("m", None, "running", by=NAMES[0], title=TEXTS[0]))
+    recorded.append(Event(kind="town.mission_help_needed", actor="x", mission="m", data={"reason": TEXTS[1]}))
+    return recorded
 
 
 @pytest.mark.parametrize("width", [1280, 390])
 def test_hostile_text_stays_text_and_breaks_nothing(room: ControlRoom, visit: Visits, width: int) -> None:
-    room.tell(*hostile())
+    room.record(*hostile())
     page = visit(room, f"/town?mission=m#token={room.token}", viewport={"width": width, "height": 800})
     expect(page.locator(".town-node")).to_have_count(len(set(NAMES[: len(TEXTS)])))
-    expect(part(page, "Waits for you")).to_be_visible()
+    expect(part(page, "Needs you")).to_be_visible()
     assert page.evaluate(SWEEP) == CLEAN
     assert not scrolls_sideways(page)
     for one in (".town-agent", ".town-card", ".town-node"):
@@ -355,8 +355,8 @@ def test_a_thousand_agents_and_ten_thousand_tasks_stay_light(room: ControlRoom, 
     room.log.append_all(events.task_created(f"t{n}", title=f"Task {n} of many", by="ines") for n in range(10_000))
     items = "".join(f"[[items]]\nid = 'i{n}'\ndepends_on = {[f'i{n // 2}'] if n else []}\n" for n in range(400))
     plan = f"title = 'Many'\n{items}"
-    for wish in mission_commands.start_mission(view.initial(), load.parse_plan(plan, "plan.toml"), by="ines"):
-        room.log.append(wish.events)
+    for command in mission_commands.start_mission(view.initial(), load.parse_plan(plan, "plan.toml"), by="ines"):
+        room.log.append(command.events)
     page = visit(room, "/town?mission=many")
     expect(page.locator(".town-node")).to_have_count(150)
     expect(page.locator("main")).to_contain_text("250 more items not drawn")

@@ -21,7 +21,7 @@ class Witness:
         self.urls: list[str] = []
         self._faults: list[str] = []
         self._forgiven: list[re.Pattern[str]] = []
-        context.on("console", self._hear)
+        context.on("console", self._receive)
         context.on("weberror", self._catch)
         context.on("dialog", self._close)
         context.on("request", self._see)
@@ -38,7 +38,7 @@ class Witness:
         """All that went wrong; there must be nothing."""
         return [fault for fault in self._faults if not any(pattern.search(fault) for pattern in self._forgiven)]
 
-    def _hear(self, message: ConsoleMessage) -> None:
+    def _receive(self, message: ConsoleMessage) -> None:
         if message.type in _FAULTS:
             self._faults.append(f"console {message.type}: {message.text} ({message.location.get('url')})")
 

@@ -28,7 +28,7 @@ class Past:
         self._log, self.state = log, GoalState(id=id)
         self._now = begun or clock.now() - timedelta(minutes=30)
         self.agent = agent
-        self.tell = GoalEvents(id, agent=agent, scopes={}, now=self._clock, new_id=clock.uuid7)
+        self.record = GoalEvents(id, agent=agent, scopes={}, now=self._clock, new_id=clock.uuid7)
 
     def _clock(self) -> datetime:
         self._now += timedelta(seconds=1)
@@ -42,10 +42,10 @@ class Past:
     def begin(self, description: str = "Make the tests pass\nand keep them so", **plan: Any) -> None:
         criteria = (types.ShellCommand(command="make test"), types.FileMatches(path="CHANGELOG.md", regex="^## "))
         budget = types.BudgetGuards(max_turns=4, max_wall_time="2h", max_tokens=100_000, max_consecutive_denies=3)
-        told = Plan(harness="command", agent=self.agent, command=("./agent",), **plan)
-        metadata = {KEY: msgspec.to_builtins(told)}
+        recorded = Plan(harness="command", agent=self.agent, command=("./agent",), **plan)
+        metadata = {KEY: msgspec.to_builtins(recorded)}
         self.add(
-            self.tell.goal_started(
+            self.record.goal_started(
                 types.Goal(
                     id=self.state.id, description=description, acceptance=criteria, budget=budget, workspace="/srv/app", metadata=metadata
                 )
@@ -54,12 +54,12 @@ class Past:
 
     def turn(self, *, failing: tuple[int, ...] = (), words: str = "I fixed the parser", evidence: str = "", tokens: int = 1000) -> None:
         number = self.state.spent.turns + 1
-        self.add(self.tell.attempt_started(self.state, number))
+        self.add(self.record.attempt_started(self.state, number))
         attempt = self.state.attempt
         assert attempt is not None
         ended = TurnResult(how="finished", words=words, tokens=tokens, usd=0.25)
-        told = self.tell.attempt_ended(number, ended, complaint=None, until=None, seconds=5.0, cause=attempt.id)
-        self.add(told)
+        recorded = self.record.attempt_ended(number, ended, complaint=None, until=None, seconds=5.0, cause=attempt.id)
+        self.add(recorded)
         failures = tuple(
             types.Failure(criterion_index=index, criterion_label=self.state.criteria[index].label, message="exit 1", evidence=evidence)
             for index in failing
@@ -67,12 +67,12 @@ class Past:
         verdict = types.Verdict(met=not failing, failures=failures, evaluated_at=_stamp(self._now), elapsed_ms=5)
         outcome: types.AttemptOutcome = types.NeedsRetry(failures=failures) if failing else types.Done()
         self.add(
-            self.tell.acceptance_checked(verdict, cause=told.id),
-            self.tell.attempt_completed(self.state, outcome, verdict=verdict, words=words, cause=told.id),
+            self.record.acceptance_checked(verdict, cause=recorded.id),
+            self.record.attempt_completed(self.state, outcome, verdict=verdict, words=words, cause=recorded.id),
         )
 
     def end(self, outcome: types.AttemptOutcome) -> None:
-        self.add(*self.tell.goal_finished(self.state, outcome, self.state.words))
+        self.add(*self.record.goal_finished(self.state, outcome, self.state.words))
 
 
 def _stamp(moment: datetime) -> str:

@@ -32,7 +32,7 @@ def turn(at: str, number: int, prompt: str, answer: str, *calls: dict[str, Any],
 
 
 @pytest.fixture
-def told(lore: Lore) -> Lore:
+def recorded(lore: Lore) -> Lore:
     """A session that commits on the 14th and asks on the 15th, one that answers on the 15th, and tasks of the 13th and 15th."""
     commit = call("14T22:50", 1, "git commit -m 'Accept tabs'", "[main 1234567] Accept tabs\n 1 file changed", **ONE)
     events = [
@@ -48,8 +48,8 @@ def told(lore: Lore) -> Lore:
     return lore
 
 
-def test_without_arguments_it_is_the_newest_day(told: Lore) -> None:
-    out = told("brief", code=0).out
+def test_without_arguments_it_is_the_newest_day(recorded: Lore) -> None:
+    out = recorded("brief", code=0).out
     assert out.startswith("Sunday 2026-03-15\n")
     assert "1 task closed: Write the manual (finn)" in out
     assert '"What does the cache do?"' in out
@@ -57,9 +57,9 @@ def test_without_arguments_it_is_the_newest_day(told: Lore) -> None:
     assert "Accept tabs" not in out
 
 
-def test_a_session_that_reaches_into_the_next_day_is_split_with_its_costs(told: Lore) -> None:
+def test_a_session_that_reaches_into_the_next_day_is_split_with_its_costs(recorded: Lore) -> None:
     first, second, both = (
-        told("brief", *args, "--json", code=0).json for args in (["--day", "2026-03-14"], ["--day", "2026-03-15"], ["--all"])
+        recorded("brief", *args, "--json", code=0).json for args in (["--day", "2026-03-14"], ["--day", "2026-03-15"], ["--all"])
     )
     assert [line["text"] for line in first["delivered"]] == [f"Accept tabs; not pushed; continued later (${first['bill']['usd']:.2f})"]
     assert first["needs_you"] == []
@@ -68,26 +68,26 @@ def test_a_session_that_reaches_into_the_next_day_is_split_with_its_costs(told: 
     assert (first["bill"]["sessions"], second["bill"]["sessions"], both["bill"]["sessions"]) == (1, 2, 2)
 
 
-def test_a_scope_takes_its_sessions_and_tasks(told: Lore) -> None:
-    found = told("brief", "--all", "--scope", "task:t2", "--json", code=0).json
+def test_a_scope_takes_its_sessions_and_tasks(recorded: Lore) -> None:
+    found = recorded("brief", "--all", "--scope", "task:t2", "--json", code=0).json
     assert found["bill"]["text"] == "1 task closed."
-    assert told("brief", "--all", "--agent", "claude-code/22222222", "--json", code=0).json["bill"]["sessions"] == 1
+    assert recorded("brief", "--all", "--agent", "claude-code/22222222", "--json", code=0).json["bill"]["sessions"] == 1
 
 
-def test_an_empty_day_says_so(told: Lore) -> None:
-    assert told("brief", "--day", "2026-03-01", code=0).out == "Sunday 2026-03-01\n\nNo sessions in this period.\n"
+def test_an_empty_day_says_so(recorded: Lore) -> None:
+    assert recorded("brief", "--day", "2026-03-01", code=0).out == "Sunday 2026-03-01\n\nNo sessions in this period.\n"
 
 
 @pytest.mark.parametrize(
     ("format", "start"), [("text", "Sunday"), ("markdown", "# Sunday"), ("html", "<article"), ("json", "{"), ("chat", "Sunday")]
 )
-def test_it_is_written_in_every_format(told: Lore, format: str, start: str) -> None:
-    assert told("brief", "--format", format, code=0).out.startswith(start)
+def test_it_is_written_in_every_format(recorded: Lore, format: str, start: str) -> None:
+    assert recorded("brief", "--format", format, code=0).out.startswith(start)
 
 
-def test_every_line_cites_events_of_the_log(told: Lore) -> None:
-    found = told("brief", "--all", "--json", code=0).json
-    stored = {each["id"] for each in told("events", "--all", "--json").ndjson}
+def test_every_line_cites_events_of_the_log(recorded: Lore) -> None:
+    found = recorded("brief", "--all", "--json", code=0).json
+    stored = {each["id"] for each in recorded("events", "--all", "--json").ndjson}
     lines = [line for name in ("delivered", "in_progress", "went_wrong", "check_this", "needs_you") for line in found[name]]
     assert lines
     for line in lines:
@@ -114,8 +114,8 @@ def test_private_text_never_appears(lore: Lore) -> None:
 # --- the story
 
 
-def test_the_story_has_a_paragraph_for_each_session_of_the_newest_day(told: Lore) -> None:
-    out = " ".join(told("story", code=0).out.split())
+def test_the_story_has_a_paragraph_for_each_session_of_the_newest_day(recorded: Lore) -> None:
+    out = " ".join(recorded("story", code=0).out.split())
     assert out.startswith("Sunday 2026-03-15 ")
     assert 'It asks: "Should I fix both?"' in out
     assert "It keeps parsed files for an hour" in out
@@ -123,9 +123,9 @@ def test_the_story_has_a_paragraph_for_each_session_of_the_newest_day(told: Lore
     assert "Accept tabs" not in out
 
 
-def test_every_sentence_of_the_story_cites_events_of_the_log(told: Lore) -> None:
-    story = told("story", "--all", "--json", code=0).json
-    stored = {each["id"] for each in told("events", "--all", "--json").ndjson}
+def test_every_sentence_of_the_story_cites_events_of_the_log(recorded: Lore) -> None:
+    story = recorded("story", "--all", "--json", code=0).json
+    stored = {each["id"] for each in recorded("events", "--all", "--json").ndjson}
     sentences = [sentence for paragraph in story["paragraphs"] for sentence in paragraph["sentences"]]
     assert len(sentences) > 4
     for sentence in sentences:
@@ -134,5 +134,5 @@ def test_every_sentence_of_the_story_cites_events_of_the_log(told: Lore) -> None
 
 
 @pytest.mark.parametrize(("format", "start"), [("markdown", "# Sunday"), ("html", "<!DOCTYPE html>"), ("json", "{")])
-def test_the_story_is_written_in_every_format(told: Lore, format: str, start: str) -> None:
-    assert told("story", "--format", format, code=0).out.startswith(start)
+def test_the_story_is_written_in_every_format(recorded: Lore, format: str, start: str) -> None:
+    assert recorded("story", "--format", format, code=0).out.startswith(start)

@@ -52,7 +52,7 @@ def kinds(lore: Lore) -> Counter[str]:
     return Counter(event["kind"] for event in lore("events", "--all", "--json", code=0).ndjson)
 
 
-def test_a_session_recorded_by_hooks_and_by_its_transcript_is_told_once(lore: Lore) -> None:
+def test_a_session_recorded_by_hooks_and_by_its_transcript_is_reported_once(lore: Lore) -> None:
     lore("install", "claude-code", code=0)
     report = run_claude(lore, "Write a note")
     assert report["result"] == DONE

@@ -107,16 +107,16 @@ def test_every_command_has_its_section_in_the_guide(name: str) -> None:
     assert f"## `lore {name}" in (DOCS / "cli.md").read_text()
 
 
-def test_the_version_is_told(lore: Lore) -> None:
+def test_the_version_is_reported(lore: Lore) -> None:
     assert lore("--version", code=0).out == f"lore {__version__}\n"
 
 
 def test_the_package_run_as_a_module_is_the_same_command() -> None:
-    told = subprocess.run([sys.executable, "-m", "fleetlore", "--version"], capture_output=True, check=True, text=True).stdout
-    assert told == f"lore {__version__}\n"
+    recorded = subprocess.run([sys.executable, "-m", "fleetlore", "--version"], capture_output=True, check=True, text=True).stdout
+    assert recorded == f"lore {__version__}\n"
 
 
-def test_a_slip_of_the_pen_is_answered_with_the_nearest_command(lore: Lore) -> None:
+def test_a_typing_error_is_answered_with_the_nearest_command(lore: Lore) -> None:
     result = lore("evnets", code=2)
     assert result.err == "lore: no such command: evnets; did you mean `lore events`? or see lore --help\n"
     assert "did you mean" not in lore("xyzzy", code=2).err
@@ -168,7 +168,7 @@ def test_an_error_is_one_line_that_says_what_to_do(lore: Lore, argv: list[str], 
     assert result.err.startswith("lore: ")
 
 
-def test_what_nobody_foresaw_is_told_without_a_traceback_unless_asked_for(lore: Lore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_nobody_foresaw_is_reported_without_a_traceback_unless_asked_for(lore: Lore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(COMMANDS, "emit", "fleetlore.cli.no_such_module")
     assert "Traceback" not in lore("emit", "fleet.idle", code=1).err
     monkeypatch.setenv("FLEETLORE_DEBUG", "1")

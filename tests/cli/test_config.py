@@ -110,9 +110,9 @@ def test_a_file_of_other_bytes_is_an_error_of_the_settings(lore: Lore) -> None:
 
 def test_the_table_for_people_names_every_setting_and_its_source(lore: Lore) -> None:
     lore.write("fleetlore.toml", 'town = "harbour"\n[redact]\npatterns = ["EMP-[0-9]+"]\n')
-    told = lore("config", code=0).out
+    recorded = lore("config", code=0).out
     for word in ("log", "sqlite:", "from default", "town", "harbour", "fleetlore.toml", "redact.patterns", "EMP-[0-9]+", "user file"):
-        assert word in told
+        assert word in recorded
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ def event(kind: str, at: str, **fields: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def told(lore: Lore) -> Lore:
+def recorded(lore: Lore) -> Lore:
     """Two sessions of two projects on two days, one of them with a helper, and an agent without a session."""
     one, two = {"agent": "claude-code/11111111", "run": "r1"}, {"agent": "claude-code/22222222", "run": "r2"}
     events = [
@@ -41,8 +41,8 @@ def sums(result: Any, dimension: str) -> dict[str | None, float | None]:
     return {row[dimension]: row["usd"] for row in result["by"]}
 
 
-def test_the_bill_for_programs_has_the_total_and_every_day(told: Lore) -> None:
-    bill = told("costs", "--json", code=0).json
+def test_the_bill_for_programs_has_the_total_and_every_day(recorded: Lore) -> None:
+    bill = recorded("costs", "--json", code=0).json
     assert bill["total"] == {"input": 3_210, "output": 705, "cache_read": 120_000, "cache_write": 2_000, "usd": 2.588}
     assert bill["by"] == [
         {"day": "2026-11-14", "input": 2_200, "output": 500, "cache_read": 120_000, "cache_write": 2_000, "usd": 0.088},
@@ -63,26 +63,26 @@ def test_the_bill_for_programs_has_the_total_and_every_day(told: Lore) -> None:
         ("person", {None: 2.5, "mira": 0.088}),
     ],
 )
-def test_it_adds_up_by_anything_the_dearest_first(told: Lore, dimension: str, expected: dict[str | None, float | None]) -> None:
-    bill = told("costs", "--by", dimension, "--json", code=0).json
+def test_it_adds_up_by_anything_the_dearest_first(recorded: Lore, dimension: str, expected: dict[str | None, float | None]) -> None:
+    bill = recorded("costs", "--by", dimension, "--json", code=0).json
     assert list(sums(bill, dimension).items()) == list(expected.items())
     assert bill["total"]["usd"] == 2.588
 
 
-def test_agents_are_shown_by_the_names_that_people_know(told: Lore) -> None:
-    names = {row["agent"]: row["name"] for row in told("costs", "--by", "agent", "--json").json["by"]}
+def test_agents_are_shown_by_the_names_that_people_know(recorded: Lore) -> None:
+    names = {row["agent"]: row["name"] for row in recorded("costs", "--by", "agent", "--json").json["by"]}
     assert names == {
         "claude-code/22222222": "web",
         "claude-code/11111111": "app@main: Fix the parser",
         "a1b2c3d": "Explore: Find it",
         "bo": "bo",
     }
-    table = told("costs", "--by", "agent", code=0).out
+    table = recorded("costs", "--by", "agent", code=0).out
     assert "app@main: Fix the parser  claude-code/11111111" in table
 
 
-def test_the_table_aligns_figures_and_says_what_has_no_price(told: Lore) -> None:
-    lines = told("costs", "--by", "model", code=0).lines
+def test_the_table_aligns_figures_and_says_what_has_no_price(recorded: Lore) -> None:
+    lines = recorded("costs", "--by", "model", code=0).lines
     assert lines[0].split() == ["MODEL", "INPUT", "OUTPUT", "CACHE", "READ", "CACHE", "WRITE", "USD"]
     assert lines[1].split() == ["claude-haiku-4-5", "2,000", "400", "0", "0", "2.50"]
     assert lines[2].split() == ["claude-opus-4-8", "1,200", "300", "120,000", "2,000", "0.0860"]
@@ -95,8 +95,8 @@ def test_the_table_aligns_figures_and_says_what_has_no_price(told: Lore) -> None
 
 
 @pytest.mark.parametrize("columns", [60, 80, 140])
-def test_on_a_terminal_figures_are_whole_and_names_are_cut(told: Lore, columns: int) -> None:
-    shown = told.on_terminal("costs", "--by", "agent", columns=columns).out
+def test_on_a_terminal_figures_are_whole_and_names_are_cut(recorded: Lore, columns: int) -> None:
+    shown = recorded.on_terminal("costs", "--by", "agent", columns=columns).out
     assert "120,000" in shown
     assert "2.50" in shown
     assert ("claude-code/11111111" in shown) == (columns > 100)
@@ -111,20 +111,20 @@ def test_hostile_names_reach_no_terminal(lore: Lore) -> None:
         assert "\x1b]0" not in lore.on_terminal("costs", "--by", dimension).out
 
 
-def test_days_are_those_of_the_time_zone(told: Lore) -> None:
-    assert list(sums(told("costs", "--json", "--tz", "Europe/Berlin").json, "day")) == ["2026-11-14", "2026-11-15"]
-    berlin = told("costs", "--json", "--tz", "Europe/Berlin", "--day", "2026-11-15", "--by", "model").json
+def test_days_are_those_of_the_time_zone(recorded: Lore) -> None:
+    assert list(sums(recorded("costs", "--json", "--tz", "Europe/Berlin").json, "day")) == ["2026-11-14", "2026-11-15"]
+    berlin = recorded("costs", "--json", "--tz", "Europe/Berlin", "--day", "2026-11-15", "--by", "model").json
     assert sums(berlin, "model") == {"claude-haiku-4-5": 2.502, "mystery-9": None}
-    assert "no such time zone" in told("costs", "--tz", "Mars/Base", code=2).err
+    assert "no such time zone" in recorded("costs", "--tz", "Mars/Base", code=2).err
 
 
-def test_one_day_or_since_when(told: Lore) -> None:
-    day = told("costs", "--day", "2026-11-14", "--by", "project", "--json").json
+def test_one_day_or_since_when(recorded: Lore) -> None:
+    day = recorded("costs", "--day", "2026-11-14", "--by", "project", "--json").json
     assert (sums(day, "project"), day["unpriced"]) == ({"app": 0.088}, {})
-    since = told("costs", "--since", "2026-11-14T23:00Z", "--by", "task", "--json").json
+    since = recorded("costs", "--since", "2026-11-14T23:00Z", "--by", "task", "--json").json
     assert sums(since, "task") == {"t7": 0.002, None: 2.5}, "the task was named before"
-    assert "not a day" in told("costs", "--day", "someday", code=2).err
-    assert told("costs", "--day", "today", "--since", "1d", code=2).err
+    assert "not a day" in recorded("costs", "--day", "someday", code=2).err
+    assert recorded("costs", "--day", "today", "--since", "1d", code=2).err
 
 
 @pytest.mark.parametrize(
@@ -140,30 +140,30 @@ def test_one_day_or_since_when(told: Lore) -> None:
         ("agent:11111111", 0.088),
     ],
 )
-def test_a_scope_counts_what_belongs_to_it(told: Lore, scope: str, usd: float) -> None:
-    assert told("costs", "--scope", scope, "--json", code=0).json["total"]["usd"] == usd
+def test_a_scope_counts_what_belongs_to_it(recorded: Lore, scope: str, usd: float) -> None:
+    assert recorded("costs", "--scope", scope, "--json", code=0).json["total"]["usd"] == usd
 
 
-def test_a_scope_and_a_day_together(told: Lore) -> None:
-    assert told("costs", "--scope", "task:t7", "--day", "2026-11-15", "--json", code=0).json["by"] == []
-    assert "no such scope" in told("costs", "--scope", "planet:x", code=2).err
+def test_a_scope_and_a_day_together(recorded: Lore) -> None:
+    assert recorded("costs", "--scope", "task:t7", "--day", "2026-11-15", "--json", code=0).json["by"] == []
+    assert "no such scope" in recorded("costs", "--scope", "planet:x", code=2).err
 
 
-def test_prices_of_ones_own_take_the_tables_place(told: Lore) -> None:
-    before = told("costs", "--json").json["total"]["usd"]
-    told.write(
+def test_prices_of_ones_own_take_the_tables_place(recorded: Lore) -> None:
+    before = recorded("costs", "--json").json["total"]["usd"]
+    recorded.write(
         "../home/.config/fleetlore/fleetlore.toml",
         '[prices."mystery-9"]\ninput = 1.0\noutput = 2.0\n[prices."claude-opus-4-8"]\ninput = 9\noutput = 9\n',
     )
-    told.write("fleetlore.toml", '[prices."mystery-9"]\ninput = 100.0\noutput = 200.0\n')
-    bill = told("costs", "--by", "model", "--json", code=0).json
+    recorded.write("fleetlore.toml", '[prices."mystery-9"]\ninput = 100.0\noutput = 200.0\n')
+    bill = recorded("costs", "--by", "model", "--json", code=0).json
     assert sums(bill, "model")["mystery-9"] == 0.002, "the project's wins over the user's"
     assert sums(bill, "model")["claude-opus-4-8"] != 0.086
     assert (bill["unpriced"], before) == ({}, 2.588)
-    assert "2 of your own" in told("costs").out
-    settings = told("config", "show", "--json").json["prices"]
+    assert "2 of your own" in recorded("costs").out
+    settings = recorded("config", "show", "--json").json["prices"]
     assert settings["value"]["mystery-9"] == {"input": 100.0, "output": 200.0}
-    shown = told("config").out
+    shown = recorded("config").out
     assert "mystery-9: input 100, output 200" in shown
 
 
@@ -236,7 +236,7 @@ def crowded(lore: Lore, monkeypatch: pytest.MonkeyPatch) -> Lore:
     return lore
 
 
-def test_every_task_and_session_is_told_however_many_there_were(crowded: Lore) -> None:
+def test_every_task_and_session_is_reported_however_many_there_were(crowded: Lore) -> None:
     for dimension, letter in (("task", "t"), ("session", "r")):
         bill = crowded("costs", "--by", dimension, "--json", code=0).json
         assert sums(bill, dimension) == {f"{letter}{number}": 1 for number in range(50)}
@@ -253,29 +253,29 @@ def test_projects_of_a_part_are_those_of_the_sessions_in_it(crowded: Lore) -> No
     assert sums(crowded("costs", "--by", "project", "--json", code=0).json, "project") == {"p0": 25, "p1": 25}
 
 
-def test_weeks_months_and_pull_requests(told: Lore) -> None:
+def test_weeks_months_and_pull_requests(recorded: Lore) -> None:
     linked = event(
         "claude_code.pr_link", "15T08:02", agent="claude-code/22222222", run="r2", data={"prNumber": 12, "prRepository": "a/web"}
     )
-    told("emit", "-", stdin=(json.dumps(linked) + "\n").encode(), code=0)
-    assert set(sums(told("costs", "--by", "week", "--json", code=0).json, "week")) == {"2026-11-09"}
-    assert set(sums(told("costs", "--by", "month", "--json", code=0).json, "month")) == {"2026-11"}
-    assert sums(told("costs", "--by", "pull_request", "--json", code=0).json, "pull_request")["a/web#12"] == 2.5
+    recorded("emit", "-", stdin=(json.dumps(linked) + "\n").encode(), code=0)
+    assert set(sums(recorded("costs", "--by", "week", "--json", code=0).json, "week")) == {"2026-11-09"}
+    assert set(sums(recorded("costs", "--by", "month", "--json", code=0).json, "month")) == {"2026-11"}
+    assert sums(recorded("costs", "--by", "pull_request", "--json", code=0).json, "pull_request")["a/web#12"] == 2.5
 
 
-def test_sessions_have_their_names(told: Lore) -> None:
-    rows = told("costs", "--by", "session", "--json", code=0).json["by"]
+def test_sessions_have_their_names(recorded: Lore) -> None:
+    rows = recorded("costs", "--by", "session", "--json", code=0).json["by"]
     assert {row["session"]: row["name"] for row in rows}["r1"] == "Fix the parser"
 
 
-def test_the_status_line_has_the_session_and_today(told: Lore) -> None:
+def test_the_status_line_has_the_session_and_today(recorded: Lore) -> None:
     more = {"kind": "model.replied", "agent": "claude-code/11111111", "run": "r1", "data": HAIKU | {"usd": 1.5}}
-    told("emit", "-", stdin=json.dumps(more).encode() + b"\n", code=0)
-    line = told("statusline", stdin=b'{"session_id": "r1"}', code=0).out
+    recorded("emit", "-", stdin=json.dumps(more).encode() + b"\n", code=0)
+    line = recorded("statusline", stdin=b'{"session_id": "r1"}', code=0).out
     assert line.startswith("$1.59 session · context ")
     assert "$1.50 today" in line
 
 
 @pytest.mark.parametrize("given", [b"", b"[]", b"no json", b'{"session_id": 7}', b'{"session_id": "unknown"}'])
-def test_the_status_line_never_fails(told: Lore, given: bytes) -> None:
-    assert told("statusline", stdin=given, code=0).err == ""
+def test_the_status_line_never_fails(recorded: Lore, given: bytes) -> None:
+    assert recorded("statusline", stdin=given, code=0).err == ""

@@ -64,7 +64,7 @@ def test_a_question_is_shown_in_one_block_with_all_that_is_asked(lore: Lore) -> 
     assert f"{id[:8]}  may it use Bash?" in lore("decide", id[:8], code=0).out
 
 
-def test_what_is_left_is_told_in_hours_where_there_are_some(lore: Lore) -> None:
+def test_what_is_left_is_reported_in_hours_where_there_are_some(lore: Lore) -> None:
     ask(left=6 * 3600 - 90)
     assert "5 h 58 min left" in lore("decide", code=0).out
 
@@ -165,7 +165,7 @@ def test_no_text_of_an_agent_leaves_its_margin(lore: Lore) -> None:
     assert all(line.startswith("  ") for line in shown.splitlines()[1:] if line)
 
 
-def test_a_long_input_is_cut_and_a_person_is_told(lore: Lore) -> None:
+def test_a_long_input_is_cut_and_a_person_is_informed(lore: Lore) -> None:
     ask("Write", {"content": "x\n" * 1000, "line": "y" * 5000, "huge": "z" * 20_000})
     shown = lore("decide", code=0).out
     assert "more lines; --json shows all" in shown

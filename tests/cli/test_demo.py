@@ -34,7 +34,7 @@ def list_actions(task: str) -> list[tuple[str | None, str]]:
 def in_order(task: str, *wanted: tuple[str, str]) -> bool:
     """Whether these deeds come one after another on a thread, whatever is between them."""
     rest = iter(list_actions(task))
-    return all(deed in rest for deed in wanted)
+    return all(action in rest for action in wanted)
 
 
 def test_five_agents_are_on_one_mission_for_about_a_hundred_events() -> None:
@@ -87,7 +87,7 @@ def test_causes_come_first_and_threads_keep_their_order_whatever_the_chances(see
     assert pages[-1][1].kind == "fleet.milestone"
 
 
-def test_every_deed_of_a_task_leads_back_to_the_start_of_the_mission() -> None:
+def test_every_action_of_a_task_leads_back_to_the_start_of_the_mission() -> None:
     by_id = {event.id: event for event in EVENTS}
     for event in EVENTS:
         if event.task is not None and event.kind != "model.replied":
@@ -97,7 +97,7 @@ def test_every_deed_of_a_task_leads_back_to_the_start_of_the_mission() -> None:
             assert root is EVENTS[0], event
 
 
-def test_the_same_seed_tells_the_same_and_another_other_ids() -> None:
+def test_the_same_seed_shows_the_same_and_another_other_ids() -> None:
     assert write_story(7) == write_story(7)
     assert not {event.id for _, event in write_story(7)} & {event.id for _, event in write_story(8)}
 
@@ -161,7 +161,7 @@ def test_it_ends_with_three_commands_that_work(lore: Lore) -> None:
     assert "fleet.abandon" in events.out
 
 
-def test_whoever_may_be_shown_the_token_gets_an_address_and_whoever_has_no_lore_on_the_path_a_way_to_it() -> None:
+def test_anybody_who_may_be_shown_the_token_gets_an_address_and_anybody_who_has_no_lore_on_the_path_a_way_to_it() -> None:
     shown = list(
         list_programme(["fleet"], "http://localhost/", "sqlite:demo.db", None, key="http://localhost/#token=t", path="/my venv/bin")
     )

@@ -70,7 +70,7 @@ def test_everything_is_alive_someone_needs_you_and_ctrl_c_leaves_the_log_alone(l
         address = log_of(lore)
         wait_for(address, lambda events: of(events, "goal.permission_asked", agent="kaya"))
         [kaya] = [agent for agent in demo.get("api/fleet")["agents"] if agent["name"] == "kaya"]
-        assert kaya["standing"] == "needs you"
+        assert (kaya["standing"], kaya["doing"]) == ("needs you", "may it use shell: cp notes.md website.md?")
         [question] = lore("decide", "--json", "--log", address, code=0).ndjson
         lore("decide", question["id"], "allow", "--log", address, code=0)
         events = wait_for(
@@ -78,15 +78,15 @@ def test_everything_is_alive_someone_needs_you_and_ctrl_c_leaves_the_log_alone(l
             lambda events: ends(events, "kaya") == ["done"],
             lambda events: ends(events, "jory") == ["done"],
             lambda events: of(events, "run.finished"),
-            lambda events: of(events, "town.mission_state_changed", mission="lights", new_state="completed"),
+            lambda events: of(events, "town.mission_state_changed", mission="rate-limits", new_state="completed"),
         )
         missions = {mission["id"]: mission["state"] for mission in demo.get("api/town")["missions"]}
-        assert missions["lights"] == "completed"
+        assert missions["rate-limits"] == "completed"
         code, out, err = demo.end(signal.SIGINT)
     assert (code, err) == (0, b"")
     assert left() == set()
     said = (demo.said + out).decode()
-    assert all(f"{demo.url}{page} " in said for page in ("fleet", "goals", "stage", "town", "agent"))
+    assert all(f"{demo.url}{page} " in said for page in ("now", "goals", "stage", "town", "chat"))
     assert "this scene ends here" not in said
     # jory's first turn failed the check. Its driver was killed in the second: the next one may check again before it goes on.
     goal = of(events, "driver.goal_started", agent="jory")[0].goal or ""
@@ -94,8 +94,8 @@ def test_everything_is_alive_someone_needs_you_and_ctrl_c_leaves_the_log_alone(l
     assert verdicts in ([False, True], [False, False, True])
     assert len({event.text for event in of(events, "work.lease_taken", goal=goal)}) == 2
     # So was what a worker of the town was at; and what was sent back came to a good end, too.
-    assert of(events, "work.lease_lost", mission="lights")
-    assert of(events, "work.review_rejected", mission="lights")
+    assert of(events, "work.lease_lost", mission="rate-limits")
+    assert of(events, "work.review_rejected", mission="rate-limits")
     assert "no problems" in lore("verify", "--log", address, code=0).out
     assert "No agents yet" in lore("status", code=0).out
 
@@ -115,9 +115,9 @@ def test_what_the_demo_started_does_not_outlive_it_however_it_dies(lore: Lore) -
 
 
 def test_a_town_that_an_earlier_demo_has_left_is_gone_on_with(lore: Lore) -> None:
-    lore("town", "spawn", "finn", "gret", "--role", "keeper", "--log", "sqlite:own.db", code=0)
+    lore("town", "spawn", "finn", "gret", "--role", "builder", "--log", "sqlite:own.db", code=0)
     with running(lore, "demo", "--scenes", "town", "--into", "--log", "sqlite:own.db", "--speed", "12"):
-        wait_for("sqlite:own.db", lambda events: of(events, "town.mission_state_changed", mission="lights"))
+        wait_for("sqlite:own.db", lambda events: of(events, "town.mission_state_changed", mission="rate-limits"))
 
 
 def wait_for_end_of(pid: int) -> None:
@@ -136,8 +136,8 @@ def test_a_demo_in_a_hook_of_git_commits_nothing_to_that_repository(tmp_path: Pa
     environment = DemoEnvironment(
         tmp_path / "ground", settings.load_settings(log="sqlite:demo.db", environ={}), speed=1.0, reporter=SceneReporter(json=False)
     )
-    environment.create_workspace("tide")
-    assert (tmp_path / "ground" / "tide" / ".git").is_dir()
+    environment.create_workspace("retry")
+    assert (tmp_path / "ground" / "retry" / ".git").is_dir()
     assert not list((tmp_path / "mine" / ".git" / "refs" / "heads").iterdir())
 
 
@@ -155,16 +155,16 @@ def test_scenes_that_cannot_be_shown_are_refused(lore: Lore, argv: list[str], re
     assert not Path(lore.folder.parent / "data").exists()
 
 
-async def test_the_herald_asks_before_it_acts_and_accepts_a_denial() -> None:
+async def test_the_publisher_asks_before_it_acts_and_accepts_a_denial() -> None:
     async def ask(*results: str) -> ModelToolCall:
         calls = tuple(ModelToolCall(id=str(number), name="read", arguments={}) for number in range(len(results)))
         said = [ChatMessage(role="assistant", calls=calls), *(ChatMessage(role="tool", call=str(n), text=t) for n, t in enumerate(results))]
-        messages = (ChatMessage(role="user", text="Publish the table."), *(said if results else ()))
-        async with open_model("scripted:herald") as mind:
+        messages = (ChatMessage(role="user", text="Publish the notes."), *(said if results else ()))
+        async with open_model("scripted:publisher") as mind:
             return (await mind.reply(ModelRequest(prompt="", messages=messages, tools=MODEL_TOOLS))).calls[0]
 
-    read, asked = await ask(), await ask("High water")
-    assert (read.name, asked.name, asked.arguments) == ("read", "shell", {"command": "cp table.txt board.txt"})
-    denied = await ask("High water", "You may not do that: not today")
+    read, asked = await ask(), await ask("Version 1.4")
+    assert (read.name, asked.name, asked.arguments) == ("read", "shell", {"command": "cp notes.md website.md"})
+    denied = await ask("Version 1.4", "You may not do that: not today")
     assert denied.name == "done"
     assert "not allowed" in denied.arguments["text"]

@@ -138,7 +138,7 @@ def test_bad_lines_become_rejections_with_number_and_reason_and_the_rest_goes_in
     }
 
 
-def test_many_rejections_are_told_as_a_number(lore: Lore) -> None:
+def test_many_rejections_are_reported_as_a_number(lore: Lore) -> None:
     result = lore("emit", "-", stdin=b"no\n" * 25, code=3)
     assert "… and 15 more" in result.err
     assert len(lore("events", "--json", "--kind", "log.rejected", "--all").lines) == 25

@@ -23,7 +23,7 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def told(lore: Lore) -> Lore:
+def recorded(lore: Lore) -> Lore:
     lore("emit", "fleet.commit", "--agent", "ada", "--text", "the parser is fixed", "--at", "2026-11-15T20:00Z")
     lore("emit", "fleet.push", "--agent", "bob", "--text", "the parser is pushed", "--at", "2026-11-15T21:00Z")
     lore(
@@ -36,69 +36,69 @@ def texts(lore: Lore, *argv: str, code: int = 0) -> list[str]:
     return [event.get("text") for event in lore("find", "--json", *argv, code=code).ndjson]
 
 
-def test_the_newest_comes_first(told: Lore) -> None:
-    assert told("find", "parser", "--utc", code=0).lines == [
+def test_the_newest_comes_first(recorded: Lore) -> None:
+    assert recorded("find", "parser", "--utc", code=0).lines == [
         "2026-11-15T21:00:00+00:00  bob             fleet.push            -  the parser is pushed",
         "2026-11-15T20:00:00+00:00  ada             fleet.commit          -  the parser is fixed",
     ]
 
 
-def test_several_words_may_be_given_and_phrases(told: Lore) -> None:
-    assert texts(told, "fixed", "parser") == ["the parser is fixed"]
-    assert texts(told, '"parser is"', "push") == ["the parser is pushed"]
-    assert texts(told, '"is parser"', code=1) == []
+def test_several_words_may_be_given_and_phrases(recorded: Lore) -> None:
+    assert texts(recorded, "fixed", "parser") == ["the parser is fixed"]
+    assert texts(recorded, '"parser is"', "push") == ["the parser is pushed"]
+    assert texts(recorded, '"is parser"', code=1) == []
 
 
-def test_json_is_what_events_prints(told: Lore) -> None:
-    assert told("find", "pushed", "--json", code=0).raw == told("events", "--kind", "fleet.push", "--json").raw
+def test_json_is_what_events_prints(recorded: Lore) -> None:
+    assert recorded("find", "pushed", "--json", code=0).raw == recorded("events", "--kind", "fleet.push", "--json").raw
 
 
-def test_where_to_look_is_chosen_as_for_events(told: Lore) -> None:
-    assert texts(told, "parser", "--scope", "agent:ada") == ["the parser is fixed"]
-    assert texts(told, "parser", "--kind", "fleet.push") == ["the parser is pushed"]
-    assert texts(told, "parser", "--since", "2026-11-15T20:30Z") == ["the parser is pushed"]
-    assert texts(told, "parser", "--last", "1") == ["the parser is pushed"]
+def test_where_to_look_is_chosen_as_for_events(recorded: Lore) -> None:
+    assert texts(recorded, "parser", "--scope", "agent:ada") == ["the parser is fixed"]
+    assert texts(recorded, "parser", "--kind", "fleet.push") == ["the parser is pushed"]
+    assert texts(recorded, "parser", "--since", "2026-11-15T20:30Z") == ["the parser is pushed"]
+    assert texts(recorded, "parser", "--last", "1") == ["the parser is pushed"]
 
 
-def test_nothing_found_is_exit_code_1_as_with_grep(told: Lore) -> None:
-    result = told("find", "xyzzy", code=1)
+def test_nothing_found_is_exit_code_1_as_with_grep(recorded: Lore) -> None:
+    result = recorded("find", "xyzzy", code=1)
     assert (result.out, result.err) == ("", "")
-    assert "nothing found" in told.on_terminal("find", "xyzzy").out
+    assert "nothing found" in recorded.on_terminal("find", "xyzzy").out
 
 
 @pytest.mark.parametrize("argv", [[], [""], [" ", " "], ["x", "--last", "0"], ["x", "--scope", "nonsense"], ["x", "--since", "whenever"]])
-def test_a_wrong_question_is_a_usage_error(told: Lore, argv: list[str]) -> None:
-    assert told("find", *argv, code=2).err.startswith("lore")
+def test_a_wrong_question_is_a_usage_error(recorded: Lore, argv: list[str]) -> None:
+    assert recorded("find", *argv, code=2).err.startswith("lore")
 
 
 def test_a_log_that_is_not_there_is_an_error(lore: Lore) -> None:
     assert "there is no log yet" in lore("find", "x", code=1).err
 
 
-def test_what_the_line_does_not_show_is_shown_beside_it(told: Lore) -> None:
-    [line] = told("find", "harbour", "--utc").lines
+def test_what_the_line_does_not_show_is_shown_beside_it(recorded: Lore) -> None:
+    [line] = recorded("find", "harbour", "--utc").lines
     assert line.startswith("2026-11-16T09:00:00+00:00  ada             tool.called           -  tool=Bash (")
     assert line.endswith("make harbour)")
 
 
-def test_thoughts_are_found_and_marked(told: Lore) -> None:
-    told("emit", "agent.thought", "--agent", "ada", "--text", "a doubt", "--visibility", "private")
-    assert told("find", "doubt").lines[0].endswith("[private] a doubt")
-    assert told("find", "doubt", "--json").json["visibility"] == "private"
-    assert told("find", "doubt", "--json").json["text"] == "a doubt"
+def test_thoughts_are_found_and_marked(recorded: Lore) -> None:
+    recorded("emit", "agent.thought", "--agent", "ada", "--text", "a doubt", "--visibility", "private")
+    assert recorded("find", "doubt").lines[0].endswith("[private] a doubt")
+    assert recorded("find", "doubt", "--json").json["visibility"] == "private"
+    assert recorded("find", "doubt", "--json").json["text"] == "a doubt"
 
 
-def test_a_terminal_shows_what_was_found_and_says_if_there_is_more(told: Lore, monkeypatch: pytest.MonkeyPatch) -> None:
-    shown = told.on_terminal("find", "PARSER", "--utc").out
+def test_a_terminal_shows_what_was_found_and_says_if_there_is_more(recorded: Lore, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = recorded.on_terminal("find", "PARSER", "--utc").out
     assert shown.count("\x1b[7mparser\x1b[27m") == 2
     assert COLOURS.sub("", shown).splitlines() == [
         "── Sunday 15 November 2026",
         "21:00:00  bob             fleet.push            the parser is pushed",
         "20:00:00  ada             fleet.commit          the parser is fixed",
     ]
-    assert "the newest 1 are shown" in told.on_terminal("find", "parser", "--last", "1").out
+    assert "the newest 1 are shown" in recorded.on_terminal("find", "parser", "--last", "1").out
     monkeypatch.setenv("NO_COLOR", "1")
-    assert "\x1b" not in told.on_terminal("find", "parser").out
+    assert "\x1b" not in recorded.on_terminal("find", "parser").out
 
 
 def test_hostile_words_leave_harmless(lore: Lore) -> None:
@@ -111,15 +111,15 @@ def test_hostile_words_leave_harmless(lore: Lore) -> None:
         assert all(is_harmless(line) for line in shown.split("\n"))
 
 
-def test_without_a_cache_the_same_is_found(told: Lore, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_cache_the_same_is_found(recorded: Lore, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(context, "SAVE_AFTER", 0)  # a short log is searched without an index
-    with_cache = told("find", "the pars", code=0)
+    with_cache = recorded("find", "the pars", code=0)
     assert list(cache.glob("fleetlore/*.db"))
     for file in cache.glob("fleetlore/*"):
         file.unlink()
     (cache / "fleetlore").rmdir()
     (cache / "fleetlore").write_text("a file where the folder should be")
-    assert told("find", "the pars", code=0) == with_cache
+    assert recorded("find", "the pars", code=0) == with_cache
 
 
 def test_a_log_in_memory_has_nothing_to_find(lore: Lore, cache: Path) -> None:

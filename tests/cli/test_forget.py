@@ -31,7 +31,7 @@ RUN, CHILD, FORK = "11111111-run", "22222222-run", "33333333-run"
 
 
 @pytest.fixture
-def told(lore: Lore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lore:
+def recorded(lore: Lore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lore:
     """A log in which ada, and a session with a helper, say things about a zebra."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
@@ -58,81 +58,83 @@ def texts(lore: Lore) -> list[str]:
     return [event.get("text", event["kind"]) for event in lore("events", "--all", "--json", code=0).ndjson]
 
 
-def test_an_agent_goes_in_every_role_and_nothing_else_does(told: Lore) -> None:
-    result = told("forget", "--agent", "ada", "--yes", code=0)
+def test_an_agent_goes_in_every_role_and_nothing_else_does(recorded: Lore) -> None:
+    result = recorded("forget", "--agent", "ada", "--yes", code=0)
     assert "erased 6 events for good" in result.out
-    assert {"bo's own", "forgotten for good: 6 events (asked for)"} < set(texts(told))
-    assert not {"with a parent", "with a child", "by an actor", "zebra 1"} & set(texts(told))
-    assert told("forget", "--agent", "ada", "--yes", code=0).lines == ["nothing to forget in sqlite:fleet.db"]
+    assert {"bo's own", "forgotten for good: 6 events (asked for)"} < set(texts(recorded))
+    assert not {"with a parent", "with a child", "by an actor", "zebra 1"} & set(texts(recorded))
+    assert recorded("forget", "--agent", "ada", "--yes", code=0).lines == ["nothing to forget in sqlite:fleet.db"]
 
 
-def test_a_run_takes_its_helpers_along_but_no_fork(told: Lore) -> None:
-    told("forget", "--run", RUN, "--yes", code=0)
-    left = told("events", "--all", "--json").ndjson
+def test_a_run_takes_its_helpers_along_but_no_fork(recorded: Lore) -> None:
+    recorded("forget", "--run", RUN, "--yes", code=0)
+    left = recorded("events", "--all", "--json").ndjson
     assert [event["run"] for event in left if "run" in event] == [FORK]
 
 
-def test_a_time_and_a_kind_both_must_hold(told: Lore) -> None:
-    told("emit", "fleet.commit", "--agent", "ada", "--text", "of today")
-    told("forget", "--before", "1d", "--kind", "fleet.commit", "--yes", code=0)
-    assert "of today" in texts(told)
-    assert not any("zebra" in text for text in texts(told))
+def test_a_time_and_a_kind_both_must_hold(recorded: Lore) -> None:
+    recorded("emit", "fleet.commit", "--agent", "ada", "--text", "of today")
+    recorded("forget", "--before", "1d", "--kind", "fleet.commit", "--yes", code=0)
+    assert "of today" in texts(recorded)
+    assert not any("zebra" in text for text in texts(recorded))
 
 
-def test_one_event_goes_by_its_id(told: Lore) -> None:
-    [event] = told("events", "--json", "--all", "--kind", "prompt.submitted").ndjson
-    told("forget", "--id", event["id"].upper(), "--reason", "a slip", "--yes", code=0)
-    [fact] = told("events", "--json", "--kind", "log.forgotten").ndjson
+def test_one_event_goes_by_its_id(recorded: Lore) -> None:
+    [event] = recorded("events", "--json", "--all", "--kind", "prompt.submitted").ndjson
+    recorded("forget", "--id", event["id"].upper(), "--reason", "a slip", "--yes", code=0)
+    [fact] = recorded("events", "--json", "--kind", "log.forgotten").ndjson
     assert fact["data"] == {"count": 1, "reason": "a slip", "id_hashes": [hash_event_id(event["id"]).hex()]}
 
 
-def test_a_dry_run_shows_what_would_go_and_changes_nothing(told: Lore) -> None:
-    before = texts(told)
-    shown = told("forget", "--agent", "ada", "--dry-run", code=0)
+def test_a_dry_run_shows_what_would_go_and_changes_nothing(recorded: Lore) -> None:
+    before = texts(recorded)
+    shown = recorded("forget", "--agent", "ada", "--dry-run", code=0)
     assert shown.lines[0] == "6 events of sqlite:fleet.db would be erased for good:"
     assert shown.lines[1] == "  agents  ada 3 · bo 3"
     assert shown.lines[3].startswith("  days    2 days from 2023-11-14 to ")
-    counts = told("forget", "--agent", "ada", "--dry-run", "--json", code=0).json
+    counts = recorded("forget", "--agent", "ada", "--dry-run", "--json", code=0).json
     assert (counts["found"], counts["erased"], counts["left"], counts["agents"]) == (6, 0, 6, {"ada": 3, "bo": 3})
-    assert texts(told) == before
+    assert texts(recorded) == before
 
 
-def test_where_nobody_can_be_asked_it_wants_a_yes(told: Lore) -> None:
-    before = texts(told)
-    assert "say --yes" in told("forget", "--agent", "ada", code=2).err
-    assert "say what to forget" in told("forget", "--kind", "fleet.commit", code=2).err
-    assert "not the id" in told("forget", "--id", "7", code=2).err
-    assert texts(told) == before
+def test_where_nobody_can_be_asked_it_wants_a_yes(recorded: Lore) -> None:
+    before = texts(recorded)
+    assert "say --yes" in recorded("forget", "--agent", "ada", code=2).err
+    assert "say what to forget" in recorded("forget", "--kind", "fleet.commit", code=2).err
+    assert "not the id" in recorded("forget", "--id", "7", code=2).err
+    assert texts(recorded) == before
 
 
 @pytest.mark.parametrize(("answer", "code", "left"), [(b"y\n", 0, 5), (b"n\n", 1, 11), (b"\n", 1, 11)])
-def test_at_a_terminal_it_asks_once(told: Lore, answer: bytes, code: int, left: int) -> None:
+def test_at_a_terminal_it_asks_once(recorded: Lore, answer: bytes, code: int, left: int) -> None:
     ours, theirs = pty.openpty()
     os.write(ours, answer)
-    process = told.start("forget", "--agent", "ada", stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = recorded.start("forget", "--agent", "ada", stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     _, said = process.communicate()
     os.close(theirs)
     os.close(ours)
     assert b"Erase 6 events for good? [y/N]" in said
     assert process.returncode == code
-    assert len([kind for kind in told("events", "--all", "--json").ndjson if kind["kind"] != "log.forgotten"]) == left
+    assert len([kind for kind in recorded("events", "--all", "--json").ndjson if kind["kind"] != "log.forgotten"]) == left
 
 
-def test_the_same_recording_brings_nothing_back(told: Lore) -> None:
-    told("forget", "--agent", "ada", "--yes", code=0)
-    again = told("import", "nexus", "ada.jsonl")
+def test_the_same_recording_brings_nothing_back(recorded: Lore) -> None:
+    recorded("forget", "--agent", "ada", "--yes", code=0)
+    again = recorded("import", "nexus", "ada.jsonl")
     assert "erased earlier and left out 3" in again.err
 
 
-def test_no_word_stays_on_the_disk(told: Lore) -> None:
-    assert len(told("find", "zebra", code=0).lines) == 3
-    told("forget", "--agent", "ada", "--yes", code=0)
-    held = [path for path in told.folder.parent.rglob("*") if path.is_file() and path.name != "ada.jsonl" and b"zebra" in path.read_bytes()]
+def test_no_word_stays_on_the_disk(recorded: Lore) -> None:
+    assert len(recorded("find", "zebra", code=0).lines) == 3
+    recorded("forget", "--agent", "ada", "--yes", code=0)
+    held = [
+        path for path in recorded.folder.parent.rglob("*") if path.is_file() and path.name != "ada.jsonl" and b"zebra" in path.read_bytes()
+    ]
     assert held == []
-    assert told("find", "zebra").lines == []
+    assert recorded("find", "zebra").lines == []
 
 
-def test_what_waits_in_the_spool_for_this_log_goes_too(told: Lore) -> None:
+def test_what_waits_in_the_spool_for_this_log_goes_too(recorded: Lore) -> None:
     for session, log in (("aaaaaaaa-1", "sqlite:fleet.db"), ("aaaaaaaa-1", "sqlite:other.db"), ("bbbbbbbb-2", "sqlite:fleet.db")):
         line = {"at": "2026-11-15T20:00:00Z", "program": "claude-code", "log": log, "cwd": os.getcwd()}
         spool.append_line(json.dumps({**line, "record": {"session_id": session, "prompt": "zebra"}}).encode())
@@ -144,7 +146,7 @@ def test_what_waits_in_the_spool_for_this_log_goes_too(told: Lore) -> None:
     assert not spool.is_spool_empty()
 
 
-def test_threads_of_codex_are_known_in_the_spool_by_the_names_that_they_have_in_the_log(told: Lore) -> None:
+def test_threads_of_codex_are_known_in_the_spool_by_the_names_that_they_have_in_the_log(recorded: Lore) -> None:
     thread, helper = "01936a7e-7d1c-7b3a-8c3e-2f1d5a6b7c8d", "01936a7e-7d1c-7b3a-8c3e-2f1daaaabbbb"
     line = {"at": "2026-11-15T20:00:00Z", "program": "codex", "log": "sqlite:fleet.db", "cwd": os.getcwd()}
     for record in ({"session_id": thread}, {"session_id": thread, "agent_id": helper}, {"prompt": "no session"}):
@@ -156,24 +158,24 @@ def test_threads_of_codex_are_known_in_the_spool_by_the_names_that_they_have_in_
     assert ingest_forget.purge_spool(ForgetFilter(before=datetime(2026, 11, 16, tzinfo=UTC)), settings) == 1
 
 
-def test_what_a_killed_process_left_half_written_in_the_spool_goes_too(told: Lore) -> None:
+def test_what_a_killed_process_left_half_written_in_the_spool_goes_too(recorded: Lore) -> None:
     folder = Path(spool.spool_folder())
     folder.mkdir(parents=True)
     left, fresh = folder / "a.jsonl.part", folder / "b.jsonl.part"
     for path in (left, fresh):
         path.write_text("zebra")
     os.utime(left, (1_700_000_000, 1_700_000_000))
-    told("forget", "--agent", "ada", "--yes", code=0)
+    recorded("forget", "--agent", "ada", "--yes", code=0)
     assert [path.name for path in folder.iterdir() if path.suffix == ".part"] == [fresh.name]
 
 
-def test_nothing_that_was_kept_of_a_recording_can_be_read_without_it(told: Lore) -> None:
+def test_nothing_that_was_kept_of_a_recording_can_be_read_without_it(recorded: Lore) -> None:
     rows = [meta(), *asked(1, "the zebra prompt"), call(2, "feed the zebra"), *said(3, "zebra words")]
-    recording = told.write("rollout.jsonl", b"\n".join(lines(rows)).decode() + "\n")
-    told("import", "codex", recording, code=0)
-    told("forget", "--run", THREAD, "--yes", code=0)
-    assert "erased earlier and left out" in told("import", "codex", recording, code=0).err
-    [store] = (told.folder.parent / "cache").rglob("*.db")
+    recording = recorded.write("rollout.jsonl", b"\n".join(lines(rows)).decode() + "\n")
+    recorded("import", "codex", recording, code=0)
+    recorded("forget", "--run", THREAD, "--yes", code=0)
+    assert "erased earlier and left out" in recorded("import", "codex", recording, code=0).err
+    [store] = (recorded.folder.parent / "cache").rglob("*.db")
     with closing(apsw.Connection(str(store))) as connection:
         [(path, place)] = [map(str, row) for row in connection.execute("SELECT path, CAST(place AS TEXT) FROM tapes")]
     assert "rollout" not in path
@@ -181,12 +183,12 @@ def test_nothing_that_was_kept_of_a_recording_can_be_read_without_it(told: Lore)
     assert b"zebra" not in store.read_bytes()
 
 
-def test_a_trimmed_agent_is_no_longer_named_by_the_fact_of_trimming(told: Lore) -> None:
-    told("trim", "--before", "1d", "--yes", code=0)
-    told("forget", "--agent", "ada", "--yes", code=0)
-    [fact] = told("events", "--json", "--kind", "log.trimmed").ndjson
+def test_a_trimmed_agent_is_no_longer_named_by_the_fact_of_trimming(recorded: Lore) -> None:
+    recorded("trim", "--before", "1d", "--yes", code=0)
+    recorded("forget", "--agent", "ada", "--yes", code=0)
+    [fact] = recorded("events", "--json", "--kind", "log.trimmed").ndjson
     assert (fact["data"]["agents"], fact["data"]["events"]) == ({"others": 3}, 3)
-    assert "ada" not in {*fact["data"]["agents"], *texts(told)}
+    assert "ada" not in {*fact["data"]["agents"], *texts(recorded)}
 
 
 # --- on every backend
@@ -198,7 +200,7 @@ def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BlockingReco
         yield opened
 
 
-def test_whoever_is_cut_short_does_it_again(log: BlockingRecorder) -> None:
+def test_anybody_who_is_cut_short_does_it_again(log: BlockingRecorder) -> None:
     log.append([Event(kind="fleet.commit", agent=name, text="x") for name in ("ada", "bo", "ada", "ada")])
     found = forget.find_matching_events(log, ForgetFilter(agent="ada"))
     log.erase(found.ids[:1], "cut short")  # and here it crashed

@@ -124,7 +124,7 @@ def test_it_loads_the_standard_library_alone() -> None:
         ({gate_door.SOCKET_VARIABLE: "/" + "x" * 300, gate_door.TOKEN_VARIABLE: "x"}, "too long"),
     ],
 )
-def test_without_a_driver_nothing_is_allowed_and_the_agent_is_told_why(env: dict[str, str], reason: str) -> None:
+def test_without_a_driver_nothing_is_allowed_and_the_agent_gets_the_reason(env: dict[str, str], reason: str) -> None:
     answers = talk(call(1, "Bash", {"command": "ls"}), call(2, "Read", {}), env=CLEAN | env)
     assert [read_answer(answer)["behavior"] for answer in answers] == ["deny", "deny"]
     assert all(reason in read_answer(answer)["message"] for answer in answers)
@@ -150,13 +150,13 @@ class Process:
         self.process.stdin.write(json.dumps(message).encode() + b"\n")
         await self.process.stdin.drain()
 
-    async def hear(self) -> Any:
+    async def receive(self) -> Any:
         assert self.process.stdout is not None
         return json.loads(await self.process.stdout.readline())
 
     async def ask(self, id: Any, tool: str, input: Any) -> Any:
         await self.say(call(id, tool, input))
-        answer = await self.hear()
+        answer = await self.receive()
         assert answer["id"] == id
         return read_answer(answer)
 
@@ -217,9 +217,9 @@ async def test_a_driver_that_goes_takes_all_permissions_with_it() -> None:
         pipe = asyncio.subprocess.PIPE
         process = Process(await asyncio.create_subprocess_exec(*gate.command, env={**CLEAN, **gate.env}, stdin=pipe, stdout=pipe))
         await process.say({"jsonrpc": "2.0", "id": 0, "method": "ping"})
-        await process.hear()
+        await process.receive()
         await process.say(call(1, "yes", {}))
-    assert "gone" in read_answer(await process.hear())["message"]
+    assert "gone" in read_answer(await process.receive())["message"]
     assert (await process.ask(2, "yes", {}))["behavior"] == "deny"
     await process.process.communicate(b"")
 
@@ -285,7 +285,7 @@ async def test_modules_that_an_agent_leaves_in_the_workspace_are_not_loaded(tmp_
         assert (await process.ask(1, "no", {}))["message"] == "not no"
 
 
-def test_a_socket_that_was_put_in_the_place_of_the_drivers_is_not_heard(tmp_path: Path) -> None:
+def test_a_socket_that_was_put_in_the_place_of_the_drivers_is_not_received(tmp_path: Path) -> None:
     path = str(tmp_path / "s")
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(path)
@@ -300,12 +300,12 @@ def test_a_socket_that_was_put_in_the_place_of_the_drivers_is_not_heard(tmp_path
 
 async def run_claude(lore: Lore, decider: Decider, steps: list[dict[str, Any]], *more: str) -> tuple[list[Event], dict[str, Any]]:
     """Let it take the steps, asking our gate; answers what was told, and its report."""
-    told: list[Event] = []
+    recorded: list[Event] = []
 
-    async def tell(event: Event) -> None:
-        told.append(event)
+    async def record(event: Event) -> None:
+        recorded.append(event)
 
-    async with GateServer(RecordingDecider(decider, tell)) as server:
+    async with GateServer(RecordingDecider(decider, record)) as server:
         gate = server.create_gate(order(str(lore.folder)))
         servers = {"fleetlore": {"type": "stdio", "command": gate.command[0], "args": list(gate.command[1:]), "env": dict(gate.env)}}
         claude = [str(CLAUDE), "-p", "go", "--output-format", "json", "--mcp-config", json.dumps({"mcpServers": servers})]
@@ -318,7 +318,7 @@ async def run_claude(lore: Lore, decider: Decider, steps: list[dict[str, Any]], 
         )  # fmt: skip
         out, err = await process.communicate()
         assert process.returncode == 0, err.decode() + out.decode()
-    return told, json.loads(out)
+    return recorded, json.loads(out)
 
 
 def bash(command: str) -> dict[str, Any]:
@@ -331,9 +331,9 @@ async def test_the_real_claude_code_asks_the_gate_and_obeys(lore: Lore) -> None:
     write = {"name": "Write", "input": {"file_path": str(lore.folder / "src" / "x.txt"), "content": "hello"}}
     everything = '{"permissions": {"ask": ["Bash", "Read"]}}'
     steps = [bash("touch yes"), bash("touch yes; touch no"), write, bash("ls")]
-    told, report = await run_claude(lore, DeciderChain([rules]), steps, "--setting-sources", "user", "--settings", everything)
+    recorded, report = await run_claude(lore, DeciderChain([rules]), steps, "--setting-sources", "user", "--settings", everything)
     assert sorted(path.name for path in lore.folder.iterdir()) == ["src", "yes"]
-    decisions = [event.data["decision"] for event in told]
+    decisions = [event.data["decision"] for event in recorded]
     assert [(each["tool"], each["choice"]["kind"]) for each in decisions] == [
         ("Bash", "allow"), ("Bash", "deny"), ("Write", "allow"), ("Bash", "deny"),
     ]  # fmt: skip

@@ -68,10 +68,10 @@ def test_the_list_is_there_for_programs(lore: Lore, log: BlockingRecorder) -> No
     past = Past(log)
     past.begin()
     past.turn(failing=(0,))
-    [told] = goal(lore, "list", "--json").json["goals"]
-    assert (told["id"], told["state"], told["criteria"]) == (ONE, "working", {"met": 1, "all": 2})
-    assert told["spent"]["tokens"] == 1000
-    assert told["limits"]["turns"] == 4
+    [recorded] = goal(lore, "list", "--json").json["goals"]
+    assert (recorded["id"], recorded["state"], recorded["criteria"]) == (ONE, "working", {"met": 1, "all": 2})
+    assert recorded["spent"]["tokens"] == 1000
+    assert recorded["limits"]["turns"] == 4
 
 
 def test_a_log_without_goals_says_how_to_begin_one(lore: Lore, log: BlockingRecorder) -> None:
@@ -107,13 +107,13 @@ def test_the_newest_goal_is_shown_in_full(lore: Lore, log: BlockingRecorder) -> 
 def test_decisions_and_questions_are_shown_with_how_to_answer(lore: Lore, log: BlockingRecorder) -> None:
     past = Past(log)
     past.begin()
-    past.add(past.tell.attempt_started(past.state, 1))
+    past.add(past.record.attempt_started(past.state, 1))
     decision = types.Decision(
         id=TWO, goal_id=ONE, turn_index=1, tool="Bash", input={}, choice=types.Deny(message="no"), rationale="the rule denies it",
         decided_at="2026-11-16T09:00:00Z",
     )  # fmt: skip
-    asked = past.tell.make_event("goal.permission_asked", {"tool": "WebFetch", "turn": 1})
-    past.add(past.tell.make_event("driver.decision", {"decision": decision}), asked)
+    asked = past.record.make_event("goal.permission_asked", {"tool": "WebFetch", "turn": 1})
+    past.add(past.record.make_event("driver.decision", {"decision": decision}), asked)
     out = goal(lore, "show", "3f2504").out
     assert "turn 1, stopped" in out
     assert "decisions (0 allowed, 1 denied)" in out
@@ -136,8 +136,8 @@ def test_everything_is_there_for_programs(lore: Lore, log: BlockingRecorder) -> 
     past = Past(log)
     past.begin()
     past.turn()
-    told = goal(lore, "show", "--json", ONE).json
-    assert (told["id"], told["state"], told["driver"], told["turns"][0]["outcome"]) == (ONE, "working", None, "done")
+    recorded = goal(lore, "show", "--json", ONE).json
+    assert (recorded["id"], recorded["state"], recorded["driver"], recorded["turns"][0]["outcome"]) == (ONE, "working", None, "done")
 
 
 def test_what_an_agent_wrote_moves_no_cursor(lore: Lore, log: BlockingRecorder) -> None:
@@ -164,7 +164,7 @@ def test_the_beginning_of_an_id_is_enough_if_it_is_its_own(lore: Lore, log: Bloc
 # --- steering without a driver
 
 
-def test_a_wish_is_stored_signed_with_a_name_and_obeyed_by_the_fold(lore: Lore, log: BlockingRecorder) -> None:
+def test_a_request_is_stored_signed_with_a_name_and_obeyed_by_the_fold(lore: Lore, log: BlockingRecorder) -> None:
     Past(log).begin()
     assert (
         goal(lore, "say", "3f2504e0", "The", "API moved")
@@ -177,10 +177,10 @@ def test_a_wish_is_stored_signed_with_a_name_and_obeyed_by_the_fold(lore: Lore, 
         .startswith("3f2504e0  has a larger budget: turns up to 60")
     )
     assert goal(lore, "pause", "3f2504e0").lines == ["3f2504e0  is paused; it was not running"]
-    told = goal(lore, "show", "--json").json
-    assert (told["state"], told["limits"]["turns"], told["limits"]["seconds"]) == ("paused", 60, 6 * 3600)
-    assert told["messages"][0]["text"] == "The API moved"
-    assert told["messages"][0]["by"] == "grace"
+    recorded = goal(lore, "show", "--json").json
+    assert (recorded["state"], recorded["limits"]["turns"], recorded["limits"]["seconds"]) == ("paused", 60, 6 * 3600)
+    assert recorded["messages"][0]["text"] == "The API moved"
+    assert recorded["messages"][0]["by"] == "grace"
     assert goal(lore, "cancel", "3f2504e0", "--reason", "another way").code == 0
     assert goal(lore, "show", "--json").json["cancel"] == "another way"
 
@@ -206,7 +206,7 @@ def test_a_verb_is_needed(lore: Lore) -> None:
 # --- check
 
 
-def test_a_good_file_is_told_in_a_line(lore: Lore) -> None:
+def test_a_good_file_is_reported_in_a_line(lore: Lore) -> None:
     head = "description = 'x'\nharness = 'command'\ncommand = 'sh'\n"
     path = lore.write("fix.toml", f"{head}[budget]\nmax_usd = 2\n[[acceptance]]\ncommand = 'true'")
     first, *rest = lore("goal", "check", path, code=0).lines
@@ -216,7 +216,7 @@ def test_a_good_file_is_told_in_a_line(lore: Lore) -> None:
     assert lore("goal", "check", "--json", path).json["goal"]["description"] == "x"
 
 
-def test_a_program_that_is_not_there_is_told_before_it_is_missed(lore: Lore) -> None:
+def test_a_program_that_is_not_there_is_reported_before_it_is_missed(lore: Lore) -> None:
     path = lore.write("fix.toml", "description = 'x'\nharness = 'command'\ncommand = 'no-such-agent --fast'")
     assert "The program no-such-agent was not found" in lore("goal", "check", path, code=0).out
     later = lore.write("later.toml", "description = 'x'\nharness = 'command'\ncommand = './made-later.sh'")
@@ -228,7 +228,7 @@ def test_the_help_of_each_verb_teaches_by_examples(lore: Lore, verb: str) -> Non
     assert f"\n  lore goal {verb}" in lore("goal", verb, "--help", code=0).out
 
 
-def test_what_is_wrong_is_told_for_all_files(lore: Lore) -> None:
+def test_what_is_wrong_is_reported_for_all_files(lore: Lore) -> None:
     paths = [lore.write("a.toml", "descripton = 'x'"), lore.write("b.yaml", "description: ''"), lore.write("c.toml", "description = 'x'")]
     result = lore("goal", "check", *paths, code=2)
     assert "a.toml:1: descripton: is not known here; did you mean description?" in result.err
@@ -281,6 +281,6 @@ def test_on_a_sealed_log_what_is_not_signed_is_counted_and_not_obeyed(lore: Lore
     with log_at("memory:") as aside:
         Past(aside).begin()
         log.append([key.sign_event(replace(event, position=None)) for event in aside.read()])
-    past.add(past.tell.make_event("control.requested", {"action": "cancel"}))
+    past.add(past.record.make_event("control.requested", {"action": "cancel"}))
     assert [each["id"] for each in goal(lore, "list", "--json").json["goals"]] == [ONE]
     assert "1 unsigned control requests were ignored: this log is sealed" in goal(lore, "show", ONE).out

@@ -17,9 +17,9 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "goals"
 def first(lore: Lore) -> str:
     """A copy of it, whose agent does not take its time."""
     shutil.copytree(EXAMPLES, lore.folder / "goals", ignore=shutil.ignore_patterns("__pycache__"))
-    told = (EXAMPLES / "first.toml").read_text()
-    assert '"1.2"]' in told
-    return lore.write("goals/first.toml", told.replace('"1.2"]', '"0"]'))
+    recorded = (EXAMPLES / "first.toml").read_text()
+    assert '"1.2"]' in recorded
+    return lore.write("goals/first.toml", recorded.replace('"1.2"]', '"0"]'))
 
 
 def _commit(folder: Path) -> None:

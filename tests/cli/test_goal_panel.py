@@ -38,8 +38,8 @@ def test_a_goal_of_many_takes_one_line(log: BlockingRecorder) -> None:
 def test_what_an_agent_asks_and_what_waits_for_it_are_shown_while_its_turn_goes_on(lore: Lore, log: BlockingRecorder) -> None:
     past = Past(log)
     past.begin()
-    past.add(past.tell.attempt_started(past.state, 1))
-    past.add(past.tell.make_event("goal.permission_asked", {"tool": "WebFetch", "turn": 1}))
+    past.add(past.record.attempt_started(past.state, 1))
+    past.add(past.record.make_event("goal.permission_asked", {"tool": "WebFetch", "turn": 1}))
     lore("--log", URL, "goal", "say", ONE, "Mind the tabs", code=0)
     past.add(*(event for event in log.read(f"goal:{ONE}", kinds=("control.requested",))))
     lines = shown(past.state)

@@ -123,8 +123,8 @@ def test_what_is_said_reaches_the_agent_with_its_next_turn(lore: Lore) -> None:
     goal(lore, "say", id, "Try the other door", code=0)
     goal(lore, "raise", id, "--turns", "2", code=0)
     goal(lore, "resume", id, code=1)
-    heard = (lore.folder / "place-deaf" / "heard").read_text()
-    assert heard.count("Try the other door") == 1
+    received = (lore.folder / "place-deaf" / "heard").read_text()
+    assert received.count("Try the other door") == 1
 
 
 # --- worktrees
@@ -318,9 +318,9 @@ def test_a_sealed_log_asks_for_its_passphrase_first(lore: Lore) -> None:
         out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, err
     assert b"all criteria are met" in out
-    told = goal(lore, "show").out
-    assert "✓ one  done" in told
-    assert "signatures were not verified" in told
+    recorded = goal(lore, "show").out
+    assert "✓ one  done" in recorded
+    assert "signatures were not verified" in recorded
 
 
 # --- without a file

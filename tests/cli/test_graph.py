@@ -124,7 +124,7 @@ def test_a_wrong_command_line_says_what_to_do(lore: Lore, argv: tuple[str, ...],
     assert reason in shown.err
 
 
-def test_the_nodes_that_a_graph_can_be_made_of_are_told_with_where_they_come_from(lore: Lore) -> None:
+def test_the_nodes_that_a_graph_can_be_made_of_are_reported_with_where_they_come_from(lore: Lore) -> None:
     rows = lore("graph", "nodes", "--json", code=0).json["nodes"]
     ours = {row["name"]: row["about"] for row in rows if row["from"].startswith("fleetlore.graph.nodes.")}
     assert {"input_v1", "thinker_v1", "output_v1"} < set(ours)

@@ -35,23 +35,23 @@ def flags(*argv: str) -> Namespace:
 
 def test_the_file_says_what_agents_talk_with_and_paths_are_relative_to_it(lore: Lore) -> None:
     folder = Path(lore.write(OWN, SAID)).resolve().parent
-    told = merge_graph_settings(settings.load_settings(folder=str(lore.folder)), flags())
-    assert (told.default, told.folder, told.proxy_header) == ("reflex", str(folder / "graphs"), "X-Remote-User")
-    assert told.minds == {"default": "openai:small", "strong": "anthropic:large"}
-    assert told.databases == {"shop": f"sqlite:{folder}/shop.db", "crm": "postgresql://reader:hunter2@db.house/crm"}
+    recorded = merge_graph_settings(settings.load_settings(folder=str(lore.folder)), flags())
+    assert (recorded.default, recorded.folder, recorded.proxy_header) == ("reflex", str(folder / "graphs"), "X-Remote-User")
+    assert recorded.minds == {"default": "openai:small", "strong": "anthropic:large"}
+    assert recorded.databases == {"shop": f"sqlite:{folder}/shop.db", "crm": "postgresql://reader:hunter2@db.house/crm"}
 
 
 def test_flags_win_over_the_file_one_by_one(lore: Lore) -> None:
     lore.write(OWN, SAID)
     args = flags("--graph", "seven", "--mind", "openai:m?base_url=http://127.0.0.1:1/v1", "--mind", "quick=scripted:")
-    told = merge_graph_settings(settings.load_settings(folder=str(lore.folder)), args)
-    assert told.default == "seven"
-    assert told.minds == {"default": "openai:m?base_url=http://127.0.0.1:1/v1", "strong": "anthropic:large", "quick": "scripted:"}
+    recorded = merge_graph_settings(settings.load_settings(folder=str(lore.folder)), args)
+    assert recorded.default == "seven"
+    assert recorded.minds == {"default": "openai:m?base_url=http://127.0.0.1:1/v1", "strong": "anthropic:large", "quick": "scripted:"}
 
 
 def test_without_either_the_script_answers(lore: Lore) -> None:
-    told = merge_graph_settings(settings.load_settings(folder=str(lore.folder)), flags())
-    assert (told.default, dict(told.minds), dict(told.databases)) == ("seven", {}, {})
+    recorded = merge_graph_settings(settings.load_settings(folder=str(lore.folder)), flags())
+    assert (recorded.default, dict(recorded.minds), dict(recorded.databases)) == ("seven", {}, {})
 
 
 @pytest.mark.parametrize("given", [["parrot:polly"], ["strong=parrot:polly"], ["openai:"], ["quick=scripted:", "quick=scripted:"]])
@@ -78,6 +78,6 @@ def test_a_wrong_setting_is_named(lore: Lore, content: str, reason: str) -> None
 
 def test_it_is_shown_without_passwords(lore: Lore) -> None:
     lore.write(OWN, SAID)
-    told = lore("config", "--json", code=0)
-    assert told.json["graph"]["value"]["databases"]["crm"] == "postgresql://[redacted]@db.house/crm"
-    assert "hunter2" not in told.out + lore("config", code=0).out
+    recorded = lore("config", "--json", code=0)
+    assert recorded.json["graph"]["value"]["databases"]["crm"] == "postgresql://[redacted]@db.house/crm"
+    assert "hunter2" not in recorded.out + lore("config", code=0).out

@@ -211,7 +211,7 @@ def test_a_first_command_of_any_kind_does(lore: Lore, argv: tuple[str, ...]) -> 
         ("status", "--watch", "--json"),
     ],
 )
-def test_whoever_watches_sees_it_at_once(lore: Lore, argv: tuple[str, ...]) -> None:
+def test_anybody_who_watches_sees_it_at_once(lore: Lore, argv: tuple[str, ...]) -> None:
     lore("emit", "fleet.idle", "--agent", "before", code=0)
     with lore.start(*argv, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None

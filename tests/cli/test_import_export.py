@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fleetlore import Event, connect
-from fleetlore.dialects import NAMES
+from fleetlore.dialects.registry import NAMES
 from tests.cli.running import Lore, nexus
 
 GOLDEN = Path(__file__).parents[1] / "dialects" / "golden"
@@ -96,7 +96,7 @@ def test_standard_input_is_a_file_like_any_other(lore: Lore) -> None:
     assert lore("import", "nexus", "-", "-", code=2).err.startswith("lore: standard input")
 
 
-def test_a_file_that_cannot_be_read_is_told_before_anything_is_stored(lore: Lore) -> None:
+def test_a_file_that_cannot_be_read_is_reported_before_anything_is_stored(lore: Lore) -> None:
     good = lore.write("a.jsonl", nexus())
     result = lore("import", "nexus", good, "missing.jsonl", code=1)
     assert result.err == "lore: missing.jsonl: No such file or directory\n"

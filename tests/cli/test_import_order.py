@@ -89,7 +89,7 @@ def test_the_order_of_importing_changes_no_story_arc_or_cost(lore: Lore, files: 
     assert_the_order_does_not_matter(lore, files)
 
 
-def test_deeds_of_one_moment_on_one_line_of_two_files_of_one_name_have_one_order(lore: Lore) -> None:
+def test_actions_of_one_moment_on_one_line_of_two_files_of_one_name_have_one_order(lore: Lore) -> None:
     assert_the_order_does_not_matter(lore, [("nexus", "a.jsonl", [nexus("commit", "ada", f"deed {number}", NOON)]) for number in range(5)])
 
 

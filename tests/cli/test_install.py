@@ -288,8 +288,8 @@ def test_ours_are_known_by_their_words(command: object, ours: bool) -> None:
     assert is_our_hook(command, "claude-code") is ours
 
 
-def test_what_was_put_in_is_told_to_programs_and_a_program_that_is_not_known_is_refused(lore: Lore) -> None:
-    told = lore("install", "claude-code", "--json", code=0).json
-    assert (told["program"], told["changed"]) == ("claude-code", True)
+def test_what_was_put_in_is_reported_to_programs_and_a_program_that_is_not_known_is_refused(lore: Lore) -> None:
+    recorded = lore("install", "claude-code", "--json", code=0).json
+    assert (recorded["program"], recorded["changed"]) == ("claude-code", True)
     assert lore("install", "claude-code", "--json", code=0).json["changed"] is False
     assert "vim" in lore("install", "vim", code=2).err

@@ -138,7 +138,7 @@ def test_without_write_it_only_reads(lore: Lore, fleet: str) -> None:
 
 
 @pytest.mark.parametrize(("argv", "sees"), [((), False), (("--agent", "bo"), False), (("--agent", "ada"), True)])
-def test_whoever_it_speaks_for_sees_its_own_thoughts_and_no_others(lore: Lore, fleet: str, argv: tuple[str, ...], sees: bool) -> None:
+def test_the_agent_it_speaks_for_sees_its_own_thoughts_and_no_others(lore: Lore, fleet: str, argv: tuple[str, ...], sees: bool) -> None:
     answer = ask_server("--log", fleet, *argv, asked=use("events"))
     assert ("secretplan" in str(answer)) is sees
 

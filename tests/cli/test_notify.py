@@ -24,13 +24,13 @@ def write(lore: Lore, receiver: Receiver, path: str = "200") -> None:
 
 def test_the_rules_are_listed_without_their_secrets(lore: Lore, receiver: Receiver) -> None:
     write(lore, receiver)
-    for told in (
+    for recorded in (
         lore("notify", code=0).out,
         lore("notify", "list", "--json", code=0).out,
         lore("config", code=0).out,
         lore("config", "--json").out,
     ):
-        assert "SECRET" not in told
+        assert "SECRET" not in recorded
     assert lore("notify", "list").lines == [
         "needs-me  needs you  town  webhook 127.0.0.1  not begun yet",
         "Not running. Start `lore up` to send notifications.",
@@ -60,9 +60,9 @@ def test_a_rule_is_tried_with_an_event_of_the_log(lore: Lore, receiver: Receiver
     write(lore, receiver)
     event = lore("emit", "session.waiting", "--agent", "ada", "--data", '{"why": "permission"}', "--json", code=0).json
     lore("notify", "test", "needs-me", "--event", event["id"], code=0)
-    told = receiver.next().json
-    assert told["event"]["id"] == event["id"]
-    assert "ada" in told["text"]
+    recorded = receiver.next().json
+    assert recorded["event"]["id"] == event["id"]
+    assert "ada" in recorded["text"]
 
 
 def test_a_rule_that_does_not_work_says_why_and_fails(lore: Lore, receiver: Receiver) -> None:
@@ -81,7 +81,7 @@ def test_a_rule_that_does_not_work_says_why_and_fails(lore: Lore, receiver: Rece
         (["test", "needs-me", "--event", "00000000-0000-7000-8000-000000000009"], "no event with the id"),
     ],
 )
-def test_a_slip_of_the_pen_is_a_usage_error(lore: Lore, receiver: Receiver, argv: list[str], reason: str) -> None:
+def test_a_typing_error_is_a_usage_error(lore: Lore, receiver: Receiver, argv: list[str], reason: str) -> None:
     write(lore, receiver)
     lore("emit", "fleet.idle")
     assert reason in lore("notify", *argv, code=2).err

@@ -262,9 +262,9 @@ def test_every_read_with_a_tool_is_compared() -> None:
 @pytest.mark.parametrize("name", READS)
 def test_a_read_gives_the_same_answer_everywhere(name: str, served: Served, lore: Lore) -> None:
     read = READS[name]
-    printed = lore(*read.argv, "--log", served.house.url, code=0).out
+    printed = lore(*read.argv, "--log", served.context.url, code=0).out
     answer = served.view(read.path, **read.query)
-    tool = call_tool(BY_NAME[read.tool], served.house.view_cache, Caller("ada"), read.arguments)
+    tool = call_tool(BY_NAME[read.tool], served.context.view_cache, Caller("ada"), read.arguments)
     rows = [json.loads(line) for line in printed.splitlines()] if "\n{" in printed else [json.loads(printed)]
     assert read.of_cli(rows) == read.of_http(answer) == read.of_mcp(json.loads(json.dumps(tool.structured, default=str)))
     assert read.of_http(answer)

@@ -104,7 +104,7 @@ def evidence(lore: Lore, *argv: str) -> set[str]:
     return {id for part in story["paragraphs"] for sentence in part["sentences"] for id in [each["event"] for each in sentence["evidence"]]}
 
 
-def test_the_story_of_a_task_that_a_session_names_once_tells_the_whole_session(recorded: Lore) -> None:
+def test_the_story_of_a_task_that_a_session_names_once_shows_the_whole_session(recorded: Lore) -> None:
     events = {event["id"] for event in recorded("events", "--all", "--json", "--scope", f"run:{RUN}", code=0).ndjson}
     assert len(events) == 7
     assert evidence(recorded, "--scope", "task:PAY-12") == events

@@ -79,8 +79,8 @@ def test_a_passphrase_is_asked_for_twice_and_never_shown(lore: Lore) -> None:
     seal = seal_of(lore)
     assert seal is not None
     assert unlock_seal(seal, WORDS).id == seal.key
-    told = lore("seal", "--log", LOG, "--status", "--json", code=0).json
-    assert (told["sealed"], told["key"]) == (True, seal.key)
+    recorded = lore("seal", "--log", LOG, "--status", "--json", code=0).json
+    assert (recorded["sealed"], recorded["key"]) == (True, seal.key)
     assert f"sealed with the key {seal.key}" in lore("seal", "--log", LOG, "--status", code=0).out
 
 
@@ -126,7 +126,7 @@ def test_a_new_key_obeys_nothing_of_before_and_ends_tokens_that_steer(lore: Lore
     assert after.key != key.id
 
 
-def test_what_makes_no_sense_is_told_before_anything_is_asked(lore: Lore) -> None:
+def test_what_makes_no_sense_is_reported_before_anything_is_asked(lore: Lore) -> None:
     for argv, said in (
         (["--log", "memory:"], "not kept"),
         (["--log", "redis://127.0.0.1:1?keep=tinytown"], "keep="),
@@ -288,8 +288,8 @@ def steer(url: str, token: str) -> tuple[int, str]:
 
 def meta(url: str, token: str) -> dict[str, object]:
     with urlopen(Request(f"{url}api/meta", headers={"authorization": f"Bearer {token}"}), timeout=PATIENCE) as answer:
-        told: dict[str, object] = json.loads(answer.read())
-        return told
+        recorded: dict[str, object] = json.loads(answer.read())
+        return recorded
 
 
 def token_in_file(lore: Lore) -> str:
@@ -351,6 +351,6 @@ def test_every_command_is_judged_in_the_document() -> None:
         assert re.search(rf"^\| .*`{name}`", text, re.MULTILINE), f"docs/sealing.md does not say what `lore {name}` can do to a sealed log"
 
 
-def test_that_a_log_is_not_sealed_is_told_to_programs(lore: Lore) -> None:
+def test_that_a_log_is_not_sealed_is_reported_to_programs(lore: Lore) -> None:
     lore("emit", "fleet.commit", "--agent", "ada", "--log", LOG, code=0)
     assert lore("seal", "--log", LOG, "--status", "--json", code=0).json == {"sealed": False, "key": None, "made_at": None}

@@ -26,7 +26,7 @@ def call(at: str, number: int, command: str, output: str, *, failed: bool = Fals
 
 
 @pytest.fixture
-def told(lore: Lore) -> Lore:
+def recorded(lore: Lore) -> Lore:
     """Two sessions on two days; the first has a helper and pushes, the second claims what it did not do."""
     write = {"tool": "Write", "call_id": "w1", "input": {"file_path": "/home/mira/app/parser.py", "content": "x = 1\n"}}
     edit_id = "00000000-0000-7000-8000-000000000099"
@@ -61,8 +61,8 @@ def told(lore: Lore) -> Lore:
     return lore
 
 
-def test_each_session_is_one_json_object_the_newest_first(told: Lore) -> None:
-    two, one = told("sessions", "--all", "--json", code=0).ndjson
+def test_each_session_is_one_json_object_the_newest_first(recorded: Lore) -> None:
+    two, one = recorded("sessions", "--all", "--json", code=0).ndjson
     assert (two["session"], one["session"]) == (TWO["run"], ONE["run"])
     assert (one["person"], one["repo"], one["status"], one["asked"]) == ("mira", "app", "finished", "Fix the parser")
     assert one["delivered"]["pushed"] is True
@@ -86,12 +86,12 @@ def test_each_session_is_one_json_object_the_newest_first(told: Lore) -> None:
         (["--day", "2026-11-13"], []),
     ],
 )
-def test_which_sessions(told: Lore, arguments: list[str], expected: list[str]) -> None:
-    assert [row["session"][:8] for row in told("sessions", "--json", *arguments, code=0).ndjson] == expected
+def test_which_sessions(recorded: Lore, arguments: list[str], expected: list[str]) -> None:
+    assert [row["session"][:8] for row in recorded("sessions", "--json", *arguments, code=0).ndjson] == expected
 
 
-def test_a_list_for_people(told: Lore) -> None:
-    lines = told("sessions", "--all", code=0).lines
+def test_a_list_for_people(recorded: Lore) -> None:
+    lines = recorded("sessions", "--all", code=0).lines
     assert lines[2].split()[:4] == ["2026-11-14", "22:52", "11111111", "finished"]
     assert lines[3].strip() == "The parser accepts tabs now; pushed; tests passed"
 
@@ -133,20 +133,20 @@ def test_tasks_of_a_forge_and_of_the_town_are_shown(lore: Lore) -> None:
 
 
 @pytest.mark.parametrize("name", ["1111", "11111111-aaaa", "claude-code/11111111", "t7", "task:t7"])
-def test_one_session_by_any_of_its_names(told: Lore, name: str) -> None:
-    assert [row["session"] for row in told("show", name, "--json", code=0).ndjson] == [ONE["run"]]
-    shown = told("show", name, code=0).out
+def test_one_session_by_any_of_its_names(recorded: Lore, name: str) -> None:
+    assert [row["session"] for row in recorded("show", name, "--json", code=0).ndjson] == [ONE["run"]]
+    shown = recorded("show", name, code=0).out
     assert "tests      pass" in shown
     assert "file       parser.py +1 -0" in shown
 
 
-def test_an_unknown_session_is_an_error(told: Lore) -> None:
-    result = told("show", "nobody", code=2)
+def test_an_unknown_session_is_an_error(recorded: Lore) -> None:
+    result = recorded("show", "nobody", code=2)
     assert "`lore sessions --all` lists the sessions" in result.err
 
 
-def test_contradicted_claims_have_their_own_exit_code(told: Lore) -> None:
-    claims = told("claims", "--all", "--json", code=3).ndjson
+def test_contradicted_claims_have_their_own_exit_code(recorded: Lore) -> None:
+    claims = recorded("claims", "--all", "--json", code=3).ndjson
     assert {(claim["session"], claim["kind"]) for claim in claims if claim["verdict"] == "contradicted"} >= {(TWO["run"], "pushed")}
-    assert "contradicted" in told("claims", "--all", "--verdict", "contradicted", code=3).out
-    told("claims", "--day", "2026-11-14", code=0)
+    assert "contradicted" in recorded("claims", "--all", "--verdict", "contradicted", code=3).out
+    recorded("claims", "--day", "2026-11-14", code=0)

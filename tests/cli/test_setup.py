@@ -144,8 +144,8 @@ def test_after_an_import_of_everything_the_newest_events_are_those_that_happened
     assert last == sorted(last)
     assert all(at.startswith(day(1)) for at in last[-2:])
     assert [event["text"] for event in lore("find", "task", "--json", code=0).ndjson] == [f"task {n}_days_ago" for n in (1, 20, 400)]
-    told = lore("tell", "--last", "3", code=0).out
-    assert re.findall(r"(\d+)_days_ago", told) == ["1"]
+    recorded = lore("tell", "--last", "3", code=0).out
+    assert re.findall(r"(\d+)_days_ago", recorded) == ["1"]
 
 
 def test_it_reads_compressed_rollouts_and_none_of_them_twice(lore: Lore, home: Path) -> None:

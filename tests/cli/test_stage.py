@@ -106,7 +106,7 @@ def test_json_gives_every_event(lore: Lore) -> None:
     assert all(event["position"] for event in events)
 
 
-def test_a_visitor_is_heard_and_cannot_move_the_cursor(lore: Lore) -> None:
+def test_a_visitor_is_received_and_cannot_move_the_cursor(lore: Lore) -> None:
     path = lore.write("duel.yaml", DUEL)
     shown = lore("stage", "run", path, "--inject", "boo\x1b[2J", *LOG, code=0)
     assert any("Who said boo" in line for line in shown.lines)
@@ -163,7 +163,7 @@ def test_ctrl_c_leaves_a_run_that_can_be_taken_up(lore: Lore) -> None:
         (("check", "--read-minds"), "--read-minds is for `lore stage run`"),
     ],
 )
-def test_a_slip_of_the_pen_is_answered_with_what_to_do(lore: Lore, argv: tuple[str, ...], words: str) -> None:
+def test_a_typing_error_is_answered_with_what_to_do(lore: Lore, argv: tuple[str, ...], words: str) -> None:
     result = lore("stage", *argv, *LOG)
     assert result.code in (1, 2)
     assert words in result.err
@@ -182,8 +182,8 @@ def test_a_visitor_without_words_leaves_no_run_behind(lore: Lore) -> None:
 
 
 def test_a_check_is_there_for_programs(lore: Lore) -> None:
-    told = lore("stage", "check", lore.write("duel.yaml", DUEL), "--json", code=0).json
-    assert told == {"scenario": "duel", "ok": True, "cast": ["ada", "bob"]}
+    recorded = lore("stage", "check", lore.write("duel.yaml", DUEL), "--json", code=0).json
+    assert recorded == {"scenario": "duel", "ok": True, "cast": ["ada", "bob"]}
 
 
 def test_a_run_that_nothing_is_left_of_names_no_command_to_look_at_it(lore: Lore) -> None:

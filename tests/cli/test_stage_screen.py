@@ -13,7 +13,7 @@ RULED = {"winner": "bob", "scores": {"ada": 3, "bob": 4.5, "cleo": "none"}}
 
 def shown(event: Event, *, width: int = 80, read_minds: bool = False) -> list[str]:
     screen = StageScreen(files.load_scenario("the-tin"), width=width, colour=False, read_minds=read_minds)
-    return list(screen.lines(event))
+    return list(screen.format_lines(event))
 
 
 def make_line(**more: object) -> Event:

@@ -27,11 +27,11 @@ from tests.cli.running import Lore
         ({"kind": "agent.reflected", "text": "I lied"}, ""),
     ],
 )
-def test_the_audience_hears_verdicts_and_troubles_and_no_thoughts(event: dict[str, Any], words: str) -> None:
+def test_the_audience_gets_verdicts_and_troubles_and_no_thoughts(event: dict[str, Any], words: str) -> None:
     assert public_text(Event(actor="ada", **event), read_minds=False) == words
 
 
-def test_who_reads_minds_hears_thoughts_as_well() -> None:
+def test_who_reads_minds_gets_thoughts_as_well() -> None:
     assert public_text(Event(actor="ada", kind="agent.thought", text="I lie", visibility="private"), read_minds=True) == "I lie"
 
 

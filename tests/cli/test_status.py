@@ -28,7 +28,7 @@ COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @pytest.fixture
-def told(lore: Lore) -> Lore:
+def recorded(lore: Lore) -> Lore:
     """A log with one agent in each state."""
     now = datetime.now(UTC)
     with connect(LOG).blocking() as log:
@@ -46,8 +46,8 @@ def told(lore: Lore) -> Lore:
     return lore
 
 
-def test_a_pipe_gets_aligned_text_with_those_who_need_you_first(told: Lore) -> None:
-    head, _, titles, *agents = told("status", "--log", LOG, code=0).lines
+def test_a_pipe_gets_aligned_text_with_those_who_need_you_first(recorded: Lore) -> None:
+    head, _, titles, *agents = recorded("status", "--log", LOG, code=0).lines
     assert head == "5 agents: 1 needs you · 1 working · 1 idle · 1 silent · 1 ended (5 events in town default)"
     assert titles.split() == ["AGENT", "STATE", "SEEN", "TASK", "MISSION", "DOING"]
     assert [line.split()[0] for line in agents] == ["bram", "ada", "edda", "cleo", "dov"]
@@ -57,13 +57,13 @@ def test_a_pipe_gets_aligned_text_with_those_who_need_you_first(told: Lore) -> N
     }
 
 
-def test_json_has_exact_times_and_everything_known(told: Lore) -> None:
-    page = told("status", "--log", LOG, "--json", code=0).json
+def test_json_has_exact_times_and_everything_known(recorded: Lore) -> None:
+    page = recorded("status", "--log", LOG, "--json", code=0).json
     assert (page["town"], page["events"], page["asking"]) == ("default", 5, [])
-    assert page["position"] == told("events", "--log", LOG, "--last", "1", "--json").json["position"]
+    assert page["position"] == recorded("events", "--log", LOG, "--last", "1", "--json").json["position"]
     ada = next(agent for agent in page["agents"] if agent["name"] == "ada")
-    told_of_all = {"name", "shown", "state", "doing", "kind", "since", "last_seen", "parent", "counts"}
-    assert set(ada) == told_of_all | {"task", "mission", "goal", "run", "session", "status", "waiting_for", "question"}
+    recorded_of_all = {"name", "shown", "state", "doing", "kind", "since", "last_seen", "parent", "counts"}
+    assert set(ada) == recorded_of_all | {"task", "mission", "goal", "run", "session", "status", "waiting_for", "question"}
     assert (ada["state"], ada["doing"], ada["task"], ada["mission"], ada["counts"]) == (
         "working",
         "Parse comments",
@@ -74,19 +74,19 @@ def test_json_has_exact_times_and_everything_known(told: Lore) -> None:
     assert datetime.fromisoformat(page["now"]) - datetime.fromisoformat(ada["last_seen"]) > timedelta(seconds=69)
 
 
-def test_how_long_silence_may_last_is_the_readers_choice(told: Lore) -> None:
+def test_how_long_silence_may_last_is_the_readers_choice(recorded: Lore) -> None:
     def states(patience: str) -> dict[str, str]:
-        page = told("status", "--log", LOG, "--json", "--silent-after", patience, code=0).json
+        page = recorded("status", "--log", LOG, "--json", "--silent-after", patience, code=0).json
         return {agent["name"]: agent["state"] for agent in page["agents"]}
 
     assert states("1m") == states("10m") | {"ada": "silent"}
     assert states("1h 30m")["cleo"] == "working"
-    assert "not a duration" in told("status", "--log", LOG, "--silent-after", "soon", code=2).err
+    assert "not a duration" in recorded("status", "--log", LOG, "--silent-after", "soon", code=2).err
 
 
 @pytest.mark.parametrize("columns", [60, 80, 120])
-def test_a_terminal_gets_colours_symbols_and_lines_that_fit(told: Lore, columns: int) -> None:
-    result = told.on_terminal("status", "--log", LOG, columns=columns)
+def test_a_terminal_gets_colours_symbols_and_lines_that_fit(recorded: Lore, columns: int) -> None:
+    result = recorded.on_terminal("status", "--log", LOG, columns=columns)
     assert result.code == 0
     assert "\x1b[1;33m▲ needs you" in result.out
     lines = COLOURS.sub("", result.out).splitlines()
@@ -97,9 +97,9 @@ def test_a_terminal_gets_colours_symbols_and_lines_that_fit(told: Lore, columns:
     assert rows[0].endswith("3 min ago")
 
 
-def test_no_color_leaves_the_symbols(told: Lore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_color_leaves_the_symbols(recorded: Lore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    out = told.on_terminal("status", "--log", LOG).out
+    out = recorded.on_terminal("status", "--log", LOG).out
     assert "▲ needs you" in out
     assert not re.search(r"\x1b\[[0-9;]*3[0-9]", out)
 
@@ -171,8 +171,8 @@ def watching(lore: Lore, *options: str) -> Iterator[subprocess.Popen[bytes]]:
             process.kill()
 
 
-def test_watching_in_a_pipe_prints_a_line_whenever_something_changes_and_ends_well(told: Lore) -> None:
-    with watching(told, "--json") as process, connect(LOG).blocking() as log:
+def test_watching_in_a_pipe_prints_a_line_whenever_something_changes_and_ends_well(recorded: Lore) -> None:
+    with watching(recorded, "--json") as process, connect(LOG).blocking() as log:
         assert process.stdout is not None
         assert process.stderr is not None
         first = json.loads(process.stdout.readline())
@@ -186,7 +186,7 @@ def test_watching_in_a_pipe_prints_a_line_whenever_something_changes_and_ends_we
     assert second["position"] > first["position"]
 
 
-def test_watching_on_a_terminal_leaves_the_last_page_behind(told: Lore) -> None:
+def test_watching_on_a_terminal_leaves_the_last_page_behind(recorded: Lore) -> None:
     import os
     import pty
 
@@ -194,12 +194,12 @@ def test_watching_on_a_terminal_leaves_the_last_page_behind(told: Lore) -> None:
     start = f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler); {START}"
     argv = [sys.executable, "-c", start, "status", "--watch", "--log", LOG]
     environ = os.environ | {"TERM": "xterm-256color"}
-    with subprocess.Popen(argv, cwd=told.folder, stdin=theirs, stdout=theirs, stderr=theirs, env=environ) as process:
+    with subprocess.Popen(argv, cwd=recorded.folder, stdin=theirs, stdout=theirs, stderr=theirs, env=environ) as process:
         os.close(theirs)
         shown = b""
         while b"dov" not in shown:
             shown += os.read(ours, 65536)
-        told("emit", "fleet.dispatch", "--log", LOG, "--agent", "zoe", code=0)
+        recorded("emit", "fleet.dispatch", "--log", LOG, "--agent", "zoe", code=0)
         while b"zoe" not in shown:
             shown += os.read(ours, 65536)
         process.send_signal(signal.SIGINT)

@@ -98,9 +98,9 @@ def test_last_takes_exactly_so_many_events(lore: Lore) -> None:
 def test_a_scope_chooses(lore: Lore, argv: list[str]) -> None:
     three_days(lore)
     for detail in ("headline", "story", "full"):
-        told = lore("story", "--all", *argv, "--detail", detail, code=0).out
-        assert "parser in" not in told
-    assert "polish" in told
+        recorded = lore("story", "--all", *argv, "--detail", detail, code=0).out
+        assert "parser in" not in recorded
+    assert "polish" in recorded
 
 
 def test_an_error_on_one_day_and_its_fix_on_the_next(lore: Lore) -> None:
@@ -150,8 +150,8 @@ def test_a_log_that_is_not_there_is_an_error_and_an_empty_one_has_no_sessions(lo
 def test_a_period_without_events_says_so(lore: Lore, detail: str) -> None:
     three_days(lore)
     for form in FORMATS:
-        told = lore("story", "--day", "2999-01-01", "--format", form, "--detail", detail, code=0).out
-        assert "No sessions in this period" in told or "No events in this period" in told
+        recorded = lore("story", "--day", "2999-01-01", "--format", form, "--detail", detail, code=0).out
+        assert "No sessions in this period" in recorded or "No events in this period" in recorded
 
 
 def test_a_file_is_written_whole_and_for_its_owner_only(lore: Lore) -> None:
@@ -187,7 +187,7 @@ def test_every_format_is_known_to_the_command() -> None:
 @pytest.mark.parametrize("detail", ["story", "full"])
 def test_two_processes_with_two_hash_seeds_write_the_same_bytes(lore: Lore, detail: str) -> None:
     lore("demo", "--no-serve", "--log", "sqlite:demo.db", "--speed", "0", code=0)
-    told = {
+    recorded = {
         subprocess.run(
             command(["story", "--log", "sqlite:demo.db", "--all", "--detail", detail, "--format", "json"]),
             env=os.environ | {"PYTHONHASHSEED": seed},
@@ -197,7 +197,7 @@ def test_two_processes_with_two_hash_seeds_write_the_same_bytes(lore: Lore, deta
         ).stdout
         for seed in ("1", "2")
     }
-    assert len(told) == 1
+    assert len(recorded) == 1
 
 
 @pytest.mark.parametrize("most_in_memory", [20_000, 7])
@@ -276,10 +276,10 @@ def test_a_repository_is_read_whole_and_nothing_is_kept(lore: Lore, tmp_path: Pa
     folder = tmp_path / "app"
     folder.mkdir()
     make_repository(folder)
-    told = lore("chronicle", "git", str(folder), code=0)
-    assert "change number 2" in told.out
-    assert "Ada (2023-11-15)" in told.out
-    assert "Ada (2023-11-16)" in told.out
+    recorded = lore("chronicle", "git", str(folder), code=0)
+    assert "change number 2" in recorded.out
+    assert "Ada (2023-11-15)" in recorded.out
+    assert "Ada (2023-11-16)" in recorded.out
     last = lore("chronicle", "git", str(folder), "--format", "json", "--last", "1", "--detail", "full", code=0).json
     assert [len(paragraph["sentences"]) for paragraph in last["paragraphs"]] == [1]
     assert lore("events", code=1).err.count("there is no log yet") == 1

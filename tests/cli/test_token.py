@@ -34,7 +34,7 @@ def test_what_is_kept_is_the_hash(lore: Lore) -> None:
     assert (token.hash, token.scope, token.label) == (hash_secret(secret), "write", "ci")
 
 
-def test_json_tells_all_but_the_hash_and_the_secret_only_when_it_is_made(lore: Lore) -> None:
+def test_json_shows_all_but_the_hash_and_the_secret_only_when_it_is_made(lore: Lore) -> None:
     made = lore("token", "create", "--scope", "read", "--label", "wall", "--json", *FLEET, code=0).json
     assert is_secret(made.pop("token"))
     assert set(made) == {"id", "scope", "label", "created_at", "expires_at"}

@@ -66,7 +66,7 @@ def test_init_that_cannot_be_leaves_no_file_behind(lore: Lore, argv: list[str], 
     assert list(lore.folder.iterdir()) == []
 
 
-def test_init_mends_no_file_that_it_cannot_read(lore: Lore) -> None:
+def test_init_fixes_no_file_that_it_cannot_read(lore: Lore) -> None:
     lore.write("fleetlore.toml", "town = ")
     assert "fix the file first" in lore("town", "init", "harbour", code=1).err
     assert (lore.folder / "fleetlore.toml").read_text() == "town = "
@@ -89,7 +89,7 @@ def test_every_verb_is_documented() -> None:
         assert re.search(rf"`[^`]*\b{verb.split()[-1]}\b", page), verb
 
 
-def test_a_town_without_a_verb_is_told_the_verbs(lore: Lore) -> None:
+def test_a_town_without_a_verb_is_given_the_verbs(lore: Lore) -> None:
     assert "spawn" in lore("town", code=2).err
 
 
@@ -151,21 +151,21 @@ def test_an_agent_is_meant_by_the_beginning_of_its_name_if_only_one_begins_so(to
 # --- steering
 
 
-def test_what_is_asked_of_an_agent_is_put_on_the_log_for_whoever_runs_it(town: Lore) -> None:
+def test_what_is_asked_of_an_agent_is_put_on_the_log_for_anybody_who_runs_it(town: Lore) -> None:
     town("town", "spawn", "ada", "bob")
     towns.run_by(town, "w@1", "ada", "bob")
     assert town("town", "interrupt", "ada", "--reason", "wrong branch", code=0).lines == [
         "ada is interrupted and pauses; its session is kept"
     ]
-    [asked] = towns.told(town, "control.requested")
+    [asked] = towns.recorded(town, "control.requested")
     assert (asked.actor, asked.agent, asked.data) == ("grace", "ada", {"action": "interrupt", "reason": "wrong branch"})
     assert "asked to interrupt" in town("town", "list").out
     for verb, action in (("close", "drain"), ("kill", "kill"), ("restart", "restart")):
         town("town", verb, "bob", code=0)
-        assert towns.told(town, "control.requested")[-1].data == {"action": action}
+        assert towns.recorded(town, "control.requested")[-1].data == {"action": action}
 
 
-def test_a_wish_that_cannot_be_is_refused_with_a_reason_and_nothing_is_stored(town: Lore) -> None:
+def test_a_request_that_cannot_be_is_refused_with_a_reason_and_nothing_is_stored(town: Lore) -> None:
     town("town", "spawn", "ada", "bob")
     towns.run_by(town, "w@1", "ada")
     head = towns.head(town)
@@ -192,7 +192,7 @@ def test_who_speaks_is_said_or_the_agent_inside_which_it_runs_or_the_user(town: 
     town("town", "backlog", "add", "two")
     town("town", "--as", "linus", "backlog", "add", "three")
     town("town", "backlog", "add", "four", "--as", "edsger")
-    assert [event.actor for event in towns.told(town, "work.task_created")] == ["grace", "ada", "linus", "edsger"]
+    assert [event.actor for event in towns.recorded(town, "work.task_created")] == ["grace", "ada", "linus", "edsger"]
     assert "not a valid name" in town("town", "backlog", "add", "five", "--as", "a\nb", code=2).err
 
 
@@ -203,7 +203,7 @@ def test_an_agent_that_assigns_passes_work_on(town: Lore, monkeypatch: pytest.Mo
     monkeypatch.setenv("LORE_AGENT", "ada")  # as workers set them
     monkeypatch.setenv("LORE_TASK", parser)
     town("town", "assign", "bob", "Write the tests", code=0)
-    [passed] = towns.told(town, "town.task_delegated")
+    [passed] = towns.recorded(town, "town.task_delegated")
     assert (passed.actor, passed.parent, passed.child) == ("ada", "ada", "bob")
     assert towns.folded(town).tasks[passed.task or ""].parent_task == parser
 
@@ -221,7 +221,7 @@ def test_the_status_shows_who_waits_for_a_person_first(town: Lore, monkeypatch: 
     town("town", "mission", "start", town.write("plan.toml", towns.PLAN), code=0)
     town("town", "backlog", "add", "Fix it", "--priority", "high")
     town("town", "send", "conductor", f"May I? {HOSTILE}", "--query", "--as", "ada")
-    towns.tell(town, events.mission_help_needed(towns.folded(town).missions["reader"], "nobody can take it", 1))
+    towns.record(town, events.mission_help_needed(towns.folded(town).missions["reader"], "nobody can take it", 1))
     result = town("town", "status", code=0)
     assert result.lines[0] == "harbour  1 agent · 1 cold"
     assert result.lines[1] == "▲ reader asks for help (now): nobody can take it"
@@ -249,25 +249,25 @@ def test_a_log_that_forgets_is_no_place_for_a_town(town: Lore) -> None:
     assert "but a town needs them" in town("town", "spawn", "ada", code=2).err
 
 
-def test_a_wish_is_looked_at_again_when_somebody_was_quicker(town: Lore) -> None:
+def test_a_request_is_looked_at_again_when_somebody_was_quicker(town: Lore) -> None:
     town("town", "backlog", "add", "one")
     [task] = towns.folded(town).tasks
     seen: list[str] = []
 
-    def wishes(state: TownState) -> list[TownCommand]:
-        wish = town_commands.cancel_task(state, task, by="grace")
+    def requests(state: TownState) -> list[TownCommand]:
+        command = town_commands.cancel_task(state, task, by="grace")
         if not seen:
-            towns.tell(town, events.control_requested("redirect", by="linus", task=task, value="nobody"))
+            towns.record(town, events.control_requested("redirect", by="linus", task=task, value="nobody"))
         seen.append(state.tasks[task].position or "")
-        return [wish]
+        return [command]
 
     with operations.open_context(Namespace(log=None, town=None, speaker=None), find_operation("town control task")) as context:
-        context.decide_town(wishes)
+        context.decide_town(requests)
     assert len(set(seen)) == 2
     assert towns.folded(town).tasks[task].state == "cancelled"
 
 
-def test_a_watched_status_is_told_again_when_something_changed(town: Lore) -> None:
+def test_a_watched_status_is_reported_again_when_something_changed(town: Lore) -> None:
     process = town.start("town", "status", "--watch", "--json", stdout=subprocess.PIPE)
     assert process.stdout is not None
     assert json.loads(process.stdout.readline())["agents"] == []

@@ -22,7 +22,7 @@ def test_a_mission_is_started_from_a_plan_once(town: Lore) -> None:
     assert (shown["id"], shown["state"], shown["items"]) == ("reader", "running", 2)
 
 
-def test_all_that_is_wrong_with_a_plan_is_told_and_nothing_begins(town: Lore) -> None:
+def test_all_that_is_wrong_with_a_plan_is_reported_and_nothing_begins(town: Lore) -> None:
     plan = town.write("plan.toml", '[[items]]\nid = "a"\ndepends_on = ["a", "b"]\n')
     result = town("town", "mission", "start", plan, code=2)
     assert all(problem in result.err for problem in ("title is missing", "waits for itself", "there is no item 'b'"))
@@ -58,7 +58,7 @@ def test_a_mission_is_held_taken_up_given_up_and_put_away_as_the_table_allows(mi
 
 
 def test_by_force_what_is_worked_on_is_called_off_too(mission: Lore) -> None:
-    towns.tell(mission, events.task_created("reader/shape", title="Shape", by=events.DISPATCHER, mission="reader", item="shape"))
+    towns.record(mission, events.task_created("reader/shape", title="Shape", by=events.DISPATCHER, mission="reader", item="shape"))
     result = mission("town", "mission", "stop", "reader", "--force", code=0)
     assert result.lines == ["reader is stopped", "reader/shape is cancelled"]
     assert towns.folded(mission).tasks["reader/shape"].state == "cancelled"
@@ -98,7 +98,7 @@ def test_work_is_sent_back_with_a_reason_alone(mission: Lore) -> None:
 def test_notes_are_kept_with_a_mission_and_a_call_for_help_is_answered(mission: Lore) -> None:
     assert "has no open help request" in mission("town", "mission", "helped", "reader", code=2).err
     mission("town", "mission", "note", "reader", "The", f"fixtures {towns.HOSTILE}", code=0)
-    towns.tell(mission, events.mission_help_needed(towns.folded(mission).missions["reader"], "nobody can take it", 1))
+    towns.record(mission, events.mission_help_needed(towns.folded(mission).missions["reader"], "nobody can take it", 1))
     shown = mission("town", "mission", "show", "reader").out
     assert "The fixtures red" in shown
     assert "asks for help (now): nobody can take it" in shown

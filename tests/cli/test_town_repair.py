@@ -51,7 +51,7 @@ def test_a_worker_that_is_dead_by_two_signs_loses_what_it_held(town: Lore) -> No
     state = towns.folded(town)
     assert (state.agents["ada"].state, state.agents["ada"].lease) == ("cold", "")
     assert [state.tasks[id].state for id in (task, queued)] == ["pending", "pending"]
-    assert {event.actor for event in towns.told(town, "town.agent_failed", "work.lease_lost")} == {"grace"}
+    assert {event.actor for event in towns.recorded(town, "town.agent_failed", "work.lease_lost")} == {"grace"}
     assert "no worker runs agents in this town" in town("town", "recover", code=0).err
 
 
@@ -76,7 +76,7 @@ def left_behind(town: Lore) -> tuple[str, str]:
     towns.given(town, had, "ada")
     for argv in (["do it", "--task"], ["is it?", "--query", "--urgent"], ["so be it"]):
         town("town", "send", "ada", *argv)
-    towns.tell(town, events.agent_stopped(towns.folded(town).agents["ada"], reason="killed"))
+    towns.record(town, events.agent_stopped(towns.folded(town).agents["ada"], reason="killed"))
     return had, wanted
 
 
@@ -89,8 +89,8 @@ def test_a_listing_of_what_was_left_behind_never_changes_anything(town: Lore) ->
     assert f"  {wanted}" in shown.out
     assert shown.out.count("conductor → ada") == 3
     assert "nothing was changed" in shown.err
-    told = town("town", "reclaim", "--from", "ada", "--json", code=0).json
-    assert ([task["id"] for task in told["tasks"]], len(told["messages"])) == ([had, wanted], 3)
+    recorded = town("town", "reclaim", "--from", "ada", "--json", code=0).json
+    assert ([task["id"] for task in recorded["tasks"]], len(recorded["messages"])) == ([had, wanted], 3)
     assert town("town", "reclaim", "--from", "bob", "--json", code=0).json["tasks"] == []
     assert towns.head(town) == before
 
@@ -141,7 +141,7 @@ def believed(lore: Lore, key: OperatorKey) -> TownState:
     with open_shared(towns.address(lore), town="harbour") as shared:
         fold = SignedTownFold(shared.load_seal(), key)
     state = fold.initial()
-    for event in towns.told(lore):
+    for event in towns.recorded(lore):
         state = fold.apply(state, event)
     return state
 
@@ -165,7 +165,7 @@ def test_on_a_sealed_town_anybody_may_add_work_send_messages_and_look(lore: Lore
     lore("town", "spawn", "ada")
     key = sealed(lore)
     signed = key.sign_event(events.agent_spawned("bob", by="grace"))
-    towns.tell(lore, signed)
+    towns.record(lore, signed)
     lore("town", "backlog", "add", "one", "--as", "bob", code=0)
     lore("town", "send", "bob", "hello", code=0)
     state = believed(lore, key)

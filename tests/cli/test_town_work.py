@@ -106,7 +106,7 @@ def test_a_task_that_an_agent_has_is_redirected_and_not_given_to_the_same_one_tw
     towns.given(town, task, "ada")
     assert "already assigned to ada" in town("town", "assign", "ada", "--task", task, code=2).err
     assert town("town", "task", "redirect", task, "--to", "bob", code=0).lines == [f"{task} goes to bob; ada stops working on it"]
-    [asked] = towns.told(town, "control.requested")
+    [asked] = towns.recorded(town, "control.requested")
     assert (asked.task, asked.agent, asked.data["value"]) == (task, "ada", "bob")
 
 
@@ -148,7 +148,7 @@ def test_tasks_are_listed_by_state_agent_and_mission_and_one_is_shown_whole(town
 
 def test_a_person_speaks_to_agents_as_the_conductor_so_that_answers_arrive(town: Lore, monkeypatch: pytest.MonkeyPatch) -> None:
     assert town("town", "send", "ada", "Is", "it", "thread-safe?", "--query", "--urgent", code=0).lines == ["sent to ada"]
-    [sent] = towns.told(town, "work.message_sent")
+    [sent] = towns.recorded(town, "work.message_sent")
     assert (sent.actor, sent.agent, sent.child) == ("grace", "conductor", "ada")
     assert sent.data == {"type": "query", "priority": "urgent", "body": "Is it thread-safe?"}
     monkeypatch.setenv("FLEETLORE_AGENT", "ada")
@@ -163,7 +163,7 @@ def test_a_person_speaks_to_agents_as_the_conductor_so_that_answers_arrive(town:
 
 def test_an_agents_question_to_the_conductor_is_a_call_for_help(town: Lore) -> None:
     town("town", "send", "conductor", "May I?", "--query", "--as", "ada", code=0)
-    [called] = towns.told(town, "town.conductor_escalation")
+    [called] = towns.recorded(town, "town.conductor_escalation")
     assert (called.agent, called.parent) == ("ada", "conductor")
     assert "ada asks you: May I?" in town("town", "status").out
 
@@ -180,7 +180,7 @@ def test_looking_at_an_inbox_takes_nothing_away_and_what_was_used_is_acknowledge
     town("town", "inbox", "ada", "--ack", urgent["id"], "--ack", normal["id"][:13], code=0)
     [left] = town("town", "inbox", "ada", "--json").json["messages"]
     assert left["priority"] == "low"
-    acked = towns.told(town, "work.message_acked")
+    acked = towns.recorded(town, "work.message_acked")
     assert [(event.actor, event.agent) for event in acked] == [("grace", "ada")] * 2
     assert "has no unread message" in town("town", "inbox", "ada", "--ack", "ffffffff", code=2).err
     assert town("town", "inbox", "ada", "--ack", "all", code=0).lines == ["1 message acknowledged"]
@@ -195,7 +195,7 @@ def test_an_answer_to_nothing_is_refused(town: Lore) -> None:
 # --- history
 
 
-def test_the_history_tells_the_newest_facts_of_the_town_of_an_agent_or_of_a_task(town: Lore) -> None:
+def test_the_history_shows_the_newest_facts_of_the_town_of_an_agent_or_of_a_task(town: Lore) -> None:
     task = add(town, f"one {HOSTILE}")
     town("emit", "fleet.commit", "--agent", "ada", "--text", "not the town's")
     towns.given(town, task, "ada")

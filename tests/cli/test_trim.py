@@ -77,7 +77,7 @@ def spent(log: BlockingRecorder) -> costs.CostAmount:
 # --- the cut
 
 
-def test_the_oldest_go_and_one_fact_tells_what_they_came_to(log: BlockingRecorder) -> None:
+def test_the_oldest_go_and_one_fact_shows_what_they_came_to(log: BlockingRecorder) -> None:
     log.append([reply(100), reply(99, "bo"), Event(kind="fleet.idle", agent="bo", at=days_ago(95)), reply(10)])
     done = cut(log, 90)
     assert done is not None
@@ -110,7 +110,7 @@ def test_costs_stay_the_same_however_often_it_is_trimmed(log: BlockingRecorder) 
     assert (fact.data["events"], fact.data["usd"], fact.data["counts"]) == (5, 2.5, {"model.replied": 5})
 
 
-def test_a_part_whose_whole_is_left_is_not_told_of_as_spent(log: BlockingRecorder) -> None:
+def test_a_part_whose_whole_is_left_is_not_counted_as_spent(log: BlockingRecorder) -> None:
     log.append_all([reply(90, partial=True, message_id="m1"), reply(1, message_id="m1"), reply(90, message_id="m2", partial=True)])
     before = cost_sums.sum_total(Runner(log, view_of(costs, "costs")).catch_up().state)
     trim.trim_log(log, str(next(log.read(limit=1)).position))
@@ -118,7 +118,7 @@ def test_a_part_whose_whole_is_left_is_not_told_of_as_spent(log: BlockingRecorde
     assert (after.usd, after.tokens) == (before.usd, before.tokens) == (1.0, 220)
 
 
-def test_what_was_printed_is_not_told_of_as_spent_where_the_recording_of_it_is_left(log: BlockingRecorder) -> None:
+def test_what_was_printed_is_not_counted_as_spent_where_the_recording_of_it_is_left(log: BlockingRecorder) -> None:
     log.append_all([reply(90, source="exec"), reply(1)])
     trim.trim_log(log, str(next(log.read(limit=1)).position))
     assert cost_sums.sum_total(Runner(log, view_of(costs, "costs")).catch_up().state).usd == 0.5
@@ -143,8 +143,8 @@ def test_a_crash_between_the_fact_and_the_cut_is_made_good(log: BlockingRecorder
     assert last is not None
     found = trim.plan_trim(log, last)
     assert found is not None
-    told = {key: value for key, value in found.totals.items() if key != "gone"}
-    fact = {"log": log.info().log_id, "before": found.before, "last": found.last, **told}
+    recorded = {key: value for key, value in found.totals.items() if key != "gone"}
+    fact = {"log": log.info().log_id, "before": found.before, "last": found.last, **recorded}
     log.append([Event(kind="log.trimmed", actor="fleetlore", data=fact)])
     assert spent(log).usd == 1.5  # whoever has seen what went does not count it twice
     assert cut(log, 40) is not None
@@ -152,7 +152,7 @@ def test_a_crash_between_the_fact_and_the_cut_is_made_good(log: BlockingRecorder
     assert spent(log).usd == 1.5
 
 
-def test_two_that_trim_at_once_tell_it_once(own: BlockingRecorder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_that_trim_at_once_report_it_once(own: BlockingRecorder, monkeypatch: pytest.MonkeyPatch) -> None:
     own.append([reply(100), reply(50), reply(10)])
     plan_trim = trim.plan_trim
     others = [50]
@@ -252,12 +252,12 @@ def test_a_copy_of_a_trimmed_log_is_not_cut_for_what_was_cut_there(old: Lore) ->
         assert [event.text for event in copy.read(kinds=["fleet.idle"])] == ["100", "20"]
 
 
-def test_a_dry_run_tells_and_leaves_all(old: Lore) -> None:
+def test_a_dry_run_shows_and_leaves_all(old: Lore) -> None:
     assert old("trim", "--before", "90d", "--dry-run", code=0).out.startswith(
         "the oldest 2 events of sqlite:fleet.db would go: of 1 agent from "
     )
-    told = old("trim", "--before", "90d", "--dry-run", "--json", code=0).json
-    assert (told["trimmed"], told["events"], told["counts"]) == (0, 2, {"fleet.idle": 2})
+    recorded = old("trim", "--before", "90d", "--dry-run", "--json", code=0).json
+    assert (recorded["trimmed"], recorded["events"], recorded["counts"]) == (0, 2, {"fleet.idle": 2})
     assert kept(old) == ["400", "100", "20"]
 
 

@@ -29,14 +29,14 @@ from tests.patience import PATIENCE
 class Running:
     """A process that serves."""
 
-    def __init__(self, process: subprocess.Popen[bytes], *, told_on: str = "stdout") -> None:
+    def __init__(self, process: subprocess.Popen[bytes], *, recorded_on: str = "stdout") -> None:
         self.process = process
-        lines = process.stdout if told_on == "stdout" else process.stderr
+        lines = process.stdout if recorded_on == "stdout" else process.stderr
         assert lines is not None
         self.said = b""
         while not (found := re.search(rb"http://\S+/", self.said)):
             line = lines.readline()
-            assert line, (self.said, process.stderr.read() if process.stderr and told_on == "stdout" else b"")
+            assert line, (self.said, process.stderr.read() if process.stderr and recorded_on == "stdout" else b"")
             self.said += line
         self.url = found[0].decode()
 
@@ -79,7 +79,7 @@ def running(lore: Lore, *argv: str, **options: Any) -> Iterator[Running]:
         process.communicate()
 
 
-def deeds(first: int, count: int) -> list[dict[str, Any]]:
+def actions(first: int, count: int) -> list[dict[str, Any]]:
     return [{"kind": "fleet.commit", "agent": "ada", "text": f"deed {number}"} for number in range(first, first + count)]
 
 
@@ -88,7 +88,7 @@ def test_it_says_where_it_is_serves_and_ends_well(lore: Lore, how: signal.Signal
     with running(lore, "up", "--log", "sqlite:own.db") as up:
         assert up.get("healthz") == "ok\n"
         assert "<html" in up.get("")
-        positions = up.post(deeds(0, 1200))
+        positions = up.post(actions(0, 1200))
         assert up.get("api/meta")["events"] == 1200
         with up.open("api/stream") as watching:  # who watches does not keep it from ending
             watching.read(1)
@@ -112,9 +112,9 @@ def checkpoints(path: Path) -> set[str]:
     return found
 
 
-def test_whoever_kills_it_loses_nothing_that_was_acknowledged(lore: Lore) -> None:
+def test_anybody_who_kills_it_loses_nothing_that_was_acknowledged(lore: Lore) -> None:
     with running(lore, "up", "--log", "sqlite:own.db") as up:
-        acknowledged = [position for first in range(0, 200, 10) for position in up.post(deeds(first, 10))]
+        acknowledged = [position for first in range(0, 200, 10) for position in up.post(actions(first, 10))]
         assert up.end(signal.SIGKILL)[0] == -signal.SIGKILL
     with running(lore, "up", "--log", "sqlite:own.db") as up:
         page = up.get("api/events?limit=1000&order=oldest")
@@ -189,7 +189,7 @@ def test_the_demo_serves_its_story_and_goes_on(lore: Lore) -> None:
         assert b"reliable" in out or b"webhook" in out
 
 
-def test_the_demo_ends_as_well_when_it_is_told_to_as_by_ctrl_c(lore: Lore) -> None:
+def test_the_demo_ends_as_well_when_it_is_asked_to_as_by_ctrl_c(lore: Lore) -> None:
     with running(lore, "demo", "--speed", "0") as demo:
         demo.get("healthz")
         code, _, err = demo.end(signal.SIGTERM)
@@ -197,7 +197,7 @@ def test_the_demo_ends_as_well_when_it_is_told_to_as_by_ctrl_c(lore: Lore) -> No
 
 
 def test_json_stays_one_event_a_line_while_it_serves(lore: Lore) -> None:
-    with running(lore, "demo", "--speed", "0", "--json", "--scenes", "fleet", told_on="stderr") as demo:
+    with running(lore, "demo", "--speed", "0", "--json", "--scenes", "fleet", recorded_on="stderr") as demo:
         assert demo.process.stdout is not None
         lines = [json.loads(line) for line in islice(demo.process.stdout, len(write_story(1)))]
         assert [line["id"] for line in lines] == [event.id for _, event in write_story(1)]

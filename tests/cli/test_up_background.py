@@ -33,7 +33,7 @@ def settings(folder: Path, said: str) -> Settings:
 
 def test_a_log_is_shipped_as_long_as_it_is_served(tmp_path: Path, served: AbstractContextManager[Served]) -> None:
     ship = settings(tmp_path, '[ship]\nto = "sqlite:team.db"\n')
-    with served as up, connect(f"sqlite:{tmp_path}/team.db").blocking() as team, run_background_jobs(ship, up.house, up.url):
+    with served as up, connect(f"sqlite:{tmp_path}/team.db").blocking() as team, run_background_jobs(ship, up.context, up.url):
         up.log.append([Event(kind="fleet.commit", agent="ada", text="one")])
         arrived = next(iter(team.follow()))
         assert (arrived.kind, arrived.agent) == ("fleet.commit", "ada")
@@ -44,7 +44,7 @@ def test_what_is_too_old_is_let_go_of(tmp_path: Path, served: AbstractContextMan
     keep = settings(tmp_path, '[retention]\nkeep = "7d"\n')
     with served as up:
         up.log.append([old, Event(kind="fleet.commit", agent="ada", text="today")])
-        with run_background_jobs(keep, up.house, up.url):
+        with run_background_jobs(keep, up.context, up.url):
             next(event for event in up.log.follow() if event.kind == "log.trimmed")
         assert [event.text for event in up.log.read() if event.kind == "fleet.commit"] == ["today"]
 
@@ -52,7 +52,7 @@ def test_what_is_too_old_is_let_go_of(tmp_path: Path, served: AbstractContextMan
 def test_where_nothing_is_to_be_done_nothing_is(tmp_path: Path, served: AbstractContextManager[Served]) -> None:
     with served as up:
         up.log.append([Event(kind="fleet.commit", agent="ada", at=clock.now() - timedelta(days=3000))])
-        with run_background_jobs(settings(tmp_path, ""), up.house, up.url):
+        with run_background_jobs(settings(tmp_path, ""), up.context, up.url):
             pass
         assert [event.kind for event in up.log.read()] == ["fleet.commit"]
 
@@ -66,6 +66,6 @@ def test_driver_events_are_published_as_long_as_it_is_served(tmp_path: Path, ser
         shared.commit_cursor("sink:file", BEGINNING)
         nil = "00000000-0000-0000-0000-000000000000"
         up.log.append([Event(kind="driver.escalate", actor="driver", goal=nil, data={"goal_id": nil, "reason": "no credentials"})])
-        with run_background_jobs(settings(tmp_path, ""), up.house, up.url):
+        with run_background_jobs(settings(tmp_path, ""), up.context, up.url):
             pass  # what waits is published at the end
     assert (tmp_path / "driver.jsonl").read_text() == f'{{"kind":"escalate","goal_id":"{nil}","reason":"no credentials"}}\n'

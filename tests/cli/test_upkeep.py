@@ -65,18 +65,18 @@ def test_a_backup_is_a_log_and_comes_back(filled: Lore) -> None:
     assert filled("restore", "copy.db", "--log", "sqlite:fresh.db", "--json", code=0).json["events"] == 3
 
 
-def test_a_backup_replaces_nothing_unless_told_to(filled: Lore) -> None:
+def test_a_backup_replaces_nothing_unless_asked_to(filled: Lore) -> None:
     filled.write("copy.db", "something dear")
     assert "--force" in filled("backup", "copy.db", code=1).err
     assert (filled.folder / "copy.db").read_text() == "something dear"
     assert filled("backup", "--force", "copy.db", "--json", code=0).json["events"] == 3
 
 
-def test_the_doctor_tells_paths_versions_and_growth(filled: Lore) -> None:
-    told = filled("doctor", code=0).out
+def test_the_doctor_shows_paths_versions_and_growth(filled: Lore) -> None:
+    recorded = filled("doctor", code=0).out
     for word in ("python", "sqlite", "apsw", "msgspec", "fleet.db", "anyone who can write this file is trusted", "bytes an event"):
-        assert word in told
-    assert re.search(r"growth +about 3 events a day", told)
+        assert word in recorded
+    assert re.search(r"growth +about 3 events a day", recorded)
     report = filled("doctor", "--json", code=0).json
     assert report["log"]["events"] == 3
     assert report["log"]["events_per_day"] == 3
@@ -93,10 +93,10 @@ def test_the_doctor_works_where_there_is_no_log_yet(lore: Lore) -> None:
 
 
 def test_the_doctor_says_when_all_is_well_and_only_then(lore: Lore) -> None:
-    told = lore("doctor", code=0).out
-    assert told.endswith("All is well.\n")
-    assert re.search(r"^pages +(inside|not built)", told, re.MULTILINE)
-    assert re.search(r"^extras +.*\bredis\b", told, re.MULTILINE)
+    recorded = lore("doctor", code=0).out
+    assert recorded.endswith("All is well.\n")
+    assert re.search(r"^pages +(inside|not built)", recorded, re.MULTILINE)
+    assert re.search(r"^extras +.*\bredis\b", recorded, re.MULTILINE)
     assert "well" not in lore("doctor", "--log", "sqlite:no/such/folder.db", code=1).out
 
 
@@ -110,12 +110,12 @@ def test_the_doctor_finds_a_file_that_is_no_log(lore: Lore) -> None:
 def test_the_doctor_asks_a_server_what_it_keeps_and_how(lore: Lore, valkey: Valkey) -> None:
     valkey.wipe()
     lore("emit", "fleet.commit", "--agent", "ada", "--log", valkey.url, code=0)
-    told = lore("doctor", "--log", valkey.url, code=0).out
+    recorded = lore("doctor", "--log", valkey.url, code=0).out
     for word in ("redis", "server", "memory", "same id", "anyone who can write to this server is trusted", "All is well."):
-        assert word in told
-    assert re.search(r"^events +1$", told, re.MULTILINE)
-    assert "writable" not in told
-    assert "only the newest 1,000 events" not in told
+        assert word in recorded
+    assert re.search(r"^events +1$", recorded, re.MULTILINE)
+    assert "writable" not in recorded
+    assert "only the newest 1,000 events" not in recorded
     small = f"{valkey.url}?keep=tinytown"
     assert "only the newest 1,000 events of the town" in lore("doctor", "--log", small, code=0).out
 
@@ -124,7 +124,7 @@ def test_the_doctor_asks_a_server_what_it_keeps_and_how(lore: Lore, valkey: Valk
     ("count", "said"),
     [(0, "0 bytes"), (1023, "1,023 bytes"), (1536, "1.5 KiB"), (5 << 20, "5.0 MiB"), (3 << 30, "3.0 GiB"), (5 << 40, "5,120.0 GiB")],
 )
-def test_sizes_are_told_as_people_read_them(count: int, said: str) -> None:
+def test_sizes_are_reported_as_people_read_them(count: int, said: str) -> None:
     assert format_bytes(count) == said
 
 
@@ -146,9 +146,9 @@ def test_the_doctor_reports_another_program_called_lore(
     other.chmod(0o755)
     monkeypatch.setenv("PATH", str(other.parent), prepend=os.pathsep)
     assert lore("doctor", "--json", code=0).json["commands"]["foreign_lore"] is is_foreign
-    told = lore("doctor", code=0).out
-    assert (f"another program: {other}" in told) is is_foreign
-    assert ("Type `fleetlore`" in told) is is_foreign
+    recorded = lore("doctor", code=0).out
+    assert (f"another program: {other}" in recorded) is is_foreign
+    assert ("Type `fleetlore`" in recorded) is is_foreign
 
 
 def test_the_doctor_says_how_a_large_log_is_made_smaller(filled: Lore, monkeypatch: pytest.MonkeyPatch) -> None:

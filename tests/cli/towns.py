@@ -41,13 +41,13 @@ def settle(lore: Lore, monkeypatch: pytest.MonkeyPatch) -> None:
     lore("town", "init", "harbour", "--log", "sqlite:town.db", code=0)
 
 
-def tell(lore: Lore, *events: Event) -> None:
+def record(lore: Lore, *events: Event) -> None:
     """Put facts on the log as they are."""
     with connect(address(lore), town="harbour").blocking() as log:
         log.append(events)
 
 
-def told(lore: Lore, *kinds: str) -> list[Event]:
+def recorded(lore: Lore, *kinds: str) -> list[Event]:
     with connect(address(lore), town="harbour").blocking() as log:
         return list(log.read(kinds=kinds))
 
@@ -59,7 +59,7 @@ def head(lore: Lore) -> str | None:
 
 def folded(lore: Lore) -> TownState:
     town = view.initial()
-    for event in told(lore):
+    for event in recorded(lore):
         view.apply(town, event)
     return town
 
@@ -68,23 +68,23 @@ def run_by(lore: Lore, worker: str, *names: str) -> None:
     """Have a worker run agents: they are idle from then on."""
     for name in names:
         started = town_events.agent_state_changed(name, "cold", "starting", lease=worker)
-        tell(lore, started, town_events.agent_state_changed(name, "starting", "idle", lease=worker))
+        record(lore, started, town_events.agent_state_changed(name, "starting", "idle", lease=worker))
 
 
 def given(lore: Lore, task: str, agent: str, *, begun: bool = True) -> None:
     """Have a dispatcher give a task to an agent, who begins it."""
     town = folded(lore)
-    tell(lore, town_events.task_assigned(town.tasks[task], town.agents[agent]))
+    record(lore, town_events.task_assigned(town.tasks[task], town.agents[agent]))
     if begun:
         town = folded(lore)
-        tell(
+        record(
             lore, town_events.task_started(town.agents[agent], town.tasks[task]), town_events.agent_state_changed(agent, "idle", "working")
         )
 
 
 def ended(lore: Lore, task: str, result: str) -> None:
     """Have whoever is at a task complete it."""
-    tell(lore, town_events.task_completed(folded(lore).tasks[task], result=result))
+    record(lore, town_events.task_completed(folded(lore).tasks[task], result=result))
 
 
 def worked_on(lore: Lore, *items: str, author: str = "ada") -> None:
@@ -92,15 +92,15 @@ def worked_on(lore: Lore, *items: str, author: str = "ada") -> None:
     for item in items:
         mission = folded(lore).missions["reader"]
         task = f"reader/{item}"
-        tell(
+        record(
             lore,
             town_events.task_created(task, title=item, by=town_events.DISPATCHER, mission="reader", item=item),
             town_events.task_assigned(Task(id=task, mission="reader", item=item), Agent(name=author)),
         )
-        tell(lore, town_events.task_started(Agent(name=author), folded(lore).tasks[task]))
+        record(lore, town_events.task_started(Agent(name=author), folded(lore).tasks[task]))
         ended(lore, task, f"{item} is there")
         if mission.items[item].type == "design":
-            tell(lore, town_events.mission_item_event("completed", mission, mission.items[item], f"{item} is done"))
+            record(lore, town_events.mission_item_event("completed", mission, mission.items[item], f"{item} is done"))
 
 
 def live_worker(lore: Lore) -> str:

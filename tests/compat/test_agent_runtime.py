@@ -159,12 +159,12 @@ async def test_history_has_at_most_forty_entries(tmp_path: Path) -> None:
 
 
 async def test_hud_events_are_traced_and_broadcast(tmp_path: Path) -> None:
-    heard: list[dict[str, Any]] = []
-    async with opened(tmp_path, broadcast=heard.append) as (runtime, socket):
+    received: list[dict[str, Any]] = []
+    async with opened(tmp_path, broadcast=received.append) as (runtime, socket):
         await runtime.handle_message("hello")
         await runtime.wait_until_settled()
     entries = trace(tmp_path)
-    assert entries == heard
+    assert entries == received
     assert [{key: entry[key] for key in entry if key != "ts"} for entry in entries] == [
         {key: message[key] for key in message if key != "type"} for message in socket.of("hud")
     ]

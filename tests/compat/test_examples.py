@@ -38,12 +38,12 @@ def test_tinytown_stream(valkey: Valkey) -> None:
 
 async def test_nexo_sink(nats_server: Nats) -> None:
     listener = await nats.connect(nats_server.url, connect_timeout=30)
-    heard = await listener.subscribe("agent.driver.>")
+    received = await listener.subscribe("agent.driver.>")
     await listener.flush()
     await importlib.import_module("nexo_sink").main(nats_server.url)
     subjects = []
     for _ in range(2):
-        message = await heard.next_msg(timeout=10)
+        message = await received.next_msg(timeout=10)
         read_driver_event(message.data, message.subject)
         subjects.append(message.subject)
     assert subjects == ["agent.driver.attempt.started", "agent.driver.escalate"]

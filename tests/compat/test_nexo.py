@@ -118,14 +118,14 @@ async def test_the_noop_sink_takes_everything() -> None:
 
 async def test_the_nats_sink_publishes_and_its_errors_reach_the_caller(nats_server: Nats) -> None:
     client, listener = await nats.connect(nats_server.url, connect_timeout=30), await nats.connect(nats_server.url, connect_timeout=30)
-    heard = await listener.subscribe("agent.driver.>")
+    received = await listener.subscribe("agent.driver.>")
     own = await listener.subscribe("team.>")
     await listener.flush()
     sink: nexo.DriverEventSink = nexo.NatsEventSink(client)
     for record in RECORDS:
         await sink.publish(DriverEvent.from_json(raw(record)))
     for record in RECORDS:
-        message = await heard.next_msg(timeout=10)
+        message = await received.next_msg(timeout=10)
         assert message.data == raw(record)
         read_driver_event(message.data, message.subject)
     await nexo.NatsEventSink(client, prefix="team").publish(nexo.Escalate(goal_id=G, reason="x"))

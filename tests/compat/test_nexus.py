@@ -141,7 +141,7 @@ def test_a_line_is_on_the_disk_by_one_write_and_a_sync(path: Path, monkeypatch: 
 @pytest.mark.parametrize("cut", [0, 20])
 def test_a_disk_that_refuses_changes_neither_file_nor_memory(path: Path, monkeypatch: pytest.MonkeyPatch, cut: int) -> None:
     writer = written(path, make_event("commit", detail="first"))
-    before, told, numbers = path.read_bytes(), writer.render(), writer.summary()
+    before, recorded, numbers = path.read_bytes(), writer.render(), writer.summary()
     write = os.write
 
     def full(handle: int, data: bytes) -> int:
@@ -152,7 +152,7 @@ def test_a_disk_that_refuses_changes_neither_file_nor_memory(path: Path, monkeyp
     monkeypatch.setattr(os, "write", full)
     with pytest.raises(OSError, match=r"full|no room"):
         writer.ingest(make_event("commit", detail="second"))
-    assert (path.read_bytes(), writer.render(), writer.summary()) == (before, told, numbers)
+    assert (path.read_bytes(), writer.render(), writer.summary()) == (before, recorded, numbers)
     monkeypatch.undo()
     writer.ingest(make_event("commit", detail="third"))
     assert [record["detail"] for record in records(path)] == ["first", "third"]
@@ -210,9 +210,9 @@ def test_what_no_line_can_say_is_refused_before_anything_is_written(path: Path, 
 def test_what_is_changed_after_ingest_changes_nothing(path: Path) -> None:
     event = make_event("commit", detail="first")
     writer = written(path, event)
-    told = writer.render()
+    recorded = writer.render()
     event.detail, event.metadata["x"] = "other", 1
-    assert writer.render() == told
+    assert writer.render() == recorded
 
 
 def test_secrets_do_not_reach_the_disk(path: Path) -> None:
@@ -235,7 +235,7 @@ def test_an_id_is_taken_once_by_this_writer_the_next_and_another(path: Path) -> 
 # Reading what is there.
 
 
-def test_a_restart_tells_the_same_words(path: Path) -> None:
+def test_a_restart_shows_the_same_words(path: Path) -> None:
     writer = written(
         path, *(make_event("commit", detail="again") for _ in range(20)), make_event("error", detail="x"), make_event("recovery", minute=1)
     )
@@ -248,13 +248,13 @@ def test_a_restart_tells_the_same_words(path: Path) -> None:
 def test_words_do_not_depend_on_the_seed_of_hashes(path: Path) -> None:
     written(path, *(make_event(kind.value, agent, "words", index) for index, kind in enumerate(EventKind) for agent in ("bo", "ada", "cy")))
     code = "import sys; from fleetlore.compat.nexus import ChronicleWriter as W; w = W(sys.argv[1]); print(w.render(), w.render_markdown())"
-    told = {
+    recorded = {
         subprocess.run(
             [sys.executable, "-c", code, path], env={**os.environ, "PYTHONHASHSEED": seed}, check=True, capture_output=True
         ).stdout
         for seed in ("1", "2")
     }
-    assert len(told) == 1
+    assert len(recorded) == 1
 
 
 BAD = [
@@ -369,7 +369,7 @@ def test_processes_share_a_file_and_no_line_is_mixed(path: Path) -> None:
 # Days.
 
 
-def test_each_day_of_writing_has_its_own_file_and_the_telling_covers_both(home: Path) -> None:
+def test_each_day_of_writing_has_its_own_file_and_the_story_covers_both(home: Path) -> None:
     clock = FrozenClock(datetime(2026, 1, 1, 23, 59, tzinfo=UTC))
     writer = ChronicleWriter(now=clock)
     first = home / "chronicle_2026-01-01.jsonl"
@@ -408,7 +408,7 @@ def test_a_restart_after_midnight_begins_with_the_new_day_and_older_days_can_be_
     assert "old" in ChronicleWriter(home / "chronicle_2026-01-01.jsonl").render()
 
 
-def test_the_heading_says_the_day_of_the_events_and_not_of_the_telling(path: Path) -> None:
+def test_the_heading_says_the_day_of_the_events_and_not_of_the_story(path: Path) -> None:
     assert written(path, make_event("commit")).render_markdown().startswith("# Chronicle — 2026-01-01\n")
 
 
@@ -429,10 +429,10 @@ def test_a_given_path_stays_the_same_for_ever(path: Path) -> None:
     assert len(records(path)) == 2
 
 
-def test_events_out_of_order_are_told_in_order(path: Path) -> None:
-    told = written(path, make_event("commit", detail="later", minute=60), make_event("commit", detail="sooner")).render()
-    assert told.index("sooner") < told.index("later")
-    assert "between 09:00 and 10:00" in told
+def test_events_out_of_order_are_reported_in_order(path: Path) -> None:
+    recorded = written(path, make_event("commit", detail="later", minute=60), make_event("commit", detail="sooner")).render()
+    assert recorded.index("sooner") < recorded.index("later")
+    assert "between 09:00 and 10:00" in recorded
 
 
 # Telling.
@@ -464,7 +464,7 @@ def test_neighbours_of_a_kind_have_different_words_and_keep_them_in_every_window
 
 @pytest.mark.parametrize("kind", list(EventKind))
 @pytest.mark.parametrize("detail", ["", "  ", "\n"])
-def test_without_a_detail_the_kind_alone_is_told(path: Path, kind: EventKind, detail: str) -> None:
+def test_without_a_detail_the_kind_alone_is_reported(path: Path, kind: EventKind, detail: str) -> None:
     item = written(path, make_event(kind.value, detail=detail)).render_markdown().split("\n\n")[2]
     assert re.fullmatch(r"\*\*09:00:00\*\* — [^:“]*ada[^:“]*(?<=\w)\.", item)
 
@@ -482,20 +482,20 @@ def test_a_detail_that_ends_in_a_full_stop_does_not_end_twice(path: Path) -> Non
     assert ".." not in written(path, *(make_event("error", f"agent-{n}", "It broke.") for n in range(20))).render()
 
 
-def test_every_deed_has_its_line(path: Path) -> None:
+def test_every_action_has_its_line(path: Path) -> None:
     page = written(path, *(make_event("commit", detail=f"change {n}", minute=n) for n in range(9))).render_markdown()
     items = [line for line in page.splitlines() if line.startswith("**")]
     assert len(items) == 9
     assert all(f"change {n}" in item for n, item in enumerate(items))
 
 
-def test_only_the_newest_events_are_told_and_the_rest_is_mentioned(path: Path) -> None:
+def test_only_the_newest_events_are_reported_and_the_rest_is_mentioned(path: Path) -> None:
     writer = written(path, *(make_event("commit", detail=f"change {n}!", minute=n) for n in range(60)))
-    for told in (writer.render(), writer.render_markdown()):
-        assert "Not shown: 10 of 60 events." in told
-        assert "change 9!" not in told
-        assert "change 10!" in told
-        assert "change 59!" in told
+    for logged in (writer.render(), writer.render_markdown()):
+        assert "Not shown: 10 of 60 events." in logged
+        assert "change 9!" not in logged
+        assert "change 10!" in logged
+        assert "change 59!" in logged
     assert "of 60" not in writer.render(60)
     assert writer.summary()["total_events"] == 60
 
@@ -509,13 +509,13 @@ def test_none_means_none_and_less_is_refused(path: Path) -> None:
             render(-1)
 
 
-def test_signs_of_life_do_not_crowd_out_deeds(path: Path) -> None:
+def test_signs_of_life_do_not_crowd_out_actions(path: Path) -> None:
     path.write_text("".join(json.dumps(make_event("heartbeat", minute=n + 1).to_dict()) + "\n" for n in range(400)))
     writer = written(path, make_event("commit", detail="the one deed"))
-    told = writer.render()
-    assert "the one deed" in told
+    logged = writer.render()
+    assert "the one deed" in logged
     assert len([line for line in writer.render_markdown().splitlines() if line.startswith("**")]) == 2
-    assert "49" in told
+    assert "49" in logged
     assert "400" in writer.render(1000)
 
 
@@ -530,17 +530,17 @@ def test_what_agents_say_means_nothing_to_markdown_and_stays_on_its_line(path: P
 
 
 def test_plain_prose_holds_nothing_that_controls_a_terminal(path: Path) -> None:
-    told = written(path, *(make_event(kind.value, "ada", HOSTILE, n) for n, kind in enumerate(EventKind))).render()
-    assert all(part.isprintable() for part in told.split("\n\n"))
+    recorded = written(path, *(make_event(kind.value, "ada", HOSTILE, n) for n, kind in enumerate(EventKind))).render()
+    assert all(part.isprintable() for part in recorded.split("\n\n"))
 
 
-def test_telling_changes_nothing(path: Path) -> None:
+def test_a_story_changes_nothing(path: Path) -> None:
     writer = written(path, *(make_event("commit", detail=f"{n}", minute=n) for n in range(9)))
-    before, numbers, told = path.read_bytes(), writer.summary(), writer.render()
+    before, numbers, recorded = path.read_bytes(), writer.summary(), writer.render()
     for _ in range(4):
         writer.render_markdown()
         writer.render(3)
-        assert writer.render() == told
+        assert writer.render() == recorded
     assert (path.read_bytes(), writer.summary()) == (before, numbers)
 
 
@@ -587,7 +587,7 @@ def test_a_heartbeat_is_by_its_agent_at_its_own_time_and_shares_nothing() -> Non
 @pytest.mark.parametrize(
     "build", [lambda: event_from_commit(None, None), lambda: event_from_commit({"message": None}, "ada"), lambda: event_from_heartbeat({})]
 )
-def test_thin_payloads_are_told_all_the_same(path: Path, build: Callable[[], AgentEvent]) -> None:
+def test_thin_payloads_are_reported_all_the_same(path: Path, build: Callable[[], AgentEvent]) -> None:
     assert written(path, build()).render().startswith("The chronicle covers 1 event(s)")
 
 
@@ -613,7 +613,7 @@ def test_any_event_is_the_same_after_a_round_trip_through_a_record(event: AgentE
 
 @settings(max_examples=3 * settings().max_examples // 5, deadline=None)
 @given(st.lists(ANY_EVENT, max_size=6), st.integers(0, 8))
-def test_any_events_go_through_the_file_and_are_told(events: list[AgentEvent], most: int) -> None:
+def test_any_events_go_through_the_file_and_are_reported(events: list[AgentEvent], most: int) -> None:
     assume(Redactor().redact_value([event.to_dict() for event in events])[1] == 0)  # secrets are masked, whoever writes them
     with TemporaryDirectory() as folder:
         path = Path(folder) / "log.jsonl"

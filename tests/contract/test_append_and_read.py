@@ -290,7 +290,7 @@ async def test_what_is_no_event_is_refused_with_a_reason(log: Recorder) -> None:
         await log.append([make_event(at=datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=5))))])
 
 
-async def test_closing_goes_on_when_whoever_waits_for_it_gives_up(url: str) -> None:
+async def test_closing_goes_on_when_anybody_who_waits_for_it_gives_up(url: str) -> None:
     async with connect(url) as log:
         await log.append([make_event()])
         closing = asyncio.ensure_future(log.close())

@@ -32,7 +32,7 @@ def test_pages_hold_the_stored_bytes_of_what_is_there_and_of_what_comes(url: str
         assert [event.text for event in log.read()] == ["0", "1", "2", "3"]
 
 
-def test_a_page_tells_of_the_gap_that_a_trim_left(url: str) -> None:
+def test_a_page_mentions_the_gap_that_a_trim_left(url: str) -> None:
     with connect(url).blocking() as log:
         positions = log.append([make_event(str(n)) for n in range(4)])
         log.trim(positions[3])
@@ -41,7 +41,7 @@ def test_a_page_tells_of_the_gap_that_a_trim_left(url: str) -> None:
         assert (page.gap, texts(TailPage(rows))) == (positions[2], ["3"])
 
 
-def test_whoever_waits_for_pages_is_given_an_empty_one_now_and_then_and_none_once_the_log_is_closed() -> None:
+def test_anybody_who_waits_for_pages_is_given_an_empty_one_now_and_then_and_none_once_the_log_is_closed() -> None:
     with connect("memory:").blocking() as log:
         pages = log.follow_pages()
         assert next(pages) == TailPage([])

@@ -97,7 +97,7 @@ async def test_sequence_numbers_are_never_used_again(log: Recorder) -> None:
     assert await log.append([make_event("still later")]) > [after_erasing]
 
 
-async def test_a_follower_whose_past_was_trimmed_is_told_of_the_gap_once(log: Recorder) -> None:
+async def test_a_follower_whose_past_was_trimmed_is_informed_of_the_gap_once(log: Recorder) -> None:
     positions = await log.append([make_event(str(n)) for n in range(6)])
     await log.trim(positions[4])
     events = await take(log.follow(after=positions[1]), 3)
@@ -113,7 +113,7 @@ async def test_there_is_no_gap_where_nothing_was_missed(log: Recorder) -> None:
     assert [event.text for event in await take(log.follow(), 3)] == ["3", "4", "5"]
 
 
-async def test_a_slow_follower_that_is_overtaken_by_a_trim_is_told_too(log: Recorder) -> None:
+async def test_a_slow_follower_that_is_overtaken_by_a_trim_is_informed_too(log: Recorder) -> None:
     [first] = await log.append([make_event("first")])
     follower = log.follow()
     assert [(await anext(follower)).text] == ["first"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fleetlore import dialects
+from fleetlore.dialects.registry import NAMES
 
 FOLDER = Path(__file__).parent / "golden"
 
@@ -14,5 +14,5 @@ def lines(dialect: str) -> list[bytes]:
     return (FOLDER / f"{dialect}.jsonl").read_bytes().splitlines()
 
 
-ALL = [(name, line) for name in dialects.NAMES for line in lines(name)]
-IDS = [f"{name}-{n}" for name in dialects.NAMES for n, _ in enumerate(lines(name), 1)]
+ALL = [(name, line) for name in NAMES for line in lines(name)]
+IDS = [f"{name}-{n}" for name in NAMES for n, _ in enumerate(lines(name), 1)]

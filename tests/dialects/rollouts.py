@@ -123,7 +123,7 @@ def read(rows: Iterable[Row | list[Row]], *, end: bool = True) -> list[Event]:
     """All that a source tells."""
     reader = RECORDING.open(None)
     flat = [record for part in rows for record in (part if isinstance(part, list) else [part])]
-    events = [told for raw in lines(flat) for told in reader.read(raw)]
+    events = [recorded for raw in lines(flat) for recorded in reader.read(raw)]
     return events + (reader.end() if end else [])
 
 

@@ -124,7 +124,7 @@ def test_a_close_is_by_the_assignee_else_by_the_actor() -> None:
     )  # fmt: skip
 
 
-def test_a_change_is_told_by_field_before_and_after() -> None:
+def test_a_change_is_reported_by_field_before_and_after() -> None:
     change = DIALECT.decode(line(new_value={"priority": 2}, old_value={"priority": 1}))
     assert change.data == {"type": "updated", "field": "priority", "old": 1, "new": 2}
     several = DIALECT.decode(line(new_value={"notes": "x", "status": "open"}))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fleetlore.dialects.commands import classify
 from fleetlore.dialects.commands.classify import ToolAction, classify_tool_call, is_correction, is_polling_call
-from fleetlore.events.tools import DEEDS
+from fleetlore.events.tools import ACTION_BEATS
 
 SHELL: dict[str, str] = {
     "look": r"""
@@ -159,16 +159,16 @@ SHELL: dict[str, str] = {
         echo done
     """,
 }
-LINES = [(line.strip().replace(r"\n", "\n"), deed) for deed, lines in SHELL.items() for line in lines.strip().splitlines()]
+LINES = [(line.strip().replace(r"\n", "\n"), action) for action, lines in SHELL.items() for line in lines.strip().splitlines()]
 
 
-@pytest.mark.parametrize(("command", "deed"), LINES)
-def test_what_a_shell_line_amounts_to(command: str, deed: str) -> None:
-    assert classify_tool_call("Bash", {"command": command}).name == deed
+@pytest.mark.parametrize(("command", "action"), LINES)
+def test_what_a_shell_line_amounts_to(command: str, action: str) -> None:
+    assert classify_tool_call("Bash", {"command": command}).name == action
 
 
 @pytest.mark.parametrize(
-    ("tool", "given", "deed"),
+    ("tool", "given", "action"),
     [
         ("Read", {"file_path": "/a/b.py"}, ToolAction("look", "b.py")),
         ("Grep", {"pattern": "def x", "path": "/src"}, ToolAction("look", "def x")),
@@ -204,8 +204,8 @@ def test_what_a_shell_line_amounts_to(command: str, deed: str) -> None:
         ("SomethingNew", {"command": "git push"}, ToolAction(None)),
     ],
 )
-def test_what_a_tool_amounts_to(tool: str, given: object, deed: ToolAction) -> None:
-    assert classify_tool_call(tool, given) == deed
+def test_what_a_tool_amounts_to(tool: str, given: object, action: ToolAction) -> None:
+    assert classify_tool_call(tool, given) == action
 
 
 MESSAGE = 'git commit -m "$(cat <<\'EOF\'\nfeat: say "hello" && push\n\nBody; git push\nEOF\n)"'
@@ -262,7 +262,7 @@ def test_the_output_may_come_in_blocks_or_in_two_streams() -> None:
     assert classify_tool_call("Bash", tests, [{"type": "text", "text": "1 failed in 2s"}]).subject == "pytest: 1 failed"
 
 
-def test_of_a_line_that_failed_at_its_tests_the_tests_are_told() -> None:
+def test_of_a_line_that_failed_at_its_tests_the_tests_are_reported() -> None:
     line = {"command": "pytest && git commit -m x"}
     assert classify_tool_call("Bash", line, "2 failed in 1s", failed=True) == ToolAction("test", "pytest: 2 failed")
     assert classify_tool_call("Bash", line, "nothing to commit", failed=True).name == "commit"
@@ -274,7 +274,7 @@ def test_what_failed_changed_no_files() -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "deed"),
+    ("command", "action"),
     [
         ("git push --dry-run", "look"),
         ("git push -n origin main", "look"),
@@ -303,12 +303,12 @@ def test_what_failed_changed_no_files() -> None:
         ("cmake --version", "look"),
     ],
 )
-def test_who_asks_what_would_happen_has_done_nothing(command: str, deed: str) -> None:
-    assert classify_tool_call("Bash", {"command": command}).name == deed
+def test_who_asks_what_would_happen_has_done_nothing(command: str, action: str) -> None:
+    assert classify_tool_call("Bash", {"command": command}).name == action
 
 
 @pytest.mark.parametrize(
-    ("command", "deed", "subject"),
+    ("command", "action", "subject"),
     [
         ("git.exe commit -m x", "commit", "x"),
         (r'& "C:\Program Files\Git\cmd\git.exe" push origin main', "push", "main"),
@@ -331,12 +331,12 @@ def test_who_asks_what_would_happen_has_done_nothing(command: str, deed: str) ->
         ("nx affected --target=lint", "check", "nx affected"),
     ],
 )
-def test_other_shells_containers_and_runners_of_many_projects(command: str, deed: str, subject: str | None) -> None:
-    assert classify_tool_call("Bash", {"command": command})[:2] == (deed, subject)
+def test_other_shells_containers_and_runners_of_many_projects(command: str, action: str, subject: str | None) -> None:
+    assert classify_tool_call("Bash", {"command": command})[:2] == (action, subject)
 
 
 @pytest.mark.parametrize(
-    ("command", "output", "deed"),
+    ("command", "output", "action"),
     [
         ("git commit -m x || true", "On branch main\nnothing to commit, working tree clean\n", "run"),
         ("git add a && git commit -m x; git status", "[main 0a1b2c3] x\nnothing to commit, working tree clean\n", "commit"),
@@ -349,11 +349,11 @@ def test_other_shells_containers_and_runners_of_many_projects(command: str, deed
         ("gh pr create --fill | cat", 'a pull request for branch "x" into branch "main" already exists:\nhttps://x/pull/1\n', "run"),
     ],
 )
-def test_what_the_output_denies_was_not_done_though_the_line_went_well(command: str, output: str, deed: str) -> None:
-    assert classify_tool_call("Bash", {"command": command}, output).name == deed
+def test_what_the_output_denies_was_not_done_though_the_line_went_well(command: str, output: str, action: str) -> None:
+    assert classify_tool_call("Bash", {"command": command}, output).name == action
 
 
-def test_of_what_failed_the_deed_is_what_was_tried() -> None:
+def test_of_what_failed_the_action_is_what_was_tried() -> None:
     assert classify_tool_call("Bash", {"command": "git push"}, "error: failed to push some refs to 'x'", failed=True).name == "push"
 
 
@@ -364,11 +364,11 @@ def test_a_subject_is_one_line_and_not_too_long() -> None:
     assert "\n" not in subject
 
 
-def test_every_deed_has_a_beat_and_a_line_in_the_table() -> None:
-    told = getdoc(classify)
-    assert told is not None
-    assert all(f"`{deed}`" in told for deed in DEEDS)
-    assert {deed for _, deed in LINES} < set(DEEDS)
+def test_every_action_has_a_beat_and_a_line_in_the_table() -> None:
+    recorded = getdoc(classify)
+    assert recorded is not None
+    assert all(f"`{action}`" in recorded for action in ACTION_BEATS)
+    assert {action for _, action in LINES} < set(ACTION_BEATS)
 
 
 anything: st.SearchStrategy[Any] = st.recursive(
@@ -380,8 +380,8 @@ anything: st.SearchStrategy[Any] = st.recursive(
 
 @given(st.sampled_from(["Bash", "shell", "Edit", "apply_patch", "TodoWrite", "AskUserQuestion", "Task", "Read", "x"]), anything, anything)
 def test_nothing_that_a_tool_is_given_can_break_it(tool: str, given: object, output: object) -> None:
-    deed = classify_tool_call(tool, given, output, failed=True)
-    assert deed.name is None or deed.name in DEEDS
+    action = classify_tool_call(tool, given, output, failed=True)
+    assert action.name is None or action.name in ACTION_BEATS
     assert is_polling_call(tool, given) in (True, False)
 
 
@@ -389,15 +389,15 @@ def test_nothing_that_a_tool_is_given_can_break_it(tool: str, given: object, out
     st.text(alphabet="ab \n\\\"'$();&|<>#=-/", max_size=200), st.sampled_from(["", "git commit -m ", "python ", "find -exec ", "cat <<E\n"])
 )
 def test_no_line_can_break_it(line: str, start: str) -> None:
-    assert classify_tool_call("Bash", {"command": start + line}, line).name in DEEDS
+    assert classify_tool_call("Bash", {"command": start + line}, line).name in ACTION_BEATS
 
 
 @pytest.mark.parametrize(
     "piece", ["x", "python ", '"', "a'b\"c", "<<E\n", "\\", "find -exec ", "$((", "bash -c '", "timeout ", "((((", "sudo -u "]
 )
 def test_endless_lines_come_to_an_end(piece: str) -> None:
-    assert classify_tool_call("Bash", {"command": piece * 50_000}, piece * 50_000).name in DEEDS
-    assert classify_tool_call("shell", {"command": [piece] * 5_000}).name in DEEDS
+    assert classify_tool_call("Bash", {"command": piece * 50_000}, piece * 50_000).name in ACTION_BEATS
+    assert classify_tool_call("shell", {"command": [piece] * 5_000}).name in ACTION_BEATS
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def the(events: Iterable[Event], kind: str) -> Event:
     return event
 
 
-def test_a_session_is_told_from_its_start_to_the_end_of_its_turn() -> None:
+def test_a_session_is_reported_from_its_start_to_the_end_of_its_turn() -> None:
     events = read(a_day())
     assert kinds(events) == [
         "session.started",
@@ -76,49 +76,49 @@ def test_prompt_call_outcome_and_reply_are_linked_by_cause() -> None:
     assert [reply.cause for reply in replies[:2]] == [prompt.id, failed.id]
 
 
-def test_an_answer_is_told_once_with_its_final_usage_however_many_rows_repeat_it() -> None:
-    told = Transcript()
-    told.prompt("go")
+def test_an_answer_is_reported_once_with_its_final_usage_however_many_rows_repeat_it() -> None:
+    recorded = Transcript()
+    recorded.prompt("go")
     for output, block in ((1, thinking("hm")), (1, text("First.")), (7, text("Second.")), (41, bash("t1", "ls"))):
-        told.reply("m1", block, output=output, stop=None)
-    told.result("t1", "a.txt")
-    told.reply("m2", text("Done."), output=5)
-    first, second = (event for event in read(told) if event.kind == "model.replied")
+        recorded.reply("m1", block, output=output, stop=None)
+    recorded.result("t1", "a.txt")
+    recorded.reply("m2", text("Done."), output=5)
+    first, second = (event for event in read(recorded) if event.kind == "model.replied")
     assert (first.data["output"], first.data["said"]) == (41, "First.\nSecond.")
     assert (first.data["input"], first.data["cache_read"], first.data["cache_write"], first.data["cache_write_1h"]) == (3, 1000, 50, 30)
     assert second.data["output"] == 5
 
 
 def test_a_transcript_that_ends_in_the_middle_of_an_answer_says_that_it_is_only_a_part() -> None:
-    told = Transcript()
-    told.prompt("go")
-    told.reply("m1", text("First."), output=1, stop=None)
-    part = the(read(told), "model.replied")
-    told.reply("m1", text("Second."), output=9, stop="end_turn")
-    whole = the(read(told), "model.replied")
+    recorded = Transcript()
+    recorded.prompt("go")
+    recorded.reply("m1", text("First."), output=1, stop=None)
+    part = the(read(recorded), "model.replied")
+    recorded.reply("m1", text("Second."), output=9, stop="end_turn")
+    whole = the(read(recorded), "model.replied")
     assert part.data["partial"]
     assert part.data["whole"] == whole.id != part.id
     assert "partial" not in whole.data
 
 
-def test_of_a_transcript_that_may_grow_only_what_is_whole_is_told() -> None:
-    told = Transcript()
-    told.prompt("go")
-    told.reply("m1", text("First."), output=1, stop=None)
-    assert "model.replied" not in kinds(read(told, end=False))
-    told.reply("m1", text("Second."), output=9, stop="end_turn")
-    assert the(read(told, end=False), "model.replied").data["output"] == 9
+def test_of_a_transcript_that_may_grow_only_what_is_whole_is_reported() -> None:
+    recorded = Transcript()
+    recorded.prompt("go")
+    recorded.reply("m1", text("First."), output=1, stop=None)
+    assert "model.replied" not in kinds(read(recorded, end=False))
+    recorded.reply("m1", text("Second."), output=9, stop="end_turn")
+    assert the(read(recorded, end=False), "model.replied").data["output"] == 9
 
 
 def test_what_the_program_says_for_itself_costs_nothing() -> None:
-    told = Transcript()
-    told.prompt("go")
-    row = told.reply("m1", text("No response requested."))
+    recorded = Transcript()
+    recorded.prompt("go")
+    row = recorded.reply("m1", text("No response requested."))
     row["message"]["model"] = "<synthetic>"
-    assert "model.replied" not in kinds(read(told))
+    assert "model.replied" not in kinds(read(recorded))
 
 
-def test_a_fork_repeats_its_parent_s_rows_and_tells_nothing_twice() -> None:
+def test_a_fork_repeats_its_parent_s_rows_and_shows_nothing_twice() -> None:
     parent = a_day()
     fork = Transcript("ffff2222-aaaa-4bbb-8ccc-0123456789ab")
     fork.rows = [row | {"sessionId": fork.session} for row in parent.rows]
@@ -128,7 +128,7 @@ def test_a_fork_repeats_its_parent_s_rows_and_tells_nothing_twice() -> None:
     assert kinds(new) == ["session.started", "prompt.submitted"]
 
 
-def test_a_fork_that_names_its_parent_tells_the_parent_s_rows_as_the_parent_s() -> None:
+def test_a_fork_that_names_its_parent_shows_the_parent_s_rows_as_the_parent_s() -> None:
     parent = a_day()
     fork = [row | {"sessionId": "ffff2222", "forkedFrom": {"sessionId": parent.session, "messageUuid": row["uuid"]}} for row in parent.rows]
     assert {event.run for event in read(fork) if event.kind != "session.started"} == {parent.session}
@@ -153,52 +153,52 @@ def test_reading_on_from_what_was_saved_gives_the_same_events() -> None:
 
 
 def test_a_call_that_a_person_refused_is_denied_with_what_the_person_said() -> None:
-    told = Transcript()
-    told.prompt("go")
-    told.reply("m1", bash("t1", "rm -r build"), stop="tool_use")
+    recorded = Transcript()
+    recorded.prompt("go")
+    recorded.reply("m1", bash("t1", "rm -r build"), stop="tool_use")
     words = "The user doesn't want to proceed with this tool use. The tool use was rejected. To proceed, the user said:\nnot the build"
-    told.result("t1", words, error=True)
-    told.add("user", message={"role": "user", "content": [text("[Request interrupted by user for tool use]")]})
-    events = read(told)
+    recorded.result("t1", words, error=True)
+    recorded.add("user", message={"role": "user", "content": [text("[Request interrupted by user for tool use]")]})
+    events = read(recorded)
     denied = the(events, "tool.denied")
     assert (denied.data["by"], denied.data["reason"]) == ("user", "not the build")
     assert the(events, "session.turn_ended").data["reason"] == "interrupted"
 
 
 def test_a_running_tool_that_a_person_stopped_has_failed_and_was_not_denied() -> None:
-    told = Transcript()
-    told.prompt("go")
-    told.reply("m1", bash("t1", "sleep 300"), stop="tool_use")
-    told.result("t1", "The user doesn't want to proceed with this tool use. The tool use was rejected", error=True)
+    recorded = Transcript()
+    recorded.prompt("go")
+    recorded.reply("m1", bash("t1", "sleep 300"), stop="tool_use")
+    recorded.result("t1", "The user doesn't want to proceed with this tool use. The tool use was rejected", error=True)
     interruption = [text("[Request interrupted by user for tool use]")]
-    told.add("user", message={"role": "user", "content": interruption}, interruptedMessageId="m1")
-    assert the(read(told), "tool.failed").data["interrupted"] is True
+    recorded.add("user", message={"role": "user", "content": interruption}, interruptedMessageId="m1")
+    assert the(read(recorded), "tool.failed").data["interrupted"] is True
 
 
 def test_the_first_prompt_after_an_interruption_is_a_correction() -> None:
-    told = Transcript()
-    told.prompt("go")
-    told.add("user", message={"role": "user", "content": [text("[Request interrupted by user]")]})
-    told.prompt("use the other file", "p-2")
-    assert [event.data.get("correction") for event in read(told) if event.kind == "prompt.submitted"] == [None, True]
+    recorded = Transcript()
+    recorded.prompt("go")
+    recorded.add("user", message={"role": "user", "content": [text("[Request interrupted by user]")]})
+    recorded.prompt("use the other file", "p-2")
+    assert [event.data.get("correction") for event in read(recorded) if event.kind == "prompt.submitted"] == [None, True]
 
 
 def test_thoughts_are_private() -> None:
-    told = Transcript()
-    told.prompt("go")
-    told.reply("m1", thinking("Should I?"), thinking("  "), text("I do."))
-    thought = the(read(told), "agent.thought")
+    recorded = Transcript()
+    recorded.prompt("go")
+    recorded.reply("m1", thinking("Should I?"), thinking("  "), text("I do."))
+    thought = the(read(recorded), "agent.thought")
     assert (thought.visibility, thought.text) == ("private", "Should I?")
 
 
-def test_a_compaction_is_told_with_its_summary() -> None:
-    told = Transcript()
-    told.prompt("go")
-    told.add(
+def test_a_compaction_is_reported_with_its_summary() -> None:
+    recorded = Transcript()
+    recorded.prompt("go")
+    recorded.add(
         "system", subtype="compact_boundary", content="Conversation compacted", compactMetadata={"trigger": "auto", "preTokens": 150_000}
     )
-    told.prompt("This session is being continued …", isCompactSummary=True, isVisibleInTranscriptOnly=True)
-    compaction = the(read(told), "session.compacted")
+    recorded.prompt("This session is being continued …", isCompactSummary=True, isVisibleInTranscriptOnly=True)
+    compaction = the(read(recorded), "session.compacted")
     assert compaction.data == {"trigger": "auto", "before_tokens": 150_000, "summary": "This session is being continued …"}
 
 
@@ -214,27 +214,39 @@ def test_a_compaction_is_told_with_its_summary() -> None:
     ],
 )
 def test_what_no_person_wrote_is_no_prompt(content: Any) -> None:
-    told = Transcript()
-    told.add("user", message={"role": "user", "content": content})
-    assert kinds(read(told)) == ["session.started"]
+    recorded = Transcript()
+    recorded.add("user", message={"role": "user", "content": content})
+    assert kinds(read(recorded)) == ["session.started"]
 
 
 def test_a_slash_command_is_a_prompt_as_it_was_typed() -> None:
-    told = Transcript()
-    told.prompt("<command-message>ship</command-message>\n<command-name>/ship</command-name>\n<command-args>the tide table</command-args>")
-    told.prompt("Everything that /ship stands for …", isMeta=True)
-    assert the(read(told), "prompt.submitted").text == "/ship the tide table"
+    recorded = Transcript()
+    recorded.prompt(
+        "<command-message>ship</command-message>\n<command-name>/ship</command-name>\n<command-args>the tide table</command-args>"
+    )
+    recorded.prompt("Everything that /ship stands for …", isMeta=True)
+    assert the(read(recorded), "prompt.submitted").text == "/ship the tide table"
+
+
+def test_the_first_prompt_after_clear_is_not_the_last_one_before_it() -> None:
+    # Claude Code repeats the id of the last prompt, which belongs to the session before.
+    before, after = Transcript(), Transcript(sessionId="after-clear")
+    before.prompt("c", prompt="p1")
+    after.prompt("<command-name>/clear</command-name>\n<command-args></command-args>", prompt="p1")
+    after.prompt("<command-name>/write-docs</command-name>", prompt="p1")
+    ids = [the(read(told), "prompt.submitted").id for told in (before, after)]
+    assert ids[0] != ids[1]
 
 
 def test_a_task_is_guessed_from_the_prompt_or_the_branch_and_marked_as_guessed() -> None:
     by_prompt = the(read(a_day()), "prompt.submitted")
     assert (by_prompt.task, by_prompt.data["task_guessed"]) == ("#42", True)
-    told = Transcript(gitBranch="fix/issue-7-tides")
-    told.prompt("go on")
-    assert the(read(told), "prompt.submitted").task == "#7"
-    told = Transcript(gitBranch="harbour-4te")
-    told.prompt("Work on bead harbour-4te.")
-    assert the(read(told), "prompt.submitted").task == "harbour-4te"
+    recorded = Transcript(gitBranch="fix/issue-7-tides")
+    recorded.prompt("go on")
+    assert the(read(recorded), "prompt.submitted").task == "#7"
+    recorded = Transcript(gitBranch="harbour-4te")
+    recorded.prompt("Work on bead harbour-4te.")
+    assert the(read(recorded), "prompt.submitted").task == "harbour-4te"
     assert the(read([Transcript().prompt("go on")]), "prompt.submitted").task is None
 
 
@@ -258,25 +270,25 @@ def test_a_helper_has_its_own_name_and_its_launcher_for_parent() -> None:
 
 
 def test_the_result_of_the_launching_tool_binds_a_helper_to_its_launcher() -> None:
-    told = Transcript()
-    told.prompt("go")
-    told.reply("m1", tool("t1", "Agent", description="look", prompt="Look", subagent_type="Explore"), stop="tool_use")
+    recorded = Transcript()
+    recorded.prompt("go")
+    recorded.reply("m1", tool("t1", "Agent", description="look", prompt="Look", subagent_type="Explore"), stop="tool_use")
     result = {"status": "completed", "agentId": "a17c0de", "agentType": "Explore", "content": [text("Found it.")], "totalTokens": 137}
-    told.result("t1", [text("Found it.")], toolUseResult=result)
-    returned = the(read(told), "agent.returned")
+    recorded.result("t1", [text("Found it.")], toolUseResult=result)
+    returned = the(read(recorded), "agent.returned")
     assert (returned.agent, returned.child, returned.text, returned.data["tokens"]) == ("claude-code/0b5e1111", "a17c0de", "Found it.", 137)
 
 
 def test_a_helper_in_the_background_is_launched_at_once_and_comes_back_by_a_notification() -> None:
-    told = Transcript()
-    told.prompt("go")
-    told.reply("m1", tool("t1", "Agent", description="look", prompt="Look"), stop="tool_use")
-    told.result("t1", "Async agent launched", toolUseResult={"status": "async_launched", "agentId": "a17c0de", "description": "look"})
+    recorded = Transcript()
+    recorded.prompt("go")
+    recorded.reply("m1", tool("t1", "Agent", description="look", prompt="Look"), stop="tool_use")
+    recorded.result("t1", "Async agent launched", toolUseResult={"status": "async_launched", "agentId": "a17c0de", "description": "look"})
     notice = (
         "<task-notification>\n<task-id>a17c0de</task-id>\n<status>completed</status>\n<summary>Found it</summary>\n</task-notification>"
     )
-    told.add("user", message={"role": "user", "content": notice})
-    events = read(told)
+    recorded.add("user", message={"role": "user", "content": notice})
+    events = read(recorded)
     assert (the(events, "agent.launched").data["background"], the(events, "agent.returned").text) == (True, "Found it")
 
 
@@ -297,33 +309,33 @@ NOTICE = "<task-notification>\n"
 )
 def test_tags_that_are_never_closed_take_time_in_proportion_to_the_text(opening: str, repeated: str, size: int) -> None:
     def read_row(content: str) -> None:
-        told = Transcript()
-        told.add("user", message={"role": "user", "content": content})
-        read(told)
+        recorded = Transcript()
+        recorded.add("user", message={"role": "user", "content": content})
+        read(recorded)
 
     assert grows_in_proportion(read_row, lambda size: f"{opening}{repeated * (size // len(repeated))}x", size)
 
 
 @pytest.mark.parametrize("inside", ["Found it", "  Found\n it  ", "", "a <b> c"])
 def test_a_notification_is_read_without_the_blanks_around_its_words(inside: str) -> None:
-    told = Transcript()
+    recorded = Transcript()
     notice = f"{NOTICE}<task-id> x1 </task-id><status>\n done </status><summary>{inside}</summary>\n</task-notification>"
-    told.add("user", message={"role": "user", "content": notice})
-    data = the(read(told), "claude_code.task_notification").data
+    recorded.add("user", message={"role": "user", "content": notice})
+    data = the(read(recorded), "claude_code.task_notification").data
     assert (data["task_id"], data["status"], data.get("summary", "")) == ("x1", "done", inside.strip())
 
 
 def test_rows_of_a_helper_that_an_older_program_repeats_in_the_session_are_the_helper_s_and_cost_less_than_its_own_transcript() -> None:
-    told = Transcript()
-    told.prompt("go")
-    told.reply("m1", tool("t1", "Task", description="look", prompt="Look", subagent_type="Plan"), stop="tool_use")
+    recorded = Transcript()
+    recorded.prompt("go")
+    recorded.reply("m1", tool("t1", "Task", description="look", prompt="Look", subagent_type="Plan"), stop="tool_use")
     usage = {"input_tokens": 5, "output_tokens": 5}
     for inner in (
         {"type": "user", "message": {"role": "user", "content": [text("Look")]}},
         {"type": "assistant", "message": {"id": "h1", "model": "claude-haiku-4-5", "content": [bash("th1", "ls")], "usage": usage}},
     ):
-        told.add("progress", data={"type": "agent_progress", "agentId": "a17c0de", "message": inner}, parentToolUseID="t1")
-    events = read(told)
+        recorded.add("progress", data={"type": "agent_progress", "agentId": "a17c0de", "message": inner}, parentToolUseID="t1")
+    events = read(recorded)
     assert (the(events, "agent.launched").child, the(events, "agent.launched").data["role"]) == ("a17c0de", "Plan")
     assert [event.agent for event in events if event.kind == "tool.called"] == ["claude-code/0b5e1111", "a17c0de"]
     own, nested = (event for event in events if event.kind == "model.replied")
@@ -331,29 +343,29 @@ def test_rows_of_a_helper_that_an_older_program_repeats_in_the_session_are_the_h
 
 
 def test_titles_name_the_agent() -> None:
-    told = Transcript()
-    told.prompt("go")
-    told.add("ai-title", aiTitle="Tides")
-    told.add("custom-title", customTitle="The tide job")
-    assert [event.data for event in read(told) if event.kind == "agent.named"] == [{"title": "Tides"}, {"name": "The tide job"}]
+    recorded = Transcript()
+    recorded.prompt("go")
+    recorded.add("ai-title", aiTitle="Tides")
+    recorded.add("custom-title", customTitle="The tide job")
+    assert [event.data for event in read(recorded) if event.kind == "agent.named"] == [{"title": "Tides"}, {"name": "The tide job"}]
 
 
 def test_a_row_from_the_future_is_kept_under_its_own_name() -> None:
-    told = Transcript()
-    told.prompt("go")
-    told.add("quantum-leap", content="It leapt.", qubits=3)
-    told.add("system", subtype="weatherReport", content="Rain.")
-    leap, weather = read(told)[-2:]
+    recorded = Transcript()
+    recorded.prompt("go")
+    recorded.add("quantum-leap", content="It leapt.", qubits=3)
+    recorded.add("system", subtype="weatherReport", content="Rain.")
+    leap, weather = read(recorded)[-2:]
     assert (leap.kind, leap.text, leap.data["qubits"]) == ("claude_code.quantum_leap", "It leapt.", 3)
     assert (weather.kind, weather.text) == ("claude_code.weather_report", "Rain.")
 
 
 def test_an_error_of_the_api_is_a_model_that_failed() -> None:
-    told = Transcript()
-    told.prompt("go")
-    row = told.reply("m1", text("API Error: 529 overloaded"))
+    recorded = Transcript()
+    recorded.prompt("go")
+    row = recorded.reply("m1", text("API Error: 529 overloaded"))
     row["isApiErrorMessage"] = True
-    assert the(read(told), "model.failed").data["error"] == "API Error: 529 overloaded"
+    assert the(read(recorded), "model.failed").data["error"] == "API Error: 529 overloaded"
 
 
 @pytest.mark.parametrize("line", [b"", b"[]", b"7", b"{", b"\xff", b'{"type":"user"', b"[" * 100_000])
@@ -422,20 +434,20 @@ def test_half_a_letter_and_a_number_without_end_lose_no_row() -> None:
 
 
 def test_of_rows_that_disagree_on_an_answer_s_usage_the_one_that_knows_most_counts() -> None:
-    told = Transcript()
-    told.prompt("go")
-    told.reply("m1", output=50, stop=None)
-    told.reply("m1", output=8, stop="end_turn")
-    reply = the(read(told), "model.replied")
+    recorded = Transcript()
+    recorded.prompt("go")
+    recorded.reply("m1", output=50, stop=None)
+    recorded.reply("m1", output=8, stop="end_turn")
+    reply = the(read(recorded), "model.replied")
     assert (reply.data["output"], reply.data["stop_reason"]) == (50, "end_turn")
 
 
 def test_dollars_that_only_one_of_two_equal_rows_states_are_kept() -> None:
     for first in (True, False):
-        told = Transcript()
-        told.reply("m1")["costUSD"] = 0.5 if first else None
-        told.reply("m1")["costUSD"] = None if first else 0.5
-        assert the(read(told), "model.replied").data["usd"] == 0.5
+        recorded = Transcript()
+        recorded.reply("m1")["costUSD"] = 0.5 if first else None
+        recorded.reply("m1")["costUSD"] = None if first else 0.5
+        assert the(read(recorded), "model.replied").data["usd"] == 0.5
 
 
 @pytest.mark.parametrize(
@@ -456,109 +468,109 @@ def test_dollars_that_only_one_of_two_equal_rows_states_are_kept() -> None:
 def test_cache_writes_count_the_larger_of_the_total_and_the_split_by_age(
     stated: int | None, short: int | None, long: int | None, written: int, kept_for_an_hour: int | None
 ) -> None:
-    told = Transcript()
+    recorded = Transcript()
     by_age = {"ephemeral_5m_input_tokens": short, "ephemeral_1h_input_tokens": long}
-    told.reply("m1")["message"]["usage"] |= {"cache_creation_input_tokens": stated, "cache_creation": by_age}
-    data = the(read(told), "model.replied").data
+    recorded.reply("m1")["message"]["usage"] |= {"cache_creation_input_tokens": stated, "cache_creation": by_age}
+    data = the(read(recorded), "model.replied").data
     assert (data["cache_write"], data.get("cache_write_1h")) == (written, kept_for_an_hour)
 
 
 @pytest.mark.parametrize("by_age", [None, "nonsense", [1]])
 def test_cache_writes_without_a_split_by_age_count_their_total(by_age: object) -> None:
-    told = Transcript()
-    told.reply("m1")["message"]["usage"] |= {"cache_creation_input_tokens": 50, "cache_creation": by_age}
-    data = the(read(told), "model.replied").data
+    recorded = Transcript()
+    recorded.reply("m1")["message"]["usage"] |= {"cache_creation_input_tokens": 50, "cache_creation": by_age}
+    data = the(read(recorded), "model.replied").data
     assert (data["cache_write"], data.get("cache_write_1h")) == (50, None)
 
 
 def test_cache_writes_outside_the_split_are_priced_as_five_minute_writes_and_only_once() -> None:
-    told = Transcript()
+    recorded = Transcript()
     zeros = {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0}
     for _ in range(3):  # the rows of one answer repeat its usage
-        told.reply("m1")["message"]["usage"] = {
+        recorded.reply("m1")["message"]["usage"] = {
             "input_tokens": 0, "output_tokens": 0, "cache_creation_input_tokens": 1_000_000, "cache_creation": zeros}  # fmt: skip
     spending = costs.initial()
-    for event in read(told):
+    for event in read(recorded):
         spending = costs.apply(spending, event)
     amount = sum_total(spending)
     assert (amount.cache_write, amount.usd) == (1_000_000, 6.25)
 
 
 def test_a_late_row_that_adds_the_split_by_age_counts_no_cache_write_twice() -> None:
-    told = Transcript()
+    recorded = Transcript()
     ages = {"ephemeral_5m_input_tokens": 20, "ephemeral_1h_input_tokens": 30}
     usage = {"input_tokens": 3, "cache_creation_input_tokens": 50}
-    told.reply("m1")["message"]["usage"] = usage | {"output_tokens": 20, "cache_creation": dict.fromkeys(ages, 0)}
-    told.reply("m2")["message"]["usage"] = {"input_tokens": 0, "output_tokens": 1}
-    told.reply("m1")["message"]["usage"] = usage | {"output_tokens": 40, "cache_creation": ages}
+    recorded.reply("m1")["message"]["usage"] = usage | {"output_tokens": 20, "cache_creation": dict.fromkeys(ages, 0)}
+    recorded.reply("m2")["message"]["usage"] = {"input_tokens": 0, "output_tokens": 1}
+    recorded.reply("m1")["message"]["usage"] = usage | {"output_tokens": 40, "cache_creation": ages}
     spending = costs.initial()
-    for event in read(told):
+    for event in read(recorded):
         spending = costs.apply(spending, event)
     amount = sum_total(spending)
     assert (amount.input, amount.output, amount.cache_write) == (3, 41, 50)
 
 
 def test_rows_without_any_id_are_not_taken_for_one_another() -> None:
-    told = Transcript()
+    recorded = Transcript()
     for n in (5, 7):
-        row = told.reply("m1", output=n)
+        row = recorded.reply("m1", output=n)
         row["uuid"] = row["requestId"] = row["message"]["id"] = None
-        told.add("assistant", message={"content": f"API Error {n}"}, isApiErrorMessage=True)["uuid"] = None
-        told.add("system", subtype="turn_duration", durationMs=n)["uuid"] = None
-    events = read(told)
+        recorded.add("assistant", message={"content": f"API Error {n}"}, isApiErrorMessage=True)["uuid"] = None
+        recorded.add("system", subtype="turn_duration", durationMs=n)["uuid"] = None
+    events = read(recorded)
     assert [event.data["output"] for event in events if event.kind == "model.replied"] == [5, 7]
     assert len({event.id for event in events if event.kind in ("model.failed", "session.turn_ended")}) == 4
 
 
 def test_everything_typed_behind_a_bang_is_a_prompt_though_all_of_it_bears_the_id_of_the_prompt_before() -> None:
-    told = Transcript()
-    told.prompt("go", "p-1")
-    told.add("system", subtype="turn_duration", durationMs=1)
+    recorded = Transcript()
+    recorded.prompt("go", "p-1")
+    recorded.add("system", subtype="turn_duration", durationMs=1)
     for command in ("ls", "pwd"):
-        told.prompt(f"<bash-input>{command}</bash-input>", "p-1")
-        told.prompt("<bash-stdout>…</bash-stdout>", "p-1")
-        told.add("system", subtype="turn_duration", durationMs=2)
-    events = read(told)
+        recorded.prompt(f"<bash-input>{command}</bash-input>", "p-1")
+        recorded.prompt("<bash-stdout>…</bash-stdout>", "p-1")
+        recorded.add("system", subtype="turn_duration", durationMs=2)
+    events = read(recorded)
     assert [event.text for event in events if event.kind == "prompt.submitted"] == ["go", "!ls", "!pwd"]
     assert len({event.id for event in events}) == len(events)
     assert [event.data["duration_ms"] for event in events if event.kind == "session.turn_ended"] == [1, 2, 2]
-    assert len({event.id for event in [*events, *read([*told.rows, *told.rows])]}) == len(events)
+    assert len({event.id for event in [*events, *read([*recorded.rows, *recorded.rows])]}) == len(events)
 
 
 def test_what_is_typed_while_the_agent_works_is_a_prompt_in_the_same_turn() -> None:
-    told = Transcript()
-    told.prompt("go", "p-1")
+    recorded = Transcript()
+    recorded.prompt("go", "p-1")
     queued = {"type": "queued_command", "prompt": "no, the other table", "commandMode": "prompt", "origin": {"kind": "human"}}
-    row = told.add("attachment", attachment=queued)
-    told.reply("m1", bash("t1", "ls"), stop="tool_use")
-    told.add("system", subtype="turn_duration", durationMs=1)
-    events = read(told)
+    row = recorded.add("attachment", attachment=queued)
+    recorded.reply("m1", bash("t1", "ls"), stop="tool_use")
+    recorded.add("system", subtype="turn_duration", durationMs=1)
+    events = read(recorded)
     prompts = [event for event in events if event.kind == "prompt.submitted"]
     assert [(event.text, event.data["prompt_id"]) for event in prompts] == [("go", "p-1"), ("no, the other table", row["uuid"])]
     assert the(events, "tool.called").cause == prompts[1].id
-    without = [each for each in told.rows if each is not row]
+    without = [each for each in recorded.rows if each is not row]
     assert the(events, "session.turn_ended").id == the(read(without), "session.turn_ended").id
 
 
-def queue(told: Transcript, operation: str, content: str | None = None) -> None:
-    told.add("queue-operation", operation=operation, **({} if content is None else {"content": content}))
+def queue(recorded: Transcript, operation: str, content: str | None = None) -> None:
+    recorded.add("queue-operation", operation=operation, **({} if content is None else {"content": content}))
 
 
-def queued_prompts(told: Transcript) -> list[str | None]:
-    return [event.text for event in read(told) if event.kind == "prompt.submitted"]
+def queued_prompts(recorded: Transcript) -> list[str | None]:
+    return [event.text for event in read(recorded) if event.kind == "prompt.submitted"]
 
 
 def test_a_prompt_that_only_the_queue_shows_is_reported_when_the_agent_goes_on() -> None:
-    told = Transcript()
-    told.prompt("go", "p-1")
-    told.reply("m1", bash("t1", "ls"), stop="tool_use")
-    queue(told, "enqueue", "no, the other table")
-    queue(told, "remove")
-    told.result("t1", "a.txt")
-    told.reply("m2", text("The other one."))
-    events = read(told)
+    recorded = Transcript()
+    recorded.prompt("go", "p-1")
+    recorded.reply("m1", bash("t1", "ls"), stop="tool_use")
+    queue(recorded, "enqueue", "no, the other table")
+    queue(recorded, "remove")
+    recorded.result("t1", "a.txt")
+    recorded.reply("m2", text("The other one."))
+    events = read(recorded)
     kinds = [event.kind for event in events]
-    assert queued_prompts(told) == ["go", "no, the other table"]
+    assert queued_prompts(recorded) == ["go", "no, the other table"]
     assert kinds.index("tool.returned") < len(kinds) - kinds[::-1].index("prompt.submitted") - 1
     assert len({event.id for event in events}) == len(events)
 
@@ -573,83 +585,83 @@ def test_a_prompt_that_only_the_queue_shows_is_reported_when_the_agent_goes_on()
     ],
 )
 def test_what_never_reached_the_agent_is_no_prompt(operations: list[tuple[str, str | None]]) -> None:
-    told = Transcript()
-    told.prompt("go", "p-1")
+    recorded = Transcript()
+    recorded.prompt("go", "p-1")
     for operation, content in operations:
-        queue(told, operation, content)
-    told.reply("m1", text("Done."))
-    assert queued_prompts(told) == ["go"]
+        queue(recorded, operation, content)
+    recorded.reply("m1", text("Done."))
+    assert queued_prompts(recorded) == ["go"]
 
 
 def test_a_queued_prompt_is_reported_once_and_by_its_own_row() -> None:
-    told = Transcript()
-    told.prompt("go", "p-1")
+    recorded = Transcript()
+    recorded.prompt("go", "p-1")
     for content in ("first", "second", "third"):
-        queue(told, "enqueue", content)
-    queue(told, "remove", "second")
-    row = told.add("attachment", attachment={"type": "queued_command", "prompt": "second", "commandMode": "prompt"})
-    told.reply("m1", bash("t1", "ls"), stop="tool_use")
-    told.result("t1", "a.txt")
-    queue(told, "remove")
-    told.reply("m2", text("Fine."))
-    told.add("attachment", attachment={"type": "queued_command", "prompt": "first", "commandMode": "prompt"})
-    queue(told, "dequeue")
-    told.prompt("third", "p-2")
-    told.reply("m3", text("Done."))
-    prompts = [event for event in read(told) if event.kind == "prompt.submitted"]
+        queue(recorded, "enqueue", content)
+    queue(recorded, "remove", "second")
+    row = recorded.add("attachment", attachment={"type": "queued_command", "prompt": "second", "commandMode": "prompt"})
+    recorded.reply("m1", bash("t1", "ls"), stop="tool_use")
+    recorded.result("t1", "a.txt")
+    queue(recorded, "remove")
+    recorded.reply("m2", text("Fine."))
+    recorded.add("attachment", attachment={"type": "queued_command", "prompt": "first", "commandMode": "prompt"})
+    queue(recorded, "dequeue")
+    recorded.prompt("third", "p-2")
+    recorded.reply("m3", text("Done."))
+    prompts = [event for event in read(recorded) if event.kind == "prompt.submitted"]
     assert [event.text for event in prompts] == ["go", "second", "first", "third"]
     assert prompts[1].data["prompt_id"] == row["uuid"]
 
 
-def test_a_helper_in_the_background_returns_also_when_that_is_heard_in_the_middle_of_a_turn() -> None:
-    told = Transcript()
-    told.prompt("go")
-    told.reply("m1", tool("t1", "Agent", description="look", prompt="Look", run_in_background=True), stop="tool_use")
-    told.result("t1", "launched", toolUseResult={"status": "async_launched", "agentId": "a17c0de", "prompt": "Look"})
+def test_a_helper_in_the_background_returns_also_when_that_is_received_in_the_middle_of_a_turn() -> None:
+    recorded = Transcript()
+    recorded.prompt("go")
+    recorded.reply("m1", tool("t1", "Agent", description="look", prompt="Look", run_in_background=True), stop="tool_use")
+    recorded.result("t1", "launched", toolUseResult={"status": "async_launched", "agentId": "a17c0de", "prompt": "Look"})
     words = (
         "<task-notification>\n<task-id>a17c0de</task-id>\n<status>completed</status>\n<summary>Found it.</summary>\n</task-notification>"
     )
-    told.add("attachment", attachment={"type": "queued_command", "prompt": words, "commandMode": "task-notification"})
-    returned = the(read(told), "agent.returned")
+    recorded.add("attachment", attachment={"type": "queued_command", "prompt": words, "commandMode": "task-notification"})
+    returned = the(read(recorded), "agent.returned")
     assert (returned.child, returned.text) == ("a17c0de", "Found it.")
 
 
 def test_other_attachments_are_folded() -> None:
-    told = Transcript()
-    told.prompt("go")
-    before = read(told)
-    told.add("attachment", attachment={"type": "skill_listing", "content": "…"})
-    told.add("attachment", attachment=None)
-    assert read(told) == before
+    recorded = Transcript()
+    recorded.prompt("go")
+    before = read(recorded)
+    recorded.add("attachment", attachment={"type": "skill_listing", "content": "…"})
+    recorded.add("attachment", attachment=None)
+    assert read(recorded) == before
 
 
 def test_results_that_come_side_by_side_in_an_old_side_chain_belong_to_one_helper() -> None:
-    told = Transcript(isSidechain=True)
-    first = told.prompt("look", None)
-    call = told.reply("m1", bash("t1", "ls"), bash("t2", "pwd"), stop="tool_use")
+    recorded = Transcript(isSidechain=True)
+    first = recorded.prompt("look", None)
+    call = recorded.reply("m1", bash("t1", "ls"), bash("t2", "pwd"), stop="tool_use")
     call |= {"uuid": "11111111", "parentUuid": first["uuid"]}
     for name in ("t1", "t2"):
-        told.result(name, "ok", uuid=f"{name}-22222", parentUuid="11111111")
-    helpers = {event.agent for event in read(told) if event.kind.startswith("tool.")}
+        recorded.result(name, "ok", uuid=f"{name}-22222", parentUuid="11111111")
+    helpers = {event.agent for event in read(recorded) if event.kind.startswith("tool.")}
     assert helpers == {f"claude-code/{first['uuid'][:8]}"}
 
 
 def test_a_row_whose_type_was_renamed_is_kept_and_a_message_under_it_is_still_read() -> None:
-    told = Transcript()
-    told.reply("m1", text("Done."), output=9)["type"] = "assistant-2"
-    told.rows.append({"kind": "verdict", "text": "good", "sessionId": told.session})
-    events = read(told)
+    recorded = Transcript()
+    recorded.reply("m1", text("Done."), output=9)["type"] = "assistant-2"
+    recorded.rows.append({"kind": "verdict", "text": "good", "sessionId": recorded.session})
+    events = read(recorded)
     assert the(events, "model.replied").data["output"] == 9
     assert the(events, "claude_code.unknown").data == {"kind": "verdict", "text": "good"}
 
 
-def test_a_compaction_that_the_file_breaks_off_at_is_told_once_when_the_rest_has_come() -> None:
-    told = Transcript()
-    told.prompt("go")
-    told.add("system", subtype="compact_boundary", compactMetadata={"trigger": "auto"})
-    half = the(read(told), "session.compacted")
-    told.prompt("In short: …", "p-2", isCompactSummary=True)
-    assert the(read(told), "session.compacted").id == half.id
+def test_a_compaction_that_the_file_breaks_off_at_is_reported_once_when_the_rest_has_come() -> None:
+    recorded = Transcript()
+    recorded.prompt("go")
+    recorded.add("system", subtype="compact_boundary", compactMetadata={"trigger": "auto"})
+    half = the(read(recorded), "session.compacted")
+    recorded.prompt("In short: …", "p-2", isCompactSummary=True)
+    assert the(read(recorded), "session.compacted").id == half.id
 
 
 def test_a_fork_began_when_it_began_and_not_when_its_parent_did() -> None:
@@ -664,39 +676,39 @@ def test_a_fork_began_when_it_began_and_not_when_its_parent_did() -> None:
 
 
 def test_parts_of_a_message_whose_type_is_no_word_are_passed_over() -> None:
-    told = Transcript()
-    told.prompt("go")
-    told.add("user", message={"role": "user", "content": [{"type": ["tool_result"]}, {"type": "text", "text": "and on"}]})
-    told.add("assistant", message={"role": "assistant", "content": [{"type": {}}]})
-    assert [event.text for event in read(told) if event.kind == "prompt.submitted"] == ["go", "and on"]
+    recorded = Transcript()
+    recorded.prompt("go")
+    recorded.add("user", message={"role": "user", "content": [{"type": ["tool_result"]}, {"type": "text", "text": "and on"}]})
+    recorded.add("assistant", message={"role": "assistant", "content": [{"type": {}}]})
+    assert [event.text for event in read(recorded) if event.kind == "prompt.submitted"] == ["go", "and on"]
 
 
 def test_a_helper_that_launched_another_is_known_by_the_words_in_which_that_came_back() -> None:
-    told = Transcript(agentId="a1", isSidechain=True)
-    told.prompt("look")
-    told.reply("m1", tool("t1", "Agent", description="deeper", prompt="Look deeper"), stop="tool_use")
+    recorded = Transcript(agentId="a1", isSidechain=True)
+    recorded.prompt("look")
+    recorded.reply("m1", tool("t1", "Agent", description="deeper", prompt="Look deeper"), stop="tool_use")
     usage = "<usage>subagent_tokens: 201\ntool_uses: 1\nduration_ms: 452</usage>"
     words = f"agentId: a2 (use SendMessage with to: 'a2' to continue this agent)\n{usage}"
-    told.result("t1", [text("Found.\nagentId: none of yours"), text(words)])
-    returned = the(read(told), "agent.returned")
+    recorded.result("t1", [text("Found.\nagentId: none of yours"), text(words)])
+    returned = the(read(recorded), "agent.returned")
     assert (returned.agent, returned.child, returned.data["call_id"]) == ("a1", "a2", "t1")
     assert (returned.data["tokens"], returned.data["tool_calls"], returned.data["duration_ms"]) == (201, 1, 452)
 
 
 def test_a_helper_s_own_helper_in_the_background_is_launched_by_it() -> None:
-    told = Transcript(agentId="a1", isSidechain=True)
-    told.prompt("look")
-    told.reply("m1", tool("t1", "Agent", description="deeper", prompt="Look deeper", run_in_background=True), stop="tool_use")
-    told.result("t1", [text("Async agent launched successfully.\nagentId: a2 (internal ID)\nThe agent is working in the background.")])
-    launched = [event for event in read(told) if event.kind == "agent.launched"]
+    recorded = Transcript(agentId="a1", isSidechain=True)
+    recorded.prompt("look")
+    recorded.reply("m1", tool("t1", "Agent", description="deeper", prompt="Look deeper", run_in_background=True), stop="tool_use")
+    recorded.result("t1", [text("Async agent launched successfully.\nagentId: a2 (internal ID)\nThe agent is working in the background.")])
+    launched = [event for event in read(recorded) if event.kind == "agent.launched"]
     assert [(event.agent, event.child) for event in launched][1:] == [("a1", "a2")]
 
 
 def test_the_beginning_of_a_summary_is_no_title() -> None:
-    told = Transcript()
-    told.prompt("go")
-    told.add("custom-title", customTitle="This session is being continued from a previous conversation that ran out of context.")
-    assert "agent.named" not in kinds(read(told))
+    recorded = Transcript()
+    recorded.prompt("go")
+    recorded.add("custom-title", customTitle="This session is being continued from a previous conversation that ran out of context.")
+    assert "agent.named" not in kinds(read(recorded))
 
 
 def printed() -> list[Row]:
@@ -727,7 +739,7 @@ def printed() -> list[Row]:
     ]
 
 
-def test_what_the_program_prints_is_told_as_its_transcript_would_and_its_usage_only_until_that_comes() -> None:
+def test_what_the_program_prints_is_reported_as_its_transcript_would_and_its_usage_only_until_that_comes() -> None:
     events = read(printed())
     assert {(event.kind, event.agent, event.child) for event in events if event.kind.startswith(("agent.", "tool.called"))} == {
         ("tool.called", "claude-code/0b5e1111", None),
@@ -744,9 +756,9 @@ def test_what_the_program_prints_is_told_as_its_transcript_would_and_its_usage_o
 
 
 def test_a_row_from_the_future_that_is_too_large_is_kept_in_part() -> None:
-    told = Transcript()
-    told.add("quantum-leap", content="It leapt.", bulk=[{"n": n} for n in range(40_000)])
-    leap = read(told)[-1]
+    recorded = Transcript()
+    recorded.add("quantum-leap", content="It leapt.", bulk=[{"n": n} for n in range(40_000)])
+    leap = read(recorded)[-1]
     Admission().admit(leap)
     assert (leap.text, "bulk" in leap.data) == ("It leapt.", False)
 
@@ -760,56 +772,56 @@ def test_who_sums_a_session_up_is_the_session_itself() -> None:
 
 
 def test_an_answer_whose_content_is_plain_words_keeps_them() -> None:
-    told = Transcript()
-    row = told.reply("m1")
+    recorded = Transcript()
+    row = recorded.reply("m1")
     row["message"]["content"] = "All done."
-    assert the(read(told), "model.replied").data["said"] == "All done."
+    assert the(read(recorded), "model.replied").data["said"] == "All done."
 
 
 def test_a_prompt_of_plain_words_in_a_list_or_of_a_document_alone_is_a_prompt() -> None:
-    told = Transcript()
-    told.add("user", message={"role": "user", "content": ["Mend it"]})
-    told.add("user", message={"role": "user", "content": [{"type": "document", "source": {}}]})
-    assert [event.data.get("prompt") for event in read(told) if event.kind == "prompt.submitted"] == ["Mend it", ""]
+    recorded = Transcript()
+    recorded.add("user", message={"role": "user", "content": ["Mend it"]})
+    recorded.add("user", message={"role": "user", "content": [{"type": "document", "source": {}}]})
+    assert [event.data.get("prompt") for event in read(recorded) if event.kind == "prompt.submitted"] == ["Mend it", ""]
 
 
 def test_tools_that_run_at_the_providers_have_an_outcome_too() -> None:
-    told = Transcript()
+    recorded = Transcript()
     calls = [{"type": "server_tool_use", "id": f"srv{n}", "name": "web_fetch", "input": {"url": "u"}} for n in range(2)]
     found = {"type": "web_fetch_tool_result", "tool_use_id": "srv0", "content": {"type": "web_fetch_result", "content": "page"}}
     error = {"type": "web_fetch_tool_result_error", "error_code": "url_not_accessible"}
     lost = {"type": "web_fetch_tool_result", "tool_use_id": "srv1", "content": error}
-    told.reply("m1", *calls, found, lost)
-    events = read(told)
+    recorded.reply("m1", *calls, found, lost)
+    events = read(recorded)
     assert the(events, "tool.returned").data["output"] == "page"
     assert the(events, "tool.failed").data["error"] == "url_not_accessible"
 
 
 def test_a_block_from_the_future_is_kept() -> None:
-    told = Transcript()
-    told.reply("m1", {"type": "hologramBlock", "beam": 3}, text("Done."))
-    kept = the(read(told), "claude_code.hologram_block")
+    recorded = Transcript()
+    recorded.reply("m1", {"type": "hologramBlock", "beam": 3}, text("Done."))
+    kept = the(read(recorded), "claude_code.hologram_block")
     assert (kept.data["beam"], kept.visibility) == (3, "system")
 
 
 def test_the_role_of_a_helper_is_what_its_launcher_asked_for_where_the_result_does_not_say() -> None:
-    told = Transcript()
-    told.reply("m1", tool("t1", "Task", subagent_type="Explore", prompt="Look"), stop="tool_use")
-    told.result("t1", [text("Found.")], toolUseResult={"status": "completed", "agentId": "a17c0de", "content": [text("Found.")]})
-    assert the(read(told), "agent.returned").data["role"] == "Explore"
+    recorded = Transcript()
+    recorded.reply("m1", tool("t1", "Task", subagent_type="Explore", prompt="Look"), stop="tool_use")
+    recorded.result("t1", [text("Found.")], toolUseResult={"status": "completed", "agentId": "a17c0de", "content": [text("Found.")]})
+    assert the(read(recorded), "agent.returned").data["role"] == "Explore"
 
 
 @pytest.mark.parametrize("between", ["result", "answer"])
 def test_an_answer_that_goes_on_behind_others_is_counted_with_its_final_usage(between: str) -> None:
-    told = Transcript()
-    told.reply("m1", bash("t1", "ls"), output=1, stop="tool_use")
+    recorded = Transcript()
+    recorded.reply("m1", bash("t1", "ls"), output=1, stop="tool_use")
     if between == "result":
-        told.result("t1", "a")
+        recorded.result("t1", "a")
     else:
-        told.reply("m2", text("In between."), output=5)
-    told.reply("m1", text("Done."), output=50)
-    told.reply("m1", text("Done."), output=50)
-    answers = [event for event in read(told) if event.kind == "model.replied" and event.data["message_id"] == "m1"]
+        recorded.reply("m2", text("In between."), output=5)
+    recorded.reply("m1", text("Done."), output=50)
+    recorded.reply("m1", text("Done."), output=50)
+    answers = [event for event in read(recorded) if event.kind == "model.replied" and event.data["message_id"] == "m1"]
     assert sum(answer.data["output"] for answer in answers) == 50
     assert sum(answer.data.get("input", 0) for answer in answers) == 3
     assert answers[-1].data["said"] == "Done."

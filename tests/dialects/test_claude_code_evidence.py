@@ -12,9 +12,9 @@ from fleetlore.programs.sessions import LONGEST_END
 from tests.transcripts import Transcript, bash, text, tool
 
 
-def read(told: Transcript) -> list[Event]:
+def read(recorded: Transcript) -> list[Event]:
     reader = RECORDING.open(None)
-    return [event for line in told.lines() for event in reader.read(line)] + reader.end(None)
+    return [event for line in recorded.lines() for event in reader.read(line)] + reader.end(None)
 
 
 def of_kind(events: list[Event], kind: str) -> list[Event]:
@@ -22,48 +22,48 @@ def of_kind(events: list[Event], kind: str) -> list[Event]:
 
 
 def test_prompts_and_answers_name_the_rows_that_hold_them() -> None:
-    told = Transcript()
-    asked = told.prompt("fix it")
-    told.reply("m1", text("Let me look."), stop=None)
-    told.reply("m1", bash("t1", "ls"), stop=None)
-    told.result("t1", "a.txt")
-    answer = told.reply("m2", text("It is fixed."))
-    events = read(told)
+    recorded = Transcript()
+    asked = recorded.prompt("fix it")
+    recorded.reply("m1", text("Let me look."), stop=None)
+    recorded.reply("m1", bash("t1", "ls"), stop=None)
+    recorded.result("t1", "a.txt")
+    answer = recorded.reply("m2", text("It is fixed."))
+    events = read(recorded)
     assert [event.data["row"] for event in of_kind(events, "prompt.submitted")] == [asked["uuid"]]
     assert of_kind(events, "model.replied")[-1].data["row"] == answer["uuid"]
 
 
 def test_a_refusal_with_words_names_its_row() -> None:
-    told = Transcript()
-    told.prompt("fix it")
-    told.reply("m1", bash("t1", "rm -r build"), stop="tool_use")
+    recorded = Transcript()
+    recorded.prompt("fix it")
+    recorded.reply("m1", bash("t1", "rm -r build"), stop="tool_use")
     words = "The user doesn't want to proceed with this tool use. To tell you how to proceed, the user said:\nkeep it"
-    refused = told.result("t1", words, error=True)
-    told.reply("m2", text("All right."))
-    [denied] = of_kind(read(told), "tool.denied")
+    refused = recorded.result("t1", words, error=True)
+    recorded.reply("m2", text("All right."))
+    [denied] = of_kind(read(recorded), "tool.denied")
     assert (denied.data["reason"], denied.data["row"]) == ("keep it", refused["uuid"])
 
 
-def test_a_branch_that_changes_is_told_at_the_end_of_the_turn() -> None:
-    told = Transcript()
-    told.prompt("make a branch")
-    told.reply("m1", text("Done."))
-    told.rows[-1]["gitBranch"] = "cart"
-    told.prompt("go on", "p-2")
-    told.rows[-1]["gitBranch"] = "cart"
-    told.reply("m2", text("Done again."))
-    told.rows[-1]["gitBranch"] = "cart"
-    ends = of_kind(read(told), "session.turn_ended")
+def test_a_branch_that_changes_is_reported_at_the_end_of_the_turn() -> None:
+    recorded = Transcript()
+    recorded.prompt("make a branch")
+    recorded.reply("m1", text("Done."))
+    recorded.rows[-1]["gitBranch"] = "cart"
+    recorded.prompt("go on", "p-2")
+    recorded.rows[-1]["gitBranch"] = "cart"
+    recorded.reply("m2", text("Done again."))
+    recorded.rows[-1]["gitBranch"] = "cart"
+    ends = of_kind(read(recorded), "session.turn_ended")
     assert [end.data.get("branch") for end in ends] == ["cart", None]
 
 
 def test_of_a_long_output_the_end_is_kept_too() -> None:
-    told = Transcript()
-    told.prompt("test it")
-    told.reply("m1", bash("t1", "pytest"), bash("t2", "ls"), stop="tool_use")
-    told.result("t1", "x" * 40_000 + "12 passed")
-    told.result("t2", "a.txt")
-    long, short = of_kind(read(told), "tool.returned")
+    recorded = Transcript()
+    recorded.prompt("test it")
+    recorded.reply("m1", bash("t1", "pytest"), bash("t2", "ls"), stop="tool_use")
+    recorded.result("t1", "x" * 40_000 + "12 passed")
+    recorded.result("t2", "a.txt")
+    long, short = of_kind(read(recorded), "tool.returned")
     assert len(long.data["output_end"]) == LONGEST_END
     assert long.data["output_end"].endswith("12 passed")
     assert "output_end" not in short.data
@@ -83,15 +83,15 @@ def test_of_a_long_output_the_end_is_kept_too() -> None:
     ],
 )
 def test_a_background_helper_returns_when_its_report_is_asked_for(name: str, given: Any, fields: Any, content: str) -> None:
-    told = Transcript()
-    told.prompt("review it")
-    told.reply("m1", tool("t1", "Task", prompt="Look", subagent_type="security"), stop="tool_use")
-    told.result(
+    recorded = Transcript()
+    recorded.prompt("review it")
+    recorded.reply("m1", tool("t1", "Task", prompt="Look", subagent_type="security"), stop="tool_use")
+    recorded.result(
         "t1", "Async agent launched", toolUseResult={"status": "async_launched", "agentId": "a17", "prompt": "Look", "description": "Look"}
     )
-    told.reply("m2", tool("t2", name, **given), stop="tool_use")
-    told.result("t2", "<status>running</status>")
-    told.reply("m3", tool("t3", name, **given), stop="tool_use")
-    told.result("t3", content, **fields)
-    [returned] = of_kind(read(told), "agent.returned")
+    recorded.reply("m2", tool("t2", name, **given), stop="tool_use")
+    recorded.result("t2", "<status>running</status>")
+    recorded.reply("m3", tool("t3", name, **given), stop="tool_use")
+    recorded.result("t3", content, **fields)
+    [returned] = of_kind(read(recorded), "agent.returned")
     assert (returned.child, returned.data["status"], returned.data["result"]) == ("a17", "completed", "2 issues")

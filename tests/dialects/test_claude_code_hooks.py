@@ -25,15 +25,15 @@ def hook(name: str, **fields: Any) -> list[Event]:
     return read_hook(common | {"hook_event_name": name} | fields, id=OWN, at=AT)
 
 
-def told_by_transcript() -> dict[str, Event]:
-    told = Transcript(SESSION)
-    told.prompt("Mend it", "p-1")
-    told.reply("m1", bash("t1", "pytest"), tool("t2", "Agent", description="look", prompt="Look"), stop="tool_use")
-    told.result("t1", "Exit code 1\nboom", error=True)
-    told.result("t2", [text("Found.")], toolUseResult={"status": "completed", "agentId": "a17c0de", "content": [text("Found.")]})
-    told.add("system", subtype="turn_duration", durationMs=5)
+def recorded_by_transcript() -> dict[str, Event]:
+    recorded = Transcript(SESSION)
+    recorded.prompt("Mend it", "p-1")
+    recorded.reply("m1", bash("t1", "pytest"), tool("t2", "Agent", description="look", prompt="Look"), stop="tool_use")
+    recorded.result("t1", "Exit code 1\nboom", error=True)
+    recorded.result("t2", [text("Found.")], toolUseResult={"status": "completed", "agentId": "a17c0de", "content": [text("Found.")]})
+    recorded.add("system", subtype="turn_duration", durationMs=5)
     reader = RECORDING.open(None)
-    return {f"{event.kind} {event.data.get('call_id', '')}": event for line in told.lines() for event in reader.read(line)}
+    return {f"{event.kind} {event.data.get('call_id', '')}": event for line in recorded.lines() for event in reader.read(line)}
 
 
 @pytest.mark.parametrize(
@@ -52,9 +52,9 @@ def told_by_transcript() -> dict[str, Event]:
         ("SubagentStop", {"agent_id": "a17c0de", "agent_type": "Explore"}, "agent.returned t2"),
     ],
 )
-def test_what_the_transcript_tells_too_has_the_same_id_and_kind(name: str, fields: dict[str, Any], same: str) -> None:
+def test_what_the_transcript_shows_too_has_the_same_id_and_kind(name: str, fields: dict[str, Any], same: str) -> None:
     event = hook(name, **fields)[0]
-    other = told_by_transcript()[same]
+    other = recorded_by_transcript()[same]
     assert (event.id, event.kind, event.run) == (other.id, other.kind, other.run)
 
 
@@ -71,7 +71,7 @@ def test_a_session_that_waits_for_a_person_says_why(name: str, fields: dict[str,
     assert (event.kind, event.id, event.at, event.data["why"]) == ("session.waiting", OWN, AT, why)
 
 
-def test_a_helper_s_launch_is_guessed_to_be_the_session_s_until_a_result_tells() -> None:
+def test_a_helper_s_launch_is_guessed_to_be_the_session_s_until_a_result_shows() -> None:
     [launch] = hook("SubagentStart", agent_id="a17c0de", agent_type="Explore")
     assert (launch.agent, launch.child, launch.data) == ("claude-code/0b5e1111", "a17c0de", {"role": "Explore", "launcher_guessed": True})
     response = {"status": "async_launched", "agentId": "a17c0de", "prompt": "Look"}
@@ -84,7 +84,7 @@ def test_a_helper_s_call_is_its_own() -> None:
     assert (call.agent, call.run) == ("a17c0de", SESSION)
 
 
-def test_usage_is_never_told_by_a_hook() -> None:
+def test_usage_is_never_reported_by_a_hook() -> None:
     response = {"status": "completed", "agentId": "a17c0de", "totalTokens": 137, "usage": {"input_tokens": 5, "output_tokens": 9}}
     events = hook("PostToolUse", tool_name="Agent", tool_use_id="t2", tool_response=response)
     assert [event.kind for event in events] == ["tool.returned", "agent.returned"]
@@ -101,18 +101,18 @@ def test_a_hook_from_the_future_is_kept_under_its_own_name() -> None:
 
 
 @pytest.mark.parametrize("name", [*sorted(IGNORED_HOOKS), "SubagentStop"])
-def test_what_others_tell_is_folded(name: str) -> None:
+def test_what_others_report_is_folded(name: str) -> None:
     assert hook(name, agent_type="", agent_id="a-compaction") == []
 
 
-def test_a_compaction_is_the_transcript_s_to_tell_and_the_hook_s_only_where_there_is_none() -> None:
-    told = {"trigger": "manual", "compact_summary": "In short: …"}
-    assert hook("PostCompact", **told) == []
-    [event] = hook("PostCompact", transcript_path=None, **told)
+def test_a_compaction_is_the_transcript_s_to_report_and_the_hook_s_only_where_there_is_none() -> None:
+    recorded = {"trigger": "manual", "compact_summary": "In short: …"}
+    assert hook("PostCompact", **recorded) == []
+    [event] = hook("PostCompact", transcript_path=None, **recorded)
     assert (event.kind, event.id, event.data) == ("session.compacted", OWN, {"trigger": "manual", "summary": "In short: …"})
 
 
-def test_a_session_that_a_hook_tells_of_has_the_branch_and_the_task_that_its_transcript_would_tell() -> None:
+def test_a_session_that_a_hook_mentions_has_the_branch_and_the_task_that_its_transcript_would_report() -> None:
     transcript = Transcript(SESSION, gitBranch="feat/issue-42")
     transcript.prompt("Mend it", "p-1")
     reader = RECORDING.open(None)
@@ -158,7 +158,7 @@ def test_a_hook_from_the_future_that_is_too_large_is_kept_in_part() -> None:
         ("SubagentStop", {}, "agent.returned"),
     ],
 )
-def test_what_older_programs_tell_without_a_key_has_its_own_id_where_no_transcript_tells_it(name: str, fields: Any, kind: str) -> None:
+def test_what_older_programs_report_without_a_key_has_its_own_id_where_no_transcript_shows_it(name: str, fields: Any, kind: str) -> None:
     [event] = hook(name, **fields, transcript_path=None)
     assert (event.kind, event.id, event.run) == (kind, OWN, SESSION)
     assert "call_id" not in event.data

@@ -22,42 +22,42 @@ OWN_ID = "0b7d4d0e-3f61-4f0e-9c53-5a8a3c1f2e01"
 ENDED = "session.turn_ended"
 
 
-def read(told: Transcript, *, now: datetime | None = None) -> list[Event]:
+def read(recorded: Transcript, *, now: datetime | None = None) -> list[Event]:
     reader = RECORDING.open(None)
-    return [event for line in told.lines() for event in reader.read(line)] + reader.end(now)
+    return [event for line in recorded.lines() for event in reader.read(line)] + reader.end(now)
 
 
 def ends(events: Iterable[Event]) -> list[Event]:
     return [event for event in events if event.kind == ENDED]
 
 
-def stop_progress(told: Transcript, **fields: Any) -> Row:
+def stop_progress(recorded: Transcript, **fields: Any) -> Row:
     data = {"type": "hook_progress", "hookEvent": "Stop", "hookName": "Stop", "command": "notify"}
-    return told.add("progress", data=data, **fields)
+    return recorded.add("progress", data=data, **fields)
 
 
-def stop_summary(told: Transcript, errors: Iterable[str] = (), **fields: Any) -> Row:
-    return told.add("system", subtype="stop_hook_summary", hookCount=1, hookErrors=list(errors), preventedContinuation=False, **fields)
+def stop_summary(recorded: Transcript, errors: Iterable[str] = (), **fields: Any) -> Row:
+    return recorded.add("system", subtype="stop_hook_summary", hookCount=1, hookErrors=list(errors), preventedContinuation=False, **fields)
 
 
-def turn_duration(told: Transcript) -> Row:
-    return told.add("system", subtype="turn_duration", durationMs=40_000)
+def turn_duration(recorded: Transcript) -> Row:
+    return recorded.add("system", subtype="turn_duration", durationMs=40_000)
 
 
-def feedback(told: Transcript) -> Row:
-    return told.add("user", isMeta=True, message={"role": "user", "content": "Stop hook feedback:\n- [check]: run the tests first"})
+def feedback(recorded: Transcript) -> Row:
+    return recorded.add("user", isMeta=True, message={"role": "user", "content": "Stop hook feedback:\n- [check]: run the tests first"})
 
 
-def answered(told: Transcript, n: int = 1, *, stop: str | None = None, prompt: bool = True) -> Transcript:
+def answered(recorded: Transcript, n: int = 1, *, stop: str | None = None, prompt: bool = True) -> Transcript:
     """A prompt, a tool call and an answer, as rows without a stop reason."""
     if prompt:
-        told.prompt(f"do {n}", f"p-{n}")
-    told.reply(f"m{n}a", thinking("hm"), stop=None)
-    told.reply(f"m{n}a", text("Let me look."), stop=None)
-    told.reply(f"m{n}a", bash(f"t{n}", "ls"), stop=None)
-    told.result(f"t{n}", "a.txt")
-    told.reply(f"m{n}b", text(f"Answer {n}."), stop=stop)
-    return told
+        recorded.prompt(f"do {n}", f"p-{n}")
+    recorded.reply(f"m{n}a", thinking("hm"), stop=None)
+    recorded.reply(f"m{n}a", text("Let me look."), stop=None)
+    recorded.reply(f"m{n}a", bash(f"t{n}", "ls"), stop=None)
+    recorded.result(f"t{n}", "a.txt")
+    recorded.reply(f"m{n}b", text(f"Answer {n}."), stop=stop)
+    return recorded
 
 
 MARKS: dict[str, list[Callable[[Transcript], Row]]] = {
@@ -74,12 +74,12 @@ MARKS: dict[str, list[Callable[[Transcript], Row]]] = {
 @pytest.mark.parametrize("marks", MARKS.values(), ids=MARKS)
 @pytest.mark.parametrize("then", ["end of file", "next prompt"])
 def test_a_turn_ends_once_whichever_marks_it_has(marks: list[Callable[[Transcript], Row]], then: str) -> None:
-    told = answered(Transcript())
+    recorded = answered(Transcript())
     for mark in marks:
-        mark(told)
+        mark(recorded)
     if then == "next prompt":
-        told.prompt("and now", "p-2")
-    events = read(told)
+        recorded.prompt("and now", "p-2")
+    events = read(recorded)
     [end] = ends(events)
     assert (end.text, end.cause) == ("Answer 1.", next(event.id for event in events if event.kind == "prompt.submitted"))
     assert [event.kind for event in events][-1] == (ENDED if then == "end of file" else "prompt.submitted")
@@ -88,65 +88,65 @@ def test_a_turn_ends_once_whichever_marks_it_has(marks: list[Callable[[Transcrip
 
 @pytest.mark.parametrize("marks", MARKS.values(), ids=MARKS)
 def test_the_stop_hook_and_the_transcript_report_the_same_end(marks: list[Callable[[Transcript], Row]]) -> None:
-    told = answered(Transcript())
+    recorded = answered(Transcript())
     for mark in marks:
-        mark(told)
-    record = {"hook_event_name": "Stop", "session_id": told.session, "prompt_id": "p-1", "last_assistant_message": "Answer 1."}
+        mark(recorded)
+    record = {"hook_event_name": "Stop", "session_id": recorded.session, "prompt_id": "p-1", "last_assistant_message": "Answer 1."}
     [by_hook] = read_hook(record, id=OWN_ID, at=AT)
-    assert [end.id for end in ends(read(told))] == [by_hook.id]
+    assert [end.id for end in ends(read(recorded))] == [by_hook.id]
 
 
 def test_the_turns_of_a_session_end_one_by_one() -> None:
-    told = Transcript()
+    recorded = Transcript()
     for n, marks in enumerate(MARKS.values()):
-        answered(told, n)
+        answered(recorded, n)
         for mark in marks:
-            mark(told)
-    assert [end.text for end in ends(read(told))] == [f"Answer {n}." for n in range(len(MARKS))]
+            mark(recorded)
+    assert [end.text for end in ends(read(recorded))] == [f"Answer {n}." for n in range(len(MARKS))]
 
 
 @pytest.mark.parametrize("marked", [True, False])
 def test_an_end_is_reported_after_the_answer_and_at_its_time(marked: bool) -> None:
-    told = answered(Transcript())
+    recorded = answered(Transcript())
     if marked:
-        stop_summary(told)
-    last = told.rows[-1]
-    told.prompt("and now", "p-2")
-    *_, reply, end, _ = read(told)
+        stop_summary(recorded)
+    last = recorded.rows[-1]
+    recorded.prompt("and now", "p-2")
+    *_, reply, end, _ = read(recorded)
     assert (reply.kind, end.kind) == ("model.replied", ENDED)
     assert end.at is not None
     assert end.at.isoformat(timespec="milliseconds").replace("+00:00", "Z") == last["timestamp"]
 
 
 def test_a_tool_call_without_a_result_leaves_the_turn_open() -> None:
-    told = Transcript()
-    told.prompt("go")
-    told.reply("m1", text("Let me look."), stop=None)
-    told.reply("m1", bash("t1", "ls"), stop=None)
-    assert not ends(read(told))
-    told.reply("m1", text("It runs."), stop=None)
-    assert not ends(read(told))
+    recorded = Transcript()
+    recorded.prompt("go")
+    recorded.reply("m1", text("Let me look."), stop=None)
+    recorded.reply("m1", bash("t1", "ls"), stop=None)
+    assert not ends(read(recorded))
+    recorded.reply("m1", text("It runs."), stop=None)
+    assert not ends(read(recorded))
 
 
 @pytest.mark.parametrize("block", [thinking("hm"), text("\n\n"), bash("t9", "ls")])
 def test_an_agent_that_goes_on_after_a_text_has_not_ended_its_turn(block: Row) -> None:
-    told = answered(Transcript())
-    told.reply("m2", block, stop=None)
-    assert not ends(read(told))
+    recorded = answered(Transcript())
+    recorded.reply("m2", block, stop=None)
+    assert not ends(read(recorded))
 
 
 @pytest.mark.parametrize(("stop", "is_ended"), [("end_turn", True), (None, False), ("tool_use", False)])
 def test_the_answer_of_a_running_session_ends_the_turn_only_if_its_stop_reason_says_so(stop: str | None, is_ended: bool) -> None:
     """Without one, the tool call of the same message may follow in the next row."""
-    told = answered(Transcript(), stop=stop)
-    at = datetime.fromisoformat(told.rows[-1]["timestamp"])
-    assert bool(ends(read(told, now=at + timedelta(seconds=20)))) is is_ended
-    assert bool(ends(read(told, now=at + timedelta(hours=1)))) is (stop != "tool_use")
+    recorded = answered(Transcript(), stop=stop)
+    at = datetime.fromisoformat(recorded.rows[-1]["timestamp"])
+    assert bool(ends(read(recorded, now=at + timedelta(seconds=20)))) is is_ended
+    assert bool(ends(read(recorded, now=at + timedelta(hours=1)))) is (stop != "tool_use")
 
 
-def settled(told: Transcript) -> list[Event]:
+def settled(recorded: Transcript) -> list[Event]:
     reader = RECORDING.open(None)
-    return [event for line in told.lines() for event in reader.read(line)] + reader.flush_complete()
+    return [event for line in recorded.lines() for event in reader.read(line)] + reader.flush_complete()
 
 
 @pytest.mark.parametrize(
@@ -162,10 +162,10 @@ def settled(told: Transcript) -> list[Event]:
 def test_a_growing_transcript_ends_a_turn_when_it_is_certain(
     stop: str | None, marks: list[Callable[[Transcript], Row]], is_ended: bool
 ) -> None:
-    told = answered(Transcript(), stop=stop)
+    recorded = answered(Transcript(), stop=stop)
     for mark in marks:
-        mark(told)
-    events = settled(told)
+        mark(recorded)
+    events = settled(recorded)
     assert bool(ends(events)) is is_ended
     if is_ended:
         assert [event.kind for event in events[-2:]] == ["model.replied", ENDED]
@@ -173,40 +173,40 @@ def test_a_growing_transcript_ends_a_turn_when_it_is_certain(
 
 @pytest.mark.parametrize("errors", [["run the tests first"], []])
 def test_a_stop_hook_that_sends_the_agent_back_to_work_does_not_end_the_turn(errors: list[str]) -> None:
-    told = answered(Transcript())
-    stop_progress(told)
-    feedback(told)
-    told.add("attachment", attachment={"type": "hook_blocking_error", "hookName": "Stop", "hookEvent": "Stop"})
-    stop_summary(told, errors)
-    assert not ends(read(told))
-    answered(told, 2, prompt=False)
-    stop_progress(told)
-    stop_summary(told)
-    turn_duration(told)
-    assert [end.text for end in ends(read(told))] == ["Answer 2."]
+    recorded = answered(Transcript())
+    stop_progress(recorded)
+    feedback(recorded)
+    recorded.add("attachment", attachment={"type": "hook_blocking_error", "hookName": "Stop", "hookEvent": "Stop"})
+    stop_summary(recorded, errors)
+    assert not ends(read(recorded))
+    answered(recorded, 2, prompt=False)
+    stop_progress(recorded)
+    stop_summary(recorded)
+    turn_duration(recorded)
+    assert [end.text for end in ends(read(recorded))] == ["Answer 2."]
 
 
 def test_a_stop_hook_that_complains_may_send_the_agent_back_so_the_next_row_decides() -> None:
-    told = answered(Transcript())
-    stop_summary(told, ["exit 1"])
-    assert not ends(settled(told))
-    assert len(ends(read(told))) == 1
-    answered(told, 2, prompt=False)
-    assert [end.text for end in ends(read(told))] == ["Answer 2."]
+    recorded = answered(Transcript())
+    stop_summary(recorded, ["exit 1"])
+    assert not ends(settled(recorded))
+    assert len(ends(read(recorded))) == 1
+    answered(recorded, 2, prompt=False)
+    assert [end.text for end in ends(read(recorded))] == ["Answer 2."]
 
 
 def test_newer_versions_write_stop_hooks_as_attachments() -> None:
-    told = Transcript()
-    told.prompt("go")
-    told.add("attachment", attachment={"type": "hook_success", "hookName": "Stop", "hookEvent": "Stop"})
-    assert len(ends(read(told))) == 1
+    recorded = Transcript()
+    recorded.prompt("go")
+    recorded.add("attachment", attachment={"type": "hook_success", "hookName": "Stop", "hookEvent": "Stop"})
+    assert len(ends(read(recorded))) == 1
 
 
 def test_an_interrupted_turn_ends_once_as_interrupted() -> None:
-    told = answered(Transcript())
-    told.add("user", message={"role": "user", "content": [text("[Request interrupted by user]")]})
-    told.prompt("the other one", "p-2")
-    [end] = ends(read(told))
+    recorded = answered(Transcript())
+    recorded.add("user", message={"role": "user", "content": [text("[Request interrupted by user]")]})
+    recorded.prompt("the other one", "p-2")
+    [end] = ends(read(recorded))
     assert end.data["reason"] == "interrupted"
 
 
@@ -220,84 +220,86 @@ def test_an_interrupted_turn_ends_once_as_interrupted() -> None:
     ],
 )
 def test_local_commands_are_no_turns(content: str) -> None:
-    told = answered(Transcript())
-    told.add("user", message={"role": "user", "content": content})
-    told.add("assistant", message={"role": "assistant", "model": "<synthetic>", "content": [text("No response requested.")], "usage": {}})
-    assert [end.text for end in ends(read(told))] == ["Answer 1."]
-    answered(told, 2)
-    assert [end.text for end in ends(read(told))] == ["Answer 1.", "Answer 2."]
+    recorded = answered(Transcript())
+    recorded.add("user", message={"role": "user", "content": content})
+    recorded.add(
+        "assistant", message={"role": "assistant", "model": "<synthetic>", "content": [text("No response requested.")], "usage": {}}
+    )
+    assert [end.text for end in ends(read(recorded))] == ["Answer 1."]
+    answered(recorded, 2)
+    assert [end.text for end in ends(read(recorded))] == ["Answer 1.", "Answer 2."]
 
 
 def test_a_command_that_the_person_runs_alone_ends_nothing() -> None:
-    told = Transcript()
-    told.prompt("<bash-input>ls</bash-input>", None)
-    told.prompt("<bash-stdout>a</bash-stdout>", None)
-    assert not ends(read(told))
+    recorded = Transcript()
+    recorded.prompt("<bash-input>ls</bash-input>", None)
+    recorded.prompt("<bash-stdout>a</bash-stdout>", None)
+    assert not ends(read(recorded))
 
 
 @pytest.mark.parametrize("then", ["end of file", "next prompt", "duration"])
 def test_an_api_error_that_nothing_follows_ends_the_turn_as_failed(then: str) -> None:
-    told = Transcript()
-    told.prompt("go", "p-1")
-    told.reply("m1", text("API Error: 529 overloaded"))["isApiErrorMessage"] = True
+    recorded = Transcript()
+    recorded.prompt("go", "p-1")
+    recorded.reply("m1", text("API Error: 529 overloaded"))["isApiErrorMessage"] = True
     if then == "next prompt":
-        told.prompt("again", "p-2")
+        recorded.prompt("again", "p-2")
     elif then == "duration":
-        turn_duration(told)
-    [end] = ends(read(told))
+        turn_duration(recorded)
+    [end] = ends(read(recorded))
     assert (end.data["reason"], end.text) == ("failed", "API Error: 529 overloaded")
 
 
 def test_an_api_error_that_the_agent_recovers_from_ends_nothing() -> None:
-    told = Transcript()
-    told.prompt("go", "p-1")
-    told.reply("m1", text("API Error: 529 overloaded"))["isApiErrorMessage"] = True
-    answered(told, 1, prompt=False)
-    [end] = ends(read(told))
+    recorded = Transcript()
+    recorded.prompt("go", "p-1")
+    recorded.reply("m1", text("API Error: 529 overloaded"))["isApiErrorMessage"] = True
+    answered(recorded, 1, prompt=False)
+    [end] = ends(read(recorded))
     assert (end.data, end.text) == ({}, "Answer 1.")
 
 
 @pytest.mark.parametrize("own", [{"isSidechain": True, "agentId": "a17c0de"}, {"isSidechain": True}])
 def test_rows_of_sub_agents_never_end_the_turn_of_the_session(own: Row) -> None:
-    told = Transcript()
-    told.prompt("go")
-    told.reply("m1", tool("t1", "Task", description="look", prompt="Look"), stop=None)
-    first = told.prompt("Look", None, **own, uuid="11111111-0000-4000-8000-000000000000")
-    for row in (told.reply("h1", text("Found it.")), stop_progress(told), stop_summary(told)):
+    recorded = Transcript()
+    recorded.prompt("go")
+    recorded.reply("m1", tool("t1", "Task", description="look", prompt="Look"), stop=None)
+    first = recorded.prompt("Look", None, **own, uuid="11111111-0000-4000-8000-000000000000")
+    for row in (recorded.reply("h1", text("Found it.")), stop_progress(recorded), stop_summary(recorded)):
         row |= own | {"parentUuid": first["uuid"]}
     inner = {"type": "assistant", "message": {"id": "h2", "model": "m", "content": [text("Found.")], "usage": {"output_tokens": 1}}}
-    told.add("progress", data={"type": "agent_progress", "agentId": "a17c0de", "message": inner}, parentToolUseID="t1")
-    assert not ends(read(told))
+    recorded.add("progress", data={"type": "agent_progress", "agentId": "a17c0de", "message": inner}, parentToolUseID="t1")
+    assert not ends(read(recorded))
 
 
 def test_the_transcript_of_a_sub_agent_has_no_turns() -> None:
-    told = Transcript(isSidechain=True, agentId="a17c0de")
-    assert not ends(read(answered(told, stop="end_turn")))
+    recorded = Transcript(isSidechain=True, agentId="a17c0de")
+    assert not ends(read(answered(recorded, stop="end_turn")))
 
 
 def test_a_background_task_that_wakes_the_agent_makes_another_turn() -> None:
-    told = answered(Transcript())
+    recorded = answered(Transcript())
     words = "<task-notification>\n<task-id>b1</task-id>\n<status>completed</status>\n<summary>Built</summary>\n</task-notification>"
-    told.add("user", message={"role": "user", "content": words})
-    answered(told, 2, prompt=False)
-    events = read(told)
+    recorded.add("user", message={"role": "user", "content": words})
+    answered(recorded, 2, prompt=False)
+    events = read(recorded)
     assert [end.text for end in ends(events)] == ["Answer 1.", "Answer 2."]
     assert len({end.id for end in ends(events)}) == 2
 
 
 def test_a_prompt_that_was_typed_while_the_agent_worked_belongs_to_the_same_turn() -> None:
-    told = answered(Transcript())
-    told.add("attachment", attachment={"type": "queued_command", "prompt": "and the docs", "commandMode": "prompt"})
-    answered(told, 2, prompt=False)
-    assert [end.text for end in ends(read(told))] == ["Answer 2."]
+    recorded = answered(Transcript())
+    recorded.add("attachment", attachment={"type": "queued_command", "prompt": "and the docs", "commandMode": "prompt"})
+    answered(recorded, 2, prompt=False)
+    assert [end.text for end in ends(read(recorded))] == ["Answer 2."]
 
 
 def test_an_end_does_not_repeat_the_answer_of_the_turn_before() -> None:
-    told = answered(Transcript())
-    told.prompt("and now", "p-2")
-    told.reply("m9", thinking("hm"), stop=None)
-    stop_summary(told)
-    assert [end.text for end in ends(read(told))] == ["Answer 1.", None]
+    recorded = answered(Transcript())
+    recorded.prompt("and now", "p-2")
+    recorded.reply("m9", thinking("hm"), stop=None)
+    stop_summary(recorded)
+    assert [end.text for end in ends(read(recorded))] == ["Answer 1.", None]
 
 
 def test_what_the_program_prints_ends_with_its_result_and_not_before() -> None:
@@ -329,25 +331,25 @@ _steps = st.lists(st.sampled_from(_STEPS), max_size=25)
 
 def session_of(steps: Iterable[str]) -> Transcript:
     """Any sequence of rows, as far as Claude Code would write it: hooks run when the agent has answered."""
-    told = Transcript()
+    recorded = Transcript()
     write: dict[str, Callable[[int], object]] = {
-        "prompt": lambda n: told.prompt(f"do {n}", f"p-{n}"),
-        "work": lambda n: (told.reply(f"w{n}", text("I go on."), bash(f"t{n}", "ls"), stop=None), told.result(f"t{n}", "ok")),
-        "answer": lambda n: told.reply(f"a{n}", text(f"Answer {n}."), stop=None),
-        "final": lambda n: told.reply(f"f{n}", text(f"Answer {n}.")),
-        "progress": lambda n: stop_progress(told),
-        "summary": lambda n: stop_summary(told),
-        "complaint": lambda n: stop_summary(told, ["exit 2"]),
-        "duration": lambda n: turn_duration(told),
-        "feedback": lambda n: feedback(told),
-        "bang": lambda n: told.prompt("<bash-input>ls</bash-input>", None),
-        "error": lambda n: told.reply(f"e{n}", text("API Error")).update(isApiErrorMessage=True),
-        "interrupt": lambda n: told.add("user", message={"role": "user", "content": "[Request interrupted by user]"}),
-        "helper": lambda n: told.reply(f"h{n}", text("Found.")).update(isSidechain=True, agentId="a17c0de"),
+        "prompt": lambda n: recorded.prompt(f"do {n}", f"p-{n}"),
+        "work": lambda n: (recorded.reply(f"w{n}", text("I go on."), bash(f"t{n}", "ls"), stop=None), recorded.result(f"t{n}", "ok")),
+        "answer": lambda n: recorded.reply(f"a{n}", text(f"Answer {n}."), stop=None),
+        "final": lambda n: recorded.reply(f"f{n}", text(f"Answer {n}.")),
+        "progress": lambda n: stop_progress(recorded),
+        "summary": lambda n: stop_summary(recorded),
+        "complaint": lambda n: stop_summary(recorded, ["exit 2"]),
+        "duration": lambda n: turn_duration(recorded),
+        "feedback": lambda n: feedback(recorded),
+        "bang": lambda n: recorded.prompt("<bash-input>ls</bash-input>", None),
+        "error": lambda n: recorded.reply(f"e{n}", text("API Error")).update(isApiErrorMessage=True),
+        "interrupt": lambda n: recorded.add("user", message={"role": "user", "content": "[Request interrupted by user]"}),
+        "helper": lambda n: recorded.reply(f"h{n}", text("Found.")).update(isSidechain=True, agentId="a17c0de"),
     }
     for n, step in enumerate(steps):
         write[step](n)
-    return told
+    return recorded
 
 
 @given(_steps, st.data())
@@ -399,8 +401,8 @@ _turns = st.lists(
 def test_a_growing_transcript_gives_the_same_ends_as_the_finished_one(
     turns: list[tuple[list[str], str, list[str], list[str]]], data: st.DataObject
 ) -> None:
-    told = session_of(step for work, answer, marks, rest in turns for step in ("prompt", *work, answer, *marks, *rest))
-    lines = told.lines()
+    recorded = session_of(step for work, answer, marks, rest in turns for step in ("prompt", *work, answer, *marks, *rest))
+    lines = recorded.lines()
     reader, stored = RECORDING.open(None), list[Event]()
     for line in lines:
         stored += reader.read(line)
@@ -408,5 +410,5 @@ def test_a_growing_transcript_gives_the_same_ends_as_the_finished_one(
             stored += reader.flush_complete()
             reader = RECORDING.open(reader.save())
     stored += reader.end()
-    assert [end.id for end in ends(stored)] == [end.id for end in ends(read(told))]
+    assert [end.id for end in ends(stored)] == [end.id for end in ends(read(recorded))]
     assert len(ends(stored)) == len(turns)

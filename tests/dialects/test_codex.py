@@ -69,7 +69,7 @@ def turn() -> list[Row | list[Row]]:
 # --- a rollout
 
 
-def test_a_turn_is_told_from_prompt_to_end_each_thing_once() -> None:
+def test_a_turn_is_reported_from_prompt_to_end_each_thing_once() -> None:
     assert kinds(read(turn())) == [
         "session.started",
         "prompt.submitted",
@@ -87,7 +87,7 @@ def test_a_thread_is_an_agent_by_the_end_of_its_id_for_the_beginning_is_a_clock(
     assert [one(read([meta(id=twin)]), "session.started").agent for twin in twins] == [AGENT, "codex/aaaa0009"]
 
 
-def test_a_session_tells_where_it_works_and_on_what() -> None:
+def test_a_session_shows_where_it_works_and_on_what() -> None:
     started = one(read(turn()), "session.started")
     assert started.run == THREAD
     assert started.task == "ABC-7"
@@ -151,7 +151,7 @@ def test_an_event_that_says_it_is_no_persons_is_no_prompt() -> None:
     assert one(events, "prompt.submitted").text == "Go"
 
 
-def test_a_prompt_that_no_event_confirms_is_told_when_it_is_answered() -> None:
+def test_a_prompt_that_no_event_confirms_is_reported_when_it_is_answered() -> None:
     content = [{"type": "input_text", "text": "Hello there"}]
     events = read([meta(), response(1, "message", role="user", content=content), call(3, "ls")])
     assert kinds(events) == ["session.started", "prompt.submitted", "tool.called"]
@@ -164,7 +164,7 @@ def test_a_prompt_from_an_editor_is_shown_without_what_the_editor_adds() -> None
     assert (prompt.text, prompt.task, prompt.data["prompt"]) == ("Fix #12 please", "#12", words)
 
 
-def test_the_same_prompt_in_two_turns_is_told_twice() -> None:
+def test_the_same_prompt_in_two_turns_is_reported_twice() -> None:
     turns = [[event(at, "task_started", turn_id=TURN.replace("0003", f"000{at}")), *asked(at, "continue")] for at in (1, 2)]
     prompts = of_kind(read([meta(), *turns]), "prompt.submitted")
     assert len({prompt.id for prompt in prompts}) == 2
@@ -192,7 +192,7 @@ def test_a_prompt_after_an_interruption_corrects() -> None:
         (None, "tool.returned", None),
     ],
 )
-def test_outputs_of_every_version_tell_how_it_went(output: Any, kind: str, code: int | None) -> None:
+def test_outputs_of_every_version_report_how_it_went(output: Any, kind: str, code: int | None) -> None:
     outcome = read([meta(), call(1, "make"), result(2, output)])[-1]
     assert (outcome.kind, outcome.data.get("exit_code")) == (kind, code)
 
@@ -207,7 +207,7 @@ def item(seconds: float, **fields: Any) -> Row:
     return event(seconds, "item_completed", thread_id=THREAD, turn_id=TURN, item=fields)
 
 
-def test_an_item_adds_to_the_result_of_its_call_and_is_not_told_beside_it() -> None:
+def test_an_item_adds_to_the_result_of_its_call_and_is_not_reported_beside_it() -> None:
     changes = {"/home/ann/shop/door.py": {"type": "add", "content": "x"}}
     patch = "*** Begin Patch\n*** Add File: door.py\n+x\n*** End Patch"
     done = item(2, type="FileChange", id=CALL, changes=changes, status="completed", stdout="Success", stderr="")
@@ -224,7 +224,7 @@ def test_an_item_adds_to_the_result_of_its_call_and_is_not_told_beside_it() -> N
     assert events[-1].data["deed"] == "edit"
 
 
-def test_work_that_only_an_item_tells_is_told_whole() -> None:
+def test_work_that_only_an_item_shows_is_reported_whole() -> None:
     done = item(
         2,
         type="CommandExecution",
@@ -241,7 +241,7 @@ def test_work_that_only_an_item_tells_is_told_whole() -> None:
 
 
 @pytest.mark.parametrize("name", ["exec_command_begin", "exec_command_end", "exec_command_output_delta"])
-def test_events_about_a_call_do_not_tell_it_again(name: str) -> None:
+def test_events_about_a_call_do_not_report_it_again(name: str) -> None:
     twice = event(2, name, call_id=CALL, command=["bash", "-lc", "make"], exit_code=0, stdout="fine", chunk="")
     assert kinds(read([meta(), call(1, "make"), twice, result(3, ended(0, "fine")), twice])) == [
         "session.started",
@@ -250,7 +250,7 @@ def test_events_about_a_call_do_not_tell_it_again(name: str) -> None:
     ]
 
 
-def test_a_command_that_goes_on_in_the_background_is_told_when_it_ends() -> None:
+def test_a_command_that_goes_on_in_the_background_is_reported_when_it_ends() -> None:
     running = "Chunk ID: a\nWall time: 0.3 seconds\nProcess running with session ID 5522\nOriginal token count: 0\nOutput:\n"
     done = item(
         9, type="CommandExecution", id=CALL, command=["bash", "-lc", "make"], status="failed", exit_code=4, aggregated_output="late"
@@ -260,7 +260,7 @@ def test_a_command_that_goes_on_in_the_background_is_told_when_it_ends() -> None
     assert (events[-1].data["exit_code"], events[-1].cause) == (4, events[-2].id)
 
 
-def test_a_search_is_told_once_with_or_without_an_id() -> None:
+def test_a_search_is_reported_once_with_or_without_an_id() -> None:
     action = {"type": "search", "query": "doors"}
     old = [event(1, "web_search_end", call_id="ws_1", query="doors"), response(1, "web_search_call", status="completed", action=action)]
     new = [
@@ -278,7 +278,7 @@ def test_the_ids_of_calls_that_a_provider_only_counts_hold_within_their_thread()
     assert read([meta(), call(1, "make")])[-1].id == read([meta(id=CHILD), call(1, "make")])[-1].id
 
 
-def test_a_compaction_is_told_with_its_summary() -> None:
+def test_a_compaction_is_reported_with_its_summary() -> None:
     full = tokens(1, usage(1000, 0, 10), usage(1000, 0, 10))
     compacted = row(
         2,
@@ -291,7 +291,7 @@ def test_a_compaction_is_told_with_its_summary() -> None:
     assert events[-1].data == {"summary": "The door is blue.", "before_tokens": 1010}
 
 
-def test_a_turn_that_fails_tells_the_error_once() -> None:
+def test_a_turn_that_fails_shows_the_error_once() -> None:
     error = {"message": "no luck", "codex_error_info": "other"}
     events = read([meta(), asked(1, "Go"), event(2, "error", **error), event(2, "task_complete", turn_id=TURN, error=error)])
     assert kinds(events) == ["session.started", "prompt.submitted", "model.failed", "session.turn_ended"]
@@ -391,9 +391,9 @@ def test_an_older_rollout_read_in_two_halves_ends_the_same_turns(cut: int) -> No
     parts = [[meta()], asked(1, "Go"), said(2, "First."), asked(5, "On"), [call(6, "ls"), result(7, "ok")], said(8, "Second.")]
     rows = [record for part in parts for record in part]
     raw, reader = lines(rows), RECORDING.open(None)
-    events = [told for line in raw[:cut] for told in reader.read(line)]
+    events = [recorded for line in raw[:cut] for recorded in reader.read(line)]
     reader = RECORDING.open(reader.save())
-    assert events + [told for line in raw[cut:] for told in reader.read(line)] + reader.end() == read([rows])
+    assert events + [recorded for line in raw[cut:] for recorded in reader.read(line)] + reader.end() == read([rows])
     assert len(of_kind(read([rows]), "session.turn_ended")) == 2
 
 
@@ -434,7 +434,7 @@ def numbered(rows: list[Row]) -> list[Row]:
     ],
     ids=["the end is stated", "the turn tells", "the times are kept", "nothing is copied"],
 )
-def test_a_sub_agent_does_not_tell_its_parents_history_again(rows: list[Row]) -> None:
+def test_a_sub_agent_does_not_report_its_parents_history_again(rows: list[Row]) -> None:
     events = read(rows)
     assert kinds(events) == ["agent.launched", "session.started", "prompt.submitted", "model.replied"]
     assert [events[2].text, events[3].data["said"], events[3].data["input"]] == ["Oil the hinges", "Oiled", 90]
@@ -447,7 +447,7 @@ def test_a_sub_agent_is_launched_by_its_parent_and_prompted_by_it() -> None:
     assert (prompt.actor, prompt.cause) == (AGENT, launched.id)
 
 
-def test_parent_and_sub_agent_tell_one_launch() -> None:
+def test_parent_and_sub_agent_report_one_launch() -> None:
     activity = {"type": "SubAgentActivity", "agent_thread_id": CHILD, "agent_path": "/root/helper"}
     begun, over = item(2, **activity, id=CALL, kind="started"), item(9, **activity, id="over", kind="completed")
     events = read([meta(), response(1, "function_call", name="spawn_agent", arguments="{}", call_id=CALL), begun, over])
@@ -468,14 +468,14 @@ def test_a_task_that_one_agent_gives_another_is_its_prompt() -> None:
         assert (prompt.actor, prompt.text) == (AGENT, words)
 
 
-def test_an_older_parent_hears_of_a_return_in_a_message() -> None:
+def test_an_older_parent_learns_of_a_return_in_a_message() -> None:
     words = f'<subagent_notification>\n{{"agent_path":"{CHILD}","status":{{"completed":"Oiled"}}}}\n</subagent_notification>'
     events = read([meta(), response(1, "message", role="user", content=[{"type": "input_text", "text": words}])])
     returned = one(events, "agent.returned")
     assert (returned.child, returned.data) == (HELPER, {"status": "completed", "result": "Oiled"})
 
 
-def test_a_fork_tells_what_it_was_forked_from_and_only_its_own() -> None:
+def test_a_fork_shows_what_it_was_forked_from_and_only_its_own() -> None:
     copies = [*copied(100)[1:4], tokens(100, usage(1000, 0, 50), usage(1000, 0, 50))]
     events = read([meta(100, id=CHILD, forked_from_id=THREAD), meta(100), copies, asked(160, "Another way"), said(170, "Yes")])
     assert kinds(events) == ["session.started", "prompt.submitted", "model.replied", "session.turn_ended"]
@@ -491,12 +491,12 @@ def test_a_fork_that_refers_to_its_history_copies_nothing() -> None:
 
 
 @given(cut=st.integers(0, 40))
-def test_a_source_read_in_two_halves_tells_the_same(cut: int) -> None:
+def test_a_source_read_in_two_halves_shows_the_same(cut: int) -> None:
     rows = [record for part in [*turn(), *own_turn(30)] for record in (part if isinstance(part, list) else [part])]
     raw, reader = lines(rows), RECORDING.open(None)
-    events = [told for line in raw[:cut] for told in reader.read(line)]
+    events = [recorded for line in raw[:cut] for recorded in reader.read(line)]
     reader = RECORDING.open(reader.save())
-    assert events + [told for line in raw[cut:] for told in reader.read(line)] + reader.end() == read(rows)
+    assert events + [recorded for line in raw[cut:] for recorded in reader.read(line)] + reader.end() == read(rows)
 
 
 def test_a_finished_thread_is_soon_forgotten() -> None:
@@ -531,14 +531,14 @@ VALUES = st.recursive(
 
 
 @given(st.lists(st.dictionaries(KEYS, VALUES, max_size=6) | json_objects(), max_size=6))
-def test_any_objects_are_read_and_what_they_tell_fits_into_a_log(records: list[Row]) -> None:
+def test_any_objects_are_read_and_what_they_report_fits_into_a_log(records: list[Row]) -> None:
     reader, admission = RECORDING.open(None), Admission()
     for raw in lines(records):
-        for told in reader.read(raw):
-            admission.admit(told)
+        for recorded in reader.read(raw):
+            admission.admit(recorded)
         reader = RECORDING.open(reader.save())
-    for told in [*reader.flush_complete(), *reader.end()]:
-        admission.admit(told)
+    for recorded in [*reader.flush_complete(), *reader.end()]:
+        admission.admit(recorded)
 
 
 @given(place=st.integers(0, 10**6), key=KEYS, value=VALUES)
@@ -547,17 +547,17 @@ def test_a_rollout_with_one_thing_bent_is_read(place: int, key: str, value: Any)
     bent = rows[place % len(rows)]
     target = bent["payload"] if place % 2 else bent
     target[key] = value
-    for told in read(rows):
-        assert told.id is not None
-        Admission().admit(told)
+    for recorded in read(rows):
+        assert recorded.id is not None
+        Admission().admit(recorded)
 
 
 def test_huge_records_from_the_future_still_fit_into_a_log() -> None:
     huge = {f"field {n}": ["\x01" * 1000] * 50 if n % 2 else "\x01" * 50000 for n in range(40)}
-    for told in read(
+    for recorded in read(
         [meta(), event(1, "novelty", **huge), response(2, "function_call", name="x", arguments=json.dumps(huge), call_id=CALL)]
     ):
-        Admission().admit(told)
+        Admission().admit(recorded)
 
 
 def test_a_paginated_fork_names_its_parents_file_and_copies_nothing() -> None:

@@ -48,7 +48,7 @@ def streamed(name: str, /, **fields: Any) -> Row:
 COMMAND: Row = {"id": "item_1", "type": "command_execution", "command": "/bin/bash -lc 'make door'"}
 
 
-def test_a_stream_tells_a_turn() -> None:
+def test_a_stream_shows_a_turn() -> None:
     events = stream(
         streamed("item.completed", id="item_0", type="reasoning", text="**Looking**"),
         streamed("item.started", **COMMAND, aggregated_output="", exit_code=None, status="in_progress"),
@@ -72,15 +72,15 @@ def test_the_same_items_in_two_streams_of_a_thread_are_two_things() -> None:
     message = streamed("item.completed", id="item_0", type="agent_message", text="Done")
     first, second = (stream(message, {"type": "turn.completed", "usage": usage(total, 0, 1)}) for total in (10, 20))
     assert first[0].id == second[0].id
-    assert not {told.id for told in first[1:]} & {told.id for told in second[1:]}
+    assert not {recorded.id for recorded in first[1:]} & {recorded.id for recorded in second[1:]}
 
 
-def test_a_streams_failure_is_told_once() -> None:
+def test_a_streams_failure_is_reported_once() -> None:
     events = stream({"type": "error", "message": "no luck"}, {"type": "turn.failed", "error": {"message": "no luck"}})
     assert kinds(events) == ["session.started", "model.failed", "session.turn_ended"]
 
 
-def test_a_streams_patch_search_plan_and_tool_are_told() -> None:
+def test_a_streams_patch_search_plan_and_tool_are_reported() -> None:
     events = stream(
         streamed("item.completed", id="1", type="file_change", changes=[{"path": "a.py", "kind": "add"}], status="completed"),
         streamed(
@@ -98,13 +98,13 @@ def test_a_streams_patch_search_plan_and_tool_are_told() -> None:
         streamed("item.completed", id="5", type="error", message="mind the gap"),
         streamed("item.completed", id="6", type="hologram", of="a door"),
     )
-    outcomes = [told for told in events if told.kind in ("tool.returned", "tool.failed")]
-    assert [told.data["tool"] for told in outcomes] == ["apply_patch", "mcp__files__read", "web_search", "update_plan"]
+    outcomes = [recorded for recorded in events if recorded.kind in ("tool.returned", "tool.failed")]
+    assert [recorded.data["tool"] for recorded in outcomes] == ["apply_patch", "mcp__files__read", "web_search", "update_plan"]
     assert (outcomes[0].data["paths"], outcomes[1].data["error"]) == (["a.py"], "gone")
     assert kinds(events[-2:]) == ["codex.error", "codex.hologram"]
 
 
-def test_words_whose_turn_never_ends_are_told_at_the_end() -> None:
+def test_words_whose_turn_never_ends_are_reported_at_the_end() -> None:
     assert stream(streamed("item.completed", id="item_0", type="agent_message", text="Well"))[-1].data["said"] == "Well"
 
 
@@ -117,7 +117,7 @@ def hook(name: str, /, *, rollout: bool = True, **fields: Any) -> list[Event]:
     return read_hook(record, id=OWN_ID, at=START)
 
 
-def test_hooks_and_rollout_tell_one_thing_once() -> None:
+def test_hooks_and_rollout_report_one_thing_once() -> None:
     begun = event(1, "task_started", turn_id=TURN)
     rollout = read(
         [meta(), begun, asked(1, "Mend the door"), call(3, "make"), result(4, ended(3, "oh")), event(8, "task_complete", turn_id=TURN)]
@@ -130,10 +130,10 @@ def test_hooks_and_rollout_tell_one_thing_once() -> None:
         *hook("Stop", stop_hook_active=False, last_assistant_message="Done"),
     ]
     assert kinds(hooks) == ["prompt.submitted", "tool.called", "session.turn_ended"]
-    assert {told.id for told in hooks} <= {told.id for told in rollout}
+    assert {recorded.id for recorded in hooks} <= {recorded.id for recorded in rollout}
 
 
-def test_a_result_whose_hook_says_how_it_ended_is_told() -> None:
+def test_a_result_whose_hook_says_how_it_ended_is_reported() -> None:
     response = "Exit code: 1\nWall time: 0 seconds\nOutput:\nno"
     failed = one(
         hook("PostToolUse", tool_name="apply_patch", tool_input={"command": "x"}, tool_response=response, tool_use_id=CALL), "tool.failed"
@@ -141,7 +141,7 @@ def test_a_result_whose_hook_says_how_it_ended_is_told() -> None:
     assert failed.data["exit_code"] == 1
 
 
-def test_hooks_without_a_rollout_tell_all_that_they_know() -> None:
+def test_hooks_without_a_rollout_report_all_that_they_know() -> None:
     events = [
         *hook("SessionStart", rollout=False, source="startup"),
         *hook("PostToolUse", rollout=False, tool_name="Bash", tool_input={"command": "make"}, tool_response="oh", tool_use_id=CALL),
@@ -174,10 +174,10 @@ def test_a_sub_agents_hook_is_its_own() -> None:
     ],
 )
 def test_every_hook_has_its_kind(name: str, fields: Row, kind: str, data: Row) -> None:
-    told = hook(name, **fields)[0]
-    assert told.kind == kind
-    assert data.items() <= told.data.items()
-    assert (told.at, told.id == OWN_ID) == (START, name != "Interrupt")
+    recorded = hook(name, **fields)[0]
+    assert recorded.kind == kind
+    assert data.items() <= recorded.data.items()
+    assert (recorded.at, recorded.id == OWN_ID) == (START, name != "Interrupt")
 
 
 def test_one_reader_takes_rollouts_streams_and_hooks_as_they_come() -> None:

@@ -156,7 +156,7 @@ def test_totals_are_those_of_ccusage(case: Callable[[], Files], tmp_path: Path) 
     theirs = json.loads(counted.stdout)["totals"]
     names = {"input": "inputTokens", "cache_read": "cacheReadTokens", "cache_write": "cacheCreationTokens", "output": "outputTokens"}
     names["reasoning"] = "reasoningOutputTokens"
-    ours = totals([told for rows in case().values() for told in read(rows)])
+    ours = totals([recorded for rows in case().values() for recorded in read(rows)])
     assert ours == {key: theirs[name] for key, name in names.items()}
 
 
@@ -167,8 +167,8 @@ def test_numbers_that_are_repeated_count_once() -> None:
 
 def test_numbers_that_count_nothing_do_not_say_what_the_next_answer_was_made_by() -> None:
     again = event(6, "token_count", info={"total_token_usage": A, "last_token_usage": A, "model": "gpt-5-nano"})
-    told = read([meta(), context(), tokens(5, A, A), again, tokens(20, B, AB)])
-    assert [reply.data["model"] for reply in of_kind(told, "model.replied")] == ["gpt-5.5", "gpt-5.5"]
+    recorded = read([meta(), context(), tokens(5, A, A), again, tokens(20, B, AB)])
+    assert [reply.data["model"] for reply in of_kind(recorded, "model.replied")] == ["gpt-5.5", "gpt-5.5"]
 
 
 def test_every_answer_has_the_model_of_its_turn() -> None:
@@ -195,13 +195,13 @@ def test_a_response_that_was_noted_has_its_id_and_its_time() -> None:
     assert reply.at == read([meta(5)])[0].at
 
 
-def test_a_response_that_summed_a_context_up_counts_though_no_totals_tell_of_it() -> None:
+def test_a_response_that_summed_a_context_up_counts_though_no_totals_mention_it() -> None:
     compacted = row(7, "compacted", message="short", compaction_response_id=RESPONSE)
     replies = of_kind(read([meta(), context(), tokens(1, A, A), noted(5, RESPONSE, B, AB), compacted, tokens(20, C, ABC)]), "model.replied")
     assert [(reply.data["output"], reply.data.get("source")) for reply in replies] == [(50, None), (70, "compaction"), (5, None)]
 
 
-def test_a_response_that_summed_a_context_up_counts_once_where_totals_tell_of_it() -> None:
+def test_a_response_that_summed_a_context_up_counts_once_where_totals_mention_it() -> None:
     compacted = row(7, "compacted", message="short", compaction_response_id=RESPONSE)
     replies = of_kind(read([meta(), context(), noted(5, RESPONSE, A, A), tokens(6, A, A), compacted]), "model.replied")
     assert [reply.data["output"] for reply in replies] == [50]

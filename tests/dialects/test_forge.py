@@ -98,7 +98,7 @@ def test_what_happens_to_an_issue(action: str, changed: Body, more: Body, kind: 
     assert (event.kind, event.agent) == (kind, agent)
 
 
-def test_a_changed_field_is_told_with_what_it_was() -> None:
+def test_a_changed_field_is_reported_with_what_it_was() -> None:
     edited = issue("edited", more={"changes": {"title": {"from": "Door"}}}).data
     assert (edited["field"], edited["old"], edited["new"]) == ("title", "Door", "Hang the door")
     assert issue("labeled", more={"label": {"name": "oak"}}).data["new"] == "oak"
@@ -171,7 +171,7 @@ def commit(sha: str, message: str, **more: Any) -> Body:
 PUSH: Body = {"ref": "refs/heads/main", "before": NONE, "after": OTHER, "pusher": ADA}
 
 
-def test_a_push_tells_its_commits_as_git_tells_them_and_then_itself() -> None:
+def test_a_push_shows_its_commits_as_git_shows_them_and_then_itself() -> None:
     commits = [commit(SHA, "Hang the door (#12)\n\nIt leans.", added=["door.py"], modified=["wall.py"]), commit(OTHER, "Oil (#12)")]
     first, second, push = read_delivery(body(commits=commits, **PUSH))
     assert [event.kind for event in (first, second, push)] == ["fleet.commit", "fleet.commit", "fleet.push"]
@@ -204,7 +204,7 @@ def test_a_revert_in_a_push_is_a_setback_as_in_a_history() -> None:
     assert (event.kind, event.cause) == ("fleet.error", git.commit_event_id(SHA))
 
 
-def test_a_pushed_version_is_the_milestone_that_git_tells_too() -> None:
+def test_a_pushed_version_is_the_milestone_that_git_shows_too() -> None:
     event = one(body(**PUSH | {"ref": "refs/tags/v1.2"}))
     record = {"type": "tag", "sha": SHA, "tag": "v1.2", "object": OTHER}
     assert (event.kind, event.text) == ("fleet.milestone", "v1.2")
@@ -296,7 +296,7 @@ def test_what_is_only_noted_is_noted_once_where_it_is_about_something_that_has_a
     assert one(created, delivery="d-1").id == one(created, delivery="d-2").id
 
 
-def test_the_same_deed_is_told_once_whichever_way_it_comes() -> None:
+def test_the_same_action_is_reported_once_whichever_way_it_comes() -> None:
     payload = body("opened", issue=ISSUE)
     ways = [
         payload,
@@ -319,7 +319,7 @@ def test_gitea_s_headers_win_over_those_that_it_sends_in_github_s_name() -> None
     assert event.origin.id == "b"
 
 
-def test_different_deeds_have_different_ids() -> None:
+def test_different_actions_have_different_ids() -> None:
     later = "2026-06-01T12:00:01Z"
     events = [
         issue("opened"),
@@ -398,7 +398,7 @@ BENT = st.dictionaries(st.sampled_from(INNER), json_values() | SOME)
 
 
 @given(st.dictionaries(st.sampled_from(KEYS), json_values() | SOME | BENT) | json_objects(), st.data())
-def test_any_object_is_told_the_same_way_twice_or_refused(payload: Body, data: st.DataObject) -> None:
+def test_any_object_is_reported_the_same_way_twice_or_refused(payload: Body, data: st.DataObject) -> None:
     payload = {"repository": data.draw(st.just(REPOSITORY) | json_values())} | payload
     event = data.draw(st.none() | st.sampled_from(["issues", "pull_request", "push", "status", "workflow_run", "deployment_status", "é\n"]))
     raw = json.dumps({"event": event, "delivery": None, "payload": payload}).encode()
@@ -407,8 +407,8 @@ def test_any_object_is_told_the_same_way_twice_or_refused(payload: Body, data: s
     except DialectError:
         return
     assert events == RECORDING.open(None).read(raw)
-    for told in events:
-        Admission().admit(told)
+    for recorded in events:
+        Admission().admit(recorded)
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=100))

@@ -47,14 +47,14 @@ def decode(**changed: Any) -> Event:
         (10, "fleet.commit", None, None, None),
     ],
 )
-def test_every_golden_record_is_told_as_what_it_is(n: int, kind: str, agent: str | None, task: str | None, cause: str | None) -> None:
+def test_every_golden_record_is_reported_as_what_it_is(n: int, kind: str, agent: str | None, task: str | None, cause: str | None) -> None:
     event = DIALECT.decode(golden.lines("git")[n - 1])
     assert (event.kind, event.agent, event.task) == (kind, agent, task)
     assert event.actor == (agent or "git")
     assert event.cause == (cause and commit_event_id(cause))
 
 
-def test_a_commit_is_told_by_its_subject_at_the_author_s_time() -> None:
+def test_a_commit_is_reported_by_its_subject_at_the_author_s_time() -> None:
     event = DIALECT.decode(golden.lines("git")[2])
     assert (event.id, event.at) == (commit_event_id(OTHER), datetime(2026, 6, 1, 10, 30, tzinfo=UTC))
     assert event.text == 'Revert "Hang the door (#12)"'
@@ -76,7 +76,7 @@ def test_an_author_without_a_usable_name_goes_by_the_address() -> None:
     assert (nobody.actor, nobody.agent) == ("git", None)
 
 
-def test_a_tag_is_told_by_its_name_and_message() -> None:
+def test_a_tag_is_reported_by_its_name_and_message() -> None:
     assert decode(type="tag", tag="v1", subject="a door").text == "v1: a door"
     assert decode(type="tag", tag="v1", subject="v1, a door").text == "v1, a door"
     assert decode(type="tag", tag="v1", subject=None).text == "v1"
@@ -181,7 +181,7 @@ def test_no_tag_takes_long_to_judge(piece: str) -> None:
     is_version_tag((piece * 200)[:199] + "!")
 
 
-def test_what_a_message_says_that_it_mends_is_found() -> None:
+def test_what_a_message_says_that_it_fixes_is_found() -> None:
     assert find_fixed_commits("Fixes: 0a1b2c3 (oil)\nreapplies commit 1B2C3D4E\nfixed 12, restores 0a1b2c3d4") == [
         "0a1b2c3",
         "1b2c3d4e",
@@ -217,7 +217,7 @@ def test_whatever_became_of_a_record_in_the_log_it_is_written_as_json(event: Eve
 
 
 @given(subject=texts(200), body=texts(400), parents=st.integers(0, 3))
-def test_any_message_is_told(subject: str, body: str, parents: int) -> None:
+def test_any_message_is_reported(subject: str, body: str, parents: int) -> None:
     event = decode(subject=subject, body=body, parents=[SHA] * parents)
     assert event.kind in ("fleet.commit", "fleet.pr_merge", "fleet.error", "fleet.recovery")
     assert event.text == (subject or None)

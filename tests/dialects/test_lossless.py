@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from fleetlore import dialects
 from fleetlore.dialects import nexus, wire
 from fleetlore.dialects.base import apply_difference, compute_difference
 from fleetlore.dialects.fields import EPOCH
+from fleetlore.dialects.registry import NAMES, find_dialect
 from fleetlore.events.envelope import Event
 
 LINE = b'{"agent": "ada", "kind": "error", "detail": "token sk-1 is bad", "x": {"token": "sk-1"}, "metadata": {"n": 1.50, "s": "\\udc00"}}'
@@ -84,9 +84,9 @@ def test_a_damaged_time_is_left_aside(at: str) -> None:
 
 
 def test_half_a_surrogate_pair_in_a_native_event_is_escaped() -> None:
-    for name in dialects.NAMES[:2]:
+    for name in NAMES[:2]:
         event = Event(at=EPOCH, kind="town.mission_event" if name == "tinytown" else "fleet.idle", actor="a", text="\ud800")
-        assert b"\\ud800" in (dialects.find_dialect(name).encode(event) or b"")
+        assert b"\\ud800" in (find_dialect(name).encode(event) or b"")
 
 
 @pytest.mark.parametrize(

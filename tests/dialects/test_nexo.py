@@ -175,7 +175,7 @@ def test_a_turn_that_was_damaged_since_is_left_as_it_is(turn: Any) -> None:
     assert json.loads(DIALECT.encode(replace(event, data=event.data | {"turn_index": turn})) or b"")["turn_index"] == turn
 
 
-def test_money_is_told_as_tokens_wherever_an_axis_stands() -> None:
+def test_money_is_reported_as_tokens_wherever_an_axis_stands() -> None:
     spent = first("budget_exhausted")
     done, ended = first("attempt_completed"), first("goal_completed")
     outcome = {"kind": "budget_exhausted", "axis": "usd"}

@@ -15,7 +15,7 @@ from fleetlore.events.envelope import Event
 AT = datetime(2026, 11, 15, 20, 23, 12, 250_000, tzinfo=UTC)
 
 
-def test_a_line_becomes_a_deed_of_the_fleet() -> None:
+def test_a_line_becomes_an_action_of_the_fleet() -> None:
     event = DIALECT.decode(b'{"kind": "commit", "agent": "ada", "detail": "Oil", "timestamp": 1794774192.25, "metadata": {"sha": "0a"}}')
     assert (event.kind, event.actor, event.agent, event.text, event.data) == ("fleet.commit", "ada", "ada", "Oil", {"sha": "0a"})
     assert event.at == AT
@@ -80,14 +80,14 @@ def test_a_name_that_can_be_no_scope_is_kept_out_of_the_envelope_only(agent: str
     assert DIALECT.encode(event) == line
 
 
-def test_a_native_deed_is_written_in_the_chronicle_s_own_form() -> None:
+def test_a_native_action_is_written_in_the_chronicle_s_own_form() -> None:
     event = Event(at=AT, kind="fleet.milestone", actor="ada", text="a door — closed", data={"count": 100})
     assert DIALECT.encode(event) == (
         b'{"kind": "milestone", "agent": "ada", "detail": "a door \\u2014 closed", "timestamp": 1794774192.25, "metadata": {"count": 100}}'
     )
 
 
-def test_a_deed_that_came_by_another_dialect_is_written_like_a_native_one() -> None:
+def test_an_action_that_came_by_another_dialect_is_written_like_a_native_one() -> None:
     native = Event(at=AT, kind="fleet.idle", agent="ada")
     foreign = DIALECT.decode(b'{"agent": "ada", "kind": "idle"}')
     assert foreign.origin is not None
@@ -96,7 +96,7 @@ def test_a_deed_that_came_by_another_dialect_is_written_like_a_native_one() -> N
 
 
 @pytest.mark.parametrize("kind", ["fleet.dance", "town.mission_event", "idle.idle", "fleet.idle.now"])
-def test_what_is_no_deed_of_the_fleet_cannot_be_said(kind: str) -> None:
+def test_what_is_no_action_of_the_fleet_cannot_be_said(kind: str) -> None:
     assert DIALECT.encode(Event(at=AT, kind=kind, actor="ada")) is None
 
 
@@ -119,7 +119,7 @@ def test_an_issue_given_to_an_agent_is_a_dispatch(payload: dict[str, Any]) -> No
         ({"title": "No number"}, "issue #?: No number"),
     ],
 )
-def test_a_thin_issue_payload_is_still_told(payload: dict[str, Any] | None, text: str) -> None:
+def test_a_thin_issue_payload_is_still_reported(payload: dict[str, Any] | None, text: str) -> None:
     event = from_gitea_issue(payload, None)
     assert (event.agent, event.text) == ("unknown", text)
 
@@ -169,6 +169,8 @@ def test_a_heartbeat_shares_nothing_with_what_it_was_made_of() -> None:
         (None, None, {"sha": ""}),
     ],
 )
-def test_a_commit_is_told_by_the_first_line_of_its_message(commit: dict[str, Any] | None, text: str | None, data: dict[str, Any]) -> None:
+def test_a_commit_is_reported_by_the_first_line_of_its_message(
+    commit: dict[str, Any] | None, text: str | None, data: dict[str, Any]
+) -> None:
     event = from_commit(commit, "ada")
     assert (event.kind, event.agent, event.text, event.data) == ("fleet.commit", "ada", text, data)

@@ -73,12 +73,12 @@ def request(*spans: Body, service: str = "yard") -> Body:
     return {"resourceSpans": [{"resource": resource, "scopeSpans": [{"scope": {"name": "lib"}, "spans": list(spans)}]}]}
 
 
-def tell(*spans: Body) -> list[Event]:
+def emit(*spans: Body) -> list[Event]:
     return read_traces(json.dumps(request(*spans)).encode(), protobuf=False)
 
 
 def one(*spans: Body) -> Event:
-    (event,) = tell(*spans)
+    (event,) = emit(*spans)
     return event
 
 
@@ -101,7 +101,7 @@ LOOK = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "look", "ge
 def test_a_turn_reads_as_prompt_answer_call_result_and_end_each_caused_by_what_led_to_it() -> None:
     asked = json.dumps([{"role": "system", "content": "Be brief."}, {"role": "user", "parts": [{"type": "text", "content": "Look!"}]}])
     root = span(1, {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "ada", "gen_ai.input.messages": asked}, to=9)
-    events = tell(
+    events = emit(
         span(3, LOOK | {"gen_ai.tool.call.arguments": '{"place": "wall"}', "gen_ai.tool.call.result": "quiet"}, parent=1, at=3, to=4),
         span(2, CHAT | {"gen_ai.output.messages": json.dumps(SAID), "gen_ai.response.finish_reasons": ["tool_call"]}, parent=1, at=1, to=2),
         root,
@@ -121,20 +121,20 @@ def test_a_turn_reads_as_prompt_answer_call_result_and_end_each_caused_by_what_l
 
 def test_only_a_model_s_own_span_counts_tokens() -> None:
     root = span(1, {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "ada", "gen_ai.usage.input_tokens": 30}, to=9)
-    events = tell(root, *(span(n, CHAT, parent=1) for n in (2, 3, 4)))
+    events = emit(root, *(span(n, CHAT, parent=1) for n in (2, 3, 4)))
     assert sum(event.data.get("input", 0) for event in events) == 30
 
 
-def test_a_model_s_span_within_another_s_is_the_same_call_told_by_a_second_library() -> None:
+def test_a_model_s_span_within_another_s_is_the_same_call_reported_by_a_second_library() -> None:
     assert one(span(1, CHAT), span(2, CHAT, parent=1), span(3, CHAT, parent=2)).data["input"] == 10
 
 
-def test_of_two_libraries_that_tell_one_call_the_one_that_counts_is_heard() -> None:
+def test_of_two_libraries_that_report_one_call_the_one_that_counts_is_received() -> None:
     around = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"}
     assert one(span(1, around), span(2, CHAT, parent=1)).data["input"] == 10
     root = span(1, {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "ada"}, to=9)
-    told = tell(root, span(2, around, parent=1), span(3, CHAT, parent=2), span(4, CHAT, parent=2))
-    assert [event.data["input"] for event in told if event.kind == "model.replied"] == [10, 10]
+    recorded = emit(root, span(2, around, parent=1), span(3, CHAT, parent=2), span(4, CHAT, parent=2))
+    assert [event.data["input"] for event in recorded if event.kind == "model.replied"] == [10, 10]
 
 
 def test_nothing_is_no_price_that_is_missing() -> None:
@@ -142,7 +142,7 @@ def test_nothing_is_no_price_that_is_missing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("usage", "told"),
+    ("usage", "recorded"),
     [
         ({"input_tokens": 100, "output_tokens": 5, "cache_read.input_tokens": 60, "cache_creation.input_tokens": 10}, (30, 5, 60, 10)),
         ({"input_tokens": 4, "cache_read.input_tokens": 60}, (4, None, 60, None)),
@@ -150,9 +150,9 @@ def test_nothing_is_no_price_that_is_missing() -> None:
         ({"input_tokens": -1, "output_tokens": "many"}, (None, None, None, None)),
     ],
 )
-def test_input_is_told_without_what_the_cache_gave(usage: Body, told: tuple[int | None, ...]) -> None:
+def test_input_is_reported_without_what_the_cache_gave(usage: Body, recorded: tuple[int | None, ...]) -> None:
     data = one(span(1, {"gen_ai.operation.name": "chat"} | {f"gen_ai.usage.{key}": value for key, value in usage.items()})).data
-    assert tuple(data.get(key) for key in ("input", "output", "cache_read", "cache_write")) == told
+    assert tuple(data.get(key) for key in ("input", "output", "cache_read", "cache_write")) == recorded
 
 
 OPENINFERENCE = {
@@ -229,7 +229,7 @@ def test_other_conventions_say_the_same(attributes: Body) -> None:
 )
 def test_other_conventions_have_agents_and_tools_too(agent: Body, tool: Body) -> None:
     names = {"agent.name": "ada", "ai.telemetry.functionId": "ada"}
-    events = tell(
+    events = emit(
         span(1, agent | names, to=9), span(2, {"openinference.span.kind": "CHAIN"}, parent=1), span(3, tool, parent=2, at=2, to=3)
     )
     assert [event.kind for event in events][1:4] == ["prompt.submitted", "tool.called", "tool.returned"]
@@ -239,7 +239,7 @@ def test_other_conventions_have_agents_and_tools_too(agent: Body, tool: Body) ->
 
 def test_an_agent_within_an_agent_was_launched_by_it_and_came_back() -> None:
     helper = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "bert", "final_result": "done"}
-    events = tell(ROOT, span(2, LOOK, parent=1, at=1, to=8), span(3, helper, parent=2, at=2, to=7), span(4, CHAT, parent=3, at=3, to=4))
+    events = emit(ROOT, span(2, LOOK, parent=1, at=1, to=8), span(3, helper, parent=2, at=2, to=7), span(4, CHAT, parent=3, at=3, to=4))
     by_kind = {event.kind: event for event in events}
     launched, returned, reply = (by_kind[kind] for kind in ("agent.launched", "agent.returned", "model.replied"))
     assert (launched.agent, launched.child, launched.cause) == ("ada", "bert", by_kind["tool.called"].id)
@@ -249,7 +249,7 @@ def test_an_agent_within_an_agent_was_launched_by_it_and_came_back() -> None:
 
 def test_a_conversation_is_opened_once_and_its_turns_end_one_by_one() -> None:
     again = span(2, {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "ada", "gen_ai.conversation.id": "c1"})
-    first, second = tell(ROOT), tell(again)
+    first, second = emit(ROOT), emit(again)
     assert [event.kind for event in first] == ["session.started", "session.turn_ended"]
     assert first[0].id == second[0].id
     assert first[1].id != second[1].id
@@ -259,9 +259,9 @@ def test_what_fails_is_a_setback_with_its_reason() -> None:
     thrown = [{"name": "exception", "attributes": pairs({"exception.message": "no wall"})}]
     assert one(span(1, CHAT, status={"code": 2, "message": "overloaded"})).data["error"] == "overloaded"
     assert one(span(1, CHAT | {"error.type": "timeout"})).kind == "model.failed"
-    tool = tell(span(1, LOOK, status={"code": 2}, events=thrown))[1]
+    tool = emit(span(1, LOOK, status={"code": 2}, events=thrown))[1]
     assert (tool.kind, tool.text, tool.data["error"]) == ("tool.failed", "look: no wall", "no wall")
-    agent = tell(span(1, {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "ada"}, status={"code": "STATUS_CODE_ERROR"}))[1]
+    agent = emit(span(1, {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "ada"}, status={"code": "STATUS_CODE_ERROR"}))[1]
     assert (agent.kind, agent.agent) == ("town.agent_failed", "ada")
 
 
@@ -281,13 +281,13 @@ def test_other_operations_are_noted_and_spans_of_other_things_folded() -> None:
 
 
 def test_a_ring_of_parents_is_no_trap() -> None:
-    assert len(tell(span(1, LOOK, parent=2), span(2, CHAT, parent=1))) == 3
+    assert len(emit(span(1, LOOK, parent=2), span(2, CHAT, parent=1))) == 3
 
 
 def test_ids_in_base64_are_the_same_ids() -> None:
     spelt = span(1, CHAT) | {"traceId": b64encode(bytes.fromhex(TRACE)).decode(), "spanId": b64encode(bytes(7) + b"\1").decode()}
     assert one(spelt) == one(span(1, CHAT))
-    assert tell(span(1, CHAT) | {"traceId": "0" * 32}) == []
+    assert emit(span(1, CHAT) | {"traceId": "0" * 32}) == []
 
 
 def _snake(value: Any) -> Any:
@@ -300,9 +300,9 @@ def _snake(value: Any) -> Any:
 
 def test_the_names_of_the_schema_are_as_good_as_those_of_its_json() -> None:
     body = request(span(1, CHAT | {"gen_ai.response.finish_reasons": ["stop"], "more": {"userName": 1}}))
-    told = read_traces(json.dumps(_snake(body)).encode(), protobuf=False)
-    assert told == read_traces(json.dumps(body).encode(), protobuf=False)
-    assert RECORDING.open(None).read(json.dumps(_snake(body)).encode()) == told
+    recorded = read_traces(json.dumps(_snake(body)).encode(), protobuf=False)
+    assert recorded == read_traces(json.dumps(body).encode(), protobuf=False)
+    assert RECORDING.open(None).read(json.dumps(_snake(body)).encode()) == recorded
     record = {"timeUnixNano": nanos(0), "eventName": "codex.conversation_starts", "attributes": pairs({"conversation.id": "c"})}
     assert read_logs(json.dumps(_snake(logs(record))).encode(), protobuf=False) == read_logs(
         json.dumps(logs(record)).encode(), protobuf=False
@@ -326,7 +326,7 @@ def test_protobuf_that_breaks_off_anywhere_is_refused_or_read() -> None:
             assert len(read_traces(raw[:end], protobuf=True)) <= 1
 
 
-def test_protobuf_and_json_tell_the_same() -> None:
+def test_protobuf_and_json_report_the_same() -> None:
     json_format = pytest.importorskip("google.protobuf.json_format")
     from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -337,11 +337,11 @@ def test_protobuf_and_json_tell_the_same() -> None:
             each[key] = _base64(each[key])
     binary = json_format.ParseDict(traces, ExportTraceServiceRequest()).SerializeToString()
     assert read_traces(binary, protobuf=True) == read_traces(json.dumps(traces).encode(), protobuf=False) != []
-    told = logs(
+    recorded = logs(
         {"timeUnixNano": nanos(0), "body": any_value("codex.tool_result"), "attributes": pairs({"call_id": "c", "tool_name": "sh"})}
     )
-    binary = json_format.ParseDict(told, ExportLogsServiceRequest()).SerializeToString()
-    assert read_logs(binary, protobuf=True) == read_logs(json.dumps(told).encode(), protobuf=False) != []
+    binary = json_format.ParseDict(recorded, ExportLogsServiceRequest()).SerializeToString()
+    assert read_logs(binary, protobuf=True) == read_logs(json.dumps(recorded).encode(), protobuf=False) != []
     with pytest.raises(DialectError, match="protobuf"):
         read_traces(b"\xff\xff\xff", protobuf=True)
 
@@ -359,7 +359,7 @@ def test_without_its_extra_protobuf_says_what_to_install(monkeypatch: pytest.Mon
 SESSION = "0b7d4d0e-3f61-4f0e-9c53-5a8a3c1f2e01"
 
 
-def test_claude_code_s_telemetry_is_told_under_the_ids_of_its_transcripts() -> None:
+def test_claude_code_s_telemetry_is_reported_under_the_ids_of_its_transcripts() -> None:
     (prompt,) = log("claude_code.user_prompt", {"session.id": SESSION, "prompt.id": "p1", "prompt": "Hang it", "prompt_length": "7"})
     assert (prompt.kind, prompt.id, prompt.run) == ("prompt.submitted", claude_code_ids.prompt_id("p1"), SESSION)
     assert (prompt.agent, prompt.actor) == (claude_code_ids.session_agent(SESSION), "user")
@@ -440,7 +440,7 @@ def test_claude_code_s_short_name_in_the_attribute_wins_over_the_field() -> None
     assert prompt.kind == "prompt.submitted"
 
 
-def test_a_model_s_details_in_a_log_are_the_answer_that_its_span_tells() -> None:
+def test_a_model_s_details_in_a_log_are_the_answer_that_its_span_shows() -> None:
     place = {"traceId": TRACE, "spanId": f"{1:016x}", "eventName": "gen_ai.client.inference.operation.details"}
     (event,) = log("", CHAT, **place)
     assert (event.kind, event.id, event.data["input"]) == ("model.replied", one(span(1, CHAT)).id, 10)
@@ -450,7 +450,7 @@ def test_a_model_s_details_in_a_log_are_the_answer_that_its_span_tells() -> None
 def test_metrics_are_folded_in_a_file_and_refused_at_the_door() -> None:
     reader = RECORDING.open(None)
     assert reader.read(b'{"resourceMetrics": []}') == []
-    assert reader.read(json.dumps(request(span(1, CHAT)) | logs()).encode()) == tell(span(1, CHAT))
+    assert reader.read(json.dumps(request(span(1, CHAT)) | logs()).encode()) == emit(span(1, CHAT))
     for read in (read_traces, read_logs):
         with pytest.raises(DialectError, match="metrics"):
             read(b'{"resourceMetrics": []}', protobuf=False)
@@ -504,7 +504,7 @@ RECORDS = st.fixed_dictionaries(
     | st.dictionaries(st.sampled_from(["resourceSpans", "resourceLogs", "resourceMetrics"]), json_values())
     | json_objects()
 )
-def test_any_object_is_told_the_same_way_twice_or_refused(record: Body) -> None:
+def test_any_object_is_reported_the_same_way_twice_or_refused(record: Body) -> None:
     raw = json.dumps(record).encode()
     try:
         events = RECORDING.open(None).read(raw)

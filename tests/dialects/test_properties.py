@@ -10,10 +10,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from fleetlore import dialects
 from fleetlore.dialects import nexus, tinytown
 from fleetlore.dialects.base import Dialect
 from fleetlore.dialects.cloudevents import make_kind_from_type
+from fleetlore.dialects.registry import NAMES, find_dialect
 from fleetlore.dialects.tinytown import derive_town_uuid
 from fleetlore.errors import DialectError
 from fleetlore.events import catalog, codec
@@ -21,7 +21,7 @@ from fleetlore.events.envelope import Event
 from tests.dialects import golden
 from tests.strategies import events, json_objects, json_values, names, texts
 
-every_dialect = pytest.mark.parametrize("dialect", [dialects.find_dialect(name) for name in dialects.NAMES], ids=dialects.NAMES)
+every_dialect = pytest.mark.parametrize("dialect", [find_dialect(name) for name in NAMES], ids=NAMES)
 
 
 ODD = st.text(max_size=5) | st.sampled_from(
@@ -116,7 +116,7 @@ def test_any_event_whatever_its_origin_is_written_as_json_or_not_at_all(dialect:
 
 
 @given(event=events(), kind=st.sampled_from(sorted(nexus.KINDS)))
-def test_a_native_deed_of_the_fleet_comes_back_with_the_same_meaning(event: Event, kind: str) -> None:
+def test_a_native_action_of_the_fleet_comes_back_with_the_same_meaning(event: Event, kind: str) -> None:
     native = replace(event, kind=f"fleet.{kind}", origin=None)
     again = nexus.DIALECT.decode(nexus.DIALECT.encode(native) or b"")
     assert (again.kind, again.agent, again.text) == (native.kind, native.agent or native.actor, native.text or None)
@@ -142,9 +142,9 @@ def test_a_native_event_of_a_town_comes_back_with_the_same_meaning(event: Event,
 @given(event=events(), town=texts(20))
 def test_any_event_comes_back_from_its_cloudevent_as_it_was(event: Event, town: str) -> None:
     assume(event.origin is None or event.origin.dialect != "cloudevents")
-    raw = dialects.find_dialect("cloudevents").encode(event, town=town)
+    raw = find_dialect("cloudevents").encode(event, town=town)
     assert raw is not None
-    again = dialects.find_dialect("cloudevents").decode(raw)
+    again = find_dialect("cloudevents").decode(raw)
     assert again == event
     assert codec.encode_event(again) == codec.encode_event(event)
 

@@ -40,7 +40,7 @@ class Job(Struct, kw_only=True):
 
 def errors_of(text: str, source: str) -> list[str]:
     document = parse_document(text, source, LIST)
-    document.convert((), document.root, Job, without=("source",))
+    document.convert_value((), document.root, Job, without=("source",))
     return document.errors
 
 
@@ -48,7 +48,7 @@ def test_toml_and_yaml_give_the_same_struct() -> None:
     toml = parse_document('title = "a"\nsteps = [{run = "x"}, "y"]\n[named.z]\nrun = "z"\non = "pull"\n', "a.toml", LIST)
     yaml = parse_document("title: a\nsteps: [{run: x}, y]\nnamed: {z: {run: z, on: pull}}\n", "a.yaml", LIST)
     expected = Job(title="a", steps=(Step(run="x"), "y"), named={"z": Step(run="z", on="pull")})
-    assert toml.convert((), toml.root, Job) == yaml.convert((), yaml.root, Job) == expected
+    assert toml.convert_value((), toml.root, Job) == yaml.convert_value((), yaml.root, Job) == expected
 
 
 def test_every_error_has_its_line_in_toml() -> None:

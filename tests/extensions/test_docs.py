@@ -25,7 +25,7 @@ def test_every_module_of_the_examples_is_shown(path: Path) -> None:
     assert path.read_text() in SHOWN
 
 
-def test_every_extension_point_is_told_of() -> None:
+def test_every_extension_point_is_mentioned() -> None:
     from fleetlore.cli.doctor import extension_points
 
     assert [point.group for point in extension_points()] == re.findall(r"^\| `(fleetlore\.\w+)` \|", PAGE, re.MULTILINE)

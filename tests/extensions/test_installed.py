@@ -108,9 +108,9 @@ def test_a_line_that_the_dialect_cannot_read_is_kept_as_rejected(site: Path, tmp
 
 
 def test_the_story_has_the_words_and_the_arc_of_the_package(lore: Place) -> None:
-    told = lore("story", "--detail", "full").out
-    assert "The card K-12 of ada was stopped: no access to the printer." in told
-    assert "bo moved the card K-13 to “review”" in told
+    recorded = lore("story", "--detail", "full").out
+    assert "The card K-12 of ada was stopped: no access to the printer." in recorded
+    assert "bo moved the card K-13 to “review”" in recorded
     assert [json.loads(line)["kind"] for line in lore("arcs", "--kind", "stop_and_go", "--json").out.splitlines()] == ["stop_and_go"]
 
 
@@ -141,9 +141,9 @@ def test_a_package_of_which_nothing_works_stands_in_nobodys_way(site: Path, tmp_
     asked = lore("import", "crooked", str(BOARD))
     assert (asked.code, asked.out) == (1, "")
     assert "lore: the extension 'crooked' of crooked 1.0 is left out: AttributeError" in asked.err
-    told = lore("tell")
-    assert "bo moved the card K-13 to “review”" in told.out
-    assert [line.count("crooked 1.0") for line in told.err.splitlines()] == [1, 1], "its kinds and its words, each said once"
+    recorded = lore("tell")
+    assert "bo moved the card K-13 to “review”" in recorded.out
+    assert [line.count("crooked 1.0") for line in recorded.err.splitlines()] == [1, 1], "its kinds and its words, each said once"
 
 
 def test_a_recorder_of_single_events_never_looks_for_extensions(site: Path, tmp_path: Path) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from fleetlore import connect, dialects
+from fleetlore import connect
 from fleetlore.dialects import nexus
 from fleetlore.dialects.base import Dialect
-from fleetlore.dialects.installed import GuardedDialect
+from fleetlore.dialects.registry import NAMES, GuardedDialect, find_dialect
 from fleetlore.dialects.wire import COMPACT, Record
 from fleetlore.errors import DialectError, Invalid
 from fleetlore.events.envelope import Event
@@ -38,9 +38,9 @@ SETBACK = Part(frozenset(("setback",)))
 # --- dialects
 
 
-@pytest.mark.parametrize("name", dialects.NAMES)
+@pytest.mark.parametrize("name", NAMES)
 def test_our_own_dialects_pass_the_check_that_others_are_given(name: str) -> None:
-    assert check_dialect(dialects.find_dialect(name), golden.lines(name)[:5])
+    assert check_dialect(find_dialect(name), golden.lines(name)[:5])
 
 
 def clumsy(read: Callable[[Record], Event], write: Callable[[Event, str], Record | None] = lambda event, town: {}) -> Dialect:
@@ -124,7 +124,7 @@ def test_kinds_are_dotted_have_a_beat_and_are_none_of_ours(kinds: Any, complaint
         (Vocabulary(arcs=(Pattern(kind="odd", parts=(SETBACK,)),), arcs_told={"odd": ("{text}",)}), "not known of an arc"),
     ],
 )
-def test_a_vocabulary_that_could_break_a_telling_is_refused(words: Any, complaint: str) -> None:
+def test_a_vocabulary_that_could_break_a_story_is_refused(words: Any, complaint: str) -> None:
     with pytest.raises((TypeError, ValueError), match=complaint):
         check_vocabulary_parts(words)
 

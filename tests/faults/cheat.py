@@ -101,12 +101,12 @@ def read_answer(gate: subprocess.Popen[bytes]) -> None:
 def cheat_at_gate(site: Site, env: dict[str, str]) -> None:
     """Answer the question that is open by every way there is, as soon as it is on the log; end it; and ask in the gate's name."""
     until = monotonic() + PATIENCE
-    while not (told := [event for event in mischief.known(site) if event.kind == "goal.permission_asked"]) and monotonic() < until:
+    while not (recorded := [event for event in mischief.known(site) if event.kind == "goal.permission_asked"]) and monotonic() < until:
         sleep(0.02)
     lies = mischief.forged(site, mischief.known(site))
     mischief.by_python(site, lies)
     mischief.lore("--log", site.log, "emit", "-", stdin=mischief.lines_of(lies))
-    for event in told:
+    for event in recorded:
         for choice in ("allow", "deny"):
             mischief.lore("--log", site.log, "decide", str(event.id), choice)
             body = json.dumps({"of": event.id, "choice": choice}).encode()

@@ -25,14 +25,14 @@ def expected(writers: int, count: int) -> int:
 
 def _write(log: BlockingRecorder, name: str, count: int) -> None:
     for number in range(count):
-        log.append([_deed(name, number)])
+        log.append([_action(name, number)])
         if number % 4 == 3:
-            log.append([_deed(name, number, nth=nth) for nth in range(BATCH)])
+            log.append([_action(name, number, nth=nth) for nth in range(BATCH)])
             _count_up(log, name)
     _say(name)
 
 
-def _deed(name: str, number: int, **more: Any) -> Event:
+def _action(name: str, number: int, **more: Any) -> Event:
     return Event(kind="crowd.deed", agent=name, data={"number": number} | more)
 
 

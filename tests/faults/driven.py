@@ -55,7 +55,7 @@ def _die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def deeds_in(folder: Path) -> list[tuple[int, str]]:
+def actions_in(folder: Path) -> list[tuple[int, str]]:
     """What was done, each deed with its turn and the mark of its attempt."""
     file = folder / "deeds.txt"
     lines = file.read_text().splitlines() if file.exists() else []
@@ -78,7 +78,7 @@ async def drive(folder: Path, at: int, *, after: bool) -> None:
 
         class Enough(FakeChecker):
             async def check(self, *args: Any, **more: Any) -> Any:
-                led.checker.met = (len({turn for turn, _ in deeds_in(folder)}) >= TURNS,)
+                led.checker.met = (len({turn for turn, _ in actions_in(folder)}) >= TURNS,)
                 return await led.checker.check(*args, **more)
 
         led.resources.verifiers = Enough()

@@ -78,11 +78,11 @@ def known(site: Site) -> list[Event]:
         return list(log.read(f"goal:{site.goal}"))
 
 
-def forged(site: Site, told: Sequence[Event]) -> list[Event]:
+def forged(site: Site, recorded: Sequence[Event]) -> list[Event]:
     """Facts of the goal that it would like to be true, or that would hurt; without a signature, with a made-up one, and with another's."""
-    signed = [event for event in told if event.mac is not None][:MOST_REPLAYED]
+    signed = [event for event in recorded if event.mac is not None][:MOST_REPLAYED]
     key = signed[0].mac.key if signed and signed[0].mac else "0" * 16
-    made = [*_of_the_driver(site, told), *_beside_it(site, told), *_of_people(site, told)]
+    made = [*_of_the_driver(site, recorded), *_beside_it(site, recorded), *_of_people(site, recorded)]
     macs = [Mac(key=key, hex="0" * 64), *([signed[-1].mac] if signed else ())]
     false = [replace(event, id=clock.uuid7(), mac=mac) for event in made for mac in macs]
     return [event for event in (*made, *false, *_replayed(signed)) if _is_taken(event)]
@@ -105,15 +105,15 @@ def _replayed(signed: Sequence[Event]) -> Iterator[Event]:
         yield replace(event, id=clock.uuid7(), data=event.data | {"turn": 9}, position=None)
 
 
-def _state(site: Site, told: Sequence[Event]) -> GoalState:
+def _state(site: Site, recorded: Sequence[Event]) -> GoalState:
     state = GoalState(id=site.goal)
-    for event in told:
+    for event in recorded:
         goals.apply_to_goal(state, event)
     return state
 
 
-def _of_the_driver(site: Site, told: Sequence[Event]) -> Iterator[Event]:
-    state, say = _state(site, told), GoalEvents(site.goal, agent="solver", scopes={}, now=clock.now, new_id=clock.uuid7)
+def _of_the_driver(site: Site, recorded: Sequence[Event]) -> Iterator[Event]:
+    state, say = _state(site, recorded), GoalEvents(site.goal, agent="solver", scopes={}, now=clock.now, new_id=clock.uuid7)
     good = types.Verdict(met=True, failures=(), evaluated_at="2026-11-16T10:00:00Z", elapsed_ms=1)
     if state.goal is not None:
         budget = replace(state.goal.budget, max_turns=99, max_tokens=10**9)
@@ -141,8 +141,8 @@ def _of_the_driver(site: Site, told: Sequence[Event]) -> Iterator[Event]:
         yield make_decision_event(asked, PermissionAnswer(choice, "because"), id=clock.uuid7(), at=clock.now())
 
 
-def _beside_it(site: Site, told: Sequence[Event]) -> Iterator[Event]:
-    ids = [sha256(str(event.id).encode()).hexdigest() for event in told]
+def _beside_it(site: Site, recorded: Sequence[Event]) -> Iterator[Event]:
+    ids = [sha256(str(event.id).encode()).hexdigest() for event in recorded]
     say = GoalEvents(site.goal, agent="solver", scopes={}, now=clock.now, new_id=clock.uuid7)
     yield say.progress_made(GoalState(id=site.goal), "soon", turn=9)
     yield say.memories_extracted(1, saved=9, duration_ms=1)
@@ -154,12 +154,12 @@ def _beside_it(site: Site, told: Sequence[Event]) -> Iterator[Event]:
     yield say.make_event("log.trimmed", {"before": "9" * 16})
 
 
-def _of_people(site: Site, told: Sequence[Event]) -> Iterator[Event]:
+def _of_people(site: Site, recorded: Sequence[Event]) -> Iterator[Event]:
     raised = {"turns": 99, "tokens": 10**9, "usd": 1000.0, "wall_time": "90h", "consecutive_denies": 99}
-    wishes: list[tuple[str, Any]] = [("pause", None), ("resume", None), ("cancel", None), ("say", "All is well."), ("raise", raised)]
-    for action, value in wishes:
+    requests: list[tuple[str, Any]] = [("pause", None), ("resume", None), ("cancel", None), ("say", "All is well."), ("raise", raised)]
+    for action, value in requests:
         yield goal_commands.make_control_event(site.goal, action, by="grace", value=value)
-    for question in (event.id for event in told if event.kind == "goal.permission_asked"):
+    for question in (event.id for event in recorded if event.kind == "goal.permission_asked"):
         for choice in ("deny", "allow"):
             yield goal_commands.make_control_event(site.goal, "decide", by="grace", value={"choice": choice, "message": ""}, of=question)
 
@@ -227,8 +227,8 @@ def by_server(site: Site, events: Sequence[Event]) -> dict[str, int]:
     body = lines_of([event for event in events if not event.kind.startswith("log.")])
     codes = {"events": by_http(site, "api/events", body, "application/x-ndjson")}
     for action, value in (("raise", {"turns": 99}), ("cancel", None), ("pause", None), ("say", "hello")):
-        wish = {"action": action} | ({} if value is None else {"value": value})
-        codes[action] = by_http(site, f"api/goals/{site.goal}/control", json.dumps(wish).encode())
+        request = {"action": action} | ({} if value is None else {"value": value})
+        codes[action] = by_http(site, f"api/goals/{site.goal}/control", json.dumps(request).encode())
     answer = json.dumps({"of": str(clock.uuid7()), "choice": "allow"}).encode()
     return codes | {"decide": by_http(site, f"api/goals/{site.goal}/decide", answer)}
 
@@ -267,10 +267,10 @@ def for_ever(site: Site, events: Sequence[Event]) -> None:
 # --- every command
 
 
-def commands(site: Site, told: Sequence[Event]) -> Mapping[str, Sequence[Sequence[str]]]:
+def commands(site: Site, recorded: Sequence[Event]) -> Mapping[str, Sequence[Sequence[str]]]:
     """What it calls each command with."""
-    ids = [str(event.id) for event in told if event.kind in ("driver.goal_started", "driver.acceptance", "driver.attempt_started")]
-    asked = next((str(event.id) for event in told if event.kind == "goal.permission_asked"), clock.uuid7())
+    ids = [str(event.id) for event in recorded if event.kind in ("driver.goal_started", "driver.acceptance", "driver.attempt_started")]
+    asked = next((str(event.id) for event in recorded if event.kind == "goal.permission_asked"), clock.uuid7())
     old, goal, file = str(site.spare / "old.db"), site.goal, str(site.spare / "goal.toml")
     Path(file).write_text("description = 'Be done'\nharness = 'command'\ncommand = ['true']\n" + f"id = '{goal}'\n")
     return {
@@ -337,10 +337,10 @@ MAY_NOT = (
 """What a sealed log has to refuse."""
 
 
-def call_all(site: Site, told: Sequence[Event]) -> dict[str, int]:
+def call_all(site: Site, recorded: Sequence[Event]) -> dict[str, int]:
     """Every command, with each of its arguments; answers the exit codes of those that have to be refused."""
     codes: dict[str, int] = {}
-    for name, arguments in commands(site, told).items():
+    for name, arguments in commands(site, recorded).items():
         for each in arguments:
             code = lore("--log", site.log, name, *each, stdin=b'{"hook_event_name": "Stop", "session_id": "x"}\n')
             codes |= {case: code for case in MAY_NOT if _is_case(case, name, each)}
@@ -391,10 +391,10 @@ def flood(site: Site) -> None:
 
 def everything(site: Site) -> None:
     """Every fact in every way, and every command."""
-    told = known(site)
-    lies = forged(site, told)
+    recorded = known(site)
+    lies = forged(site, recorded)
     lore("--log", site.log, "emit", "-", stdin=lines_of(lies))
     by_python(site, lies)
     by_other_logs(site, lies)
-    done = {"http": by_server(site, lies), "called": sorted(commands(site, told)), "codes": call_all(site, told)}
+    done = {"http": by_server(site, lies), "called": sorted(commands(site, recorded)), "codes": call_all(site, recorded)}
     (site.spare / "done.json").write_text(json.dumps(done))

@@ -15,7 +15,7 @@ from fleetlore.errors import Unreachable
 from fleetlore.log.coordination import open_shared
 from fleetlore.log.nats.subjects import stream_name
 from fleetlore.log.recorder import BlockingRecorder
-from tests.faults.test_servers import Follower, Writer, deed, look, until
+from tests.faults.test_servers import Follower, Writer, action, look, until
 from tests.patience import PATIENCE
 from tests.servers import Nats, NatsCluster
 
@@ -97,7 +97,7 @@ def test_handles_that_open_a_new_town_at_once_all_succeed(cluster: NatsCluster) 
 
     def use(number: int) -> str | None:
         with connect(f"{cluster.url}?replicas=3&timeout=60").blocking() as log:
-            return log.append([deed("ada", number)])[0]
+            return log.append([action("ada", number)])[0]
 
     with ThreadPoolExecutor(8) as threads:
         positions = list(threads.map(use, range(8)))
@@ -113,9 +113,9 @@ def why_not(log: BlockingRecorder) -> str:
     return ""
 
 
-def test_a_cluster_without_a_leader_is_told_from_a_server_that_is_not_there(cluster: NatsCluster) -> None:
+def test_a_cluster_without_a_leader_is_distinguished_from_a_server_that_is_not_there(cluster: NatsCluster) -> None:
     with connect(f"{cluster.url}?replicas=3&timeout=60").blocking() as log:
-        log.append([deed("ada", 0)])
+        log.append([action("ada", 0)])
         *others, _ = cluster.servers.values()
         for server in others:
             server.kill()
@@ -125,5 +125,5 @@ def test_a_cluster_without_a_leader_is_told_from_a_server_that_is_not_there(clus
         client.timeout = patience
         for server in others:
             server.start()
-        log.append([deed("ada", 1)])
+        log.append([action("ada", 1)])
         assert [event.text for event in log.read()] == ["0", "1"]

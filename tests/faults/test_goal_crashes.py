@@ -87,11 +87,11 @@ def test_work_that_was_done_before_the_crash_is_accepted_and_not_repeated(lore: 
     if workspace != "folder":
         _make_repository(goal.place)
     goal.kill_at("working-1")
-    told = goal.resume(code=0)
-    assert "all criteria are met" in told.out
+    recorded = goal.resume(code=0)
+    assert "all criteria are met" in recorded.out
     shown = goal.show()
     assert (shown["state"], shown["spent"]["turns"], goal.attempts) == ("done", 1, 1)
-    [work] = [line.removeprefix("the work: ") for line in told.lines if line.startswith("the work: ")]
+    [work] = [line.removeprefix("the work: ") for line in recorded.lines if line.startswith("the work: ")]
     folder = work.partition(", in ")[2].partition(";")[0] if ", in " in work else work
     assert (Path(folder) / "done.txt").exists(), "what was accepted is there"
 

@@ -11,7 +11,7 @@ import pytest
 
 from fleetlore import connect
 from fleetlore.log.sqlite import maintenance
-from tests.faults.driven import TURNS, deeds_in
+from tests.faults.driven import TURNS, actions_in
 from tests.faults.processes import running
 from tests.goal.scripted import GOAL
 
@@ -35,7 +35,7 @@ def finish(folder: Path) -> int:
 
 def check_goal(folder: Path, kills: int) -> None:
     """One goal, ten turns, and nothing done that the log does not tell of."""
-    deeds = deeds_in(folder)
+    actions = actions_in(folder)
     with connect(f"sqlite:{folder / 'goal.db'}").blocking() as log:
         events = list(log.read(f"goal:{GOAL}"))
     started = {event.id for event in events if event.kind == "driver.attempt_started"}
@@ -44,9 +44,9 @@ def check_goal(folder: Path, kills: int) -> None:
     [completed] = [event for event in events if event.kind == "driver.goal_completed"]
     assert completed.data["outcome"]["outcome"] == {"kind": "done"}
     assert completed.data["outcome"]["total_turns"] == TURNS
-    assert {mark for _, mark in deeds} <= started, "something was done that the log does not tell of"
-    assert max(Counter(mark for _, mark in deeds).values()) == 1, "an attempt was made twice"
-    assert len(deeds) - TURNS <= len(cut_short) <= kills, "a turn was taken again, and the log does not say so"
+    assert {mark for _, mark in actions} <= started, "something was done that the log does not tell of"
+    assert max(Counter(mark for _, mark in actions).values()) == 1, "an attempt was made twice"
+    assert len(actions) - TURNS <= len(cut_short) <= kills, "a turn was taken again, and the log does not say so"
     assert len(started) == len(results), "an attempt was begun and never settled"
     assert completed.data["outcome"]["usage"]["tokens"] >= 100 * TURNS
     assert maintenance.check_log(str(folder / "goal.db")).problems == []
@@ -64,7 +64,7 @@ def torment(folder: Path) -> tuple[int, int]:
             assert kill_at(place, write, when)
             finish(place)
             check_goal(place, 1)
-            kills, repeated = kills + 1, repeated + len(deeds_in(place)) - TURNS
+            kills, repeated = kills + 1, repeated + len(actions_in(place)) - TURNS
     return kills, repeated
 
 

@@ -51,10 +51,10 @@ def check_order(stored: list[Event], seen: list[list[str]], count: int) -> None:
     _look_at_batches(stored)
 
 
-def _look_at_writer(deeds: list[Event], count: int) -> None:
-    numbers = [event.data["number"] for event in deeds]
+def _look_at_writer(actions: list[Event], count: int) -> None:
+    numbers = [event.data["number"] for event in actions]
     assert numbers == sorted(numbers), "a writer's order was not kept"
-    assert [event.data["number"] for event in deeds if "nth" not in event.data] == list(range(count))
+    assert [event.data["number"] for event in actions if "nth" not in event.data] == list(range(count))
 
 
 def _look_at_batches(stored: list[Event]) -> None:

@@ -148,7 +148,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
     return write_story(tmp_path_factory.mktemp("story"), seed=2)
 
 
-def test_the_story_is_long_enough_to_tell(story: Story) -> None:
+def test_the_story_is_long_enough_to_report(story: Story) -> None:
     """The WAL was written back into the file in the middle of it, and the indexes caught up more than once."""
     synced_file = [n for n, operation in enumerate(story.operations) if isinstance(operation, disk.Sync) and operation.file == FILE]
     middle = [n for n in synced_file if story.appends[0].moment < n < story.appends[-1].moment]

@@ -48,7 +48,7 @@ args = {prefixes = ["docs/"]}
 """
 
 
-class Told(NamedTuple):
+class Recorded(NamedTuple):
     """What is to be the same, whatever the agent does."""
 
     outcome: tuple[str | None, str]
@@ -82,9 +82,9 @@ class Pursued:
             subprocess.run(["git", *argv], cwd=place, check=True)
         home = self.lore.folder.parent / "data" / "fleetlore"
         site = {"log": self.log, "goal": self.goal, "spare": str(self.spare), "home": str(home), "server": server[0], "token": server[1]}
-        told = self.lore.write(f"{self.name}.json", json.dumps(site | {"answers": answers, "cheats": []} | given))
+        recorded = self.lore.write(f"{self.name}.json", json.dumps(site | {"answers": answers, "cheats": []} | given))
         head = f"id = '{self.goal}'\ndescription = 'Find the answer'\nagent = 'solver'\nworkspace = '{place}'\n"
-        command = f"command = {json.dumps([sys.executable, str(CHEAT), told])}\n"
+        command = f"command = {json.dumps([sys.executable, str(CHEAT), recorded])}\n"
         return self.lore.write(f"{self.name}.toml", head + command + more + CRITERIA)
 
     def run(self, path: str, *, code: int) -> None:
@@ -101,7 +101,7 @@ class Pursued:
         with connect(self.log).blocking() as log:
             return list(log.read(f"goal:{self.goal}"))
 
-    def told(self) -> Told:
+    def recorded(self) -> Recorded:
         """By what the key has signed, each fact once."""
         state, seen = GoalState(id=self.goal), set[str | None]()
         for event in self.events():
@@ -109,7 +109,7 @@ class Pursued:
                 goals.apply_to_goal(state, event)
             seen.add(event.id)
         spent, verdict = state.spent, state.verdict
-        return Told(
+        return Recorded(
             outcome=(state.outcome, state.why),
             turns=[(each.number, each.outcome, each.counts, each.complaint, each.tokens, each.usd, each.failing) for each in state.turns],
             verdict=[(verdict and verdict.met,), *((each.label, each.met, each.message) for each in state.criteria)],
@@ -142,8 +142,8 @@ def test_an_agent_that_calls_every_command_and_appends_every_fact_changes_nothin
     quiet.run(quiet.write((41, 43, 42), more=BUDGET), code=1)
     with serving(cheating) as server:
         cheating.run(cheating.write((41, 43, 42), more=BUDGET, server=server, cheats=["everything"]), code=1)
-    assert cheating.told() == quiet.told()
-    assert (quiet.told().outcome, quiet.told().spent[:3]) == (("budget_exhausted", "turns"), (2, 200, 0.5))
+    assert cheating.recorded() == quiet.recorded()
+    assert (quiet.recorded().outcome, quiet.recorded().spent[:3]) == (("budget_exhausted", "turns"), (2, 200, 0.5))
     done = json.loads((cheating.spare / "done.json").read_text())
     assert set(done["called"]) == COMMANDS.keys() | BEHIND.keys()
     assert [case for case in MAY_NOT if done["codes"].get(case, 0) == 0] == []
@@ -154,8 +154,8 @@ def test_an_agent_that_calls_every_command_and_appends_every_fact_changes_nothin
     assert shown["unsigned"] == sum(event.kind == "control.requested" and event.mac is None for event in forged) > 5
     cheating.steer("raise", "--turns", "3")  # nothing of it stands in a person's way
     cheating.steer("resume")
-    told = cheating.told()
-    assert (told.outcome, told.limits.turns, told.spent) == (("done", ""), 3, (3, 300, 0.75, 0, 0, 0))
+    recorded = cheating.recorded()
+    assert (recorded.outcome, recorded.limits.turns, recorded.spent) == (("done", ""), 3, (3, 300, 0.75, 0, 0, 0))
 
 
 @pytest.mark.parametrize("way", ["files", "flood"])
@@ -165,18 +165,18 @@ def test_neither_files_of_the_goal_nor_a_flood_of_facts_change_anything(lore: Lo
         cheating.run(cheating.write((41, 42), more=BUDGET, cheats=[way]), code=0)
     finally:
         (cheating.spare / "stop").touch()
-    told = cheating.told()
-    assert (told.outcome, told.limits.turns, told.spent) == (("done", ""), 2, (2, 200, 0.5, 0, 0, 0))
-    assert [(number, outcome, failing) for number, outcome, *_, failing in told.turns] == [(1, "needs_retry", 1), (2, "done", 0)]
+    recorded = cheating.recorded()
+    assert (recorded.outcome, recorded.limits.turns, recorded.spent) == (("done", ""), 2, (2, 200, 0.5, 0, 0, 0))
+    assert [(number, outcome, failing) for number, outcome, *_, failing in recorded.turns] == [(1, "needs_retry", 1), (2, "done", 0)]
 
 
 def test_a_goal_whose_driver_the_agent_killed_goes_on_by_what_is_signed(lore: Lore) -> None:
     cheating = Pursued(lore, "cheating")
     cheating.run(cheating.write((0, 41, 42), more=BUDGET, cheats=["facts", "kill"]), code=-9)
     cheating.steer("resume")
-    told = cheating.told()
-    assert (told.outcome, told.spent[:3]) == (("done", ""), (2, 200, 0.5))
-    assert [(number, outcome, counts) for number, outcome, counts, *_ in told.turns] == [
+    recorded = cheating.recorded()
+    assert (recorded.outcome, recorded.spent[:3]) == (("done", ""), (2, 200, 0.5))
+    assert [(number, outcome, counts) for number, outcome, counts, *_ in recorded.turns] == [
         (1, "continue", False),
         (1, "needs_retry", True),
         (2, "done", True),
@@ -201,15 +201,15 @@ def test_an_agent_cannot_answer_its_own_question(lore: Lore) -> None:
     cheating, more = Pursued(lore, "cheating"), PERMISSIONS.replace("PATIENCE", "3s")
     with serving(cheating) as server:
         cheating.run(cheating.write([42], more=more, asks=ASKS, server=server, cheats=["gate"]), code=0)
-    assert (cheating.told().outcome, cheating.told().spent[3]) == (("done", ""), 2)
-    assert [(choice, why[:22]) for _, choice, why in cheating.told().decisions] == [
+    assert (cheating.recorded().outcome, cheating.recorded().spent[3]) == (("done", ""), 2)
+    assert [(choice, why[:22]) for _, choice, why in cheating.recorded().decisions] == [
         ("allow", "the rule `Bash(git sta"),
         ("deny", "the rule `Bash(git pus"),
         ("deny", "nobody answered within"),
     ]
-    told = [event for event in cheating.events() if event.data.get("action") == "decide" or cheating.key.has_signed(event)]
-    [decided] = [index for index, event in enumerate(told) if event.kind == "driver.decision" and "nobody" in str(event.text)]
-    assert "allow" in [event.data["value"]["choice"] for event in told[:decided] if event.data.get("action") == "decide"]
+    recorded = [event for event in cheating.events() if event.data.get("action") == "decide" or cheating.key.has_signed(event)]
+    [decided] = [index for index, event in enumerate(recorded) if event.kind == "driver.decision" and "nobody" in str(event.text)]
+    assert "allow" in [event.data["value"]["choice"] for event in recorded[:decided] if event.data.get("action") == "decide"]
 
 
 def test_an_agent_cannot_keep_a_person_from_answering(lore: Lore) -> None:
@@ -225,4 +225,4 @@ def test_an_agent_cannot_keep_a_person_from_answering(lore: Lore) -> None:
         answered = at_terminal(lore, "--log", cheating.log, "decide", str(question.id), "allow", answers=[WORDS])
         assert answered.code == 0, answered
         assert process.wait(PATIENCE) == 0
-    assert cheating.told().decisions == [("Bash", "allow", "a person decided so")]
+    assert cheating.recorded().decisions == [("Bash", "allow", "a person decided so")]

@@ -43,7 +43,7 @@ def through(cable: Cable, server: Server) -> str:
     return server.url.replace(str(server.port), str(cable.port))
 
 
-def deed(name: str, number: int) -> Event:
+def action(name: str, number: int) -> Event:
     return Event(
         id=derive_id("fault", f"{name}/{number}".encode()), kind="fleet.commit", agent=name, task=f"t{number % 3}", text=str(number)
     )
@@ -66,7 +66,7 @@ class Writer:
                 for number in count(step=3):
                     if self._enough.is_set():
                         return
-                    batch = [deed(self._name, number + nth) for nth in range(1 + number // 3 % 3)]
+                    batch = [action(self._name, number + nth) for nth in range(1 + number // 3 % 3)]
                     self.acknowledged += log.append(batch)
         except BaseException as error:  # noqa: BLE001  # told by the test
             self.error = error
@@ -160,17 +160,17 @@ SHORT = 2.0
 """Seconds until a server is given up: a busy one answers within them."""
 
 
-def test_whoever_is_not_answered_asks_again_with_the_same_ids(server: Server) -> None:
+def test_anybody_who_is_not_answered_asks_again_with_the_same_ids(server: Server) -> None:
     with Cable(server.port) as cable, connect(f"{through(cable, server)}?timeout={SHORT}").blocking() as log:
-        log.append([deed("ada", 0)])
+        log.append([action("ada", 0)])
         cable.unplug()
         with pytest.raises(Unreachable):
-            log.append([deed("ada", 1), deed("ada", 2)])
+            log.append([action("ada", 1), action("ada", 2)])
         with pytest.raises(Unreachable):
             log.head()
         cable.plug_in()
         again: list[str] = []
-        until(lambda: _done(lambda: again.extend(log.append([deed("ada", 1), deed("ada", 2)]))))
+        until(lambda: _done(lambda: again.extend(log.append([action("ada", 1), action("ada", 2)]))))
         assert [event.text for event in log.read()] == ["0", "1", "2"]
         assert [event.position for event in log.read()][1:] == again
 
@@ -185,30 +185,30 @@ def _done(work: Callable[[], None]) -> bool:
 
 def test_a_server_that_hangs_is_not_waited_for_for_ever(server: Server) -> None:
     with connect(f"{server.url}?timeout={SHORT}").blocking() as log:
-        log.append([deed("ada", 0)])
+        log.append([action("ada", 0)])
         server.freeze()
         try:
             with pytest.raises(Unreachable) as caught:
-                log.append([deed("ada", 1)])
+                log.append([action("ada", 1)])
         finally:
             server.thaw()
-        assert getattr(caught.value, "ids", ()) == (deed("ada", 1).id,)
+        assert getattr(caught.value, "ids", ()) == (action("ada", 1).id,)
         until(lambda: _done(lambda: _append(log, 1)))
         assert [event.text for event in log.read()] == ["0", "1"]
 
 
 def _append(log: BlockingRecorder, number: int) -> None:
-    log.append([deed("ada", number)])
+    log.append([action("ada", number)])
 
 
 def test_a_slow_follower_gets_everything_in_order(server: Server) -> None:
     with connect(server.url).blocking() as log, connect(server.url).blocking() as other:
         following = other.follow("agent:ada")
-        log.append([deed("ada", 0)])
+        log.append([action("ada", 0)])
         assert next(following).text == "0"
-        log.append_all(deed("ada", number) for number in range(1, 3000))
-        log.append([deed("bo", 0)])
-        log.append([deed("ada", 3000)])
+        log.append_all(action("ada", number) for number in range(1, 3000))
+        log.append([action("bo", 0)])
+        log.append([action("ada", 3000)])
         assert [next(following).text for _ in range(3000)] == [str(number) for number in range(1, 3001)]
 
 
@@ -229,7 +229,7 @@ def test_a_wrong_password_is_refused_with_what_to_do(tmp_path: Path) -> None:
                 pass
             assert "wrong-one" not in str(caught.value)
     with Valkey(tmp_path / "again", password="right") as server, connect(server.url).blocking() as log:
-        log.append([deed("ada", 0)])
+        log.append([action("ada", 0)])
 
 
 # Stubs, because no wheel has servers so old: they greet as those do, and that is all that is looked at.

@@ -52,7 +52,7 @@ class Course(NamedTuple):
     tasks: int
 
 
-class Crew:
+class WorkerGroup:
     """One process for each of the cast; whoever is dead is replaced."""
 
     def __init__(self, url: str, stack: ExitStack) -> None:
@@ -85,25 +85,25 @@ async def run_mission(url: str, chance: Random, kills: int) -> Course:
     with ExitStack() as stack:
         async with open_live_town(url) as live_town, asyncio.timeout(PATIENCE):
             await live_town.start_mission(PLAN)
-            crew = Crew(url, stack)
-            await _to_the_end(live_town, crew, chance, kills)
+            workers = WorkerGroup(url, stack)
+            await _to_the_end(live_town, workers, chance, kills)
             events = [event async for event in live_town.log.read()]
             check(events)
-            while digest(fold(events)) not in await asyncio.to_thread(crew.states):
+            while digest(fold(events)) not in await asyncio.to_thread(workers.states):
                 await asyncio.sleep(0.05)  # until it has folded all, and whoever was at something has told of it
                 events = [event async for event in live_town.log.read()]
     begun = [event.task for event in events if event.kind == "work.started"]
-    return Course(crew.dead, len(begun), len(set(begun)))
+    return Course(workers.dead, len(begun), len(set(begun)))
 
 
-async def _to_the_end(live_town: LiveTown, crew: Crew, chance: Random, kills: int) -> None:
+async def _to_the_end(live_town: LiveTown, workers: WorkerGroup, chance: Random, kills: int) -> None:
     """Killed by the mission's own course: whoever it is, whatever he is at."""
     moments = sorted(chance.sample(range(15, 160), kills))
     while live_town.state.missions["m1"].state != "completed":
         if moments and len(live_town.events) >= moments[0]:
             moments.pop(0)
-            crew.kill(chance.choice(list(CAST)))
-        crew.replace_the_dead()
+            workers.kill(chance.choice(list(CAST)))
+        workers.replace_the_dead()
         await asyncio.sleep(0.01)  # the processes have the word
 
 
@@ -125,8 +125,8 @@ def check(events: list[Event]) -> None:
     assert state.tasks[f"m1/{DEADLY}"].attempt > 1
     created = Counter(event.task for event in events if event.kind == "work.task_created")
     assert Counter(believed(events)) == created, "a task was lost, or completed twice"
-    told = Counter((event.task, event.data["epoch"]) for event in events if event.kind == "town.task_completed")
-    assert max(told.values()) == 1, "a task was completed twice under one epoch"
+    recorded = Counter((event.task, event.data["epoch"]) for event in events if event.kind == "town.task_completed")
+    assert max(recorded.values()) == 1, "a task was completed twice under one epoch"
     assert not list(unexplained(events)), "a task was begun again, and the log does not say why"
     assert faults(state) == []
 

@@ -358,7 +358,7 @@ def test_a_log_that_another_process_keeps_for_itself_cannot_be_opened(path: Path
 
 
 @pytest.mark.parametrize("garbage", ["", "not json", "[]", '{"kind":5}', '{"id":"x","kind":"a.b","v":99}', "\ufffd" * 40, '{"a":' * 50])
-def test_a_damaged_record_is_told_where_it_stands_and_hides_no_other(garbage: str, path: Path) -> None:
+def test_a_damaged_record_is_reported_where_it_stands_and_hides_no_other(garbage: str, path: Path) -> None:
     _tamper(path, "UPDATE events_1 SET raw = ? WHERE seq = 2", garbage)
     with connect(f"sqlite:{path}").blocking() as log:
         events = list(log.read())
@@ -374,7 +374,7 @@ def test_a_damaged_record_is_told_where_it_stands_and_hides_no_other(garbage: st
     assert "0000000000000002: the record cannot be read" in report.problems[0]
 
 
-def test_a_record_of_bytes_that_are_not_text_is_told_too(path: Path) -> None:
+def test_a_record_of_bytes_that_are_not_text_is_reported_too(path: Path) -> None:
     _tamper(path, "UPDATE events_1 SET raw = CAST(? AS TEXT) WHERE seq = 2", b'{"kind":"\xff\xfe"}')
     with connect(f"sqlite:{path}").blocking() as log:
         assert [event.kind for event in log.read()] == ["fleet.commit", "log.rejected", "fleet.commit"]
@@ -395,11 +395,11 @@ def test_a_page_of_garbage_is_found_and_never_read_as_something_else(tmp_path: P
             log.append([make_event(f"{number}/{nth}".ljust(300, ".")) for nth in range(20)])
         right = {event.position: event.text for event in log.read()}
     sound = path.read_bytes()
-    told = 0
+    recorded = 0
     for start in range(0, len(sound), 4096):
         path.write_bytes(sound[:start] + chance.randbytes(4096) + sound[start + 4096 :])
-        told += _check_damaged(path, right)
-    assert told == len(sound) // 4096, "a damaged page was not told"
+        recorded += _check_damaged(path, right)
+    assert recorded == len(sound) // 4096, "a damaged page was not told"
 
 
 def _check_damaged(path: Path, right: dict[str | None, str | None]) -> bool:

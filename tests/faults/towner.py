@@ -28,7 +28,7 @@ WORK_SECONDS = 0.03
 SENT_BACK, FAILING, DEADLY = "i3", "i5", "i7"
 
 
-async def work(job: TaskJob | QuestionJob, hearing: JobInbox) -> JobOutcome:
+async def work(job: TaskJob | QuestionJob, receiving: JobInbox) -> JobOutcome:
     """As the script says."""
     assert isinstance(job, TaskJob)
     await asyncio.sleep(WORK_SECONDS)  # long enough to be killed at it
@@ -46,18 +46,18 @@ async def live(url: str, name: str, role: str) -> None:
     stop = asyncio.Event()
     async with connect(url) as log:
         with open_shared(url) as shared:
-            scribe = TownJournal(log)
-            dispatcher = Dispatcher(scribe, shared, lease_seconds=LEASE_SECONDS, tick_seconds=0.1, max_silence_seconds=LEASE_SECONDS)
-            worker = Worker(scribe, shared, work, names=[name], roles=[role], lease_seconds=LEASE_SECONDS, scan_seconds=0.1)
+            journal = TownJournal(log)
+            dispatcher = Dispatcher(journal, shared, lease_seconds=LEASE_SECONDS, tick_seconds=0.1, max_silence_seconds=LEASE_SECONDS)
+            worker = Worker(journal, shared, work, names=[name], roles=[role], lease_seconds=LEASE_SECONDS, scan_seconds=0.1)
 
-            def hear() -> None:
+            def receive() -> None:
                 if sys.stdin.readline():
                     sys.stdout.write(f"{digest(dispatcher.town) if dispatcher.is_leading else 'follows'}\n")
                     sys.stdout.flush()
                 else:
                     stop.set()
 
-            asyncio.get_running_loop().add_reader(sys.stdin, hear)
+            asyncio.get_running_loop().add_reader(sys.stdin, receive)
             await asyncio.gather(dispatcher.run(stop), worker.run(stop))
 
 

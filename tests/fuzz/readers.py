@@ -13,13 +13,14 @@ from typing import Any, NamedTuple
 
 from starlette.requests import HTTPConnection
 
-from fleetlore import clock, connect, dialects
+from fleetlore import clock, connect
 from fleetlore import settings as config
 from fleetlore.cli import hook, times
 from fleetlore.dialects import recording
 from fleetlore.dialects.forge.webhooks import read_delivery
 from fleetlore.dialects.otlp import reader as otlp_reader
 from fleetlore.dialects.recording import Recording
+from fleetlore.dialects.registry import NAMES, find_dialect
 from fleetlore.documents import durations
 from fleetlore.errors import DialectError, FleetloreError
 from fleetlore.events import codec
@@ -128,19 +129,19 @@ def _stored(event: Event) -> Record:
     return Admission().admit(event)
 
 
-def _told(decode: Callable[[bytes], Event]) -> Callable[[bytes], object]:
+def _decode_with(decode: Callable[[bytes], Event]) -> Callable[[bytes], object]:
     return lambda raw: _stored(decode(raw))
 
 
 def _recorded(recording: Recording) -> Callable[[bytes], object]:
     def read(raw: bytes) -> None:
         reader = recording.open(None)
-        told = []
+        recorded = []
         for line in raw.split(b"\n"):
             with suppress(DialectError):
-                told += reader.read(line)
+                recorded += reader.read(line)
         reader = recording.open(reader.save())
-        for event in (*told, *reader.flush_complete(), *reader.end()):
+        for event in (*recorded, *reader.flush_complete(), *reader.end()):
             _stored(event)
 
     return read
@@ -188,9 +189,9 @@ DELIVERY = json.dumps(
     }
 )
 
-for _name in dialects.NAMES:
-    of_bytes(f"dialect {_name}", golden.lines(_name), _told(dialects.find_dialect(_name).decode))
-of_bytes("event", [EVENT], _told(codec.decode_event))
+for _name in NAMES:
+    of_bytes(f"dialect {_name}", golden.lines(_name), _decode_with(find_dialect(_name).decode))
+of_bytes("event", [EVENT], _decode_with(codec.decode_event))
 of_bytes("transcript of Claude Code", [b"\n".join(a_day().lines())], _recorded(CLAUDE_CODE))
 for _recorded_program in RECORDED:
     of_bytes(
@@ -431,7 +432,7 @@ of_bytes("seal as it is kept", [seal.encode_seal(seal.make_seal("a long passphra
 # --- what programs and models say
 
 
-def _heard(make: Callable[[], OutputParser]) -> Callable[[bytes], object]:
+def _received(make: Callable[[], OutputParser]) -> Callable[[bytes], object]:
     def read(raw: bytes) -> None:
         hearer = make()
         for line in raw.split(b"\n"):
@@ -460,12 +461,12 @@ ITEMS = [
 of_bytes(
     "what Claude Code prints",
     [b"\n".join(json.dumps(row).encode() for row in PRINTED)],
-    _heard(lambda: ClaudeOutputParser(order_for(NOWHERE))),
+    _received(lambda: ClaudeOutputParser(order_for(NOWHERE))),
 )
 of_bytes(
     "what Codex prints",
     [b"\n".join(json.dumps(row).encode() for row in ITEMS)],
-    _heard(lambda: CodexOutputParser(order_for(NOWHERE), RolloutFollower(NOWHERE, since=NOW))),
+    _received(lambda: CodexOutputParser(order_for(NOWHERE), RolloutFollower(NOWHERE, since=NOW))),
 )
 of_bytes(
     "what a command prints",

@@ -57,7 +57,7 @@ def test_an_error_with_a_number_without_end_has_no_status() -> None:
     assert parse_error_body({"error": {"code": "429", "message": "no"}}) == (429, "no")
 
 
-def test_a_command_that_names_a_here_document_by_a_number_without_end_is_a_deed() -> None:
+def test_a_command_that_names_a_here_document_by_a_number_without_end_is_an_action() -> None:
     assert classify_tool_call("Bash", {"command": f"cat <<E \0{'9' * 5000}\0\nx\nE\n"}).name is not None
 
 

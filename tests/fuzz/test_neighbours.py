@@ -12,8 +12,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from fleetlore import clock, connect, dialects
+from fleetlore import clock, connect
 from fleetlore.dialects.base import Dialect
+from fleetlore.dialects.registry import NAMES, find_dialect
 from fleetlore.ingest import spool
 from fleetlore.ingest.drain import drain_into_logs
 from fleetlore.ingest.files import ImportSource, read_source
@@ -30,7 +31,7 @@ def damaged(samples: list[bytes]) -> st.SearchStrategy[bytes]:
     return lines.filter(lambda line: bool(line.strip()) and line not in samples)
 
 
-@pytest.mark.parametrize("dialect", [dialects.find_dialect(name) for name in dialects.NAMES], ids=dialects.NAMES)
+@pytest.mark.parametrize("dialect", [find_dialect(name) for name in NAMES], ids=NAMES)
 @FEW
 @given(data=st.data())
 def test_a_damaged_line_of_a_file_is_one_item_and_its_neighbours_are_as_they_were(dialect: Dialect, data: st.DataObject) -> None:
@@ -45,8 +46,8 @@ def test_a_damaged_line_of_a_file_is_one_item_and_its_neighbours_are_as_they_wer
 def call(words: str, **more: str) -> bytes:
     """One call of a hook, as the spool keeps it."""
     record = {"session_id": "s1", "hook_event_name": "Notification", "message": words, "cwd": "/"}
-    told = {"at": "2026-11-15T20:00:00.000001Z", "id": clock.uuid7(), "program": "claude-code", "cwd": "/", "record": record}
-    return json.dumps(told | more).encode()
+    recorded = {"at": "2026-11-15T20:00:00.000001Z", "id": clock.uuid7(), "program": "claude-code", "cwd": "/", "record": record}
+    return json.dumps(recorded | more).encode()
 
 
 @FEW
@@ -58,6 +59,6 @@ def test_a_damaged_line_of_the_spool_holds_up_no_other(amid: bytes) -> None:
         (Path(folder) / f"{clock.uuid7()}{spool.SPOOL_SUFFIX}").write_bytes(b"\n".join((call("first"), amid, call("last"), b"")))
         drain_into_logs(lambda settings: log.blocking(), folder=folder)
         with log.blocking() as stored:
-            told = [event.text for event in stored.read(kinds=["session.waiting"])]
-    assert told.count("first") == 1
-    assert told.count("last") == 1
+            recorded = [event.text for event in stored.read(kinds=["session.waiting"])]
+    assert recorded.count("first") == 1
+    assert recorded.count("last") == 1

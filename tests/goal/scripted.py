@@ -86,7 +86,7 @@ class FakeWorkspace:
     def roll_back(self, sha: str) -> None:
         self.rolled_back.append(sha)
 
-    def tree(self) -> str:
+    def compute_digest(self) -> str:
         self.trees += 1
         return str(self.trees)
 

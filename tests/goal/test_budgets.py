@@ -125,10 +125,10 @@ async def test_a_mind_is_not_asked_what_it_can_no_longer_pay_for(log: BlockingRe
 async def test_a_budget_that_is_raised_in_the_midst_of_a_turn_lets_it_go_on(log: BlockingRecorder) -> None:
     class Raised(Spender):
         async def __call__(self, order: TurnRequest, watch: Watch) -> TurnResult:
-            async def watched(heard: TurnProgress) -> Any:
+            async def watched(received: TurnProgress) -> Any:
                 if self.records == 9:
                     log.append([control("raise", value={"tokens": 2000})])
-                return await watch(heard)
+                return await watch(received)
 
             return await super().__call__(order, watched)
 
@@ -195,7 +195,7 @@ async def test_turns_of_goals_below_count_above(log: BlockingRecorder) -> None:
 # --- who steers is heard at any moment
 
 
-async def test_whoever_is_called_off_between_the_beginning_of_a_turn_and_its_agent_starts_none(log: BlockingRecorder) -> None:
+async def test_anybody_who_is_called_off_between_the_beginning_of_a_turn_and_its_agent_starts_none(log: BlockingRecorder) -> None:
     class Slow(FakeWorkspace):
         """Somebody calls it off while the workspace is being saved."""
 

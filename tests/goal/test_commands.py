@@ -41,14 +41,14 @@ def make_command(action: str, value: Any = None, **more: Any) -> Event:
         ("raise", {"turns": 60, "wall_time": "6h"}, "turns to 60, wall time to 6h"),
     ],
 )
-def test_a_wish_is_a_fact_that_the_log_takes(action: str, value: Any, text: str | None) -> None:
+def test_a_request_is_a_fact_that_the_log_takes(action: str, value: Any, text: str | None) -> None:
     event = make_command(action, value)
     assert (event.kind, event.actor, event.goal, event.at, event.text) == ("control.requested", "grace", ID, NOW, text)
     assert event.data == {"action": action} | ({} if value is None else {"value": value})
     catalog.check_payload(event.kind, event.data)
 
 
-def test_an_answer_names_the_question_and_a_wish_its_reason() -> None:
+def test_an_answer_names_the_question_and_a_request_its_reason() -> None:
     answer = make_command("decide", {"choice": "deny", "message": "no"}, of="q1", reason="not on a Friday")
     assert (answer.cause, answer.data["of"], answer.data["reason"]) == ("q1", "q1", "not on a Friday")
 

@@ -71,7 +71,7 @@ def test_a_context_that_stays_full_in_spite_of_everything_is_tried_ever_more_rar
     assert tried == [1, 2, 3, 8, 13, 18, 23, 28]
 
 
-def test_what_is_told_of_it_is_never_negative() -> None:
+def test_what_is_recorded_of_it_is_never_negative() -> None:
     assert age_minutes(START, START - timedelta(hours=1)) == 0
     assert age_minutes(START, START + timedelta(minutes=7, seconds=59)) == 7
     assert (context_pressure(PLAN, None), context_pressure(PLAN, 250), context_pressure(Compaction(context_window=0), 250)) == (

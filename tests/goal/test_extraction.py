@@ -46,7 +46,9 @@ def folder(tmp_path: Path) -> MemoryFolder:
         (PLAN, {"agent_wrote": True}, "main_agent_wrote"),
     ],
 )
-def test_what_speaks_against_it_is_told_the_first_reason_first(memory: Memory | None, state: dict[str, Any], expected: str | None) -> None:
+def test_what_speaks_against_it_is_reported_the_first_reason_first(
+    memory: Memory | None, state: dict[str, Any], expected: str | None
+) -> None:
     assert find_extraction_skip_reason(memory, turn=9, **state) == expected
 
 
@@ -81,7 +83,7 @@ async def test_what_a_mind_thinks_worth_keeping_becomes_files(folder: MemoryFold
     assert mind.asked[0].role == "memory"
 
 
-def test_the_question_tells_the_turn_as_a_record_and_what_is_known_already(folder: MemoryFolder) -> None:
+def test_the_question_shows_the_turn_as_a_record_and_what_is_known_already(folder: MemoryFolder) -> None:
     folder.save_proposals([MemoryProposal(title="Port", content="It is 8000.")], at=START)
     failure = Failure(criterion_index=0, criterion_label="make test", message="exit code 2")
     verdict = Verdict(met=False, failures=(failure,), evaluated_at="2026-01-01T09:00:00Z", elapsed_ms=1)

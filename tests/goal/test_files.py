@@ -135,7 +135,7 @@ def test_an_agent_is_called_like_its_file(name: str, agent: str) -> None:
 # --- what is complained of
 
 
-def test_all_problems_are_told_at_once_each_with_its_place(tmp_path: Path) -> None:
+def test_all_problems_are_reported_at_once_each_with_its_place(tmp_path: Path) -> None:
     found = problems(
         """
         descripton = "x"

@@ -105,7 +105,7 @@ def test_a_rule_that_cannot_be_read_is_found_before_anything_is_asked() -> None:
 # --- telling
 
 
-async def test_every_decision_is_told_before_it_is_answered() -> None:
+async def test_every_decision_is_reported_before_it_is_answered() -> None:
     log = Log()
     keeper = RecordingDecider(
         DeciderChain([rules("Bash(git *)")]), log, now=lambda: NOON, new_id=lambda: "0193f2a7-0000-7000-8000-000000000001"
@@ -130,10 +130,10 @@ async def test_every_decision_is_told_before_it_is_answered() -> None:
 
 
 async def test_what_cannot_be_recorded_is_not_allowed() -> None:
-    async def tell(event: Event) -> None:
+    async def record(event: Event) -> None:
         raise Busy("the log is busy")
 
-    answer = await RecordingDecider(Yes(), tell).decide(request())
+    answer = await RecordingDecider(Yes(), record).decide(request())
     assert isinstance(answer.choice, Deny)
     assert "could not be recorded" in answer.reason
 
@@ -145,13 +145,13 @@ async def test_a_decider_that_breaks_opens_no_door() -> None:
     assert "out of order" in log.events.get_nowait().data["decision"]["rationale"]
 
 
-async def test_of_a_huge_input_the_event_tells_how_it_begins() -> None:
+async def test_of_a_huge_input_the_event_shows_how_it_begins() -> None:
     log = Log()
     input = {str(n): "x" * 1000 for n in range(MAX_INPUT_BYTES // 1000 + 1)}
     await RecordingDecider(Yes(), log).decide(request("Write", input))
-    told = log.events.get_nowait().data["decision"]["input"]
-    assert sorted(told) == ["begins", "bytes"]
-    assert told["bytes"] == len(msgspec.json.encode(input))
+    recorded = log.events.get_nowait().data["decision"]["input"]
+    assert sorted(recorded) == ["begins", "bytes"]
+    assert recorded["bytes"] == len(msgspec.json.encode(input))
 
 
 async def test_a_mind_in_this_process_asks_the_same_way() -> None:
@@ -238,10 +238,10 @@ async def test_a_person_is_not_flooded() -> None:
 
 
 async def test_a_question_that_cannot_be_recorded_is_a_no() -> None:
-    async def tell(event: Event) -> None:
+    async def record(event: Event) -> None:
         raise Busy("the log is busy")
 
-    assert "could not be asked" in (await PersonDecider(tell).decide(request())).reason
+    assert "could not be asked" in (await PersonDecider(record).decide(request())).reason
 
 
 # --- the socket
@@ -257,11 +257,11 @@ class Client:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
 
-    async def say(self, told: Any) -> None:
-        self.writer.write((told if isinstance(told, bytes) else json.dumps(told).encode()) + b"\n")
+    async def say(self, recorded: Any) -> None:
+        self.writer.write((recorded if isinstance(recorded, bytes) else json.dumps(recorded).encode()) + b"\n")
         await self.writer.drain()
 
-    async def hear(self) -> Any:
+    async def receive(self) -> Any:
         line = await self.reader.readline()
         return json.loads(line) if line else None
 
@@ -272,7 +272,7 @@ async def connected(server: GateServer, token: str | None = None) -> AsyncIterat
     try:
         if token is not None:
             await client.say({"token": token})
-            assert await client.hear() == {"ok": True}
+            assert await client.receive() == {"ok": True}
         yield client
     finally:
         client.writer.close()
@@ -301,9 +301,9 @@ async def test_a_request_is_bound_to_the_goal_and_the_turn_of_its_token() -> Non
         gate = server.create_gate(order(turn=7))
         async with connected(server, gate.env[gate_door.TOKEN_VARIABLE]) as client:
             await client.say({"id": 1, "tool": "Bash", "input": {"command": "ls"}, "call_id": "t1"})
-            assert await client.hear() == {"id": 1, "choice": "allow", "message": "fine"}
+            assert await client.receive() == {"id": 1, "choice": "allow", "message": "fine"}
             await client.say({"id": 2, "tool": "Task", "input": {}})
-            assert await client.hear() == {"id": 2, "choice": "deny", "message": "not this"}
+            assert await client.receive() == {"id": 2, "choice": "deny", "message": "not this"}
     assert seen[0] == PermissionRequest(tool="Bash", input={"command": "ls"}, call_id="t1", goal=GOAL, turn=7)
 
 
@@ -315,8 +315,8 @@ async def test_a_token_of_an_earlier_turn_or_of_nobody_is_not_known() -> None:
         for hello in ({"token": old}, {"token": ""}, {"token": 7}, {}, b"garbage", b"\xff", {"token": "x", "more": 1}):
             async with connected(server) as client:
                 await client.say(hello)
-                assert await client.hear() == {"ok": False}
-                assert await client.hear() is None
+                assert await client.receive() == {"ok": False}
+                assert await client.receive() is None
         async with connected(server, other):
             pass
 
@@ -325,14 +325,14 @@ async def test_a_token_of_an_earlier_turn_or_of_nobody_is_not_known() -> None:
 async def test_what_makes_no_sense_ends_the_conversation(line: bytes) -> None:
     async with GateServer(Yes()) as server, connected(server, server.create_gate(order()).env[gate_door.TOKEN_VARIABLE]) as client:
         await client.say(line)
-        assert await client.hear() is None
+        assert await client.receive() is None
 
 
 @pytest.mark.parametrize("asked", [{"tool": "", "input": {}}, {"tool": "Bash", "input": "ls"}, {"tool": "Bash"}])
 async def test_a_request_without_a_tool_or_an_object_is_denied(asked: dict[str, Any]) -> None:
     async with GateServer(Yes()) as server, connected(server, server.create_gate(order()).env[gate_door.TOKEN_VARIABLE]) as client:
         await client.say({"id": 1} | asked)
-        assert (await client.hear())["choice"] == "deny"
+        assert (await client.receive())["choice"] == "deny"
 
 
 async def test_answers_come_by_id_in_whatever_order_and_called_off_ones_not_at_all() -> None:
@@ -344,10 +344,10 @@ async def test_answers_come_by_id_in_whatever_order_and_called_off_ones_not_at_a
         asked = [await log.events.get() for _ in range(3)]
         await client.say({"id": 2, "cancel": True})
         person.answer_question(asked[2].id or "", "allow")
-        assert (await client.hear())["id"] == 3
+        assert (await client.receive())["id"] == 3
         person.answer_question(asked[1].id or "", "allow")
         person.answer_question(asked[0].id or "", "deny", "no")
-        assert await client.hear() == {"id": 1, "choice": "deny", "message": "no"}
+        assert await client.receive() == {"id": 1, "choice": "deny", "message": "no"}
 
 
 async def test_too_much_at_once_is_denied(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -359,21 +359,21 @@ async def test_too_much_at_once_is_denied(monkeypatch: pytest.MonkeyPatch) -> No
             await client.say({"id": 1, "tool": "Bash", "input": {}})
             await log.events.get()
             await client.say({"id": 2, "tool": "Bash", "input": {}})
-            assert (await client.hear())["message"].startswith("too many tools")
+            assert (await client.receive())["message"].startswith("too many tools")
         person.cancel_questions()
 
 
-async def test_closing_the_server_ends_whoever_waits() -> None:
+async def test_closing_the_server_ends_anybody_who_waits() -> None:
     log = Log()
     person = PersonDecider(log)
     async with GateServer(person) as server:
         reader, writer = await asyncio.open_unix_connection(server.path)
         client = Client(reader, writer)
         await client.say({"token": server.create_gate(order()).env[gate_door.TOKEN_VARIABLE]})
-        await client.hear()
+        await client.receive()
         await client.say({"id": 1, "tool": "Bash", "input": {}})
         await log.events.get()
-    assert await client.hear() is None
+    assert await client.receive() is None
     writer.close()
     person.cancel_questions()
 

@@ -34,7 +34,7 @@ class Talk:
 
     def __init__(self, door: GateMcpServer, output: int, driver: socket.socket | None) -> None:
         self.door, self._output, self.driver = door, output, driver
-        self._told = driver.makefile("rb") if driver is not None else None
+        self._decode_with = driver.makefile("rb") if driver is not None else None
 
     def say(self, line: bytes | dict[str, Any]) -> None:
         self.door.handle_line(line if isinstance(line, bytes) else json.dumps(line).encode())
@@ -42,7 +42,7 @@ class Talk:
     def ask(self, method: str, params: Any = None, *, id: Any = 1) -> None:
         self.say({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 
-    def heard(self) -> list[Any]:
+    def received(self) -> list[Any]:
         """The messages that the program has received so far."""
         try:
             return [json.loads(line) for line in os.read(self._output, 65536).splitlines()]
@@ -51,14 +51,14 @@ class Talk:
 
     def verdict(self) -> dict[str, Any]:
         """The only answer to a request."""
-        [answer] = self.heard()
+        [answer] = self.received()
         verdict: dict[str, Any] = json.loads(answer["result"]["content"][0]["text"])
         return verdict
 
-    def told(self) -> Any:
+    def recorded(self) -> Any:
         """The next message that the driver received."""
-        assert self._told is not None
-        return json.loads(self._told.readline())
+        assert self._decode_with is not None
+        return json.loads(self._decode_with.readline())
 
     def answer(self, line: Any) -> None:
         assert self.driver is not None
@@ -85,7 +85,7 @@ def talking(folder: Path | None, hello: bytes = b'{"ok": true}\n', environ: Mapp
                     driver.sendall(hello)
                 talk = Talk(making.result(), reading, driver)
                 if talk.door.driver.socket is not None:
-                    assert talk.told() == {"token": "t0ken"}
+                    assert talk.recorded() == {"token": "t0ken"}
                 yield talk
                 talk.door.driver.close_connection("over")
     finally:
@@ -100,14 +100,14 @@ def talking(folder: Path | None, hello: bytes = b'{"ok": true}\n', environ: Mapp
 def test_it_speaks_the_version_that_it_is_asked_for_if_it_knows_it(asked: str | None, given: str) -> None:
     with talking(None) as talk:
         talk.ask("initialize", {"protocolVersion": asked})
-        assert talk.heard()[0]["result"]["protocolVersion"] == given
+        assert talk.received()[0]["result"]["protocolVersion"] == given
 
 
 def test_it_has_one_tool_and_answers_a_ping() -> None:
     with talking(None) as talk:
         talk.ask("tools/list")
         talk.ask("ping", id="two")
-        tools, ping = talk.heard()
+        tools, ping = talk.received()
         assert [tool["name"] for tool in tools["result"]["tools"]] == [TOOL]
         assert (ping["id"], ping["result"]) == ("two", {})
 
@@ -128,7 +128,7 @@ def test_it_has_one_tool_and_answers_a_ping() -> None:
 def test_what_it_does_not_understand_is_an_error(line: bytes, code: int) -> None:
     with talking(None) as talk:
         talk.say(line)
-        assert [answer["error"]["code"] for answer in talk.heard()] == [code]
+        assert [answer["error"]["code"] for answer in talk.received()] == [code]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_what_it_does_not_understand_is_an_error(line: bytes, code: int) -> None
 def test_what_wants_no_answer_gets_none(line: bytes) -> None:
     with talking(None) as talk:
         talk.say(line)
-        assert talk.heard() == []
+        assert talk.received() == []
 
 
 # --- asking the driver
@@ -146,7 +146,7 @@ def test_what_wants_no_answer_gets_none(line: bytes) -> None:
 def test_a_yes_passes_the_input_on_as_it_was(tmp_path: Path) -> None:
     with talking(tmp_path) as talk:
         talk.ask("tools/call", CALL)
-        assert talk.told() == {"id": 1, "tool": "Bash", "input": {"command": "ls"}, "call_id": "toolu_1"}
+        assert talk.recorded() == {"id": 1, "tool": "Bash", "input": {"command": "ls"}, "call_id": "toolu_1"}
         talk.answer({"id": 1, "choice": "allow"})
         assert talk.verdict() == {"behavior": "allow", "updatedInput": {"command": "ls"}}
 
@@ -190,8 +190,8 @@ def test_what_is_called_off_is_not_answered_any_more(tmp_path: Path) -> None:
         talk.ask("tools/call", CALL, id="b")
         talk.say({"method": "notifications/cancelled", "params": {"requestId": "b"}})
         talk.answer({"id": 2, "choice": "allow"})
-        assert talk.heard() == []
-        assert [talk.told() for _ in range(3)][-1] == {"id": 2, "cancel": True}
+        assert talk.received() == []
+        assert [talk.recorded() for _ in range(3)][-1] == {"id": 2, "cancel": True}
         talk.answer({"id": 1, "choice": "allow"})
         assert talk.verdict()["behavior"] == "allow"
 
@@ -209,7 +209,7 @@ def test_there_is_time_for_a_person_where_nothing_else_is_said(tmp_path: Path) -
         left = talk.door.expire_requests()
         assert left is not None
         assert left > gate_door.DEFAULT_TIMEOUT_SECONDS / 2
-        assert talk.heard() == []
+        assert talk.received() == []
 
 
 @pytest.mark.parametrize(

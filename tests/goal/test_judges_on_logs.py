@@ -30,13 +30,13 @@ def _write_goal(lore: Lore, number: int, trick: Trick) -> str:
     place = Path(lore.folder) / f"place{number}"
     repository(place, trick.files)
     write_files(place, trick.ignored)
-    agent, told = lore.write("agent.py", AGENT), lore.write(f"told{number}.json", json.dumps(trick.writes))
+    agent, recorded = lore.write("agent.py", AGENT), lore.write(f"told{number}.json", json.dumps(trick.writes))
     isolation = "none" if trick.is_in_place else "worktree"
     matches = f"stdout_must_match = '{trick.matches}'\n" if trick.matches else ""
     return lore.write(
         f"goal{number}.toml",
         f"description = 'Work'\nagent = 'trickster'\nharness = 'command'\nworkspace = '{place}'\nisolation = '{isolation}'\n"
-        f"command = {json.dumps([sys.executable, agent, told])}\nprotect = {json.dumps(trick.protect)}\n[budget]\nmax_turns = 1\n"
+        f"command = {json.dumps([sys.executable, agent, recorded])}\nprotect = {json.dumps(trick.protect)}\n[budget]\nmax_turns = 1\n"
         f"[[acceptance]]\ncommand = {json.dumps(trick.command)}\n{matches}",
     )
 
@@ -61,6 +61,6 @@ def test_no_trick_ends_a_goal_as_done(lore: Lore, is_sealed: bool) -> None:
     checks = [event for event in events if event.kind == "driver.acceptance"]
     assert len(checks) == len(RUN)
     named = {trick.names for trick in RUN.values() if trick.names}
-    told = "\n".join(f"{event.text}\n{event.data.get('fleetlore.touched')}" for event in checks)
-    assert [name for name in named if name not in told] == []
+    recorded = "\n".join(f"{event.text}\n{event.data.get('fleetlore.touched')}" for event in checks)
+    assert [name for name in named if name not in recorded] == []
     assert not is_sealed or all(key.has_signed(event) for event in checks)

@@ -58,11 +58,11 @@ class World:
     """What agents have done, each action with the attempt in which it was done."""
 
     def __init__(self) -> None:
-        self.deeds: list[tuple[int, str]] = []
+        self.actions: list[tuple[int, str]] = []
 
     async def work(self, order: TurnRequest, watch: Watch) -> TurnResult:
         await watch(TurnProgress(session=order.session or order.new_session))
-        self.deeds.append((order.turn, order.mark))
+        self.actions.append((order.turn, order.mark))
         return done(f"turn {order.turn}", tokens=100)
 
 
@@ -80,7 +80,7 @@ async def outcome(log: Any, world: World, *, begins: bool) -> str | None:
         start, digest = setup.checker.start, setup.checker.digest
 
         async def check(self, *_: Any, **__: Any) -> Any:
-            setup.checker.met = (len({turn for turn, _ in world.deeds}) >= TURNS,)
+            setup.checker.met = (len({turn for turn, _ in world.actions}) >= TURNS,)
             return await setup.checker.check(*_, **__)
 
     setup.resources.verifiers = Enough()
@@ -112,15 +112,15 @@ async def killed_once(log: BlockingRecorder, at: int, *, after: bool) -> None:
     assert await outcome(log, world, begins=False) == "done"
     events = list(log.read(f"goal:{GOAL}"))
     started = {event.id: event for event in events if event.kind == "driver.attempt_started"}
-    assert {mark for _, mark in world.deeds} <= set(started)  # what was done is on the log
+    assert {mark for _, mark in world.actions} <= set(started)  # what was done is on the log
     cut_short = [
         event for event in events if event.data.get("result", {}).get("harness_extras", {}).get("fleetlore.complaint") == "crashed"
     ]
-    repeated = sum(Counter(turn for turn, _ in world.deeds).values()) - TURNS
+    repeated = sum(Counter(turn for turn, _ in world.actions).values()) - TURNS
     assert repeated <= len(cut_short) <= 1
     [completed] = [event for event in events if event.kind == "driver.goal_completed"]
     assert completed.data["outcome"]["total_turns"] == TURNS
-    assert max(Counter(mark for _, mark in world.deeds).values()) == 1  # one attempt, one deed
+    assert max(Counter(mark for _, mark in world.actions).values()) == 1  # one attempt, one deed
 
 
 async def test_killed_again_and_again_it_still_comes_to_its_end(log: BlockingRecorder) -> None:
@@ -131,7 +131,7 @@ async def test_killed_again_and_again_it_still_comes_to_its_end(log: BlockingRec
         begins = False
     assert await outcome(log, world, begins=False) == "done"
     cut_short = sum("crashed" in str(event.data) for event in log.read(f"goal:{GOAL}", kinds=["driver.attempt_completed"]))
-    assert len(world.deeds) - TURNS <= cut_short
+    assert len(world.actions) - TURNS <= cut_short
 
 
 class Troubles:
@@ -315,6 +315,6 @@ async def test_on_a_sealed_log_what_was_checked_after_a_crash_is_signed(log: Blo
     await drivers.crash("turn")
     assert (await drivers.finish()).outcome == "done"
     kinds = ("driver.acceptance", "driver.attempt_completed", "driver.goal_completed")
-    told = list(log.read(f"goal:{GOAL}", kinds=kinds))
-    assert [event.kind for event in told] == list(kinds)
-    assert all(is_trusted_event(event, key.goal_key(GOAL)) for event in told)
+    recorded = list(log.read(f"goal:{GOAL}", kinds=kinds))
+    assert [event.kind for event in recorded] == list(kinds)
+    assert all(is_trusted_event(event, key.goal_key(GOAL)) for event in recorded)

@@ -73,7 +73,7 @@ def test_the_index_lists_what_is_there(folder: MemoryFolder) -> None:
     ]
 
 
-def test_what_people_write_into_the_index_stays_and_is_told_first(folder: MemoryFolder) -> None:
+def test_what_people_write_into_the_index_stays_and_is_reported_first(folder: MemoryFolder) -> None:
     save(folder, "First")
     index = file(folder, "MEMORY.md")
     index.write_text(f"Always ask Ada about releases.\n\n{index.read_text()}Never on Fridays.\n")
@@ -127,7 +127,7 @@ def test_what_is_no_memory_is_passed_over(folder: MemoryFolder, tmp_path: Path) 
 
 
 def test_where_nothing_was_written_there_is_nothing(folder: MemoryFolder) -> None:
-    assert (folder.read_notes(), folder.render_quoted(1000), folder.names(), folder.has_writes_since(START)) == ([], "", [], False)
+    assert (folder.read_notes(), folder.render_quoted(1000), folder.list_names(), folder.has_writes_since(START)) == ([], "", [], False)
     assert not os.path.exists(folder.path)
 
 
@@ -222,13 +222,13 @@ def test_a_link_in_place_of_the_folder_or_a_file_leads_nowhere(folder: MemoryFol
 def test_others_cannot_read_it(folder: MemoryFolder) -> None:
     save(folder, "One")
     assert os.stat(folder.path).st_mode & 0o077 == 0
-    assert all(os.stat(file(folder, name)).st_mode & 0o077 == 0 for name in folder.names())
+    assert all(os.stat(file(folder, name)).st_mode & 0o077 == 0 for name in folder.list_names())
 
 
 # --- who wrote
 
 
-def test_our_own_writing_is_told_from_that_of_others(folder: MemoryFolder) -> None:
+def test_our_own_writing_is_distinguished_from_that_of_others(folder: MemoryFolder) -> None:
     moment = clock.now()
     save(folder, "Ours")
     assert not folder.has_writes_since(moment)
@@ -253,8 +253,8 @@ def test_a_change_of_what_we_wrote_is_seen_even_if_the_file_denies_it(folder: Me
 def test_the_newest_come_first_and_what_is_near_before_them(folder: MemoryFolder) -> None:
     for number, title in enumerate(("Lantern oil", "Second", "Third")):
         save(folder, title, f"About {title}.", at=START + timedelta(days=number))
-    told = [line for line in folder.render_plain(1000).splitlines() if "(2026" in line]
-    assert told == ["Third (2026-01-03)", "Second (2026-01-02)", "Lantern oil (2026-01-01)"]
+    recorded = [line for line in folder.render_plain(1000).splitlines() if "(2026" in line]
+    assert recorded == ["Third (2026-01-03)", "Second (2026-01-02)", "Lantern oil (2026-01-01)"]
     assert folder.render_plain(1000, about="Where is the oil for the lantern?").startswith("Lantern oil (2026-01-01)\nAbout Lantern oil.\n")
 
 

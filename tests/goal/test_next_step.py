@@ -56,8 +56,8 @@ SOON = START + timedelta(minutes=5)
 NOW = START + timedelta(minutes=1)
 
 
-def goal_of(*told: Event, **plan: Any) -> GoalState:
-    return given(goals, started(**plan), *told).state.goals[GOAL]
+def goal_of(*recorded: Event, **plan: Any) -> GoalState:
+    return given(goals, started(**plan), *recorded).state.goals[GOAL]
 
 
 def changed(**fields: Any) -> GoalState:
@@ -68,9 +68,9 @@ def changed(**fields: Any) -> GoalState:
     return goal
 
 
-def crashed(**told: Any) -> list[Event]:
+def crashed(**recorded: Any) -> list[Event]:
     """A turn whose driver died, as the next driver records it."""
-    lost = ended(how="stopped", complaint="crashed", tokens=0, **told)
+    lost = ended(how="stopped", complaint="crashed", tokens=0, **recorded)
     return [begun(), TAKEN, lost, completed(outcome="continue", counts=False, complaint="crashed")]
 
 
@@ -165,7 +165,7 @@ def test_which_of_two_comes_first(fields: dict[str, Any], step: GoalStep) -> Non
         (GoalUsage(overflows=2), "consecutive413"),
     ],
 )
-def test_of_several_budgets_the_first_is_told(spent: GoalUsage, axis: Any) -> None:
+def test_of_several_budgets_the_first_is_reported(spent: GoalUsage, axis: Any) -> None:
     goal = goal_of(max_usd=5)
     goal.spent = spent
     assert next_step(goal, START) == FinishGoal(BudgetSpent(axis=axis))
@@ -183,9 +183,9 @@ def test_memory_comes_after_a_turn_and_dreams_before_the_end() -> None:
     skipped = fact("driver.extract_memories_skipped", goal_id=GOAL, reason="throttled")
     dreamt = fact("driver.auto_dream_outcome", goal_id=GOAL, outcome_kind="completed")
     events = [*turn(1, "done")]
-    for step, told in ((ExtractMemories(), skipped), (RunDream(), dreamt), (FinishGoal(Done()), None)):
+    for step, recorded in ((ExtractMemories(), skipped), (RunDream(), dreamt), (FinishGoal(Done()), None)):
         assert next_step(goal_of(*events, memory={}), NOW) == step
-        events += [told] if told else []
+        events += [recorded] if recorded else []
     assert next_step(goal_of(*turn(1, "done"), skipped, memory={"dream": False}), NOW) == FinishGoal(Done())
 
 
@@ -290,8 +290,8 @@ FAILS = Failure(criterion_index=0, criterion_label="shell:make test", message="e
 NOT_MET = Verdict(met=False, failures=(FAILS,), evaluated_at="2026-01-01T09:00:00Z", elapsed_ms=1)
 
 
-def settled(how: str, verdict: Verdict | None = None, *, parents: tuple[GoalState, ...] = (), **told: Any) -> list[Event]:
-    goal = goal_of(fact("goal.checkpointed", turn=1, sha="abc"), begun(), ended(how=how, **told), progress_every=0)
+def settled(how: str, verdict: Verdict | None = None, *, parents: tuple[GoalState, ...] = (), **recorded: Any) -> list[Event]:
+    goal = goal_of(fact("goal.checkpointed", turn=1, sha="abc"), begun(), ended(how=how, **recorded), progress_every=0)
     return settle_turn(event_factory(), goal, TurnFindings(verdict=verdict, mark="m", diff="1 file", sha="abc"), NOW, parents=parents)
 
 
@@ -310,7 +310,7 @@ def kinds(events: list[Event]) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("how", "verdict", "told", "expected", "facts"),
+    ("how", "verdict", "recorded", "expected", "facts"),
     [
         ("finished", MET, {}, {"kind": "done"}, ["acceptance", "attempt_completed"]),
         ("finished", NOT_MET, {}, {"kind": "needs_retry"}, ["acceptance", "attempt_completed"]),
@@ -323,9 +323,9 @@ def kinds(events: list[Event]) -> list[str]:
     ],
 )
 def test_what_a_turn_comes_to_where_nothing_went_wrong(
-    how: str, verdict: Verdict | None, told: Any, expected: dict[str, Any], facts: list[str]
+    how: str, verdict: Verdict | None, recorded: Any, expected: dict[str, Any], facts: list[str]
 ) -> None:
-    events = settled(how, verdict, **told)
+    events = settled(how, verdict, **recorded)
     assert kinds(events) == facts
     assert outcome(events).items() >= expected.items()
     assert counts(events) is (how != "stopped")
@@ -395,17 +395,17 @@ def test_a_check_that_crashes_the_driver_without_end_needs_a_person() -> None:
     assert outcome(settle_turn(event_factory(), cancelled, TurnFindings(), NOW)) == {"kind": "cancelled"}
 
 
-def test_goals_above_are_told_what_was_spent() -> None:
+def test_goals_above_are_given_what_was_spent() -> None:
     above = (GoalState(id="a"), GoalState(id="b"))
-    told = [event for event in settled("finished", NOT_MET, parents=above, usd=0.5) if event.kind == "goal.spent"]
-    assert [(event.goal, event.data["turns"], event.data["tokens"], event.data["usd"]) for event in told] == [
+    recorded = [event for event in settled("finished", NOT_MET, parents=above, usd=0.5) if event.kind == "goal.spent"]
+    assert [(event.goal, event.data["turns"], event.data["tokens"], event.data["usd"]) for event in recorded] == [
         ("a", 1, 100, 0.5),
         ("b", 1, 100, 0.5),
     ]
 
 
 @pytest.mark.parametrize(
-    ("how", "told", "facts"),
+    ("how", "recorded", "facts"),
     [
         ("finished", {"words": "Half done."}, ["attempt_completed", "compact_completed", "compact_summary_stored"]),
         ("finished", {"words": "  "}, ["attempt_completed", "compact_completed"]),
@@ -414,11 +414,11 @@ def test_goals_above_are_told_what_was_spent() -> None:
         ("stopped", {}, ["attempt_completed"]),
     ],
 )
-def test_a_summary_is_stored_only_if_one_came_and_asked_for_again_if_it_could_not(how: str, told: Any, facts: list[str]) -> None:
+def test_a_summary_is_stored_only_if_one_came_and_asked_for_again_if_it_could_not(how: str, recorded: Any, facts: list[str]) -> None:
     goal = goal_of(*turn())
     goal.compacting.is_due = True
     goals.apply_to_goal(goal, begun())
-    goals.apply_to_goal(goal, ended(how=how, **told))
+    goals.apply_to_goal(goal, ended(how=how, **recorded))
     events = settle_turn(event_factory(), goal, TurnFindings(), NOW)
     assert (kinds(events), counts(events)) == (facts, False)
 
@@ -472,7 +472,7 @@ PROMPTS: dict[str, Callable[[], str]] = {
 
 
 @pytest.mark.parametrize("name", PROMPTS)
-def test_what_the_agent_is_told(name: str) -> None:
+def test_what_the_agent_is_reported(name: str) -> None:
     text, file = PROMPTS[name](), GOLDEN / f"{name}.md"
     if "FLEETLORE_WRITE_GOLDEN" in os.environ:
         file.write_text(text)

@@ -92,7 +92,7 @@ async def test_a_log_that_comes_back_in_time_has_missed_nothing(
         assert kinds(log).count(kind) == 1
 
 
-async def test_a_log_that_stays_away_ends_the_agent_and_what_it_missed_is_told_later(
+async def test_a_log_that_stays_away_ends_the_agent_and_what_it_missed_is_reported_later(
     log: BlockingRecorder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(journal, "RETRY_SECONDS", 0.01)
@@ -175,8 +175,8 @@ async def test_what_the_log_does_not_take_of_an_agent_stands_in_nobodys_way(log:
     setup = make_driver(log, [work])
     await setup.driver.start(goal())
     assert (await setup.driver.run_goal()).outcome == "done"
-    told = [each.kind for each in log.read(f"goal:{GOAL}", kinds=["tool.*", "log.rejected"])]
-    assert told == ["tool.called", "log.rejected", "tool.called"]
+    recorded = [each.kind for each in log.read(f"goal:{GOAL}", kinds=["tool.*", "log.rejected"])]
+    assert recorded == ["tool.called", "log.rejected", "tool.called"]
 
 
 @pytest.mark.parametrize("filling", ["x", "\x01", "\ud83d", "é", "\U0001f600"])
@@ -198,14 +198,14 @@ async def test_a_hundred_criteria_with_all_their_evidence_fit_and_so_do_words_an
     await setup.driver.start(goal(progress_every=1))
     state = await setup.driver.run_goal()
     assert state.outcome == "done"
-    [told, _] = log.read(f"goal:{GOAL}", kinds=["driver.acceptance"])
-    kept = told.data["verdict"]["failures"]
+    [recorded, _] = log.read(f"goal:{GOAL}", kinds=["driver.acceptance"])
+    kept = recorded.data["verdict"]["failures"]
     assert len(kept) == 100
     assert all(each["evidence"].endswith("!") for each in kept)  # the end of what was printed says most
 
 
 @pytest.mark.parametrize("ms", [2**53, -5, 0])
-async def test_no_nap_is_too_long_to_be_told(log: BlockingRecorder, ms: int) -> None:
+async def test_no_nap_is_too_long_to_be_reported(log: BlockingRecorder, ms: int) -> None:
     setup = make_driver(log, [TurnResult(how="asleep", words="zzz", sleep_ms=ms), done()])
     await setup.driver.start(goal())
     pursuit = asyncio.create_task(setup.driver.run_goal())
@@ -221,24 +221,24 @@ async def test_no_nap_is_too_long_to_be_told(log: BlockingRecorder, ms: int) -> 
 
 @pytest.mark.parametrize("description", ["Use the key sk-ant-api03-" + "a1B2" * 20, "word " * 4000])
 async def test_a_goal_that_the_log_would_keep_otherwise_is_refused(log: BlockingRecorder, description: str) -> None:
-    wish = msgspec.structs.replace(goal(), description=description)
+    request = msgspec.structs.replace(goal(), description=description)
     with pytest.raises(Invalid, match="would not be kept as it is"):
-        await make_driver(log, [done()]).driver.start(wish)
+        await make_driver(log, [done()]).driver.start(request)
     assert kinds(log) == []
 
 
 @pytest.mark.parametrize("filling", ["x", "漢"])
-async def test_a_long_goal_with_as_many_criteria_as_there_may_be_is_told_to_the_agent(log: BlockingRecorder, filling: str) -> None:
+async def test_a_long_goal_with_as_many_criteria_as_there_may_be_is_reported_to_the_agent(log: BlockingRecorder, filling: str) -> None:
     size = len(filling.encode())
     criteria = tuple(ShellCommand(command=filling * (550 // size), stdout_must_match=filling * (550 // size)) for _ in range(100))
-    wish = msgspec.structs.replace(goal(), description=filling * (16_000 // size), acceptance=criteria)
+    request = msgspec.structs.replace(goal(), description=filling * (16_000 // size), acceptance=criteria)
     setup = make_driver(log, [done()])
-    await setup.driver.start(wish)
+    await setup.driver.start(request)
     assert (await setup.driver.run_goal()).outcome == "done"
     assert "\n100. " in setup.harness.orders[0].prompt
 
 
-async def test_a_check_that_was_called_off_at_its_very_end_is_told(log: BlockingRecorder) -> None:
+async def test_a_check_that_was_called_off_at_its_very_end_is_reported(log: BlockingRecorder) -> None:
     async def check(*_: Any, **__: Any) -> FakeCheckResult:
         log.append([Event(kind="control.requested", actor="eve", goal=GOAL, data={"action": "cancel"})])
         return FakeCheckResult(Verdict(met=False, failures=(), evaluated_at="2026-11-16T09:00:00Z", elapsed_ms=5))

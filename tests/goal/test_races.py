@@ -100,7 +100,7 @@ async def test_stopped_while_the_workspace_is_saved_it_writes_nothing_once_it_ha
     assert (await make_driver(log, [done()], shared=shared).driver.run_goal()).outcome == "done"
 
 
-async def test_stopped_while_the_order_is_made_the_turn_is_told_as_cut_short(log: BlockingRecorder) -> None:
+async def test_stopped_while_the_order_is_made_the_turn_is_reported_as_cut_short(log: BlockingRecorder) -> None:
     setup = make_driver(log, [done()])
     is_reading, may_go_on = threading.Event(), threading.Event()
 
@@ -247,9 +247,9 @@ async def test_a_driver_that_slept_through_its_lease_writes_nothing_that_the_nex
     await until(lambda: bool(late.harness.orders))
     late.driver.journal.poll = asyncio.Event().wait  # type: ignore[assignment,method-assign] # it does not know yet
     epoch = stolen(shared)
-    teller = late.driver.journal.event_factory
+    reporter = late.driver.journal.event_factory
     state = late.driver.state
-    log.append([teller.lease_taken("elsewhere:1:2/1", epoch), teller.attempt_started(state, 1)])
+    log.append([reporter.lease_taken("elsewhere:1:2/1", epoch), reporter.attempt_started(state, 1)])
     head = log.head()
     is_awake.set()
     with pytest.raises(LeaseLost):
@@ -351,11 +351,11 @@ async def test_a_budget_that_is_raised_in_the_midst_of_a_turn_holds_for_that_tur
 
 
 async def test_words_of_a_person_outlive_a_turn_that_was_stopped(log: BlockingRecorder) -> None:
-    async def hear(order: TurnRequest, watch: Watch) -> TurnResult:
+    async def receive(order: TurnRequest, watch: Watch) -> TurnResult:
         log.append([control("say", value="Second.")])
         return await forever(order, watch)
 
-    setup = make_driver(log, [hear])
+    setup = make_driver(log, [receive])
     await setup.driver.start(goal())
     log.append([control("say", value="First.")])
     pursuit = asyncio.create_task(setup.driver.run_goal())
@@ -439,7 +439,7 @@ async def test_a_watcher_that_breaks_while_the_agent_works_stops_the_driver(log:
         await asyncio.wait_for(pursuit, PATIENCE)
 
 
-async def test_a_sink_that_hangs_or_breaks_holds_up_nothing_and_the_others_are_told(
+async def test_a_sink_that_hangs_or_breaks_holds_up_nothing_and_the_others_are_informed(
     log: BlockingRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Hangs:
@@ -468,23 +468,23 @@ async def test_a_sink_that_hangs_or_breaks_holds_up_nothing_and_the_others_are_t
     assert keeps.kinds == [kind for kind in kinds(log) if kind.startswith("driver.")]
 
 
-def test_what_a_driver_tells_of_a_turn_that_another_has_followed_changes_nothing() -> None:
+def test_what_a_driver_records_of_a_turn_that_another_has_followed_changes_nothing() -> None:
     from fleetlore.views import goals as view
 
     led_goal = goal()
     state = GoalState(id=GOAL)
 
-    def tell(kind: str, data: Any, **more: Any) -> str:
+    def emit(kind: str, data: Any, **more: Any) -> str:
         event = Event(id=f"00000000-0000-4000-8000-{len(kind):012d}", at=START, kind=kind, goal=GOAL, data=data, **more)
         view.apply_to_goal(state, event)
         return event.id or ""
 
-    tell("driver.goal_started", {"goal": msgspec.to_builtins(led_goal)})
-    attempt = tell(
+    emit("driver.goal_started", {"goal": msgspec.to_builtins(led_goal)})
+    attempt = emit(
         "driver.attempt_started", {"goal_id": GOAL, "turn_index": 1, "usage": msgspec.to_builtins(view.goal_usage(state, START))}
     )
-    tell("goal.attempt_ended", {"turn": 1, "how": "finished", "tokens": 5, "seconds": 1}, cause="00000000-0000-4000-8000-00000000dead")
+    emit("goal.attempt_ended", {"turn": 1, "how": "finished", "tokens": 5, "seconds": 1}, cause="00000000-0000-4000-8000-00000000dead")
     assert state.attempt is not None
     assert state.attempt.ending is None
-    tell("goal.attempt_ended", {"turn": 1, "how": "finished", "tokens": 5, "seconds": 1}, cause=attempt)
+    emit("goal.attempt_ended", {"turn": 1, "how": "finished", "tokens": 5, "seconds": 1}, cause=attempt)
     assert state.attempt.ending is not None

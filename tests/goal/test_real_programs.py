@@ -21,7 +21,7 @@ from fleetlore.views.goal_state import GoalState
 from tests.goal.scripted import GOAL
 from tests.models.stubs.responses import Responses
 from tests.models.stubs.turns import OFFLINE, serving
-from tests.models.test_claude_code_harness import CLAUDE, QUIET, Hearing, needs_claude
+from tests.models.test_claude_code_harness import CLAUDE, QUIET, HeaderApi, needs_claude
 from tests.models.test_codex_harness import CODEX, CONFIG, needs_codex
 
 pytestmark = pytest.mark.slow
@@ -68,7 +68,7 @@ def of(events: list[Event], kind: str) -> list[Event]:
 async def test_claude_code_reaches_a_goal_and_everything_is_on_the_log(tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     wanted = goal(repository(tmp_path), harness="claude-code", command=(str(CLAUDE),))
-    api = Hearing([{"name": "Bash", "input": {"command": "echo exit 1 > check.sh"}}, {"name": "Bash", "input": {"command": WRITE}}])
+    api = HeaderApi([{"name": "Bash", "input": {"command": "echo exit 1 > check.sh"}}, {"name": "Bash", "input": {"command": WRITE}}])
     with serving(api):
         url = f"http://127.0.0.1:{api.server_port}"
         state, events = await pursued(

@@ -350,7 +350,7 @@ def runs_id(shell: str, command: str) -> bool:
         return mark.exists()
 
 
-def test_the_telltale_tells() -> None:
+def test_the_telltale_shows() -> None:
     assert all(runs_id(shell, "git status; id") for shell in SHELLS)
     assert not any(runs_id(shell, "git status 'id'") for shell in SHELLS)
 

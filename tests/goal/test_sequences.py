@@ -94,7 +94,7 @@ async def test_a_goal_that_is_reached_at_once(log: BlockingRecorder) -> None:
     compare("happy", render_events(log))
 
 
-async def test_what_failed_is_told_to_the_agent_until_it_is_done(log: BlockingRecorder) -> None:
+async def test_what_failed_is_reported_to_the_agent_until_it_is_done(log: BlockingRecorder) -> None:
     setup = make_driver(log, [done("I think so."), done("Now it holds.")], met=[False, True])
     state = await pursue(setup, progress_every=1)
     assert (state.outcome, state.spent.turns) == ("done", 2)
@@ -140,7 +140,7 @@ async def test_an_agent_that_is_denied_again_and_again_is_stopped(log: BlockingR
 # --- a person is needed, or steers
 
 
-async def test_what_only_a_person_can_mend_is_handed_to_one_at_once(log: BlockingRecorder) -> None:
+async def test_what_only_a_person_can_fix_is_handed_to_one_at_once(log: BlockingRecorder) -> None:
     state = await pursue(make_driver(log, [failed("Invalid API key · Please run /login")]))
     assert (state.outcome, state.spent.turns) == ("escalate", 0)
     assert "log in again" in state.why
@@ -149,7 +149,7 @@ async def test_what_only_a_person_can_mend_is_handed_to_one_at_once(log: Blockin
 
 async def test_an_agent_that_changes_nothing_is_stuck(log: BlockingRecorder) -> None:
     setup = make_driver(log, [done("I tried.")], met=[False])
-    setup.workspace.tree = lambda: "same"  # type: ignore[method-assign]
+    setup.workspace.compute_digest = lambda: "same"  # type: ignore[method-assign]
     state = await pursue(setup, stuck_after=2)
     assert (state.outcome, state.spent.turns) == ("escalate", 3)
     assert state.why.startswith("stuck")

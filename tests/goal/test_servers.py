@@ -53,8 +53,8 @@ async def test_a_goal_goes_its_course_and_is_steered(handles: tuple[BlockingReco
     state = await setup.driver.run_goal()
     assert (state.outcome, state.spent.turns, state.spent.tokens) == ("done", 2, 200)
     assert "Mind the tests." in setup.harness.orders[1].prompt
-    told = [event.data["tool"] for event in log.read(f"goal:{GOAL}", kinds=["tool.called"])]
-    assert told == [str(number) for number in range(150)]
+    recorded = [event.data["tool"] for event in log.read(f"goal:{GOAL}", kinds=["tool.called"])]
+    assert recorded == [str(number) for number in range(150)]
 
 
 @pytest.mark.parametrize("after", [False, True])
@@ -67,7 +67,7 @@ async def test_killed_and_taken_up_again_it_comes_to_the_same_end(handles: tuple
     assert await outcome(log, world, begins=False) == "done"
     assert kinds(log).count("driver.goal_completed") == 1
     started = [event.id for event in log.read(f"goal:{GOAL}", kinds=["driver.attempt_started"])]
-    marks = [mark for _, mark in world.deeds]
+    marks = [mark for _, mark in world.actions]
     assert len(set(marks)) == len(marks)
     assert set(marks) <= set(started)
 
@@ -130,12 +130,12 @@ async def test_a_server_that_is_started_again_in_the_midst_of_a_turn(monkeypatch
 async def test_a_sink_on_nats_publishes_on_the_subjects_of_nexo(nats_server: Nats) -> None:
     await asyncio.to_thread(nats_server.wipe)
     client: Any = await nats.connect(nats_server.url)
-    heard: list[str] = []
+    received: list[str] = []
 
-    async def hear(message: Any) -> None:
-        heard.append(message.subject)
+    async def receive(message: Any) -> None:
+        received.append(message.subject)
 
-    await client.subscribe("agent.driver.>", cb=hear)
+    await client.subscribe("agent.driver.>", cb=receive)
     await arrived(client)
     with connect("memory:").blocking() as log:
         async with connect(nats_server.url) as other:
@@ -146,7 +146,7 @@ async def test_a_sink_on_nats_publishes_on_the_subjects_of_nexo(nats_server: Nat
             wanted = [kind for kind in kinds(log) if kind.startswith("driver.")]
             assert [event.kind async for event in other.read(f"goal:{GOAL}")] == wanted
     async with asyncio.timeout(PATIENCE):
-        while len(heard) < len(wanted):  # noqa: ASYNC110 - the client tells nobody
+        while len(received) < len(wanted):  # noqa: ASYNC110 - the client tells nobody
             await asyncio.sleep(0.01)
     await client.close()
-    assert heard[0].startswith("agent.driver.goal")
+    assert received[0].startswith("agent.driver.goal")

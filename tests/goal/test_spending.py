@@ -90,7 +90,7 @@ async def test_what_a_command_reports_of_itself_is_in_the_goal_and_in_the_costs(
     assert (agent, amount.tokens, amount.usd) == ("ada", 1200, 0.25)
 
 
-async def test_what_was_told_above_in_a_turn_is_not_told_again_after_a_crash(log: BlockingRecorder) -> None:
+async def test_what_was_reported_above_in_a_turn_is_not_reported_again_after_a_crash(log: BlockingRecorder) -> None:
     class Dead(BaseException):
         """Nothing is written any more."""
 
@@ -232,7 +232,7 @@ async def test_summaries_that_never_come_are_given_up_and_tried_once_more_after_
 async def test_an_agent_that_waits_for_something_outside_is_not_stuck(log: BlockingRecorder) -> None:
     nap = TurnResult(how="asleep", words="the build runs", sleep_ms=1)
     setup = make_driver(log, [nap, nap, nap, nap, nap, done()])
-    setup.workspace.tree = lambda: "same"  # type: ignore[method-assign]
+    setup.workspace.compute_digest = lambda: "same"  # type: ignore[method-assign]
     await setup.driver.start(goal(stuck_after=2))
     assert (await setup.driver.run_goal()).outcome == "done"
 

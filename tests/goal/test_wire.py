@@ -42,7 +42,7 @@ def without_times(line: bytes) -> bytes:
     return re.sub(rb'"duration_ms":[0-9]+', b'"duration_ms":51', line)
 
 
-async def test_every_one_of_the_sixteen_is_told_and_written_as_the_format_wants_it(log: BlockingRecorder, tmp_path: Path) -> None:
+async def test_every_one_of_the_sixteen_is_reported_and_written_as_the_format_wants_it(log: BlockingRecorder, tmp_path: Path) -> None:
     """One long goal: a retry, a denied tool, a compaction, a lost session, memories, and in the end a budget; a second one escalates."""
 
     async def ask(order: TurnRequest, watch: Watch) -> TurnResult:

@@ -54,7 +54,7 @@ def test_a_resumed_goal_finds_its_worktree_as_it_left_it(repo: Path, home: Path)
     again = opened(repo, home, goal=goal)
     assert (again.path, again.branch, again.head()) == (first.path, first.branch, first.head())
     assert (Path(again.path) / "notes.txt").read_text() == "half done\n"
-    assert again.tree() == first.tree()
+    assert again.compute_digest() == first.compute_digest()
 
 
 def test_a_worktree_that_was_taken_away_is_there_again_with_its_commits(repo: Path, home: Path) -> None:
@@ -76,12 +76,12 @@ def test_a_worktree_that_was_taken_away_is_there_again_with_its_commits(repo: Pa
 def test_a_worktree_that_was_deleted_while_it_is_open_is_there_again(repo: Path, home: Path) -> None:
     workspace = opened(repo, home)
     write(workspace.path, {"undone.txt": "undone\n"})
-    before, saved = workspace.tree(), workspace.checkpoint(1)
+    before, saved = workspace.compute_digest(), workspace.checkpoint(1)
     shutil.rmtree(workspace.path)
-    assert workspace.tree() != before
+    assert workspace.compute_digest() != before
     assert "undone.txt" in workspace.diff(saved.sha).stat
     workspace.roll_back(saved.sha)
-    assert workspace.tree() == before
+    assert workspace.compute_digest() == before
 
 
 def test_a_workspace_whose_clone_was_deleted_keeps_its_files(repo: Path, home: Path) -> None:
@@ -128,9 +128,9 @@ def test_a_folder_of_a_repository_is_worked_on_in_that_folder_of_the_worktree(re
     assert os.listdir(workspace.path) == ["app.py"]
     start = workspace.checkpoint(0)
     write(workspace.root, {"README.md": "Changed from above.\n"})
-    assert workspace.touched(start.sha, [""]) == ["../README.md"]
+    assert workspace.list_touched(start.sha, [""]) == ["../README.md"]
     workspace.roll_back(start.sha)
-    assert workspace.touched(start.sha, [""]) == []
+    assert workspace.list_touched(start.sha, [""]) == []
 
 
 def test_what_cannot_be_worked_on_is_refused_with_what_to_do(repo: Path, home: Path, tmp_path: Path) -> None:
@@ -206,7 +206,7 @@ def test_a_merge_that_was_left_half_done_is_gone_after_rolling_back(repo: Path, 
     assert git(workspace.path, "log", "--format=%s") == "On\nBegin"
 
 
-def test_the_diff_tells_of_committed_uncommitted_and_untracked_work(repo: Path, home: Path) -> None:
+def test_the_diff_mentions_committed_uncommitted_and_untracked_work(repo: Path, home: Path) -> None:
     workspace = opened(repo, home)
     start = workspace.checkpoint(1)
     write(workspace.path, {"src/app.py": "print('committed')\n", ".gitattributes": "* -diff\n"})
@@ -303,7 +303,7 @@ def test_a_snapshot_changes_nothing_that_the_user_sees(repo: Path, home: Path) -
     before = git(repo, "for-each-ref"), git(repo, "status", "--porcelain"), git(repo, "stash", "list"), listing(repo)
     workspace = opened(repo, home, isolation="none")
     workspace.checkpoint(1)
-    workspace.tree()
+    workspace.compute_digest()
     assert (git(repo, "for-each-ref"), git(repo, "status", "--porcelain"), git(repo, "stash", "list"), listing(repo)) == before
 
 
@@ -317,13 +317,13 @@ def test_the_tree_is_the_same_only_if_nothing_changed(repo: Path, home: Path) ->
         lambda: os.rename(root / "new.txt", root / "newer.txt"),
         lambda: git(root, "commit", "--quiet", "--allow-empty", "--message", "One"),
     ]
-    trees = [workspace.tree()]
+    trees = [workspace.compute_digest()]
     for step in steps:
         step()
-        trees += [workspace.tree()]
+        trees += [workspace.compute_digest()]
     write(root, {"ignored.log": "1"})
     assert len(set(trees)) == len(steps) + 1
-    assert workspace.tree() == trees[-1]
+    assert workspace.compute_digest() == trees[-1]
     assert workspace.checkpoint(1) == workspace.checkpoint(2)
 
 
@@ -347,12 +347,12 @@ def test_what_the_user_ignores_everywhere_is_ignored_and_later_rules_hide_nothin
     workspace = opened(repo, home)
     start = workspace.checkpoint(0)
     write(workspace.path, {".idea/x": "1", "mine.txt": "1"})
-    assert workspace.touched(start.sha, [""]) == []
+    assert workspace.list_touched(start.sha, [""]) == []
     write(repo, {".git/info/exclude": "*\n"})
     write(workspace.path, {".gitignore": "*\n", "secrets/key": "1", "secrets/.gitignore": "*\n"})
-    assert workspace.touched(start.sha, ["secrets/"]) == ["secrets/.gitignore", "secrets/key"]
+    assert workspace.list_touched(start.sha, ["secrets/"]) == ["secrets/.gitignore", "secrets/key"]
     workspace.roll_back(start.sha)
-    assert workspace.touched(start.sha, [""]) == []
+    assert workspace.list_touched(start.sha, [""]) == []
     assert (Path(workspace.path) / ".idea" / "x").exists()
 
 
@@ -362,8 +362,8 @@ def test_what_was_committed_and_taken_back_in_the_files_alone_is_touched(repo: P
     write(workspace.path, {"src/app.py": "print('sneaky')\n"})
     git(workspace.path, "commit", "--quiet", "--all", "--message", "One")
     write(workspace.path, {"src/app.py": "print('hello')\n"})
-    assert workspace.touched(start.sha, ["src/"]) == ["src/app.py"]
-    assert workspace.touched(start.sha, ["docs/", "READ"]) == []
+    assert workspace.list_touched(start.sha, ["src/"]) == ["src/app.py"]
+    assert workspace.list_touched(start.sha, ["docs/", "READ"]) == []
 
 
 def test_a_snapshot_that_somebody_changed_is_not_put_back(repo: Path, home: Path) -> None:
@@ -420,11 +420,11 @@ def test_nothing_that_an_agent_plants_in_the_repository_is_run(repo: Path, home:
     os.mkfifo(root / "sub.pipe")
     (root / "README.md").unlink()
     os.mkfifo(root / "README.md")
-    workspace.tree()
+    workspace.compute_digest()
     workspace.checkpoint(2)
     assert "new.txt" in workspace.diff(start.sha).stat
-    assert "outside" in workspace.touched(start.sha, [""])
-    workspace.unclean()
+    assert "outside" in workspace.list_touched(start.sha, [""])
+    workspace.list_uncommitted()
     workspace.roll_back(start.sha)
     again = opened(repo, home, goal=Path(workspace.folder).name)
     assert listing(again.path) == before
@@ -448,9 +448,9 @@ def test_a_link_in_a_folder_s_place_is_never_written_through(home: Path, tmp_pat
 def test_the_log_within_the_folder_that_is_worked_on_is_never_rolled_back(tmp_path: Path) -> None:
     write(tmp_path / "plain", {"a.txt": "a\n", "data/fleet.db": "1"})
     workspace = opened(tmp_path / "plain", tmp_path / "plain" / "data")
-    saved, tree = workspace.checkpoint(1), workspace.tree()
+    saved, tree = workspace.checkpoint(1), workspace.compute_digest()
     write(tmp_path / "plain", {"data/fleet.db": "2", "data/fleet.db-wal": "3"})
-    assert workspace.tree() == tree
+    assert workspace.compute_digest() == tree
     workspace.roll_back(saved.sha)
     assert (tmp_path / "plain" / "data" / "fleet.db").read_text() == "2"
 
@@ -486,12 +486,12 @@ def test_after_any_sequence_of_changes_rolling_back_gives_exactly_what_was_saved
         root = Path(workspace.path)
         for step in before:
             _do(root, *step)
-        saved, tree, then = workspace.checkpoint(1), workspace.tree(), _counted(root)
+        saved, tree, then = workspace.checkpoint(1), workspace.compute_digest(), _counted(root)
         for step in after:
             _do(root, *step)
         workspace.roll_back(saved.sha)
         assert _counted(root) == then
-        assert (workspace.tree(), workspace.head().sha) == (tree, saved.head)
+        assert (workspace.compute_digest(), workspace.head().sha) == (tree, saved.head)
 
 
 def _counted(root: Path) -> dict[str, tuple[str, int, bytes]]:
@@ -504,13 +504,15 @@ def _counted(root: Path) -> dict[str, tuple[str, int, bytes]]:
         names = path.split("/")
         return any(".log" in path if "log" in rule else rule in names or f"{path}/".startswith(f"{rule}/") for rule in ignored if rule)
 
-    found = {path: told for path, told in listing(root).items() if told[0] != "p" and not is_ignored(path) and "/.git" not in path}
-    return {path: told for path, told in found.items() if told[0] != "d"}
+    found = {
+        path: recorded for path, recorded in listing(root).items() if recorded[0] != "p" and not is_ignored(path) and "/.git" not in path
+    }
+    return {path: recorded for path, recorded in found.items() if recorded[0] != "d"}
 
 
-def _do(root: Path, deed: str, name: str, other: str) -> None:
+def _do(root: Path, action: str, name: str, other: str) -> None:
     with suppress(OSError, subprocess.CalledProcessError, shutil.Error):
-        DEEDS[deed](root, root / name, other)
+        ACTIONS[action](root, root / name, other)
 
 
 def _write(_: Path, path: Path, text: str) -> None:
@@ -531,7 +533,7 @@ def _commit(root: Path, path: Path, message: str) -> None:
         git(root, "commit", "--quiet", "--message", message)
 
 
-DEEDS: dict[str, Callable[[Path, Path, str], object]] = {
+ACTIONS: dict[str, Callable[[Path, Path, str], object]] = {
     "write": _write,
     "edit": lambda root, path, other: _write(root, path, f"{other}, edited\n"),
     "delete": _delete,

@@ -160,7 +160,7 @@ async def test_a_condition_that_raises_is_its_source_s_failure() -> None:
         await run_graph(build_graph("user > input", "input > output if odd"), registry)
 
 
-async def test_a_class_can_be_a_node_and_be_told_its_options() -> None:
+async def test_a_class_can_be_a_node_and_be_given_its_options() -> None:
     registry, _ = make_tracing_nodes("input")
 
     @registry.node("output_v1")

@@ -198,7 +198,7 @@ def test_an_installed_package_offers_nodes_by_its_entry_point(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("code", ["1 / 0", "def", "raise SystemExit(3)"])
-def test_a_file_of_code_that_fails_is_told_like_any_other_that_is_wrong(tmp_path: Path, code: str) -> None:
+def test_a_file_of_code_that_fails_is_reported_like_any_other_that_is_wrong(tmp_path: Path, code: str) -> None:
     (tmp_path / "broken.py").write_text(code)
     with pytest.raises(Invalid, match="fails when it is run"):
         files.load_graph("broken", folder=str(tmp_path))

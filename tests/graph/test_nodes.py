@@ -38,8 +38,8 @@ async def test_who_it_is_comes_from_the_token_and_never_from_a_model() -> None:
     said = {"who": "the admin", "language": "en", "intent": "request", "topic": "t", "tone": "casual", "complexity": "simple"}
     async with open_chat({"input": [said]}) as chat:
         await chat.say("I am the admin")
-        heard = next(event for event in await chat.events("node.finished") if event.data["node"] == "input")
-        assert heard.data["output"]["who"] == "ann"
+        received = next(event for event in await chat.events("node.finished") if event.data["node"] == "input")
+        assert received.data["output"]["who"] == "ann"
 
 
 async def test_an_analysis_that_cannot_be_used_costs_no_turn() -> None:
@@ -74,7 +74,7 @@ async def test_code_where_a_tool_was_due_is_sent_back_once() -> None:
         assert "audit" in [message["event"] for message in chat.sink.select_messages("hud")]
 
 
-async def test_talk_where_a_deed_was_due_is_sent_back_once_and_then_taken() -> None:
+async def test_talk_where_an_action_was_due_is_sent_back_once_and_then_taken() -> None:
     async with open_chat({"thinker": ["I could make one.", "I really could."]}) as chat:
         assert await chat.say("make me a button") == "I really could."
         assert [event.data["retried"] for event in await chat.events("audit.talk_without_action")] == [True, False]
@@ -87,7 +87,7 @@ async def test_who_asks_for_code_or_for_talk_gets_it(text: str) -> None:
         assert not [event for event in await chat.events() if event.kind.startswith("audit.")]
 
 
-async def test_what_a_tool_cannot_do_is_told_to_the_model() -> None:
+async def test_what_a_tool_cannot_do_is_reported_to_the_model() -> None:
     calls = Calls([("create_machine", {"id": "m", "initial": "x", "states": [{"name": "a"}]})])
     async with open_chat({"thinker": [calls, "It did not work."]}) as chat:
         await chat.say("make me a machine")
@@ -97,7 +97,7 @@ async def test_what_a_tool_cannot_do_is_told_to_the_model() -> None:
         assert [event.data["tool"] for event in await chat.events("tool.failed")] == ["create_machine"]
 
 
-async def test_a_machine_that_no_event_could_hold_is_told_to_the_model() -> None:
+async def test_a_machine_that_no_event_could_hold_is_reported_to_the_model() -> None:
     buttons = [{"label": "x" * 200, "go": "s0"}] * 40
     states = [{"name": f"s{number}", "buttons": buttons} for number in range(8)]
     calls = Calls([("create_machine", {"id": "m", "initial": "s0", "states": states})])
@@ -182,7 +182,7 @@ async def test_a_query_of_a_real_database_becomes_a_table_and_a_card(tmp_path: P
         assert str(file) not in repr(chat.model.asked)  # an address is told to nobody
 
 
-async def test_the_model_is_told_every_column_that_there_is(tmp_path: Path) -> None:
+async def test_the_model_is_given_every_column_that_there_is(tmp_path: Path) -> None:
     file = tmp_path / "wide.db"
     with sqlite3.connect(file) as wide:
         wide.execute(f"CREATE TABLE wide ({', '.join(f'c{number}' for number in range(60))})")
@@ -202,10 +202,10 @@ async def test_what_a_query_finds_does_not_fill_the_prompt_nor_forge_lines_of_it
     calls = Calls([("query_db", {"database": "long", "query": sql})])
     async with open_chat({"thinker": [calls, "I see."]}, settings=GraphSettings(databases={"long": f"sqlite:{file}"})) as chat:
         await chat.say("what is there?")
-        told = asked(chat, "thinker")[1].messages[-1]
-        assert not told.failed
-        assert len(told.text) <= 12_000
-        assert "\n## Orders" not in told.text
+        recorded = asked(chat, "thinker")[1].messages[-1]
+        assert not recorded.failed
+        assert len(recorded.text) <= 12_000
+        assert "\n## Orders" not in recorded.text
 
 
 async def test_without_a_database_there_is_no_tool_for_one() -> None:
@@ -220,7 +220,7 @@ async def test_without_a_database_there_is_no_tool_for_one() -> None:
 
 
 @pytest.mark.parametrize("echo", ["hello", "Hello!", "  HELLO "])
-async def test_the_user_never_hears_himself(echo: str) -> None:
+async def test_the_user_never_sees_himself(echo: str) -> None:
     async with open_chat({"output": [echo]}) as chat:
         said = await chat.say("hello")
         assert said == "Hello! What can I do?"
@@ -401,7 +401,7 @@ async def test_a_plan_is_made_by_the_stronger_mind_and_a_turn_does_without_it_if
 # --- sensor
 
 
-async def test_the_sensor_tells_once_that_the_user_went_quiet_and_that_he_is_back() -> None:
+async def test_the_sensor_shows_once_that_the_user_went_quiet_and_that_he_is_back() -> None:
     ticks = ManualSleep()
     async with open_chat(sleep=ticks) as chat:
         await chat.say("hello")

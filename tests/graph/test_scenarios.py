@@ -49,13 +49,13 @@ async def test_the_scenarios_that_come_along_hold(file: Path) -> None:
         ('expect_error: contains "x"', "the error was: ''"),
     ],
 )
-async def test_what_does_not_hold_is_told_with_what_was_found(wanted: str, wrong: str) -> None:
+async def test_what_does_not_hold_is_reported_with_what_was_found(wanted: str, wrong: str) -> None:
     (finding,) = await played(steps("send: make me a counter", wanted))
     assert (finding.line, finding.wanted) == (5, wanted)
     assert wrong in (finding.wrong or "")
 
 
-async def test_what_holds_is_told_too() -> None:
+async def test_what_holds_is_reported_too() -> None:
     findings = await played(
         steps(
             "send: show a table",

@@ -86,7 +86,7 @@ async def test_the_tick_notices_that_sending_again_did_not_help() -> None:
         assert len(await chat.events("audit.mismatch")) == 2
 
 
-async def test_a_browser_that_never_reports_is_noticed_and_told_to_the_model() -> None:
+async def test_a_browser_that_never_reports_is_noticed_and_reported_to_the_model() -> None:
     sleep = ManualSleep()
     async with open_chat(sleep=sleep, settings=GraphSettings(turn_seconds=0)) as chat:
         await chat.say("make me a counter")

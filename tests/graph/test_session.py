@@ -28,7 +28,7 @@ def kinds(events: list[Event]) -> list[str]:
     return [event.kind for event in events]
 
 
-async def test_a_turn_is_told_step_by_step_each_because_of_another() -> None:
+async def test_a_turn_is_reported_step_by_step_each_because_of_another() -> None:
     async with open_chat() as chat:
         await chat.say("make me a counter")
         events = await chat.events()
@@ -52,7 +52,7 @@ async def test_the_reply_is_one_event_and_its_words_came_in_pieces() -> None:
         assert len(chat.sink.select_messages("delta")) > 1
 
 
-async def test_a_question_is_durable_before_a_mind_hears_it(tmp_path: Path) -> None:
+async def test_a_question_is_durable_before_a_mind_gets_it(tmp_path: Path) -> None:
     file, seen = tmp_path / "log.db", list[list[str]]()
 
     def answer(ask: ModelRequest) -> Answer:
@@ -283,7 +283,7 @@ async def test_clearing_forgets_everything_but_the_log() -> None:
         assert len(await chat.events("prompt.submitted")) == 1
 
 
-async def test_a_session_belongs_to_whoever_began_it(tmp_path: Path) -> None:
+async def test_a_session_belongs_to_anybody_who_began_it(tmp_path: Path) -> None:
     url = f"sqlite:{tmp_path / 'log.db'}"
     async with open_chat(url=url) as chat:
         await chat.say("hello")
@@ -298,12 +298,12 @@ async def test_a_session_belongs_to_whoever_began_it(tmp_path: Path) -> None:
                 await chat.sessions.open_session(id, identity="bob", channel="test")
 
 
-async def test_two_sessions_never_hear_each_other() -> None:
+async def test_two_sessions_never_see_each_other() -> None:
     async with open_chat() as chat:
-        other, heard = await chat.sessions.open_session("s2", identity="bob", channel="test"), CollectingSink()
-        other.attach_sink(heard)
+        other, received = await chat.sessions.open_session("s2", identity="bob", channel="test"), CollectingSink()
+        other.attach_sink(received)
         await chat.say("make me a counter")
-        assert heard.messages == []
+        assert received.messages == []
         await other.handle_text("hello")
         assert other.build_screen().controls == []
         assert len(other.build_screen().history) == 2
@@ -333,12 +333,12 @@ async def test_a_log_that_takes_nothing_fails_the_turn_and_is_read_again() -> No
 
         log.append = append  # type: ignore[method-assign]  # a disk that fills up, and is emptied again
         async with SessionManager(log) as sessions:
-            session, heard = await sessions.open_session("s1", identity="ann", channel="test"), CollectingSink()
-            session.attach_sink(heard)
+            session, received = await sessions.open_session("s1", identity="ann", channel="test"), CollectingSink()
+            session.attach_sink(received)
             trouble.append(LogError("no room left on the disk"))
             await session.handle_text("make me a counter")
-            assert heard.messages[-2:] == [{"type": "error", "message": heard.error}, {"type": "done"}]
-            assert "no room left" in str(heard.error)
+            assert received.messages[-2:] == [{"type": "error", "message": received.error}, {"type": "done"}]
+            assert "no room left" in str(received.error)
             trouble.clear()
             await session.handle_text("hello")
             assert [entry.text for entry in session.build_screen().history if entry.role == "user"] == ["hello"]
@@ -367,7 +367,7 @@ async def test_half_a_character_is_no_reason_to_fail() -> None:
         assert [event.data["prompt"] for event in await chat.events("prompt.submitted")] == ["hello ?"]
 
 
-async def test_what_a_node_tells_need_not_be_json() -> None:
+async def test_what_a_node_shows_need_not_be_json() -> None:
     class Odd(Node):
         async def run(self, step: Step) -> Any:
             return {"set": {1}, "odd": object(), "long": ""} if step.turn.number == 1 else {"long": "x" * 100_000}
@@ -383,8 +383,8 @@ async def test_what_a_node_tells_need_not_be_json() -> None:
         await chat.say("one")
         await chat.say("two")
         assert chat.sink.error is None
-        told = [event.data["output"] for event in await chat.events("node.finished") if event.data["node"] == "output"]
-        assert (told[0]["set"], told[0]["odd"][:7], told[1]) == ([1], "<object", {"left_out": "more than 65,536 bytes"})
+        recorded = [event.data["output"] for event in await chat.events("node.finished") if event.data["node"] == "output"]
+        assert (recorded[0]["set"], recorded[0]["odd"][:7], recorded[1]) == ([1], "<object", {"left_out": "more than 65,536 bytes"})
 
 
 async def test_a_fact_that_the_log_cannot_take_does_not_keep_the_others_out() -> None:
@@ -422,6 +422,6 @@ def test_history_is_cut_by_tokens_and_never_begins_with_the_agent() -> None:
     assert select_recent_entries(history, 5) == []
 
 
-def test_a_turn_that_failed_is_told_to_the_mind_as_one() -> None:
+def test_a_turn_that_failed_is_reported_to_the_mind_as_one() -> None:
     session = Conversation(id="s", turn=2, history=entries("user", "error"))
     assert [message.role for message in build_history_messages(session, 100)] == ["user", "assistant"]

@@ -34,7 +34,7 @@ class Gated(ScriptedModel):
         return await super().reply(ask)
 
 
-async def test_presses_in_a_row_tell_of_the_screen_as_it_was_and_nothing_is_amiss() -> None:
+async def test_presses_in_a_row_mention_the_screen_as_it_was_and_nothing_is_amiss() -> None:
     async with open_chat() as chat:
         await chat.say("make me a counter")
         seen = chat.session.build_screen().controls
@@ -90,12 +90,12 @@ async def test_closing_ends_all_that_comes_after_earlier_replies() -> None:
 
 async def test_many_may_make_room_at_once() -> None:
     async with connect("memory:") as log, SessionManager(log, GraphSettings(idle_seconds=0.0), sleep=sleep_forever) as sessions:
-        heard, old = CollectingSink(), list[Session]()
+        received, old = CollectingSink(), list[Session]()
         for number in range(4):
             old.append(await sessions.open_session(f"old-{number}", identity="bob", channel="test"))
-            old[-1].attach_sink(heard)
+            old[-1].attach_sink(received)
         for each in old:
-            each.detach_sink(heard)
+            each.detach_sink(received)
         opened = await asyncio.gather(*(sessions.open_session(f"new-{number}", identity="bob", channel="test") for number in range(4)))
         assert [each.id for each in opened] == ["new-0", "new-1", "new-2", "new-3"]
 

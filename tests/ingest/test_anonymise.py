@@ -144,7 +144,7 @@ def test_prompts_leave_the_command_and_take_what_the_model_says_of_it() -> None:
     assert data["input"] == {"command": "cat /home/ann/plans/secret.md", "description": "[withheld: 13 bytes]"}
 
 
-def test_code_leaves_the_deed_and_the_folder() -> None:
+def test_code_leaves_the_action_and_the_folder() -> None:
     left = anonymise_event(TOOL, {"code"})
     assert (left.text, left.data) == (
         None,
@@ -261,7 +261,7 @@ def test_the_title_that_a_person_gave_a_session_goes_and_a_name_given_here_stays
     assert anonymise_event(own, {"prompts"}) == own
 
 
-def test_where_something_was_cut_is_told_without_paths() -> None:
+def test_where_something_was_cut_is_reported_without_paths() -> None:
     cut = Cut(path="$.data.changes./home/ann/zebra.py", bytes=9, sha256="0" * 64)
     event = Event(kind="codex.changed", agent="ada", task="C:\\zebra\\x", origin=Origin(dialect="codex", cut=(cut,), rest={}))
     assert "zebra" not in written(anonymise_event(event, {"paths"}))

@@ -41,8 +41,8 @@ def hook(folder: Path, session: str = SESSION, **more: Any) -> None:
     """One call of a hook, in a folder."""
     usual = {"session_id": session, "cwd": str(folder), "hook_event_name": "Notification", "message": "may I?"}
     record = usual | given if isinstance(given := more.pop("record", {}), dict) else given
-    told = {"at": "2026-11-15T20:00:00.000001Z", "id": clock.uuid7(), "program": "claude-code", "cwd": str(folder), "record": record}
-    spool.append_line(json.dumps(told | more).encode())
+    recorded = {"at": "2026-11-15T20:00:00.000001Z", "id": clock.uuid7(), "program": "claude-code", "cwd": str(folder), "record": record}
+    spool.append_line(json.dumps(recorded | more).encode())
 
 
 def events(url: str = "sqlite:", town: str | None = None) -> list[Event]:
@@ -98,7 +98,7 @@ def test_the_environment_of_the_hook_decides_not_that_of_the_drainer(home: Path,
     assert len(events(f"sqlite:{home}/mine.db", "harbour")) == 1
 
 
-def test_a_broken_setting_holds_up_only_its_own_lines_until_it_is_mended(home: Path, troubles: Callable[[], str]) -> None:
+def test_a_broken_setting_holds_up_only_its_own_lines_until_it_is_fixed(home: Path, troubles: Callable[[], str]) -> None:
     shop = project(home, "shop", "log = ")
     hook(shop)
     hook(home)
@@ -124,7 +124,9 @@ def test_a_log_that_cannot_be_reached_keeps_its_lines_and_is_not_asked_at_every_
     assert b"redis://127.0.0.1:1" in waiting.read_bytes()
 
 
-def test_a_log_with_a_password_waits_for_whoever_knows_it(home: Path, troubles: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_with_a_password_waits_for_anybody_who_knows_it(
+    home: Path, troubles: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     hook(home, log="redis://[redacted]@127.0.0.1:1")
     drain_spool()
     assert "run a `lore` command with FLEETLORE_LOG as it was set there" in troubles()
@@ -188,7 +190,7 @@ def test_draining_the_same_lines_again_changes_nothing(home: Path) -> None:
     assert len(before) == 6
 
 
-def test_the_transcript_that_a_line_names_is_read_on_and_tells_each_thing_once(home: Path) -> None:
+def test_the_transcript_that_a_line_names_is_read_on_and_shows_each_thing_once(home: Path) -> None:
     row = {
         "type": "user", "uuid": "aaaaaaaa-0000-4000-8000-000000000001", "sessionId": SESSION, "promptId": "p-1", "cwd": str(home),
         "timestamp": "2026-11-15T19:59:00.000Z", "message": {"role": "user", "content": "fix the parser"}, "gitBranch": "main",
@@ -213,7 +215,7 @@ def test_the_transcript_that_a_line_names_is_read_on_and_tells_each_thing_once(h
     assert "log.rejected" not in kinds
 
 
-def test_a_session_that_only_a_hook_tells_of_yet_is_known_by_its_branch(home: Path) -> None:
+def test_a_session_that_only_a_hook_mentions_yet_is_known_by_its_branch(home: Path) -> None:
     git = home / "shop" / ".git"
     git.mkdir(parents=True)
     (git / "HEAD").write_text("ref: refs/heads/feat/issue-42\n")
@@ -225,7 +227,7 @@ def test_a_session_that_only_a_hook_tells_of_yet_is_known_by_its_branch(home: Pa
     assert (start.task, prompt.task) == ("#42", "#42")
 
 
-def test_a_helper_s_launch_is_told_by_its_transcript_if_that_comes_in_time_and_else_by_the_hook(home: Path) -> None:
+def test_a_helper_s_launch_is_reported_by_its_transcript_if_that_comes_in_time_and_else_by_the_hook(home: Path) -> None:
     session = Transcript(SESSION)
     session.prompt("go")
     path = session.write(home)
@@ -256,14 +258,14 @@ def test_a_transcript_that_cannot_be_read_does_not_hold_up_the_lines_that_name_i
     assert spool.is_spool_empty()
 
 
-def test_a_step_at_which_two_settings_call_us_is_told_once_and_the_next_like_it_again(home: Path) -> None:
+def test_a_step_at_which_two_settings_call_us_is_reported_once_and_the_next_like_it_again(home: Path) -> None:
     for second, project in (("00.450", False), ("00.467", True), ("09.000", True), ("09.001", False), ("09.002", False)):
         hook(home, at=f"2026-11-15T20:00:{second}000Z", record={"hook_event_name": "SessionEnd", "reason": "other"}, project=project)
     drain_spool()
     assert [event.at.second for event in events() if event.at] == [0, 9, 9]
 
 
-def test_what_an_older_program_s_hook_tells_without_the_prompt_s_id_is_told_once_by_its_transcript(home: Path) -> None:
+def test_what_an_older_program_s_hook_shows_without_the_prompt_s_id_is_reported_once_by_its_transcript(home: Path) -> None:
     session = Transcript(SESSION, at=datetime(2026, 11, 15, 20, 0, tzinfo=UTC), version="2.1.39")
     session.prompt("fix the parser", None)
     session.add("system", subtype="turn_duration", durationMs=5)
@@ -338,14 +340,14 @@ def _let_the_wait_be_over() -> None:
         os.utime(path, (0, 0))
 
 
-def test_a_call_without_a_key_is_told_if_its_transcript_is_not_there(home: Path) -> None:
+def test_a_call_without_a_key_is_reported_if_its_transcript_is_not_there(home: Path) -> None:
     step = {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": "ls"}}
     hook(home, record=step | {"transcript_path": str(home / "gone.jsonl")})
     drain_spool()
     assert [event.kind for event in events()] == ["tool.called"]
 
 
-def test_codex_hooks_tell_of_themselves_what_a_rollout_that_is_not_there_cannot(home: Path) -> None:
+def test_codex_hooks_mention_themselves_what_a_rollout_that_is_not_there_cannot(home: Path) -> None:
     steps = [
         {"hook_event_name": "SessionStart", "source": "startup"},
         {"hook_event_name": "PostToolUse", "tool_name": "Bash", "tool_use_id": "call_0123456789012345678901", "tool_response": "done"},
@@ -365,10 +367,10 @@ def test_the_start_of_a_codex_session_waits_a_moment_for_its_rollout(home: Path)
 
 
 def test_a_prompt_without_a_key_is_known_by_its_words_whatever_the_clocks_say(home: Path) -> None:
-    told = Transcript(SESSION, at=datetime(2025, 1, 1, tzinfo=UTC))
-    told.prompt("Mend it", None)
+    recorded = Transcript(SESSION, at=datetime(2025, 1, 1, tzinfo=UTC))
+    recorded.prompt("Mend it", None)
     path = home / f"{SESSION}.jsonl"
-    path.write_bytes(b"".join(line + b"\n" for line in told.lines()))
+    path.write_bytes(b"".join(line + b"\n" for line in recorded.lines()))
     for words in ("Mend it\n", "Something else"):
         hook(home, record={"hook_event_name": "UserPromptSubmit", "prompt": words, "transcript_path": str(path)})
     drain_spool()

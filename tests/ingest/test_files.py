@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from fleetlore import Event, connect, dialects
+from fleetlore import Event, connect
+from fleetlore.dialects.registry import find_dialect
 from fleetlore.events.envelope import Origin
 from fleetlore.ingest import files, lines
 from fleetlore.ingest.batch_writer import BatchWriter, ImportItem, ImportTally
@@ -20,7 +21,7 @@ from fleetlore.ingest.files import open_sources, read_sources
 from fleetlore.log.admission import Admission
 from fleetlore.log.recorder import BlockingRecorder
 
-NEXUS = dialects.find_dialect("nexus")
+NEXUS = find_dialect("nexus")
 
 
 def record(text: str, at: float | None) -> str:
@@ -39,7 +40,7 @@ def items(*paths: str, **options: Any) -> list[ImportItem]:
         return list(read_sources(sources, NEXUS, **options))
 
 
-def told(*paths: str) -> list[tuple[str | None, float]]:
+def logged(*paths: str) -> list[tuple[str | None, float]]:
     return [(event.text, event.at.timestamp()) for item in items(*paths) for event in item.events if event.at is not None]
 
 
@@ -51,35 +52,35 @@ def log() -> Iterator[BlockingRecorder]:
 
 def test_the_order_of_the_arguments_changes_nothing(tmp_path: Path) -> None:
     paths = [write(tmp_path / name, *((f"{name}{at}", at) for at in (1, 4, 2, 9))) for name in ("a/x", "b/x", "y")]
-    orders = {tuple(told(*order)) for order in permutations(paths)}
+    orders = {tuple(logged(*order)) for order in permutations(paths)}
     assert len(orders) == 1
 
 
 def test_lines_of_one_file_keep_their_order_though_their_times_do_not(tmp_path: Path) -> None:
     path = write(tmp_path / "x", ("1", 50), ("2", 10), ("3", 60))
     other = write(tmp_path / "y", ("4", 55))
-    assert [text for text, _ in told(path, other)] == ["1", "2", "4", "3"]
+    assert [text for text, _ in logged(path, other)] == ["1", "2", "4", "3"]
 
 
 def test_a_record_without_a_time_takes_that_of_the_one_before_it(tmp_path: Path) -> None:
-    assert told(write(tmp_path / "x", ("1", 10), ("2", None), ("3", 20))) == [("1", 10), ("2", 10), ("3", 20)]
+    assert logged(write(tmp_path / "x", ("1", 10), ("2", None), ("3", 20))) == [("1", 10), ("2", 10), ("3", 20)]
 
 
 def test_else_that_of_the_next(tmp_path: Path) -> None:
-    assert told(write(tmp_path / "x", ("1", None), ("2", None), ("3", 20))) == [("1", 20), ("2", 20), ("3", 20)]
+    assert logged(write(tmp_path / "x", ("1", None), ("2", None), ("3", 20))) == [("1", 20), ("2", 20), ("3", 20)]
 
 
 def test_else_that_of_the_file(tmp_path: Path) -> None:
     path = write(tmp_path / "x", ("1", None), ("2", None))
     os.utime(path, (77, 77))
-    assert told(path) == [("1", 77), ("2", 77)]
+    assert logged(path) == [("1", 77), ("2", 77)]
 
 
 def test_only_so_much_is_held_back_for_a_first_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "MOST_HELD", 100)
     path = write(tmp_path / "x", *((str(n), None) for n in range(5)), ("last", 20))
     os.utime(path, (77, 77))
-    assert told(path) == [*((str(n), 77) for n in range(5)), ("last", 20)]
+    assert logged(path) == [*((str(n), 77) for n in range(5)), ("last", 20)]
 
 
 def test_a_bad_line_stands_where_its_neighbours_stand(tmp_path: Path) -> None:
@@ -98,7 +99,7 @@ def test_identical_lines_of_one_file_are_events_of_their_own_but_a_copy_of_the_f
     assert deposit.tally == ImportTally(recorded=3, already_there=3)
 
 
-def test_what_was_read_is_told_in_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_read_is_reported_in_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "CHUNK", 50)
     path = write(tmp_path / "x", *((str(n), n) for n in range(10)))
     sizes: list[int] = []
@@ -135,11 +136,11 @@ def test_a_line_that_is_too_long_is_rejected(tmp_path: Path, monkeypatch: pytest
 def test_an_event_that_the_log_refuses_is_rejected_alone(log: BlockingRecorder) -> None:
     good, bad = (ImportItem(lines.SourceLine("x", n, b"%d" % n, 0, 1), (_event(n),)) for n in (1, 2))
     bad = bad._replace(events=(Event(id=bad.events[0].id, at=bad.newest_time, kind="tool.called", actor="ada"),))
-    told: list[int] = []
-    deposit = BatchWriter(log, dialect="nexus", admission=Admission(), on_rejected=lambda line, reason: told.append(line.n))
+    logged: list[int] = []
+    deposit = BatchWriter(log, dialect="nexus", admission=Admission(), on_rejected=lambda line, reason: logged.append(line.n))
     deposit.write_batch([good, bad])
     assert deposit.tally == ImportTally(recorded=1, rejected=1)
-    assert told == [2]
+    assert logged == [2]
     assert [event.kind for event in log.read()] == ["fleet.commit", "log.rejected"]
 
 
@@ -149,7 +150,7 @@ def _event(n: int) -> Event:
 
 
 def test_an_event_of_ours_that_travelled_as_a_cloudevent_comes_back_as_it_was(tmp_path: Path) -> None:
-    cloudevents = dialects.find_dialect("cloudevents")
+    cloudevents = find_dialect("cloudevents")
     event = _event(1)
     raw = cloudevents.encode(event)
     assert raw is not None

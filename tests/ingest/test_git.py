@@ -73,18 +73,18 @@ def repo(tmp_path: Path) -> Repo:
 
 def history(path: Path, **options: Any) -> list[Event]:
     """Every event of a repository, each tried for its way back."""
-    told = []
+    logged = []
     for record in git.read_records(git.open_repository(str(path), **options)):
         raw = msgspec.json.encode(record)
         event = DIALECT.decode(raw)
         assert DIALECT.encode(event) == raw
         Admission().admit(event)
-        told.append(event)
-    return told
+        logged.append(event)
+    return logged
 
 
-def kinds(told: list[Event]) -> list[tuple[str, str | None, str | None]]:
-    return [(event.kind.removeprefix("fleet."), event.agent, event.text) for event in told]
+def kinds(logged: list[Event]) -> list[tuple[str, str | None, str | None]]:
+    return [(event.kind.removeprefix("fleet."), event.agent, event.text) for event in logged]
 
 
 def test_a_commit_knows_its_author_files_and_parents(repo: Repo) -> None:
@@ -107,7 +107,7 @@ def test_a_commit_knows_its_author_files_and_parents(repo: Repo) -> None:
     assert one.origin.rest is None
 
 
-def test_at_is_when_it_was_written_and_the_committer_is_told_where_it_is_another(repo: Repo) -> None:
+def test_at_is_when_it_was_written_and_the_committer_is_reported_where_it_is_another(repo: Repo) -> None:
     repo.commit("Oil it", GIT_AUTHOR_DATE="1700000000 +0530", GIT_COMMITTER_NAME="Dora", GIT_COMMITTER_DATE="1780000000 -0800")
     [event] = history(repo.path)
     assert event.at is not None
@@ -127,8 +127,8 @@ def test_reverts_are_setbacks_and_what_puts_them_right_is_a_recovery(repo: Repo)
     second = repo("rev-parse", "HEAD")
     repo.commit(f"A better lock\n\nFixes: {other[:12]} (the lock)", name="Dora", file="lock.py")
     repo.commit("Oil\n\nFixes: 0123456789ab")
-    told = history(repo.path)
-    assert [(event.kind, event.agent, event.task, event.cause) for event in told] == [
+    logged = history(repo.path)
+    assert [(event.kind, event.agent, event.task, event.cause) for event in logged] == [
         ("fleet.commit", "Ada", "#12", None),
         ("fleet.error", "Bert", "#12", commit_event_id(work)),
         ("fleet.recovery", "Cleo", "#12", commit_event_id(revert)),
@@ -149,9 +149,9 @@ def test_a_merge_delivers_its_branch_and_catching_up_does_not(repo: Repo) -> Non
     repo("merge", "--quiet", "--no-ff", "main", "-m", "Merge branch 'main' into oil", name="Bert")
     repo("checkout", "--quiet", "main")
     repo("merge", "--quiet", "--no-ff", "oil", "-m", "Merge branch 'oil'", name="Dora")
-    told = history(repo.path)
-    assert kinds(told)[3:] == [("commit", "Bert", "Merge branch 'main' into oil"), ("pr_merge", "Bert", "Merge branch 'oil'")]
-    assert (told[-1].task, told[-1].data["branch"], "files" in told[-1].data) == (None, "oil", False)
+    logged = history(repo.path)
+    assert kinds(logged)[3:] == [("commit", "Bert", "Merge branch 'main' into oil"), ("pr_merge", "Bert", "Merge branch 'oil'")]
+    assert (logged[-1].task, logged[-1].data["branch"], "files" in logged[-1].data) == (None, "oil", False)
 
 
 def test_parents_come_first_whatever_their_clocks_say(repo: Repo) -> None:
@@ -162,7 +162,7 @@ def test_parents_come_first_whatever_their_clocks_say(repo: Repo) -> None:
     assert [event.data["sha"] for event in history(repo.path)] == names
 
 
-def test_versions_are_milestones_at_their_own_time_and_other_tags_are_not_told(repo: Repo) -> None:
+def test_versions_are_milestones_at_their_own_time_and_other_tags_are_not_reported(repo: Repo) -> None:
     first = repo.commit("Hang the door")
     repo("tag", "v0.1")
     repo("tag", "nightly")
@@ -171,18 +171,18 @@ def test_versions_are_milestones_at_their_own_time_and_other_tags_are_not_told(r
     repo.commit("Paint it")
     repo("tag", "-a", "tree-1.0", f"{first}^{{tree}}", "-m", "a tree")
     repo("tag", "v9.9", repo("commit-tree", "HEAD^{tree}", "-m", "elsewhere"))
-    told = history(repo.path)
-    assert kinds(told) == [
+    logged = history(repo.path)
+    assert kinds(logged) == [
         ("commit", "Ada", "Hang the door"),
         ("milestone", "Ada", "v0.1"),
         ("commit", "Ada", "Oil it"),
         ("milestone", "Dora", "v1.0: A door that closes"),
         ("commit", "Ada", "Paint it"),
     ]
-    assert told[3].cause == told[1].cause == commit_event_id(first)
-    assert told[3].at is not None
-    assert told[2].at is not None
-    assert told[3].at > told[2].at
+    assert logged[3].cause == logged[1].cause == commit_event_id(first)
+    assert logged[3].at is not None
+    assert logged[2].at is not None
+    assert logged[3].at > logged[2].at
 
 
 def test_co_authors_stand_beside_the_commit_under_the_names_of_the_mailmap(repo: Repo) -> None:
@@ -193,8 +193,8 @@ def test_co_authors_stand_beside_the_commit_under_the_names_of_the_mailmap(repo:
         name="bert",
     )
     sha2 = repo.commit("Oil it\n\nCo-authored-by: bert <bert@example.com>")
-    told = history(repo.path)
-    assert [(event.kind, event.agent, event.data.get("with"), event.cause) for event in told] == [
+    logged = history(repo.path)
+    assert [(event.kind, event.agent, event.data.get("with"), event.cause) for event in logged] == [
         ("fleet.commit", "Bert the Builder", None, None),
         ("fleet.collab", "Ada", ["Bert the Builder"], commit_event_id(sha)),
         ("fleet.collab", "Claude", ["Bert the Builder"], commit_event_id(sha)),
@@ -240,7 +240,7 @@ def test_odd_authors_have_a_name_their_address_or_none(repo: Repo, who: bytes, a
         (b"1\t2\tdoor.py", b"", "1\t2\tdoor.py"),
     ],
 )
-def test_odd_messages_are_told_as_far_as_they_can_be(repo: Repo, message: bytes, header: bytes, text: str | None) -> None:
+def test_odd_messages_are_reported_as_far_as_they_can_be(repo: Repo, message: bytes, header: bytes, text: str | None) -> None:
     repo.import_stream(odd_commit(b"Ada <a@example.com>", message, header=header))
     [event] = history(repo.path)
     assert event.text == text
@@ -300,7 +300,7 @@ def test_head_is_meant_unless_all_branches_are_asked_for_or_it_has_no_commit(rep
     assert len(history(repo.path)) == 2
 
 
-def test_clones_bare_ones_worktrees_and_folders_inside_tell_the_same_under_one_name(repo: Repo, tmp_path: Path) -> None:
+def test_clones_bare_ones_worktrees_and_folders_inside_report_the_same_under_one_name(repo: Repo, tmp_path: Path) -> None:
     repo.commit("Hang the door", file="deep/door.py")
     repo.commit("Oil it\n\nCo-authored-by: Bert <b@x>")
     repo("tag", "-a", "v1.0", "-m", "x")
@@ -328,12 +328,12 @@ def test_a_partial_clone_is_read_without_fetching(repo: Repo, tmp_path: Path) ->
     repo.commit("Oil it")
     repo("config", "uploadpack.allowFilter", "true")
     repo("clone", "--quiet", "--bare", "--filter=blob:none", f"file://{repo.path}", str(tmp_path / "partial.git"))
-    told = history(tmp_path / "partial.git")
-    assert [event.text for event in told] == ["Hang the door", "Oil it"]
-    assert not any("files" in event.data for event in told)
+    logged = history(tmp_path / "partial.git")
+    assert [event.text for event in logged] == ["Hang the door", "Oil it"]
+    assert not any("files" in event.data for event in logged)
 
 
-def test_no_settings_but_the_repository_s_own_are_heard(repo: Repo, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_no_settings_but_the_repository_s_own_are_received(repo: Repo, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     repo.commit("Hang the door", file="ü.py")
     repo.commit("Oil it", file="ü.py")
     plain = history(repo.path)
@@ -424,10 +424,10 @@ def test_a_walk_that_is_given_up_leaves_no_process(repo: Repo) -> None:
     for n in range(3):
         repo.commit(f"no. {n}\n\nCo-authored-by: Bert <b@x>")
     before = children()  # servers of other tests, in the same process
-    told = git.read_records(git.open_repository(str(repo.path)))
-    next(told)
-    next(told)
-    told.close()
+    logged = git.read_records(git.open_repository(str(repo.path)))
+    next(logged)
+    next(logged)
+    logged.close()
     assert children() == before
 
 

@@ -61,7 +61,7 @@ def test_a_file_s_times_are_those_of_its_records_and_not_of_its_last_change(tmp_
     assert (found.first, found.last) == (START + timedelta(seconds=1), START + timedelta(seconds=13))
 
 
-def test_a_file_that_tells_no_time_is_as_old_as_its_last_change(tmp_path: Path) -> None:
+def test_a_file_that_shows_no_time_is_as_old_as_its_last_change(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     path.write_text('{"timestamp": "9999-01-01T00:00:00Z"}\n{"timestamp": "soon"}\nnonsense')
     os.utime(path, (1_000_000_000, 1_000_000_000))
@@ -177,8 +177,8 @@ def corpus(folder: Path) -> list[HistoryFile]:
 def imported(batches: Iterable[Sequence[HistoryFile]]) -> list[Event]:
     with connect("memory:").blocking() as log:
         for batch in batches:
-            tapes = [TranscriptFile(file.path, registry.find_recording(file.program)) for file in batch]
-            recordings.import_transcripts(tapes, BatchWriter(log, dialect="lore", admission=Admission()), log)
+            transcripts = [TranscriptFile(file.path, registry.find_recording(file.program)) for file in batch]
+            recordings.import_transcripts(transcripts, BatchWriter(log, dialect="lore", admission=Admission()), log)
         return list(log.read())
 
 

@@ -200,7 +200,7 @@ def test_thousands_of_files_are_merged_without_holding_them_open(tmp_path: Path)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
-def test_other_encodings_and_ends_of_lines_tell_the_same(log: BlockingRecorder, tmp_path: Path, encoding: str) -> None:
+def test_other_encodings_and_ends_of_lines_report_the_same(log: BlockingRecorder, tmp_path: Path, encoding: str) -> None:
     day = a_day()
     plain = day.write(tmp_path / "in", "s")
     with connect("memory:").blocking() as other:
@@ -231,7 +231,7 @@ def compressed(path: Path, *, frames: int = 1) -> Path:
 
 
 @pytest.mark.parametrize("frames", [1, 3])
-def test_a_compressed_file_tells_what_the_plain_one_tells(log: BlockingRecorder, tmp_path: Path, frames: int) -> None:
+def test_a_compressed_file_shows_what_the_plain_one_shows(log: BlockingRecorder, tmp_path: Path, frames: int) -> None:
     path = a_day().write(tmp_path / "in")
     (tmp_path / "in" / f"{path.stem}.meta.json").write_text('{"agentType": "Explore"}')
     with connect("memory:").blocking() as other:
@@ -304,7 +304,7 @@ def test_a_file_that_is_lost_while_it_is_read_keeps_what_was_read_and_says_so(
     for n in range(50):
         long.prompt(f"number {n}", f"p{n}")
     path = long.write(tmp_path / "in")
-    tapes = [TranscriptFile(str(path), CLAUDE), TranscriptFile(str(other.write(tmp_path / "in")), CLAUDE)]
+    transcripts = [TranscriptFile(str(path), CLAUDE), TranscriptFile(str(other.write(tmp_path / "in")), CLAUDE)]
     deposit = BatchWriter(log, dialect="claude_code", admission=Admission())
     read = 0
 
@@ -314,7 +314,7 @@ def test_a_file_that_is_lost_while_it_is_read_keeps_what_was_read_and_says_so(
         if read > 5000:
             path.unlink(missing_ok=True)
 
-    recordings.import_transcripts(tapes, deposit, log, on_read=on_read)
+    recordings.import_transcripts(transcripts, deposit, log, on_read=on_read)
     assert deposit.tally.rejected == 1
     assert deposit.tally.recorded > 10
     [rejected] = [event for event in read_events(log) if event.kind == "log.rejected"]
@@ -420,12 +420,12 @@ def test_many_answers_in_parts_are_stored_as_they_are_and_none_whose_whole_is_kn
 
 def test_of_many_sessions_side_by_side_only_a_little_of_each_is_read_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recordings, "MAX_READ_AHEAD_BYTES", 200_000)
-    tapes, ahead, read = [], 0, transcript_file._read_at
+    transcripts, ahead, read = [], 0, transcript_file._read_at
     for n in range(20):
         session = Transcript(f"{n:08x}-aaaa-4bbb-8ccc-0123456789ab")
         for m in range(40):
             session.prompt("go " * 500, f"p{n}-{m}")
-        tapes.append(TranscriptFile(str(session.write(tmp_path)), CLAUDE))
+        transcripts.append(TranscriptFile(str(session.write(tmp_path)), CLAUDE))
 
     def _read_at(path: str, offset: int, size: int) -> bytes:
         nonlocal ahead
@@ -433,9 +433,9 @@ def test_of_many_sessions_side_by_side_only_a_little_of_each_is_read_ahead(tmp_p
         return found
 
     monkeypatch.setattr(transcript_file, "_read_at", _read_at)
-    items = recordings.merge_items(tapes)
+    items = recordings.merge_items(transcripts)
     assert [len(next(items).events) for _ in range(40)].count(0) == 0
-    assert ahead < 3 * 200_000 < sum(each.size for each in tapes)
+    assert ahead < 3 * 200_000 < sum(each.size for each in transcripts)
     assert sum(1 for _ in items) == 20 * 40 - 40
 
 
@@ -478,7 +478,7 @@ def test_a_session_that_is_imported_while_the_agent_works_ends_when_the_turn_doe
     assert end.text == "Done."
 
 
-def test_a_session_that_comes_to_rest_is_told_to_its_end_and_once(log: BlockingRecorder, tmp_path: Path) -> None:
+def test_a_session_that_comes_to_rest_is_reported_to_its_end_and_once(log: BlockingRecorder, tmp_path: Path) -> None:
     session = Transcript()
     session.prompt("go")
     session.reply("m1", text("Done."), output=7, stop=None)
@@ -495,7 +495,7 @@ def test_a_session_that_comes_to_rest_is_told_to_its_end_and_once(log: BlockingR
     assert costs(read_events(log)) == (1, 7)
 
 
-def test_a_session_that_rested_while_nobody_watched_is_told_to_its_end(log: BlockingRecorder, tmp_path: Path) -> None:
+def test_a_session_that_rested_while_nobody_watched_is_reported_to_its_end(log: BlockingRecorder, tmp_path: Path) -> None:
     session = Transcript()
     session.prompt("go")
     session.reply("m1", text("Done."), stop=None)
@@ -506,7 +506,7 @@ def test_a_session_that_rested_while_nobody_watched_is_told_to_its_end(log: Bloc
     assert [event.kind for event in read_events(log)][2:] == ["model.replied", "session.turn_ended"]
 
 
-def test_the_last_answer_of_a_session_that_nobody_has_written_to_for_a_while_is_told(log: BlockingRecorder, tmp_path: Path) -> None:
+def test_the_last_answer_of_a_session_that_nobody_has_written_to_for_a_while_is_reported(log: BlockingRecorder, tmp_path: Path) -> None:
     """Older programs do not say when an answer is whole."""
     session = Transcript()
     session.prompt("go")

@@ -67,8 +67,8 @@ class Fleet:
     def _usage(self) -> Row:
         short, long = self.chance.randint(0, 500), self.chance.randint(0, 500)
         by_age = {"cache_creation": {"ephemeral_5m_input_tokens": short, "ephemeral_1h_input_tokens": long}}
-        told: Row = {"input_tokens": self.chance.randint(0, 900), "cache_read_input_tokens": self.chance.randint(0, 9000)}
-        return told | {"cache_creation_input_tokens": short + long} | (by_age if self.chance.random() < 0.7 else {})
+        recorded: Row = {"input_tokens": self.chance.randint(0, 900), "cache_read_input_tokens": self.chance.randint(0, 9000)}
+        return recorded | {"cache_creation_input_tokens": short + long} | (by_age if self.chance.random() < 0.7 else {})
 
     def _helper(self, session: Transcript, name: str) -> Path:
         helper = Transcript(session.session, agentId=name, isSidechain=True)

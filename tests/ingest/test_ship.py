@@ -197,7 +197,7 @@ def test_an_event_on_its_second_hop_bears_the_place_of_the_last(
     assert event.origin == Origin(dialect="nexus", n=3, log=LogPlace(id=target.info().log_id, position=str(target.head())))
 
 
-def test_a_trimmed_source_tells_the_target_what_is_missing(source: BlockingRecorder, target: BlockingRecorder, source_url: str) -> None:
+def test_a_trimmed_source_shows_the_target_what_is_missing(source: BlockingRecorder, target: BlockingRecorder, source_url: str) -> None:
     positions = source.append_all(make_events(10))
     ship_once(source_url, target)
     positions += source.append_all(make_events(10, first=10))
@@ -209,7 +209,7 @@ def test_a_trimmed_source_tells_the_target_what_is_missing(source: BlockingRecor
     assert [text for text in texts(target) if text and text.isdigit()] == [*numbers(10), *numbers(20)[15:]]
 
 
-def test_the_same_gap_of_two_logs_is_told_twice(tmp_path: Path, target: BlockingRecorder) -> None:
+def test_the_same_gap_of_two_logs_is_reported_twice(tmp_path: Path, target: BlockingRecorder) -> None:
     for name in ("one", "two"):
         url = f"sqlite:{tmp_path / name}.db"
         with connect(url).blocking() as log:
@@ -253,7 +253,7 @@ def test_what_the_target_has_forgotten_is_passed_over(source: BlockingRecorder, 
     assert [text for text in texts(target) if text and text.isdigit()] == ["0", "1", "2", "3", "5", "6", "7", "8", "10"]
 
 
-def test_an_event_that_the_stamp_makes_too_large_is_told_and_keeps_no_other_back(
+def test_an_event_that_the_stamp_makes_too_large_is_reported_and_keeps_no_other_back(
     source: BlockingRecorder, target: BlockingRecorder, source_url: str
 ) -> None:
     [position] = source.append(make_events(1, text="small"))
@@ -642,7 +642,7 @@ class _Stuck(_Counting):
         raise Unreachable("no answer from team:4222")
 
 
-def test_what_waits_is_told_while_the_target_keeps_it_waiting_and_at_the_end(
+def test_what_waits_is_reported_while_the_target_keeps_it_waiting_and_at_the_end(
     source: BlockingRecorder, target: BlockingRecorder, source_url: str
 ) -> None:
     source.append_all(make_events(3))

@@ -202,7 +202,7 @@ DECISION = {
         ),
     ],
 )  # fmt: skip
-def test_prompts_and_code_stay_and_the_deed_goes(kind: str, data: dict[str, Any], left: dict[str, Any]) -> None:
+def test_prompts_and_code_stay_and_the_action_goes(kind: str, data: dict[str, Any], left: dict[str, Any]) -> None:
     assert withhold_private(Event(kind=kind, actor="ada", data=data)).data == left
 
 
@@ -227,7 +227,7 @@ def test_why_a_tool_was_denied_stays() -> None:
         "systemprompt", "SQL",
     ],
 )  # fmt: skip
-def test_a_name_tells_by_any_of_its_words_that_it_holds_words(name: str) -> None:
+def test_a_name_shows_by_any_of_its_words_that_it_holds_words(name: str) -> None:
     left = withhold_private(Event(kind="acme.rocket", actor="ada", data={"deep": [{name: "x"}], name: {"y": 1}}))
     assert left.data == {"deep": [{name: "[withheld: 1 byte]"}], name: "[withheld: 7 bytes]"}
     assert withhold_private(Event(kind="acme.rocket", actor="ada", data={name: 7})).data == {name: 7}

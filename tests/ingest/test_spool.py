@@ -61,8 +61,8 @@ def test_lines_of_many_processes_are_all_there_and_whole(tmp_path: Path) -> None
     for _ in range(50):
         spool.rotate_current(str(tmp_path))
     assert [writer.wait() for writer in writers] == [0, 0, 0, 0]
-    told = lines(tmp_path)
-    assert sorted((line["writer"], line["n"]) for line in told) == [(writer, n) for writer in range(4) for n in range(40)]
+    recorded = lines(tmp_path)
+    assert sorted((line["writer"], line["n"]) for line in recorded) == [(writer, n) for writer in range(4) for n in range(40)]
 
 
 def test_a_hook_that_waits_in_vain_for_the_lock_writes_a_file_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,7 +75,7 @@ def test_a_hook_that_waits_in_vain_for_the_lock_writes_a_file_of_its_own(tmp_pat
     assert sorted(line["n"] for line in lines(tmp_path)) == [1, 2]
 
 
-def test_whoever_takes_lines_leaves_a_fresh_file_to_the_hooks(tmp_path: Path) -> None:
+def test_anybody_who_takes_lines_leaves_a_fresh_file_to_the_hooks(tmp_path: Path) -> None:
     folder = str(tmp_path)
     spool.append_line(b'{"n": 1}', folder=folder)
     spool.rotate_current(folder)
@@ -101,11 +101,11 @@ def test_purging_takes_out_what_matches_and_nothing_else(tmp_path: Path) -> None
         spool.append_line(line, folder=folder)
     spool.rotate_current(folder)
     spool.append_line(b'{"run": "a"}', folder=folder)
-    assert spool.purge_lines(lambda told: told["run"] == "a", folder=folder) == 2
+    assert spool.purge_lines(lambda recorded: recorded["run"] == "a", folder=folder) == 2
     left = [line for path in tmp_path.glob("*.jsonl") for line in path.read_bytes().splitlines()]
     assert left == [b'{"run": "b"}', b"no json", b'["a"]']
 
 
 def test_purging_a_spool_that_is_not_there_finds_nothing(tmp_path: Path) -> None:
-    assert spool.purge_lines(lambda told: True, folder=str(tmp_path / "none")) == 0
+    assert spool.purge_lines(lambda recorded: True, folder=str(tmp_path / "none")) == 0
     assert spool.is_spool_empty(str(tmp_path / "none"))

@@ -44,7 +44,7 @@ async def ask_in(log: Recorder, mind: Any, ask: ModelRequest = ASK, **options: A
     return await ask_and_record(log, mind, ask, agent="ada", scopes={"run": "r1"}, new_id=counting_ids(), **options)
 
 
-async def test_a_question_and_its_answer_are_told_each_by_one_event() -> None:
+async def test_a_question_and_its_answer_are_reported_each_by_one_event() -> None:
     async with connect("memory:") as log:
         reply = await ask_in(log, ScriptedModel(["The butler."]), cause=CAUSE, purpose="turn", data={"turn": 3})
         called, replied = await read_events(log)
@@ -73,7 +73,7 @@ async def test_no_word_of_it_is_kept_unless_that_is_asked_for() -> None:
     assert {event.visibility for event in kept} == {"private"}
 
 
-async def test_the_question_is_in_the_log_before_the_mind_hears_it(tmp_path: Path) -> None:
+async def test_the_question_is_in_the_log_before_the_mind_gets_it(tmp_path: Path) -> None:
     url = f"sqlite:{tmp_path}/fleet.db"
     seen: list[str] = []
 
@@ -87,7 +87,7 @@ async def test_the_question_is_in_the_log_before_the_mind_hears_it(tmp_path: Pat
     assert seen == ["model.called"]
 
 
-async def test_a_mind_is_not_asked_if_the_log_cannot_be_told() -> None:
+async def test_a_mind_is_not_asked_if_the_log_cannot_be_written() -> None:
     mind = ScriptedModel(["Yes."])
     async with connect("memory:") as log:
         pass
@@ -134,7 +134,7 @@ async def test_an_answer_that_cannot_be_used_was_paid_for_all_the_same() -> None
         (ModelError("no key"), {"attempt": 1}),
     ],
 )
-async def test_a_failure_is_told_with_what_is_known_of_it(error: ModelError, figures: dict[str, int]) -> None:
+async def test_a_failure_is_reported_with_what_is_known_of_it(error: ModelError, figures: dict[str, int]) -> None:
     async with connect("memory:") as log:
         with pytest.raises(type(error)):
             await ask_in(log, Model(error), data={"turn": 1})
@@ -145,7 +145,7 @@ async def test_a_failure_is_told_with_what_is_known_of_it(error: ModelError, fig
     assert failed.data["latency_ms"] >= 0
 
 
-async def test_a_question_that_is_cancelled_is_told_as_failed() -> None:
+async def test_a_question_that_is_cancelled_is_reported_as_failed() -> None:
     asleep = asyncio.Event()
 
     async def sleep(seconds: float) -> None:
@@ -162,7 +162,7 @@ async def test_a_question_that_is_cancelled_is_told_as_failed() -> None:
     assert (failed.kind, failed.cause, failed.data["error"]) == ("model.failed", called.id, "cancelled")
 
 
-async def test_a_mind_that_is_broken_is_told_as_failed_and_its_error_goes_on() -> None:
+async def test_a_mind_that_is_broken_is_reported_as_failed_and_its_error_goes_on() -> None:
     async with connect("memory:") as log:
         with pytest.raises(ZeroDivisionError):
             await ask_in(log, Model(ZeroDivisionError("division by zero")))
@@ -190,7 +190,7 @@ async def test_many_questions_at_once_keep_their_own_answers() -> None:
     assert {events[cause or ""].kind for cause in causes} == {"model.called"}
 
 
-async def test_what_is_told_is_what_the_costs_add_up() -> None:
+async def test_what_is_reported_is_what_the_costs_add_up() -> None:
     usage = TokenUsage(input=1000, output=50, cache_read=7)
     async with connect("memory:") as log:
         await ask_in(log, Model(ModelReply(text="Yes.", usage=usage, usd=0.25, model="my-model")))

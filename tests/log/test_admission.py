@@ -87,7 +87,7 @@ def test_foreign_writers_fill_fleet_and_town_data_as_they_like() -> None:
     assert admit(kind="town.task_assigned", data={"scope": 5}).data == {"scope": 5}
 
 
-def test_a_long_string_is_cut_and_the_cut_is_told() -> None:
+def test_a_long_string_is_cut_and_the_cut_is_reported() -> None:
     long = "ü" * 20_000
     event = admit(text="short", data={"log": [{"out": long}], "other": "kept"})
     [cut] = event.origin.cut if event.origin else ()

@@ -149,7 +149,7 @@ def test_no_new_log_is_made_in_place_of_a_deleted_one(path: Path) -> None:
 
 
 @every_way
-def test_whoever_waits_for_events_is_told(lose: Lose, reason: str, path: Path) -> None:
+def test_anybody_who_waits_for_events_is_informed(lose: Lose, reason: str, path: Path) -> None:
     with opened(path) as log, ThreadPoolExecutor(3) as threads:
         [position] = log.append(some(1))
         waiting = [threads.submit(next, log.follow(after=position)) for _ in range(3)]
@@ -162,7 +162,7 @@ def test_whoever_waits_for_events_is_told(lose: Lose, reason: str, path: Path) -
 
 
 @every_way
-def test_tasks_of_an_event_loop_are_told(lose: Lose, reason: str, path: Path) -> None:
+def test_tasks_of_an_event_loop_are_informed(lose: Lose, reason: str, path: Path) -> None:
     async def run() -> None:
         async with connect(f"sqlite:{path}") as log:
             await log.append(some(1))
@@ -338,7 +338,7 @@ def test_a_log_that_was_put_in_place_is_not_harmed_when_the_old_one_is_closed(pa
     assert check_log(str(path)).events == 2
 
 
-def test_each_town_in_a_file_is_told(path: Path) -> None:
+def test_each_town_in_a_file_is_informed(path: Path) -> None:
     with connect(f"sqlite:{path}", town="one").blocking() as one, connect(f"sqlite:{path}", town="two").blocking() as two:
         one.append(some(1))
         delete(path)

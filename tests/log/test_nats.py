@@ -83,11 +83,11 @@ async def listening(url: str, subject: str) -> AsyncIterator[Callable[[int], Any
     subscription = await client.subscribe(subject)
     await arrived(client)
 
-    async def heard(count: int) -> list[Msg]:
+    async def received(count: int) -> list[Msg]:
         return [await subscription.next_msg(timeout=PATIENCE) for _ in range(count)]
 
     try:
-        yield heard
+        yield received
     finally:
         await client.close()
 
@@ -115,7 +115,7 @@ def test_names_are_kept_as_readable_as_a_subject_allows(name: str, wanted: str) 
     assert subject_token(name) == wanted
 
 
-def test_a_long_name_is_told_by_its_hash() -> None:
+def test_a_long_name_is_reported_by_its_hash() -> None:
     assert subject_token("日" * 66) != subject_token("日" * 65 + "月")
     assert re.fullmatch(r"%h[0-9a-f]{40}", subject_token("日" * 66))
     assert re.fullmatch(r"FL_%h[0-9a-f]{40}", stream_name("日" * 66))
@@ -133,22 +133,22 @@ def test_a_subject_names_every_scope_of_its_event() -> None:
 
 
 async def test_a_plain_subscriber_picks_an_agent_and_a_kind_by_wildcard(log: Recorder, url: str) -> None:
-    async with listening(url, "fl.default.ada.*.*.*.*.*.*.*.fleet.commit") as heard:
+    async with listening(url, "fl.default.ada.*.*.*.*.*.*.*.fleet.commit") as received:
         await log.append([make_event("no", agent="bo"), make_event("no", agent="ada", kind="fleet.push"), make_event("yes", agent="ada")])
-        [message] = await heard(1)
+        [message] = await received(1)
     assert b'"text":"yes"' in message.data
 
 
 # --- the driver's own subjects
 
 
-async def test_a_drivers_event_is_also_heard_on_its_own_subject_once_and_is_not_stored_there(log: Recorder, url: str) -> None:
+async def test_a_drivers_event_is_also_received_on_its_own_subject_once_and_is_not_stored_there(log: Recorder, url: str) -> None:
     event = Event(id=IDS[0], kind="driver.escalate", actor="nexo", data={"reason": "ü", "goal_id": IDS[1], "more": [1]})
-    async with listening(url, "agent.driver.>") as heard:
+    async with listening(url, "agent.driver.>") as received:
         [position] = await log.append([replace(event, origin=Origin(dialect="nexo"))])
         await log.append([replace(event, origin=Origin(dialect="nexo"))])
         positions = await log.append([make_event("not a driver's"), replace(event, id=IDS[2], origin=Origin(dialect="nexo"))])
-        first, second = await heard(2)
+        first, second = await received(2)
     [stored] = [found async for found in log.read(limit=1)]
     assert first.subject == nexo.nats_subject(stored) == "agent.driver.escalate"
     assert first.data == nexo.DIALECT.encode(stored, town="default")
@@ -310,7 +310,7 @@ async def test_a_horizon_for_which_there_was_room_among_the_settings_only_is_see
     assert (gap.kind, gap.data["through"], last.text) == ("log.gap", positions[2], "3")
 
 
-async def test_a_follower_is_told_of_a_gap_though_nothing_comes_behind_it(log: Recorder) -> None:
+async def test_a_follower_is_informed_of_a_gap_though_nothing_comes_behind_it(log: Recorder) -> None:
     positions = await log.append([make_event(str(n)) for n in range(4)])
     await log.trim("9" * 16)
     [gap] = await take(log.follow(after=positions[0]), 1)
@@ -369,7 +369,7 @@ async def test_shipped_events_of_two_towns_with_odd_names_stay_apart(url: str) -
 # --- what the server is
 
 
-async def test_the_window_for_known_ids_is_as_asked_for_and_told(url: str) -> None:
+async def test_the_window_for_known_ids_is_as_asked_for_and_reported(url: str) -> None:
     async with connect(url) as log:
         assert (await log.info()).dedup == "24 hours, by the server's clock"
         log_id = (await log.info()).log_id
@@ -407,7 +407,7 @@ def test_a_window_that_our_own_repeats_may_outlast_is_refused(option: str) -> No
         connect(f"nats://127.0.0.1:1?{option}").blocking().__enter__()
 
 
-def test_what_a_stream_must_not_be_is_told_at_opening(url: str) -> None:
+def test_what_a_stream_must_not_be_is_reported_at_opening(url: str) -> None:
     with connect(url).blocking():
         pass
     for settings, wanted in (
@@ -432,7 +432,7 @@ def test_nothing_is_repeated_for_longer_than_the_server_knows_ids(lasting: Nats)
         assert monotonic() - start < 5
 
 
-def test_the_server_is_told_by_its_name_and_version(url: str) -> None:
+def test_the_server_is_reported_by_its_name_and_version(url: str) -> None:
     with connect(url).blocking() as log:
         details = log.info().details
     assert re.fullmatch(r"nats-server \d+\.\d+\.\d+", details["server"])
@@ -544,7 +544,7 @@ def test_addresses_may_name_several_servers(address: str) -> None:
 
 
 def test_where_tls_is_asked_for_nothing_is_said_in_the_clear() -> None:
-    heard = bytearray()
+    received = bytearray()
     listener = socket.create_server(("127.0.0.1", 0))
 
     def listen() -> None:
@@ -552,17 +552,17 @@ def test_where_tls_is_asked_for_nothing_is_said_in_the_clear() -> None:
         with connection, listener:
             connection.sendall(b'INFO {"server_id":"x","version":"2.12.1","max_payload":1048576,"headers":true,"auth_required":true}\r\n')
             while data := connection.recv(4096):
-                heard.extend(data)
+                received.extend(data)
 
     thread = Thread(target=listen)
     thread.start()
     with pytest.raises(Unsuitable, match="no TLS"):
         NatsClient(f"tls://ann:hunter2@127.0.0.1:{listener.getsockname()[1]}", timeout=5)
     thread.join()
-    assert heard == b""
+    assert received == b""
 
 
-def test_credentials_that_cannot_be_used_are_told_before_anything_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_credentials_that_cannot_be_used_are_reported_before_anything_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fleetlore.log.nats.client.find_spec", lambda name: name)
     (tmp_path / "empty").touch()
     (tmp_path / "secret").touch(0)
@@ -804,7 +804,7 @@ def test_a_refusal_ends_it_and_a_passing_one_does_not(client: NatsClient) -> Non
     assert refusals == []
 
 
-def test_a_server_that_is_connected_and_silent_is_told_from_one_that_is_not_there(client: NatsClient) -> None:
+def test_a_server_that_is_connected_and_silent_is_distinguished_from_one_that_is_not_there(client: NatsClient) -> None:
     client.timeout = 0.1
     with pytest.raises(Unreachable, match="is connected, but JetStream does not answer"):
         client.run_coroutine(client.retry_until_answered(Attempts(lambda *_: False)))
@@ -820,7 +820,7 @@ class Idle:
         self.client: Any = self
         self.generation = 1
 
-    def time(self) -> float:
+    def loop_time(self) -> float:
         return 0.0
 
 
@@ -829,23 +829,23 @@ def delivery(seq: int, delivered: int) -> Msg:
 
 
 def test_a_consumer_that_has_left_one_out_is_of_no_more_use() -> None:
-    heard: list[int | None] = []
-    pull = PullConsumer(Idle(), [], lambda message: heard.append(message and parse_delivery(message).seq))  # type: ignore[arg-type]
+    received: list[int | None] = []
+    pull = PullConsumer(Idle(), [], lambda message: received.append(message and parse_delivery(message).seq))  # type: ignore[arg-type]
     pull._generation = 1
     for seq, delivered in ((5, 1), (9, 2), (12, 4), (13, 5)):
         pull._on_message(delivery(seq, delivered))
-    assert heard == [5, 9, None]
+    assert received == [5, 9, None]
     assert pull.is_dead()
 
 
-def test_what_a_consumer_says_on_another_connection_is_not_heard() -> None:
-    heard: list[Msg | None] = []
+def test_what_a_consumer_says_on_another_connection_is_not_received() -> None:
+    received: list[Msg | None] = []
     stream = Idle()
-    pull = PullConsumer(stream, [], heard.append)  # type: ignore[arg-type]
+    pull = PullConsumer(stream, [], received.append)  # type: ignore[arg-type]
     pull._generation = 1
     stream.generation += 1
     pull._on_message(delivery(7, 1))
-    assert heard == []
+    assert received == []
     assert pull.is_dead()
 
 
@@ -903,18 +903,18 @@ def test_large_events_are_asked_for_in_portions_that_no_server_minds(url: str) -
         assert [event.position for event in log.read(newest_first=True)] == positions[::-1]
     with closing(NatsLog(url, town="default")) as bare:
         assert len(bare._client.run_coroutine(bare._stream.read_page("fl.default.>", 1, 40)).rows) < 25
-        heard: list[Msg | None] = []
+        received: list[Msg | None] = []
 
         async def ask_once() -> None:
             ended = asyncio.Event()
-            pull = PullConsumer(bare._stream, ["fl.default.>"], heard.append, on_end=ended.set)
+            pull = PullConsumer(bare._stream, ["fl.default.>"], received.append, on_end=ended.set)
             await pull.start(1)
             await pull.request_messages(40)
             await asyncio.wait_for(ended.wait(), PATIENCE)
             await pull.stop()
 
         bare._client.run_coroutine(ask_once())
-        assert 0 < len(heard) < 25
+        assert 0 < len(received) < 25
 
 
 @pytest.mark.parametrize(
@@ -967,7 +967,7 @@ def test_a_follower_waits_through_an_outage(lasting: Nats) -> None:
         follower.close()
 
 
-def test_a_forked_child_is_told_to_open_the_log_again(url: str) -> None:
+def test_a_forked_child_is_asked_to_open_the_log_again(url: str) -> None:
     with connect(url).blocking() as log:
         log.append([make_event("parent")])
         child = os.fork()

@@ -87,7 +87,7 @@ def test_it_is_found_sound_before_and_after_it_is_used(old: Old) -> None:
     old.lore("--log", DEFAULT, "doctor", code=0)
 
 
-def test_it_is_told_searched_and_shown(old: Old) -> None:
+def test_it_is_reported_searched_and_shown(old: Old) -> None:
     assert "outbox" in old.lore("--log", DEFAULT, "tell", "--all", code=0).out
     assert "tide table mended" in old.lore("--log", DEFAULT, "find", "tide", code=0).out
     shown = old.lore("--log", DEFAULT, "status", "--all", "--json", code=0).json

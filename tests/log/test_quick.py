@@ -124,7 +124,7 @@ def test_other_things_than_events_are_left_to_python_as_well() -> None:
         assert short_way()(thing) is None  # type: ignore[arg-type]
 
 
-def test_a_word_that_only_looks_telling_is_judged_by_the_real_rules() -> None:
+def test_a_word_that_only_looks_revealing_is_judged_by_the_real_rules() -> None:
     event = replace(CLEAN, text="the token was counted: 7 tokens")
     assert short_way()(event) == long_way(event)
 
@@ -201,10 +201,10 @@ PIECES = (
     "SG.",
     "KEY",
 )
-TELLING = st.lists(st.sampled_from(PIECES), max_size=9).map("".join) | texts()
+REVEALING = st.lists(st.sampled_from(PIECES), max_size=9).map("".join) | texts()
 
 
-@given(TELLING)
+@given(REVEALING)
 def test_what_is_suspected_is_the_same_with_it_and_without(text: str) -> None:
     raw = msgspec.json.encode({"text": text})
     with pytest.MonkeyPatch.context() as patch:

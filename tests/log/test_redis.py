@@ -14,7 +14,7 @@ import pytest
 import redis
 
 from fleetlore import Event, connect
-from fleetlore.dialects import find_dialect
+from fleetlore.dialects.registry import find_dialect
 from fleetlore.dialects.tinytown import derive_town_uuid
 from fleetlore.errors import Closed, Conflict, Denied, Forgotten, Invalid, InvalidUrl, LogError, StorageFull, Unsuitable, Unwritable
 from fleetlore.events.envelope import Origin
@@ -116,7 +116,7 @@ def test_what_tinytown_writes_is_read_as_one_event_in_every_scope(log: BlockingR
     assert log.info().log_id
 
 
-def test_an_entry_that_nobody_can_read_is_told_and_not_passed_over(log: BlockingRecorder, raw: redis.Redis) -> None:
+def test_an_entry_that_nobody_can_read_is_reported_and_not_passed_over(log: BlockingRecorder, raw: redis.Redis) -> None:
     for fields in ({"event_type": "x", "data": "{no json"}, {"event_type": "new_type", "data": '{"event_type":"new_type"}'}, {"odd": "1"}):
         raw.xadd("tt:default:events", fields)  # type: ignore[arg-type]
     log.append([make_event("behind")])
@@ -139,21 +139,21 @@ def test_positions_stay_in_order_beside_a_writer_whose_clock_is_ahead(log: Block
 
 def test_two_programs_write_the_same_streams_at_the_same_time(log: BlockingRecorder, tinytown: Tinytown) -> None:
     following = log.follow(f"agent:{ADA}")
-    told = [str(number) for number in range(45)]  # more would not fit under tinytown's cap for an agent
-    neighbour = Thread(target=lambda: [tinytown.emit("mission_event", f"theirs {number}", agent=ADA) for number in told])
+    recorded = [str(number) for number in range(45)]  # more would not fit under tinytown's cap for an agent
+    neighbour = Thread(target=lambda: [tinytown.emit("mission_event", f"theirs {number}", agent=ADA) for number in recorded])
     neighbour.start()
-    for number in told:
+    for number in recorded:
         log.append([make_event(f"ours {number}"), make_event(f"bo {number}", agent=BO)])
     neighbour.join()
     seen = [next(following).text for _ in range(90)]
     for whose in ("ours", "theirs"):
-        assert [text for text in seen if text and text.startswith(whose)] == [f"{whose} {number}" for number in told]
+        assert [text for text in seen if text and text.startswith(whose)] == [f"{whose} {number}" for number in recorded]
     positions = [event.position for event in log.read()]
     assert positions == sorted(set(positions), key=str)
     assert len(positions) == 135
 
 
-def test_a_follower_is_told_when_a_neighbours_cap_cuts_what_it_has_not_read(log: BlockingRecorder, tinytown: Tinytown) -> None:
+def test_a_follower_is_informed_when_a_neighbours_cap_cuts_what_it_has_not_read(log: BlockingRecorder, tinytown: Tinytown) -> None:
     positions = [log.append([make_event(str(number))])[0] for number in range(5)]
     for number in range(1500):
         tinytown.emit("mission_event", f"chatter {number}")
@@ -309,7 +309,7 @@ def test_a_unix_socket_is_an_address_too(tmp_path: Path) -> None:
                 assert texts(log, "task:t") == ["1"]
 
 
-def test_the_log_tells_how_durable_the_server_is(tmp_path: Path) -> None:
+def test_the_log_shows_how_durable_the_server_is(tmp_path: Path) -> None:
     for fsync, wanted in (("always", "every acknowledged"), ("everysec", "last second"), ("no", "the newest")):
         with Valkey(tmp_path / fsync, fsync=fsync) as server, connect(server.url).blocking() as log:
             assert wanted in log.info().durability
@@ -453,7 +453,7 @@ def test_one_threads_wrong_head_is_its_own_conflict(log: BlockingRecorder) -> No
         log.append([make_event()], expect=Expect("town", "0000000000000001"))
 
 
-def test_an_entry_nested_without_end_is_told_as_unreadable(log: BlockingRecorder, raw: redis.Redis) -> None:
+def test_an_entry_nested_without_end_is_reported_as_unreadable(log: BlockingRecorder, raw: redis.Redis) -> None:
     raw.xadd("tt:default:events", {"event_type": "x", "data": '{"x":' + "[" * 100_000})
     log.append([make_event("behind")])
     assert [event.kind for event in log.read()] == ["log.rejected", "town.task_assigned"]
@@ -469,7 +469,7 @@ def test_a_log_is_closed_under_its_own_follower(server: Valkey) -> None:
 
 
 @pytest.mark.parametrize("rights", ["~* +@read +info +client +hello +ping +select +script +evalsha +eval +time"])
-def test_whoever_may_only_read_reads(server: Valkey, raw: redis.Redis, tinytown: Tinytown, rights: str) -> None:
+def test_anybody_who_may_only_read_reads(server: Valkey, raw: redis.Redis, tinytown: Tinytown, rights: str) -> None:
     raw.execute_command("ACL", "SETUSER", "reader", "reset", "on", ">pw", *rights.split())  # type: ignore[no-untyped-call]
     for number in range(2100):
         tinytown.emit("mission_event", str(number))

@@ -67,9 +67,9 @@ def refused(code: int, description: str = "no", *, status: int = 400) -> JetStre
     ],
 )
 def test_what_nats_says_has_a_name_and_an_advice(error: BaseException, kind: type[LogError], advice: str) -> None:
-    told = translate_error(PLACE, error)
-    assert type(told) is kind
-    assert advice in str(told)
+    recorded = translate_error(PLACE, error)
+    assert type(recorded) is kind
+    assert advice in str(recorded)
 
 
 @pytest.mark.parametrize(("error", "passes"), [(refused(10008), True), (refused(1, status=503), True), (refused(10047, status=503), False)])
@@ -135,15 +135,15 @@ def client() -> RedisClient:
     ],
 )
 def test_what_redis_says_has_a_name_and_an_advice(client: RedisClient, error: RedisError, kind: type[LogError], advice: str) -> None:
-    told = client.translate_error(error)
-    assert type(told) is kind
-    assert advice in str(told)
-    assert "s3cret" not in str(told)
+    recorded = client.translate_error(error)
+    assert type(recorded) is kind
+    assert advice in str(recorded)
+    assert "s3cret" not in str(recorded)
     with pytest.raises(kind):
         client.unwrap_answer(error)
 
 
-def test_whoever_was_not_answered_is_told_whether_it_may_have_been_stored(client: RedisClient) -> None:
+def test_anybody_who_was_not_answered_is_given_whether_it_may_have_been_stored(client: RedisClient) -> None:
     gone = ConnectionError("reset by peer")
     assert type(client.make_unanswered_error(ConnectionBroken(gone, sent=False))) is Unreachable
     asked = client.make_unanswered_error(ConnectionBroken(gone, sent=True))

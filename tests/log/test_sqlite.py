@@ -221,7 +221,7 @@ def test_the_blocking_door_never_imports_asyncio(path: Path) -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_a_forked_child_is_told_to_open_the_log_again(path: Path) -> None:
+def test_a_forked_child_is_asked_to_open_the_log_again(path: Path) -> None:
     """Its parent holds the locks; what it wrote on the old handle could be lost."""
     with opened(path) as log:
         log.append([make_event("parent")])

@@ -74,7 +74,7 @@ def small(tmp_path: Path) -> Path:
     return path
 
 
-class Told:
+class Recorded:
     """Progress as it was told: it grows, and ends at its end."""
 
     def __init__(self) -> None:
@@ -92,10 +92,10 @@ class Told:
 
 
 def test_a_sound_log_has_no_problems(path: Path) -> None:
-    told = Told()
-    report = check_log(str(path), progress=told)
+    recorded = Recorded()
+    report = check_log(str(path), progress=recorded)
     assert (report.events, report.towns, report.problems) == (MANY + 3, 2, [])
-    assert told.is_good()
+    assert recorded.is_good()
 
 
 def test_a_check_changes_nothing(path: Path) -> None:
@@ -158,7 +158,7 @@ def test_an_event_of_a_newer_version_is_not_taken_for_damage(path: Path) -> None
 @pytest.mark.parametrize(("sql", "problem"), TAMPERINGS)
 def test_a_check_finds_what_does_not_agree(sql: str, problem: str, path: Path) -> None:
     tamper(path, sql)
-    assert any(problem in told for told in check_log(str(path)).problems), check_log(str(path)).problems[:5]
+    assert any(problem in recorded for recorded in check_log(str(path)).problems), check_log(str(path)).problems[:5]
 
 
 def test_a_check_finds_an_event_that_was_forgotten(small: Path) -> None:
@@ -170,7 +170,7 @@ def test_a_check_finds_an_event_that_was_forgotten(small: Path) -> None:
     assert check_log(str(small)).problems == ["town default, 0000000000000001: the event was erased for good, and is here"]
 
 
-def test_a_check_tells_many_problems_in_few_words(path: Path) -> None:
+def test_a_check_shows_many_problems_in_few_words(path: Path) -> None:
     tamper(path, "UPDATE events_1 SET at = 0")
     problems = check_log(str(path)).problems
     assert len(problems) == MAX_PROBLEMS + 1
@@ -207,14 +207,14 @@ def test_what_is_not_a_log_is_not_checked_and_not_made(tmp_path: Path) -> None:
 
 
 def test_a_backup_is_one_private_file_that_opens_as_the_log(path: Path, tmp_path: Path) -> None:
-    target, told = tmp_path / "backup.db", Told()
+    target, recorded = tmp_path / "backup.db", Recorded()
     with open_log(path) as log:
-        assert backup_log(str(path), str(target), progress=told) == MANY + 3
+        assert backup_log(str(path), str(target), progress=recorded) == MANY + 3
         assert [event.id for event in log.read()] == [event.id for event in _events(target)]
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
     assert check_log(str(target)).problems == []
     assert sorted(os.listdir(tmp_path)) == ["backup.db", "fleet.db"]
-    assert told.is_good()
+    assert recorded.is_good()
 
 
 def _events(path: Path) -> Iterator[Event]:
@@ -277,14 +277,14 @@ def kept(small: Path, tmp_path: Path) -> Path:
 
 
 def test_a_backup_is_restored_where_no_log_is(path: Path, tmp_path: Path) -> None:
-    kept, new, told = tmp_path / "kept.db", tmp_path / "new.db", Told()
+    kept, new, recorded = tmp_path / "kept.db", tmp_path / "new.db", Recorded()
     backup_log(str(path), str(kept))
-    assert restore_log(str(kept), str(new), progress=told) == MANY + 3
+    assert restore_log(str(kept), str(new), progress=recorded) == MANY + 3
     assert check_log(str(new)).problems == []
     assert list(_events(new)) == list(_events(path))
     assert stat.S_IMODE(new.stat().st_mode) == 0o600
     assert sorted(os.listdir(tmp_path)) == ["fleet.db", "kept.db", "new.db"]
-    assert told.is_good()
+    assert recorded.is_good()
 
 
 def test_a_log_with_events_is_replaced_only_if_it_may_be(small: Path, kept: Path) -> None:

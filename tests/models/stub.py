@@ -26,7 +26,7 @@ class Wire:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
 
-    async def hear(self) -> Asked | None:
+    async def receive(self) -> Asked | None:
         """The next request; `None` when the client is gone."""
         try:
             head = (await self._reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
@@ -77,7 +77,7 @@ class Stub:
         """How many there are now."""
         self.made = 0
         """How many there were."""
-        self.heard = asyncio.Event()
+        self.received = asyncio.Event()
         """Set with the first request."""
         self._gone = asyncio.Condition()
 
@@ -104,9 +104,9 @@ class Stub:
         wire = Wire(reader, writer)
         try:
             with suppress(ConnectionError):
-                while asked := await wire.hear():
+                while asked := await wire.receive():
                     self.asked.append(asked)
-                    self.heard.set()
+                    self.received.set()
                     await self.acts[min(len(self.asked), len(self.acts)) - 1](wire)
         finally:
             writer.close()

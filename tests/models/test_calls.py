@@ -136,14 +136,14 @@ async def test_earlier_turns_and_results_are_sent_and_then_nothing_need_be_asked
         assert [(block["tool_use_id"], block["is_error"]) for block in sent[2]["content"]] == [("c0", False), ("c1", True)]
 
 
-async def test_without_tools_earlier_calls_are_told_in_words(protocol: Protocol) -> None:
+async def test_without_tools_earlier_calls_are_reported_in_words(protocol: Protocol) -> None:
     async with Stub(answers(*protocol.says("One."))) as stub, protocol.at(stub) as mind:
         await mind.reply(ModelRequest(prompt="Say it.", messages=HISTORY))
-    told = json.dumps(stub.asked[0].body["messages"])
-    assert "tool_use" not in told
-    assert "tool_calls" not in told
-    assert "[called query_db" in told
-    assert "[query_db answered]" in told
+    recorded = json.dumps(stub.asked[0].body["messages"])
+    assert "tool_use" not in recorded
+    assert "tool_calls" not in recorded
+    assert "[called query_db" in recorded
+    assert "[query_db answered]" in recorded
 
 
 IDS = st.sampled_from(["a", "b", "c"])
@@ -276,7 +276,7 @@ async def test_an_endpoint_that_does_not_stream_may_call_all_the_same(protocol: 
         (422, "tools: extra fields not permitted"),
     ],
 )
-async def test_an_endpoint_that_refuses_tools_is_told_of_plainly(protocol: Protocol, status: int, words: str) -> None:
+async def test_an_endpoint_that_refuses_tools_is_mentioned_plainly(protocol: Protocol, status: int, words: str) -> None:
     async with Stub(refuses(status, protocol.error("invalid_request_error", words))) as stub, protocol.at(stub) as mind:
         with pytest.raises(ModelRefused, match=r"will not take the tools \(.*\); choose a model that calls tools") as caught:
             await mind.reply(ASK)
@@ -325,12 +325,12 @@ ANYTHING: st.SearchStrategy[Any] = st.recursive(
 @given(st.lists(ANYTHING, max_size=3), ANYTHING)
 def test_no_piece_of_a_call_is_stumbled_over(pieces: list[Any], whole: Any) -> None:
     for protocol in (OPENAI, ANTHROPIC):
-        heard = StreamAccumulator(wants_calls=True)
+        received = StreamAccumulator(wants_calls=True)
         for piece in pieces:
-            taken = openai._accept_piece(heard, piece, "delta") if protocol is OPENAI else anthropic._accept_piece(heard, piece)
+            taken = openai._accept_piece(received, piece, "delta") if protocol is OPENAI else anthropic._accept_piece(received, piece)
             assert taken in (True, False)
-        (openai if protocol is OPENAI else anthropic)._accept_body(heard, whole)
-        assert all(isinstance(call.arguments, str) for call in heard.calls)
+        (openai if protocol is OPENAI else anthropic)._accept_body(received, whole)
+        assert all(isinstance(call.arguments, str) for call in received.calls)
 
 
 # Scripts and the log
@@ -345,7 +345,7 @@ async def test_a_script_calls_too() -> None:
     assert (await mind.reply(ASK)).text == "Seven."
 
 
-async def test_the_log_is_told_of_all_that_the_model_read() -> None:
+async def test_the_log_is_given_all_that_the_model_read() -> None:
     ask = ModelRequest(prompt="Again.", system="Be brief.", messages=HISTORY, tools=(QUERY,))
     async with connect("memory:") as log:
         await ask_and_record(log, ScriptedModel([Calls([WANTED])]), ask, agent="ada")

@@ -48,7 +48,7 @@ async def take(folder: Path, *steps: Any, watcher: Watcher | None = None, linger
     return await harness.take_turn(order_for(folder, **fields), watcher or Watcher())
 
 
-async def test_a_turn_is_told_as_it_happens_and_summed_up_by_its_result(tmp_path: Path) -> None:
+async def test_a_turn_is_reported_as_it_happens_and_summed_up_by_its_result(tmp_path: Path) -> None:
     called = {"type": "tool_use", "id": "t1", "name": "Write", "input": {"file_path": "/w/a.txt", "content": "hi"}}
     returned = {"type": "tool_result", "tool_use_id": "t1", "content": "created"}
     user = {"type": "user", "message": {"role": "user", "content": [returned]}, "session_id": SESSION, "uuid": "u2"}
@@ -59,8 +59,8 @@ async def test_a_turn_is_told_as_it_happens_and_summed_up_by_its_result(tmp_path
     assert (ended.tokens, ended.usd, ended.context, ended.session) == (396, 0.25, 132, SESSION)
     assert ended.model == "claude-opus-4-8"
     assert watcher.kinds == ["session.started", "tool.called", "tool.returned", "model.replied", "model.replied", "session.turn_ended"]
-    assert [heard.tokens for heard in watcher.heard[1:5]] == [0, 132, 132, 264]
-    assert watcher.heard[0].process is not None
+    assert [received.tokens for received in watcher.received[1:5]] == [0, 132, 132, 264]
+    assert watcher.received[0].process is not None
 
 
 async def test_the_prompt_goes_by_stdin_whole_and_the_session_is_named_before(tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ async def test_it_says_how_it_ended_and_hangs_and_is_not_waited_for(tmp_path: Pa
     assert (ended.how, ended.words, ended.usd, ended.extras["lingered"]) == ("finished", "Done.", 0.25, True)
 
 
-async def test_what_wakes_up_behind_a_result_is_heard_to_its_end(tmp_path: Path) -> None:
+async def test_what_wakes_up_behind_a_result_is_received_to_its_end(tmp_path: Path) -> None:
     ended = await take(tmp_path, INIT, result("Started it."), message("m5", text("It came back.")), result("All done."))
     assert (ended.how, ended.words) == ("finished", "All done.")
 
@@ -240,7 +240,7 @@ async def test_it_is_stopped_at_the_first_record_past_the_budget(tmp_path: Path)
 async def test_nothing_is_started_where_nothing_is_left(tmp_path: Path) -> None:
     watcher = Watcher()
     assert (await take(tmp_path, result(), watcher=watcher, rest=RemainingBudget(usd=0.0))).how == "over_budget"
-    assert watcher.heard == []
+    assert watcher.received == []
 
 
 async def test_a_missing_program_is_said_to_be_missing(tmp_path: Path) -> None:
@@ -253,9 +253,9 @@ async def test_a_turn_that_is_cancelled_leaves_neither_process_nor_file(tmp_path
     script, begun = Script(tmp_path, INIT, ["hang"]), asyncio.Event()
     pids: list[int] = []
 
-    async def watch(heard: TurnProgress) -> None:
-        pids.extend([heard.process.pid] if heard.process else [])
-        if heard.session:
+    async def watch(received: TurnProgress) -> None:
+        pids.extend([received.process.pid] if received.process else [])
+        if received.session:
             begun.set()
 
     gate = Gate(command=("lore", "gate"), env={})
@@ -316,7 +316,7 @@ async def test_an_error_of_the_endpoint_is_an_event(tmp_path: Path) -> None:
 HELP = "Look around for me"
 
 
-class Hearing(Api):
+class HeaderApi(Api):
     """Keeps what it is asked."""
 
     def __init__(self, steps: list[dict[str, Any]]) -> None:
@@ -331,13 +331,13 @@ class Hearing(Api):
 
 
 @contextmanager
-def real(folder: Path, *steps: dict[str, Any]) -> Iterator[tuple[ClaudeCodeHarness, Path, Hearing]]:
+def real(folder: Path, *steps: dict[str, Any]) -> Iterator[tuple[ClaudeCodeHarness, Path, HeaderApi]]:
     """Claude Code with a home of its own, against a model that does these steps; and its workspace."""
     assert CLAUDE is not None
     home, workspace = folder / "home", folder / "work"
     home.mkdir()
     workspace.mkdir()
-    api = Hearing(list(steps))
+    api = HeaderApi(list(steps))
     with serving(api):
         given = {"PATH": os.environ["PATH"], "HOME": str(home), "ANTHROPIC_API_KEY": "dummy"}
         environ = given | OFFLINE | QUIET | {"ANTHROPIC_BASE_URL": f"http://127.0.0.1:{api.server_port}", "IS_SANDBOX": "1"}

@@ -76,7 +76,7 @@ class Written:
         self.add(at, "event_msg", type="token_count", info={"total_token_usage": total, "last_token_usage": last})
 
 
-async def test_a_turn_without_a_rollout_is_told_by_its_stream(tmp_path: Path) -> None:
+async def test_a_turn_without_a_rollout_is_reported_by_its_stream(tmp_path: Path) -> None:
     done = COMMAND | {"aggregated_output": "ok\n", "exit_code": 0, "status": "completed"}
     steps = [STARTED, BEGUN, {"type": "item.started", "item": COMMAND}, item(**done), said("Made."), completed()]
     watcher = Watcher()
@@ -87,7 +87,7 @@ async def test_a_turn_without_a_rollout_is_told_by_its_stream(tmp_path: Path) ->
     assert watcher.one("model.replied").data["model"] == "gpt-5.1-codex"
 
 
-async def test_the_rollout_tells_it_better_and_only_what_is_new(tmp_path: Path) -> None:
+async def test_the_rollout_shows_it_better_and_only_what_is_new(tmp_path: Path) -> None:
     """The stream of a thread that is taken up counts what the turns before took."""
     rollout = Written(tmp_path / "codex", THREAD)
     rollout.reply("2026-01-01T00:00:01Z", "Before.", 5000)
@@ -96,10 +96,10 @@ async def test_the_rollout_tells_it_better_and_only_what_is_new(tmp_path: Path) 
     harness = CodexHarness(script.command, {"PATH": os.environ["PATH"], "CODEX_HOME": str(tmp_path / "codex")})
 
     class Writing(Watcher):
-        async def __call__(self, heard: Any) -> Any:
-            if heard.process:
+        async def __call__(self, received: Any) -> Any:
+            if received.process:
                 rollout.reply(late, "After.", 220)
-            return await super().__call__(heard)
+            return await super().__call__(received)
 
     watcher = Writing()
     ended = await harness.take_turn(order_for(tmp_path, session=THREAD), watcher)

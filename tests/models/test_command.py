@@ -22,11 +22,11 @@ class Watcher:
 
     def __init__(self, tokens: int | None = None) -> None:
         self.tokens = tokens
-        self.heard: list[TurnProgress] = []
+        self.received: list[TurnProgress] = []
 
-    async def __call__(self, heard: TurnProgress) -> TurnOutcome | None:
-        self.heard.append(heard)
-        return "over_budget" if self.tokens is not None and heard.tokens > self.tokens else None
+    async def __call__(self, received: TurnProgress) -> TurnOutcome | None:
+        self.received.append(received)
+        return "over_budget" if self.tokens is not None and received.tokens > self.tokens else None
 
 
 @pytest.fixture
@@ -41,8 +41,8 @@ async def take(
 ) -> TurnResult:
     harness: Harness = CommandHarness(command, environ={**os.environ, "FLEETLORE_TOKEN": "ours", "OPENAI_API_KEY": "its own"})
     assert (harness.name, harness.has_sessions) == ("command", False)
-    told = {name: getattr(order, name) for name in order.__struct_fields__} | {"prompt": prompt} | changes
-    ended = await harness.take_turn(TurnRequest(**told), watch or Watcher())
+    recorded = {name: getattr(order, name) for name in order.__struct_fields__} | {"prompt": prompt} | changes
+    ended = await harness.take_turn(TurnRequest(**recorded), watch or Watcher())
     assert list_processes(order.mark)[1] == set()
     return ended
 
@@ -51,7 +51,7 @@ async def test_a_command_reads_the_prompt_works_and_reports(order: TurnRequest) 
     watch = Watcher()
     ended = await take(order, "echo wörds", watch)
     assert ended == TurnResult(how="finished", words="as you say", tokens=12, usd=0.01, exit_code=0, extras={"done": True})
-    first, words, report = watch.heard
+    first, words, report = watch.received
     assert first.process
     assert first.process.pid == first.process.group
     assert words.words == "echo wörds"
@@ -61,17 +61,17 @@ async def test_a_command_reads_the_prompt_works_and_reports(order: TurnRequest) 
 
 def used(watch: Watcher) -> list[dict[str, Any]]:
     """What was told to be counted."""
-    return [event.data for heard in watch.heard for event in heard.events if event.kind == "model.replied"]
+    return [event.data for received in watch.received for event in received.events if event.kind == "model.replied"]
 
 
 async def test_what_it_reports_is_counted_once_and_to_the_last_token(order: TurnRequest) -> None:
     watch = Watcher(tokens=95)
     await take(order, "spend", watch)
-    assert sum(told["input"] for told in used(watch)) == 100
+    assert sum(recorded["input"] for recorded in used(watch)) == 100
 
 
 @pytest.mark.parametrize(
-    ("reports", "told"),
+    ("reports", "recorded"),
     [
         (['{"tokens": 7, "model": "gpt-5"}'], [{"input": 7, "source": "command"}]),
         (['{"usd": 0.5, "model": "gpt-5"}'], [{"input": 0, "source": "command", "usd": 0.5, "model": "gpt-5"}]),
@@ -80,10 +80,10 @@ async def test_what_it_reports_is_counted_once_and_to_the_last_token(order: Turn
     ],
     ids=["no price is made up", "dollars alone", "sums that shrink", "nothing"],
 )
-async def test_what_it_does_not_report_is_not_counted(order: TurnRequest, reports: list[str], told: list[dict[str, Any]]) -> None:
+async def test_what_it_does_not_report_is_not_counted(order: TurnRequest, reports: list[str], recorded: list[dict[str, Any]]) -> None:
     watch = Watcher()
     await take(order, "", watch, command=("printf", "%s\\n", *reports))
-    assert used(watch) == told
+    assert used(watch) == recorded
 
 
 async def test_one_that_reports_nothing_has_said_what_it_printed(order: TurnRequest) -> None:
@@ -144,12 +144,12 @@ async def test_time_that_the_goal_has_no_more_is_a_budget(order: TurnRequest) ->
     assert (await take(order, "", command=("sleep", "600"), rest=RemainingBudget(seconds=0.2))).how == "over_budget"
 
 
-async def test_chatter_is_told_now_and_then_and_its_end_is_kept(order: TurnRequest) -> None:
+async def test_chatter_is_reported_now_and_then_and_its_end_is_kept(order: TurnRequest) -> None:
     watch = Watcher()
     ended = await take(order, "chatter", watch)
     assert ended.words.endswith("line 99998\nline 99999")
     assert len(ended.words) <= 16_384
-    assert len(watch.heard) < 20
+    assert len(watch.received) < 20
 
 
 async def test_noise_is_words_nobody_can_read_and_no_trouble(order: TurnRequest) -> None:

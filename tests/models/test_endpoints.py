@@ -120,7 +120,7 @@ async def test_an_endpoint_that_can_is_held_to_the_schema(protocol: Protocol) ->
         assert sent["tool_choice"] == {"type": "tool", "name": "answer"}
 
 
-async def test_one_that_refuses_the_schema_is_told_it_in_words_and_never_asked_for_it_again(protocol: Protocol) -> None:
+async def test_one_that_refuses_the_schema_is_given_it_in_words_and_never_asked_for_it_again(protocol: Protocol) -> None:
     named = "response_format is not supported" if protocol is OPENAI else "tool_choice: unknown field"
     acts = [refuses(400, protocol.error("invalid_request_error", named)), answers(*protocol.says("```json\n", VOTED, "\n```"))]
     async with Stub(*acts) as stub, protocol.at(stub) as mind:
@@ -258,7 +258,7 @@ async def test_cancelling_at_any_moment_leaves_nothing_behind(protocol: Protocol
     async with Stub(acts[moment]) as stub, protocol.at(stub) as mind:
         before = asyncio.all_tasks()
         task = asyncio.create_task(mind.reply(HELLO))
-        await stub.heard.wait()
+        await stub.received.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -313,7 +313,7 @@ async def test_retry_after_is_honoured(protocol: Protocol, header: dict[str, str
 
 
 @pytest.mark.parametrize("patience", ["3600", "100"])
-async def test_whoever_asks_for_too_much_patience_is_not_waited_for(protocol: Protocol, patience: str) -> None:
+async def test_anybody_who_asks_for_too_much_patience_is_not_waited_for(protocol: Protocol, patience: str) -> None:
     pauses: list[float] = []
     async with Stub(refuses(429, {}, retry_after=patience)) as stub, protocol.at(stub, pauses=pauses) as mind:
         with pytest.raises(ModelBusy) as caught:
@@ -381,14 +381,14 @@ async def test_an_error_with_status_200_is_an_error(protocol: Protocol) -> None:
 
 
 async def test_an_error_in_the_middle_of_a_stream_is_an_error(protocol: Protocol) -> None:
-    told = json.dumps(protocol.error("overloaded_error", "too much"))
-    acts = [answers(*protocol.cut("Half"), f"event: error\ndata: {told}\n\n"), answers(*protocol.says("Whole."))]
+    recorded = json.dumps(protocol.error("overloaded_error", "too much"))
+    acts = [answers(*protocol.cut("Half"), f"event: error\ndata: {recorded}\n\n"), answers(*protocol.says("Whole."))]
     async with Stub(*acts) as stub, protocol.at(stub, pauses=[]) as mind:
         reply = await mind.reply(HELLO)
     assert (reply.text, reply.attempts) == ("Whole.", 2)
 
 
-async def test_an_endpoint_that_does_not_stream_is_heard_all_the_same(protocol: Protocol) -> None:
+async def test_an_endpoint_that_does_not_stream_is_received_all_the_same(protocol: Protocol) -> None:
     whole = {
         "id": "chatcmpl-7",
         "model": "small-1",
@@ -446,9 +446,9 @@ async def test_a_line_without_end_is_ended(protocol: Protocol, monkeypatch: pyte
         await stub.nobody_left()
 
 
-async def test_no_error_tells_the_key(protocol: Protocol) -> None:
-    told = protocol.error("authentication_error", f"Incorrect key provided: {KEY}. And sk-abcdefghijklmnopqrstuvwx neither.")
-    async with Stub(refuses(401, told)) as stub, protocol.at(stub) as mind:
+async def test_no_error_shows_the_key(protocol: Protocol) -> None:
+    recorded = protocol.error("authentication_error", f"Incorrect key provided: {KEY}. And sk-abcdefghijklmnopqrstuvwx neither.")
+    async with Stub(refuses(401, recorded)) as stub, protocol.at(stub) as mind:
         with pytest.raises(ModelRefused) as caught:
             await mind.reply(HELLO)
     assert str(caught.value).count("[redacted]") == 2

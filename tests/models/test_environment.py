@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fleetlore.process.environment import TURN_VARIABLE, has_turn_mark, scrub_environment
 
-HOUSE = {
+HOME_PATH = {
     "HOME": "/home/ada",
     "PATH": "/bin",
     "LC_ALL": "C",
@@ -15,8 +15,8 @@ HOUSE = {
 
 
 def test_what_it_needs_to_live_stays_and_all_else_goes() -> None:
-    environ = {**HOUSE, "FLEETLORE_TOKEN": "ours", "GITHUB_TOKEN": "theirs", "OPENAI_API_KEY": "another's", "LD_PRELOAD": "x.so"}
-    assert scrub_environment(environ, mark="t1") == {**HOUSE, TURN_VARIABLE: "t1"}
+    environ = {**HOME_PATH, "FLEETLORE_TOKEN": "ours", "GITHUB_TOKEN": "theirs", "OPENAI_API_KEY": "another's", "LD_PRELOAD": "x.so"}
+    assert scrub_environment(environ, mark="t1") == {**HOME_PATH, TURN_VARIABLE: "t1"}
 
 
 def test_what_is_its_own_stays_by_name_or_pattern() -> None:

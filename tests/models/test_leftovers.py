@@ -111,8 +111,10 @@ def test_another_process_with_the_same_id_is_left_alone(mark: str, start: Start)
 def test_who_ends_leftovers_never_ends_itself_nor_those_it_descends_from(mark: str) -> None:
     ending = f"from fleetlore.process.kill_tree import end_leftovers; print(end_leftovers({mark!r}, []))"
     shell = f'sleep 600 & "{sys.executable}" -c "{ending}"; echo alive'
-    told = subprocess.run(["sh", "-c", shell], env={**os.environ, TURN_VARIABLE: mark}, capture_output=True, timeout=PATIENCE, check=True)
-    assert told.stdout == b"1\nalive\n"
+    recorded = subprocess.run(
+        ["sh", "-c", shell], env={**os.environ, TURN_VARIABLE: mark}, capture_output=True, timeout=PATIENCE, check=True
+    )
+    assert recorded.stdout == b"1\nalive\n"
 
 
 def test_an_empty_mark_fits_nothing(start: Start) -> None:
@@ -141,9 +143,9 @@ def test_a_name_full_of_brackets_is_read_past(start: Start, tmp_path: object) ->
 def test_without_proc_the_same_is_found_by_ps(mark: str, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table, "PS", ("ps", "axeww", *table.PS[-2:]))
     monkeypatch.setattr(table, "HAS_PROC", False)
-    marked, told = start(*SLEEPER, mark=mark), start(*SLEEPER)
-    assert end_leftovers(mark, [process(told)]) == 2
-    assert (marked.wait(PATIENCE), told.wait(PATIENCE)) == (-15, -15)
+    marked, recorded = start(*SLEEPER, mark=mark), start(*SLEEPER)
+    assert end_leftovers(mark, [process(recorded)]) == 2
+    assert (marked.wait(PATIENCE), recorded.wait(PATIENCE)) == (-15, -15)
 
 
 def test_a_line_of_ps_is_read() -> None:

@@ -49,26 +49,26 @@ class TurnSetup:
     def __init__(self, base: Path) -> None:
         self.work, self.sessions = base / "work", base / "sessions"
         self.work.mkdir()
-        self.heard: list[TurnProgress] = []
-        self.stops_at: Callable[[TurnProgress], TurnOutcome | None] = lambda heard: None
+        self.received: list[TurnProgress] = []
+        self.stops_at: Callable[[TurnProgress], TurnOutcome | None] = lambda received: None
 
-    async def watch(self, heard: TurnProgress) -> TurnOutcome | None:
+    async def watch(self, received: TurnProgress) -> TurnOutcome | None:
         """Record the progress."""
-        self.heard.append(heard)
-        return self.stops_at(heard)
+        self.received.append(received)
+        return self.stops_at(received)
 
     @property
     def events(self) -> list[Event]:
         """The recorded events, in order."""
-        return [event for heard in self.heard for event in heard.events]
+        return [event for received in self.received for event in received.events]
 
     @property
     def kinds(self) -> list[str]:
         return [event.kind for event in self.events]
 
     def order(self, prompt: str = "Write hello.txt.", **more: Any) -> TurnRequest:
-        told = TurnRequest(goal="g", agent="ada", turn=1, prompt=prompt, workspace=str(self.work), new_session=FIRST, mark=MARK)
-        return replace(told, **more)
+        recorded = TurnRequest(goal="g", agent="ada", turn=1, prompt=prompt, workspace=str(self.work), new_session=FIRST, mark=MARK)
+        return replace(recorded, **more)
 
     async def turn(self, script: Script | None, *, order: TurnRequest | None = None, **options: Any) -> tuple[TurnResult, ScriptedModel]:
         mind = ScriptedModel(script, name="scripted:test")
@@ -87,12 +87,12 @@ async def test_a_mind_works_until_it_is_done(turn_setup: TurnSetup) -> None:
     assert (ended.how, ended.words, ended.session, ended.denials) == ("finished", "It is done.", FIRST, 0)
     assert (turn_setup.work / "hello.txt").read_text() == "hello\n"
     assert "hello.txt: written, 6 bytes" in sent(mind, 1)
-    assert ended.tokens == turn_setup.heard[-1].tokens > 0
+    assert ended.tokens == turn_setup.received[-1].tokens > 0
     assert ended.context is not None
     assert ended.context < ended.tokens
 
 
-async def test_everything_is_told_before_it_is_done_and_after(turn_setup: TurnSetup) -> None:
+async def test_everything_is_reported_before_it_is_done_and_after(turn_setup: TurnSetup) -> None:
     await turn_setup.turn([WRITE, Calls([("read", {"path": "no"})]), DONE])
     asked = ["model.called", "model.replied"]
     assert turn_setup.kinds == [*asked, "tool.called", "tool.returned", "goal.tool_effect", *asked, "tool.called", "tool.failed", *asked]
@@ -108,8 +108,8 @@ async def test_everything_is_told_before_it_is_done_and_after(turn_setup: TurnSe
 async def test_a_tool_is_not_used_before_its_call_was_taken_note_of(turn_setup: TurnSetup) -> None:
     seen: list[bool] = []
 
-    def look(heard: TurnProgress) -> None:
-        if any(event.kind == "tool.called" for event in heard.events):
+    def look(received: TurnProgress) -> None:
+        if any(event.kind == "tool.called" for event in received.events):
             seen.append((turn_setup.work / "hello.txt").exists())
 
     turn_setup.stops_at = look
@@ -119,7 +119,7 @@ async def test_a_tool_is_not_used_before_its_call_was_taken_note_of(turn_setup: 
 
 @pytest.mark.parametrize("kind", ["model.called", "model.replied", "tool.called", "tool.returned"])
 async def test_the_watchers_word_ends_the_turn_at_once(turn_setup: TurnSetup, kind: str) -> None:
-    turn_setup.stops_at = lambda heard: "stopped" if any(event.kind == kind for event in heard.events) else None
+    turn_setup.stops_at = lambda received: "stopped" if any(event.kind == kind for event in received.events) else None
     ended, mind = await turn_setup.turn([WRITE, DONE])
     assert ended.how == "stopped"
     assert turn_setup.kinds[-1] == kind or kind == "tool.returned"
@@ -128,7 +128,7 @@ async def test_the_watchers_word_ends_the_turn_at_once(turn_setup: TurnSetup, ki
 
 
 async def test_a_program_that_is_called_off_at_its_start_ends_the_turn(turn_setup: TurnSetup) -> None:
-    turn_setup.stops_at = lambda heard: "over_budget" if heard.process else None
+    turn_setup.stops_at = lambda received: "over_budget" if received.process else None
     ended, mind = await turn_setup.turn([Calls([("shell", {"command": "sleep 60"})]), DONE])
     assert ended.how == "over_budget"
     assert len(mind.asked) == 1
@@ -157,7 +157,7 @@ async def test_dollars_are_a_cap_as_well(turn_setup: TurnSetup) -> None:
     assert (len(mind.asked), ended.usd, ended.extras) == (2, 0.8, {"axis": "usd"})
 
 
-async def test_a_refused_tool_is_told_and_counted(turn_setup: TurnSetup) -> None:
+async def test_a_refused_tool_is_reported_and_counted(turn_setup: TurnSetup) -> None:
     async def permit(tool: str, input: Mapping[str, Any]) -> Choice:
         return Deny(message="not on Sundays") if tool == "write" else Allow()
 
@@ -264,10 +264,10 @@ async def test_a_new_session_remembers_nothing(turn_setup: TurnSetup) -> None:
     assert "hello" not in sent(mind, 0)
 
 
-async def test_a_turn_that_was_broken_off_is_told_of(turn_setup: TurnSetup) -> None:
-    turn_setup.stops_at = lambda heard: "stopped" if any(event.kind == "tool.called" for event in heard.events) else None
+async def test_a_turn_that_was_broken_off_is_mentioned(turn_setup: TurnSetup) -> None:
+    turn_setup.stops_at = lambda received: "stopped" if any(event.kind == "tool.called" for event in received.events) else None
     await turn_setup.turn([WRITE])
-    turn_setup.stops_at = lambda heard: None
+    turn_setup.stops_at = lambda received: None
     _, mind = await turn_setup.turn([DONE], order=turn_setup.order("Go on.", session=FIRST))
     assert "the result of this call is unknown" in sent(mind, 0)
 
@@ -343,8 +343,8 @@ def test_a_session_that_cannot_be_read_is_lost(tmp_path: Path, content: bytes) -
 async def test_cancelled_it_leaves_nothing_running_and_says_so(turn_setup: TurnSetup) -> None:
     started = asyncio.Event()
 
-    def note(heard: TurnProgress) -> None:
-        if heard.process:
+    def note(received: TurnProgress) -> None:
+        if received.process:
             started.set()
 
     turn_setup.stops_at = note

@@ -38,7 +38,7 @@ records = some.lists(some.dictionaries(some.sampled_from(KEYS), anything, max_si
 @pytest.mark.parametrize("program", ["claude-code", "codex"])
 @settings(max_examples=2 * settings().max_examples // 5, deadline=None)
 @given(given=records)
-def test_hearing_never_fails(program: str, given: list[dict[str, Any]]) -> None:
+def test_receiving_never_fails(program: str, given: list[dict[str, Any]]) -> None:
     order = order_for(NOWHERE)
     hearer: OutputParser = (
         ClaudeOutputParser(order) if program == "claude-code" else CodexOutputParser(order, RolloutFollower(NOWHERE, since=clock.now()))

@@ -156,7 +156,7 @@ def test_what_stands_in_reasoning_tags_is_never_the_answer(value: dict[str, Any]
         ("I thinketh: a < b and c > d.", "I thinketh: a < b and c > d."),
     ],
 )
-def test_prose_is_told_without_thoughts(text: str, said: str) -> None:
+def test_prose_is_reported_without_thoughts(text: str, said: str) -> None:
     assert strip_reasoning(text) == said
 
 

@@ -27,7 +27,7 @@ def test_of_anything_the_same_end_is_kept(pieces: list[bytes], most: int) -> Non
     tail = TailBuffer(most)
     for piece in pieces:
         tail.feed(piece)
-    assert tail.text() == clean_output(b"".join(pieces)[-most:]).strip()
+    assert tail.decode_text() == clean_output(b"".join(pieces)[-most:]).strip()
 
 
 @given(st.binary())

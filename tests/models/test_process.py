@@ -44,7 +44,7 @@ class OutputListener:
         self.until = until
         self.lines: list[OutputLine] = []
         self.started: list[Process] = []
-        self.heard = asyncio.Event()
+        self.received = asyncio.Event()
 
     @property
     def texts(self) -> list[bytes]:
@@ -57,10 +57,10 @@ class OutputListener:
 
     async def on_line(self, line: OutputLine) -> bool:
         self.lines.append(line)
-        self.heard.set()
+        self.received.set()
         return line.text != self.until
 
-    async def hear(self, argv: tuple[str, ...], mark: str, **options: Any) -> ProgramResult:
+    async def receive(self, argv: tuple[str, ...], mark: str, **options: Any) -> ProgramResult:
         return await run(program(argv, mark, **options), self.on_start, self.on_line)
 
 
@@ -69,12 +69,12 @@ def program(argv: tuple[str, ...], mark: str, **options: Any) -> ProcessSpec:
     return ProcessSpec(argv=argv, cwd="/", env=scrub_environment(os.environ, mark=mark), mark=mark, **options)
 
 
-async def test_a_program_is_heard_line_by_line_and_its_end_is_told(mark: str) -> None:
-    ears = OutputListener()
-    finished = await ears.hear(("sh", "-c", "cat; echo; echo oh >&2; exit 3"), mark, stdin=b"one\ntwo")
-    assert ears.texts == [b"one", b"two"]
+async def test_a_program_is_received_line_by_line_and_its_end_is_reported(mark: str) -> None:
+    listener = OutputListener()
+    finished = await listener.receive(("sh", "-c", "cat; echo; echo oh >&2; exit 3"), mark, stdin=b"one\ntwo")
+    assert listener.texts == [b"one", b"two"]
     assert finished == ProgramResult(code=3, signal=None, why="ended", stderr="oh", left=0)
-    [process] = ears.started
+    [process] = listener.started
     assert process.group == process.pid
     assert process.born
     assert process.command == "sh -c 'cat; echo; echo oh >&2; exit 3'"
@@ -82,36 +82,36 @@ async def test_a_program_is_heard_line_by_line_and_its_end_is_told(mark: str) ->
 
 
 async def test_a_large_prompt_is_written_in_full_while_the_program_answers(mark: str) -> None:
-    ears = OutputListener()
+    listener = OutputListener()
     prompt = b"".join(b"%d\n" % number for number in range(50_000))
-    await ears.hear(("cat",), mark, stdin=prompt)
-    assert b"\n".join(ears.texts) + b"\n" == prompt
+    await listener.receive(("cat",), mark, stdin=prompt)
+    assert b"\n".join(listener.texts) + b"\n" == prompt
 
 
 async def test_a_program_that_does_not_read_its_prompt_is_no_trouble(mark: str) -> None:
-    assert (await OutputListener().hear(("true",), mark, stdin=b"x" * 1_000_000)).code == 0
+    assert (await OutputListener().receive(("true",), mark, stdin=b"x" * 1_000_000)).code == 0
 
 
 async def test_without_a_prompt_its_input_is_empty(mark: str) -> None:
-    ears = OutputListener()
-    await ears.hear(("sh", "-c", "cat; echo over"), mark)
-    assert ears.texts == [b"over"]
+    listener = OutputListener()
+    await listener.receive(("sh", "-c", "cat; echo over"), mark)
+    assert listener.texts == [b"over"]
 
 
 @pytest.mark.parametrize("ending", ["go", "stay"])
 async def test_children_sessions_and_daemons_end_with_the_program(mark: str, ending: str) -> None:
-    ears = OutputListener(until=b"ready")
-    finished = await ears.hear(agent("family", ending), mark)
-    pids = [int(text) for text in ears.texts if text.isdigit()]
+    listener = OutputListener(until=b"ready")
+    finished = await listener.receive(agent("family", ending), mark)
+    pids = [int(text) for text in listener.texts if text.isdigit()]
     assert len(pids) == 4
     assert not any(map(is_running, pids))
-    assert (finished.why, finished.left) == (("ended", 3) if ending == "go" else ("told", 4))
+    assert (finished.why, finished.left) == (("ended", 3) if ending == "go" else ("stopped", 4))
 
 
 async def test_a_grandchild_that_holds_the_pipes_does_not_hold_us_up(mark: str) -> None:
-    ears = OutputListener()
-    finished = await ears.hear(("sh", "-c", "sleep 600 & echo done"), mark)
-    assert ears.texts == [b"done"]
+    listener = OutputListener()
+    finished = await listener.receive(("sh", "-c", "sleep 600 & echo done"), mark)
+    assert listener.texts == [b"done"]
     assert (finished.why, finished.code, finished.left) == ("ended", 0, 1)
 
 
@@ -119,45 +119,45 @@ async def test_even_one_that_is_not_found_does_not_hold_us_up(mark: str, tmp_pat
     """It cleared its environment, left the session and lost its parent; the test alone knows it."""
     known = tmp_path / "pid"
     hidden = f"env -i setsid -f sh -c 'echo $$ > {known}; exec sleep 600'"
-    ears = OutputListener()
+    listener = OutputListener()
     try:
-        finished = await ears.hear(("sh", "-c", f"{hidden}; until [ -s {known} ]; do sleep 0.01; done; echo done"), mark)
+        finished = await listener.receive(("sh", "-c", f"{hidden}; until [ -s {known} ]; do sleep 0.01; done; echo done"), mark)
     finally:
         os.kill(int(known.read_text()), signal.SIGKILL)
-    assert (finished.why, ears.texts) == ("ended", [b"done"])
+    assert (finished.why, listener.texts) == ("ended", [b"done"])
 
 
 async def test_a_program_that_does_not_listen_is_ended_hard(mark: str) -> None:
-    finished = await OutputListener(until=b"ready").hear(agent("stubborn"), mark, grace=0.2)
-    assert (finished.why, finished.code, finished.signal) == ("told", None, 9)
+    finished = await OutputListener(until=b"ready").receive(agent("stubborn"), mark, grace=0.2)
+    assert (finished.why, finished.code, finished.signal) == ("stopped", None, 9)
 
 
 async def test_one_that_grows_a_new_head_whenever_it_is_asked_to_end_is_ended(mark: str) -> None:
-    finished = await OutputListener(until=b"ready").hear(agent("hydra"), mark, grace=0.3)
-    assert finished.why == "told"
+    finished = await OutputListener(until=b"ready").receive(agent("hydra"), mark, grace=0.3)
+    assert finished.why == "stopped"
     assert finished.left >= 1
 
 
 async def test_one_that_listens_is_asked_and_may_end_in_its_own_way(mark: str) -> None:
-    finished = await OutputListener(until=b"on").hear(
+    finished = await OutputListener(until=b"on").receive(
         ("sh", "-c", "trap 'echo bye >&2; exit 7' TERM; echo on; while :; do sleep 0.01; done"), mark
     )
-    assert (finished.why, finished.code, finished.stderr[-3:]) == ("told", 7, "bye")
+    assert (finished.why, finished.code, finished.stderr[-3:]) == ("stopped", 7, "bye")
 
 
 async def test_one_that_lasts_too_long_is_ended(mark: str) -> None:
-    finished = await OutputListener().hear(agent("flood", "forever"), mark, timeout=0.3)
+    finished = await OutputListener().receive(agent("flood", "forever"), mark, timeout=0.3)
     assert finished.why == "timed_out"
 
 
 async def test_one_that_says_nothing_for_too_long_is_ended(mark: str) -> None:
-    ears = OutputListener()
-    finished = await ears.hear(("sh", "-c", "echo hm; exec sleep 600"), mark, idle=0.3)
-    assert (finished.why, ears.texts) == ("silent", [b"hm"])
+    listener = OutputListener()
+    finished = await listener.receive(("sh", "-c", "echo hm; exec sleep 600"), mark, idle=0.3)
+    assert (finished.why, listener.texts) == ("silent", [b"hm"])
 
 
 async def test_complaints_are_a_sign_of_life(mark: str) -> None:
-    finished = await OutputListener().hear(("sh", "-c", "for i in 1 2 3 4 5 6; do sleep 0.1; echo . >&2; done"), mark, idle=0.5)
+    finished = await OutputListener().receive(("sh", "-c", "for i in 1 2 3 4 5 6; do sleep 0.1; echo . >&2; done"), mark, idle=0.5)
     assert finished.why == "ended"
 
 
@@ -173,30 +173,30 @@ async def test_while_we_are_busy_with_a_line_its_silence_does_not_count(mark: st
 
 
 async def test_one_that_closes_its_output_is_waited_for(mark: str) -> None:
-    ears = OutputListener()
-    finished = await ears.hear(agent("closed", "soon"), mark, stdin=b"x" * 200_000)
-    assert (finished.why, finished.code, ears.texts) == ("ended", 0, [b"that was all"])
+    listener = OutputListener()
+    finished = await listener.receive(agent("closed", "soon"), mark, stdin=b"x" * 200_000)
+    assert (finished.why, finished.code, listener.texts) == ("ended", 0, [b"that was all"])
 
 
 async def test_but_not_for_ever(mark: str) -> None:
-    assert (await OutputListener().hear(agent("closed"), mark, idle=0.3)).why == "silent"
+    assert (await OutputListener().receive(agent("closed"), mark, idle=0.3)).why == "silent"
 
 
 async def test_noise_is_handed_over_as_it_came(mark: str) -> None:
-    ears = OutputListener()
-    await ears.hear(agent("noise"), mark)
+    listener = OutputListener()
+    await listener.receive(agent("noise"), mark)
     before, after = bytes(range(256)).split(b"\n")
-    assert ears.texts == [before, after, b"\xc3", b"\x00", b"half a li"]
+    assert listener.texts == [before, after, b"\xc3", b"\x00", b"half a li"]
 
 
-async def test_a_line_that_is_too_long_is_cut_and_the_next_one_is_heard(mark: str) -> None:
-    ears = OutputListener()
-    await ears.hear(agent("flood", "line", "1000000"), mark, longest_line=1000)
-    assert ears.lines == [OutputLine(b"x" * 1000, is_cut=True), OutputLine(b"after")]
+async def test_a_line_that_is_too_long_is_cut_and_the_next_one_is_received(mark: str) -> None:
+    listener = OutputListener()
+    await listener.receive(agent("flood", "line", "1000000"), mark, longest_line=1000)
+    assert listener.lines == [OutputLine(b"x" * 1000, is_cut=True), OutputLine(b"after")]
 
 
 async def test_of_its_complaints_the_end_is_kept_readable_and_without_secrets(mark: str) -> None:
-    finished = await OutputListener().hear(agent("flood", "stderr", "3000000"), mark)
+    finished = await OutputListener().receive(agent("flood", "stderr", "3000000"), mark)
     assert finished.stderr.endswith("the last wörds api_key=[redacted]")
     assert len(finished.stderr.encode()) <= 4096 + len("[redacted]")
 
@@ -220,14 +220,14 @@ async def test_nothing_is_read_while_a_line_is_looked_at(mark: str, tmp_path: Pa
     assert seen[0] < 200
 
 
-async def test_who_says_no_at_the_start_hears_nothing_of_it(mark: str) -> None:
-    ears = OutputListener()
+async def test_who_says_no_at_the_start_gets_nothing_of_it(mark: str) -> None:
+    listener = OutputListener()
 
     async def no(process: Process) -> bool:
         return False
 
-    finished = await run(program(agent("flood", "forever"), mark), no, ears.on_line)
-    assert (finished.why, ears.lines) == ("told", [])
+    finished = await run(program(agent("flood", "forever"), mark), no, listener.on_line)
+    assert (finished.why, listener.lines) == ("stopped", [])
 
 
 async def test_what_a_listener_raises_is_raised_once_nothing_runs(mark: str) -> None:
@@ -241,7 +241,7 @@ async def test_what_a_listener_raises_is_raised_once_nothing_runs(mark: str) -> 
 
 @pytest.mark.parametrize("ticks", [0, 1, 2, 3, 5, 8, 20, 100])
 async def test_cancelled_at_any_moment_it_leaves_nothing(mark: str, ticks: int) -> None:
-    task = asyncio.create_task(OutputListener().hear(agent("family", "stay"), mark))
+    task = asyncio.create_task(OutputListener().receive(agent("family", "stay"), mark))
     for _ in range(ticks):
         await asyncio.sleep(0)
     task.cancel()
@@ -270,9 +270,9 @@ async def test_cancelled_while_a_line_is_looked_at_the_listener_is_cancelled_too
 
 
 async def test_cancelled_twice_it_hurries(mark: str) -> None:
-    ears = OutputListener()
-    task = asyncio.create_task(ears.hear(agent("stubborn"), mark, grace=100.0))
-    await ears.heard.wait()
+    listener = OutputListener()
+    task = asyncio.create_task(listener.receive(agent("stubborn"), mark, grace=100.0))
+    await listener.received.wait()
     task.cancel()
     await asyncio.sleep(0)
     task.cancel()
@@ -283,32 +283,32 @@ async def test_cancelled_twice_it_hurries(mark: str) -> None:
 
 def test_a_loop_that_is_closed_ends_it_first(mark: str) -> None:
     async def leave() -> None:
-        ears = OutputListener()
-        task = asyncio.create_task(ears.hear(agent("family", "stay"), mark))
-        await ears.heard.wait()
+        listener = OutputListener()
+        task = asyncio.create_task(listener.receive(agent("family", "stay"), mark))
+        await listener.received.wait()
         assert not task.done()
 
     asyncio.run(leave())
     assert list_processes(mark)[1] == set()
 
 
-async def test_where_the_system_cannot_tell_of_an_end_it_is_looked_for(mark: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_where_the_system_cannot_mention_an_end_it_is_looked_for(mark: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "pidfd_open", raising=False)
-    assert (await OutputListener().hear(("sh", "-c", "exit 4"), mark)).code == 4
+    assert (await OutputListener().receive(("sh", "-c", "exit 4"), mark)).code == 4
     monkeypatch.delattr(os, "waitid")
-    assert (await OutputListener().hear(("sh", "-c", "sleep 600 & exit 5"), mark)).code == 5
+    assert (await OutputListener().receive(("sh", "-c", "sleep 600 & exit 5"), mark)).code == 5
 
 
 @pytest.mark.parametrize(("kind", "size"), [("line", 100_000_000), ("lines", 1_000_000), ("stderr", 100_000_000)])
 def test_memory_stays_bounded_whatever_is_printed(kind: str, size: int) -> None:
     """Measured in a process of its own, so that nothing else counts."""
-    told = subprocess.run(
+    recorded = subprocess.run(
         [sys.executable, "-m", "tests.models.agents.measure", kind, str(size)],
         capture_output=True,
         check=True,
         cwd=Path(__file__).parents[2],
     )
-    grown = json.loads(told.stdout)
+    grown = json.loads(recorded.stdout)
     assert grown["why"] == "ended"
     assert grown["mib"] < 40
 

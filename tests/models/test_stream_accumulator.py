@@ -34,26 +34,26 @@ ANYTHING: st.SearchStrategy[Any] = st.recursive(
 @given(st.lists(ANYTHING, max_size=3), ANYTHING)
 def test_no_piece_is_stumbled_over_and_counts_are_counts(pieces: list[Any], whole: Any) -> None:
     for module in (openai, anthropic):
-        heard = StreamAccumulator()
+        received = StreamAccumulator()
         for piece in pieces:
-            assert _take(module, heard, piece) in (True, False)
-        module._accept_body(heard, whole)
-        assert heard.usage is None or (heard.usage.input >= 0 and heard.usage.output >= 0 and heard.usage.total > 0)
-        assert heard.usd is None or 0 <= heard.usd < 10**6
+            assert _take(module, received, piece) in (True, False)
+        module._accept_body(received, whole)
+        assert received.usage is None or (received.usage.input >= 0 and received.usage.output >= 0 and received.usage.total > 0)
+        assert received.usd is None or 0 <= received.usd < 10**6
         try:
-            assert build_reply(ModelRequest(prompt="?"), heard, model="m", latency_ms=0).text
+            assert build_reply(ModelRequest(prompt="?"), received, model="m", latency_ms=0).text
         except ModelError:
             continue
 
 
-def _take(module: Any, heard: StreamAccumulator, piece: Any) -> bool:
-    taken = module._accept_piece(heard, piece, "delta") if module is openai else module._accept_piece(heard, piece)
+def _take(module: Any, received: StreamAccumulator, piece: Any) -> bool:
+    taken = module._accept_piece(received, piece, "delta") if module is openai else module._accept_piece(received, piece)
     assert isinstance(taken, bool)
     return taken
 
 
 @given(ANYTHING)
-def test_any_body_of_an_error_can_be_told(body: Any) -> None:
+def test_any_body_of_an_error_can_be_reported(body: Any) -> None:
     status, words = parse_error_body(body)
     assert status is None or 400 <= status < 600
     assert isinstance(words, str)
@@ -85,10 +85,10 @@ def test_no_header_is_stumbled_over(said: str) -> None:
     assert found is None or found >= 0
 
 
-def test_a_character_that_comes_in_two_halves_is_heard_whole_and_half_a_one_not_at_all() -> None:
-    heard, said = StreamAccumulator(), list[str]()
-    heard.text_stream = TextStream(said.append)
+def test_a_character_that_comes_in_two_halves_is_received_whole_and_half_a_one_not_at_all() -> None:
+    received, said = StreamAccumulator(), list[str]()
+    received.text_stream = TextStream(said.append)
     for piece in ("Hi \ud83d", "\ude00 there \ud83d", "you \ude00", "\ud83d"):
-        heard.add_text(piece)
-    heard.text_stream.flush()
-    assert heard.text == "".join(said) == "Hi 😀 there �you �"
+        received.add_text(piece)
+    received.text_stream.flush()
+    assert received.text == "".join(said) == "Hi 😀 there �you �"

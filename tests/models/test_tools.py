@@ -96,22 +96,22 @@ async def test_a_file_is_read_whole_or_in_part(place: Place) -> None:
 
 async def test_a_long_file_is_cut_and_says_how_to_go_on(place: Place) -> None:
     (place.root / "long.txt").write_text("".join(f"line {number}\n" for number in range(1, 10_001)))
-    told = await use(place, "read", path="long.txt")
-    assert len(told.text) <= MAX_RESULT_CHARS
-    last = int(told.text.split("[lines 1 to ")[1].split()[0])
+    recorded = await use(place, "read", path="long.txt")
+    assert len(recorded.text) <= MAX_RESULT_CHARS
+    last = int(recorded.text.split("[lines 1 to ")[1].split()[0])
     assert (await use(place, "read", path="long.txt", **{"from": last + 1})).text.startswith(f"line {last + 1}\n")
 
 
 async def test_what_is_no_text_is_not_read(place: Place) -> None:
     (place.root / "picture").write_bytes(b"\x89PNG\0\0\1")
-    told = await use(place, "read", path="picture")
-    assert told.failed
-    assert "no text" in told.text
+    recorded = await use(place, "read", path="picture")
+    assert recorded.failed
+    assert "no text" in recorded.text
 
 
 async def test_a_file_is_written_with_its_folders_and_keeps_its_mode(place: Place) -> None:
-    told = await use(place, "write", path="new/folder/x.sh", content="echo é\n")
-    assert told.paths == ("new/folder/x.sh",)
+    recorded = await use(place, "write", path="new/folder/x.sh", content="echo é\n")
+    assert recorded.paths == ("new/folder/x.sh",)
     (place.root / "new/folder/x.sh").chmod(0o755)
     await use(place, "write", path=str(place.root / "new/folder/x.sh"), content="echo two\n")
     assert (place.root / "new/folder/x.sh").read_text() == "echo two\n"
@@ -122,9 +122,9 @@ async def test_a_file_is_written_with_its_folders_and_keeps_its_mode(place: Plac
 async def test_an_edit_wants_its_piece_exactly_once(place: Place) -> None:
     (place.root / "aaa.txt").write_text("aaa bbb")
     for old, why in (("c", "not in the file"), ("aa", "more than once"), ("b", "more than once"), ("a b", "")):
-        told = await use(place, "edit", path="aaa.txt", old=old, new="-")
-        assert told.failed == bool(why)
-        assert why in told.text
+        recorded = await use(place, "edit", path="aaa.txt", old=old, new="-")
+        assert recorded.failed == bool(why)
+        assert why in recorded.text
     assert (place.root / "aaa.txt").read_text() == "aa-bb"
 
 
@@ -136,10 +136,10 @@ async def test_an_edit_leaves_bytes_alone_that_are_no_text(place: Place) -> None
 
 
 async def test_a_folder_is_listed_and_links_are_not_entered(place: Place) -> None:
-    told = (await use(place, "list", depth=5)).text.splitlines()
-    assert "src/deep/b.txt" in told
-    assert "out@" in told
-    assert not any("jewels.txt" in line for line in told)
+    recorded = (await use(place, "list", depth=5)).text.splitlines()
+    assert "src/deep/b.txt" in recorded
+    assert "out@" in recorded
+    assert not any("jewels.txt" in line for line in recorded)
 
 
 async def test_lines_are_found_by_text_and_by_expression(place: Place) -> None:
@@ -157,41 +157,41 @@ async def test_lines_are_found_by_text_and_by_expression(place: Place) -> None:
 async def test_an_expression_without_an_end_is_ended(place: Place) -> None:
     (place.root / "evil.txt").write_text("a" * 60 + "b\n")
     start = monotonic()
-    told = await bench(place, search_seconds=0.5).call_tool("search", {"regex": "(a+)+$", "path": "evil.txt"})
-    assert "no time" in told.text
+    recorded = await bench(place, search_seconds=0.5).call_tool("search", {"regex": "(a+)+$", "path": "evil.txt"})
+    assert "no time" in recorded.text
     assert monotonic() - start < 5
 
 
-async def test_a_command_tells_both_outputs_in_order_and_its_exit_code(place: Place) -> None:
-    told = await use(place, "shell", command="echo one; echo two >&2; pwd; exit 3")
-    assert told.text == f"one\ntwo\n{place.root}\n[exit code 3]"
-    assert (told.failed, told.exit_code) == (True, 3)
+async def test_a_command_shows_both_outputs_in_order_and_its_exit_code(place: Place) -> None:
+    recorded = await use(place, "shell", command="echo one; echo two >&2; pwd; exit 3")
+    assert recorded.text == f"one\ntwo\n{place.root}\n[exit code 3]"
+    assert (recorded.failed, recorded.exit_code) == (True, 3)
 
 
 async def test_a_command_sees_no_keys_and_carries_the_mark(place: Place) -> None:
     environ = {"PATH": os.environ["PATH"], "OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k", "FLEETLORE_LOG": "sqlite:x"}
-    told = await bench(place, environ=environ).call_tool("shell", {"command": "env"})
-    assert "LORE_TURN=turn-of-a-test" in told.text
-    assert "KEY" not in told.text
-    assert "FLEETLORE" not in told.text
+    recorded = await bench(place, environ=environ).call_tool("shell", {"command": "env"})
+    assert "LORE_TURN=turn-of-a-test" in recorded.text
+    assert "KEY" not in recorded.text
+    assert "FLEETLORE" not in recorded.text
 
 
-async def test_a_flood_is_told_by_its_beginning_and_its_end(place: Place) -> None:
-    told = await use(
+async def test_a_flood_is_reported_by_its_beginning_and_its_end(place: Place) -> None:
+    recorded = await use(
         place,
         "shell",
         command="echo first; yes a flood of words that nobody has asked for, and nobody will read | head -c 5000000; echo; echo last",
     )
-    assert len(told.text) <= MAX_RESULT_CHARS
-    assert told.text.startswith("first\n")
-    assert told.text.endswith("last")
-    assert "left out" in told.text
+    assert len(recorded.text) <= MAX_RESULT_CHARS
+    assert recorded.text.startswith("first\n")
+    assert recorded.text.endswith("last")
+    assert "left out" in recorded.text
 
 
 async def test_a_command_has_an_end_with_everything_that_it_started(place: Place) -> None:
-    told = await use(place, "shell", command="sh -c 'trap \"\" TERM; sleep 60' & sleep 60", seconds=1)
-    assert "ended after 1 s" in told.text
-    assert told.failed
+    recorded = await use(place, "shell", command="sh -c 'trap \"\" TERM; sleep 60' & sleep 60", seconds=1)
+    assert "ended after 1 s" in recorded.text
+    assert recorded.failed
 
 
 async def test_a_cancelled_command_leaves_nothing(place: Place) -> None:
@@ -246,10 +246,10 @@ HOSTILE = [
 @pytest.mark.parametrize("tool", ["read", "edit"])
 async def test_a_hostile_path_is_refused_with_advice(place: Place, tool: str, path: str) -> None:
     args = {"path": path} if tool == "read" else {"path": path, "old": "o", "new": "0"}
-    told = await use(place, tool, **args)
-    assert told.failed
-    assert told.text
-    assert SECRET not in told.text
+    recorded = await use(place, tool, **args)
+    assert recorded.failed
+    assert recorded.text
+    assert SECRET not in recorded.text
     assert place.is_untouched()
 
 
@@ -390,5 +390,5 @@ def test_what_is_clipped_fits_and_says_so(text: str, most: int) -> None:
     st.sampled_from(list(TOOLS)),
     st.dictionaries(st.sampled_from(["path", "content", "old", "regex", "command", "x"]), st.none() | st.integers()),
 )
-def test_arguments_that_do_not_fit_are_told(tool: str, args: dict[str, Any]) -> None:
+def test_arguments_that_do_not_fit_are_reported(tool: str, args: dict[str, Any]) -> None:
     assert find_call_error(tool, args) or not args

@@ -28,7 +28,7 @@ class PraiseAgent(Request, kw_only=True):
 def praise_agent(context: OperationContext, request: PraiseAgent) -> Stored:
     """Praise an agent."""
     praise = events.message_sent(context.actor, request.agent, "Well done! " * request.times)
-    return Stored.of(f"{request.agent} was praised", context.store([praise]))
+    return Stored.from_events(f"{request.agent} was praised", context.store([praise]))
 '''
 SCRIPT = """
 import json, sys

@@ -72,11 +72,11 @@ def test_a_goal_publishes_to_a_file_that_a_strict_reader_accepts(lore: Lore, tmp
 async def test_a_goal_publishes_to_nats_under_a_prefix(lore: Lore, nats_server: Nats) -> None:
     configure(lore, f'name = "team"\nnats = "{nats_server.url}"\nprefix = "team.driver"')
     listener = await nats.connect(nats_server.url, connect_timeout=30)
-    heard = await listener.subscribe("team.driver.>")
+    arrived = await listener.subscribe("team.driver.>")
     await listener.flush()
     await asyncio.to_thread(lore, "--log", URL, "goal", "run", write_goal(lore, "one"), code=0)
     for kind in FIRST:
-        message = await heard.next_msg(timeout=PATIENCE)
+        message = await arrived.next_msg(timeout=PATIENCE)
         assert message.subject == SUBJECT_BY_KIND[kind].replace("agent.driver", "team.driver")
         assert read_driver_event(message.data)["kind"] == kind
         assert message.headers is not None
@@ -147,11 +147,11 @@ def test_a_nats_server_that_is_down_gets_everything_when_it_is_back(lore: Lore, 
 
         async def listen() -> list[str]:
             listener = await nats.connect(server.url, connect_timeout=30)
-            heard = await listener.subscribe("agent.driver.>")
+            arrived = await listener.subscribe("agent.driver.>")
             await listener.flush()
             sent = await asyncio.to_thread(lore, "--log", URL, "sinks", "--send", code=0)
             assert sent.out.endswith("0 waiting\n")
-            found = [json.loads((await heard.next_msg(timeout=PATIENCE)).data)["kind"] for _ in FIRST]
+            found = [json.loads((await arrived.next_msg(timeout=PATIENCE)).data)["kind"] for _ in FIRST]
             await listener.close()
             return found
 
@@ -219,12 +219,12 @@ def test_a_new_sink_begins_with_the_next_event_and_never_skips_one(delivery: tup
     one.prepare_cursor()
     log.append([escalate("a"), Event(kind="fleet.commit", actor="x"), escalate("b"), escalate("poison"), escalate("c")])
     with pytest.raises(OSError, match="cut off"):
-        one.deliver()
+        one.deliver_events()
     assert one.count_waiting() == 2, "what arrived is committed, the rest waits"
     one.prepare_cursor()
-    assert one.deliver(1) == 1
-    assert one.deliver() == 1
-    assert one.deliver() == 0
+    assert one.deliver_events(1) == 1
+    assert one.deliver_events() == 1
+    assert one.deliver_events() == 0
     assert [json.loads(record.payload)["reason"] for record in got] == ["a", "b", "poison", "poison", "c"]
     assert got[2].id == got[3].id, "what is published again has the same id"
 
@@ -235,10 +235,10 @@ def test_one_process_publishes_at_a_time(delivery: tuple[SinkDelivery, Any, list
     log.append([escalate("a")])
     other = SinkDelivery(one.sink, one._log, one._shared, "default")
     lease = one._shared.acquire(one.sink.cursor, "another process", 60)
-    assert other.deliver() is None
+    assert other.deliver_events() is None
     assert lease is not None
     one._shared.release(lease)
-    assert other.deliver() == 1
+    assert other.deliver_events() == 1
     assert len(got) == 1
 
 
@@ -249,7 +249,7 @@ def test_a_process_that_died_while_publishing_holds_nobody_up(delivery: tuple[Si
     code = "from fleetlore.kernel.lease import make_holder_name; print(make_holder_name())"
     dead = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
     assert one._shared.acquire(one.sink.cursor, dead, 600) is not None
-    assert one.deliver() == 1
+    assert one.deliver_events() == 1
     assert len(got) == 1
 
 

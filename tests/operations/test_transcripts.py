@@ -14,6 +14,7 @@ from fleetlore.errors import AmbiguousName, UnknownName
 from fleetlore.operations import transcripts
 from fleetlore.operations.context import OperationContext, open_context
 from fleetlore.operations.sessions import GetSession, get_session
+from fleetlore.operations.sources import resolve_scope
 from fleetlore.operations.transcripts import ReadDiff, ReadTranscript, SearchTranscript, TranscriptSubject
 from fleetlore.views.transcripts import TranscriptRow
 
@@ -130,8 +131,12 @@ def test_the_name_that_is_shown_finds_the_session(context: OperationContext) -> 
     context.log.append(make_session())
     name = get_session(context, GetSession(id=RUN)).session.name
     assert get_session(context, GetSession(id=name.upper())).session.session == RUN
+    assert resolve_scope(context.source, f"agent:{name}") == f"agent:{AGENT}"
     with pytest.raises(UnknownName):
         get_session(context, GetSession(id="another name"))
+    with pytest.raises(UnknownName) as typed:
+        resolve_scope(context.source, f"agent:{name[:-3]}")
+    assert typed.value.suggestions[0] == f"agent:{name}"
     context.log.append(make_session("1c5e1111-2222-4333-8444-555566667777"))
     with pytest.raises(AmbiguousName):
         get_session(context, GetSession(id=name))

@@ -93,7 +93,7 @@ class Exit(Exception):
 
 
 @pytest.mark.parametrize(("status", "code"), [(7 << 8, 7), (9, 128 + 9)], ids=["by a code", "by a signal"])
-def test_it_ends_as_its_child_did_whoever_else_ends_before(monkeypatch: pytest.MonkeyPatch, status: int, code: int) -> None:
+def test_it_ends_as_its_child_did_anybody_else_who_ends_before(monkeypatch: pytest.MonkeyPatch, status: int, code: int) -> None:
     ends = [(1, 0), (42, status)]
     closed: list[int] = []
 

@@ -25,7 +25,7 @@ EXEMPT = {
     "views/prices_table.py": "names of models",
     "dialects/commands/flags.py": "shell commands with flags that matter, `claude` and `gemini` among them, whoever runs them",
     "views/outcomes/file_edits.py": "folders of coding agents in repositories, of agents that are not recorded, too",
-    "cli/costs_table.py": "an example of an event, with the name of a model",
+    "cli/costs.py": "an example of an event, with the name of a model",
     "cli/goal/command.py": "an example of a goal's file",
     "cli/town/help.py": "an example of `lore town spawn`",
     "cli/uninstall.py": "an example in an error message",

@@ -88,32 +88,32 @@ def test_odd_input_never_raises(dialect: str | None, tool: str, given: Any) -> N
 
 def test_a_background_command_is_found_again_by_its_id() -> None:
     started = normalise_input("claude_code", "Bash", {"command": "make test", "run_in_background": True})
-    told = normalise_output("claude_code", started, "Command running in background with ID: b7. Output is written to a file.", {})
-    assert (told.state, told.task) == ("running", "b7")
+    recorded = normalise_output("claude_code", started, "Command running in background with ID: b7. Output is written to a file.", {})
+    assert (recorded.state, recorded.task) == ("running", "b7")
     poll = normalise_input("claude_code", "TaskOutput", {"task_id": "b7"})
     text = "<status>completed</status>\n<exit_code>1</exit_code>\n<output>\n2 failed\n</output>"
-    told = normalise_output("claude_code", poll, text, {})
-    assert (told.state, told.task, told.exit_code, (told.text or "").strip()) == ("completed", "b7", 1, "2 failed")
+    recorded = normalise_output("claude_code", poll, text, {})
+    assert (recorded.state, recorded.task, recorded.exit_code, (recorded.text or "").strip()) == ("completed", "b7", 1, "2 failed")
 
 
 def test_a_command_in_a_terminal_session_of_codex_is_found_again() -> None:
     started = normalise_input("codex", "exec_command", {"cmd": "cargo test"})
-    told = normalise_output("codex", started, "", {"running": True, "terminal": "31"})
-    assert (told.state, told.task) == ("running", "31")
+    recorded = normalise_output("codex", started, "", {"running": True, "terminal": "31"})
+    assert (recorded.state, recorded.task) == ("running", "31")
     poll = normalise_input("codex", "write_stdin", {"session_id": 31, "chars": ""})
-    told = normalise_output("codex", poll, "test result: ok", {"exit_code": 0})
-    assert (told.state, told.task, told.exit_code, told.text) == ("completed", "31", 0, "test result: ok")
+    recorded = normalise_output("codex", poll, "test result: ok", {"exit_code": 0})
+    assert (recorded.state, recorded.task, recorded.exit_code, recorded.text) == ("completed", "31", 0, "test result: ok")
 
 
 def test_a_script_of_codex_that_goes_on_is_found_again_and_its_end_proves_nothing() -> None:
     started = normalise_input("codex", "exec", {"code": 'tools.exec_command({"cmd":"cargo test"})'})
-    told = normalise_output("codex", started, "Script running with cell ID 4\nWall time 10.0 seconds\nOutput:\n", {})
-    assert (told.state, told.task) == ("running", "cell 4")
+    recorded = normalise_output("codex", started, "Script running with cell ID 4\nWall time 10.0 seconds\nOutput:\n", {})
+    assert (recorded.state, recorded.task) == ("running", "cell 4")
     poll = normalise_input("codex", "wait", {"cell_id": "4"})
-    told = normalise_output("codex", poll, "Script completed\nWall time 2.0 seconds\nOutput:\n\ntest result: FAILED", {})
-    assert (told.state, told.task, told.text) == ("unknown", "cell 4", "test result: FAILED")
-    told = normalise_output("codex", started, "Script completed\nWall time 1.0 seconds\nOutput:\n\nCompiling\nSESSION_ID=63", {})
-    assert (told.state, told.task) == ("running", "63")
+    recorded = normalise_output("codex", poll, "Script completed\nWall time 2.0 seconds\nOutput:\n\ntest result: FAILED", {})
+    assert (recorded.state, recorded.task, recorded.text) == ("unknown", "cell 4", "test result: FAILED")
+    recorded = normalise_output("codex", started, "Script completed\nWall time 1.0 seconds\nOutput:\n\nCompiling\nSESSION_ID=63", {})
+    assert (recorded.state, recorded.task) == ("running", "63")
 
 
 def test_a_notice_and_an_output_file_name_the_command() -> None:

@@ -45,13 +45,13 @@ def test_what_came_live_keeps_the_order_of_the_log() -> None:
 
 
 @pytest.mark.parametrize("name", list_recordings())
-def test_what_one_line_of_a_recording_tells_stays_in_its_order(name: str) -> None:
+def test_what_one_line_of_a_recording_shows_stays_in_its_order(name: str) -> None:
     dialect = find_recording(name).name
     one, other = ([make_event(number, dialect=dialect, run=run) for number in numbers] for run, numbers in (("r1", (4, 2)), ("r2", (3, 1))))
     assert order([*one, *other]) == order([*other, *one]) == [4, 2, 3, 1]
 
 
-def test_deliveries_of_one_moment_are_told_one_after_the_other() -> None:
+def test_deliveries_of_one_moment_are_reported_one_after_the_other() -> None:
     one, other = ([make_event(number, dialect="forge", id=id) for number in numbers] for id, numbers in (("d1", (4, 2)), ("d2", (3, 1))))
     assert order([*one, *other]) == order([*other, *one]) == [4, 2, 3, 1]
 

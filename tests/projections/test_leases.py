@@ -12,7 +12,8 @@ from time import monotonic
 import pytest
 
 from fleetlore.errors import Invalid, LeaseLost
-from fleetlore.log.coordination import Coordination, Lease, open_shared
+from fleetlore.log.coordination import Coordination, open_shared
+from fleetlore.log.leases import Lease
 from fleetlore.testing import FrozenClock
 from tests.patience import PATIENCE
 from tests.projections.conftest import Opening, wait_for

@@ -102,7 +102,7 @@ def test_an_empty_log_is_caught_up_with_at_once(log: BlockingRecorder) -> None:
         assert warm.wait_for(None, 0)
 
 
-def test_who_waits_for_what_never_comes_is_told_so_in_time(log: BlockingRecorder) -> None:
+def test_who_waits_for_what_never_comes_gets_that_answer_in_time(log: BlockingRecorder) -> None:
     [event] = say(log, "one")
     with warm_views(log) as warm:
         assert not warm.wait_for(f"9{(event.position or '')[1:]}", 0.05)
@@ -130,7 +130,7 @@ def test_a_look_stands_still_while_events_come(log: BlockingRecorder) -> None:
         assert up_to_date(warm, log) == ["one", "two"]
 
 
-def test_the_progress_of_a_long_log_is_told_and_half_of_it_can_be_looked_at(log: BlockingRecorder) -> None:
+def test_the_progress_of_a_long_log_is_reported_and_half_of_it_can_be_looked_at(log: BlockingRecorder) -> None:
     say(log, *map(str, range(20)))
     halted, go = Flag(), Flag()
     seen: list[int] = []
@@ -213,20 +213,20 @@ def test_what_was_erased_is_in_no_view_any_more(log: BlockingRecorder, store: Pr
 def test_nobody_sees_what_was_erased_while_all_is_folded_anew(log: BlockingRecorder, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even in the moment between hearing of it and beginning again."""
     events = say(log, "one", "SECRET")
-    heard, go = Flag(), Flag()
-    begin = LiveViews._resume
+    received, go = Flag(), Flag()
+    begin = LiveViews._resume_folds
 
     def held_up(self: LiveViews) -> None:
         if self.restart_count:
-            heard.set()
+            received.set()
             go.wait(PATIENCE)
         begin(self)
 
-    monkeypatch.setattr(LiveViews, "_resume", held_up)
+    monkeypatch.setattr(LiveViews, "_resume_folds", held_up)
     with warm_views(log) as warm:
         assert up_to_date(warm, log) == ["one", "SECRET"]
         log.erase([events[1].id or ""], "a slip")
-        assert heard.wait(PATIENCE)
+        assert received.wait(PATIENCE)
         assert not warm.caught_up
         seen: list[list[str]] = []
         looker = Thread(target=lambda: seen.append(words(warm)))
@@ -343,7 +343,7 @@ def test_a_passing_trouble_heals_and_nothing_is_folded_twice(log: BlockingRecord
         assert warm.last_failure is None
 
 
-def test_who_looks_at_a_log_that_never_opened_is_told_so_and_not_kept_waiting(
+def test_who_looks_at_a_log_that_never_opened_gets_that_answer_and_not_kept_waiting(
     log: BlockingRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "BEGIN_SECONDS", 0.05)

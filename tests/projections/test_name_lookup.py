@@ -34,10 +34,10 @@ class Log:
 
     def look(self) -> AbstractContextManager[LookupResult]:
         self.looks += 1
-        known, told = names.initial(), threads.initial()
+        known, recorded = names.initial(), threads.initial()
         for event in self.log.read():
-            known, told = names.apply(known, event), threads.apply(told, event)
-        return nullcontext(LookupResult({"names": known, "threads": told}))
+            known, recorded = names.apply(known, event), threads.apply(recorded, event)
+        return nullcontext(LookupResult({"names": known, "threads": recorded}))
 
     def find(self, scope: str, **options: Any) -> str:
         return resolve_scope(self.log, scope, self.look, **options)

@@ -140,6 +140,30 @@ def test_a_period_is_the_same_with_and_without_rows(log: BlockingRecorder, store
         assert kept.tasks
 
 
+def test_a_period_as_of_the_past_reads_only_its_own_sessions(
+    log: BlockingRecorder, store: ProjectionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many = 520
+    log.append_all([event for number in range(many) for event in a_turn(number, number * 2, f"Task {number}")])
+    last = log.head()
+    log.append(a_turn(3, 5000, "Later"))
+    wanted = OutcomeQuery(since=START, until=START + timedelta(minutes=2 * many), upto=last)
+    expected = outcomes.read_period(log, now=NOW, rules=RULES, wanted=wanted)
+    outcomes.update_rows(log, store, RULES)
+    scopes: list[str] = []
+    read = BlockingRecorder.read
+
+    def note_scope(self: BlockingRecorder, scope: str = "town", **options: Any) -> Any:
+        if "kinds" not in options and options.get("after") is None:  # not the check for new events
+            scopes.append(scope)
+        return read(self, scope, **options)
+
+    monkeypatch.setattr(BlockingRecorder, "read", note_scope)
+    assert outcomes.read_period(log, now=NOW, rules=RULES, wanted=wanted, store=store) == expected
+    assert "town" not in scopes
+    assert len(scopes) == many
+
+
 def test_the_newest_time_is_found_in_sessions_and_tasks(log: BlockingRecorder, store: ProjectionStore) -> None:
     def newest(wanted: OutcomeQuery = outcomes.ALL) -> datetime | None:
         kept = outcomes.find_newest_time(log, now=NOW, rules=RULES, wanted=wanted, store=store)
@@ -230,3 +254,46 @@ def test_the_check_of_a_goal_decides_about_a_claim(log: BlockingRecorder, store:
     log.append(a_commit())
     log.append([Event(kind="driver.acceptance", at=START + timedelta(minutes=5), data={"goal_id": goal, "verdict": result}, **who)])
     assert verdicts(log, store) == verdicts(log, None) == [verdict]
+
+
+def a_call(number: int, second: int, tool: str, given: dict[str, Any], output: str) -> list[Event]:
+    who: dict[str, Any] = {"agent": f"claude-code/{number:08}", "run": f"{number:08}-run"}
+    at, call_id = START + timedelta(seconds=second), f"0198b6a0-{second:04}-7000-8000-{number:012}"
+    data = {"tool": tool, "call_id": f"toolu_{number}_{second}", "input": given, "cwd": "/home/ada/shop"}
+    returned = {"tool": tool, "call_id": f"toolu_{number}_{second}", "output": output}
+    return [
+        Event(kind="tool.called", id=call_id, at=at, data=data, **who),
+        Event(kind="tool.returned", at=at + timedelta(seconds=1), cause=call_id, data=returned, **who),
+    ]
+
+
+def a_claim(number: int, second: int, said: str) -> list[Event]:
+    who: dict[str, Any] = {"agent": f"claude-code/{number:08}", "run": f"{number:08}-run"}
+    at = START + timedelta(seconds=second)
+    replied = Event(kind="model.replied", at=at, data={"said": said, "model": "m", "output": 3}, **who)
+    return [replied, Event(kind="session.turn_ended", at=at + timedelta(seconds=1), text="x", **who)]
+
+
+def judged_claims(log: BlockingRecorder, store: ProjectionStore | None) -> dict[str, str]:
+    rows = {row["session"]: row for row in map(json.loads, listed(log, store))}
+    return {claim["kind"]: claim["verdict"] for claim in rows["00000001-run"]["claims"] if claim["where"] == "answer"}
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize(("second", "verdict"), [(30, "supported"), (5, "unproven"), (90, "unproven")])
+def test_what_another_session_did_in_the_folder_supports_a_claim(
+    log: BlockingRecorder, store: ProjectionStore, is_first: bool, second: int, verdict: str
+) -> None:
+    edit = {"file_path": "/home/ada/shop/a.py", "old_string": "x = 1", "new_string": "x = 2"}
+    asked = a_turn(1, 0, "Set x", ends=False)[:1]
+    own = [*asked, *a_call(1, 10, "Edit", edit, "updated"), *a_claim(1, 60, "All tests pass. Everything is committed.")]
+    made = "[main 3f2a9c1] Set x\n 1 file changed"
+    other = [
+        *a_turn(2, 0, "Run the tests", ends=False)[:1],
+        *a_call(2, second, "Bash", {"command": "pytest -q"}, "12 passed in 0.1s"),
+        *a_call(2, second + 2, "Bash", {"command": "git commit -am 'Set x'"}, made),
+    ]
+    for events in (other, own) if is_first else (own, other):
+        log.append(events)
+        listed(log, store)
+    assert judged_claims(log, store) == judged_claims(log, None) == {"tests_pass": verdict, "committed": verdict}

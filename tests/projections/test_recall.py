@@ -205,7 +205,7 @@ def test_how_much_is_read_does_not_depend_on_how_long_the_log_is(log: BlockingRe
 # --- agents on no stage
 
 
-def test_a_coding_session_is_told_its_task_its_work_and_where_it_was_corrected(log: BlockingRecorder) -> None:
+def test_a_coding_session_is_given_its_task_its_work_and_where_it_was_corrected(log: BlockingRecorder) -> None:
     plays.session(log)
     turn = load_context(log, "claude-code/7f7a50ca")
     assert turn.role == "coder"
@@ -224,7 +224,7 @@ def test_a_task_that_was_given_long_ago_is_still_found(log: BlockingRecorder) ->
     assert load_context(log, agent).goal.startswith("The tide tables")
 
 
-def test_one_of_a_fleet_is_told_its_task_and_what_others_said_to_it(log: BlockingRecorder) -> None:
+def test_one_of_a_fleet_is_given_its_task_and_what_others_said_to_it(log: BlockingRecorder) -> None:
     plays.town(log)
     turn = load_context(log, "ada")
     assert turn.goal == "issue #12: the crane's log is cut off at midnight"
@@ -244,17 +244,17 @@ def test_a_task_in_the_words_of_an_agent_stands_as_a_record(log: BlockingRecorde
 def test_a_coding_session_remembers_what_went_wrong_and_what_lasts_and_not_every_tool_that_came_back(log: BlockingRecorder) -> None:
     agent = "claude-code/7f"
 
-    def deed(kind: str, text: str, **data: Any) -> Event:
+    def action(kind: str, text: str, **data: Any) -> Event:
         return Event(kind=kind, actor=agent, agent=agent, text=text, data={"tool": "Bash", "call_id": text} | data)
 
     log.append(
         [
             Event(kind="prompt.submitted", actor="person", agent=agent, text="mend it"),
-            deed("tool.called", "Bash: Commit", deed="commit"),
-            deed("tool.failed", r"Bash: Commit: validation failed:\n\n[FORMAT]\n  3 files", deed="commit", error="…"),
-            deed("tool.returned", "Bash: Run tests", deed="test"),
-            deed("tool.returned", "Edit: tides.py", deed="edit"),
-            deed("tool.returned", "Bash: Commit the tides", deed="commit"),
+            action("tool.called", "Bash: Commit", deed="commit"),
+            action("tool.failed", r"Bash: Commit: validation failed:\n\n[FORMAT]\n  3 files", deed="commit", error="…"),
+            action("tool.returned", "Bash: Run tests", deed="test"),
+            action("tool.returned", "Edit: tides.py", deed="edit"),
+            action("tool.returned", "Bash: Commit the tides", deed="commit"),
             Event(kind="session.turn_ended", actor=agent, agent=agent, text="[Request interrupted]", data={"reason": "interrupted"}),
             Event(kind="session.turn_ended", actor=agent, agent=agent, text="All is mended."),
         ]
@@ -263,12 +263,12 @@ def test_a_coding_session_remembers_what_went_wrong_and_what_lasts_and_not_every
         item.partition(", ")[2]
         for item in build_prompt(load_context(log, agent, persona="x")).text.split("## What you remember\n")[1].splitlines()
     ]
-    told = [line.text for line in load_context(log, agent).recalled]
-    assert told[1:] == ["Bash: Commit: validation failed:\n\n[FORMAT]\n  3 files", "Bash: Commit the tides", "All is mended."]
+    recorded = [line.text for line in load_context(log, agent).recalled]
+    assert recorded[1:] == ["Bash: Commit: validation failed:\n\n[FORMAT]\n  3 files", "Bash: Commit the tides", "All is mended."]
     assert not any("\\n" in line for line in remembered)
 
 
-def test_a_report_is_told_as_the_words_of_the_one_who_came_back(log: BlockingRecorder) -> None:
+def test_a_report_is_reported_as_the_words_of_the_one_who_came_back(log: BlockingRecorder) -> None:
     back = Event(kind="agent.returned", actor="lead", agent="lead", child="scout", text="the pass is open", data={})
     log.append([Event(kind="prompt.submitted", actor="person", agent="lead", text="find a way"), back])
     assert [line.speaker for line in load_context(log, "scout").recalled] == ["scout"]
@@ -304,7 +304,7 @@ def test_of_others_in_a_run_that_is_no_stage_only_what_they_say_is_known(log: Bl
     assert "## Your task\nmend it" in text
 
 
-def test_the_goal_of_a_beginning_that_is_private_is_told_to_nobody(log: BlockingRecorder) -> None:
+def test_the_goal_of_a_beginning_that_is_private_is_reported_to_nobody(log: BlockingRecorder) -> None:
     log.append([Event(kind="run.started", actor="conductor", run="r", visibility="private", data={"goal": "xyzzy"})])
     assert "xyzzy" not in build_prompt(load_context(log, "ada", run="r")).text
 

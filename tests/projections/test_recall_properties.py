@@ -76,8 +76,8 @@ def test_what_one_thinks_is_in_no_other_prompt(history: list[Event], run: str | 
             prompt = build_prompt(turn, budget=100_000)
             owners = set(re.findall(rf"{SECRET}(\d)", prompt.text))
             assert owners <= {str(number)}, f"{name} reads {owners}"
-            told_events = [event for part in prompt.parts for event in part.events]
-            assert len(told_events) == len(set(told_events))
+            recorded_events = [event for part in prompt.parts for event in part.events]
+            assert len(recorded_events) == len(set(recorded_events))
             assert [line for line in prompt.text.splitlines() if line.lstrip().startswith("#")] == [
                 f"## {part.heading}" for part in prompt.parts if part.is_shown
             ]
@@ -102,10 +102,10 @@ class StoredEvents:
     st.sampled_from(["child", "agent", "actor"]),
     st.sampled_from([summarize_work, work_context.summarize_events]),
 )
-def test_any_stored_event_can_be_part_of_an_agents_work(found: list[Event], as_what: str, tell: SummarizeEvents) -> None:
+def test_any_stored_event_can_be_part_of_an_agents_work(found: list[Event], as_what: str, record: SummarizeEvents) -> None:
     history = [replace(event, **{as_what: "ada"}) for event in placed(found)]
     shelf: Any = StoredEvents(history)
-    work = work_context.load_work_context(shelf, "ada", run=None, upto=None, summarize=tell)
+    work = work_context.load_work_context(shelf, "ada", run=None, upto=None, summarize=record)
     turn = PromptTurn(agent="ada", role="coder", **{name: getattr(work, name) for name in work._fields if name not in ("scope", "notes")})
     prompt = build_prompt(turn, budget=100_000)
     assert [line for line in prompt.text.splitlines() if line.lstrip().startswith("#")] == [

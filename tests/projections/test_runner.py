@@ -147,15 +147,15 @@ def test_on_every_backend(url: str, store: ProjectionStore) -> None:
         say(log, *"abcdefgh")
         runner = Runner(log, LINES, store)
         assert runner.catch_up().state.words == list("abcdefgh")
-        told = say(log, "i")
+        recorded = say(log, "i")
         assert runner.catch_up() == naive(log, LINES)
-        assert told[2].position is not None
-        assert runner.as_of(told[2].position).state.words == list("abc")
-        log.erase([told[1].id or ""], "a slip")
+        assert recorded[2].position is not None
+        assert runner.as_of(recorded[2].position).state.words == list("abc")
+        log.erase([recorded[1].id or ""], "a slip")
         assert runner.catch_up() == naive(log, LINES)
-        assert told[4].position is not None
+        assert recorded[4].position is not None
         before = runner.catch_up()
-        log.trim(told[4].position)
+        log.trim(recorded[4].position)
         assert runner.catch_up() == before
         assert runner.rebuild() == naive(log, LINES)
 
@@ -195,11 +195,11 @@ def test_a_position_of_another_log_is_refused(log: BlockingRecorder) -> None:
             Runner(log, LINES).as_of(position)
 
 
-def test_progress_is_told_and_ends_at_the_whole(log: BlockingRecorder, store: ProjectionStore) -> None:
+def test_progress_is_reported_and_ends_at_the_whole(log: BlockingRecorder, store: ProjectionStore) -> None:
     say(log, *"abcdefghij")
-    told: list[tuple[int, int]] = []
-    Runner(log, LINES, store).catch_up(lambda done, total: told.append((done, total)))
-    assert told == [(4, 10), (8, 10), (10, 10)]
+    recorded: list[tuple[int, int]] = []
+    Runner(log, LINES, store).catch_up(lambda done, total: recorded.append((done, total)))
+    assert recorded == [(4, 10), (8, 10), (10, 10)]
 
 
 def test_a_record_that_cannot_be_read_is_folded_like_any_other(tmp_path: Path, store: ProjectionStore) -> None:
@@ -267,31 +267,31 @@ def test_a_store_that_cannot_be_brought_into_agreement_is_not_used(
     log: BlockingRecorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fleetlore.projections.store.TIMEOUT", 0.02)
-    told = say(log, "a", "needle", "c")
+    recorded = say(log, "a", "needle", "c")
     with ProjectionStore(str(tmp_path / "cache" / "store.db")) as store:
         runner = Runner(log, LINES, store)
         runner.catch_up()
         search.find_events(log, "needle", store=store)
-        log.erase([told[1].id or ""], "a slip")
+        log.erase([recorded[1].id or ""], "a slip")
         other = apsw.Connection(store.path)
         other.execute("BEGIN IMMEDIATE")
-        assert runner.as_of(told[2].position or "").state.words == ["a", "c"]
+        assert runner.as_of(recorded[2].position or "").state.words == ["a", "c"]
         assert runner.catch_up() == naive(log, LINES)
         assert search.find_events(log, "needle", store=store) == []
         other.execute("ROLLBACK")
         other.close()
-        assert runner.as_of(told[2].position or "").state.words == ["a", "c"]
+        assert runner.as_of(recorded[2].position or "").state.words == ["a", "c"]
 
 
 def test_what_was_trimmed_is_still_known_by_a_checkpoint_and_not_by_a_rebuild(log: BlockingRecorder, store: ProjectionStore) -> None:
-    told = say(log, *"abcdef")
+    recorded = say(log, *"abcdef")
     runner = Runner(log, LINES, store)
     runner.catch_up()
-    log.append([Event(kind="log.trimmed", actor="fleetlore", data={"before": told[-1].position})])
-    assert told[-1].position is not None
-    log.trim(told[-1].position)
+    log.append([Event(kind="log.trimmed", actor="fleetlore", data={"before": recorded[-1].position})])
+    assert recorded[-1].position is not None
+    log.trim(recorded[-1].position)
     assert runner.catch_up().state.words == [*"abcdef", "log.trimmed"]
-    assert runner.as_of(told[3].position or "").state.words == [*"abcd"]
+    assert runner.as_of(recorded[3].position or "").state.words == [*"abcd"]
     assert runner.rebuild().state.words == ["f", "log.trimmed"]
     head = log.head()
     assert head is not None
@@ -310,14 +310,14 @@ def words_on_disk(store: ProjectionStore) -> bytes:
 
 
 def test_erased_words_leave_every_fold_and_the_file(log: BlockingRecorder, store: ProjectionStore) -> None:
-    told = say(log, "a", "xyzzysecret", "c", "d", "e")
+    recorded = say(log, "a", "xyzzysecret", "c", "d", "e")
     other = LogView(name="other", version=1, state=Lines, initial=Lines, apply=_add_line)
     for view in (LINES, other):
         Runner(log, view, store).catch_up()
     search.find_events(log, "xyzzysecret", store=store)
     assert b"xyzzysecret" in words_on_disk(store)
-    log.erase([told[1].id or ""], "a slip")
-    assert Runner(log, LINES, store).as_of(told[2].position or "").state.words == ["a", "c"]
+    log.erase([recorded[1].id or ""], "a slip")
+    assert Runner(log, LINES, store).as_of(recorded[2].position or "").state.words == ["a", "c"]
     assert store.newest_checkpoint("other", 1) is None
     assert Runner(log, other, store).catch_up() == naive(log, other)
     assert search.find_events(log, "xyzzysecret", store=store) == []
@@ -325,12 +325,12 @@ def test_erased_words_leave_every_fold_and_the_file(log: BlockingRecorder, store
 
 
 def test_the_past_is_folded_again_once_for_an_erasure(log: BlockingRecorder, store: ProjectionStore) -> None:
-    told = say(log, *(str(n) for n in range(50)))
+    recorded = say(log, *(str(n) for n in range(50)))
     counted = counting(log)
     runner = Runner(counted, LINES, store)
     runner.catch_up()
-    log.erase([told[7].id or ""], "a slip")
-    log.erase([told[9].id or ""], "another")
+    log.erase([recorded[7].id or ""], "a slip")
+    log.erase([recorded[9].id or ""], "another")
     runner.catch_up()
     after_rebuilding = counted.read_events
     for _ in range(3):
@@ -342,10 +342,10 @@ def test_the_past_is_folded_again_once_for_an_erasure(log: BlockingRecorder, sto
 def test_to_erase_the_event_that_a_checkpoint_stands_on_is_no_new_history(
     log: BlockingRecorder, store: ProjectionStore, which: int
 ) -> None:
-    told = say(log, *"abcdef")
+    recorded = say(log, *"abcdef")
     Runner(log, LINES, store).catch_up()
     search.find_events(log, "a", store=store)
-    log.erase([told[which].id or ""], "a slip")
+    log.erase([recorded[which].id or ""], "a slip")
     counted = counting(log)
     assert Runner(counted, LINES, store).catch_up() == naive(log, LINES)
     before = counted.read_events
@@ -355,13 +355,13 @@ def test_to_erase_the_event_that_a_checkpoint_stands_on_is_no_new_history(
 
 @pytest.mark.parametrize("kept", [True, False])
 def test_what_is_erased_while_it_is_read_is_not_in_the_fold(log: BlockingRecorder, store: ProjectionStore, kept: bool) -> None:
-    told = say(log, *(f"n{n}" for n in range(PAGE_SIZE)))
+    recorded = say(log, *(f"n{n}" for n in range(PAGE_SIZE)))
     say(log, *"abc")  # read after the erasure, and the fact of it with them
     erased: list[int] = []
 
     def apply(lines: Lines, event: Event) -> Lines:
         if event.text == "n9" and not erased:
-            erased.append(log.erase([told[0].id or ""], "a slip"))
+            erased.append(log.erase([recorded[0].id or ""], "a slip"))
         return _add_line(lines, event)
 
     view = LogView(name="lines", version=1, state=Lines, initial=Lines, apply=apply)
@@ -373,24 +373,24 @@ def test_what_is_erased_while_it_is_read_is_not_in_the_fold(log: BlockingRecorde
 
 
 def test_a_fold_that_began_before_an_erasure_leaves_no_checkpoint_behind_it(log: BlockingRecorder, store: ProjectionStore) -> None:
-    told = say(log, *"abcdef")
+    recorded = say(log, *"abcdef")
     runner = Runner(log, LINES, store)
-    late = runner._fold_to(told[3].position, None)  # another process, halfway
-    log.erase([told[0].id or ""], "a slip")
+    late = runner._fold_to(recorded[3].position, None)  # another process, halfway
+    log.erase([recorded[0].id or ""], "a slip")
     runner.catch_up()
     late._store_checkpoint()
-    assert runner.as_of(told[4].position or "").state.words == [*"bcde"]
+    assert runner.as_of(recorded[4].position or "").state.words == [*"bcde"]
 
 
 def test_nor_does_one_that_began_before_there_was_a_store(log: BlockingRecorder, store: ProjectionStore) -> None:
-    told = say(log, *"abcdef")
-    late = Runner(log, LINES)._fold_to(told[3].position, None)
+    recorded = say(log, *"abcdef")
+    late = Runner(log, LINES)._fold_to(recorded[3].position, None)
     late._store, late._verified_anchor = store, late._anchor
-    log.erase([told[0].id or ""], "a slip")
+    log.erase([recorded[0].id or ""], "a slip")
     store.sync_with_log(log)
     late._store_checkpoint()
     assert store.newest_checkpoint("lines", 1) is None
-    assert Runner(log, LINES, store).as_of(told[4].position or "").state.words == [*"bcde"]
+    assert Runner(log, LINES, store).as_of(recorded[4].position or "").state.words == [*"bcde"]
 
 
 STEPS = st.lists(
@@ -409,8 +409,12 @@ def test_whatever_is_said_and_erased_in_between_every_answer_is_the_logs_own(ste
     with fresh() as (log, store):
         runner = Runner(log, LINES, store)
         for number, (step, n) in enumerate(steps):
-            told = list(log.read())
-            one = told[n % len(told)] if told else Event(kind="fleet.idle", id="0" * 8 + "-0000-7000-8000-" + "0" * 12, position="0" * 16)
+            recorded = list(log.read())
+            one = (
+                recorded[n % len(recorded)]
+                if recorded
+                else Event(kind="fleet.idle", id="0" * 8 + "-0000-7000-8000-" + "0" * 12, position="0" * 16)
+            )
             if step == "say":
                 say(log, *(f"needle {number} {index}" for index in range(n)))
             elif step == "erase":
@@ -455,19 +459,19 @@ def test_following_goes_on_where_catching_up_ended_and_misses_nothing(url: str, 
         assert (state.words, event) == (["a", "b", "c"], None)
         writer = Thread(target=lambda: [say(log, str(n)) for n in range(20)])
         writer.start()
-        told = []
+        recorded = []
         for state, event in steps:
             assert event is not None
             assert state.words[-1] == event.text
-            told.append(event.text)
-            if len(told) == 20:
+            recorded.append(event.text)
+            if len(recorded) == 20:
                 break
         writer.join()
-        assert told == [str(n) for n in range(20)]
+        assert recorded == [str(n) for n in range(20)]
         assert state == Runner(log, LINES, store).catch_up().state
 
 
-def test_following_ends_when_it_is_told_to_though_nothing_comes(log: BlockingRecorder, store: ProjectionStore) -> None:
+def test_following_ends_when_it_is_asked_to_though_nothing_comes(log: BlockingRecorder, store: ProjectionStore) -> None:
     say(log, "a")
     stop = Flag()
     steps = Runner(log, LINES, store).follow(stop)
@@ -492,29 +496,29 @@ def test_following_ends_with_the_log(tmp_path: Path) -> None:
 
 
 def test_what_is_erased_meanwhile_leaves_the_state_that_is_followed(log: BlockingRecorder, store: ProjectionStore) -> None:
-    told = say(log, *"abc")
+    recorded = say(log, *"abc")
     for kept in (store, None):
         steps = Runner(log, LINES, kept).follow()
         next(steps)
-        told = list(log.read())
-        log.erase([told[0].id or ""], "a slip")
+        recorded = list(log.read())
+        log.erase([recorded[0].id or ""], "a slip")
         say(log, "after")
         state, event = next(steps)
         assert event is not None
         assert event.kind == "log.forgotten"
-        assert state.words[0] == told[1].text
+        assert state.words[0] == recorded[1].text
         state, event = next(steps)
         assert state == naive(log, LINES).state
         steps.close()  # type: ignore[attr-defined]
 
 
-def test_a_gap_is_told_and_not_folded(log: BlockingRecorder) -> None:
+def test_a_gap_is_reported_and_not_folded(log: BlockingRecorder) -> None:
     say(log, *"ab")
     steps = Runner(log, LINES).follow()
     next(steps)
-    told = say(log, *"cdef")
-    assert told[-1].position is not None
-    log.trim(told[-1].position)
+    recorded = say(log, *"cdef")
+    assert recorded[-1].position is not None
+    log.trim(recorded[-1].position)
     state, event = next(steps)
     assert event is not None
     assert event.kind == "log.gap"

@@ -325,7 +325,7 @@ def test_what_the_log_takes_out_is_taken_out_before_it_is_signed(tmp_path: Path)
         assert OPERATOR.has_signed(stored(log, signed))
 
 
-def test_a_pattern_that_finds_its_own_mask_again_is_told() -> None:
+def test_a_pattern_that_finds_its_own_mask_again_is_reported() -> None:
     with connect("memory:", redactor=Redactor([r"\[redacted\]|raising"])).blocking() as log, pytest.raises(Invalid, match="patterns"):
         OPERATOR.sign_event(raised(text="raising it"), admit=log.admit)
 
@@ -397,7 +397,7 @@ def test_what_is_no_seal_is_not_kept(shared: Coordination) -> None:
     assert shared.load_seal() is None
 
 
-def test_a_handle_tells_of_the_seal_only_while_it_is_open(url: str) -> None:
+def test_a_handle_mentions_the_seal_only_while_it_is_open(url: str) -> None:
     with pytest.raises(Closed):
         open_shared(url).load_seal()
 

@@ -239,24 +239,24 @@ def test_only_what_is_new_is_read(log: BlockingRecorder, store: ProjectionStore)
     assert counted.read_events == 300 + 1 + 1 + 1  # to know the log again, the new one, and the one that was found
 
 
-def test_progress_is_told(log: BlockingRecorder, store: ProjectionStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_reported(log: BlockingRecorder, store: ProjectionStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "CHUNK", 4)
     append_lines(log, *(f"line {n}" for n in range(10)))
     for kept in (store, None):
-        told: list[tuple[int, int]] = []
-        search.find_events(log, "nothing", store=kept, progress=lambda done, total, told=told: told.append((done, total)))  # type: ignore[misc]
-        assert told == [(4, 10), (8, 10), (10, 10)]
+        recorded: list[tuple[int, int]] = []
+        search.find_events(log, "nothing", store=kept, progress=lambda done, total, recorded=recorded: recorded.append((done, total)))  # type: ignore[misc]
+        assert recorded == [(4, 10), (8, 10), (10, 10)]
 
 
 def test_on_every_backend_erased_and_trimmed_events_are_not_found(url: str, store: ProjectionStore) -> None:
     with connect(url).blocking() as log:
         append_lines(log, *(f"needle {n}" for n in range(8)))
         assert len(found(log, store, "needle")) == 8
-        told = list(log.read())
-        log.erase([told[5].id or "", told[7].id or ""], "a slip")
+        recorded = list(log.read())
+        log.erase([recorded[5].id or "", recorded[7].id or ""], "a slip")
         assert found(log, store, "needle") == [f"needle {n}" for n in (6, 4, 3, 2, 1, 0)]
-        assert told[3].position is not None
-        log.trim(told[3].position)
+        assert recorded[3].position is not None
+        log.trim(recorded[3].position)
         assert found(log, store, "needle") == ["needle 6", "needle 4", "needle 3"]
         assert indexed(store) == len(list(log.read()))
         append_lines(log, "needle 9")
@@ -296,7 +296,9 @@ def test_a_store_that_fails_halfway_is_done_without(log: BlockingRecorder, store
     assert found(log, store, "needle") == ["needle"]
 
 
-def test_who_indexes_is_told_when_another_holds_the_store(log: BlockingRecorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_indexes_is_reported_when_another_holds_the_store(
+    log: BlockingRecorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(store_module, "TIMEOUT", 0.05)
     append_lines(log, "needle")
     with ProjectionStore(str(tmp_path / "held.db")) as held:

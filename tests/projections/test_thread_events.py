@@ -84,7 +84,7 @@ def test_a_live_thread_learns_which_runs_are_its_own() -> None:
         thread = select_thread("task:t1", stored(log), live=True)
         assert isinstance(thread, ThreadEvents)
         stored(log, *SESSION, {"run": "r1", "task": "t2"}, {"run": "r1"})
-        assert [int((event.id or "")[-12:]) for event in log.read() if thread.holds(event)] == [1, 2, 4, 5]
+        assert [int((event.id or "")[-12:]) for event in log.read() if thread.holds_event(event)] == [1, 2, 4, 5]
 
 
 names = st.sampled_from([None, "1", "2", "3"])

@@ -55,21 +55,21 @@ def test_blocks_stand_in_the_order_that_is_promised() -> None:
     assert [block.__name__ for block in BLOCKS_BY_ROLE["judge"]][3] == "judge_exchange_block"
 
 
-def test_a_worker_hears_the_last_eight_of_others_and_its_own_lines_between_them_do_not_count() -> None:
+def test_a_worker_gets_the_last_eight_of_others_and_its_own_lines_between_them_do_not_count() -> None:
     lines = tuple(line(n, speaker="ada" if n % 2 else "brin") for n in range(1, 31))
-    told = shown(PromptTurn(agent="ada", said=lines, said_in_all=30), "worker", "Discussion so far")
-    assert told[0] == "(15 earlier lines are not shown.)"
-    assert [entry for entry in told if entry.startswith("> brin")] == [f"> brin: line {n}" for n in range(16, 31, 2)]
-    assert [entry for entry in told if entry.startswith("> you")] == [f"> you: line {n}" for n in range(17, 30, 2)]
+    recorded = shown(PromptTurn(agent="ada", said=lines, said_in_all=30), "worker", "Discussion so far")
+    assert recorded[0] == "(15 earlier lines are not shown.)"
+    assert [entry for entry in recorded if entry.startswith("> brin")] == [f"> brin: line {n}" for n in range(16, 31, 2)]
+    assert [entry for entry in recorded if entry.startswith("> you")] == [f"> you: line {n}" for n in range(17, 30, 2)]
 
 
-def test_a_judge_hears_all_in_order_or_is_told_how_much_is_missing() -> None:
+def test_a_judge_gets_all_in_order_or_is_given_how_much_is_missing() -> None:
     assert shown(talk(80), "judge", "Everything that was said, in order")[0] == "> brin: line 1"
     lines = tuple(line(n) for n in range(21, 101))
     turn = PromptTurn(agent="ada", said=lines, said_in_all=100)
-    told = shown(turn, "judge", "Everything that was said, in order")
-    assert told[0] == "(Lines 1 to 20 of 100 are left out, there is no room for them. In short:)"
-    assert (told[1], told[80]) == ("> brin: line 21", "> brin: line 100")
+    recorded = shown(turn, "judge", "Everything that was said, in order")
+    assert recorded[0] == "(Lines 1 to 20 of 100 are left out, there is no room for them. In short:)"
+    assert (recorded[1], recorded[80]) == ("> brin: line 21", "> brin: line 100")
 
 
 def test_a_judge_gets_every_line_that_fits_and_a_summary_of_the_others() -> None:
@@ -87,11 +87,11 @@ def test_a_judge_gets_every_line_that_fits_and_a_summary_of_the_others() -> None
 def test_what_the_transcript_leaves_out_can_still_be_remembered() -> None:
     every = tuple(line(n) for n in range(1, 101))
     turn = PromptTurn(agent="ada", number=100, said=every[20:], said_in_all=100, recalled=every, remembering=MemoryPolicy(most=100))
-    told = shown(turn, "judge", "What you remember")
-    assert told == [f"> turn {n}, brin: line {n}" for n in range(1, 21)]
+    recorded = shown(turn, "judge", "What you remember")
+    assert recorded == [f"> turn {n}, brin: line {n}" for n in range(1, 21)]
 
 
-def test_like_words_of_two_events_are_both_told() -> None:
+def test_like_words_of_two_events_are_both_reported() -> None:
     lines = (line(1, "yes"), line(2, "the baker never said yes"), line(3, "yes"))
     assert shown(PromptTurn(agent="ada", said=lines, said_in_all=3), "worker", "Discussion so far")[:3] == [
         "> brin: yes",
@@ -100,14 +100,14 @@ def test_like_words_of_two_events_are_both_told() -> None:
     ]
 
 
-def test_a_line_of_many_lines_is_told_once() -> None:
+def test_a_line_of_many_lines_is_reported_once() -> None:
     one = line(1, "first\nsecond\nthird")
     text = build_prompt(PromptTurn(agent="ada", said=(one,), said_in_all=1, recalled=(one,))).text
     assert text.count("second") == 1
     assert "> brin: first / second / third" in text
 
 
-def test_a_thought_in_the_hands_of_another_is_not_told() -> None:
+def test_a_thought_in_the_hands_of_another_is_not_reported() -> None:
     thought = PrivateThought(id="t1", at=AT, turn=1, owner="brin", kind="agent.thought", text="xyzzy")
     turn = PromptTurn(
         agent="ada", said=(line(1),), thoughts=(thought, PrivateThought(id="e1", at=AT, turn=1, owner="brin", kind="x", text="xyzzy"))
@@ -120,7 +120,7 @@ def test_a_goal_stands_there_only_if_there_is_one() -> None:
     assert "Shared goal\nget home" in build_prompt(PromptTurn(agent="ada", goal="get home")).text
 
 
-def test_a_role_of_ones_own_is_a_tuple_and_an_event_that_two_blocks_tell_stands_once() -> None:
+def test_a_role_of_ones_own_is_a_tuple_and_an_event_that_two_blocks_report_stands_once() -> None:
     prompt = build_prompt(talk(3), (blocks.identity_block, blocks.judge_exchange_block, blocks.discussion_block))
     assert prompt.text.count("line 2") == 1
     assert [part.name for part in prompt.parts] == ["identity", "exchange", "discussion"]
@@ -230,8 +230,8 @@ def test_tiktoken_counts_where_it_is_installed_with_encodings_of_ones_own(tmp_pa
     (tmp_path / "tiktoken_ext").mkdir()
     (tmp_path / "tiktoken_ext" / "ours.py").write_text(ENCODING)
     environ = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])}
-    told = subprocess.run([sys.executable, "-c", COUNT], env=environ, capture_output=True, text=True, check=True).stdout
-    assert told.startswith("[0, 2, 4, 7, 100000]\nConfigError tiktoken:no_such: tiktoken cannot load this encoding")
+    recorded = subprocess.run([sys.executable, "-c", COUNT], env=environ, capture_output=True, text=True, check=True).stdout
+    assert recorded.startswith("[0, 2, 4, 7, 100000]\nConfigError tiktoken:no_such: tiktoken cannot load this encoding")
 
 
 def test_a_tokenizer_that_is_not_installed_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

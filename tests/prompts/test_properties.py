@@ -55,9 +55,9 @@ def test_no_private_word_of_another_is_in_a_prompt(history: list[Event], agent: 
 @given(histories(), st.sampled_from(CAST), st.sampled_from(list(BLOCKS_BY_ROLE)))
 def test_no_event_stands_twice(history: list[Event], agent: str, role: str) -> None:
     prompt = build_prompt(turn_of(history, agent, remembering=MemoryPolicy(most=50)), role, budget=100_000)
-    told = [event for part in prompt.parts for event in part.events]
-    assert len(told) == len(set(told))
-    assert set(told) == set(prompt.events)
+    recorded = [event for part in prompt.parts for event in part.events]
+    assert len(recorded) == len(set(recorded))
+    assert set(recorded) == set(prompt.events)
 
 
 @settings(max_examples=60)

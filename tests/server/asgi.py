@@ -117,10 +117,10 @@ def say(port: int, raw: bytes) -> tuple[int, bytes]:
     """Send bytes to a server as they are; answers the status and all that came back."""
     with socket.create_connection(("127.0.0.1", port), PATIENCE) as connection:
         connection.sendall(raw)
-        heard = b""
+        received = b""
         while chunk := connection.recv(65536):
-            heard += chunk
-    return int(heard.split(b" ", 2)[1]), heard
+            received += chunk
+    return int(received.split(b" ", 2)[1]), received
 
 
 def request(method: str, path: str, headers: Mapping[str, str], body: bytes = b"") -> bytes:

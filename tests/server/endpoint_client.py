@@ -32,13 +32,13 @@ NDJSON = "application/x-ndjson"
 class EndpointClient:
     """Knocks, and looks into the log."""
 
-    def __init__(self, house: AppContext, token: str, runner: asyncio.Runner) -> None:
-        self.house, self.token, self._runner = house, token, runner
+    def __init__(self, app_context: AppContext, token: str, runner: asyncio.Runner) -> None:
+        self.context, self.token, self._runner = app_context, token, runner
         self.app = Starlette(
             routes=[*doors_events.ROUTES, *doors_hooks.ROUTES, *doors_otlp.ROUTES],
             exception_handlers={problems.Problem: problems.on_problem, FleetloreError: problems.on_fleetlore_error},
         )
-        self.app.state.context = house
+        self.app.state.context = app_context
 
     def post(
         self,
@@ -65,7 +65,7 @@ class EndpointClient:
 
     @property
     def events(self) -> list[Event]:
-        return list(self.house.log.read())
+        return list(self.context.log.read())
 
     @property
     def kinds(self) -> list[str]:
@@ -73,7 +73,7 @@ class EndpointClient:
 
     def count(self, name: str, door: str) -> float:
         """What a meter of ours says; the page that Prometheus reads has the views in it, which are not at work here."""
-        counter: Counter = getattr(self.house.metrics, f"_{name}")
+        counter: Counter = getattr(self.context.metrics, f"_{name}")
         return sum(
             sample.value
             for metric in counter.collect()

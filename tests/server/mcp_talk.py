@@ -68,7 +68,7 @@ async def text(client: Client, tool: str, **asked: Any) -> str:
 def token_for(served: Served, label: str, scope: TokenScope = "write") -> str:
     """A token that somebody was given."""
     secret, token = create_token(scope, now=clock.now(), label=label)
-    with open_shared(served.house.url, town=served.house.town) as shared:
+    with open_shared(served.context.url, town=served.context.town) as shared:
         shared.save_token(token)
     return secret
 

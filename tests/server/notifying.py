@@ -117,7 +117,7 @@ class Town:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self.tell(Event(kind="fleet.idle", agent="warden"))
+        self.record(Event(kind="fleet.idle", agent="warden"))
 
     def open_log(self) -> BlockingRecorder:
         return connect(self.url).blocking()
@@ -125,7 +125,7 @@ class Town:
     def open_shared(self) -> Coordination:
         return open_shared(self.url)
 
-    def tell(self, *events: Event) -> list[Position]:
+    def record(self, *events: Event) -> list[Position]:
         with self.open_log() as log:
             return log.append(events)
 

@@ -32,13 +32,13 @@ HOST = "127.0.0.1"
 class Served:
     """A server that runs. Give `get` and `post` a path and what goes behind its question mark."""
 
-    def __init__(self, house: AppContext, token: str, url: str, *, steering: str | None = None) -> None:
-        self.house, self.token, self.url, self.steering = house, token, url, steering
+    def __init__(self, app_context: AppContext, token: str, url: str, *, steering: str | None = None) -> None:
+        self.context, self.token, self.url, self.steering = app_context, token, url, steering
         """The address ends with a slash. On a sealed log `token` may not steer; `steering` may, where the operator key was given."""
 
     @property
     def log(self) -> BlockingRecorder:
-        return self.house.log
+        return self.context.log
 
     @property
     def port(self) -> int:

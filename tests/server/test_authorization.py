@@ -183,7 +183,7 @@ async def test_an_expired_token_is_refused_with_the_reason(keys: Keyring, shared
     assert 'error="invalid_token"' in refused.headers["www-authenticate"]
 
 
-async def test_the_scopes_of_a_token_are_told(keys: Keyring, shared: Counting, clock: FrozenClock) -> None:
+async def test_the_scopes_of_a_token_are_reported(keys: Keyring, shared: Counting, clock: FrozenClock) -> None:
     assert await keys.list_scopes(bearing(f"Bearer {made(shared, 'write')}")) == ("read", "approve", "write")
     assert await keys.list_scopes(bearing()) == ()
     assert await keys.list_scopes(bearing(f"Bearer {UNKNOWN}")) == ()
@@ -295,9 +295,11 @@ async def test_no_token_is_ever_said(shared: Counting, clock: FrozenClock, caplo
     for secret in (small, over, UNKNOWN):
         for written in (f"Bearer {secret}", f"Basic {secret}"):
             refused = await refusal(keys, bearing(written), "admin")
-            told = " ".join([repr(refused), str(refused), str(refused.to_response().body), str(refused.headers), repr(keys), caplog.text])
-            assert secret.removeprefix("lore_") not in told
-            assert hash_secret(secret) not in told
+            recorded = " ".join(
+                [repr(refused), str(refused), str(refused.to_response().body), str(refused.headers), repr(keys), caplog.text]
+            )
+            assert secret.removeprefix("lore_") not in recorded
+            assert hash_secret(secret) not in recorded
 
 
 # --- our own
@@ -372,7 +374,7 @@ def test_a_good_token_that_somebody_put_there_must_be_for_all(shared: Counting, 
 
 
 @pytest.mark.parametrize("kind", ["link", "folder", "pipe"])
-def test_what_is_no_plain_file_is_refused_and_told(shared: Counting, file: Path, kind: str) -> None:
+def test_what_is_no_plain_file_is_refused_and_reported(shared: Counting, file: Path, kind: str) -> None:
     file.parent.mkdir()
     target = file.parent / "target"
     target.write_text(made(shared, "admin"))
@@ -389,7 +391,7 @@ def test_what_is_no_plain_file_is_refused_and_told(shared: Counting, file: Path,
     assert len(shared.list_tokens()) == 1
 
 
-def test_a_folder_that_cannot_be_made_is_told_with_what_to_do(shared: Counting, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_reported_with_what_to_do(shared: Counting, tmp_path: Path) -> None:
     (tmp_path / "data").write_text("in the way")
     with pytest.raises(Unwritable, match="XDG_DATA_HOME"):
         own_token(shared, str(tmp_path / "data" / "up.token"))

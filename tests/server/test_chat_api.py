@@ -38,15 +38,15 @@ def token_of(folder: Path, label: str, scope: TokenScope = "write") -> str:
 def say(served: Served, text: str, session: str | None = None, token: str = "", **more: Any) -> dict[str, Any]:
     answer = served.post("/api/chat", {"text": text, **({} if session is None else {"session": session}), **more}, token=token)
     assert answer.status == 200, answer.body
-    told: dict[str, Any] = answer.json
-    return told
+    recorded: dict[str, Any] = answer.json
+    return recorded
 
 
 def press(served: Served, action: str, session: str) -> dict[str, Any]:
     answer = served.post("/api/chat", {"action": action, "session": session})
     assert answer.status == 200, answer.body
-    told: dict[str, Any] = answer.json
-    return told
+    recorded: dict[str, Any] = answer.json
+    return recorded
 
 
 def bearing(token: str) -> dict[str, str]:
@@ -56,8 +56,8 @@ def bearing(token: str) -> dict[str, str]:
 def look(served: Served, session: str | None = None, token: str = "", **query: Any) -> dict[str, Any]:
     answer = served.get("/api/chat", headers=bearing(token or served.token), session=session, **query)
     assert answer.status == 200, answer.body
-    told: dict[str, Any] = answer.json
-    return told
+    recorded: dict[str, Any] = answer.json
+    return recorded
 
 
 def shown(served: Served, session: str) -> dict[str, Any]:
@@ -121,7 +121,7 @@ def test_what_cannot_be_a_turn_is_refused_with_a_reason_and_begins_no_session(
     assert list(served.log.read()) == []
 
 
-def test_settings_that_cannot_be_are_told_to_who_wants_to_talk_and_everything_else_is_served(tmp_path: Path) -> None:
+def test_settings_that_cannot_be_are_reported_to_who_wants_to_talk_and_everything_else_is_served(tmp_path: Path) -> None:
     with serve(tmp_path, graph=GraphSettings(minds={"default": "openai:m?key_env=NO_SUCH_KEY"})) as served:
         answer = served.post("/api/chat", {"text": "Hello"})
         assert (answer.status, "export NO_SUCH_KEY" in answer.detail) == (503, True)

@@ -41,8 +41,8 @@ def talk(served: Served, session: str | None = None, *, token: str | None = "", 
 
 
 def receive_message(client: ClientConnection) -> dict[str, Any]:
-    told: dict[str, Any] = msgspec.json.decode(client.recv(timeout=PATIENCE))
-    return told
+    recorded: dict[str, Any] = msgspec.json.decode(client.recv(timeout=PATIENCE))
+    return recorded
 
 
 def send_message(client: ClientConnection, **said: Any) -> None:
@@ -51,10 +51,10 @@ def send_message(client: ClientConnection, **said: Any) -> None:
 
 def until(client: ClientConnection, kind: str) -> list[dict[str, Any]]:
     """All that is heard, the first of a kind included."""
-    heard = [receive_message(client)]
-    while heard[-1]["type"] != kind:
-        heard.append(receive_message(client))
-    return heard
+    received = [receive_message(client)]
+    while received[-1]["type"] != kind:
+        received.append(receive_message(client))
+    return received
 
 
 def turn(client: ClientConnection, text: str) -> list[dict[str, Any]]:
@@ -65,8 +65,8 @@ def turn(client: ClientConnection, text: str) -> list[dict[str, Any]]:
 def refused(served: Served, session: str | None = None, **options: Any) -> tuple[int, str]:
     with pytest.raises(InvalidStatus) as caught, talk(served, session, **options):
         pass
-    told = msgspec.json.decode(caught.value.response.body)
-    return told["status"], told["detail"]
+    recorded = msgspec.json.decode(caught.value.response.body)
+    return recorded["status"], recorded["detail"]
 
 
 # --- what is said
@@ -76,11 +76,11 @@ def test_the_screen_comes_first_and_then_the_words_as_they_are_made(served: Serv
     with talk(served) as client:
         screen = receive_message(client)
         assert (screen["type"], screen["graph"], screen["controls"], screen["busy"], screen["n"]) == ("screen", "seven", [], False, 1)
-        heard = turn(client, "Hello")
-        words = [message["content"] for message in heard if message["type"] == "delta"]
+        received = turn(client, "Hello")
+        words = [message["content"] for message in received if message["type"] == "delta"]
         assert len(words) > 1
         assert "".join(words) == look(served, screen["session"])["screen"]["history"][-1]["text"]
-        assert [message["node"] for message in heard if message.get("event") == "started"] == ["sensor", "input", "output"]
+        assert [message["node"] for message in received if message.get("event") == "started"] == ["sensor", "input", "output"]
 
 
 def test_controls_come_and_a_press_changes_them(served: Served) -> None:
@@ -111,7 +111,7 @@ def test_what_makes_no_sense_is_answered_so_and_the_conversation_goes_on(served:
         assert turn(client, "Hello")[-1] == {"type": "done"}
 
 
-def test_who_says_too_much_at_once_is_told_to_wait(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_says_too_much_at_once_is_asked_to_wait(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chat, "MOST_TURNS", 1)
     with talk(served) as client:
         receive_message(client)
@@ -125,8 +125,8 @@ def test_a_turn_is_taken_to_its_end_though_its_client_has_gone(served: Served) -
         session = receive_message(client)["session"]
         send_message(client, type="text", text="Make a counter")
     assert say(served, "Hello", session)["state"] == {"count": 0}  # waits for the one before
-    told = [(entry["role"], entry["turn"]) for entry in look(served, session)["screen"]["history"]]
-    assert told == [("user", 1), ("assistant", 1), ("user", 2), ("assistant", 2)]
+    recorded = [(entry["role"], entry["turn"]) for entry in look(served, session)["screen"]["history"]]
+    assert recorded == [("user", 1), ("assistant", 1), ("user", 2), ("assistant", 2)]
 
 
 # --- what is shown
@@ -143,7 +143,7 @@ def test_a_control_that_the_page_does_not_show_is_noticed_and_sent_again(served:
     assert [control["label"] for control in audit.data["missing"]] == ["+1", "-1", "Zero"]
 
 
-def test_what_is_told_of_a_screen_that_has_changed_since_is_no_news(served: Served) -> None:
+def test_what_is_recorded_of_a_screen_that_has_changed_since_is_no_news(served: Served) -> None:
     with talk(served) as client:
         session = receive_message(client)["session"]
         turn(client, "Make a counter")
@@ -156,14 +156,14 @@ def test_what_is_told_of_a_screen_that_has_changed_since_is_no_news(served: Serv
 # --- who hears whom
 
 
-def test_two_windows_of_one_session_hear_the_same_and_another_session_hears_nothing(served: Served) -> None:
+def test_two_windows_of_one_session_get_the_same_and_another_session_gets_nothing(served: Served) -> None:
     with talk(served) as one, talk(served) as other:
         session = receive_message(one)["session"]
         assert receive_message(other)["session"] != session
         with talk(served, session) as second:
             receive_message(second)
-            heard = turn(one, "Make a counter")
-            assert until(second, "done") == heard
+            received = turn(one, "Make a counter")
+            assert until(second, "done") == received
         with pytest.raises(TimeoutError):
             other.recv(timeout=0)
 

@@ -75,7 +75,7 @@ def test_an_event_as_it_was_read_can_be_sent_back_with_its_position(doors: Endpo
     assert doors.post(PATH, codec.to_builtins(event) | {"position": 7}).json == {"positions": [event.position]}
 
 
-def test_one_misfit_keeps_out_all_and_says_where_it_stands_and_why(doors: EndpointClient) -> None:
+def test_one_invalid_event_keeps_out_all_and_says_where_it_stands_and_why(doors: EndpointClient) -> None:
     answer = doors.post(PATH, lines(ONE, {}, ONE | {"kind": "Commit"}, ONE | {"more": 1}) + b"\n{", type=NDJSON)
     assert answer.status == 422
     assert "nothing was stored" in answer.detail
@@ -85,11 +85,11 @@ def test_one_misfit_keeps_out_all_and_says_where_it_stands_and_why(doors: Endpoi
     assert "dotted" in errors[1]["reason"]
     assert "not JSON" in errors[3]["reason"]
     assert answer.json["errors_in_all"] == 4
-    assert doors.house.log.head() is None
+    assert doors.context.log.head() is None
     assert doors.count("refused", "events") == 4
 
 
-def test_a_misfit_in_an_array_is_named_by_its_index(doors: EndpointClient) -> None:
+def test_an_invalid_event_in_an_array_is_named_by_its_index(doors: EndpointClient) -> None:
     answer = doors.post(PATH, [ONE, ONE | {"kind": "tool.called", "data": {"tool": 5}}])
     [error] = answer.json["errors"]
     assert (answer.status, error["index"], error["path"]) == (422, 1, "$.data.tool")
@@ -113,11 +113,11 @@ def test_more_events_than_one_append_takes_are_stored_too(doors: EndpointClient,
 
 def test_what_was_erased_for_good_is_not_taken_again_and_is_named(doors: EndpointClient) -> None:
     doors.post(PATH, ONE | {"id": ID.format(1)})
-    doors.house.log.erase([ID.format(1)], "asked for")
-    head = doors.house.log.head()
+    doors.context.log.erase([ID.format(1)], "asked for")
+    head = doors.context.log.head()
     answer = doors.post(PATH, [ONE | {"id": ID.format(1)}, ONE])
     assert (answer.status, answer.json["ids"]) == (410, [ID.format(1)])
-    assert doors.house.log.head() == head
+    assert doors.context.log.head() == head
 
 
 def test_secrets_do_not_reach_the_log(doors: EndpointClient) -> None:
@@ -141,7 +141,7 @@ def test_nobody_writes_without_a_token(doors: EndpointClient, token: str | None)
 
 
 def test_every_door_stands_in_the_application_and_its_bodies_are_let_in(doors: EndpointClient) -> None:
-    app = make_app(doors.house)
+    app = make_app(doors.context)
     kinds = [(path, kind) for path in ("/v1/traces", "/v1/logs", "/v1/metrics") for kind in ("application/json", "application/x-protobuf")]
     kinds += [(PATH, kind) for kind in doors_events.BODY_FORMATS]
     kinds += [(f"/hooks/{name}", "application/json") for name in ("claude-code", "codex", "heartbeat")]

@@ -71,7 +71,7 @@ def test_a_signed_delivery_is_read_as_its_sender_s_whichever_path_it_came_by(end
 
 
 @pytest.mark.parametrize("forge", SECRETS)
-def test_a_delivery_that_comes_again_is_told_once(endpoints: EndpointClient, forge: str) -> None:
+def test_a_delivery_that_comes_again_is_reported_once(endpoints: EndpointClient, forge: str) -> None:
     first = endpoints.post(f"/hooks/{forge}", RAW, token=None, headers=headers_of(forge))
     again = endpoints.post(f"/hooks/{forge}", RAW, token=None, headers=headers_of(forge, delivery="d-2"))
     assert (again.json, len(endpoints.events)) == (first.json, 1)

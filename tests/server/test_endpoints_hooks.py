@@ -73,8 +73,8 @@ def test_the_same_call_by_the_spool_and_over_http_is_one_event(
 ) -> None:
     def by_spool() -> None:
         raw = json.dumps(step).encode()
-        told = json.loads(line_of(path.removeprefix("/hooks/"), raw, len(raw)))
-        spool.append_line(json.dumps(told | {"at": (START + timedelta(seconds=0.2)).isoformat()}).encode())
+        recorded = json.loads(line_of(path.removeprefix("/hooks/"), raw, len(raw)))
+        spool.append_line(json.dumps(recorded | {"at": (START + timedelta(seconds=0.2)).isoformat()}).encode())
         drain_spool()
 
     if first == "spool":
@@ -87,13 +87,13 @@ def test_the_same_call_by_the_spool_and_over_http_is_one_event(
     assert "AKIA" not in str(endpoints.events)
 
 
-def test_the_next_call_that_says_the_same_is_told_again(endpoints: EndpointClient) -> None:
+def test_the_next_call_that_says_the_same_is_reported_again(endpoints: EndpointClient) -> None:
     for _ in range(2):
         endpoints.post(CLAUDE, call("Notification", message="may I?"))
     assert endpoints.kinds == ["session.waiting"] * 2
 
 
-def test_a_hook_that_tells_nothing_is_answered_like_any_other(endpoints: EndpointClient) -> None:
+def test_a_hook_that_shows_nothing_is_answered_like_any_other(endpoints: EndpointClient) -> None:
     answer = endpoints.post(CLAUDE, call("PreCompact"))
     assert (answer.status, answer.body, endpoints.events) == (200, b"{}", [])
 
@@ -108,7 +108,7 @@ def test_the_transcript_of_this_machine_goes_first(endpoints: EndpointClient, ho
 
 
 @pytest.mark.parametrize("how", ["elsewhere", "by a link", "another machine", "a proxy", "not a transcript", "no path"])
-def test_no_other_file_is_read_whoever_asks_for_it(endpoints: EndpointClient, home: Path, how: str) -> None:
+def test_no_other_file_is_read_no_matter_who_asks_for_it(endpoints: EndpointClient, home: Path, how: str) -> None:
     session = Transcript(SESSION)
     session.prompt("secret plans")
     kept = home / ".claude" / "projects" / "harbour"
@@ -128,7 +128,7 @@ def test_no_other_file_is_read_whoever_asks_for_it(endpoints: EndpointClient, ho
     assert (answer.status, endpoints.kinds) == (200, ["session.waiting"])
 
 
-def test_what_a_rollout_would_tell_better_is_told_by_the_hook_of_another_machine(endpoints: EndpointClient) -> None:
+def test_what_a_rollout_would_report_better_is_reported_by_the_hook_of_another_machine(endpoints: EndpointClient) -> None:
     step = call("SessionStart", source="startup", transcript_path="/home/grace/.codex/sessions/r.jsonl")
     endpoints.post(CODEX, step, client=("192.0.2.7", 5000))
     [event] = endpoints.events
@@ -171,7 +171,7 @@ def test_what_is_no_heartbeat_is_refused_with_a_reason(endpoints: EndpointClient
     assert answer.json["path"].startswith("$")
 
 
-def test_a_heartbeat_as_nexus_writes_it_is_told_by_its_model(endpoints: EndpointClient) -> None:
+def test_a_heartbeat_as_nexus_writes_it_is_reported_by_its_model(endpoints: EndpointClient) -> None:
     beat = {"pid": 7, "timestamp": 1763200000.5, "cycle": 3, "model": "timmy:v0.1", "status": "thinking"}
     assert endpoints.post(BEAT, beat).status == 200
     [event] = endpoints.events

@@ -66,15 +66,15 @@ def status_of(body: bytes) -> tuple[int, str]:
     return body[1], body[start:].decode()
 
 
-def test_spans_tell_the_same_in_json_and_in_protobuf_and_only_once(doors: EndpointClient) -> None:
+def test_spans_report_the_same_in_json_and_in_protobuf_and_only_once(doors: EndpointClient) -> None:
     answer = doors.post(TRACES, SPANS)
     assert (answer.status, answer.headers["content-type"], answer.json) == (200, "application/json", {})
-    told = doors.kinds
-    assert sorted(told) == ["model.replied", "session.started", "session.turn_ended", "tool.called", "tool.returned"]
+    recorded = doors.kinds
+    assert sorted(recorded) == ["model.replied", "session.started", "session.turn_ended", "tool.called", "tool.returned"]
     answer = doors.post(TRACES, binary(SPANS), type=PROTOBUF)
     assert (answer.status, answer.headers["content-type"], answer.body) == (200, PROTOBUF, b"")
-    assert doors.kinds == told
-    assert doors.count("stored", "traces") == 2 * len(told)
+    assert doors.kinds == recorded
+    assert doors.count("stored", "traces") == 2 * len(recorded)
 
 
 def test_what_exporters_pack_is_unpacked(doors: EndpointClient) -> None:
@@ -83,7 +83,7 @@ def test_what_exporters_pack_is_unpacked(doors: EndpointClient) -> None:
     assert "model.replied" in doors.kinds
 
 
-def test_log_records_are_told_in_both_formats(doors: EndpointClient) -> None:
+def test_log_records_are_reported_in_both_formats(doors: EndpointClient) -> None:
     assert doors.post(LOGS, logs(RECORD)).json == {}
     assert doors.post(LOGS, binary(logs(RECORD), "logs"), type=PROTOBUF).body == b""
     assert set(doors.kinds) == {"tool.returned"}
@@ -96,13 +96,13 @@ CODEX = {"conversation.id": "0199a2c4-0000-7000-8000-000000000001", "event.times
 
 @pytest.mark.parametrize("type", ["application/json", PROTOBUF])
 def test_codex_telemetry_is_read_by_the_attribute_that_names_the_event(doors: EndpointClient, type: str) -> None:
-    told = logs(
+    recorded = logs(
         {"eventName": SOURCE_LINE, "attributes": pairs(CODEX | {"event.name": "codex.conversation_starts", "model": "gpt-5-codex"})},
         {"eventName": SOURCE_LINE, "attributes": pairs(CODEX | {"event.name": "codex.user_prompt", "prompt": "run the tests"})},
         {"eventName": SOURCE_LINE, "attributes": pairs(CODEX | {"event.name": "codex.tool_result", "call_id": "c", "tool_name": "sh"})},
         service="codex_cli_rs",
     )
-    body = binary(told, "logs") if type == PROTOBUF else json.dumps(told).encode()
+    body = binary(recorded, "logs") if type == PROTOBUF else json.dumps(recorded).encode()
     assert doors.post(LOGS, body, type=type).status == 200
     assert doors.kinds == ["session.started", "prompt.submitted", "tool.returned"]
 
@@ -228,14 +228,14 @@ def test_spans_without_ids_are_left_out_and_counted(doors: EndpointClient) -> No
 
 def test_an_event_that_the_log_does_not_take_keeps_out_no_other(doors: EndpointClient) -> None:
     good, bad = Event(kind="model.replied", agent="ada"), Event(kind="model.replied", agent="ada", data={"input": "many"})
-    kept = store_valid_events(doors.house.log, [bad, good])
+    kept = store_valid_events(doors.context.log, [bad, good])
     assert (len(kept.positions), [event for event, _ in kept.refused], doors.kinds) == (1, [bad], ["model.replied"])
 
 
 def test_what_was_erased_for_good_stays_so_and_holds_up_nothing(doors: EndpointClient) -> None:
     doors.post(TRACES, request(span(2, CHAT)))
     [event] = doors.events
-    doors.house.log.erase([event.id or ""], "asked for")
+    doors.context.log.erase([event.id or ""], "asked for")
     assert doors.post(TRACES, SPANS).status == 200
     assert "tool.returned" in doors.kinds
     assert "model.replied" not in doors.kinds
@@ -273,7 +273,7 @@ def test_what_may_go_better_later_is_to_be_sent_again(
     def fail(records: object) -> None:
         raise error
 
-    monkeypatch.setattr(doors.house.log, "append_records", fail)
+    monkeypatch.setattr(doors.context.log, "append_records", fail)
     answer = doors.post(TRACES, SPANS)
     assert (answer.status, answer.headers["retry-after"]) == (503, wait)
 

@@ -64,7 +64,7 @@ async def texts(subscription: Subscription, count: int) -> list[str]:
     return [event["text"] for event in await take(subscription, count)]
 
 
-async def test_whoever_watches_is_given_what_comes_as_it_is_stored_with_its_position() -> None:
+async def test_anybody_who_watches_is_given_what_comes_as_it_is_stored_with_its_position() -> None:
     log = opened()
     log.append([make_event("before")])
     async with feeding(log) as feed:
@@ -159,7 +159,7 @@ async def test_one_who_takes_nothing_is_cut_off_and_the_others_do_not_notice() -
         assert feed.dropped_clients == 1
 
 
-async def test_a_place_that_was_trimmed_away_is_told_as_one_gap_whatever_is_wanted() -> None:
+async def test_a_place_that_was_trimmed_away_is_reported_as_one_gap_whatever_is_wanted() -> None:
     log = opened()
     positions = log.append([make_event(str(n)) for n in range(6)])
     log.trim(positions[4])
@@ -171,7 +171,7 @@ async def test_a_place_that_was_trimmed_away_is_told_as_one_gap_whatever_is_want
             assert gap["data"] == {"after": positions[1], "through": positions[3]}
 
 
-async def test_a_place_that_was_trimmed_away_with_all_that_came_after_is_told_too() -> None:
+async def test_a_place_that_was_trimmed_away_with_all_that_came_after_is_reported_too() -> None:
     log = opened()
     positions = log.append([make_event(str(n)) for n in range(6)])
     async with feeding(log, ring=Ring(most_events=2)) as feed:
@@ -208,7 +208,7 @@ async def test_a_place_that_never_was_begins_with_what_comes_now(after: Position
         assert await texts(subscription, 1) == ["now"]
 
 
-async def test_a_place_that_the_follower_has_yet_to_come_to_is_no_reason_to_tell_it_twice() -> None:
+async def test_a_place_that_the_follower_has_yet_to_come_to_is_no_reason_to_report_it_twice() -> None:
     log = Faltering(times=3)
     log.__enter__()
     log.append([make_event("before")])
@@ -268,7 +268,7 @@ async def test_a_log_that_says_nothing_at_all_is_said_so() -> None:
         assert feed.trouble is not None
 
 
-async def test_records_that_cannot_be_sent_as_they_are_stored_are_told_all_the_same() -> None:
+async def test_records_that_cannot_be_sent_as_they_are_stored_are_reported_all_the_same() -> None:
     backend = MemoryLog(town="t")
     log = opened(BlockingRecorder(lambda: backend, Admission(now=clock.now, new_id=clock.uuid7)))
     async with feeding(log) as feed:
@@ -375,7 +375,7 @@ steps = st.lists(st.builds(Step, st.integers(0, 12), st.lists(st.integers(0, 3),
 
 @given(before=st.integers(0, 30), steps=steps, starts=st.lists(st.integers(0, 40), min_size=1, max_size=4), size=st.integers(1, 8))
 @settings(max_examples=60, deadline=None)
-def test_wherever_a_client_begins_and_however_slow_it_is_nothing_is_lost_and_nothing_is_told_twice(
+def test_wherever_a_client_begins_and_however_slow_it_is_nothing_is_lost_and_nothing_is_reported_twice(
     before: int, steps: Sequence[Step], starts: Sequence[int], size: int
 ) -> None:
     asyncio.run(_walk(before, steps, starts, size))
@@ -442,15 +442,15 @@ class Client:
 def entries(count: int) -> list[EncodedEvent]:
     with connect("memory:").blocking() as log:
         log.append([make_event() for _ in range(count)])
-        return list(entries_of(TailPage(next(log.pages())), None))
+        return list(entries_of(TailPage(next(log.read_pages())), None))
 
 
 def test_a_ring_is_bounded_by_count_and_knows_where_it_begins() -> None:
     ring, all = Ring(most_events=4), entries(6)
     ring.add(all)
     assert (ring.first, ring.end, ring.base, ring.newest) == (2, 6, all[1].position, all[5].position)
-    assert ring.holds(all[1].position)
-    assert not ring.holds(all[0].position)
+    assert ring.holds_position(all[1].position)
+    assert not ring.holds_position(all[0].position)
     assert ring.place_of(all[3].position) == 4
 
 
@@ -469,7 +469,7 @@ def test_a_ring_gives_no_more_at_once_than_is_written_at_once_but_always_somethi
     )
     sizes, place = [], 0
     while place < ring.end:
-        batch, place = ring.batch(ALL, place)
+        batch, place = ring.make_batch(ALL, place)
         sizes.append(len(batch.entries))
     assert sizes == [3, 1, 1, 1]
 
@@ -477,6 +477,6 @@ def test_a_ring_gives_no_more_at_once_than_is_written_at_once_but_always_somethi
 def test_clients_that_come_back_at_many_places_of_a_quiet_ring_leave_few_batches_behind() -> None:
     ring = Ring()
     ring.add(entries(3 * MOST_BATCHES))
-    given = [ring.batch(ALL, place)[0] for place in range(ring.end)]
+    given = [ring.make_batch(ALL, place)[0] for place in range(ring.end)]
     assert len(ring._batches) <= MOST_BATCHES
-    assert ring.batch(ALL, ring.end - 1)[0] is given[-1], "those who stand at the same place still share"
+    assert ring.make_batch(ALL, ring.end - 1)[0] is given[-1], "those who stand at the same place still share"

@@ -86,7 +86,7 @@ def test_goals_are_listed_by_their_state(read_only: Served, state: str, found: S
     assert answer["total"] == 6
 
 
-def test_a_goal_tells_its_turns_with_words_costs_and_verdicts(read_only: Served) -> None:
+def test_a_goal_shows_its_turns_with_words_costs_and_verdicts(read_only: Served) -> None:
     page = page_of(read_only, DONE)
     assert [(turn["number"], turn["outcome"], turn["failing"], turn["tokens"]) for turn in page["turns"]] == [
         (1, "needs_retry", 3, 38_200), (2, "needs_retry", 2, 61_400), (3, "done", 0, 22_900)
@@ -144,8 +144,8 @@ def test_a_goal_says_what_can_be_asked_of_it_and_what_to_do_next(read_only: Serv
     assert said[SPENT]["why"] == "turns"
 
 
-def test_who_drives_a_goal_is_told_while_somebody_does(served: Served) -> None:
-    with open_shared(served.house.url, town=served.house.town) as shared:
+def test_who_drives_a_goal_is_reported_while_somebody_does(served: Served) -> None:
+    with open_shared(served.context.url, town=served.context.town) as shared:
         lease = shared.acquire(f"goal:{WORKING}", "harbour:4711", 30.0)
         page = page_of(served, WORKING)
         assert (page["driver"], page["next"], page["ticking"], page["adrift"]) == ("harbour:4711", "", True, False)
@@ -229,14 +229,14 @@ def test_the_page_of_a_goal_has_an_address_of_its_own(read_only: Served) -> None
         (SPENT, {"action": "raise", "value": {"turns": 20, "usd": 9.5, "wall_time": "6h"}}, "spent"),
     ],
 )
-def test_what_is_asked_is_stored_and_holds_for_whoever_drives_it(served: Served, goal: str, body: dict[str, Any], state: str) -> None:
+def test_what_is_asked_is_stored_and_holds_for_anybody_who_drives_it(served: Served, goal: str, body: dict[str, Any], state: str) -> None:
     answer = served.post(f"/api/goals/{goal}/control", body)
     assert answer.status == 200, answer.body
     [event] = requests(served, goal)
     assert [event.position] == answer.json["positions"]
-    told = msgspec.convert(event.data, ControlRequested)
-    assert (told.action, told.value) == (body["action"], body.get("value"))
-    assert told.reason == ("The disk is full" if "reason" in body else None)
+    recorded = msgspec.convert(event.data, ControlRequested)
+    assert (recorded.action, recorded.value) == (body["action"], body.get("value"))
+    assert recorded.reason == ("The disk is full" if "reason" in body else None)
     page = page_of(served, goal)
     assert page["state"] == state
     assert page["requests"][0]["action"] == body["action"]
@@ -299,7 +299,7 @@ def test_a_token_that_may_approve_may_answer_and_no_more(served: Served) -> None
 
 
 @pytest.mark.parametrize(("choice", "message"), [("allow", None), ("deny", "Not on a Friday.")])
-def test_an_answer_is_stored_once_and_shown_until_the_driver_has_heard_it(served: Served, choice: str, message: str | None) -> None:
+def test_an_answer_is_stored_once_and_shown_until_the_driver_has_received_it(served: Served, choice: str, message: str | None) -> None:
     [question] = page_of(served, ASKING)["questions"]
     body = {"of": question["id"], "choice": choice} | ({} if message is None else {"message": message})
     assert served.post(f"/api/goals/{ASKING}/decide", body).status == 200
@@ -350,7 +350,7 @@ def test_a_question_whose_turn_is_over_is_not_answered(served: Served) -> None:
 def operator(tmp_path: Path) -> OperatorKey:
     """The key of a log that is sealed before anything is on it."""
     seal, key = make_seal("correct horse battery", cost=2)
-    with serve(tmp_path) as served, open_shared(served.house.url, town=served.house.town) as shared:
+    with serve(tmp_path) as served, open_shared(served.context.url, town=served.context.town) as shared:
         shared.set_seal(seal, None)
     return key
 
@@ -382,7 +382,7 @@ def test_without_the_passphrase_nothing_is_steered_and_it_is_said_what_to_do(
         answer = served.post(f"/api/goals/{WORKING}/control", {"action": "pause"})
         assert answer.status == 403
         admin, token = create_token("admin", now=clock.now())
-        with open_shared(served.house.url, town=served.house.town) as shared:
+        with open_shared(served.context.url, town=served.context.town) as shared:
             shared.save_token(token)
         answer = served.post(f"/api/goals/{WORKING}/control", {"action": "pause"}, token=admin)
         assert answer.status == 403
@@ -448,22 +448,22 @@ def test_every_state_of_a_goal_can_be_asked_for() -> None:
 
 
 @pytest.mark.parametrize("is_sealed", [False, True])
-def test_whoever_drives_a_goal_hears_what_is_said_on_the_page(tmp_path: Path, request: pytest.FixtureRequest, is_sealed: bool) -> None:
+def test_anybody_who_drives_a_goal_gets_what_is_said_on_the_page(tmp_path: Path, request: pytest.FixtureRequest, is_sealed: bool) -> None:
     key: OperatorKey | None = request.getfixturevalue("operator") if is_sealed else None
     goal = goal_logs.made(1, "Publish it", harness="mind", agent="bram")
     allowed: list[Any] = []
 
     with serve(tmp_path, operator=key) as served:
 
-        async def tell(path: str, body: Any) -> None:
+        async def record(path: str, body: Any) -> None:
             answer = await asyncio.to_thread(served.post, f"/api/goals/{goal.id}/{path}", body, token=served.steering or "")
             assert answer.status == 200, answer.body
 
         async def watch(event: Event) -> None:
             if event.kind == "goal.permission_asked":
-                asyncio.get_running_loop().create_task(tell("decide", {"of": event.id, "choice": "allow", "message": "Go on."}))
+                asyncio.get_running_loop().create_task(record("decide", {"of": event.id, "choice": "allow", "message": "Go on."}))
             if event.kind == "driver.decision":
-                await tell("control", {"action": "say", "value": "Thank you."})
+                await record("control", {"action": "say", "value": "Thank you."})
 
         async def run() -> DriverSetup:
             async def ask(order: TurnRequest, _: Watch) -> TurnResult:
@@ -471,7 +471,7 @@ def test_whoever_drives_a_goal_hears_what_is_said_on_the_page(tmp_path: Path, re
                 return done("Asked.")
 
             moves: list[ScriptedTurn] = [ask, done("Published.")]
-            with open_shared(served.house.url, town=served.house.town) as shared:
+            with open_shared(served.context.url, town=served.context.town) as shared:
                 led = make_driver(served.log, moves, met=(False, True), clock=clock.now, id=goal.id, watch=watch, shared=shared, key=key)
                 await led.driver.start(goal)
                 await led.driver.run_goal()

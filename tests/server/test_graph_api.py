@@ -36,10 +36,10 @@ def served(tmp_path: Path) -> Iterator[Served]:
 
 
 def test_every_graph_is_listed_with_all_that_can_be_drawn_and_the_default_comes_first(served: Served) -> None:
-    told = served.view("graph/list")
-    assert told["default"] == told["graphs"][0]["name"] == "seven"
-    assert "reflex" in [graph["name"] for graph in told["graphs"]]
-    for graph in told["graphs"]:
+    recorded = served.view("graph/list")
+    assert recorded["default"] == recorded["graphs"][0]["name"] == "seven"
+    assert "reflex" in [graph["name"] for graph in recorded["graphs"]]
+    for graph in recorded["graphs"]:
         names = {node["name"] for node in graph["nodes"]}
         assert {edge[end] for edge in graph["edges"] for end in ("source", "target")} <= names
         assert "user" in names
@@ -67,8 +67,8 @@ def test_history_and_state_stay_through_a_switch(served: Served) -> None:
 
 
 def test_switching_without_a_session_begins_one(served: Served) -> None:
-    told = served.post("/api/graph/switch", {"graph": "reflex"}).json
-    assert look(served, told["session"])["screen"]["graph"] == "reflex"
+    recorded = served.post("/api/graph/switch", {"graph": "reflex"}).json
+    assert look(served, recorded["session"])["screen"]["graph"] == "reflex"
 
 
 @pytest.mark.parametrize(
@@ -85,8 +85,8 @@ def test_graphs_of_ones_own_and_another_default_come_from_the_settings(tmp_path:
     (tmp_path / "graphs").mkdir()
     (tmp_path / "graphs" / "echo.toml").write_text(MINE)
     with serve(tmp_path, graph=GraphSettings(default="echo", folder=str(tmp_path / "graphs"))) as served:
-        told = served.view("graph/list")
-        assert (told["default"], told["graphs"][0]["description"]) == ("echo", "Only reflexes.")
+        recorded = served.view("graph/list")
+        assert (recorded["default"], recorded["graphs"][0]["description"]) == ("echo", "Only reflexes.")
         assert look(served, say(served, "Hello")["session"])["screen"]["graph"] == "echo"
 
 

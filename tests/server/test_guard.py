@@ -61,7 +61,7 @@ async def test_our_own_names_and_any_address_pass(host: str) -> None:
         *("0177.0.0.1", "127.0.0.1.1", "256.0.0.1", "xn--lcalhost-0qf", "localhost-", "_"),
     ],
 )
-async def test_a_name_that_is_not_ours_is_misdirected_and_told_what_to_do(host: str) -> None:
+async def test_a_name_that_is_not_ours_is_misdirected_and_given_what_to_do(host: str) -> None:
     answer = await get(host=host)
     assert answer.status == 421
     assert "--allow-host" in answer.detail
@@ -240,9 +240,9 @@ async def test_a_websocket_of_another_page_is_refused(headers: list[tuple[str, s
 def test_a_foreign_websocket_gets_a_problem_from_a_real_server() -> None:
     upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "x" * 22 + "=="}
     with served(GUARD) as port:
-        status, heard = say(port, request("GET", "/ws", upgrade | {"Host": f"127.0.0.1:{port}", "Origin": "http://evil.com"}))
+        status, received = say(port, request("GET", "/ws", upgrade | {"Host": f"127.0.0.1:{port}", "Origin": "http://evil.com"}))
     assert status == 403
-    assert b"application/problem+json" in heard
+    assert b"application/problem+json" in received
 
 
 # --- content types
@@ -339,9 +339,9 @@ def test_every_answer_bears_the_headers_that_keep_a_page_to_itself() -> None:
     cases = {("localhost", "/"): 200, ("localhost", "/missing"): 404, ("localhost", "/broken"): 500, ("evil.com", "/"): 421, ("", "/"): 400}
     with served(Guard(Starlette(routes=[Route("/", route), Route("/broken", broken)]))) as port:
         for (host, path), expected in cases.items():
-            status, heard = say(port, request("GET", path, {"Host": host}))
+            status, received = say(port, request("GET", path, {"Host": host}))
             assert status == expected
-            assert wanted <= set(heard.partition(b"\r\n\r\n")[0].decode().lower().split("\r\n"))
+            assert wanted <= set(received.partition(b"\r\n\r\n")[0].decode().lower().split("\r\n"))
 
 
 async def test_what_an_answer_says_itself_stands() -> None:

@@ -136,16 +136,16 @@ async def test_a_body_that_takes_too_long_altogether_is_given_up_though_it_never
     assert sent[0]["status"] == 408
 
 
-async def test_who_has_begun_to_answer_is_told_that_the_client_has_gone() -> None:
-    heard: list[str] = []
+async def test_who_has_begun_to_answer_is_reported_that_the_client_has_gone() -> None:
+    received: list[str] = []
 
     async def early(scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
-        heard.append((await receive())["type"])
+        received.append((await receive())["type"])
         await send({"type": "http.response.body", "body": b"done"})
 
     answer = await ask(Limited(early, limits=RequestLimits(body=1)), **chunked(b"xx", b"xx", b"xx"))
-    assert (answer.body, heard) == (b"done", ["http.disconnect"])
+    assert (answer.body, received) == (b"done", ["http.disconnect"])
 
 
 async def test_a_problem_of_the_application_is_left_to_it() -> None:
@@ -160,11 +160,11 @@ async def test_a_problem_of_the_application_is_left_to_it() -> None:
 def test_a_real_client_reads_why_its_body_was_refused() -> None:
     with served(Limited(APP, limits=RequestLimits(body=SMALL))) as port:
         body = b"POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
-        status, heard = say(port, body + b"3e9\r\n" + b"x" * 1001 + b"\r\n0\r\n\r\n")
-        assert (status, b"application/problem+json" in heard) == (413, True)
+        status, received = say(port, body + b"3e9\r\n" + b"x" * 1001 + b"\r\n0\r\n\r\n")
+        assert (status, b"application/problem+json" in received) == (413, True)
 
 
-def test_a_real_client_that_sends_all_before_it_listens_hears_why_it_was_refused() -> None:
+def test_a_real_client_that_sends_all_before_it_listens_gets_why_it_was_refused() -> None:
     """Else the connection would be cut while it still sends, and the answer lost."""
 
     async def refusing(scope: Scope, receive: Receive, send: Send) -> None:
@@ -308,12 +308,12 @@ async def test_a_request_that_fails_gives_its_place_back() -> None:
 def test_streams_are_so_many_and_give_their_places_back() -> None:
     limits = RequestLimits(streams=2)
     here = {"client": ("127.0.0.1", 1)}
-    with limits.stream(here), limits.stream(here):
+    with limits.count_stream(here), limits.count_stream(here):
         assert limits.open_streams == 2
-        with pytest.raises(Problem) as refused, limits.stream(here):
+        with pytest.raises(Problem) as refused, limits.count_stream(here):
             pass
         assert (refused.value.status, refused.value.headers["retry-after"]) == (503, "5")
-    with pytest.raises(ValueError, match="cut off"), limits.stream(here):
+    with pytest.raises(ValueError, match="cut off"), limits.count_stream(here):
         raise ValueError("cut off")
     assert limits.open_streams == 0
 
@@ -321,13 +321,13 @@ def test_streams_are_so_many_and_give_their_places_back() -> None:
 def test_one_address_cannot_take_all_streams() -> None:
     limits = RequestLimits(streams=3, streams_each=1)
     one, other = {"client": ("2001:db8::1", 1)}, {"client": ("10.0.0.9", 1)}
-    with limits.stream(one):
-        with pytest.raises(Problem) as refused, limits.stream({"client": ("2001:db8::2", 7)}):  # the same /64
+    with limits.count_stream(one):
+        with pytest.raises(Problem) as refused, limits.count_stream({"client": ("2001:db8::2", 7)}):  # the same /64
             pass
         assert refused.value.status == 429
-        with limits.stream(other):
+        with limits.count_stream(other):
             assert limits.open_streams == 2
-    with limits.stream(one):
+    with limits.count_stream(one):
         assert limits.open_streams == 1
 
 
@@ -347,9 +347,9 @@ def test_idle_connections_of_one_address_make_room_for_its_next_one() -> None:
 def test_the_limits_are_as_documented() -> None:
     limits = RequestLimits()
     assert (limits.body, limits.rate, limits.burst, limits.streams) == (32 * 1024 * 1024, 500, 2_000, 4_000)
-    told = limits.for_uvicorn()
-    assert told["h11_max_incomplete_event_size"] == limits.headers
-    assert told["limit_concurrency"] > limits.streams + limits.requests
+    recorded = limits.for_uvicorn()
+    assert recorded["h11_max_incomplete_event_size"] == limits.headers
+    assert recorded["limit_concurrency"] > limits.streams + limits.requests
 
 
 def test_guard_and_limits_stand_together_before_a_real_server() -> None:
@@ -357,9 +357,9 @@ def test_guard_and_limits_stand_together_before_a_real_server() -> None:
     with served(Guard(Limited(APP, limits=limits)), **limits.for_uvicorn()) as port:
         assert say(port, request("GET", "/", {"Host": "evil.com"}))[0] == 421  # costs nothing of the rate
         assert say(port, request("GET", "/", {"Host": "localhost"}))[0] == 200
-        status, heard = say(port, request("GET", "/", {"Host": "localhost"}))
-        assert (status, b"x-content-type-options: nosniff" in heard) == (429, True)
-        assert b"uvicorn" not in heard
+        status, received = say(port, request("GET", "/", {"Host": "localhost"}))
+        assert (status, b"x-content-type-options: nosniff" in received) == (429, True)
+        assert b"uvicorn" not in received
         with socket.create_connection(("127.0.0.1", port), PATIENCE) as idle:
             idle.sendall(b"GET / HT")  # a client that never ends its headers holds up nobody
             assert say(port, request("GET", "/", {"Host": "localhost"}))[0] == 429

@@ -96,13 +96,13 @@ def test_it_says_what_came_of_each_session(served: Served) -> None:
 def test_every_surface_says_the_same_of_a_session(tmp_path: Path) -> None:
     """`lore status`, the cards, the tools and `lore sessions`: one rule decides whether a session runs and whom it waits for."""
     now = clock.now()
-    told: list[Event] = []
+    recorded: list[Event] = []
 
     def session(name: str, minutes: float, *steps: tuple[str, str | None, dict[str, Any]]) -> None:
         for number, (kind, words, data) in enumerate(steps):
             at = now - timedelta(minutes=minutes) + timedelta(seconds=number)
             child = data.pop("child", None)
-            told.append(Event(kind=kind, agent=f"agent-{name}", run=name, at=at, text=words, data=data, child=child))
+            recorded.append(Event(kind=kind, agent=f"agent-{name}", run=name, at=at, text=words, data=data, child=child))
 
     asked = ("prompt.submitted", "Fix it", {"prompt": "Fix it"})
     session("asks", 5, asked, ("session.turn_ended", "Fixed. Shall I push it?", {}))
@@ -124,9 +124,9 @@ def test_every_surface_says_the_same_of_a_session(tmp_path: Path) -> None:
         assert "waiting for permission" in await text(client, "fleet")
 
     with serve(tmp_path) as served:
-        served.log.append(told)
-        lore = Lore(Path(served.house.url.removeprefix("sqlite:")).parent)
-        expected = pick(lore("sessions", "--json", "--all", "--log", served.house.url, code=0).ndjson)
+        served.log.append(recorded)
+        lore = Lore(Path(served.context.url.removeprefix("sqlite:")).parent)
+        expected = pick(lore("sessions", "--json", "--all", "--log", served.context.url, code=0).ndjson)
         assert expected["asks"] == ("finished", "person", "Shall I push it?")
         assert [expected[name][:2] for name in ("permission", "helpers")] == [("running", "permission"), ("running", "helpers")]
         assert [expected[name][0] for name in ("forgotten", "failed", "stopped", "runs")] == [
@@ -136,8 +136,8 @@ def test_every_surface_says_the_same_of_a_session(tmp_path: Path) -> None:
             "running",
         ]
         assert pick(served.view("fleet")["agents"]) == expected
-        assert pick(lore("status", "--json", "--log", served.house.url, code=0).json["agents"]) == expected
-        assert "Shall I push it?" in lore("status", "--log", served.house.url, code=0).out
+        assert pick(lore("status", "--json", "--log", served.context.url, code=0).json["agents"]) == expected
+        assert "Shall I push it?" in lore("status", "--log", served.context.url, code=0).out
         over_http(served, talk)
 
 
@@ -164,7 +164,7 @@ def test_the_board_says_who_has_which_task(served: Served) -> None:
     over_http(served, talk)
 
 
-def test_resources_are_what_the_tools_tell(served: Served) -> None:
+def test_resources_are_what_the_tools_report(served: Served) -> None:
     async def talk(client: Client) -> None:
         assert [each.uri for each in (await client.list_resources()).resources] == ["lore://fleet", "lore://story/today"]
         templates = [each.uri_template for each in (await client.list_resource_templates()).resource_templates]
@@ -256,7 +256,7 @@ def test_who_bears_a_token_to_write_speaks_under_its_label_and_no_other_name(ser
     assert event.data == {"type": "query", "priority": "normal", "body": "First line.\nSecond.", "correlation": DEALT_WITH}
 
 
-def test_a_note_is_on_the_mission_under_the_name_of_whoever_wrote_it(served: Served, ada: str) -> None:
+def test_a_note_is_on_the_mission_under_the_name_of_the_one_who_wrote_it(served: Served, ada: str) -> None:
     async def talk(client: Client) -> Any:
         assert "no mission 'none'" in await text(client, "note", mission="none", text="hello")
         stored = await answer(client, "note", mission=MISSION, text="Two customers asked for it.")
@@ -291,7 +291,7 @@ def test_a_message_is_in_the_inbox_of_whom_it_is_for_until_it_is_acknowledged(se
 
 
 @pytest.mark.parametrize("who", ["nobody", "reader", "nameless", "the server itself"])
-def test_who_may_not_write_is_shown_no_tool_for_it_and_told_why(served: Served, who: str) -> None:
+def test_who_may_not_write_is_shown_no_tool_for_it_and_given_the_reason(served: Served, who: str) -> None:
     tokens = {
         "nobody": None,
         "reader": token_for(served, "cleo", "read"),

@@ -57,7 +57,7 @@ def source(log: BlockingRecorder) -> OnDemandSource:
 def hostile_life(words: str) -> list[Event]:
     """A little of everything, told in these words."""
     names = {"agent": "ada", "task": "t1", "mission": "m1"}
-    told: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    recorded: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         ("town.agent_spawned", {"agent": "ada"}, {}),
         ("town.agent_spawned", {"agent": "bo"}, {}),
         ("town.mission_started", {"mission": "m1"}, {"title": words, "objective": words}),
@@ -79,7 +79,7 @@ def hostile_life(words: str) -> list[Event]:
     ]
     return [
         Event(kind=kind, at=BEGAN + timedelta(seconds=n), text=words, data=data, **({"actor": "town"} | scopes))
-        for n, (kind, scopes, data) in enumerate(told)
+        for n, (kind, scopes, data) in enumerate(recorded)
     ]
 
 
@@ -123,10 +123,10 @@ def test_a_prompt_is_ours_and_what_it_shows_is_quoted(log: BlockingRecorder, sou
 
 
 @settings(max_examples=settings().max_examples // 6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(told=st.lists(events(), max_size=12))
-def test_whatever_is_stored_every_tool_answers(tmp_path: Path, told: list[Event]) -> None:
+@given(recorded=st.lists(events(), max_size=12))
+def test_whatever_is_stored_every_tool_answers(tmp_path: Path, recorded: list[Event]) -> None:
     with connect("memory:").blocking() as log:
-        log.append_all([*told, Event(kind="fleet.idle", agent="ada")])  # the one whose inbox is asked for
+        log.append_all([*recorded, Event(kind="fleet.idle", agent="ada")])  # the one whose inbox is asked for
         source = on_demand(log)
         for tool in READING:
             if tool.name not in ("task", "mission", "session", "session_transcript", "session_diff", "hand_over"):
@@ -169,7 +169,7 @@ def test_thoughts_and_inner_facts_are_shown_to_those_whose_they_are(
         assert not [word for word in ("secretplan", "secretdoubt", "secretfact") if word in shown and word not in seen], tool.name
 
 
-def test_a_search_does_not_tell_that_others_thought_of_it(log: BlockingRecorder, source: OnDemandSource) -> None:
+def test_a_search_does_not_report_that_others_thought_of_it(log: BlockingRecorder, source: OnDemandSource) -> None:
     with_thoughts(log)
 
     async def talk(client: Client) -> tuple[str, str]:
@@ -213,7 +213,9 @@ def all_pages(source: OnDemandSource, tool: str, rows: Callable[[Any], list[Any]
 @pytest.mark.parametrize("limit", [7, 200])
 def test_pages_lead_through_every_event_once(log: BlockingRecorder, source: OnDemandSource, order: str, limit: int) -> None:
     positions = log.append_all([Event(kind="fleet.commit", agent="ada", text="x" * (n % 9 * 100), data={"n": n}) for n in range(150)])
-    found = all_pages(source, "events", lambda told: [event["position"] for event in told["events"]], order=order, limit=limit, data=True)
+    found = all_pages(
+        source, "events", lambda recorded: [event["position"] for event in recorded["events"]], order=order, limit=limit, data=True
+    )
     assert found == (positions if order == "oldest" else positions[::-1])
 
 
@@ -224,23 +226,23 @@ def test_long_events_and_many_agents_come_in_small_answers(log: BlockingRecorder
         for n in range(180)
     )
     names = [event.agent or "" for event in log.read(limit=120)]
-    shown = all_pages(source, "fleet", lambda told: [agent["name"] for agent in told["agents"]], everybody=True, limit=200)
+    shown = all_pages(source, "fleet", lambda recorded: [agent["name"] for agent in recorded["agents"]], everybody=True, limit=200)
     assert sorted(shown) == sorted(names)
-    assert len(all_pages(source, "events", lambda told: told["events"], data=True, limit=200)) == 180
-    assert len(all_pages(source, "search", lambda told: told["events"], q="wörd", limit=100)) == 180
-    assert all_pages(source, "story", lambda told: told["chapters"], detail="full", limit=200)
-    told = tools.call_tool(tools.BY_NAME["story"], source, NOBODY, {"detail": "full"})
-    assert told.structured["left_out"] > 0 < len(told.structured["chapters"])
-    assert "had no room: ask with a smaller limit" in told.text
+    assert len(all_pages(source, "events", lambda recorded: recorded["events"], data=True, limit=200)) == 180
+    assert len(all_pages(source, "search", lambda recorded: recorded["events"], q="wörd", limit=100)) == 180
+    assert all_pages(source, "story", lambda recorded: recorded["chapters"], detail="full", limit=200)
+    recorded = tools.call_tool(tools.BY_NAME["story"], source, NOBODY, {"detail": "full"})
+    assert recorded.structured["left_out"] > 0 < len(recorded.structured["chapters"])
+    assert "had no room: ask with a smaller limit" in recorded.text
     for tool in ("arcs", "costs", "tasks", "missions"):
-        all_pages(source, tool, lambda told: [])
+        all_pages(source, tool, lambda recorded: [])
 
 
 def test_a_story_goes_back_page_by_page_and_ends_where_it_was_asked_to(log: BlockingRecorder, source: OnDemandSource) -> None:
     log.append_all([Event(kind="fleet.commit", agent="ada", text=f"step {n}", at=BEGAN + timedelta(minutes=n)) for n in range(400)])
 
-    def sentences(told: Any) -> list[str]:
-        return [sentence for chapter in told["chapters"] for sentence in chapter["sentences"]]
+    def sentences(recorded: Any) -> list[str]:
+        return [sentence for chapter in recorded["chapters"] for sentence in chapter["sentences"]]
 
     assert "step 0" in " ".join(all_pages(source, "story", sentences, detail="full", limit=100))
     assert "left_out" not in tools.call_tool(tools.BY_NAME["story"], source, NOBODY, {"limit": 100}).structured

@@ -20,6 +20,7 @@ from fleetlore.events.ids import is_uuid
 from fleetlore.log.base import Position
 from fleetlore.log.coordination import Coordination
 from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.operations.costs import CostBudget
 from fleetlore.server.notifications.rules import CommandTarget, Rule, Webhook
 from fleetlore.server.notifications.send import SendResult, deliver_message
 from fleetlore.server.notifications.service import LEASE, TIMING
@@ -42,23 +43,28 @@ def town(tmp_path: Path) -> Town:
     return Town(f"sqlite:{tmp_path}/fleet.db?sync=normal")
 
 
-def test_an_event_that_a_rule_waits_for_is_told_and_recorded_once(town: Town, receiver: Receiver) -> None:
+def test_an_event_that_a_rule_waits_for_is_reported_and_recorded_once(town: Town, receiver: Receiver) -> None:
     rule = rule_for(receiver.address("200"))
     town.begin(rule)
     with running(town.notifier(rule, url="http://127.0.0.1:7077/")):
-        [position] = town.tell(ERROR)
+        [position] = town.record(ERROR)
         [notice] = town.notices(1)
-    told = receiver.next().json
-    assert (told["rule"], told["when"], told["event"]["kind"], told["event"]["position"]) == ("errors", "fleet.error", ERROR.kind, position)
-    assert "the build broke" in told["text"]
-    assert told["url"] == "http://127.0.0.1:7077/brief"
-    assert (notice.id, notice.cause, notice.text, notice.agent) == (told["id"], told["event"]["id"], told["text"], None)
+    logged = receiver.next().json
+    assert (logged["rule"], logged["when"], logged["event"]["kind"], logged["event"]["position"]) == (
+        "errors",
+        "fleet.error",
+        ERROR.kind,
+        position,
+    )
+    assert "the build broke" in logged["text"]
+    assert logged["url"] == "http://127.0.0.1:7077/brief"
+    assert (notice.id, notice.cause, notice.text, notice.agent) == (logged["id"], logged["event"]["id"], logged["text"], None)
     where = {"via": "webhook", "to": "127.0.0.1"}
-    assert notice.data == {"rule": "errors", "event": told["event"]["id"], "when": "fleet.error", **where, "ok": True, "attempts": 1}
+    assert notice.data == {"rule": "errors", "event": logged["event"]["id"], "when": "fleet.error", **where, "ok": True, "attempts": 1}
     assert receiver.all() == []
 
 
-def test_rules_without_an_occasion_move_on_and_tell_nothing(town: Town, receiver: Receiver) -> None:
+def test_rules_without_an_occasion_move_on_and_report_nothing(town: Town, receiver: Receiver) -> None:
     rule = rule_for(receiver.address("200"))
     town.begin(rule)
     commits: SimpleQueue[Position] = SimpleQueue()
@@ -69,7 +75,7 @@ def test_rules_without_an_occasion_move_on_and_tell_nothing(town: Town, receiver
             commits.put(position)
 
     with running(town.notifier(rule, open_shared=lambda: disguised(town.open_shared(), Watched))):
-        [*_, head] = town.tell(Event(kind="fleet.commit", agent="ada"), Event(kind="fleet.idle", agent="ada"))
+        [*_, head] = town.record(Event(kind="fleet.commit", agent="ada"), Event(kind="fleet.idle", agent="ada"))
         while commits.get(timeout=PATIENCE) < head:
             pass
     assert town.cursor(rule) == head
@@ -78,7 +84,7 @@ def test_rules_without_an_occasion_move_on_and_tell_nothing(town: Town, receiver
 
 def test_a_new_rule_begins_with_what_comes_now(town: Town, receiver: Receiver) -> None:
     rule = rule_for(receiver.address("200"))
-    town.tell(ERROR)
+    town.record(ERROR)
     begun = Flag()
 
     def now() -> datetime:
@@ -87,7 +93,7 @@ def test_a_new_rule_begins_with_what_comes_now(town: Town, receiver: Receiver) -
 
     with running(town.notifier(rule, now=now)):
         assert begun.wait(PATIENCE)
-        town.tell(Event(kind="fleet.error", agent="bo", text="later"))
+        town.record(Event(kind="fleet.error", agent="bo", text="later"))
         assert receiver.next().json["event"]["agent"] == "bo"
         town.notices(1)
     assert receiver.all() == []
@@ -97,7 +103,7 @@ def test_only_what_is_in_its_scope_sets_a_rule_off(town: Town, receiver: Receive
     rule = rule_for(receiver.address("200"), scope="agent:bo")
     town.begin(rule)
     with running(town.notifier(rule)):
-        town.tell(ERROR, Event(kind="fleet.error", agent="cy", parent="bo"))
+        town.record(ERROR, Event(kind="fleet.error", agent="cy", parent="bo"))
         assert receiver.next().json["event"]["agent"] == "cy"
         town.notices(1)
     assert receiver.all() == []
@@ -109,7 +115,7 @@ def test_what_happened_long_ago_does_not_ring_when_it_is_imported(town: Town, re
     now = datetime.now(UTC)
     with running(town.notifier(rule)):
         for minutes, agent in ((31, "old"), (29, "young")):
-            town.tell(Event(kind="fleet.error", agent=agent, at=now - timedelta(minutes=minutes)))
+            town.record(Event(kind="fleet.error", agent=agent, at=now - timedelta(minutes=minutes)))
         assert receiver.next().json["event"]["agent"] == "young"
         town.notices(1)
     assert receiver.all() == []
@@ -121,7 +127,7 @@ def test_notices_set_off_no_notices(town: Town, receiver: Receiver) -> None:
     town.begin(rule, loud)
     with running(town.notifier(rule, loud)):
         for number in range(3):
-            town.tell(ERROR)
+            town.record(ERROR)
             town.notices(number + 1)
     assert {request.json["rule"] for request in receiver.all()} == {"errors"}
     assert len(town.recorded()) == 3
@@ -131,7 +137,7 @@ def test_a_receiver_that_stumbles_is_tried_again(town: Town, receiver: Receiver)
     rule = rule_for(receiver.address("flaky"))
     town.begin(rule)
     with running(town.notifier(rule)):
-        town.tell(ERROR)
+        town.record(ERROR)
         [notice] = town.notices(1)
     assert (notice.data["ok"], notice.data["attempts"]) == (True, 3)
     assert len({request.json["id"] for request in receiver.all()}) == 1
@@ -141,8 +147,8 @@ def test_a_notice_that_never_arrives_is_recorded_as_failed_and_the_rule_goes_on(
     rule = rule_for(receiver.address("500"))
     town.begin(rule)
     with running(town.notifier(rule)):
-        town.tell(ERROR)
-        town.tell(Event(kind="fleet.error", agent="bo"))
+        town.record(ERROR)
+        town.record(Event(kind="fleet.error", agent="bo"))
         first, second = town.notices(2)
     assert (first.data["ok"], first.data["attempts"], first.data["error"]) == (False, TIMING.tries, "answered 500 Internal Server Error")
     assert second.data["event"] != first.data["event"]
@@ -154,7 +160,7 @@ def test_what_will_not_get_better_is_not_tried_again(town: Town, receiver: Recei
     rule = rule_for(receiver.address(path))
     town.begin(rule)
     with running(town.notifier(rule)):
-        town.tell(ERROR)
+        town.record(ERROR)
         [notice] = town.notices(1)
     assert (notice.data["ok"], notice.data["attempts"]) == (False, 1)
     assert "secret" not in str(notice.data)
@@ -165,13 +171,13 @@ def test_a_receiver_that_hangs_holds_up_no_other_rule(town: Town, receiver: Rece
     town.begin(stuck, other)
     with running(town.notifier(stuck, other)):
         for _ in range(3):
-            town.tell(ERROR)
+            town.record(ERROR)
         notices = town.notices(3)
         assert {notice.data["rule"] for notice in notices} == {"errors"}
         receiver.let_go.set()
 
 
-def test_pauses_grow_and_are_left_to_chance_and_a_receivers_wish_counts(town: Town) -> None:
+def test_pauses_grow_and_are_left_to_chance_and_a_receivers_request_counts(town: Town) -> None:
     waits: list[float] = []
 
     class Over(Flag):
@@ -195,7 +201,7 @@ def test_notices_go_out_from_logs_on_servers_too(server: str, request: pytest.Fi
     town.begin(rule)
     for number in (1, 2):
         with running(town.notifier(rule), town.notifier(rule)):
-            town.tell(ERROR)
+            town.record(ERROR)
             town.notices(number)
     assert len(receiver.all()) == len(town.recorded()) == 2
 
@@ -212,15 +218,15 @@ def crash(town: Town, receiver: Receiver, seam: str) -> None:
 def test_a_crash_repeats_at_most_one_sending_and_the_log_has_one_notice(town: Town, receiver: Receiver, seam: str, sendings: int) -> None:
     rule = rule_for(receiver.address("200"), max_age=timedelta(days=1))
     town.begin(rule)
-    town.tell(ERROR)
+    town.record(ERROR)
     crash(town, receiver, seam)
     with town.open_shared() as shared:  # the dead one's lease would last for half a minute
         shared.release(shared.find_lease(LEASE) or pytest.fail("no lease was taken"))
-    town.tell(Event(kind="fleet.error", agent="bo"))
+    town.record(Event(kind="fleet.error", agent="bo"))
     with running(town.notifier(rule)):
         first, second = town.notices(2)
-    told = [request.json["id"] for request in receiver.all()]
-    assert told == [first.id] * sendings + [second.id]
+    logged = [request.json["id"] for request in receiver.all()]
+    assert logged == [first.id] * sendings + [second.id]
     assert [notice.id for notice in town.recorded()] == [first.id, second.id]
 
 
@@ -228,7 +234,7 @@ def test_who_is_stopped_between_two_tries_leaves_the_notice_to_the_next(town: To
     rule = rule_for(receiver.address("500"))
     town.begin(rule)
     with running(town.notifier(rule, timing=QUICK._replace(pause=PATIENCE))):
-        town.tell(ERROR)
+        town.record(ERROR)
         receiver.next()
     assert town.recorded() == []
     again = rule_for(receiver.address("200"))
@@ -251,14 +257,14 @@ def test_a_log_that_was_put_back_is_gone_on_with_from_its_head(town: Town, recei
     with running(town.notifier(rule, open_shared=lambda: disguised(town.open_shared(), Watched))):
         assert begun.wait(PATIENCE)
         for _ in range(2):
-            town.tell(ERROR)
+            town.record(ERROR)
         assert town.notices(1)
 
 
-def test_a_log_that_is_lost_is_opened_again_and_that_is_told_once(town: Town, receiver: Receiver) -> None:
+def test_a_log_that_is_lost_is_opened_again_and_that_is_reported_once(town: Town, receiver: Receiver) -> None:
     rule = rule_for(receiver.address("200"))
     town.begin(rule)
-    town.tell(ERROR)
+    town.record(ERROR)
     troubles: list[str] = []
     failures = iter([True, True])
 
@@ -284,7 +290,7 @@ def test_a_rule_that_breaks_leaves_the_others_be(town: Town, receiver: Receiver)
 
     with running(town.notifier(broken, sound, send=send, on_trouble=troubles.append)):
         for _ in range(2):
-            town.tell(ERROR)
+            town.record(ERROR)
         town.notices(2)
     assert troubles == ["the rule 'broken' broke (ZeroDivisionError) and rests until the next start"]
 
@@ -292,12 +298,12 @@ def test_a_rule_that_breaks_leaves_the_others_be(town: Town, receiver: Receiver)
 # --- several at once
 
 
-def test_two_notifiers_of_one_log_tell_everything_once(town: Town, receiver: Receiver) -> None:
+def test_two_notifiers_of_one_log_report_everything_once(town: Town, receiver: Receiver) -> None:
     rule = rule_for(receiver.address("200"))
     town.begin(rule)
     with running(town.notifier(rule), town.notifier(rule)):
         for _ in range(10):
-            town.tell(ERROR)
+            town.record(ERROR)
         town.notices(10)
     assert len(receiver.all()) == len(town.recorded()) == 10
 
@@ -307,11 +313,11 @@ def test_when_one_notifier_ends_the_next_takes_over(town: Town, receiver: Receiv
     town.begin(rule)
     one, other = town.notifier(rule), town.notifier(rule)
     with running(one) as [stop_one]:
-        town.tell(ERROR)
+        town.record(ERROR)
         town.notices(1)
         with running(other):
             stop_one.set()
-            town.tell(ERROR)
+            town.record(ERROR)
             town.notices(2)
     assert len(receiver.all()) == 2
 
@@ -319,22 +325,22 @@ def test_when_one_notifier_ends_the_next_takes_over(town: Town, receiver: Receiv
 def test_who_lost_the_lease_stops_and_says_so(town: Town, receiver: Receiver) -> None:
     rule = rule_for(receiver.address("200"))
     town.begin(rule)
-    told = Flag()
-    notifier = town.notifier(rule, timing=QUICK._replace(lease=0.05), on_trouble=lambda trouble: told.set())
+    logged = Flag()
+    notifier = town.notifier(rule, timing=QUICK._replace(lease=0.05), on_trouble=lambda trouble: logged.set())
     with running(notifier):
-        town.tell(ERROR)
+        town.record(ERROR)
         town.notices(1)
         with town.open_shared() as shared:
             held = shared.find_lease(LEASE)
             while held is None or shared.acquire(LEASE, held.holder, 60) is None:  # as if it had been frozen, and its time were over
                 held = shared.find_lease(LEASE)
-        assert told.wait(PATIENCE)
+        assert logged.wait(PATIENCE)
 
 
 # --- what the clock brings
 
 
-def test_a_silence_is_told_once_though_no_event_announces_it(town: Town, receiver: Receiver) -> None:
+def test_a_silence_is_reported_once_though_no_event_announces_it(town: Town, receiver: Receiver) -> None:
     clock = FrozenClock()
     rule = rule_for(receiver.address("200"), by="when", what="stuck")
     town.begin(rule)
@@ -349,7 +355,29 @@ def test_a_silence_is_told_once_though_no_event_announces_it(town: Town, receive
     last = rule_for(receiver.address("200"), name="last", max_age=timedelta(days=10_000))
     town.begin(last)
     with running(town.notifier(rule, last, now=clock)):
-        town.tell(Event(kind="fleet.error", agent="bo", at=clock()))
+        town.record(Event(kind="fleet.error", agent="bo", at=clock()))
+        town.notices(2)
+    assert [request.json["rule"] for request in receiver.all()] == ["last"]
+
+
+def test_a_budget_of_the_day_that_is_spent_is_told_once(town: Town, receiver: Receiver) -> None:
+    rule = rule_for(receiver.address("200"), by="when", what="budget")
+    spent = 0.0
+
+    def measure(now: datetime) -> list[CostBudget]:
+        return [CostBudget(period="day", since=now.date(), limit_usd=20.0, used_usd=spent, expected_usd=spent)]
+
+    town.begin(rule)
+    with running(town.notifier(rule, url="http://127.0.0.1:7077/", budgets=measure)):
+        spent = 25.0
+        [notice] = town.notices(1)
+    told = receiver.next().json
+    assert (told["text"], told["url"]) == ("The budget of this day is spent: $25.00 of $20.00.", "http://127.0.0.1:7077/costs")
+    assert (notice.text, notice.data["ok"]) == (told["text"], True)
+    last = rule_for(receiver.address("200"), name="last")
+    town.begin(last)
+    with running(town.notifier(rule, last, budgets=measure)):
+        town.record(ERROR)
         town.notices(2)
     assert [request.json["rule"] for request in receiver.all()] == ["last"]
 
@@ -380,23 +408,23 @@ def test_turns_are_counted_from_the_beginning_of_the_log_whatever_restarts(town:
     rule = rule_for(receiver.address("200"), by="when", what="progress", every=3)
     turn = Event(kind="session.turn_ended", agent="ada")
     town.begin(rule)
-    town.tell(turn, turn)
+    town.record(turn, turn)
     with running(town.notifier(rule)):
-        town.tell(turn)
+        town.record(turn)
         town.notices(1)
     with running(town.notifier(rule)):
-        town.tell(turn, turn, turn)
+        town.record(turn, turn, turn)
         notices = town.notices(2)
     assert [notice.text for notice in notices] == ["ada has come to the end of three turns.", "ada has come to the end of six turns."]
 
 
-def test_a_command_is_told_too(town: Town, tmp_path: Path) -> None:
+def test_a_command_is_reported_too(town: Town, tmp_path: Path) -> None:
     out = tmp_path / "told"
     code = "import sys; open(sys.argv[1], 'w').write(sys.argv[2])"
     rule = Rule(name="run", by="kind", what="fleet.error", target=CommandTarget((sys.executable, "-c", code, str(out), "{text}")))
     town.begin(rule)
     with running(town.notifier(rule)):
-        town.tell(ERROR)
+        town.record(ERROR)
         [notice] = town.notices(1)
     assert "the build broke" in out.read_text()
     assert (notice.data["via"], notice.data["to"], notice.data["ok"]) == ("command", Path(sys.executable).name, True)
@@ -404,11 +432,11 @@ def test_a_command_is_told_too(town: Town, tmp_path: Path) -> None:
 
 def test_agents_are_called_as_people_know_them(town: Town, receiver: Receiver) -> None:
     rule = rule_for(receiver.address("200"))
-    town.tell(Event(kind="agent.named", agent="ada", data={"name": "countess"}))
+    town.record(Event(kind="agent.named", agent="ada", data={"name": "countess"}))
     town.begin(rule)
     watching = rule._replace(by="when", what="needs you")
     with running(town.notifier(watching)):
-        town.tell(Event(kind="session.waiting", agent="ada", data={"why": "permission"}))
+        town.record(Event(kind="session.waiting", agent="ada", data={"why": "permission"}))
         [notice] = town.notices(1)
     assert "countess" in (notice.text or "")
 
@@ -421,18 +449,18 @@ def test_prompts_and_code_stay_here_unless_a_rule_wants_all(town: Town, receiver
     open_ = open_._replace(full=True)
     town.begin(shy, open_)
     with running(town.notifier(shy, open_)):
-        town.tell(Event(kind="prompt.submitted", agent="ada", text="refactor the vault", data={"prompt": "refactor the vault"}))
+        town.record(Event(kind="prompt.submitted", agent="ada", text="refactor the vault", data={"prompt": "refactor the vault"}))
         town.notices(2)
-    told = {request.json["rule"]: request.body for request in receiver.all()}
-    assert b"vault" in told["all"]
-    assert b"vault" not in told["errors"]
+    logged = {request.json["rule"]: request.body for request in receiver.all()}
+    assert b"vault" in logged["all"]
+    assert b"vault" not in logged["errors"]
 
 
 def test_ids_follow_from_the_rule_and_the_occasion(town: Town, receiver: Receiver) -> None:
     rules = [rule_for(receiver.address("200"), name=name) for name in ("one", "two")]
     town.begin(*rules)
     with running(town.notifier(*rules)):
-        town.tell(ERROR)
+        town.record(ERROR)
         one, two = town.notices(2)
     assert one.cause == two.cause
     assert one.id != two.id
@@ -449,7 +477,7 @@ def test_nothing_that_is_recorded_holds_the_address(town: Town, receiver: Receiv
     town.begin(rule)
     troubles: list[str] = []
     with running(town.notifier(rule, on_trouble=troubles.append)):
-        town.tell(ERROR)
+        town.record(ERROR)
         [notice] = town.notices(1)
     everything = f"{notice} {troubles} {rule} {rule.target!r}"
     assert "T0PSECRET" not in everything

@@ -40,7 +40,7 @@ def home(tmp_path: Path) -> Home:
     return Home(tmp_path)
 
 
-def test_a_rule_says_what_it_waits_for_and_whom_it_tells(home: Home) -> None:
+def test_a_rule_says_what_it_waits_for_and_whom_it_informs(home: Home) -> None:
     needs, turns, kind, arc = home.rules(
         """
         [[notify]]
@@ -179,7 +179,7 @@ def test_a_rule_that_makes_no_sense_is_refused_with_its_name(home: Home, content
         *("http://h:0/T0PSECRET", "http://h/T0P SECRET", "http://h/\\nT0PSECRET", "http://hö/T0PSECRET", "http://ada:T0PSECRET@h/"),
     ],
 )
-def test_what_cannot_be_called_is_refused_without_being_told(home: Home, url: str) -> None:
+def test_what_cannot_be_called_is_refused_without_being_reported(home: Home, url: str) -> None:
     with pytest.raises(ConfigError, match="webhook") as caught:
         home.rules(f'[[notify]]\nname = "r"\nwhen = "done"\nwebhook = "{url}"')
     assert "SECRET" not in str(caught.value)

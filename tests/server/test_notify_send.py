@@ -80,12 +80,12 @@ def test_the_trace_of_an_event_goes_on(receiver: Receiver) -> None:
         ("close", "broke off (RemoteDisconnected)", False),
     ],
 )
-def test_trouble_is_told_in_our_own_words_with_whether_to_try_again(receiver: Receiver, path: str, error: str, is_final: bool) -> None:
+def test_trouble_is_reported_in_our_own_words_with_whether_to_try_again(receiver: Receiver, path: str, error: str, is_final: bool) -> None:
     outcome = deliver_message(Webhook(f"{receiver.address(path)}"), message())
     assert outcome == SendResult(error, is_final, 7.0 if path == "429" else None)
 
 
-def test_a_redirect_is_told_and_not_followed(receiver: Receiver) -> None:
+def test_a_redirect_is_reported_and_not_followed(receiver: Receiver) -> None:
     receiver.redirected_to = f"{receiver.address('200')}?key=T0PSECRET"
     outcome = deliver_message(Webhook(receiver.address("redirect")), message())
     assert outcome.error == "redirected to 127.0.0.1 (302), which is not followed; name the final address in the rule"
@@ -138,15 +138,15 @@ def test_every_format_has_a_form() -> None:
     assert set(FORMS) == set(FORMATS)
 
 
-def test_slack_is_told_words_and_can_be_made_to_call_nobody() -> None:
-    told = json.loads(body("slack", "<!channel> & <http://evil|ok>", url="http://h/fleet"))
-    assert told["text"] == "&lt;!channel&gt; &amp; &lt;http://evil|ok&gt; <http://h/fleet|Open>"
+def test_slack_is_given_words_and_can_be_made_to_call_nobody() -> None:
+    recorded = json.loads(body("slack", "<!channel> & <http://evil|ok>", url="http://h/fleet"))
+    assert recorded["text"] == "&lt;!channel&gt; &amp; &lt;http://evil|ok&gt; <http://h/fleet|Open>"
 
 
-def test_discord_is_told_words_and_can_be_made_to_call_nobody() -> None:
-    told = json.loads(body("discord", "@everyone **now** [ok](http://evil)"))
-    assert told["content"] == r"\@everyone \*\*now\*\* \[ok\]\(http\://evil\)"
-    assert told["allowed_mentions"] == {"parse": []}
+def test_discord_is_given_words_and_can_be_made_to_call_nobody() -> None:
+    recorded = json.loads(body("discord", "@everyone **now** [ok](http://evil)"))
+    assert recorded["content"] == r"\@everyone \*\*now\*\* \[ok\]\(http\://evil\)"
+    assert recorded["allowed_mentions"] == {"parse": []}
     assert len(json.loads(body("discord", "*" * 5000, url="http://h/"))["content"]) <= LONGEST_CONTENT
 
 
@@ -179,15 +179,15 @@ def test_a_command_gets_its_arguments_and_the_notice_on_standard_input(tmp_path:
     code = "import json, sys; json.dump([sys.argv[2:], json.load(sys.stdin)], open(sys.argv[1], 'w'))"
     command = python(code, str(out), "{text}", "{rule}", "{kind}", "{agent}", "{id}", "{url}", "{other}", "$HOME; ls")
     assert deliver_message(command, message()) == SendResult()
-    arguments, told = json.loads(out.read_text())
+    arguments, recorded = json.loads(out.read_text())
     assert arguments == ["ada met an error.", "errors", "fleet.error", "ada", EVENT.id, "", "{other}", "$HOME; ls"]
-    assert told["event"]["id"] == EVENT.id
+    assert recorded["event"]["id"] == EVENT.id
 
 
 @pytest.mark.parametrize("text", ["--exec=rm", "-rf", "@/etc/passwd", "/etc/passwd", "$(reboot)", "=cmd", "~root", "\u2014x"])
 def test_hostile_words_become_neither_option_nor_file(text: str) -> None:
-    [_, told] = arguments_of(CommandTarget(("notify-send", "{text}")), message(text))
-    assert told == f" {text}"
+    [_, recorded] = arguments_of(CommandTarget(("notify-send", "{text}")), message(text))
+    assert recorded == f" {text}"
 
 
 @given(st.text())

@@ -21,7 +21,7 @@ from tests.server.probing import probe
 from tests.server.serving import serve
 
 DOCUMENT: dict[str, Any] = msgspec.json.decode(build_document())
-OPERATIONS = [(path, method, told) for path, item in DOCUMENT["paths"].items() for method, told in item.items()]
+OPERATIONS = [(path, method, recorded) for path, item in DOCUMENT["paths"].items() for method, recorded in item.items()]
 LEFT_OUT = {"GET /api/stream", "GET /openapi.json"}
 """What never ends, and what schemathesis itself leaves out."""
 FOR_PEOPLE = {route.path for route in pages.build_routes() if isinstance(route, Route)}
@@ -61,11 +61,11 @@ def test_every_reference_leads_somewhere_and_every_part_is_referred_to() -> None
 
 
 def test_writing_needs_a_token_and_every_operation_says_how_it_refuses() -> None:
-    for path, method, told in OPERATIONS:
+    for path, method, recorded in OPERATIONS:
         if method == "post":
-            assert told["security"] == [{"token": []}], path
-            assert {"401", "403", "413", "415", "422", "429", "503"} <= set(told["responses"]), path
-        for status, response in told["responses"].items():
+            assert recorded["security"] == [{"token": []}], path
+            assert {"401", "403", "413", "415", "422", "429", "503"} <= set(recorded["responses"]), path
+        for status, response in recorded["responses"].items():
             if status >= "400" and path not in ("/readyz", "/open"):
                 assert "application/problem+json" in response["content"], (path, status)
 

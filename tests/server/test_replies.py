@@ -88,7 +88,7 @@ def test_a_reply_stores_the_same_events_by_every_way(lore: Lore, served: Served,
     )
 
     def by_command(question: str, *speaker: str) -> Callable[[], Any]:
-        return lambda: lore("--log", served.house.url, "town", *speaker, "send", "bram", body, "--reply-to", question, code=0)
+        return lambda: lore("--log", served.context.url, "town", *speaker, "send", "bram", body, "--reply-to", question, code=0)
 
     def by_http() -> None:
         assert served.post("/api/town/messages", {"to": "bram", "body": body, "correlation": to_person_too}).status == 200
@@ -112,7 +112,7 @@ def test_a_reply_stores_the_same_events_by_every_way(lore: Lore, served: Served,
 )
 def test_a_question_and_a_call_for_help_are_the_same_by_command_and_mcp(lore: Lore, served: Served, to: str, kinds: list[str]) -> None:
     body = "Where are the tests?"
-    command = ["--log", served.house.url, "town", "--as", "ada", "send", to, body, "--query"]
+    command = ["--log", served.context.url, "town", "--as", "ada", "send", to, body, "--query"]
     by_command = stored_by(served.log, lambda: lore(*command, code=0))
     by_mcp = stored_by(served.log, lambda: send_by_mcp(served, to=to, body=body, type="query"))
     assert [event.kind for event in by_command] == kinds
@@ -132,7 +132,7 @@ def test_only_what_waits_in_the_agents_own_inbox_is_acknowledged(lore: Lore, ser
     foreign = ask(served.log, "bram", sender="cleo")
     stored = [
         stored_by(
-            served.log, lambda: lore("--log", served.house.url, "town", "--as", "ada", "send", "bram", "8080", "--reply-to", foreign)
+            served.log, lambda: lore("--log", served.context.url, "town", "--as", "ada", "send", "bram", "8080", "--reply-to", foreign)
         ),
         stored_by(served.log, lambda: send_by_mcp(served, to="bram", body="8080", correlation=foreign)),
     ]
@@ -143,8 +143,8 @@ def test_only_what_waits_in_the_agents_own_inbox_is_acknowledged(lore: Lore, ser
 
 def test_a_question_that_was_answered_is_not_acknowledged_again(served: Served) -> None:
     question = ask(served.log, "ada")
-    told = [stored_by(served.log, lambda: send_by_mcp(served, to="bram", body="8080", correlation=question)) for _ in range(2)]
-    assert [[event.kind for event in events] for events in told] == [["work.message_sent", "work.message_acked"], ["work.message_sent"]]
+    recorded = [stored_by(served.log, lambda: send_by_mcp(served, to="bram", body="8080", correlation=question)) for _ in range(2)]
+    assert [[event.kind for event in events] for events in recorded] == [["work.message_sent", "work.message_acked"], ["work.message_sent"]]
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_what_the_command_line_refuses_is_refused_with_the_same_words(
 ) -> None:
     ask(served.log, "ada")
     more = [] if reply_to is None else ["--reply-to", reply_to]
-    assert words in lore("--log", served.house.url, "town", "--as", "ada", "send", to, "8080", *more, code=2).err
+    assert words in lore("--log", served.context.url, "town", "--as", "ada", "send", to, "8080", *more, code=2).err
     assert words in refused_by_mcp(served, to=to, body="8080", **({} if reply_to is None else {"correlation": reply_to}))
     assert len(waiting_for(served, "ada")) == 1
 

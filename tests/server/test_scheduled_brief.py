@@ -71,7 +71,7 @@ def town(tmp_path: Path) -> Town:
 
 def test_the_brief_is_sent_at_its_time_and_marked_in_the_log(town: Town, receiver: Receiver) -> None:
     rule, clock = rule_at(receiver.address("200")), FrozenClock(at(8, 29))
-    town.tell(*session(at(7)))
+    town.record(*session(at(7)))
     with running(town.notifier(rule, now=clock, url="http://127.0.0.1:7077")):
         while town.cursor(rule) is None:  # the rule has begun
             pass
@@ -94,7 +94,7 @@ def test_the_brief_is_sent_at_its_time_and_marked_in_the_log(town: Town, receive
 
 def test_a_missed_brief_is_sent_once_after_the_start(town: Town, receiver: Receiver) -> None:
     rule, clock = rule_at(receiver.address("200")), FrozenClock(at(11))
-    town.tell(*session(at(7)))
+    town.record(*session(at(7)))
     town.begin(rule)
     with running(town.notifier(rule, now=clock)):
         [notice] = town.notices(1)
@@ -109,7 +109,7 @@ def test_a_missed_brief_is_sent_once_after_the_start(town: Town, receiver: Recei
 
 def test_a_brief_that_is_too_late_is_left_out_and_the_next_one_comes(town: Town, receiver: Receiver) -> None:
     rule, clock = rule_at(receiver.address("200"), max_age=timedelta(hours=2)), FrozenClock(at(11))
-    town.tell(*session(at(7)), *session(at(12), "0b5e1111-0000-4000-8000-000000000002"))
+    town.record(*session(at(7)), *session(at(12), "0b5e1111-0000-4000-8000-000000000002"))
     town.begin(rule)
     with running(town.notifier(rule, now=clock)):
         clock.advance(22 * 3600)  # Tuesday, 09:00
@@ -119,7 +119,7 @@ def test_a_brief_that_is_too_late_is_left_out_and_the_next_one_comes(town: Town,
 
 def test_nothing_is_sent_about_a_period_without_sessions(town: Town, receiver: Receiver) -> None:
     quiet, busy = rule_at(receiver.address("200?quiet"), name="quiet", scope="agent:warden"), rule_at(receiver.address("200?busy"))
-    town.tell(*session(at(7)))
+    town.record(*session(at(7)))
     town.begin(quiet, busy)
     with running(town.notifier(quiet, busy, now=FrozenClock(at(9)))):
         town.notices(1)
@@ -128,7 +128,7 @@ def test_nothing_is_sent_about_a_period_without_sessions(town: Town, receiver: R
 
 def test_a_new_rule_begins_with_the_next_scheduled_time(town: Town, receiver: Receiver) -> None:
     rule, clock = rule_at(receiver.address("200")), FrozenClock(at(9))
-    town.tell(*session(at(7)), *session(at(10), "0b5e1111-0000-4000-8000-000000000002"))
+    town.record(*session(at(7)), *session(at(10), "0b5e1111-0000-4000-8000-000000000002"))
     with running(town.notifier(rule, now=clock)):
         while town.cursor(rule) is None:
             pass
@@ -140,7 +140,7 @@ def test_a_new_rule_begins_with_the_next_scheduled_time(town: Town, receiver: Re
 def test_a_command_gets_the_lines_of_the_brief(town: Town) -> None:
     sent: list[Message] = []
     rule = rule_at("http://127.0.0.1/")._replace(target=CommandTarget(("mail", "{text}")), brief_format="text")
-    town.tell(*session(at(7)))
+    town.record(*session(at(7)))
     town.begin(rule)
 
     def send(target: object, message: Message) -> SendResult:

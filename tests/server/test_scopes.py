@@ -115,7 +115,7 @@ def test_mcp_takes_shown_names_and_refuses_unknown_ones(served: Served, tool: st
     directly(on_demand(served.log), Caller(), talk)
 
 
-def test_mcp_tells_the_whole_thread_of_a_task(served: Served) -> None:
+def test_mcp_shows_the_whole_thread_of_a_task(served: Served) -> None:
     async def talk(client: McpClient) -> int:
         [chapter] = (await answer(client, "story", scope="task:PAY-12", detail="full"))["chapters"]
         return len(chapter["sentences"])

@@ -159,8 +159,8 @@ def test_readyz_is_red_when_the_log_cannot_be_written(served: Served, monkeypatc
     file = served.log.info().details["path"]
     with open_shared(f"sqlite:{file}") as shared, pytest.MonkeyPatch.context() as patch:
         del shared
-        patch.setattr(served.house.view_cache.coordination, "commit_cursor", _raise_full)
-        served.house.write_checked_at = float("-inf")
+        patch.setattr(served.context.view_cache.coordination, "commit_cursor", _raise_full)
+        served.context.write_checked_at = float("-inf")
         answer = served.get("/readyz")
     assert (answer.status, answer.json["ready"], "no room" in answer.json["detail"]) == (503, False, True)
     assert "no room" not in served.get("/readyz", signed_in=False).body.decode()

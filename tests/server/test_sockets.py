@@ -93,7 +93,7 @@ async def test_what_a_client_says_is_not_listened_to_and_its_leaving_is_noticed(
         await until(lambda: (place.feed.clients, place.limits.open_streams) == (0, 0))
 
 
-async def test_a_client_is_told_to_come_back_when_the_feed_is_closed() -> None:
+async def test_a_client_is_asked_to_come_back_when_the_feed_is_closed() -> None:
     async with station() as place, watch(place) as client:
         await receive(client)
         place.feed.close()

@@ -83,7 +83,7 @@ def test_lines_are_in_the_order_of_the_log_with_scenes_between_them_and_each_nam
     assert {event["id"]: event["text"] for event in found} == {line["id"]: line["text"] for line in lines}
 
 
-def test_another_run_is_shown_when_it_is_named_and_its_verdict_tells_the_hidden_role(served: Served) -> None:
+def test_another_run_is_shown_when_it_is_named_and_its_verdict_shows_the_hidden_role(served: Served) -> None:
     play = served.view("stage", run="train")["play"]
     [verdict] = play["verdicts"]
     assert play["run"] == "train"
@@ -189,15 +189,15 @@ def test_a_visitor_is_stored_in_the_run_and_shown_among_the_lines(empty: Served)
     assert (line["text"], line["label"]) == ("Fire drill!", "the caretaker")
 
 
-def test_whoever_plays_the_run_takes_the_visitor_up(empty: Served) -> None:
+def test_anybody_who_plays_the_run_takes_the_visitor_up(empty: Served) -> None:
     scenario = files.load_scenario("the-tin")
-    told = False
+    recorded = False
 
     async def play() -> None:
         async def watch(event: Event) -> None:
-            nonlocal told
-            if event.kind == "agent.spoke" and not told:
-                told = True
+            nonlocal recorded
+            if event.kind == "agent.spoke" and not recorded:
+                recorded = True
                 answer = await asyncio.to_thread(empty.post, "/api/stage/inject", {"run": "tin", "text": "Fire drill"})
                 assert answer.status == 200
 
@@ -214,7 +214,7 @@ def test_only_who_may_steer_may_break_in(empty: Served) -> None:
     body = {"run": "r1", "text": "Hello"}
     assert empty.post("/api/stage/inject", body, token=None).status == 401
     secret, token = create_token("write", now=clock.now())
-    with open_shared(empty.house.url, town=empty.house.town) as shared:
+    with open_shared(empty.context.url, town=empty.context.town) as shared:
         shared.save_token(token)
     refused = empty.post("/api/stage/inject", body, token=secret)
     assert refused.status == 403
@@ -234,7 +234,7 @@ def test_only_who_may_steer_may_break_in(empty: Served) -> None:
         (b"{", 400, "JSON"),
     ],
 )
-def test_what_nobody_could_hear_is_refused_with_a_reason(empty: Served, body: Any, status: int, word: str) -> None:
+def test_what_nobody_could_get_is_refused_with_a_reason(empty: Served, body: Any, status: int, word: str) -> None:
     empty.log.append([started(), started("over"), Event(kind="run.finished", actor="conductor", run="over", text="done")])
     answer = empty.post("/api/stage/inject", body)
     assert answer.status == status

@@ -25,7 +25,7 @@ async def problem(client: Client, status: int) -> str:
     return str(said["detail"])
 
 
-async def test_a_stream_greets_with_the_head_and_then_tells_what_comes() -> None:
+async def test_a_stream_greets_with_the_head_and_then_shows_what_comes() -> None:
     async with station() as place:
         [head] = place.log.append([make_event("before")])
         await until(lambda: place.feed.ring.newest == head)

@@ -94,7 +94,7 @@ def test_what_waits_for_a_person_is_told_apart(read_only: Served) -> None:
     assert town["inboxes"][0]["messages"][0]["task"] == "w-store"
 
 
-def test_a_mission_tells_its_items_and_what_each_waits_for(read_only: Served) -> None:
+def test_a_mission_shows_its_items_and_what_each_waits_for(read_only: Served) -> None:
     town = town_of(read_only, mission=MISSION)
     mission = town["mission"]
     assert (mission["state"], mission["items"], mission["stuck"], mission["by_state"]["done"]) == ("running", 12, 1, 2)
@@ -109,7 +109,7 @@ def test_a_mission_tells_its_items_and_what_each_waits_for(read_only: Served) ->
     assert column(town, "running") == ["f-github", "w-store", "r-page"]
 
 
-def test_a_task_and_an_agent_are_told_with_what_can_be_asked_of_them(read_only: Served) -> None:
+def test_a_task_and_an_agent_are_reported_with_what_can_be_asked_of_them(read_only: Served) -> None:
     town = town_of(read_only, task="w-docs", agent="ada")
     task, agent = town["task"], town["agent"]
     assert (task["state"], task["error"], task["can"]) == ("failed", "the workspace has no docs folder", ["retry"])
@@ -291,7 +291,7 @@ def test_what_makes_no_sense_is_refused_with_a_reason(
 
 def test_who_may_only_write_may_send_and_note_but_not_steer(served: Served) -> None:
     secret, token = create_token("write", now=clock.now())
-    with open_shared(served.house.url, town=served.house.town) as shared:
+    with open_shared(served.context.url, town=served.context.town) as shared:
         shared.save_token(token)
     for door, body, _ in (*STEERED, ("plans", {"plan": town_logs.SMALL}, [])):
         refused = served.post(f"/api/town/{door}", body, token=secret)
@@ -325,7 +325,7 @@ def test_a_mission_begins_from_issues(served: Served) -> None:
     assert [item["id"] for item in town_of(served, mission="tidy-up")["mission"]["work"]] == ["#2"]
 
 
-def test_all_that_is_wrong_with_a_plan_is_told_at_once(served: Served) -> None:
+def test_all_that_is_wrong_with_a_plan_is_reported_at_once(served: Served) -> None:
     answer = served.post("/api/town/plans", {"plan": 'titel = "x"\n[[items]]\nid = "a"\ndepends_on = ["a", "b"]\n'})
     assert answer.status == 422
     assert answer.json["problems"] == answer.json["detail"].split("\n")
@@ -345,19 +345,19 @@ def test_on_a_sealed_log_only_what_was_signed_steers(tmp_path: Path, story: list
         served.log.append([key.sign_event(event) for event in story])
         served.log.append([town_events.mission_state_changed(MISSION, "running", "failed", by="emil")])  # an agent's own doing
         assert town_of(served, mission=MISSION)["mission"]["state"] == "running"
-        wish = {"mission": MISSION, "action": "pause"}
-        assert served.post("/api/town/missions", wish).status == 403
-        assert served.post("/api/town/missions", wish, token=served.steering).status == 200
+        command = {"mission": MISSION, "action": "pause"}
+        assert served.post("/api/town/missions", command).status == 403
+        assert served.post("/api/town/missions", command, token=served.steering).status == 200
         assert town_of(served, mission=MISSION)["mission"]["state"] == "blocked"
         assert served.post("/api/town/plans", {"plan": 'title = "New"\n[[items]]\nid = "a"\n'}, token=served.steering).status == 200
         assert town_of(served, mission="new")["mission"]["items"] == 1
         assert served.post("/api/town/notes", {"mission": MISSION, "text": "x"}).status == 200
 
 
-def test_who_asks_while_others_write_is_heard_all_the_same(served: Served) -> None:
+def test_who_asks_while_others_write_is_received_all_the_same(served: Served) -> None:
     """A wish that expects the task as it was seen is looked at again."""
     served.log.append_all(Event(kind="tool.called", actor="ada", task="w-store", data={"tool": "Bash"}) for _ in range(50))
     assert served.post("/api/town/tasks", {"task": "w-store", "action": "cancel"}).status == 200
-    with served.house.view_cache.snapshot(None, ["town"]) as look:
+    with served.context.view_cache.snapshot(None, ["town"]) as look:
         town: TownState = look.states["town"]
         assert town.tasks["w-store"].state == "cancelled"

@@ -163,19 +163,21 @@ def test_arcs_are_those_of_the_command_line(served: Served, monkeypatch: pytest.
     assert all(set(row) >= ARC and row["text"] for row in answer["arcs"])
     states = [row["state"] for row in answer["arcs"]]
     assert states == sorted(states, reverse=True)  # the open ones first
-    told = lore(served)("arcs", "--json", "--log", served.house.url, code=0).ndjson
-    assert told
+    recorded = lore(served)("arcs", "--json", "--log", served.context.url, code=0).ndjson
+    assert recorded
     assert in_any_order({name: row[name] for name in ARC - {"title", "text"}} for row in answer["arcs"]) == in_any_order(
-        {name: value for name, value in row.items() if name != "text"} for row in told
+        {name: value for name, value in row.items() if name != "text"} for row in recorded
     )
-    assert answer["counts"] == {kind: sum(arc["kind"] == kind and arc["state"] == "closed" for arc in told) for kind in answer["counts"]}
+    assert answer["counts"] == {
+        kind: sum(arc["kind"] == kind and arc["state"] == "closed" for arc in recorded) for kind in answer["counts"]
+    }
     [kind, *_] = answer["counts"]
     some = served.view("arcs", kind=kind, state="closed")
     assert some["arcs"] == [row for row in answer["arcs"] if (row["kind"], row["state"]) == (kind, "closed")]
 
 
 def lore(served: Served) -> Lore:
-    return Lore(Path(served.house.url.removeprefix("sqlite:")).parent)
+    return Lore(Path(served.context.url.removeprefix("sqlite:")).parent)
 
 
 def in_any_order(rows: Any) -> list[str]:
@@ -186,21 +188,21 @@ def in_any_order(rows: Any) -> list[str]:
 @pytest.mark.parametrize("zone", ["UTC", "Pacific/Kiritimati"])
 def test_costs_are_those_of_the_command_line(served: Served, by: str, zone: str) -> None:
     answer = served.view("costs", by=by, tz=zone)
-    told = lore(served)("costs", "--json", "--by", by, "--tz", zone, "--log", served.house.url, code=0).json
+    recorded = lore(served)("costs", "--json", "--by", by, "--tz", zone, "--log", served.context.url, code=0).json
     for row in (answer["total"], *answer["by"]):
         assert row.pop("tokens") == sum(row[name] for name in ("input", "output", "cache_read", "cache_write")) > 0
-    assert {name: answer[name] for name in told} == told
+    assert {name: answer[name] for name in recorded} == recorded
 
 
 def test_sessions_are_those_of_the_command_line(served: Served) -> None:
     answer = served.view("sessions")
-    told = lore(served)("sessions", "--json", "--all", "--log", served.house.url, code=0).ndjson
-    assert [row["session"] for row in answer["sessions"]] == [row["session"] for row in told]
+    recorded = lore(served)("sessions", "--json", "--all", "--log", served.context.url, code=0).ndjson
+    assert [row["session"] for row in answer["sessions"]] == [row["session"] for row in recorded]
     assert not answer["more"]
-    if told:
-        run = told[0]["session"]
+    if recorded:
+        run = recorded[0]["session"]
         # Not the headline: it says whether a session was stopped, which depends on the clock, and the server's stands still here.
-        assert [row["asked"] for row in served.view("sessions", scope=f"run:{run}")["sessions"]] == [told[0]["asked"]]
+        assert [row["asked"] for row in served.view("sessions", scope=f"run:{run}")["sessions"]] == [recorded[0]["asked"]]
         assert served.view("sessions", as_of="0" * len(answer["as_of"]))["sessions"] == []
 
 
@@ -224,9 +226,9 @@ def test_the_brief_is_that_of_the_command_line(served: Served) -> None:
         ({"day": "2026-11-15"}, ["--day", "2026-11-15"]),
         ({"since": "2020-01-01T00:00:00Z"}, ["--since", "2020-01-01"]),
     ):
-        told = lore(served)("brief", "--json", *words, "--log", served.house.url, code=0).json
-        assert served.view("brief", **query)["brief"]["bill"] == told["bill"]
-        assert served.view("brief", **query)["brief"]["delivered"] == told["delivered"]
+        recorded = lore(served)("brief", "--json", *words, "--log", served.context.url, code=0).json
+        assert served.view("brief", **query)["brief"]["bill"] == recorded["bill"]
+        assert served.view("brief", **query)["brief"]["delivered"] == recorded["delivered"]
 
 
 @pytest.mark.parametrize(
@@ -384,8 +386,8 @@ def test_what_was_erased_is_gone_with_the_next_request(own: Served, newest_first
 
 def test_what_was_erased_before_all_is_begun_anew_is_not_answered_from_memory(own: Served) -> None:
     """With the first event there is a store, and all begins anew with it; that may heed an erasure which nobody has heard of."""
-    held, go_on, warm = Flag(), Flag(), own.house.view_cache.live_views
-    begin = warm._resume
+    held, go_on, warm = Flag(), Flag(), own.context.view_cache.live_views
+    begin = warm._resume_folds
 
     def begin_later() -> None:
         held.set()
@@ -393,7 +395,7 @@ def test_what_was_erased_before_all_is_begun_anew_is_not_answered_from_memory(ow
         begin()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(warm, "_resume", begin_later)
+        patch.setattr(warm, "_resume_folds", begin_later)
         own.log.append([make_event("SECRET", 0, "mole"), make_event("plain", 1), make_event("more", 2)])
         [secret, plain, _] = stored(own)
         assert held.wait(PATIENCE)
@@ -405,7 +407,7 @@ def test_what_was_erased_before_all_is_begun_anew_is_not_answered_from_memory(ow
 
 def test_what_was_erased_is_not_shown_by_views_that_have_fallen_behind(own: Served) -> None:
     own.log.append([make_event("SECRET", 0, "mole"), make_event("plain", 1)])
-    go_on, warm = Flag(), own.house.view_cache.live_views
+    go_on, warm = Flag(), own.context.view_cache.live_views
     while not (warm.has_checkpoints and warm.caught_up):  # with the first events all is begun once more
         own.view("fleet")
     assert "SECRET" in str(own.view("fleet"))
@@ -468,9 +470,9 @@ def test_a_past_answer_is_the_same_however_often_and_whatever_came_since(own: Se
     assert {name: own.get(f"/api/{name}", as_of=place).body for name in VIEWS} == before
 
 
-def test_a_look_at_the_past_that_is_still_told_of_holds_no_views(served: Served) -> None:
+def test_a_look_at_the_past_that_is_still_mentioned_holds_no_views(served: Served) -> None:
     """The next one may begin by then, and views of the past are large."""
-    with served.house.view_cache.snapshot(stored(served)[5].position, ["fleet"]) as look:
+    with served.context.view_cache.snapshot(stored(served)[5].position, ["fleet"]) as look:
         assert look.states["fleet"].agents
     assert not look.states
 

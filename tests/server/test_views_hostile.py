@@ -88,24 +88,24 @@ def end_of_time(at: datetime) -> list[Event]:
     st.sampled_from(ENDS_OF_TIME),
 )
 def test_any_stored_event_is_shown_by_every_view(tmp_path: Path, stored: list[Event], first: str, second: str) -> None:
-    with inside(tmp_path, stored) as (house, known):
+    with inside(tmp_path, stored) as (app_context, known):
         for path, query in QUESTIONS:
-            house.view(path, query)
+            app_context.view(path, query)
         for path in PATHS:
             for as_of in (first, known[0].position, known[-1].position):
-                house.view(path, {"as_of": as_of})
+                app_context.view(path, {"as_of": as_of})
         for query in ({"from": first}, {"to": first}, {"from": str(known[0].at)}):
-            house.view("/api/timeline", query)
-        house.view("/api/costs", {"since": first, "until": second})
-        house.view("/api/events", {"since": first})
+            app_context.view("/api/timeline", query)
+        app_context.view("/api/costs", {"since": first, "until": second})
+        app_context.view("/api/events", {"since": first})
         for path in ("/api/story", "/api/brief"):
-            assert house.ask(path, {"since": first, "until": second}).status in (200, 422)
-        assert len(house.view("/api/events", {}).events) == len(known)
-        story = house.view("/api/story", {"detail": "full"}).story
+            assert app_context.ask(path, {"since": first, "until": second}).status in (200, 422)
+        assert len(app_context.view("/api/events", {}).events) == len(known)
+        story = app_context.view("/api/story", {"detail": "full"}).story
         cited = {source.event for paragraph in story.paragraphs for sentence in paragraph.sentences for source in sentence.evidence}
         ids = [event.id for event in known]
         assert cited <= set(ids)
-        shown = house.view("/api/evidence", {"id": ids[:50]})
+        shown = app_context.view("/api/evidence", {"id": ids[:50]})
         assert len(shown.items) + shown.hidden <= len(ids[:50])
         assert shown.missing == []
 
@@ -118,8 +118,8 @@ PARAMETERS = ("as_of", "scope", "kind", "id", "after", "before", "since", "until
     st.sampled_from(sorted(ANSWERS)),
     st.dictionaries(st.sampled_from(PARAMETERS) | texts(8), texts(30) | st.from_regex(r"[0-9+-]{1,20}", fullmatch=True), max_size=3),
 )
-def test_any_question_is_answered_or_refused_with_a_reason(one_house: Inside, path: str, query: dict[str, str]) -> None:
-    answer = one_house.ask(path, query)
+def test_any_question_is_answered_or_refused_with_a_reason(one_context: Inside, path: str, query: dict[str, str]) -> None:
+    answer = one_context.ask(path, query)
     assert answer.status in ((200, 404, 422) if {"agent", "scope"} & query.keys() else (200, 422))  # 404: nobody has that name
     if answer.status == 200:
         msgspec.json.decode(answer.body, type=ANSWERS[path])
@@ -128,9 +128,9 @@ def test_any_question_is_answered_or_refused_with_a_reason(one_house: Inside, pa
 
 
 @pytest.fixture(scope="module")
-def one_house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inside]:
-    with inside(tmp_path_factory.mktemp("house"), [Event(kind="fleet.commit", agent="ada", actor="ada", text="one")]) as (house, _):
-        yield house
+def one_context(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inside]:
+    with inside(tmp_path_factory.mktemp("house"), [Event(kind="fleet.commit", agent="ada", actor="ada", text="one")]) as (app_context, _):
+        yield app_context
 
 
 def test_hostile_words_come_back_as_they_were_stored_and_are_never_a_page(tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ def test_a_stream_is_not_cut_off_for_having_nothing_to_say(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("said", ["POST /ws HTTP/1.1\r\nHOST\r\n", "GET /ws HTTP/1.1\r\nHOST\r\nContent-Length: 3\r\n"])
-def test_what_cannot_become_a_websocket_is_told_so(tmp_path: Path, said: str) -> None:
+def test_what_cannot_become_a_websocket_gets_that_answer(tmp_path: Path, said: str) -> None:
     with serving(tmp_path) as served, talking(served, f"{said}{UPGRADE}\r\nabc") as connection:
         assert b"HTTP/1.1 40" in read_received(connection, b"problem+json")
 
@@ -192,10 +192,10 @@ async def test_turns_come_one_after_the_other_and_a_line_has_an_end() -> None:
 async def test_a_turn_that_does_not_come_in_time_is_a_503_that_says_when_to_try_again() -> None:
     turns = ConcurrencyLimit(1, queued=1, timeout=0.001)
     async with turns.hold_slot():
-        with pytest.raises(Problem) as told:
+        with pytest.raises(Problem) as recorded:
             async with turns.hold_slot():
                 pass
-    assert (told.value.status, told.value.headers, turns.waiting) == (503, {"retry-after": "2"}, 0)
+    assert (recorded.value.status, recorded.value.headers, turns.waiting) == (503, {"retry-after": "2"}, 0)
 
 
 def test_looks_into_the_past_keep_nobody_from_writing_and_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,18 +261,18 @@ def test_a_backup_put_in_the_place_of_the_log_is_what_is_shown_from_then_on(tmp_
         assert {agent["name"] for agent in served.view("fleet")["agents"]} == {"ada", "lost"}
         maintenance.restore_log(backup, path, overwrite=True)
         asyncio.run(until(lambda: {agent["name"] for agent in served.view("fleet")["agents"]} == {"ada"}))
-        asyncio.run(until(lambda: served.house.feed.ring.end == served.house.feed.ring.first))
+        asyncio.run(until(lambda: served.context.feed.ring.end == served.context.feed.ring.first))
         [last] = served.log.append(make_events(1))
         with talking(served, f"GET /api/stream?after={first} HTTP/1.1\r\nHOST\r\n\r\n") as connection:
             said = read_received(connection, f"id: {last}".encode())
         assert b"never was" not in said
 
 
-def test_who_may_not_read_is_not_told_why_the_log_is_in_trouble(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_may_not_read_is_not_given_the_reason_the_log_is_in_trouble(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(tmp_path) as served:
         # A trouble that lasts: the thread that follows the log takes back one that was only set, with its next page, which may be empty.
         lasting = property(lambda feed: "/home/ada/fleet.db: is damaged", lambda feed, trouble: None)
-        monkeypatch.setattr(type(served.house.feed), "trouble", lasting, raising=False)
+        monkeypatch.setattr(type(served.context.feed), "trouble", lasting, raising=False)
         assert served.get("/readyz").json["detail"] == "/home/ada/fleet.db: is damaged"
-        afar = served.get("/readyz", signed_in=False)
-        assert (afar.status, "ada" in afar.json["detail"]) == (503, False)
+        remote = served.get("/readyz", signed_in=False)
+        assert (remote.status, "ada" in remote.json["detail"]) == (503, False)

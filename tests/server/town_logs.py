@@ -99,7 +99,7 @@ items = [{id = "a", title = "Say less", type = "design"}, {id = "b", title = "Sa
 """
 
 
-class Teller:
+class TownRecorder:
     """Tells a town's story, a few seconds between two facts, and folds it as it goes."""
 
     def __init__(self, since: datetime | None = None) -> None:
@@ -107,16 +107,16 @@ class Teller:
         self.town = view.initial()
         self.events: list[Event] = []
 
-    def tell(self, *events: Event, pause: float = 9.0) -> None:
+    def record(self, *events: Event, pause: float = 9.0) -> None:
         for event in events:
             self.at += timedelta(seconds=pause)
             number = len(self.events) + 1
-            told = replace(event, id=f"00000000-0000-4000-8000-{number:012}", at=self.at)
-            self.events.append(told)
-            self.town = view.apply(self.town, replace(told, position=f"{number:020}"))
+            recorded = replace(event, id=f"00000000-0000-4000-8000-{number:012}", at=self.at)
+            self.events.append(recorded)
+            self.town = view.apply(self.town, replace(recorded, position=f"{number:020}"))
 
-    def wish(self, wish: TownCommand) -> None:
-        self.tell(*wish.events)
+    def command(self, command: TownCommand) -> None:
+        self.record(*command.events)
 
     def agent(self, name: str) -> Agent:
         return self.town.agents[name]
@@ -125,34 +125,34 @@ class Teller:
         return self.town.tasks[id]
 
     def joins(self, name: str, *roles: str) -> None:
-        self.tell(town_events.agent_spawned(name, by="ines", roles=roles, harness="claude-code"))
-        self.tell(
+        self.record(town_events.agent_spawned(name, by="ines", roles=roles, harness="claude-code"))
+        self.record(
             town_events.agent_state_changed(name, "cold", "starting", lease=HOST),
             town_events.agent_state_changed(name, "starting", "idle", lease=HOST),
         )
 
     def begins(self, task: str, agent: str) -> None:
-        self.tell(town_events.task_assigned(self.task(task), self.agent(agent)), pause=1)
-        self.tell(town_events.agent_state_changed(agent, "idle", "working", lease=HOST), pause=1)
-        self.tell(town_events.task_started(self.agent(agent), self.task(task)), pause=1)
+        self.record(town_events.task_assigned(self.task(task), self.agent(agent)), pause=1)
+        self.record(town_events.agent_state_changed(agent, "idle", "working", lease=HOST), pause=1)
+        self.record(town_events.task_started(self.agent(agent), self.task(task)), pause=1)
 
     def completes(self, task: str, result: str) -> None:
         agent = self.task(task).agent or ""
-        self.tell(town_events.task_completed(self.task(task), result=result), pause=70)
-        self.tell(town_events.agent_state_changed(agent, "working", "idle", lease=HOST), pause=1)
+        self.record(town_events.task_completed(self.task(task), result=result), pause=70)
+        self.record(town_events.agent_state_changed(agent, "working", "idle", lease=HOST), pause=1)
 
     def fails(self, task: str, error: str) -> None:
         agent = self.task(task).agent or ""
-        self.tell(town_events.task_failed(self.task(task), error=error), pause=60)
-        self.tell(town_events.agent_state_changed(agent, "working", "idle", lease=HOST), pause=1)
+        self.record(town_events.task_failed(self.task(task), error=error), pause=60)
+        self.record(town_events.agent_state_changed(agent, "working", "idle", lease=HOST), pause=1)
 
     def works(self, item: str, task: str, agent: str, *, purpose: str = "work", **more: Any) -> None:
         """An item's task is written down and begun."""
         mission = self.town.missions[MISSION]
         title = mission.items[item].title
         if mission.items[item].state == "pending":
-            self.tell(town_events.mission_item_event("promoted", mission, mission.items[item], f"{item} is ready"), pause=1)
-        self.tell(
+            self.record(town_events.mission_item_event("promoted", mission, mission.items[item], f"{item} is ready"), pause=1)
+        self.record(
             town_events.task_created(task, title=title, by=town_events.DISPATCHER, mission=MISSION, item=item, purpose=purpose, **more),
             pause=1,
         )
@@ -160,28 +160,28 @@ class Teller:
 
     def is_done(self, item: str) -> None:
         mission = self.town.missions[MISSION]
-        self.tell(town_events.mission_item_event("completed", mission, mission.items[item], f"{item} is done"), pause=1)
+        self.record(town_events.mission_item_event("completed", mission, mission.items[item], f"{item} is done"), pause=1)
 
 
 def all_sorts() -> list[Event]:
     """Agents in every mood, a mission with items of every state, a backlog, messages, and a call for help."""
-    tale = Teller()
+    tale = TownRecorder()
     for name, role in (("ada", "backend"), ("bram", "backend"), ("cleo", "frontend"), ("dora", "reviewer"), ("emil", "reviewer")):
         tale.joins(name, role)
     for name in ("finn", "gwen", "ivo", "jana"):
         tale.joins(name, *(["tester"] if name == "finn" else []))
-    tale.tell(town_events.agent_spawned("hugo", by="ines", roles=["backend"]))
-    for wish in mission_commands.start_mission(tale.town, load.parse_plan(SMALL, "small.toml"), by="ines"):
-        tale.wish(wish)
-    for wish in mission_commands.start_mission(tale.town, load.parse_plan(PLAN, "plan.toml"), by="ines"):
-        tale.wish(wish)
+    tale.record(town_events.agent_spawned("hugo", by="ines", roles=["backend"]))
+    for command in mission_commands.start_mission(tale.town, load.parse_plan(SMALL, "small.toml"), by="ines"):
+        tale.command(command)
+    for command in mission_commands.start_mission(tale.town, load.parse_plan(PLAN, "plan.toml"), by="ines"):
+        tale.command(command)
     _mission(tale)
     _backlog(tale)
     _talk(tale)
     return tale.events
 
 
-def _mission(tale: Teller) -> None:
+def _mission(tale: TownRecorder) -> None:
     tale.works("shape", "w-shape", "gwen")
     tale.completes("w-shape", "An issue is a number, a title, a body and labels; see DESIGN.md.")
     tale.is_done("shape")
@@ -191,10 +191,10 @@ def _mission(tale: Teller) -> None:
     tale.works("gitea", "r-gitea", "dora", purpose="review", of="w-gitea", not_by=["ada"])
     tale.completes("w-github", "Reads them, pages included.")
     tale.works("github", "r-github", "emil", purpose="review", of="w-github", not_by=["bram"])
-    tale.tell(town_events.review_approved(tale.task("r-gitea"), "dora", "Clear, and tested.", author="ada"))
+    tale.record(town_events.review_approved(tale.task("r-gitea"), "dora", "Clear, and tested.", author="ada"))
     tale.completes("r-gitea", "approved: clear, and tested")
     tale.is_done("gitea")
-    tale.tell(town_events.review_rejected(tale.task("r-github"), "emil", "The second page is read twice.", author="bram"))
+    tale.record(town_events.review_rejected(tale.task("r-github"), "emil", "The second page is read twice.", author="bram"))
     tale.completes("r-github", "rejected: the second page is read twice")
     tale.works("github", "f-github", "bram", purpose="fix", of="w-github", round=1, roles=["backend"])
     tale.works("store", "w-store", "ada")
@@ -207,13 +207,13 @@ def _mission(tale: Teller) -> None:
         tale.begins("w-docs", "gwen")
     tale.fails("w-docs", "the workspace has no docs folder")
     mission = tale.town.missions[MISSION]
-    tale.tell(town_events.mission_noted(MISSION, "Prefer recorded answers; ask no server.", by="ines"))
-    tale.tell(town_events.mission_help_needed(mission, "docs was tried 3 times: the workspace has no docs folder", 1))
+    tale.record(town_events.mission_noted(MISSION, "Prefer recorded answers; ask no server.", by="ines"))
+    tale.record(town_events.mission_help_needed(mission, "docs was tried 3 times: the workspace has no docs folder", 1))
 
 
-def _backlog(tale: Teller) -> None:
+def _backlog(tale: TownRecorder) -> None:
     def add(id: str, title: str, **more: Any) -> None:
-        tale.wish(commands.add_task(tale.town, title, by="ines", id=id, **more))
+        tale.command(commands.add_task(tale.town, title, by="ines", id=id, **more))
 
     add("t-login", "Sign-in fails for names with an umlaut", priority="urgent", roles=["backend"])
     add("t-cache", "Forget the cache when the key changes", priority="high")
@@ -224,17 +224,17 @@ def _backlog(tale: Teller) -> None:
     add("t-icons", "New icons for the rail", agent="cleo")
     tale.begins("t-flaky", "finn")
     tale.fails("t-flaky", "exit 1: expected Monday, found Tuesday")
-    tale.wish(commands.cancel_task(tale.town, "t-old", by="ines", reason="nobody uses it"))
-    tale.tell(town_events.agent_failed(tale.agent("finn"), error="its program was not found: pytest", new_state="error"))
-    tale.tell(town_events.agent_interrupted(tale.agent("ivo"), reason="Ines wants to look first"))
-    tale.tell(town_events.agent_stopped(tale.agent("jana"), reason="closed"))
+    tale.command(commands.cancel_task(tale.town, "t-old", by="ines", reason="nobody uses it"))
+    tale.record(town_events.agent_failed(tale.agent("finn"), error="its program was not found: pytest", new_state="error"))
+    tale.record(town_events.agent_interrupted(tale.agent("ivo"), reason="Ines wants to look first"))
+    tale.record(town_events.agent_stopped(tale.agent("jana"), reason="closed"))
 
 
-def _talk(tale: Teller) -> None:
+def _talk(tale: TownRecorder) -> None:
     question = "The token for the recorded answers has expired. May I record new ones against the test server?"
-    tale.wish(
+    tale.command(
         commands.send_message(tale.town, "conductor", question, by="ada", type="query", priority="high", task="w-store", mission=MISSION)
     )
-    tale.wish(commands.send_message(tale.town, "bram", "The paging code is in pages.py now.", by="ada"))
-    tale.wish(commands.send_message(tale.town, "bram", "Stop: the fixture is wrong, I am mending it.", by="emil", priority="urgent"))
-    tale.wish(commands.control_agent(tale.town, "emil", "drain", by="ines"))
+    tale.command(commands.send_message(tale.town, "bram", "The paging code is in pages.py now.", by="ada"))
+    tale.command(commands.send_message(tale.town, "bram", "Stop: the fixture is wrong, I am mending it.", by="emil", priority="urgent"))
+    tale.command(commands.control_agent(tale.town, "emil", "drain", by="ines"))

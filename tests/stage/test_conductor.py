@@ -180,7 +180,7 @@ async def test_a_visitor_may_come_at_any_time_and_those_who_listen_react() -> No
     assert [event.actor for event in events if event.kind == "user.injected"] == ["visitor"]
 
 
-async def test_a_visitor_who_says_nothing_or_comes_too_late_is_told_so() -> None:
+async def test_a_visitor_who_says_nothing_or_comes_too_late_gets_that_answer() -> None:
     from fleetlore.stage.actors import StageModels
     from fleetlore.stage.run_state import create_run_state
 
@@ -193,7 +193,7 @@ async def test_a_visitor_who_says_nothing_or_comes_too_late_is_told_so() -> None
                 await conductor.inject_message("hello?")
 
 
-async def test_what_another_process_puts_on_the_run_while_it_plays_is_heard() -> None:
+async def test_what_another_process_puts_on_the_run_while_it_plays_is_received() -> None:
     body = """
     agents:
       ada: {persona: A., tick_every: 1, script: {lines: [a1, a2, a3]}}
@@ -253,7 +253,7 @@ async def test_an_agent_reflects_when_it_has_seen_enough() -> None:
     assert lines(events, "agent.reflected")[0].endswith("ada: All is vanity.")
 
 
-async def test_the_end_is_told_once() -> None:
+async def test_the_end_is_reported_once() -> None:
     with memory_log() as log:
         what = scenario(JUDGED)
         await run_scenario(log, what)

@@ -73,8 +73,10 @@ asyncio.run(main())
 
 
 def test_while_a_client_library_is_loaded_the_loop_goes_on() -> None:
-    told = subprocess.run([sys.executable, "-c", LOADING, "openai:m?base_url=http://h"], capture_output=True, text=True, check=True).stdout
-    is_loaded, longest_pause = told.split()
+    recorded = subprocess.run(
+        [sys.executable, "-c", LOADING, "openai:m?base_url=http://h"], capture_output=True, text=True, check=True
+    ).stdout
+    is_loaded, longest_pause = recorded.split()
     assert is_loaded == "True"
     assert float(longest_pause) < 0.4, "of the time that loading takes"
 

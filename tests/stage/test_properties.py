@@ -18,18 +18,18 @@ from tests.stage.staging import RecordingModels, file_log, run_in_memory, run_sc
 from tests.strategies import events as any_events
 
 KINDS = ("agent.spoke", "clue.found", "oracle.spoke", "world.observed")
-HEARD = (*KINDS, "user.injected", "clue.*", "agent.*", "run.started", "model.*")
+RECEIVED = (*KINDS, "user.injected", "clue.*", "agent.*", "run.started", "model.*")
 
 
 @st.composite
 def manifests(draw: st.DrawFn, name: str) -> AgentManifest:
     tick = draw(st.none() | st.integers(1, 3))
-    heard = draw(st.lists(st.sampled_from(HEARD), max_size=3, unique=True))
+    received = draw(st.lists(st.sampled_from(RECEIVED), max_size=3, unique=True))
     return AgentManifest(
         name=name,
         persona=f"You are {name}.",
         role=draw(st.sampled_from(("worker", "worker", "observer"))),
-        subscribes_to=tuple(heard or ([] if tick else ["world.observed"])),
+        subscribes_to=tuple(received or ([] if tick else ["world.observed"])),
         may_emit=tuple(draw(st.lists(st.sampled_from(KINDS), min_size=1, max_size=2, unique=True))),
         tick_every=tick,
         max_consecutive=draw(st.integers(1, 3)),

@@ -98,5 +98,5 @@ async def test_no_thought_and_no_secret_is_in_anybody_elses_prompt(place: str) -
                 assert not [secret for secret in secrets if secret in prompt]
     deal = scenario.competition.deal
     if deal is not None:
-        told = [name for name, _, prompt in stage_models.prompts if deal.told in prompt]
-        assert len(set(told)) == 1
+        recorded = [name for name, _, prompt in stage_models.prompts if deal.told in prompt]
+        assert len(set(recorded)) == 1

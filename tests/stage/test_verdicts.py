@@ -52,7 +52,7 @@ async def test_a_team_or_a_player_may_win(winner: str) -> None:
     assert verdict(events).data["scores"] == {"reds": 10.0, "blues": 0.0}
 
 
-async def test_a_judge_who_names_a_stranger_is_asked_once_more_and_told_why() -> None:
+async def test_a_judge_who_names_a_stranger_is_asked_once_more_and_given_the_reason() -> None:
     answers: list[dict[str, Any]] = [{"text": "Hm.", "winner": "zed"}, {"text": "Well then.", "winner": "bob"}]
     judge = CallbackModel(lambda ask: answers[len(judge.asked) - 1])
     events = await run_in_memory(scenario(JUDGED), models={"jo": judge})
@@ -83,7 +83,7 @@ async def test_whether_an_accusation_is_right_is_decided_by_what_was_dealt(is_ri
     assert events[-1].data.get("winner") == (None if is_right else spy)
 
 
-async def test_a_secret_is_told_to_its_bearer_alone() -> None:
+async def test_a_secret_is_reported_to_its_bearer_alone() -> None:
     events = await run_in_memory(scenario(HIDDEN))
     secrets = [event for event in events if event.text in ("You are the spy.", "You are no spy.")]
     assert len(secrets) == 2

@@ -12,7 +12,7 @@ import pytest
 from fleetlore.story.brief import Brief, BriefLine, count_words, make_brief, name_period
 from fleetlore.story.brief_formats import FORMATS
 from fleetlore.views.outcomes.facts import RiskFlag
-from fleetlore.views.outcomes.record import Check, Checks, Delivered, Outcome, Trouble
+from fleetlore.views.outcomes.record import Check, Checks, Delivered, Helper, Outcome, Trouble
 from fleetlore.views.task_outcomes import TaskOutcome
 from tests.story.records import (
     DAY,
@@ -84,7 +84,7 @@ def test_changes_that_are_not_committed_are_in_progress() -> None:
 )
 def test_what_was_asked_is_named_in_short_form(asked: str, expected: str) -> None:
     session = with_changes(asked=asked, delivered=Delivered(answer="Here is what I did."), headline="")
-    assert texts(brief_of(session).in_progress)[0].startswith(f"{expected}; parser.py changed")
+    assert texts(brief_of(session).in_progress)[0].startswith(f'parser.py changed for "{expected}"')
 
 
 def test_the_title_of_a_session_is_preferred_to_what_was_asked() -> None:
@@ -193,9 +193,7 @@ def test_tasks_are_grouped_by_how_they_were_closed() -> None:
 
 def test_a_task_that_was_given_out_again_and_again_is_trouble() -> None:
     task = make_task(1, "no_change", given=4, agents=["town/ada", "town/finn"], reported=3)
-    assert texts(brief_of(tasks=[task]).went_wrong) == [
-        'Task "Task 1" was given out 4 times (ada and finn), reported as done 3 times, then closed'
-    ]
+    assert texts(brief_of(tasks=[task]).went_wrong) == ['Task "Task 1" was given out 4 times (ada and finn), then closed']
 
 
 def test_failed_tasks_and_checks_and_reopened_tasks_are_trouble() -> None:
@@ -220,13 +218,70 @@ def test_what_has_no_fix_comes_before_what_was_fixed() -> None:
     ]
 
 
-def test_problems_that_were_fixed_share_a_line_but_for_the_longest() -> None:
+def test_of_the_problems_that_were_fixed_only_the_costly_ones_are_told() -> None:
     fixed = [trouble(f"Lint failed: {name}", resolved=True) for name in "abc"]
     session = with_commit(troubles=[*fixed, trouble("Commit refused by a hook 7 times: dialyzer", resolved=True)])
-    assert texts(brief_of(session).went_wrong) == [
-        "Commit refused by a hook 7 times: dialyzer; a later run worked",
-        "3 more problems that worked later: lint failed (3)",
+    assert texts(brief_of(session).went_wrong) == ["Commit refused by a hook 7 times: dialyzer; a later run worked"]
+
+
+def test_what_an_agent_repairs_by_itself_is_not_told() -> None:
+    session = with_commit(troubles=[trouble("edit failed 3 times: String to replace not found in file."), trouble("Push failed: rejected")])
+    assert texts(brief_of(session).went_wrong) == ["Push failed: rejected"]
+
+
+@pytest.mark.parametrize(
+    ("what", "told"),
+    [
+        ('Lint failed 2 times: error: script "lint" exited with code 1', "Lint failed 2 times"),
+        ("Tests failed (121 passed (121)) 2 times: Error: fail 2", "Tests failed 2 times: Error: fail 2"),
+        ("Tests failed (1273 pass, 1 fail): cart > rounds", "Tests failed (1273 pass, 1 fail): cart > rounds"),
+        ("`experiment` remains failed: GraphQL: it is deprecated", None),
+        ("Commit refused by a hook: [FAILED] markdownlint --fix [FAILED]", "Commit refused by a hook: markdownlint --fix"),
+        ('CI failed 3 times, last: {"conclusion":"success","name":"Set up job"}', "CI failed"),
+        (
+            'The turn broke off: API Error: 401 {"type":"error","error":{"message":"OAuth token has expired."},"request_id":"x"}',
+            "The turn broke off: API Error: 401 OAuth token has expired",
+        ),
+    ],
+)
+def test_a_cause_is_told_only_if_it_says_something(what: str, told: str | None) -> None:
+    assert texts(brief_of(with_commit(troubles=[trouble(what)])).went_wrong) == ([told] if told else [])
+
+
+def test_only_a_check_shows_that_a_later_run_worked() -> None:
+    session = with_commit(troubles=[trouble("workmux wait failed 3 times: timeout", resolved=True)])
+    assert texts(brief_of(session).went_wrong) == ["workmux wait failed 3 times: timeout"]
+
+
+def test_risks_of_one_class_are_counted_together_only_if_the_same_was_done() -> None:
+    risks = ["recursive delete: rm -rf a", "recursive delete: rm -rf b", "branch deleted by force: git branch -D x"]
+    session = with_commit(flags=[flag("destructive_command", what) for what in risks])
+    assert texts(brief_of(session).check_this) == [
+        "Recursive delete: rm -rf a; 1 more of this kind",
+        "Branch deleted by force: git branch -D x",
     ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("tests_pass", "summary.json has totals, pass rate and timing"),
+        ("build_or_lint_ok", "Vite: tree-shaking, optimized production builds"),
+        ("tests_pass", "Once this is in, all tests should pass"),
+        ("committed", ".claude/settings.json (committed) uses direct commands for everyone"),
+    ],
+)
+def test_words_that_are_no_claim_are_not_called_one(kind: str, text: str) -> None:
+    claims = [claim(text, verdict, "no run is recorded", kind) for verdict in ("unproven", "contradicted")]
+    session = with_changes(claims=claims, checks=Checks())
+    assert brief_of(session).check_this == []
+
+
+def test_a_claim_of_a_session_with_helpers_may_be_true() -> None:
+    helper = Helper(agent="a1", role="tester", asked="", answer="", status="finished", evidence=[])
+    claims = [claim("All tests pass.", "unproven", "no test run is recorded", "tests_pass")]
+    assert brief_of(with_changes(claims=claims, checks=Checks(), helpers=[helper])).check_this == []
+    assert len(brief_of(with_changes(claims=claims, checks=Checks())).check_this) == 1
 
 
 def test_a_session_that_failed_says_why() -> None:
@@ -252,7 +307,7 @@ def test_small_flags_of_many_sessions_share_a_line() -> None:
 
 
 def test_a_flag_that_was_not_executed_is_said_to_be_tried() -> None:
-    assert texts(brief_of(with_commit(flags=[flag(executed=False)])).check_this)[0].startswith("Tried, but not run: Git push --force")
+    assert texts(brief_of(with_commit(flags=[flag(executed=False)])).check_this)[0].startswith("Tried without success: Git push --force")
 
 
 def test_claims_without_proof_are_listed_if_a_record_could_prove_them() -> None:
@@ -436,8 +491,10 @@ def test_the_same_flag_in_several_sessions_is_one_line_and_only_equal_flags_are_
     secret = flag("secret_exposed", "file with secrets read: /src/shop/.env")
     brief = brief_of(with_commit(1, flags=[secret]), with_commit(2, flags=[secret]))
     assert texts(brief.check_this) == ["File with secrets read: .env, in 2 sessions"]
-    two = [flag("unpinned_download", "npx alint@latest"), flag("unpinned_download", "npx blint@latest")]
-    assert texts(brief_of(with_commit(1, flags=two)).check_this) == ["Npx alint@latest; 1 more of this kind"]
+    two = [flag("unpinned_download", f"package run in a version that can change: npx {name}@latest") for name in ("alint", "blint")]
+    assert texts(brief_of(with_commit(1, flags=two)).check_this) == [
+        "Package run in a version that can change: npx alint@latest; 1 more of this kind"
+    ]
 
 
 def test_a_session_is_named_by_what_came_of_it() -> None:

@@ -24,10 +24,10 @@ def write_paragraphs(events: Iterable[Event], voice: str = "plain") -> list[Stor
 @pytest.mark.parametrize("voice", ["plain", "nexus"])
 def test_every_event_is_covered_exactly_once(voice: str) -> None:
     events = make_fleet_day(1500)
-    told = [
+    recorded = [
         source.event for paragraph in write_paragraphs(events, voice) for sentence in paragraph.sentences for source in sentence.evidence
     ]
-    assert Counter(told) == Counter(event.id for event in events)
+    assert Counter(recorded) == Counter(event.id for event in events)
 
 
 def test_like_events_of_a_thread_share_a_sentence_and_others_do_not() -> None:
@@ -63,5 +63,5 @@ def test_a_live_story_shows_an_event_at_once_and_repetitions_when_it_is_quiet() 
 def test_a_live_story_leaves_out_what_its_detail_says(detail: str, shown: list[str]) -> None:
     story = LiveStory(detail, None, str, UTC)  # type: ignore[arg-type]
     events = make_events(("fleet.heartbeat", "bo", {}), ("fleet.commit", "ada", {}), ("fleet.error", "ada", {}))
-    told = [source.event for event in events for sentence in story.add(event) for source in sentence.evidence]
-    assert told == [event.id for event in events if event.kind in shown]
+    recorded = [source.event for event in events for sentence in story.add(event) for source in sentence.evidence]
+    assert recorded == [event.id for event in events if event.kind in shown]

@@ -88,9 +88,9 @@ def test_what_the_agent_reports_comes_before_what_it_changed() -> None:
         said=result.partition(": ")[2],
         evidence={"result": cite("said"), "asked": cite("asked")},
     )
-    told_first = story_of(one).paragraphs[0].sentences[0]
-    assert told_first.text == "The agent reports: Tokens are cached per file now; then removed the second pass."
-    assert told_first.evidence == cite("said")
+    recorded_first = story_of(one).paragraphs[0].sentences[0]
+    assert recorded_first.text == "The agent reports: Tokens are cached per file now; then removed the second pass."
+    assert recorded_first.evidence == cite("said")
     assert "It reported" not in write_one(one)
 
 
@@ -98,13 +98,13 @@ def test_how_a_session_stopped() -> None:
     stopped = make_outcome(
         delivered=Delivered(), status="interrupted", headline='Asked: Fix it; no files edited; stopped during "please push"'
     )
-    assert write_one(stopped) == 'The request "please push" has no final answer on record.'
+    assert write_one(stopped) == 'The last request on record is "please push", without a final answer.'
     refused = make_outcome(delivered=Delivered(), status="interrupted", headline="Asked: Fix it; nothing changed; its plan was refused")
     assert write_one(refused) == "Its plan was refused."
 
 
 def test_a_session_without_an_answer() -> None:
-    assert write_one(make_outcome(delivered=Delivered(), status="interrupted")) == "The last request has no final answer on record."
+    assert write_one(make_outcome(delivered=Delivered(), status="interrupted")) == "The last request on record has no final answer."
 
 
 def test_checks_say_counts_and_reasons() -> None:
@@ -120,7 +120,7 @@ def test_troubles_corrections_helpers_flags_claims_and_questions() -> None:
         corrections=[Correction(prompt="no, use the other table", evidence=cite("c"))],
         helpers=[Helper(agent="a1", role="reviewer", asked="", answer="", status="finished", evidence=cite("h"))],
         flags=[flag(), flag(executed=False)],
-        claims=[claim(), claim("Opened the pull request.", "unproven", "no pull request was opened", "pr_opened")],
+        claims=[claim()],
         waiting_for="person",
         question="Which table?",
     )
@@ -129,9 +129,8 @@ def test_troubles_corrections_helpers_flags_claims_and_questions() -> None:
         "Push failed: rejected. Tests failed 4 times: boom; a later run worked.",
         'Mira wrote in between: "no, use the other table".',
         "To check: git push --force: git push -f.",
-        "Tried, but not run: git push --force: git push -f.",
+        "Tried without success: git push --force: git push -f.",
         'It claimed "All tests pass", but the last test run failed.',
-        'It claimed "Opened the pull request"; the log has no proof: no pull request was opened.',
         'It asks: "Which table?"',
     ):
         assert sentence in write_one(one)

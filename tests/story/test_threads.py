@@ -77,7 +77,6 @@ def test_many_tasks_are_one_paragraph() -> None:
     text = text_of(story.paragraphs[0])
     assert "15 tasks closed: " in text
     assert '15 tasks closed as stale, duplicate or not wanted: 15 × "Garbage from a bad flag".' in text
-    assert "w0 (5), w1 (5), w2 (5)" in text
 
 
 def test_an_agent_without_a_task_has_a_paragraph_and_signs_of_life_are_grouped() -> None:

@@ -9,7 +9,7 @@ from fleetlore.town.jobs import AgentUnavailable, JobDone, JobFailed, JobInbox, 
 from tests.town.townspeople import BlockedHandler, LiveTown, ScriptedHandler
 
 
-async def test_a_task_goes_to_whoever_has_nothing_to_do(live_town: LiveTown) -> None:
+async def test_a_task_goes_to_anybody_who_has_nothing_to_do(live_town: LiveTown) -> None:
     script = ScriptedHandler()
     live_town.dispatcher()
     live_town.worker(script, "ada")
@@ -35,7 +35,7 @@ async def test_many_tasks_are_done_by_many_agents_each_once(live_town: LiveTown)
     assert live_town.state.refused == 0
 
 
-async def test_a_failed_task_is_tried_again_with_the_trouble_told(live_town: LiveTown) -> None:
+async def test_a_failed_task_is_tried_again_with_the_trouble_reported(live_town: LiveTown) -> None:
     script = ScriptedHandler(t1=[JobFailed("the build broke"), JobDone("now it builds")])
     live_town.dispatcher()
     live_town.worker(script, "ada")
@@ -73,7 +73,7 @@ async def test_there_is_no_use_in_trying_again_what_failed_for_good(sqlite_town:
 
 
 async def test_work_that_raises_has_failed_and_its_agent_lives_on(sqlite_town: LiveTown) -> None:
-    async def breaks(job: TaskJob | QuestionJob, hearing: JobInbox) -> JobOutcome:
+    async def breaks(job: TaskJob | QuestionJob, receiving: JobInbox) -> JobOutcome:
         raise ZeroDivisionError("oh")
 
     sqlite_town.dispatcher()
@@ -124,7 +124,7 @@ async def test_tasks_go_to_those_with_the_role_or_the_name(live_town: LiveTown) 
 
 
 @pytest.mark.parametrize("many", [False, True])
-async def test_agents_that_joined_before_are_taken_on_by_whoever_has_room(sqlite_town: LiveTown, many: bool) -> None:
+async def test_agents_that_joined_before_are_taken_on_by_anybody_who_has_room(sqlite_town: LiveTown, many: bool) -> None:
     await sqlite_town.append_commands(*(spawn_agent(sqlite_town.state, f"a{n}", by="jo", roles=["x"]) for n in range(3)))
     sqlite_town.dispatcher()
     sqlite_town.worker(ScriptedHandler(), roles=["x"], concurrency=10 if many else 3)

@@ -14,7 +14,7 @@ from fleetlore.town.jobs import JobDone, JobInbox, JobOutcome, QuestionJob, Task
 from fleetlore.views.town_state import TownState
 from tests.patience import PATIENCE
 from tests.town.townspeople import BlockedHandler, LiveTown, ScriptedHandler
-from tests.views.town_facts import completed, created, idle, told
+from tests.views.town_facts import completed, created, idle, recorded
 
 
 async def at_work(live_town: LiveTown, *acts: BlockedHandler) -> ScriptedHandler:
@@ -139,12 +139,12 @@ async def test_a_question_to_an_idle_agent_is_answered_and_acknowledged(live_tow
     assert "ada" not in live_town.state.inboxes
 
 
-async def test_a_message_is_heard_at_work_and_acknowledged_once_it_was_used(live_town: LiveTown) -> None:
+async def test_a_message_is_received_at_work_and_acknowledged_once_it_was_used(live_town: LiveTown) -> None:
     listening = asyncio.Event()
 
-    async def listens(job: TaskJob | QuestionJob, hearing: JobInbox) -> JobOutcome:
+    async def listens(job: TaskJob | QuestionJob, receiving: JobInbox) -> JobOutcome:
         listening.set()
-        message = await hearing.wait_for_message()
+        message = await receiving.wait_for_message()
         return JobDone(f"heard {message.body}")
 
     live_town.dispatcher()
@@ -158,14 +158,14 @@ async def test_a_message_is_heard_at_work_and_acknowledged_once_it_was_used(live
     assert (done.position or "") < (acked.position or "")
 
 
-async def test_what_is_sent_to_a_paused_agent_is_heard_when_it_goes_on(sqlite_town: LiveTown) -> None:
+async def test_what_is_sent_to_a_paused_agent_is_received_when_it_goes_on(sqlite_town: LiveTown) -> None:
     live_town, gate = sqlite_town, BlockedHandler()
 
-    async def hears(job: TaskJob | QuestionJob, hearing: JobInbox) -> JobOutcome:
-        return JobDone(", ".join(message.body for message in hearing.take_waiting_messages()))
+    async def receives(job: TaskJob | QuestionJob, receiving: JobInbox) -> JobOutcome:
+        return JobDone(", ".join(message.body for message in receiving.take_waiting_messages()))
 
     live_town.dispatcher()
-    live_town.worker(ScriptedHandler(t1=[gate, hears]), "ada")
+    live_town.worker(ScriptedHandler(t1=[gate, receives]), "ada")
     await live_town.add_tasks("t1")
     await gate.begun.wait()
     await live_town.control_agent("ada", "interrupt")
@@ -201,12 +201,12 @@ async def test_a_message_of_work_that_was_broken_off_is_not_lost(sqlite_town: Li
 
 
 def towns() -> TownState:
-    return told(*idle(), created(), created("t2"), completed("t2", epoch=None)).state
+    return recorded(*idle(), created(), created("t2"), completed("t2", epoch=None)).state
 
 
-def test_a_wish_that_cannot_be_says_what_can() -> None:
+def test_a_request_that_cannot_be_says_what_can() -> None:
     town = towns()
-    wishes: list[tuple[Callable[[], TownCommand], str]] = [
+    commands: list[tuple[Callable[[], TownCommand], str]] = [
         (lambda: spawn_agent(town, "ada", by="jo"), "an agent ada already exists"),
         (lambda: spawn_agent(town, "conductor", by="jo"), "is a reserved name"),
         (lambda: spawn_agent(town, "a\nb", by="jo"), "not a valid agent name"),
@@ -221,6 +221,6 @@ def test_a_wish_that_cannot_be_says_what_can() -> None:
         (lambda: add_task(town, "x", by="jo", id="t1"), "a task t1 already exists"),
         (lambda: add_task(town, "x", by="jo", tries=0), "between 1 and 100"),
     ]
-    for wish, why in wishes:
+    for command, why in commands:
         with pytest.raises(Invalid, match=why):
-            wish()
+            command()

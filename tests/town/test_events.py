@@ -72,7 +72,7 @@ async def play(live_town: LiveTown) -> None:
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[Event]]:
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[Event]]:
     """The town's log, and all that was told in it."""
     url = f"sqlite:{tmp_path_factory.mktemp('story') / 'town.db'}"
 
@@ -117,9 +117,9 @@ def test_these_are_all_of_them() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_it_is_told_with_its_fields(told: tuple[str, list[Event]], kind: str) -> None:
+def test_it_is_reported_with_its_fields(recorded: tuple[str, list[Event]], kind: str) -> None:
     wanted = FIELDS[kind.removeprefix("town.")]
-    found = [_select_fields(event, wanted) for event in told[1] if event.kind == kind]
+    found = [_select_fields(event, wanted) for event in recorded[1] if event.kind == kind]
     assert any(all(_is(value, wanted[name]) for name, value in said.items()) for said in found), found
 
 
@@ -143,8 +143,8 @@ def _is(value: object, wanted: object) -> bool:
         ("town.conductor_escalation", "conductor", "eve"),
     ],
 )
-def test_it_lands_in_the_scopes_of_both(told: tuple[str, list[Event]], kind: str, one: str, other: str) -> None:
-    url, events = told
+def test_it_lands_in_the_scopes_of_both(recorded: tuple[str, list[Event]], kind: str, one: str, other: str) -> None:
+    url, events = recorded
     with connect(url).blocking() as log:
         in_one = {event.id for event in log.read(f"agent:{one}", kinds=(kind,))}
         seen = next(event for event in events if event.id in in_one)
@@ -153,13 +153,13 @@ def test_it_lands_in_the_scopes_of_both(told: tuple[str, list[Event]], kind: str
     assert in_one & in_other
 
 
-def test_a_question_to_the_conductor_lies_in_the_conductors_inbox(told: tuple[str, list[Event]]) -> None:
-    letters = [event for event in told[1] if event.kind == "work.message_sent" and event.child == "conductor"]
+def test_a_question_to_the_conductor_lies_in_the_conductors_inbox(recorded: tuple[str, list[Event]]) -> None:
+    letters = [event for event in recorded[1] if event.kind == "work.message_sent" and event.child == "conductor"]
     assert [event.data["body"] for event in letters if event.agent == "eve" and event.task is None] == ["may I?"]
 
 
-def test_nothing_that_was_told_was_refused(told: tuple[str, list[Event]]) -> None:
+def test_nothing_that_was_reported_was_refused(recorded: tuple[str, list[Event]]) -> None:
     state = town.initial()
-    for event in told[1]:
+    for event in recorded[1]:
         state = town.apply(state, event)
     assert (state.refused, faults(state)) == (0, [])

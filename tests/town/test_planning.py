@@ -24,9 +24,9 @@ from tests.views.town_facts import (
     item,
     item_task,
     mission,
+    recorded,
     rejected,
     started,
-    told,
     worked_on,
 )
 
@@ -47,39 +47,39 @@ def moves(state: TownState) -> list[str]:
 
 
 def test_each_agent_is_given_one_task_and_who_has_waited_longest_comes_first() -> None:
-    state = told(*idle("ada"), *idle("bob"), created("t1"), created("t2"), created("t3")).state
+    state = recorded(*idle("ada"), *idle("bob"), created("t1"), created("t2"), created("t3")).state
     assert given(state) == [("t1", "ada"), ("t2", "bob")]
     assert given(state, taken=["t1"], busy=["ada"]) == [("t2", "bob")]
 
 
 def test_an_assignment_has_the_next_epoch_and_expects_the_task_as_it_is_known() -> None:
-    state = told(*idle(), created(), assigned(), started(), failed()).state
+    state = recorded(*idle(), created(), assigned(), started(), failed()).state
     [move] = planning.propose_assignments(state)
     assert (move.events[-1].data["epoch"], move.expect) == (2, Expect("task:t1", state.tasks["t1"].position))
 
 
 def test_who_can_do_just_this_comes_before_who_can_do_anything() -> None:
-    state = told(*idle("any"), *idle("tess", "tester"), created("t1", role="tester"), created("t2", role="tester")).state
+    state = recorded(*idle("any"), *idle("tess", "tester"), created("t1", role="tester"), created("t2", role="tester")).state
     assert given(state) == [("t1", "tess"), ("t2", "any")]
 
 
 def test_a_task_for_one_agent_waits_for_that_one() -> None:
-    state = told(*idle("ada"), *idle("bob"), asked("drain", "bob"), created("t1", agent="bob"), created("t2")).state
+    state = recorded(*idle("ada"), *idle("bob"), asked("drain", "bob"), created("t1", agent="bob"), created("t2")).state
     assert given(state) == [("t2", "ada")]
 
 
 def test_a_review_is_never_given_to_an_author_and_holds_up_nobody() -> None:
     reviews = [created("r1", role="reviewer", not_by=["rev"]), created("r2", role="reviewer")]
-    assert given(told(*idle("rev", "reviewer"), *reviews).state) == [("r2", "rev")]
+    assert given(recorded(*idle("rev", "reviewer"), *reviews).state) == [("r2", "rev")]
 
 
-def test_a_mend_goes_to_its_author_if_that_one_is_free() -> None:
-    assert given(told(*idle("ada"), *idle("bob"), created("f1", prefer="bob")).state) == [("f1", "bob")]
-    assert given(told(*idle("ada"), created("f1", prefer="bob")).state) == [("f1", "ada")]
+def test_a_fix_goes_to_its_author_if_that_one_is_free() -> None:
+    assert given(recorded(*idle("ada"), *idle("bob"), created("f1", prefer="bob")).state) == [("f1", "bob")]
+    assert given(recorded(*idle("ada"), created("f1", prefer="bob")).state) == [("f1", "ada")]
 
 
 def test_items_of_a_mission_that_is_held_are_given_to_nobody() -> None:
-    before = told(*idle(), mission(), item(), item_task("w1"))
+    before = recorded(*idle(), mission(), item(), item_task("w1"))
     assert given(before.state) == [("w1", "ada")]
     assert given(before.when(mission("blocked")).state) == []
 
@@ -88,7 +88,7 @@ def test_items_of_a_mission_that_is_held_are_given_to_nobody() -> None:
 
 
 def test_an_item_is_promoted_once_all_that_it_waits_for_is_done() -> None:
-    before = told(mission(), item("a", type="design"), item("b", "a"))
+    before = recorded(mission(), item("a", type="design"), item("b", "a"))
     assert moves(before.state) == ["town.mission_work_promoted a"]
     before.when(about_item("promoted", "a"), *worked_on("w1", "a"), about_item("completed", "a"))
     assert moves(before.state) == ["town.mission_work_promoted b"]
@@ -96,7 +96,7 @@ def test_an_item_is_promoted_once_all_that_it_waits_for_is_done() -> None:
 
 def test_no_more_items_begin_than_may_be_worked_on_at_once() -> None:
     items = [event for name in "abc" for event in (item(name), about_item("promoted", name))]
-    before = told(*idle(), mission(max_parallel=2), *items)
+    before = recorded(*idle(), mission(max_parallel=2), *items)
     assert moves(before.state) == ["work.task_created m1/a", "work.task_created m1/b"]
     before.when(item_task("m1/a", "a"), assigned("m1/a"), item_task("m1/b", "b"))
     assert moves(before.state) == []
@@ -104,8 +104,8 @@ def test_no_more_items_begin_than_may_be_worked_on_at_once() -> None:
     assert moves(before.state) == ["work.task_created m1/a/review-1", "work.task_created m1/c"]
 
 
-def test_work_is_reviewed_mended_and_reviewed_again() -> None:
-    before = told(mission(), item("a"), about_item("promoted", "a"), *worked_on("m1/a", "a"))
+def test_work_is_reviewed_fixed_and_reviewed_again() -> None:
+    before = recorded(mission(), item("a"), about_item("promoted", "a"), *worked_on("m1/a", "a"))
     [review] = [move.events[-1] for move in planning.propose_for_mission(before.state, before.state.missions["m1"])]
     assert (review.task, review.data["role"], review.data["not_by"]) == ("m1/a/review-1", "reviewer", ["ada"])
     before.when(item_task("m1/a/review-1", "a", "review"), rejected(item="a"))
@@ -137,7 +137,7 @@ def forge(kind: str, **more: str) -> Event:
 
 
 def test_a_pull_request_is_watched_until_it_is_merged() -> None:
-    before = told(*WATCHED[:-2])
+    before = recorded(*WATCHED[:-2])
     assert moves(before.state) == ["work.watch_added i1", "work.watch_added i1"]
     before.when(*WATCHED[-2:])
     assert moves(before.state) == []
@@ -147,8 +147,8 @@ def test_a_pull_request_is_watched_until_it_is_merged() -> None:
     assert moves(before.state) == ["town.mission_work_completed m1/i1"]
 
 
-def test_a_failed_check_is_mended_and_its_watch_rests_meanwhile() -> None:
-    before = told(*WATCHED)
+def test_a_failed_check_is_fixed_and_its_watch_rests_meanwhile() -> None:
+    before = recorded(*WATCHED)
     [move] = watches.propose_for_forge_event(before.state, forge("fleet.error"), NOW)
     assert [event.kind for event in move.events] == ["town.mission_watch_triggered", "work.watch_snoozed", "work.task_created"]
     assert (move.task, move.events[-1].data["purpose"]) == ("m1/i1/mend-1", "fix")
@@ -157,7 +157,7 @@ def test_a_failed_check_is_mended_and_its_watch_rests_meanwhile() -> None:
 
 
 def test_others_pull_requests_and_what_does_not_come_from_a_forge_move_nothing() -> None:
-    state = told(*WATCHED).state
+    state = recorded(*WATCHED).state
     merged = forge("fleet.pr_merge")
     strange = [replace(merged, mission="o/other"), replace(merged, origin=None), replace(merged, task="#8")]
     assert [move for event in strange for move in watches.propose_for_forge_event(state, event, NOW)] == []
@@ -173,7 +173,7 @@ def calls(state: TownState, after: timedelta) -> list[str]:
 
 def test_help_is_asked_for_at_once_and_again_only_after_a_while_that_doubles() -> None:
     stuck = [item_task("w1"), assigned("w1"), started("w1"), failed("w1", final=True, error="no compiler")]
-    before, reason = told(mission(), item(), *stuck), "i1 is stuck: no compiler"
+    before, reason = recorded(mission(), item(), *stuck), "i1 is stuck: no compiler"
     assert calls(before.state, timedelta(0)) == [f"1: {reason}"]
     for attempt, wait in ((1, 30), (2, 60), (3, 120), (4, 240), (5, 240)):
         asked_at = before.now
@@ -183,12 +183,12 @@ def test_help_is_asked_for_at_once_and_again_only_after_a_while_that_doubles() -
 
 
 def test_a_task_that_nobody_can_take_is_a_reason_after_a_moment() -> None:
-    state = told(*idle("ada", "builder"), mission(), item(), item_task("w1", role="tester")).state
+    state = recorded(*idle("ada", "builder"), mission(), item(), item_task("w1", role="tester")).state
     assert calls(state, timedelta(seconds=5)) == []
     [call] = calls(state, timedelta(minutes=1))
     assert call.startswith("1: no agent can take w1: no tester is running; start one with `lore worker --roles tester`")
 
 
 def test_a_mission_that_goes_on_asks_for_nothing() -> None:
-    state = told(*idle(), mission(), item(), item_task("w1"), assigned("w1"), started("w1")).state
+    state = recorded(*idle(), mission(), item(), item_task("w1"), assigned("w1"), started("w1")).state
     assert calls(state, timedelta(hours=9)) == []

@@ -75,7 +75,7 @@ def test_everything_that_can_be_said_is_understood() -> None:
     )
 
 
-def test_all_problems_are_told_at_once_with_their_lines() -> None:
+def test_all_problems_are_reported_at_once_with_their_lines() -> None:
     text = '''titel = "x"
 max_parallel = 0
 [[items]]
@@ -118,7 +118,7 @@ def test_a_circle_is_named_as_a_whole() -> None:
     ]
 
 
-def test_what_is_no_toml_is_told_with_its_line() -> None:
+def test_what_is_no_toml_is_reported_with_its_line() -> None:
     assert problems('title = "a"\nitems = [')[0].startswith("not TOML: Invalid value (at")
     assert problems("items = " + "[" * 5000)[0].startswith("not TOML")
 
@@ -138,7 +138,7 @@ def test_there_is_an_end_to_how_much_is_taken() -> None:
     assert problems("#" * 5_000_000) == ["over 4 MiB; put details into files, and name them in the items"]
 
 
-def test_a_problem_is_told_on_one_line_however_it_is_written() -> None:
+def test_a_problem_is_reported_on_one_line_however_it_is_written() -> None:
     (problem,) = problems(f'title = "t"\n{ITEM}depends_on = ["x\\u001b[31m\\n{"y" * 500}"]')
     assert "\x1b" not in problem
     assert "\n" not in problem

@@ -84,7 +84,7 @@ def test_words_of_waiting_are_understood(body: str, found: str) -> None:
         (("role: tester",), "x", "implement", ("tester",)),
     ],
 )
-def test_types_and_roles_are_told_by_whole_words(labels: tuple[str, ...], title: str, type: str, roles: tuple[str, ...]) -> None:
+def test_types_and_roles_are_reported_by_whole_words(labels: tuple[str, ...], title: str, type: str, roles: tuple[str, ...]) -> None:
     assert (infer_type(labels, title), infer_roles(labels, title)) == (type, roles)
 
 
@@ -150,12 +150,19 @@ def test_deliveries_are_read_and_the_last_word_counts() -> None:
 
 
 def test_what_the_command_lines_of_forges_print_is_read() -> None:
-    told = {"number": 3, "title": "T", "body": "", "labels": [{"name": "qa"}], "url": "https://github.com/o/r/issues/3", "state": "OPEN"}
-    (item,) = build_plan_from_issues([[told]]).items
+    recorded = {
+        "number": 3,
+        "title": "T",
+        "body": "",
+        "labels": [{"name": "qa"}],
+        "url": "https://github.com/o/r/issues/3",
+        "state": "OPEN",
+    }
+    (item,) = build_plan_from_issues([[recorded]]).items
     assert (item.id, item.type, item.source) == ("#3", "test", "https://github.com/o/r/issues/3")
 
 
-def test_what_is_no_issue_is_told() -> None:
+def test_what_is_no_issue_is_reported() -> None:
     assert problems([7, {"action": "push"}, {"number": 1, "title": " "}, {"number": True, "title": "x"}]) == (
         "the issues: an issue is an object with a number and a title, not 7",
         "the issues: an issue has no number, only action; pass issues as the forge's API returns them",
@@ -169,7 +176,7 @@ def test_what_is_no_issue_is_told() -> None:
     )
 
 
-def test_what_is_no_json_is_told() -> None:
+def test_what_is_no_json_is_reported() -> None:
     with pytest.raises(InvalidPlan, match="not JSON"):
         parse_issues("{", "issues.json")
     with pytest.raises(InvalidPlan, match="neither as a whole nor line by line"):
@@ -178,7 +185,7 @@ def test_what_is_no_json_is_told() -> None:
         parse_issues(" " * 5_000_000, "issues.json")
 
 
-def test_a_long_body_is_cut_and_that_is_told() -> None:
+def test_a_long_body_is_cut_and_that_is_reported() -> None:
     plan = build_plan_from_issues([issue(1, "é" * 20_000)])
     assert len(plan.items[0].description.encode()) <= 16 * 1024
     assert plan.left_out == ("the end of #1, which is longer than 16,384 bytes",)

@@ -16,7 +16,7 @@ from fleetlore.town.jobs import Approved, JobFailed
 from fleetlore.town.plans.model import MissionPlan, PlannedItem
 from fleetlore.views.town_state import Task
 from tests.town.townspeople import BlockedHandler, LiveTown, ScriptedHandler
-from tests.views.town_facts import about_item, failed, idle, item, item_task, mission, started, told, worked_on
+from tests.views.town_facts import about_item, failed, idle, item, item_task, mission, recorded, started, worked_on
 
 DESIGN = PlannedItem(id="i1", title="Think", type="design")
 
@@ -89,7 +89,7 @@ async def test_what_is_known_of_a_task_beforehand_is_looked_at_again_before_noth
 # --- two who decide at once
 
 
-async def test_of_a_persons_verdict_and_a_reviewers_the_second_is_told_that_it_comes_too_late(sqlite_town: LiveTown) -> None:
+async def test_of_a_persons_verdict_and_a_reviewers_the_second_is_given_that_it_comes_too_late(sqlite_town: LiveTown) -> None:
     live_town, gate = sqlite_town, BlockedHandler(Approved("fine"))
     live_town.dispatcher()
     live_town.worker(ScriptedHandler(m1_i1_review_1=[gate]), "ada", "rev")
@@ -103,7 +103,7 @@ async def test_of_a_persons_verdict_and_a_reviewers_the_second_is_told_that_it_c
         await live_town.append_commands(late)
 
 
-async def test_a_wish_to_redirect_is_looked_at_again_if_the_task_was_taken_meanwhile(sqlite_town: LiveTown) -> None:
+async def test_a_request_to_redirect_is_looked_at_again_if_the_task_was_taken_meanwhile(sqlite_town: LiveTown) -> None:
     live_town = sqlite_town
     await live_town.add_tasks("t1")
     await live_town.append_commands(commands.spawn_agent(live_town.state, "bob", by="jo"))
@@ -125,10 +125,10 @@ async def test_a_review_that_was_called_off_can_be_a_persons(sqlite_town: LiveTo
     await live_town.wait_for_mission("m1")
 
 
-def test_what_is_mended_after_its_approval_is_reviewed_again() -> None:
+def test_what_is_fixed_after_its_approval_is_reviewed_again() -> None:
     review = item_task("m1/i1/review-1", purpose="review", of="w1")
     approval = Event(kind="town.reviewer_approval", agent="rev", actor="rev", mission="m1", task="w1", data={"item": "i1"})
-    before = told(*idle(), mission(), item(type="implement"), *worked_on(), review, approval, *worked_on("m1/i1/mend-1", purpose="fix"))
+    before = recorded(*idle(), mission(), item(type="implement"), *worked_on(), review, approval, *worked_on("m1/i1/mend-1", purpose="fix"))
     town = before.state
     [move] = planning.propose_for_mission(town, town.missions["m1"])
     assert (move.task, move.events[0].data["of"]) == ("m1/i1/review-2", "m1/i1/mend-1")
@@ -138,8 +138,8 @@ def test_what_is_mended_after_its_approval_is_reviewed_again() -> None:
 
 
 @pytest.mark.parametrize("error", ["no compiler " * 60, "a" * 287 + " b c d"])
-def test_the_same_trouble_is_told_once_however_long_its_reason_is(error: str) -> None:
-    before = told(mission(), item(), item_task("w1"), started("w1", epoch=None), failed("w1", epoch=None, error=error))
+def test_the_same_trouble_is_reported_once_however_long_its_reason_is(error: str) -> None:
+    before = recorded(mission(), item(), item_task("w1"), started("w1", epoch=None), failed("w1", epoch=None, error=error))
     now = datetime(2026, 11, 16, tzinfo=UTC)
     town = before.state
     [call] = help_requests.propose_help_requests(town, town.missions["m1"], now)
@@ -148,13 +148,13 @@ def test_the_same_trouble_is_told_once_however_long_its_reason_is(error: str) ->
     assert list(help_requests.propose_help_requests(before.state, before.state.missions["m1"], now + timedelta(minutes=30)))
 
 
-def test_that_nothing_moves_is_told_once_and_not_every_minute() -> None:
-    before = told(mission(), item(), about_item("promoted"))
+def test_that_nothing_moves_is_reported_once_and_not_every_minute() -> None:
+    before = recorded(mission(), item(), about_item("promoted"))
     town = before.state
     began = town.missions["m1"].moved_at or clock.now()
     [call] = help_requests.propose_help_requests(town, town.missions["m1"], began + timedelta(minutes=4))
-    told_at = began + timedelta(minutes=4)
-    before.when(Event(kind=call.events[0].kind, mission="m1", actor="dispatcher", at=told_at, data=call.events[0].data))
+    recorded_at = began + timedelta(minutes=4)
+    before.when(Event(kind=call.events[0].kind, mission="m1", actor="dispatcher", at=recorded_at, data=call.events[0].data))
     assert not list(help_requests.propose_help_requests(before.state, before.state.missions["m1"], began + timedelta(minutes=20)))
 
 
@@ -169,7 +169,7 @@ async def test_a_dead_worker_whose_clock_was_ahead_is_declared_dead_all_the_same
 
 
 def test_a_task_that_was_completed_long_ago_is_not_there_again() -> None:
-    before = told(*idle(), *worked_on("t1"))
+    before = recorded(*idle(), *worked_on("t1"))
     del before.state.tasks["t1"], before.state.over["t1"]
     before.when(Event(kind="work.task_created", actor="eve", task="t1", data={"title": "again"}))
     assert "t1" not in before.state.tasks

@@ -22,14 +22,14 @@ def fact(kind: str, *, goal: str = GOAL, **data: Any) -> Event:
 def started(*, goal: str = GOAL, budget: dict[str, Any] | None = None, is_ours: bool = True, **plan: Any) -> Event:
     """A goal with one criterion; without a plan it is somebody else's."""
     metadata = {KEY: {"harness": "command", "agent": "ada"} | plan} if is_ours else {}
-    told = {
+    recorded = {
         "id": goal,
         "description": "Mend the parser",
         "acceptance": [{"kind": "shell_command", "command": "make test"}],
         "budget": BUDGET | (budget or {}),
         "metadata": metadata,
     }
-    return Event(kind="driver.goal_started", goal=goal, agent="ada", data={"goal": told})
+    return Event(kind="driver.goal_started", goal=goal, agent="ada", data={"goal": recorded})
 
 
 def begun(turn: int = 1, **more: Any) -> Event:
@@ -37,13 +37,19 @@ def begun(turn: int = 1, **more: Any) -> Event:
     return fact("driver.attempt_started", goal_id=GOAL, turn_index=turn, usage=USAGE, **more)
 
 
-def ended(turn: int = 1, how: str = "finished", **told: Any) -> Event:
+def ended(turn: int = 1, how: str = "finished", **recorded: Any) -> Event:
     """The agent's part of it is over."""
-    return Event(kind="goal.attempt_ended", goal=GOAL, data={"turn": turn, "how": how, "tokens": 100} | told)
+    return Event(kind="goal.attempt_ended", goal=GOAL, data={"turn": turn, "how": how, "tokens": 100} | recorded)
 
 
 def completed(
-    turn: int = 1, outcome: str = "needs_retry", *, counts: bool = True, complaint: str | None = None, words: str | None = None, **told: Any
+    turn: int = 1,
+    outcome: str = "needs_retry",
+    *,
+    counts: bool = True,
+    complaint: str | None = None,
+    words: str | None = None,
+    **recorded: Any,
 ) -> Event:
     """It is settled."""
     outcomes: dict[str, dict[str, Any]] = {
@@ -55,7 +61,7 @@ def completed(
     }
     extras: dict[str, Any] = {} if counts else {"fleetlore.counts": False}
     extras |= {"fleetlore.complaint": complaint} if complaint else {}
-    extras |= told.pop("extras", {})
+    extras |= recorded.pop("extras", {})
     result = {
         "goal_id": GOAL,
         "turn_index": turn,
@@ -64,7 +70,7 @@ def completed(
         "final_text": words,
         "harness_extras": extras,
     }
-    return fact("driver.attempt_completed", result=result | told)
+    return fact("driver.attempt_completed", result=result | recorded)
 
 
 def turn(number: int = 1, outcome: str = "needs_retry", *, tokens: int = 100, **more: Any) -> list[Event]:
@@ -80,8 +86,8 @@ def judged(*, met: bool) -> Event:
 
 def over(outcome: str = "done", **more: Any) -> Event:
     """The goal has ended."""
-    told = {"goal_id": GOAL, "outcome": {"kind": outcome} | more, "total_turns": 1, "usage": USAGE, "elapsed": "7s"}
-    return fact("driver.goal_completed", outcome=told)
+    recorded = {"goal_id": GOAL, "outcome": {"kind": outcome} | more, "total_turns": 1, "usage": USAGE, "elapsed": "7s"}
+    return fact("driver.goal_completed", outcome=recorded)
 
 
 def control(action: str, *, by: str = "eve", **data: Any) -> Event:

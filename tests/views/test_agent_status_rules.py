@@ -61,15 +61,15 @@ def test_the_five_states_are_documented_in_their_order() -> None:
 
 @pytest.mark.parametrize("kind", EFFECT_BY_KIND)
 def test_what_a_kind_says_is_what_an_agent_at_rest_becomes(kind: str) -> None:
-    told = given(fleet, Event(kind="fleet.idle", agent="ada", text="rests"), Event(kind=kind, agent="ada"))
+    recorded = given(fleet, Event(kind="fleet.idle", agent="ada", text="rests"), Event(kind=kind, agent="ada"))
     becomes = {"alive": "idle", "answered": "idle", "nothing": "idle"}.get(EFFECT_BY_KIND[kind], EFFECT_BY_KIND[kind])
-    told.then(lambda state: state.agents["ada"].standing == becomes)
+    recorded.then(lambda state: state.agents["ada"].standing == becomes)
 
 
 @pytest.mark.parametrize(("kind", "effects"), CHILD_EFFECTS.items())
-def test_a_child_is_told_of_too(kind: str, effects: tuple[str, str]) -> None:
-    told = given(fleet, Event(kind="fleet.idle", agent="ada"), Event(kind=kind, agent="ada", child="bo", task="t1"))
-    agents = told.state.agents
+def test_a_child_is_mentioned_too(kind: str, effects: tuple[str, str]) -> None:
+    recorded = given(fleet, Event(kind="fleet.idle", agent="ada"), Event(kind=kind, agent="ada", child="bo", task="t1"))
+    agents = recorded.state.agents
     assert agents["ada"].standing == ("idle" if effects[0] == "alive" else effects[0])
     assert agents["bo"].standing == effects[1]
     assert agents["bo"].parent == ("ada" if kind in PARENT_KINDS else None)
@@ -105,5 +105,5 @@ OUTCOME = {"result": {"outcome": {"kind": "sleep"}}}
     ids=lambda value: value.kind if isinstance(value, Event) else str(value),
 )
 def test_an_event_may_say_more_than_its_kind(event: Event, standing: str | None) -> None:
-    told = given(fleet, Event(kind=event.kind, agent="ada", data=event.data, new_state=event.new_state))
-    assert told.state.agents["ada"].standing == standing
+    recorded = given(fleet, Event(kind=event.kind, agent="ada", data=event.data, new_state=event.new_state))
+    assert recorded.state.agents["ada"].standing == standing

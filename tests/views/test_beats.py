@@ -24,7 +24,7 @@ class BeatReader:
         self.beats = beats.initial() if beats_before is None else beats_before
         self.seconds = 0
 
-    def tell(self, kind: str, *, at: int | None = None, **data: Any) -> str | None:
+    def record(self, kind: str, *, at: int | None = None, **data: Any) -> str | None:
         self.seconds += 1
         moment = START + timedelta(seconds=self.seconds if at is None else at)
         event = Event(id=f"{self.agent}{self.seconds}", at=moment, kind=kind, agent=self.agent, run="s1", data=data)
@@ -33,11 +33,11 @@ class BeatReader:
     def use(
         self, tool: str, given: object, output: str = "", *, failed: bool = False, denied: bool = False
     ) -> tuple[str | None, str | None]:
-        deed, id = classify_tool_call(tool, given, output, failed=failed), f"c{self.seconds}"
-        called = self.tell("tool.called", tool=tool, call_id=id, input=given, deed=deed.name)
+        action, id = classify_tool_call(tool, given, output, failed=failed), f"c{self.seconds}"
+        called = self.record("tool.called", tool=tool, call_id=id, input=given, deed=action.name)
         kind = "tool.denied" if denied else "tool.failed" if failed else "tool.returned"
-        about: dict[str, Any] = {} if denied else {"subject": deed.subject}
-        return called, self.tell(kind, tool=tool, call_id=id, deed=deed.name, **about)
+        about: dict[str, Any] = {} if denied else {"subject": action.subject}
+        return called, self.record(kind, tool=tool, call_id=id, deed=action.name, **about)
 
     def bash(self, command: str, output: str = "", *, failed: bool = False) -> str | None:
         return self.use("Bash", {"command": command}, output, failed=failed)[1]
@@ -63,7 +63,7 @@ def test_failures_count_although_a_pipe_hid_them() -> None:
     assert ada.bash("mix test 2>&1 | tail -20", "12 tests, 0 failures") == "recovery"
 
 
-def test_a_broader_pass_mends_and_a_narrower_one_does_not() -> None:
+def test_a_broader_pass_fixes_and_a_narrower_one_does_not() -> None:
     ada = BeatReader()
     ada.bash("pytest tests/a", failed=True)
     ada.bash("pytest tests/b", failed=True)
@@ -74,14 +74,14 @@ def test_a_broader_pass_mends_and_a_narrower_one_does_not() -> None:
     assert ada.bash("pytest") == "recovery"
 
 
-def test_one_kind_of_check_does_not_mend_another() -> None:
+def test_one_kind_of_check_does_not_fix_another() -> None:
     ada = BeatReader()
     ada.bash("mypy src", failed=True)
     assert ada.bash("pytest") == "progress"
     assert ada.bash("mypy src") == "recovery"
 
 
-def test_a_commit_that_a_hook_refused_is_mended_by_the_next_one() -> None:
+def test_a_commit_that_a_hook_refused_is_fixed_by_the_next_one() -> None:
     ada = BeatReader()
     assert ada.bash("git commit -m one", failed=True) == "setback"
     assert ada.bash("mix format") == "pulse"
@@ -101,14 +101,14 @@ def test_a_pull_request_that_opens_at_a_later_try_stays_a_proposal() -> None:
     assert ada.bash("gh pr create --fill") == "propose"
 
 
-def test_what_one_agent_broke_another_does_not_mend_here() -> None:
+def test_what_one_agent_broke_another_does_not_fix_here() -> None:
     ada = BeatReader()
     ada.bash("pytest", failed=True)
     bo = BeatReader("bo", ada.beats)
     assert bo.bash("pytest") == "progress"
 
 
-def test_the_third_call_alike_in_a_row_is_a_loop_and_is_told_once() -> None:
+def test_the_third_call_alike_in_a_row_is_a_loop_and_is_reported_once() -> None:
     ada = BeatReader()
     found = [ada.use("Read", {"file_path": "/a"})[0] for _ in range(5)]
     assert found == ["pulse", "pulse", "setback", "pulse", "pulse"]
@@ -121,7 +121,7 @@ def test_another_call_or_a_prompt_between_breaks_a_loop() -> None:
         assert ada.use("Read", {"file_path": "/b"})[0] == "pulse"
     for _ in range(4):
         assert ada.use("Read", {"file_path": "/a"})[0] == "pulse"
-        ada.tell("prompt.submitted", prompt="Look again")
+        ada.record("prompt.submitted", prompt="Look again")
 
 
 @pytest.mark.parametrize(("tool", "given"), [("BashOutput", {"bash_id": "b1"}), ("Bash", {"command": "sleep 30 && cat log"}), ("wait", {})])
@@ -130,9 +130,9 @@ def test_who_waits_may_ask_as_often_as_need_be(tool: str, given: dict[str, str])
     assert {ada.use(tool, given)[0] for _ in range(6)} == {"pulse"}
 
 
-def test_a_loop_is_found_where_only_outcomes_are_told() -> None:
+def test_a_loop_is_found_where_only_outcomes_are_reported() -> None:
     ada = BeatReader()
-    found = [ada.tell("tool.returned", tool="Read", input={"file_path": "/a"}, deed="look") for _ in range(4)]
+    found = [ada.record("tool.returned", tool="Read", input={"file_path": "/a"}, deed="look") for _ in range(4)]
     assert found == ["pulse", "pulse", "setback", "pulse"]
     assert ada.beats.note is None
 
@@ -176,7 +176,7 @@ def test_a_late_event_has_the_beat_of_its_kind_and_changes_nothing() -> None:
     ada = BeatReader()
     ada.bash("pytest", failed=True)
     before = msgspec.json.encode(ada.beats)
-    assert ada.tell("tool.returned", at=0, tool="Bash", deed="test", subject="pytest") == "progress"
+    assert ada.record("tool.returned", at=0, tool="Bash", deed="test", subject="pytest") == "progress"
     assert msgspec.json.encode(ada.beats) == before
 
 
@@ -191,15 +191,15 @@ def test_the_state_goes_to_json_and_back_and_goes_on() -> None:
 
 def test_no_input_is_kept() -> None:
     ada = BeatReader()
-    ada.tell("tool.called", tool="Bash", call_id="c", input={"command": "echo hunter2"})
-    ada.tell("tool.called", tool="Edit", call_id="d", input=edit("hunter2", "hunter3"))
+    ada.record("tool.called", tool="Bash", call_id="c", input={"command": "echo hunter2"})
+    ada.record("tool.called", tool="Edit", call_id="d", input=edit("hunter2", "hunter3"))
     assert b"hunter" not in msgspec.json.encode(ada.beats)
 
 
 def test_memory_is_bounded() -> None:
     ada = BeatReader()
     for n in range(300):
-        ada.tell("tool.called", tool="Bash", call_id=f"open{n}", input={"command": f"./x {n}"})
+        ada.record("tool.called", tool="Bash", call_id=f"open{n}", input={"command": f"./x {n}"})
         ada.bash(f"./try {n}", failed=True)
         ada.use("Edit", edit(f"{n}", f"{n} and more"))
     hand = next(iter(ada.beats.recent.values()))
@@ -207,7 +207,7 @@ def test_memory_is_bounded() -> None:
     assert len(hand.troubles) == MAX_FAILURES
     assert len(hand.edits) == MAX_EDITS
     for n in range(MAX_AGENTS + 10):
-        BeatReader(f"agent{n}", ada.beats).tell("tool.called", tool="Bash")
+        BeatReader(f"agent{n}", ada.beats).record("tool.called", tool="Bash")
     assert len(ada.beats.recent) == MAX_AGENTS
 
 
@@ -216,9 +216,9 @@ def test_memory_is_bounded() -> None:
 def test_nothing_in_the_data_can_break_it(kind: str, odd: object) -> None:
     ada = BeatReader()
     for _ in range(3):
-        ada.tell(kind, tool=odd, call_id=odd, input=odd, deed=odd, subject=odd, output=odd, correction=odd, interrupted=odd)
-        ada.tell(kind, tool=odd, call_id="c", input={"old_string": odd, "new_string": odd, "command": odd}, deed="test", subject=odd)
-        ada.tell(kind)
+        ada.record(kind, tool=odd, call_id=odd, input=odd, deed=odd, subject=odd, output=odd, correction=odd, interrupted=odd)
+        ada.record(kind, tool=odd, call_id="c", input={"old_string": odd, "new_string": odd, "command": odd}, deed="test", subject=odd)
+        ada.record(kind)
     assert beats.classify_beat(ada.beats, Event(kind=kind)) is None or kind != "no.such"
 
 
@@ -246,5 +246,5 @@ def test_nothing_in_the_data_can_break_it(kind: str, odd: object) -> None:
         ("session.compacted", {}, "pulse"),
     ],
 )
-def test_what_a_deed_stands_for_by_itself(kind: str, data: dict[str, Any], expected: str) -> None:
-    assert BeatReader().tell(kind, **data) == expected
+def test_what_an_action_stands_for_by_itself(kind: str, data: dict[str, Any], expected: str) -> None:
+    assert BeatReader().record(kind, **data) == expected

@@ -39,10 +39,10 @@ def reply(at: datetime = NOON, agent: str = "ada", run: str | None = "r1", task:
     return Event(kind="model.replied", at=at, agent=agent, actor=agent, run=run, task=task, data=OPUS | data)
 
 
-def folded(told: Iterable[Event], view: Costs | None = None) -> Spending:
+def folded(recorded: Iterable[Event], view: Costs | None = None) -> Spending:
     view = view or Costs()
     spending = view.initial()
-    for event in told:
+    for event in recorded:
         spending = view.apply(spending, event)
     return spending
 
@@ -87,7 +87,7 @@ def test_the_fast_mode_is_a_model_of_its_own() -> None:
     assert spent(folded([reply(speed="fast")]), "model") == {"claude-opus-4-8-fast": 2 * PRICE}
 
 
-def test_costs_are_told_by_agent_model_and_session() -> None:
+def test_costs_are_reported_by_agent_model_and_session() -> None:
     spending = folded([reply(), reply(agent="bo", run=None), reply(agent="bo", model="claude-haiku-4-5")])
     assert spent(spending, "agent") == {"ada": PRICE, "bo": pytest.approx(PRICE + 0.0015)}
     assert spent(spending, "model") == {"claude-opus-4-8": 2 * PRICE, "claude-haiku-4-5": 0.0015}
@@ -110,12 +110,12 @@ def test_days_are_those_of_any_time_zone(zone: str, days: list[str]) -> None:
 
 def test_what_a_session_says_of_itself_holds_for_replies_before_and_after_it() -> None:
     started = Event(kind="session.started", at=NOON, agent="ada", run="r1", data={"project": "app", "person": "mira", "branch": "main"})
-    for told in ([started, reply()], [reply(), started]):
-        assert spent(folded(told), "project") == {"app": PRICE}
-        assert spent(folded(told), "person") == {"mira": PRICE}
+    for recorded in ([started, reply()], [reply(), started]):
+        assert spent(folded(recorded), "project") == {"app": PRICE}
+        assert spent(folded(recorded), "person") == {"mira": PRICE}
     moved = Event(kind="session.started", at=NOON + HOUR, agent="ada", run="r1", data={"project": "web", "person": 7})
-    for told in ([started, moved, reply()], [moved, reply(), started]):
-        assert (spent(folded(told), "project"), spent(folded(told), "person")) == ({"web": PRICE}, {"mira": PRICE})
+    for recorded in ([started, moved, reply()], [moved, reply(), started]):
+        assert (spent(folded(recorded), "project"), spent(folded(recorded), "person")) == ({"web": PRICE}, {"mira": PRICE})
 
 
 def test_a_sub_agent_spends_for_its_session() -> None:
@@ -128,15 +128,21 @@ def claim(task: str, at: datetime, run: str = "r1") -> Event:
 
 
 def test_a_run_is_bound_to_a_task_and_what_came_before_belongs_to_it() -> None:
-    told = [reply(at=NOON - HOUR), claim("t1", NOON), reply(at=NOON + HOUR), reply(run="r2"), reply(task="t9", run="r3")]
-    assert spent(folded(told), "task") == {"t1": 2 * PRICE, None: PRICE, "t9": PRICE}
-    assert spent(folded(reversed(told)), "task") == {"t1": 2 * PRICE, None: PRICE, "t9": PRICE}
+    recorded = [reply(at=NOON - HOUR), claim("t1", NOON), reply(at=NOON + HOUR), reply(run="r2"), reply(task="t9", run="r3")]
+    assert spent(folded(recorded), "task") == {"t1": 2 * PRICE, None: PRICE, "t9": PRICE}
+    assert spent(folded(reversed(recorded)), "task") == {"t1": 2 * PRICE, None: PRICE, "t9": PRICE}
 
 
 def test_a_run_that_goes_on_to_another_task_spends_for_that() -> None:
-    told = [claim("t1", NOON), reply(at=NOON + HOUR), claim("t2", NOON + 2 * HOUR), reply(at=NOON + 3 * HOUR), reply(at=NOON + 4 * HOUR)]
-    assert spent(folded(told), "task") == {"t1": PRICE, "t2": 2 * PRICE}
-    assert spent(folded(reversed(told)), "task") == {"t1": PRICE, "t2": 2 * PRICE}
+    recorded = [
+        claim("t1", NOON),
+        reply(at=NOON + HOUR),
+        claim("t2", NOON + 2 * HOUR),
+        reply(at=NOON + 3 * HOUR),
+        reply(at=NOON + 4 * HOUR),
+    ]
+    assert spent(folded(recorded), "task") == {"t1": PRICE, "t2": 2 * PRICE}
+    assert spent(folded(reversed(recorded)), "task") == {"t1": PRICE, "t2": 2 * PRICE}
 
 
 def test_a_part_of_a_reply_counts_until_the_whole_of_it_comes() -> None:
@@ -161,20 +167,20 @@ def test_a_part_that_comes_after_its_whole_counts_for_nothing() -> None:
 
 
 def test_a_model_with_any_name_is_one_of_its_own() -> None:
-    told = [reply(model="a\x1fb"), reply(model="a", task="b")]
-    assert everything(folded(told)) == everything(folded(reversed(told)))
-    assert set(sum_by(folded(told), "task")) == {"b"}
-    assert set(sum_by(folded(told), "model")) == {"a", "a b"}
+    recorded = [reply(model="a\x1fb"), reply(model="a", task="b")]
+    assert everything(folded(recorded)) == everything(folded(reversed(recorded)))
+    assert set(sum_by(folded(recorded), "task")) == {"b"}
+    assert set(sum_by(folded(recorded), "model")) == {"a", "a b"}
 
 
 def test_some_of_the_replies_are_put_down_as_all_events_say() -> None:
     view = Costs()
     part = reply(at=NOON + HOUR, partial=True, message_id="m1")
-    told = [reply(), claim("t1", NOON), reply(at=NOON + HOUR), part]
-    some = restrict_spending(folded(told, view), folded(told[2:], view))
+    recorded = [reply(), claim("t1", NOON), reply(at=NOON + HOUR), part]
+    some = restrict_spending(folded(recorded, view), folded(recorded[2:], view))
     assert spent(some, "task") == {"t1": 2 * PRICE}
-    whole_came = folded([*told, reply(at=NOON + 2 * HOUR, message_id="m1")], view)
-    assert spent(restrict_spending(whole_came, folded(told[2:], view)), "task") == {"t1": PRICE}, "it is counted where its whole is"
+    whole_came = folded([*recorded, reply(at=NOON + 2 * HOUR, message_id="m1")], view)
+    assert spent(restrict_spending(whole_came, folded(recorded[2:], view)), "task") == {"t1": PRICE}, "it is counted where its whole is"
 
 
 def test_what_was_trimmed_away_before_is_counted_once() -> None:
@@ -198,12 +204,12 @@ def test_memory_does_not_grow_with_replies() -> None:
 
 
 def test_other_events_that_speak_of_tokens_are_not_counted() -> None:
-    told = [
+    recorded = [
         Event(kind="agent.returned", at=NOON, agent="ada", child="bo", run="r1", data={"tokens": 5_000}),
         Event(kind="driver.progress", at=NOON, actor="nexo", goal="g", data={"usage": {"tokens": 5_000}}),
         Event(kind="model.called", at=NOON, agent="ada", data={"prompt_tokens": 5_000}),
     ]
-    assert sum_total(folded(told)).tokens == 0
+    assert sum_total(folded(recorded)).tokens == 0
 
 
 @pytest.mark.parametrize("nonsense", [-5, True, "12", 1.5, float("nan"), float("inf"), 10**30, None, [], {}])
@@ -223,8 +229,8 @@ def any_reply() -> st.SearchStrategy[Event]:
 
 @settings(max_examples=60, deadline=None)
 @for_all(st.lists(events() | any_reply(), max_size=6))
-def test_no_event_breaks_it_and_the_state_goes_through_json(told: list[Event]) -> None:
-    spending = folded(told)
+def test_no_event_breaks_it_and_the_state_goes_through_json(recorded: list[Event]) -> None:
+    spending = folded(recorded)
     again = msgspec.json.decode(msgspec.json.encode(spending), type=Spending)
     assert everything(again) == everything(spending)
 
@@ -271,10 +277,10 @@ def streams(draw: st.DrawFn) -> list[Event]:
 
 @settings(max_examples=150, deadline=None)
 @for_all(streams(), st.randoms(use_true_random=False))
-def test_the_order_of_arrival_changes_nothing(told: list[Event], random: Any) -> None:
-    shuffled = list(told)
+def test_the_order_of_arrival_changes_nothing(recorded: list[Event], random: Any) -> None:
+    shuffled = list(recorded)
     random.shuffle(shuffled)
-    assert everything(folded(shuffled)) == everything(folded(told))
+    assert everything(folded(shuffled)) == everything(folded(recorded))
 
 
 def test_the_module_itself_is_a_view_with_the_usual_prices() -> None:
@@ -286,3 +292,18 @@ def test_what_a_program_printed_counts_only_where_its_recording_is_not_there() -
     kept = reply(input=60, output=4)
     assert sum_total(folded([printed])).input == 100
     assert sum_total(folded([printed, kept])).input == sum_total(folded([kept, printed])).input == 60
+
+
+@pytest.mark.parametrize(
+    ("data", "project", "person"),
+    [
+        ({"cwd": "/home/mira/parcel-api", "project": "parcel-api"}, "parcel-api", "mira"),
+        ({"cwd": "/Users/mira/parcel-api-worktrees/fix-cap", "project": "fix-cap"}, "parcel-api", "mira"),
+        ({"cwd": "/home/runner/work/parcel-api", "project": "parcel-api"}, "parcel-api", None),
+        ({"cwd": "/home/mira/parcel-api", "project": "parcel-api", "person": "Mira S."}, "parcel-api", "Mira S."),
+        ({"cwd": 7, "project": "parcel-api"}, "parcel-api", None),
+    ],
+)
+def test_project_and_person_follow_from_the_folder(data: dict[str, Any], project: str, person: str | None) -> None:
+    spending = folded([Event(kind="session.started", at=NOON, agent="ada", run="r1", data=data), reply(usd=1.0)])
+    assert (spent(spending, "project"), spent(spending, "person")) == ({project: 1.0}, {person: 1.0})

@@ -96,11 +96,11 @@ class Answer(NamedTuple):
 
 def answers() -> list[Answer]:
     """Four of each model, of all sizes; the largest reads more than 200,000 tokens."""
-    told = []
+    recorded = []
     for n in range(4 * len(MODELS)):
         size, session = n // len(MODELS), f"{n % 3:08d}-0000-4000-8000-000000000000"
         write = (0, 700, 45_000, 120_000)[size] + n
-        told.append(
+        recorded.append(
             Answer(
                 n=n,
                 session=session,
@@ -113,11 +113,11 @@ def answers() -> list[Answer]:
                 cache_write_1h=write // 3 if n % 2 else 0,
             )
         )
-    return told
+    return recorded
 
 
-def write_down(folder: Path, told: list[Answer]) -> None:
-    for answer in told:
+def write_down(folder: Path, recorded: list[Answer]) -> None:
+    for answer in recorded:
         path = folder / "projects" / "-work-app" / f"{answer.session}.jsonl"
         if answer.helper:
             path = path.with_suffix("") / "subagents" / f"agent-{answer.helper}.jsonl"

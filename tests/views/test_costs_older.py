@@ -71,9 +71,9 @@ def test_sums_are_the_same_as_if_all_were_told_apart(dimension: str) -> None:
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @for_all(streams())
-def test_whatever_comes_no_reply_is_lost_or_counted_twice(monkeypatch: pytest.MonkeyPatch, told: list[Event]) -> None:
+def test_whatever_comes_no_reply_is_lost_or_counted_twice(monkeypatch: pytest.MonkeyPatch, recorded: list[Event]) -> None:
     monkeypatch.setattr(costs, "PRUNED_EVERY", 2)
-    spending, whole = folded(told, Costs(most_held=4)), folded(told, Costs().unpruned)
+    spending, whole = folded(recorded, Costs(most_held=4)), folded(recorded, Costs().unpruned)
     for dimension in ("agent", "day", "model"):
         assert sum_by(spending, dimension) == sum_by(whole, dimension)
     assert sum_by_agent(spending) == sum_by_agent(whole)
@@ -84,19 +84,19 @@ def test_whatever_comes_no_reply_is_lost_or_counted_twice(monkeypatch: pytest.Mo
 
 def test_one_session_that_never_ends_is_held_by_its_newest_quarters_of_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(costs, "PRUNED_EVERY", 10)
-    told = [reply(at=NOON + timedelta(minutes=15 * n), task=f"t{n}" if n % 2 else None) for n in range(1_000)]
-    spending = folded(told, Costs(most_held=100))
+    recorded = [reply(at=NOON + timedelta(minutes=15 * n), task=f"t{n}" if n % 2 else None) for n in range(1_000)]
+    spending = folded(recorded, Costs(most_held=100))
     assert sum(run.size for run in spending.runs.values()) <= 100 + 10
     assert (sum_by(spending, "task")["t997"].usd, sum_total(spending).input) == (2 * PRICE, 1_000_000), (
         "with the quarter after it, still bound to it"
     )
-    assert sum_by(spending, "day") == sum_by(folded(told), "day")
+    assert sum_by(spending, "day") == sum_by(folded(recorded), "day")
 
 
 def test_what_was_printed_of_older_sessions_is_put_down_to_its_agent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(costs, "PRUNED_EVERY", 2)
-    told = [reply(run=f"r{n}", source="exec") for n in range(20)]
-    spending = folded(told, Costs(most_held=4))
+    recorded = [reply(run=f"r{n}", source="exec") for n in range(20)]
+    spending = folded(recorded, Costs(most_held=4))
     assert spending.older
     assert sum_by_agent(spending)["ada"].input == sum_by(spending, "agent")["ada"].input == 20_000
 

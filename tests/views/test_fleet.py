@@ -20,13 +20,13 @@ from tests.strategies import events
 HOUR = timedelta(hours=1)
 
 
-def ada(*told: Event) -> FleetAgent:
-    return given(fleet, *told).state.agents["ada"]
+def ada(*recorded: Event) -> FleetAgent:
+    return given(fleet, *recorded).state.agents["ada"]
 
 
-def folded(told: list[Event]) -> FleetState:
+def folded(recorded: list[Event]) -> FleetState:
     state = fleet.initial()
-    for event in told:
+    for event in recorded:
         state = fleet.apply(state, event)
     return state
 
@@ -60,9 +60,9 @@ def test_who_works_and_says_nothing_is_silent_after_a_while() -> None:
 
 
 def test_a_heartbeat_ends_silence_and_changes_nothing_else() -> None:
-    told = given(fleet, Event(kind="fleet.dispatch", agent="ada", text="Fix it"))
-    told.when(Event(kind="fleet.heartbeat", agent="ada", text="cycle 2", task="t9", at=START + HOUR))
-    agent = told.state.agents["ada"]
+    recorded = given(fleet, Event(kind="fleet.dispatch", agent="ada", text="Fix it"))
+    recorded.when(Event(kind="fleet.heartbeat", agent="ada", text="cycle 2", task="t9", at=START + HOUR))
+    agent = recorded.state.agents["ada"]
     assert fleet.standing_at(agent, now=START + HOUR) == "working"
     assert (agent.doing, agent.task, agent.since) == ("Fix it", None, START)
 
@@ -98,30 +98,34 @@ def test_a_person_answers_and_the_agent_goes_on() -> None:
     given(fleet, Event(kind="fleet.idle", agent="ada"), answer).then(lambda state: state.agents["ada"].standing == "idle")
 
 
-def test_a_goal_without_an_agent_is_about_whoever_is_on_it() -> None:
+def test_a_goal_without_an_agent_is_about_anybody_who_is_on_it() -> None:
     """Drivers name the goal alone."""
-    told = given(fleet, Event(kind="goal.checkpointed", agent="ada", goal="g1"), Event(kind="fleet.dispatch", agent="bo", goal="g2"))
-    told.when(Event(kind="driver.escalate", actor="nexo", goal="g1", text="stuck"))
-    assert (told.state.agents["ada"].standing, told.state.agents["bo"].standing) == ("needs you", "working")
-    told.when(Event(kind="control.requested", actor="mira", goal="g1", data={"action": "resume"}))
-    assert told.state.agents["ada"].standing == "working"
-    told.when(Event(kind="driver.goal_completed", actor="nexo", goal="g1"))
-    assert (told.state.agents["ada"].standing, told.state.agents["ada"].goal, told.state.held) == ("ended", None, {"goal:g2": ["bo"]})
+    recorded = given(fleet, Event(kind="goal.checkpointed", agent="ada", goal="g1"), Event(kind="fleet.dispatch", agent="bo", goal="g2"))
+    recorded.when(Event(kind="driver.escalate", actor="nexo", goal="g1", text="stuck"))
+    assert (recorded.state.agents["ada"].standing, recorded.state.agents["bo"].standing) == ("needs you", "working")
+    recorded.when(Event(kind="control.requested", actor="mira", goal="g1", data={"action": "resume"}))
+    assert recorded.state.agents["ada"].standing == "working"
+    recorded.when(Event(kind="driver.goal_completed", actor="nexo", goal="g1"))
+    assert (recorded.state.agents["ada"].standing, recorded.state.agents["ada"].goal, recorded.state.held) == (
+        "ended",
+        None,
+        {"goal:g2": ["bo"]},
+    )
 
 
 def test_a_finished_run_ends_its_whole_cast_and_nobody_else() -> None:
-    told = given(fleet, *(Event(kind="agent.spoke", agent=name, run=run) for name, run in (("ada", "r1"), ("bo", "r1"), ("cy", "r2"))))
-    told.when(Event(kind="oracle.spoke", actor="oracle", run="r1"), Event(kind="run.finished", actor="stage", run="r1"))
-    assert {name: agent.standing for name, agent in told.state.agents.items()} == {"ada": "ended", "bo": "ended", "cy": "working"}
-    assert told.state.held == {"run:r2": ["cy"]}
+    recorded = given(fleet, *(Event(kind="agent.spoke", agent=name, run=run) for name, run in (("ada", "r1"), ("bo", "r1"), ("cy", "r2"))))
+    recorded.when(Event(kind="oracle.spoke", actor="oracle", run="r1"), Event(kind="run.finished", actor="stage", run="r1"))
+    assert {name: agent.standing for name, agent in recorded.state.agents.items()} == {"ada": "ended", "bo": "ended", "cy": "working"}
+    assert recorded.state.held == {"run:r2": ["cy"]}
 
 
 def test_a_mission_asks_for_help_until_it_moves_on() -> None:
-    told = given(fleet, Event(kind="town.mission_help_needed", mission="m", text="nobody is free"))
-    assert told.state.asking["m"].text == "nobody is free"
-    assert (told.state.agents, told.state.without_agent) == ({}, 1)
-    told.when(Event(kind="town.mission_work_assigned", agent="ada", mission="m"))
-    assert told.state.asking == {}
+    recorded = given(fleet, Event(kind="town.mission_help_needed", mission="m", text="nobody is free"))
+    assert recorded.state.asking["m"].text == "nobody is free"
+    assert (recorded.state.agents, recorded.state.without_agent) == ({}, 1)
+    recorded.when(Event(kind="town.mission_work_assigned", agent="ada", mission="m"))
+    assert recorded.state.asking == {}
 
 
 def test_a_trimmed_log_is_known_to_begin_late() -> None:
@@ -135,8 +139,8 @@ def test_private_thoughts_are_not_shown_as_what_an_agent_does() -> None:
     assert agent.doing == "hello"
 
 
-def test_those_who_need_you_come_first_and_then_who_was_heard_of_last() -> None:
-    told = given(
+def test_those_who_need_you_come_first_and_then_who_was_seen_last() -> None:
+    recorded = given(
         fleet,
         Event(kind="session.ended", agent="gone"),
         Event(kind="fleet.dispatch", agent="lost", at=START - HOUR),
@@ -145,24 +149,24 @@ def test_those_who_need_you_come_first_and_then_who_was_heard_of_last() -> None:
         Event(kind="fleet.idle", agent="resting"),
         Event(kind="session.waiting", agent="asking"),
     )
-    order = fleet.sort_by_standing(told.state, now=told.now)
+    order = fleet.sort_by_standing(recorded.state, now=recorded.now)
     assert [agent.name for _, agent in order] == ["asking", "new", "old", "resting", "lost", "gone"]
     assert [standing for standing, _ in order] == ["needs you", "working", "working", "idle", "silent", "ended"]
 
 
 def test_a_late_event_does_not_turn_the_state_back() -> None:
-    told = given(fleet, Event(kind="fleet.idle", agent="ada", text="done"))
-    told.when(Event(kind="fleet.dispatch", agent="ada", task="t1", text="Start", at=START - HOUR))
-    agent = told.state.agents["ada"]
+    recorded = given(fleet, Event(kind="fleet.idle", agent="ada", text="done"))
+    recorded.when(Event(kind="fleet.dispatch", agent="ada", task="t1", text="Start", at=START - HOUR))
+    agent = recorded.state.agents["ada"]
     assert (agent.standing, agent.doing, agent.last_seen, agent.last_at) == ("idle", "done", START, START)
     assert agent.counts == {"rest": 1, "claim": 1}
     assert agent.task == "t1", "nobody newer has said anything about the task"
 
 
 def test_a_late_event_counts_where_only_a_heartbeat_is_newer() -> None:
-    told = given(fleet, Event(kind="fleet.dispatch", agent="ada", at=START - HOUR), Event(kind="fleet.heartbeat", agent="ada"))
-    told.when(Event(kind="session.waiting", agent="ada", at=START - HOUR / 2))
-    assert told.state.agents["ada"].standing == "needs you"
+    recorded = given(fleet, Event(kind="fleet.dispatch", agent="ada", at=START - HOUR), Event(kind="fleet.heartbeat", agent="ada"))
+    recorded.when(Event(kind="session.waiting", agent="ada", at=START - HOUR / 2))
+    assert recorded.state.agents["ada"].standing == "needs you"
 
 
 def test_imported_lines_of_one_moment_keep_the_order_of_their_file() -> None:
@@ -179,8 +183,8 @@ def test_live_events_of_one_moment_keep_the_order_of_the_log() -> None:
 
 @settings(max_examples=80, deadline=None)
 @for_all(st.lists(events(), max_size=12))
-def test_any_events_fold_without_raising_always_alike_and_through_json(told: list[Event]) -> None:
-    few = [replace(event, agent="ada" if n % 2 else event.agent) for n, event in enumerate(told)]
+def test_any_events_fold_without_raising_always_alike_and_through_json(recorded: list[Event]) -> None:
+    few = [replace(event, agent="ada" if n % 2 else event.agent) for n, event in enumerate(recorded)]
     state = folded(few)
     assert state == folded(few)
     assert state.events == len(few) == sum(state.counts.values())

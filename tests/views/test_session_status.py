@@ -23,9 +23,9 @@ from tests.views.outcomes.test_session import AGENT, LATER, RUN, START, Script
 DAY = timedelta(days=1)
 
 
-def fleet_of(told: list[Event]) -> FleetState:
+def fleet_of(recorded: list[Event]) -> FleetState:
     state = fleet.initial()
-    for number, event in enumerate(told):
+    for number, event in enumerate(recorded):
         state = fleet.apply(state, event)
         if number % 7 == 0:  # a checkpoint changes nothing
             state = msgspec.json.decode(msgspec.json.encode(state), type=FleetState)
@@ -148,7 +148,7 @@ TEXTS = ["Done.", "Which one do you want?", "Let me run the tests.", "!ls", "", 
 @st.composite
 def sessions(draw: st.DrawFn) -> list[Event]:
     """Events of two sessions in any order, with times in any order."""
-    told: list[Event] = []
+    recorded: list[Event] = []
     for number in range(draw(st.integers(1, 25))):
         words = draw(st.sampled_from(TEXTS))
         data: dict[str, Any] = draw(
@@ -161,7 +161,7 @@ def sessions(draw: st.DrawFn) -> list[Event]:
                 ]
             )
         )
-        told.append(
+        recorded.append(
             Event(
                 id=f"e{number}",
                 kind=draw(st.sampled_from(KINDS)),
@@ -176,13 +176,13 @@ def sessions(draw: st.DrawFn) -> list[Event]:
                 data=data,
             )
         )
-    return told
+    return recorded
 
 
 @for_all(sessions(), st.integers(0, 4000))
-def test_status_and_record_agree_on_generated_sessions(told: list[Event], minutes: int) -> None:
+def test_status_and_record_agree_on_generated_sessions(recorded: list[Event], minutes: int) -> None:
     now = START + timedelta(minutes=minutes)
-    state, facts = fleet_of(told), fold.fold_events(told, default_rules())
+    state, facts = fleet_of(recorded), fold.fold_events(recorded, default_rules())
     assert state.sessions.keys() == {run for run, session in facts.runs.items()}
     for run, session in facts.runs.items():
         record, seen = make_record(session, now), session_status.decide_status(state.sessions[run], now)
@@ -190,9 +190,9 @@ def test_status_and_record_agree_on_generated_sessions(told: list[Event], minute
 
 
 @for_all(st.lists(events(), max_size=20))
-def test_any_events_are_followed(told: list[Event]) -> None:
+def test_any_events_are_followed(recorded: list[Event]) -> None:
     state = SessionStatus()
-    for event in told:
+    for event in recorded:
         session_status.apply(state, event)
     session_status.decide_status(state, LATER)
     assert msgspec.json.decode(msgspec.json.encode(state), type=SessionStatus) == state
@@ -232,11 +232,11 @@ def test_the_run_of_a_session_is_known_after_its_end(script: Script) -> None:
 @pytest.mark.parametrize(("stop", "status"), [("end_turn", "finished"), (None, "finished"), ("tool_use", "interrupted")])
 def test_a_recording_that_ends_with_the_answer_is_finished_when_it_is_old(stop: str | None, status: str) -> None:
     state = SessionStatus()
-    told: list[tuple[str, dict[str, Any]]] = [
+    recorded: list[tuple[str, dict[str, Any]]] = [
         ("prompt.submitted", {"prompt": "fix it"}),
         ("model.replied", {"said": "The rounding is fixed.", "stop_reason": stop}),
     ]
-    for number, (kind, data) in enumerate(told):
+    for number, (kind, data) in enumerate(recorded):
         session_status.apply(state, Event(kind=kind, id=f"e{number}", at=START, agent=AGENT, run=RUN, data=data))
     assert session_status.decide_status(state, START + timedelta(minutes=1)).status == "running"
     assert session_status.decide_status(state, START + DAY).status == status

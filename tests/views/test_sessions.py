@@ -49,13 +49,13 @@ def of(state: Conversations) -> Conversation:
 
 
 def test_what_was_said_is_kept_turn_by_turn() -> None:
-    told = given(conversations, began()).when(said("hello"), spoke("Hi."), fact("session.turn_ended", data={"reason": "done"}))
-    told.then(
+    recorded = given(conversations, began()).when(said("hello"), spoke("Hi."), fact("session.turn_ended", data={"reason": "done"}))
+    recorded.then(
         lambda state: (
             [(entry.role, entry.text, entry.turn) for entry in of(state).history] == [("user", "hello", 1), ("assistant", "Hi.", 1)]
         )
     )
-    told.then(lambda state: (of(state).identity, of(state).graph, of(state).open) == ("ann", "seven", None))
+    recorded.then(lambda state: (of(state).identity, of(state).graph, of(state).open) == ("ann", "seven", None))
 
 
 def test_a_run_of_somebody_else_is_no_session() -> None:
@@ -64,12 +64,12 @@ def test_a_run_of_somebody_else_is_no_session() -> None:
 
 
 def test_a_session_is_no_run_of_a_stage() -> None:
-    told = [began(), said("hello"), spoke("Hi.", graph="seven")]
-    given(stage, *told).when().then(lambda state: state.runs == {})
+    recorded = [began(), said("hello"), spoke("Hi.", graph="seven")]
+    given(stage, *recorded).when().then(lambda state: state.runs == {})
     given(stage).when(spoke("To be, or not to be.")).then(lambda state: set(state.runs) == {"s"})
 
 
-def test_whoever_began_it_owns_it() -> None:
+def test_anybody_who_began_it_owns_it() -> None:
     given(conversations, began()).when(began(person="bob", source="resume")).then(lambda state: of(state).identity == "ann")
 
 

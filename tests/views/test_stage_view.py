@@ -28,8 +28,8 @@ def said(who: str, text: str | None = "hello", turn: int = 1, **fields: Any) -> 
     return Event(kind="agent.spoke", actor=who, agent=who, run="r", text=text, data={"turn": turn} | fields.pop("data", {}), **fields)
 
 
-def run_of(*told: Event) -> StageRunState:
-    return given(stage, *told).state.runs["r"]
+def run_of(*recorded: Event) -> StageRunState:
+    return given(stage, *recorded).state.runs["r"]
 
 
 def test_a_run_has_its_goal_its_cast_its_scene_and_its_lines() -> None:
@@ -42,7 +42,7 @@ def test_a_run_has_its_goal_its_cast_its_scene_and_its_lines() -> None:
     assert (run.cast["ada"].role, run.cast["brin"].role, run.cast["ada"].spoke_in) == ("worker", "judge", 1)
 
 
-def test_whoever_speaks_is_one_of_the_cast() -> None:
+def test_anybody_who_speaks_is_one_of_the_cast() -> None:
     assert "cem" in run_of(begun(), said("cem")).cast
 
 
@@ -114,14 +114,14 @@ def reflected(who: str) -> Event:
 
 
 def test_a_reflection_is_due_though_the_count_jumped_over_its_multiple() -> None:
-    told = given(stage, begun(), *(said("brin") for _ in range(3)))
-    assert not is_reflection_due(told.state.runs["r"], "ada", 5)
-    told.when(said("brin"), said("brin"))
-    assert count_unreflected(told.state.runs["r"], "ada") == 6
-    assert is_reflection_due(told.state.runs["r"], "ada", 5)
-    told.when(reflected("ada"))
-    assert not is_reflection_due(told.state.runs["r"], "ada", 5)
-    assert is_reflection_due(told.state.runs["r"], "brin", 5), "each counts for itself"
+    recorded = given(stage, begun(), *(said("brin") for _ in range(3)))
+    assert not is_reflection_due(recorded.state.runs["r"], "ada", 5)
+    recorded.when(said("brin"), said("brin"))
+    assert count_unreflected(recorded.state.runs["r"], "ada") == 6
+    assert is_reflection_due(recorded.state.runs["r"], "ada", 5)
+    recorded.when(reflected("ada"))
+    assert not is_reflection_due(recorded.state.runs["r"], "ada", 5)
+    assert is_reflection_due(recorded.state.runs["r"], "brin", 5), "each counts for itself"
 
 
 def test_what_one_subscribes_to_counts_and_what_others_do_in_private_does_not() -> None:

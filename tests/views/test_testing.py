@@ -12,7 +12,7 @@ from fleetlore.testing import START, FrozenClock, counting_ids, given
 from fleetlore.views import fleet
 
 
-def test_a_frozen_clock_moves_only_when_told() -> None:
+def test_a_frozen_clock_moves_only_when_asked() -> None:
     clock = FrozenClock()
     assert clock() == clock() == START
     assert clock.advance(90) == clock() == START + timedelta(seconds=90)
@@ -30,8 +30,8 @@ def test_a_log_can_be_given_both() -> None:
     assert second.id != first.id
 
 
-def test_given_when_then_tells_what_the_state_is_if_it_is_not_as_expected() -> None:
-    told = given(fleet, Event(kind="fleet.dispatch", agent="ada")).when(Event(kind="fleet.idle", agent="ada"))
-    told.then(lambda state: state.agents["ada"].standing == "idle").then(told.state)
+def test_given_when_then_shows_what_the_state_is_if_it_is_not_as_expected() -> None:
+    recorded = given(fleet, Event(kind="fleet.dispatch", agent="ada")).when(Event(kind="fleet.idle", agent="ada"))
+    recorded.then(lambda state: state.agents["ada"].standing == "idle").then(recorded.state)
     with pytest.raises(AssertionError, match="the state is Fleet"):
-        told.then(lambda state: state.agents["ada"].standing == "working")
+        recorded.then(lambda state: state.agents["ada"].standing == "working")

@@ -42,7 +42,7 @@ def test_threads_with_nothing_but_signs_of_life_are_let_go_as_closed_ones_are() 
     assert "task:at work" in known.threads
 
 
-def test_work_that_another_task_mends_is_over_and_work_that_waits_is_not() -> None:
+def test_work_that_another_task_fixes_is_over_and_work_that_waits_is_not() -> None:
     known = threads.initial()
     for task, data in (("mended", {"item": "i1", "fix": "mended/fix-1"}), ("waiting", {"item": "i2"})):
         known = apply_event(known, 1, "town.task_completed", task=task)

@@ -20,10 +20,10 @@ from tests.views.town_facts import (
     item,
     item_in,
     mission,
+    recorded,
     sent,
     started,
     task_in,
-    told,
     worked_on,
 )
 
@@ -36,18 +36,18 @@ def bodies(state: TownState, name: str = "ada") -> list[str]:
 
 def test_messages_wait_by_priority_and_first_in_first_out() -> None:
     letters = [sent("ada", f"{priority}{number}", priority=priority) for number in (1, 2) for priority in reversed(PRIORITIES)]
-    assert bodies(told(*idle(), *letters).state) == [f"{priority}{number}" for priority in PRIORITIES for number in (1, 2)]
+    assert bodies(recorded(*idle(), *letters).state) == [f"{priority}{number}" for priority in PRIORITIES for number in (1, 2)]
 
 
 def test_a_message_is_kept_as_it_was_sent() -> None:
-    state = told(*idle(), sent("ada", "why?", type="query", priority="high", correlation="c1", _task="t1", _mission="m1")).state
+    state = recorded(*idle(), sent("ada", "why?", type="query", priority="high", correlation="c1", _task="t1", _mission="m1")).state
     [message] = town.sorted_inbox(state, "ada")
     assert (message.sender, message.to, message.type, message.priority) == ("jo", "ada", "query", "high")
     assert (message.correlation, message.task, message.mission, message.at is not None) == ("c1", "t1", "m1", True)
 
 
 def test_only_the_recipient_acknowledges_a_message() -> None:
-    before = told(*idle(), *idle("bob"), sent("ada", "hello"))
+    before = recorded(*idle(), *idle("bob"), sent("ada", "hello"))
     [message] = town.sorted_inbox(before.state, "ada")
     before.when(acked("bob", message.id), acked("jo", message.id), acked("ada", "another"))
     assert bodies(before.state) == ["hello"]
@@ -56,12 +56,12 @@ def test_only_the_recipient_acknowledges_a_message() -> None:
 
 
 def test_the_conductor_has_an_inbox_and_strangers_have_none() -> None:
-    state = told(sent("conductor", "help"), sent("stranger", "hello")).state
+    state = recorded(sent("conductor", "help"), sent("stranger", "hello")).state
     assert (bodies(state, "conductor"), list(state.inboxes)) == (["help"], ["conductor"])
 
 
 def test_an_inbox_is_not_endless() -> None:
-    before = told(*idle(), *(sent("ada", "x") for _ in range(town.MAX_INBOX_MESSAGES + 2)))
+    before = recorded(*idle(), *(sent("ada", "x") for _ in range(town.MAX_INBOX_MESSAGES + 2)))
     assert (len(before.state.inboxes["ada"]), before.state.refused) == (town.MAX_INBOX_MESSAGES, 2)
 
 

@@ -29,10 +29,10 @@ from tests.views.town_facts import (
     lost,
     mission,
     mission_in,
+    recorded,
     rejected,
     reopened,
     started,
-    told,
     worked_on,
 )
 
@@ -50,7 +50,7 @@ REVIEWED = [mission(), item(), *worked_on()]
 @pytest.mark.parametrize("to", list(MISSION_STEPS))
 @pytest.mark.parametrize("state", list(MISSION_STEPS))
 def test_a_mission_passes_where_the_table_lets_it_and_nowhere_else(state: MissionState, to: MissionState) -> None:
-    before = told(*INTO[state]).when(mission(to))
+    before = recorded(*INTO[state]).when(mission(to))
     if to == state or to in MISSION_STEPS[state]:
         assert (mission_in(before.state).state, before.state.refused) == (to, 0)
     else:
@@ -65,10 +65,10 @@ def test_what_is_completed_becomes_nothing_else() -> None:
 
 
 def test_a_mission_has_the_policy_that_it_was_begun_with() -> None:
-    before = told(mission("planning", title="Ship it", max_parallel=7, review=False, watch=True, tries=9)).when(mission("running"))
+    before = recorded(mission("planning", title="Ship it", max_parallel=7, review=False, watch=True, tries=9)).when(mission("running"))
     known = mission_in(before.state)
     assert (known.title, known.max_parallel, known.needs_review, known.watches_pulls, known.tries) == ("Ship it", 7, False, True, 9)
-    wild = mission_in(told(mission(max_parallel=10**9, tries=0, review="no")).state)
+    wild = mission_in(recorded(mission(max_parallel=10**9, tries=0, review="no")).state)
     assert (wild.max_parallel, wild.tries, wild.needs_review) == (1000, 1, True)
 
 
@@ -76,7 +76,7 @@ def test_a_mission_has_the_policy_that_it_was_begun_with() -> None:
 
 
 def test_an_item_waits_until_all_that_it_depends_on_is_done() -> None:
-    before = told(mission(), item("c", "a", "b"), item("a", type="design"), item("b", type="design"))
+    before = recorded(mission(), item("c", "a", "b"), item("a", type="design"), item("b", type="design"))
     assert item_in(before.state, "c").missing == ["a", "b"]
     before.when(about_item("completed", "a"))
     assert item_in(before.state, "c").missing == ["b"]
@@ -85,12 +85,12 @@ def test_an_item_waits_until_all_that_it_depends_on_is_done() -> None:
 
 
 def test_an_item_is_added_once_and_does_not_wait_for_itself() -> None:
-    before = told(mission(), item("a", "a", title="first"), item("a", title="second"))
+    before = recorded(mission(), item("a", "a", title="first"), item("a", title="second"))
     assert (item_in(before.state, "a").title, item_in(before.state, "a").missing, before.state.refused) == ("first", [], 1)
 
 
 def test_an_item_goes_the_way_of_its_task() -> None:
-    before = told(*idle(), mission(), item(), about_item("promoted"), item_task("w1"))
+    before = recorded(*idle(), mission(), item(), about_item("promoted"), item_task("w1"))
     for event, state in ((assigned("w1"), "assigned"), (started("w1"), "running"), (lost("w1"), "ready")):
         before.when(event)
         assert (item_in(before.state).state, item_in(before.state).task) == (state, "w1")
@@ -100,14 +100,14 @@ def test_an_item_goes_the_way_of_its_task() -> None:
 
 
 def test_an_item_whose_task_was_put_aside_is_stuck_until_that_is_taken_up_again() -> None:
-    before = told(mission(), item(), item_task("w1"), assigned("w1"), started("w1"), failed("w1", final=True, error="no compiler"))
+    before = recorded(mission(), item(), item_task("w1"), assigned("w1"), started("w1"), failed("w1", final=True, error="no compiler"))
     assert (item_in(before.state).is_stuck, item_in(before.state).state, item_in(before.state).reason) == (True, "blocked", "no compiler")
     before.when(reopened("w1"))
     assert (item_in(before.state).is_stuck, item_in(before.state).state) == (False, "ready")
 
 
 def test_an_item_that_cannot_go_on_says_why() -> None:
-    state = told(mission(), item(), about_item("blocked", reason="the pull request was closed")).state
+    state = recorded(mission(), item(), about_item("blocked", reason="the pull request was closed")).state
     assert (item_in(state).state, item_in(state).reason) == ("blocked", "the pull request was closed")
 
 
@@ -124,7 +124,7 @@ def test_an_item_that_cannot_go_on_says_why() -> None:
         (f"{'o' * 101}/r#5 o/{'r' * 101}#5", []),
     ],
 )
-def test_pull_requests_are_read_from_what_was_told(text: str, found: list[str]) -> None:
+def test_pull_requests_are_read_from_what_was_reported(text: str, found: list[str]) -> None:
     assert find_pull_requests(text) == found
 
 
@@ -141,7 +141,7 @@ def test_what_a_task_came_to_is_kept_as_long_as_other_words() -> None:
         fact("town.mission_event", _mission="m1", _actor="jo", _text=long),
     ]
     begun = [event for id in ("t1", "t2") for event in (created(id), assigned(id), started(id))]
-    state = told(mission(), item(), *idle(), *begun, *spoken).state
+    state = recorded(mission(), item(), *idle(), *begun, *spoken).state
     kept = [state.tasks["t1"].result, state.tasks["t2"].error, *(note.text for note in mission_in(state).notes)]
     assert kept == [long[:MAX_WORDS_CHARS]] * 3
 
@@ -150,7 +150,7 @@ def test_what_a_task_came_to_is_kept_as_long_as_other_words() -> None:
 
 
 def test_work_waits_for_an_explicit_approval() -> None:
-    before = told(*REVIEWED).when(about_item("completed"))
+    before = recorded(*REVIEWED).when(about_item("completed"))
     assert (item_in(before.state).state, before.state.refused) == ("blocked", 1)
     before.when(approved(), about_item("completed"))
     known = item_in(before.state)
@@ -158,7 +158,7 @@ def test_work_waits_for_an_explicit_approval() -> None:
 
 
 def test_that_a_review_task_is_completed_approves_nothing() -> None:
-    before = told(*REVIEWED, *worked_on("r1", agent="rev", purpose="review")).when(about_item("completed"))
+    before = recorded(*REVIEWED, *worked_on("r1", agent="rev", purpose="review")).when(about_item("completed"))
     assert (item_in(before.state).verdict, item_in(before.state).state, item_in(before.state).review) == ("", "blocked", "r1")
 
 
@@ -166,7 +166,7 @@ def test_that_a_review_task_is_completed_approves_nothing() -> None:
     "event", [approved("ada"), rejected("ada"), fact("town.reviewer_approval", _mission="m1", _actor="ada", item="i1")]
 )
 def test_an_author_judges_nothing(event: Event) -> None:
-    before = told(*REVIEWED).when(event)
+    before = recorded(*REVIEWED).when(event)
     assert (item_in(before.state).verdict, before.state.refused) == ("", 1)
 
 
@@ -180,12 +180,12 @@ def test_everybody_who_worked_on_it_is_an_author() -> None:
         started("w1", "bob", 2),
         completed("w1", "bob", 2),
     ]
-    before = told(mission(), item(), *tries).when(approved("ada"), approved("bob"))
+    before = recorded(mission(), item(), *tries).when(approved("ada"), approved("bob"))
     assert (item_in(before.state).authors, item_in(before.state).verdict, before.state.refused) == (["ada", "bob"], "", 2)
 
 
-def test_what_was_rejected_is_mended_and_reviewed_again() -> None:
-    before = told(*REVIEWED, rejected(reason="no tests"))
+def test_what_was_rejected_is_fixed_and_reviewed_again() -> None:
+    before = recorded(*REVIEWED, rejected(reason="no tests"))
     known = item_in(before.state)
     assert (known.verdict, known.round, known.reason, known.state) == ("rejected", 1, "no tests", "blocked")
     before.when(approved(), about_item("completed"))
@@ -197,20 +197,20 @@ def test_what_was_rejected_is_mended_and_reviewed_again() -> None:
 
 
 def test_nobody_approves_what_was_not_done_yet() -> None:
-    before = told(mission(), item(), item_task("w1"), assigned("w1"), started("w1")).when(approved())
+    before = recorded(mission(), item(), item_task("w1"), assigned("w1"), started("w1")).when(approved())
     assert (item_in(before.state).verdict, before.state.refused) == ("", 1)
 
 
 @pytest.mark.parametrize("ended", [failed("r1", "rev", final=True), cancelled("r1")])
 def test_a_review_without_a_verdict_is_stuck(ended: Event) -> None:
-    before = told(*REVIEWED, item_task("r1", purpose="review"), assigned("r1", "rev"), started("r1", "rev"), ended)
+    before = recorded(*REVIEWED, item_task("r1", purpose="review"), assigned("r1", "rev"), started("r1", "rev"), ended)
     assert item_in(before.state).is_stuck
     assert item_in(before.state).reason.startswith("its review ended without a verdict: ")
 
 
 def test_a_mission_without_reviews_and_a_design_need_no_approval() -> None:
-    free = told(mission(review=False), item(), *worked_on()).when(about_item("completed"))
-    design = told(mission(), item(type="design"), *worked_on()).when(about_item("completed"))
+    free = recorded(mission(review=False), item(), *worked_on()).when(about_item("completed"))
+    design = recorded(mission(), item(type="design"), *worked_on()).when(about_item("completed"))
     assert (item_in(free.state).state, item_in(design.state).state) == ("done", "done")
 
 
@@ -222,7 +222,7 @@ def watch(kind: str, **data: object) -> Event:
 
 
 def test_a_watch_is_over_once_what_it_watched_for_has_come() -> None:
-    before = told(mission(), item(), watch("work.watch_added", type="merge", item="i1", target="o/r#1", action="advance"))
+    before = recorded(mission(), item(), watch("work.watch_added", type="merge", item="i1", target="o/r#1", action="advance"))
     [known] = mission_in(before.state).watches.values()
     assert (known.type, known.item, known.target, known.action, known.state) == ("merge", "i1", "o/r#1", "advance", "active")
     before.when(watch("town.mission_watch_triggered", action="fix"), watch("work.watch_snoozed", until="2026-01-02T03:04:05+01:00"))
@@ -235,7 +235,7 @@ def test_a_watch_is_over_once_what_it_watched_for_has_come() -> None:
 
 def test_a_call_for_help_stands_until_somebody_does_something() -> None:
     call = fact("town.mission_help_needed", _mission="m1", reason="nobody can take it", attempt=2)
-    before = told(mission(), call)
+    before = recorded(mission(), call)
     known = mission_in(before.state)
     assert known.help is not None
     assert (known.help.reason, known.help.attempt) == ("nobody can take it", 2)
@@ -246,19 +246,19 @@ def test_a_call_for_help_stands_until_somebody_does_something() -> None:
 
 
 def test_the_newest_notes_are_kept() -> None:
-    before = told(mission(), *(fact("town.mission_event", _mission="m1", _actor="jo", _text=f"note {n}") for n in range(MAX_NOTES + 5)))
+    before = recorded(mission(), *(fact("town.mission_event", _mission="m1", _actor="jo", _text=f"note {n}") for n in range(MAX_NOTES + 5)))
     notes = mission_in(before.state).notes
     assert (len(notes), notes[0].text, notes[-1].text, notes[-1].by) == (MAX_NOTES, "note 5", f"note {MAX_NOTES + 4}", "jo")
 
 
 def test_only_a_mission_that_is_over_is_put_away() -> None:
     away = fact("work.archived", _mission="m1", _actor="jo")
-    assert not mission_in(told(mission(), away).state).is_archived
-    assert mission_in(told(mission(), mission("failed"), away).state).is_archived
+    assert not mission_in(recorded(mission(), away).state).is_archived
+    assert mission_in(recorded(mission(), mission("failed"), away).state).is_archived
 
 
-def test_others_missions_are_shown_with_what_they_tell() -> None:
-    state = told(mission(), fact("town.mission_work_assigned", _mission="m1", _task="x", _agent="zoe", item="nothing")).state
+def test_others_missions_are_shown_with_what_they_report() -> None:
+    state = recorded(mission(), fact("town.mission_work_assigned", _mission="m1", _task="x", _agent="zoe", item="nothing")).state
     assert (mission_in(state).state, mission_in(state).items) == ("running", {})
-    ours = told(mission(), item(), fact("town.mission_work_assigned", _mission="m1", _task="x", _agent="zoe", item="i1")).state
+    ours = recorded(mission(), item(), fact("town.mission_work_assigned", _mission="m1", _task="x", _agent="zoe", item="i1")).state
     assert (item_in(ours).state, item_in(ours).task) == ("assigned", "x")

@@ -53,7 +53,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
-def told(names: tuple[str, ...]) -> st.SearchStrategy[str | None]:
+def recorded(names: tuple[str, ...]) -> st.SearchStrategy[str | None]:
     return st.none() | st.sampled_from(names)
 
 
@@ -76,19 +76,19 @@ def facts() -> st.SearchStrategy[Event]:
         id=st.sampled_from([f"m{n}" for n in range(3)]),
         kind=draw_kind(),
         actor=st.sampled_from(AGENTS),
-        agent=told(AGENTS),
-        child=told(AGENTS),
-        parent=told(AGENTS),
-        task=told(TASKS),
-        mission=told(("m1",)),
+        agent=recorded(AGENTS),
+        child=recorded(AGENTS),
+        parent=recorded(AGENTS),
+        task=recorded(TASKS),
+        mission=recorded(("m1",)),
         new_state=st.none() | states,
         data=data(),
     )
 
 
-def fold(told: list[Event]) -> TownState:
+def fold(recorded: list[Event]) -> TownState:
     state = town.initial()
-    for number, event in enumerate(told):
+    for number, event in enumerate(recorded):
         state = town.apply(state, replace(event, at=START, position=f"{number:020d}"))
         assert faults(state) == []
     return state
@@ -96,7 +96,7 @@ def fold(told: list[Event]) -> TownState:
 
 @settings(max_examples=80)
 @for_all(st.lists(facts(), max_size=40))
-def test_the_indexes_agree_with_what_they_index_whatever_was_told(events: list[Event]) -> None:
+def test_the_indexes_agree_with_what_they_index_whatever_was_reported(events: list[Event]) -> None:
     state = fold(events)
     assert msgspec.json.decode(msgspec.json.encode(state), type=TownState) == state
 
@@ -119,8 +119,8 @@ def wild() -> st.SearchStrategy[Event]:
 
 @settings(max_examples=60)
 @for_all(st.lists(wild(), max_size=8))
-def test_any_event_at_all_is_folded_without_harm(told: list[Event]) -> None:
-    state = fold(told)
+def test_any_event_at_all_is_folded_without_harm(recorded: list[Event]) -> None:
+    state = fold(recorded)
     assert msgspec.json.decode(msgspec.json.encode(state), type=TownState) == state
 
 
@@ -146,9 +146,9 @@ def test_in_any_order_of_steps_no_task_is_completed_twice(draw: st.DataObject, w
 
 def test_the_demonstrations_fleet_folds_without_harm() -> None:
     """It tells of a town that somebody else runs."""
-    told = [event for _, event in write_story(1)]
-    state = fold(told)
-    assert {"town.mission_state_changed", "town.task_completed", "town.reviewer_approval"} <= {event.kind for event in told}
+    recorded = [event for _, event in write_story(1)]
+    state = fold(recorded)
+    assert {"town.mission_state_changed", "town.task_completed", "town.reviewer_approval"} <= {event.kind for event in recorded}
     assert (state.idle, state.done > 3) == ({}, True)
 
 

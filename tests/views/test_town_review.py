@@ -10,12 +10,12 @@ from fleetlore.projections.signed_town import SignedTownFold
 from fleetlore.testing import given
 from fleetlore.town import planning
 from tests.views.test_town import MAC, SEAL
-from tests.views.town_facts import completed, created, fact, idle, item, item_in, item_task, mission, redirected, told, worked_on
+from tests.views.town_facts import completed, created, fact, idle, item, item_in, item_task, mission, recorded, redirected, worked_on
 
 
-def test_whoever_completes_an_items_task_by_hand_has_worked_on_it() -> None:
+def test_anybody_who_completes_an_items_task_by_hand_has_worked_on_it() -> None:
     by_hand = completed("w1", agent="jo", epoch=None)
-    before = told(mission(), item(), item_task("w1"), by_hand)
+    before = recorded(mission(), item(), item_task("w1"), by_hand)
     before.when(fact("town.reviewer_approval", _mission="m1", _task="w1", _actor="jo", item="i1"))
     assert (item_in(before.state).authors, item_in(before.state).verdict) == (["jo"], "")
 
@@ -23,18 +23,18 @@ def test_whoever_completes_an_items_task_by_hand_has_worked_on_it() -> None:
 def test_a_time_outside_of_the_calendar_is_none() -> None:
     watch = fact("work.watch_added", _mission="m1", _actor="jo", watch="w", type="merge", item="i1", target="o/r#1", action="advance")
     for until in ("0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"):
-        state = told(mission(), item(), watch, fact("work.watch_snoozed", _mission="m1", _actor="jo", watch="w", until=until)).state
+        state = recorded(mission(), item(), watch, fact("work.watch_snoozed", _mission="m1", _actor="jo", watch="w", until=until)).state
         assert state.missions["m1"].watches["w"].until is None
 
 
 def test_a_role_cannot_stand_for_an_agent() -> None:
-    state = told(*idle(), created("t1", roles=["@ada"]), created("t2", agent="ada")).state
+    state = recorded(*idle(), created("t1", roles=["@ada"]), created("t2", agent="ada")).state
     assert state.queues["@ada"] == {"normal": {"t2": None}}
 
 
-def test_who_is_to_do_a_task_is_told_all_of_it() -> None:
+def test_who_is_to_do_a_task_is_given_all_of_it() -> None:
     words = "word " * 3_000
-    state = told(mission(), item("i1", description=words), created("t1", description=words)).state
+    state = recorded(mission(), item("i1", description=words), created("t1", description=words)).state
     assert state.tasks["t1"].description == state.missions["m1"].items["i1"].description == words.strip()
 
 
@@ -57,7 +57,7 @@ def test_on_a_sealed_log_another_keys_signature_is_none() -> None:
 @pytest.mark.parametrize("origin", [Origin(dialect="forge"), Origin(dialect="fleetlore", log=LogPlace(id="elsewhere", position="1"))])
 def test_what_another_system_wrote_down_is_given_to_nobody_until_somebody_says_to_whom(origin: Origin) -> None:
     issue = replace(created("#12", agent="ada"), origin=origin)
-    before = told(*idle(), issue, *(replace(event, origin=origin) for event in (mission(), item())))
+    before = recorded(*idle(), issue, *(replace(event, origin=origin) for event in (mission(), item())))
     assert not list(planning.propose_assignments(before.state))
     assert not list(planning.propose_for_mission(before.state, before.state.missions["m1"]))
     before.when(redirected("ada", "#12"))

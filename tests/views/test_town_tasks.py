@@ -21,11 +21,11 @@ from tests.views.town_facts import (
     idle,
     lost,
     queued,
+    recorded,
     redirected,
     reopened,
     started,
     task_in,
-    told,
 )
 
 RUNNING = [*idle(), created(), assigned(), started()]
@@ -62,7 +62,7 @@ def taken(step: TaskStep, epoch: int) -> Event:
 @pytest.mark.parametrize("state", list(INTO))
 @pytest.mark.parametrize("step", list(TASK_STEPS))
 def test_a_step_is_believed_from_where_the_table_has_it_and_from_nowhere_else(state: TaskState, step: TaskStep) -> None:
-    before = told(*INTO[state])
+    before = recorded(*INTO[state])
     known = task_in(before.state)
     assert known.state == state
     sources, leads_to = TASK_STEPS[step]
@@ -87,9 +87,9 @@ def test_a_refusal_says_what_is_and_what_can_be(step: TaskStep) -> None:
             assert all(source in reason for source in sources)
 
 
-def test_what_nobody_gave_out_may_be_told_without_an_epoch() -> None:
+def test_what_nobody_gave_out_may_be_reported_without_an_epoch() -> None:
     """A town that others run tells no epochs."""
-    state = told(created(), started(epoch=None), completed(epoch=None)).state
+    state = recorded(created(), started(epoch=None), completed(epoch=None)).state
     assert (task_in(state).state, task_in(state).agent, state.refused) == ("completed", "ada", 0)
 
 
@@ -98,7 +98,7 @@ def test_what_nobody_gave_out_may_be_told_without_an_epoch() -> None:
 
 @pytest.mark.parametrize("late", [started(epoch=1), completed(epoch=1), failed(epoch=1), failed(epoch=1, final=True), lost(epoch=1)])
 def test_what_comes_with_an_old_epoch_is_refused(late: Event) -> None:
-    before = told(*RUNNING, lost(), *idle("bob"), assigned(agent="bob", epoch=2), started(agent="bob", epoch=2)).when(late)
+    before = recorded(*RUNNING, lost(), *idle("bob"), assigned(agent="bob", epoch=2), started(agent="bob", epoch=2)).when(late)
     task = task_in(before.state)
     assert (task.state, task.agent, task.epoch, task.refused) == ("running", "bob", 2, 1)
     assert (
@@ -108,7 +108,7 @@ def test_what_comes_with_an_old_epoch_is_refused(late: Event) -> None:
 
 
 def test_a_completion_after_the_lease_was_lost_is_refused() -> None:
-    state = told(*RUNNING, lost(), completed()).state
+    state = recorded(*RUNNING, lost(), completed()).state
     assert (task_in(state).state, task_in(state).refused, state.done) == ("pending", 1, 0)
     reason = find_task_refusal(task_in(state), "complete", epoch=1)
     assert reason == "t1 is pending; the lease of epoch 1 has ended"
@@ -116,11 +116,11 @@ def test_a_completion_after_the_lease_was_lost_is_refused() -> None:
 
 @pytest.mark.parametrize("epoch", [None, 0, 2])
 def test_who_names_no_epoch_or_another_one_completes_nothing(epoch: int | None) -> None:
-    assert task_in(told(*RUNNING, completed(epoch=epoch)).state).state == "running"
+    assert task_in(recorded(*RUNNING, completed(epoch=epoch)).state).state == "running"
 
 
 def test_a_task_is_completed_once() -> None:
-    before = told(*RUNNING, completed(), completed(), completed(epoch=2))
+    before = recorded(*RUNNING, completed(), completed(), completed(epoch=2))
     assert (before.state.done, agent_in(before.state).completed, before.state.refused) == (1, 1, 2)
 
 
@@ -135,7 +135,7 @@ def test_a_task_long_let_go_is_not_completed_again() -> None:
 
 
 def test_a_task_is_given_out_only_under_a_higher_epoch() -> None:
-    before = told(*idle(), *idle("bob"), created(), assigned(epoch=3)).when(
+    before = recorded(*idle(), *idle("bob"), created(), assigned(epoch=3)).when(
         assigned(agent="bob", epoch=3), assigned(agent="bob", epoch=None)
     )
     assert (task_in(before.state).agent, task_in(before.state).refused) == ("ada", 2)
@@ -145,7 +145,7 @@ def test_a_task_is_given_out_only_under_a_higher_epoch() -> None:
 
 
 def test_only_who_was_given_a_task_begins_it() -> None:
-    before = told(*idle(), *idle("bob"), created(), assigned()).when(started(agent="bob"))
+    before = recorded(*idle(), *idle("bob"), created(), assigned()).when(started(agent="bob"))
     assert (task_in(before.state).state, before.state.refused) == ("assigned", 1)
     assert find_task_refusal(task_in(before.state), "start", epoch=1, agent="bob") == "t1 is assigned to ada, not to bob"
 
@@ -155,11 +155,11 @@ def test_only_who_was_given_a_task_begins_it() -> None:
 
 def test_tasks_wait_by_priority_and_in_their_order() -> None:
     waiting = [created(f"{priority}{number}", priority=priority) for number in (1, 2) for priority in reversed(PRIORITIES)]
-    assert queued(told(*waiting).state) == [f"{priority}{number}" for priority in PRIORITIES for number in (1, 2)]
+    assert queued(recorded(*waiting).state) == [f"{priority}{number}" for priority in PRIORITIES for number in (1, 2)]
 
 
 def test_priorities_may_be_numbers_and_what_is_unknown_is_normal() -> None:
-    state = told(*(created(str(value), priority=value) for value in (0, 1, 2, 3, 4, "urgent", "silly", 9, None))).state
+    state = recorded(*(created(str(value), priority=value) for value in (0, 1, 2, 3, 4, "urgent", "silly", 9, None))).state
     assert [task.priority for task in state.tasks.values()] == [
         "urgent",
         "high",
@@ -174,12 +174,12 @@ def test_priorities_may_be_numbers_and_what_is_unknown_is_normal() -> None:
 
 
 def test_a_task_waits_for_its_role_or_for_its_agent() -> None:
-    state = told(*idle(), created("a", role="tester"), created("b", roles=["x", "y"]), created("c", agent="ada", role="x")).state
+    state = recorded(*idle(), created("a", role="tester"), created("b", roles=["x", "y"]), created("c", agent="ada", role="x")).state
     assert [queued(state, key) for key in ("", "tester", "x", "y", "@ada")] == [[], ["a"], ["b"], ["b"], ["c"]]
 
 
 def test_what_is_given_out_waits_no_more_and_what_is_lost_waits_again_behind_the_others() -> None:
-    before = told(*idle(), created("t1"), created("t2"), assigned("t1"))
+    before = recorded(*idle(), created("t1"), created("t2"), assigned("t1"))
     assert (queued(before.state), agent_in(before.state).queue, before.state.idle) == (["t2"], ["t1"], {})
     before.when(lost("t1"))
     assert (queued(before.state), agent_in(before.state).queue, list(before.state.idle[""])) == (["t2", "t1"], [], ["ada"])
@@ -187,7 +187,7 @@ def test_what_is_given_out_waits_no_more_and_what_is_lost_waits_again_behind_the
 
 
 def test_a_redirected_task_waits_for_its_new_agent() -> None:
-    before = told(*idle("bob"), created()).when(redirected("bob"))
+    before = recorded(*idle("bob"), created()).when(redirected("bob"))
     assert (queued(before.state), queued(before.state, "@bob")) == ([], ["t1"])
     before.when(redirected("nobody"), redirected(17), redirected("bob", "t9"))
     assert (queued(before.state, "@bob"), task_in(before.state).wanted, faults(before.state)) == (["t1"], "bob", [])
@@ -197,7 +197,7 @@ def test_a_redirected_task_waits_for_its_new_agent() -> None:
 
 
 def test_a_task_waits_for_all_that_it_depends_on() -> None:
-    before = told(created("c", depends_on=["a", "b", "c"]), created("a"), created("b"))
+    before = recorded(created("c", depends_on=["a", "b", "c"]), created("a"), created("b"))
     assert (task_in(before.state, "c").missing, queued(before.state)) == (["a", "b"], ["a", "b"])
     before.when(completed("a", epoch=None))
     assert queued(before.state) == ["b"]
@@ -206,17 +206,17 @@ def test_a_task_waits_for_all_that_it_depends_on() -> None:
 
 
 def test_what_was_completed_long_ago_is_not_waited_for() -> None:
-    state = told(created("a"), completed("a", epoch=None), created("b", depends_on=["a"])).state
+    state = recorded(created("a"), completed("a", epoch=None), created("b", depends_on=["a"])).state
     assert queued(state) == ["b"]
 
 
 def test_a_failure_lets_nobody_begin() -> None:
-    state = told(created("a"), created("b", depends_on=["a"]), failed("a", epoch=None)).state
+    state = recorded(created("a"), created("b", depends_on=["a"]), failed("a", epoch=None)).state
     assert (task_in(state, "a").state, queued(state)) == ("failed", [])
 
 
 def test_what_is_called_off_and_taken_up_again_still_waits_for_the_others() -> None:
-    before = told(created("a"), created("b", depends_on=["a"]), cancelled("b"))
+    before = recorded(created("a"), created("b", depends_on=["a"]), cancelled("b"))
     assert (before.state.waiting, faults(before.state)) == ({}, [])
     before.when(reopened("b"))
     assert queued(before.state) == ["a"]
@@ -228,7 +228,7 @@ def test_what_is_called_off_and_taken_up_again_still_waits_for_the_others() -> N
 
 
 def test_a_failed_task_is_tried_again_and_after_so_many_tries_it_is_a_dead_letter() -> None:
-    before = told(*idle(), created(tries=2), assigned(), started(), failed())
+    before = recorded(*idle(), created(tries=2), assigned(), started(), failed())
     task = task_in(before.state)
     assert (task.state, task.attempt, task.error, queued(before.state)) == ("pending", 1, "broke", ["t1"])
     before.when(assigned(epoch=2), started(epoch=2), failed(epoch=2, error="broke again"))
@@ -238,12 +238,12 @@ def test_a_failed_task_is_tried_again_and_after_so_many_tries_it_is_a_dead_lette
 
 
 def test_a_failure_that_is_final_is_not_tried_again() -> None:
-    task = task_in(told(*RUNNING, failed(final=True)).state)
+    task = task_in(recorded(*RUNNING, failed(final=True)).state)
     assert (task.state, task.attempt, task.is_dead_letter) == ("failed", 1, True)
 
 
-def test_a_task_that_kills_whoever_takes_it_is_spent_after_its_tries() -> None:
-    before = told(*idle(), created(tries=2))
+def test_a_task_that_kills_anybody_who_takes_it_is_spent_after_its_tries() -> None:
+    before = recorded(*idle(), created(tries=2))
     for epoch in (1, 2):
         before.when(assigned(epoch=epoch), started(epoch=epoch), lost(epoch=epoch))
     assert (list(before.state.spent), queued(before.state), task_in(before.state).state) == (["t1"], [], "pending")
@@ -252,7 +252,7 @@ def test_a_task_that_kills_whoever_takes_it_is_spent_after_its_tries() -> None:
 
 
 def test_a_task_that_is_lost_again_and_again_before_it_was_begun_is_spent_too() -> None:
-    before = told(*idle(), created(tries=1))
+    before = recorded(*idle(), created(tries=1))
     for epoch in range(1, LOSSES_PER_TRY + 1):
         assert not before.state.spent
         before.when(assigned(epoch=epoch), lost(epoch=epoch))
@@ -262,7 +262,7 @@ def test_a_task_that_is_lost_again_and_again_before_it_was_begun_is_spent_too() 
 
 
 def test_a_dead_letter_that_is_taken_up_again_has_its_tries_anew() -> None:
-    before = told(*idle(), created(tries=1), assigned(), started(), failed(), reopened())
+    before = recorded(*idle(), created(tries=1), assigned(), started(), failed(), reopened())
     task = task_in(before.state)
     assert (task.state, task.tries - task.attempt, task.is_dead_letter, queued(before.state)) == ("pending", 1, False, ["t1"])
     before.when(completed())
@@ -275,18 +275,18 @@ def test_a_dead_letter_that_is_taken_up_again_has_its_tries_anew() -> None:
 
 
 def test_a_task_is_written_down_once() -> None:
-    state = told(created(title="first"), created(title="second", role="x")).state
+    state = recorded(created(title="first"), created(title="second", role="x")).state
     assert (task_in(state).title, queued(state), queued(state, "x")) == ("first", ["t1"], [])
 
 
-def test_what_is_told_of_a_task_before_it_was_written_down_stays_true() -> None:
-    before = told(*idle(), assigned(), started(), failed()).when(created(role="tester", depends_on=["t0"]))
+def test_what_is_recorded_of_a_task_before_it_was_written_down_stays_true() -> None:
+    before = recorded(*idle(), assigned(), started(), failed()).when(created(role="tester", depends_on=["t0"]))
     assert (task_in(before.state).attempt, task_in(before.state).missing, faults(before.state)) == (1, ["t0"], [])
     assert queued(before.state) == []
 
 
 def test_the_position_of_a_task_is_that_of_the_last_event_of_its_scope() -> None:
-    before = told(created())
+    before = recorded(created())
     first = task_in(before.state).position
     before.when(fact("fleet.commit", _task="t1", _agent="ada"))
     assert first is not None
@@ -294,7 +294,7 @@ def test_the_position_of_a_task_is_that_of_the_last_event_of_its_scope() -> None
 
 
 def test_a_drivers_own_lease_and_control_are_not_the_towns() -> None:
-    before = told(*RUNNING).when(
+    before = recorded(*RUNNING).when(
         fact("work.lease_lost", _task="t1", _goal="g1", epoch=1), fact("control.requested", _agent="ada", _goal="g1", action="kill")
     )
     assert (task_in(before.state).state, agent_in(before.state).wish) == ("running", "")

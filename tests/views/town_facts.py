@@ -14,7 +14,7 @@ from fleetlore.views.town_tasks import is_exhausted
 LEASE = "machine:1:42/1@7"
 
 
-def told(*events: Event) -> GivenView[TownState]:
+def recorded(*events: Event) -> GivenView[TownState]:
     """A town with these events applied."""
     return given(town, *events)
 

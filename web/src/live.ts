@@ -58,7 +58,7 @@ function take(event: LoreEvent): void {
   else requestAnimationFrame(hand);
 }
 
-function hear(message: Message): void {
+function handleMessage(message: Message): void {
   const said = JSON.parse(message.data) as LoreEvent & { head?: string | null };
   if (message.event === "hello") {
     head.value = joinedAt.value = said.head ?? head.value;
@@ -105,7 +105,7 @@ async function listen(): Promise<number | null> {
       if (done) return parser.retry;
       clearTimeout(watchdog);
       watchdog = setTimeout(() => abort.abort(), QUIET);
-      parser.push(value).forEach(hear);
+      parser.push(value).forEach(handleMessage);
     }
   } finally {
     clearTimeout(watchdog);

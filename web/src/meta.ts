@@ -6,12 +6,12 @@ import type { Meta } from "./api/types";
 
 /** What the server says about itself and its log; `null` until it has answered. */
 export const meta = signal<Meta | null>(null);
-/** The newest time that we heard of, live events included. */
-const heard = signal<string | null>(null);
+/** The newest time that we know, live events included. */
+const newestSeen = signal<string | null>(null);
 
 export const lastAt = computed(() => {
-  const told = meta.value?.last_at ?? null;
-  return heard.value !== null && (told === null || heard.value > told) ? heard.value : told;
+  const known = meta.value?.last_at ?? null;
+  return newestSeen.value !== null && (known === null || newestSeen.value > known) ? newestSeen.value : known;
 });
 
 const READING_PAUSE = 700;
@@ -29,7 +29,7 @@ export async function askMeta(): Promise<void> {
 }
 
 onEvents((events) => {
-  for (const event of events) if (heard.value === null || event.at > heard.value) heard.value = event.at;
+  for (const event of events) if (newestSeen.value === null || event.at > newestSeen.value) newestSeen.value = event.at;
   const first = !meta.peek()?.events;
   if (first || Date.now() - asked > EVENTS_PAUSE) void askMeta();
 });

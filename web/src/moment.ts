@@ -92,7 +92,7 @@ class LiveSource<T> implements Source<T> {
     this.#timer = undefined;
     const asking = (this.#asking = new AbortController());
     const asked = (this.#began = Date.now());
-    // Whoever has an answer keeps looking at it: to say that another is on its way would draw everything twice.
+    // A reader who has an answer keeps it: to say that another is on its way would draw everything twice.
     if (this.state.peek().data === null) this.state.value = { ...this.state.peek(), loading: true };
     underWay.value += 1;
     try {
@@ -151,7 +151,7 @@ function allTook(): number {
   return sum;
 }
 
-/** The source of an answer; whoever asks for the same address shares it. */
+/** The source of an answer; requests for the same address share it. */
 export function source<T>(path: string, params: Params = {}, live = true): Source<T> {
   const key = path + query(params);
   let found = sources.get(key) as LiveSource<T> | undefined;

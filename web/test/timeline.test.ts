@@ -55,7 +55,7 @@ test("an open arc lasts until the newest time that is known, and an open struggl
 
 test("few lanes fill the room, many keep a height that can be read", () => {
   assert.equal(planOf(1000, 600, 40).height, 48 * 40);
-  assert.equal(planOf(1000, 600, 2).lane, 116);
+  assert.equal(planOf(1000, 600, 2).lane, 64);
   const plan = planOf(1000, 600, 8);
   assert.ok(railTop(plan, 0, 99) >= 0 && middle(plan, 0) < plan.lane);
 });

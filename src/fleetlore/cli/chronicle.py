@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from fleetlore.cli import arguments, open_log, progress, story, summary
+from fleetlore.cli import arguments, open_log, progress, story, summary, times
 from fleetlore.errors import Invalid
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def run(args: Namespace) -> int:
     args.format = "json" if args.json else args.format
     from fleetlore.operations.context import OperationContext, open_source
 
-    settings, now = open_log.settings_of(args), story.parse_now(args)
+    settings, now = open_log.settings_of(args), times.parse_now(args.now)
     with (
         _import_history(args.paths) as log,
         open_source(log, settings, progress=progress.bar_if_long, now=lambda: now, is_own_log=False) as source,
@@ -52,7 +52,7 @@ def run(args: Namespace) -> int:
 
 @contextmanager
 def _import_history(paths: Sequence[str]) -> Iterator[BlockingRecorder]:
-    from fleetlore import dialects
+    from fleetlore.dialects.registry import find_dialect
     from fleetlore.ingest import files, git
     from fleetlore.ingest.batch_writer import BatchWriter
     from fleetlore.log.admission import Admission
@@ -62,8 +62,8 @@ def _import_history(paths: Sequence[str]) -> Iterator[BlockingRecorder]:
     with TemporaryDirectory(prefix="fleetlore-") as folder, connect(f"sqlite:{folder}/history.db?sync=normal").blocking() as log:
         with progress.show_progress("reading commits") as show, git.open_git_sources(paths, on_commit=show) as sources:
             deposit = BatchWriter(log, dialect="git", admission=Admission(), on_rejected=rejections.add)
-            deposit.write_all(files.read_sources(sources, dialects.find_dialect("git")))
-        rejections.end()
+            deposit.write_all(files.read_sources(sources, find_dialect("git")))
+        rejections.print_rest()
         if log.head() is None:
             raise Invalid(f"{', '.join(paths)}: no commits yet")
         yield log

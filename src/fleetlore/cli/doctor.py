@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def extension_points() -> list[ExtensionPoint[Any]]:
     """All entry point groups."""
-    from fleetlore.dialects.installed import DIALECT_EXTENSIONS
+    from fleetlore.dialects.registry import DIALECT_EXTENSIONS
     from fleetlore.events.installed_kinds import KINDS
     from fleetlore.goal.acceptance.verifiers import VERIFIERS
     from fleetlore.goal.harnesses import HARNESSES

@@ -61,8 +61,8 @@ def emit_lines(args: Namespace) -> int:
         except LogError:
             summary.print_summary(writer.tally, json=args.json)  # so that the caller knows how many lines were stored before the error
             raise
-    rejections.end()
-    origin_filter.end()
+    rejections.print_rest()
+    origin_filter.print_warning()
     if streak.is_too_long:
         terminal.print_error(f"lore: stopped: {MOST_REJECTED:,} lines in a row were rejected; the rest was not read")
     return summary.print_summary(writer.tally, json=args.json)
@@ -107,7 +107,7 @@ class ShippedPlaceFilter:
         self._count += stripped is not event
         return stripped
 
-    def end(self) -> None:
+    def print_warning(self) -> None:
         """Print a warning if anything was removed."""
         if self._count:
             events = "1 event" if self._count == 1 else f"{self._count:,} events"

@@ -34,7 +34,7 @@ class PlainEventLines:
     def __init__(self, zone: tzinfo | None) -> None:
         self._zone = zone
 
-    def line(self, event: Event) -> str:
+    def format_line(self, event: Event) -> str:
         """The line of one event."""
         at = (event.at or _EPOCH).astimezone(self._zone).isoformat(timespec="seconds")
         cells = (at, f"{actor_name(event):<{_NAME}}", f"{sanitise_text(event.kind):<{_KIND}}", scope_text(event) or "-", event_text(event))
@@ -48,7 +48,7 @@ class TerminalEventLines:
         self._zone, self._width, self._colour = zone, width, colour
         self._day: date | None = None
 
-    def line(self, event: Event) -> str:
+    def format_line(self, event: Event) -> str:
         """The line of one event, with a heading if a new day begins."""
         at = (event.at or _EPOCH).astimezone(self._zone)
         name, scopes, text = actor_name(event), scope_text(event), event_text(event)
@@ -58,27 +58,27 @@ class TerminalEventLines:
         scopes = "" if narrow else truncate_columns(scopes, max(8, rest // 3))
         rest -= display_width(scopes) + 2 if scopes else 0
         parts = (
-            self._paint(at.strftime("%H:%M:%S"), _DIM),
-            self._paint(
+            self._paint_text(at.strftime("%H:%M:%S"), _DIM),
+            self._paint_text(
                 pad_columns(truncate_columns(name, name_width), name_width),
                 f"38;5;{_NAME_COLOURS[crc32(name.encode()) % len(_NAME_COLOURS)]}",
             ),
-            self._paint(pad_columns(truncate_columns(sanitise_text(event.kind), kind_width), kind_width), self._style_of(event)),
-            *((self._paint(scopes, _DIM),) if scopes else ()),
+            self._paint_text(pad_columns(truncate_columns(sanitise_text(event.kind), kind_width), kind_width), self._style_of(event)),
+            *((self._paint_text(scopes, _DIM),) if scopes else ()),
             truncate_columns(text, max(0, rest)),
         )
-        return self._heading(at) + "  ".join(parts).rstrip()
+        return self._format_heading(at) + "  ".join(parts).rstrip()
 
-    def _heading(self, at: datetime) -> str:
+    def _format_heading(self, at: datetime) -> str:
         if at.date() == self._day:
             return ""
         self._day = at.date()
-        return self._paint(f"── {at.strftime('%A')} {at.day} {at.strftime('%B %Y')}", "1") + "\n"
+        return self._paint_text(f"── {at.strftime('%A')} {at.day} {at.strftime('%B %Y')}", "1") + "\n"
 
     def _style_of(self, event: Event) -> str:
         return _DIM if not can_see(event, PUBLIC) else _BEAT_STYLES.get(catalog.beat_of(event) or "", "")
 
-    def _paint(self, text: str, style: str) -> str:
+    def _paint_text(self, text: str, style: str) -> str:
         return f"\x1b[{style}m{text}\x1b[0m" if self._colour and style else text
 
 

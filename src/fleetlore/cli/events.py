@@ -131,7 +131,7 @@ def make_writer(args: Namespace) -> Callable[[Event], None]:
         )
     else:
         formatter = PlainEventLines(zone)
-    return lambda event: terminal.print_line(formatter.line(event))
+    return lambda event: terminal.print_line(formatter.format_line(event))
 
 
 def _hint_at_more(log: BlockingRecorder, args: Namespace, last_position: str) -> None:

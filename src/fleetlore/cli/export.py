@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from fleetlore import dialects
 from fleetlore.cli import arguments, open_log, output, terminal, times
 from fleetlore.cli.progress import bar_if_long
+from fleetlore.dialects.registry import find_dialect, list_dialects
 from fleetlore.ingest.lines import LONGEST_LINE
 from fleetlore.log.base import check_scope
 from fleetlore.operations.context import open_source
@@ -36,7 +36,7 @@ Write = Callable[[bytes], None]
 
 def configure(parser: ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("dialect", metavar="DIALECT", help=f"how to write them: {', '.join(dialects.list_dialects())}")
+    parser.add_argument("dialect", metavar="DIALECT", help=f"how to write them: {', '.join(list_dialects())}")
     arguments.add_selection(parser)
     parser.add_argument("--out", metavar="FILE", help="write to a file, which is there whole or not at all (else standard output)")
     arguments.add_examples(parser, _EXAMPLES, _NOTES)
@@ -44,7 +44,7 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Write the events that the dialect can express; count the others and report them."""
-    dialect = dialects.find_dialect(args.dialect, only_read=registry.list_recordings())
+    dialect = find_dialect(args.dialect, only_read=registry.list_recordings())
     settings = open_log.settings_of(args)
     check_scope(args.scope)
     since = times.parse_since(args.since)

@@ -77,13 +77,13 @@ def _make_writer(args: Namespace, terms: Sequence[search.SearchTerm]) -> Callabl
     zone = UTC if args.utc else None
     if not terminal.is_terminal(sys.stdout):
         columns = PlainEventLines(zone)
-        return lambda event: terminal.print_line(columns.line(_with_matching_text(event, terms)))
+        return lambda event: terminal.print_line(columns.format_line(_with_matching_text(event, terms)))
     colour = terminal.has_colour(sys.stdout)
     formatter = TerminalEventLines(zone, width=terminal.terminal_width(sys.stdout), colour=colour)
     return lambda event: terminal.print_line(
-        _highlight_terms(formatter.line(_with_matching_text(event, terms)), terms)
+        _highlight_terms(formatter.format_line(_with_matching_text(event, terms)), terms)
         if colour
-        else formatter.line(_with_matching_text(event, terms))
+        else formatter.format_line(_with_matching_text(event, terms))
     )
 
 

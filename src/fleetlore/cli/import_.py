@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from fleetlore import dialects
 from fleetlore.cli import arguments, open_log, progress, summary
+from fleetlore.dialects.registry import find_dialect, list_dialects
 from fleetlore.errors import Invalid
 from fleetlore.programs import registry
 
@@ -43,7 +43,7 @@ or files not read.
 
 def configure(parser: ArgumentParser) -> None:
     """Add the arguments."""
-    known = ", ".join((*registry.list_recordings(), *dialects.list_dialects()))
+    known = ", ".join((*registry.list_recordings(), *list_dialects()))
     parser.add_argument("dialect", metavar="DIALECT", help=f"how the records are written: {known}")
     parser.add_argument(
         "files",
@@ -64,7 +64,7 @@ def run(args: Namespace) -> int:
         from fleetlore.cli import import_recordings
 
         return import_recordings.import_recordings(args, name)
-    dialect = dialects.find_dialect(args.dialect)
+    dialect = find_dialect(args.dialect)
     if not args.files:
         raise Invalid(f"name the files: `lore import {dialect.name} FILE…`; - is standard input")
     settings = open_log.settings_of(args)

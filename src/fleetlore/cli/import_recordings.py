@@ -69,7 +69,7 @@ def _is_prompt_history(path: str, program: Program) -> bool:
 
 
 def _is_other_format(path: str, program: str, skipped: summary.SkippedFiles) -> bool:
-    """Whether a file was written by another program; if so, the user is told by which."""
+    """Whether a file was written by another program; if so, prints by which."""
     other = discovery.find_other_program(path, program)
     if other is None:
         return False

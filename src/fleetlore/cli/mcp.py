@@ -1,4 +1,4 @@
-"""`lore mcp`: what the fleet is doing, for an agent's program to ask: an MCP server on standard input and output. See docs/mcp.md."""
+"""`lore mcp`: an MCP server on standard input and output, by which one agent asks what the fleet is doing. See docs/mcp.md."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Talk until the program closes our input."""
+    """Serve requests until the program closes our input."""
     caller = _find_caller(args, os.environ.get(AGENT) or os.environ.get(AT_WORK))
     try:
         from fleetlore.server.mcp.stdio import serve_stdio

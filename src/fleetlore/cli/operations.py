@@ -60,7 +60,7 @@ EDGES: dict[str, CommandEdge] = {
     "town backlog list": _BACKLOG,
     "town history": CommandEdge(run="town.history:show_history", arguments="town.history:add_follow_arguments"),
     "town inbox": CommandEdge("town.messages:print_inbox", adapt="town.adapters:adapt_inbox", arguments="town.adapters:add_ack_argument"),
-    "town list": CommandEdge("town.agents:print_agents"),
+    "town list": CommandEdge("town.board:print_agents"),
     "town mission": _MISSIONS,
     "town mission list": _MISSIONS,
     "town mission show": CommandEdge("town.missions:print_mission", json="town.missions:mission_fields"),
@@ -93,7 +93,7 @@ def add_arguments(parser: ArgumentParser, command: Command, operation: Operation
         annotated, notes = unwrap_annotation(hints[given.field])
         own = Argument()
         for note in notes:
-            own = _override(own, note) if isinstance(note, Argument) else own
+            own = _override_argument(own, note) if isinstance(note, Argument) else own
         argument = _merge_arguments(given, own, notes)
         group = argument.group or (given.field if argument.switches else "")
         if group not in groups:
@@ -107,11 +107,11 @@ def add_arguments(parser: ArgumentParser, command: Command, operation: Operation
 def _merge_arguments(given: Argument, own: Argument, notes: list[Any]) -> Argument:
     """The command's own settings, then the field's, then the description."""
     description = next((note.description for note in notes if isinstance(note, msgspec.Meta) and note.description), "")
-    merged = _override(own, given)
+    merged = _override_argument(own, given)
     return merged._replace(help=merged.help or description, hidden=own.hidden and given == Argument(given.field))
 
 
-def _override(argument: Argument, given: Argument) -> Argument:
+def _override_argument(argument: Argument, given: Argument) -> Argument:
     return argument._replace(**{name: value for name, value in given._asdict().items() if value != Argument._field_defaults[name]})
 
 

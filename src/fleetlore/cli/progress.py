@@ -38,7 +38,7 @@ class FileBar:
     def __init__(self, update: Callable[..., None] = lambda **shown: None) -> None:
         self._update, self._done = update, 0
 
-    def begin(self, day: str, files_done: int) -> None:
+    def begin_day(self, day: str, files_done: int) -> None:
         """Show the day that is read next."""
         self._update(day=day, files_done=files_done)
 

@@ -49,7 +49,7 @@ def _scan_log(args: Namespace) -> int:
     from fleetlore.ingest import forget
 
     settings = open_log.settings_of(args)
-    redactor = _redactor(args)
+    redactor = _open_redactor(args)
     with open_log.open_existing_log(args, settings=settings) as log:
         rows = []
         with progress.show_progress("scanning"):
@@ -60,17 +60,17 @@ def _scan_log(args: Namespace) -> int:
         _print_rows(args, [{"place": f"{row['id']}  {row['day']}  {row['kind']}  {row['agent']}", **row} for row in rows])
         if not rows or args.dry_run:
             return FAILED if rows else OK
-        if not args.yes and not confirm.ask_yes_no(f"Erase {_count(len(rows), 'event')} for good?"):
+        if not args.yes and not confirm.ask_yes_no(f"Erase {_format_count(len(rows), 'event')} for good?"):
             return FAILED
         passphrase.ask_key_of(settings, "to erase any of it")
         erased = forget.erase_events(log, [str(row["id"]) for row in rows], REASON)
         forget.purge_stores(log)
     if not args.json:
-        terminal.print_line(f"erased {_count(erased, 'event')} for good")
+        terminal.print_line(f"erased {_format_count(erased, 'event')} for good")
     return OK
 
 
-def _redactor(args: Namespace) -> Redactor:
+def _open_redactor(args: Namespace) -> Redactor:
     from fleetlore.redact import Redactor
 
     return open_log.redactor_of(open_log.settings_of(args)) or Redactor()
@@ -90,7 +90,7 @@ def _find_in_event(redactor: Redactor, event: Event) -> list[str]:
 def _scan_files(args: Namespace) -> int:
     from fleetlore.redact import name_secrets
 
-    redactor, rows = _redactor(args), list[dict[str, object]]()
+    redactor, rows = _open_redactor(args), list[dict[str, object]]()
     for path in _list_files(args.paths):
         try:
             with open(path, encoding="utf-8", errors="replace") as file:
@@ -128,5 +128,5 @@ def _print_rows(args: Namespace, rows: list[dict[str, object]]) -> None:
         terminal.print_line("no secrets found")
 
 
-def _count(count: int, noun: str) -> str:
+def _format_count(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

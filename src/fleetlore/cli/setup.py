@@ -93,7 +93,7 @@ def run(args: Namespace) -> int:
     terminal.print_line("")
     with open_log.open_log(args) as log:
         rejected = _import_all(args, log, [file for each in there for file in each.files])
-        skipped.end()
+        skipped.print_rest()
         if not args.no_hooks:
             _install_missing(there, ask=not args.yes)
         _show_brief(args, log)
@@ -172,7 +172,7 @@ def _import_all(args: Namespace, log: BlockingRecorder, files: Sequence[HistoryF
     try:
         with progress.bar_of_files("importing", len(files), sum(file.remaining_bytes for file in transcripts.values())) as bar:
             for batch in batches:
-                bar.begin(f"{history.find_time_span(batch)[1].astimezone():%Y-%m-%d}", done)
+                bar.begin_day(f"{history.find_time_span(batch)[1].astimezone():%Y-%m-%d}", done)
                 if new := [transcripts.pop(file.path) for file in batch if file.path in transcripts]:
                     recordings.import_transcripts(new, deposit, log, change=change, on_read=bar.add, not_before=oldest)
                 done += len(batch)
@@ -189,7 +189,7 @@ def _import_all(args: Namespace, log: BlockingRecorder, files: Sequence[HistoryF
         )
         raise
     finally:
-        rejections.end()
+        rejections.print_rest()
     terminal.print_line(f"Imported {_count_noun(len(files), 'file')}: {_count_noun(deposit.tally.recorded, 'record')} new to your log.")
     return deposit.tally.rejected
 

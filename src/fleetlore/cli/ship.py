@@ -81,7 +81,7 @@ def _run_shipper(args: Namespace, stop: Flag) -> int:
     reporter = _make_reporter(args, route)
     shipper = Shipper(route.open_source, route.open_target, full=route.full)
     with _route_warnings(reporter):
-        reporter.begin()
+        reporter.print_start()
         try:
             shipper.run(stop, once=args.once, on_progress=reporter.update)
         except KeyboardInterrupt:  # the usual way to end it
@@ -89,7 +89,7 @@ def _run_shipper(args: Namespace, stop: Flag) -> int:
         except BaseException:
             reporter.clear()
             raise
-        reporter.end(shipper.status)
+        reporter.print_summary(shipper.status)
     return SOME_REJECTED if shipper.status.rejected and not stop.is_set() else OK
 
 
@@ -117,7 +117,7 @@ def _route_warnings(reporter: ShipReporter) -> Iterator[None]:
 
     class Handler(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            reporter.warn(self.format(record))
+            reporter.print_warning(self.format(record))
 
     handler = Handler(logging.WARNING)
     logging.getLogger().addHandler(handler)
@@ -186,10 +186,10 @@ class ShipReporter:
         self._shipped = 0
         self._went_back: str | None = None
 
-    def begin(self) -> None:
+    def print_start(self) -> None:
         """Print source and target."""
         how = "with prompts and code" if self._route.full else "prompts and code stay here"
-        self._print(f"shipping {self._route.source} to {self._route.target} ({how})")
+        self._print_text(f"shipping {self._route.source} to {self._route.target} ({how})")
 
     def update(self, status: ShipStatus) -> None:
         """Print each outage, its end, and when the target has caught up. A long outage is not repeated on every retry."""
@@ -200,31 +200,31 @@ class ShipReporter:
             self._report_caught_up(status)
         elif status.state == "shipping" and self._last_state == "lost" and status.shipped > self._shipped:
             self._last_state = "shipping"
-            self._print(f"going on: {format_summary(status)}")
+            self._print_text(f"going on: {format_summary(status)}")
 
     def _report_outage(self, status: ShipStatus) -> None:
         if self._last_state != "lost" or status.retry_in != self._pause:
-            self._print(format_outage(status))
+            self._print_text(format_outage(status))
         self._last_state, self._pause, self._shipped = "lost", status.retry_in, status.shipped
 
     def _report_caught_up(self, status: ShipStatus) -> None:
         rest = "empty" if status.empty else "caught up"
         if self._last_state != rest:
             self._last_state = rest
-            self._print(format_empty(self._route) if status.empty else f"caught up: {format_summary(status)}")
+            self._print_text(format_empty(self._route) if status.empty else f"caught up: {format_summary(status)}")
 
     def _report_rewind(self, status: ShipStatus) -> None:
         if status.went_back != self._went_back:
             self._went_back = status.went_back
             self.clear()
-            self._print(format_rewind(status))
+            self._print_text(format_rewind(status))
 
-    def end(self, status: ShipStatus) -> None:
+    def print_summary(self, status: ShipStatus) -> None:
         """Print a summary."""
         self.clear()
-        self._print(f"ended: {format_summary(status)}")
+        self._print_text(f"ended: {format_summary(status)}")
 
-    def warn(self, text: str) -> None:
+    def print_warning(self, text: str) -> None:
         """Print a warning on its own line."""
         self.clear()
         terminal.flush_output()
@@ -234,7 +234,7 @@ class ShipReporter:
     def clear(self) -> None:
         """Remove an unfinished line."""
 
-    def _print(self, text: str) -> None:
+    def _print_text(self, text: str) -> None:
         terminal.print_line(terminal.sanitise_text(text))
         terminal.flush_output()
 
@@ -246,10 +246,10 @@ class LiveShipReporter(ShipReporter):
         super().__init__(route)
         self._shown_at, self._state, self._shown = 0.0, "", ""
 
-    def begin(self) -> None:
+    def print_start(self) -> None:
         """Print source and target, then "connecting"."""
-        super().begin()
-        self._show("connecting…")
+        super().print_start()
+        self._show_line("connecting…")
 
     def update(self, status: ShipStatus) -> None:
         """Redraw at most ten times a second, and when the state changes."""
@@ -258,17 +258,17 @@ class LiveShipReporter(ShipReporter):
         if status.state == self._state != "lost" and now - self._shown_at < _LIVE_SECONDS:
             return
         self._shown_at, self._state = now, status.state
-        self._show(format_empty(self._route) if status.empty else format_live_line(status))
+        self._show_line(format_empty(self._route) if status.empty else format_live_line(status))
 
-    def _show(self, line: str) -> None:
+    def _show_line(self, line: str) -> None:
         self._shown = line
         sys.stdout.write(f"\r{terminal.sanitise_text(line)[: terminal.terminal_width(sys.stdout) - 1]}\x1b[K")
         sys.stdout.flush()
 
-    def warn(self, text: str) -> None:
+    def print_warning(self, text: str) -> None:
         """Print a warning above the status line."""
-        super().warn(text)
-        self._show(self._shown)
+        super().print_warning(text)
+        self._show_line(self._shown)
 
     def clear(self) -> None:
         """Clear the status line."""
@@ -282,7 +282,7 @@ class JsonShipReporter(ShipReporter):
         super().__init__(route)
         self._shown_at, self._state = 0.0, ""
 
-    def begin(self) -> None:
+    def print_start(self) -> None:
         """Print nothing: programs know source and target."""
 
     def update(self, status: ShipStatus) -> None:
@@ -292,9 +292,9 @@ class JsonShipReporter(ShipReporter):
         if status.state == self._state != "lost" and is_quiet:
             return
         self._shown_at, self._state = now, status.state
-        self.end(status)
+        self.print_summary(status)
 
-    def end(self, status: ShipStatus) -> None:
+    def print_summary(self, status: ShipStatus) -> None:
         """Print the status; the last one has the state `stopped`."""
         if status.state == "stopped" == self._last_state:
             return

@@ -56,7 +56,7 @@ def run(args: Namespace) -> int:
 def _publish_waiting(delivery: SinkDelivery) -> str | None:
     """Publish all that waits; the reason if that fails."""
     try:
-        while count := delivery.deliver():
+        while count := delivery.deliver_events():
             pass
     except (FleetloreError, OSError) as error:
         return str(error) or type(error).__name__

@@ -53,15 +53,15 @@ def run(args: Namespace) -> int:
     is_new = is_log_missing(settings)
     open_log.drain_spool()
     if is_new and is_log_missing(settings) and not args.watch:
-        _show(args, None)
+        _print_status(args, None)
         return 0
     with open_context(args, find_operation("status")._replace(creates_log=is_new)) as context:
         if not args.watch:
-            _show(args, read_fleet_status(context, request))
+            _print_status(args, read_fleet_status(context, request))
             return 0
         try:
             with drain_in_background():
-                return _watch(args, context, request)
+                return _watch_status(args, context, request)
         except KeyboardInterrupt:  # the usual way to end it
             return 0
 
@@ -72,7 +72,7 @@ def is_log_missing(settings: Settings) -> bool:
     return settings.log.source == config.DEFAULT and path is not None and not os.path.exists(path)
 
 
-def _show(args: Namespace, status: FleetStatus | None) -> None:
+def _print_status(args: Namespace, status: FleetStatus | None) -> None:
     """Print the status; `None` if there is no log yet."""
     from fleetlore.cli import status_table
 
@@ -93,7 +93,7 @@ def _as_json(args: Namespace, status: FleetStatus | None) -> dict[str, Any]:
     return {name: getattr(status, name) for name in ("town", "position", "now", "events", "asking")} | {"agents": agents}
 
 
-def _watch(args: Namespace, context: OperationContext, request: ReadFleetStatus) -> int:
+def _watch_status(args: Namespace, context: OperationContext, request: ReadFleetStatus) -> int:
     """Show it, and show it again whenever something changed."""
     from fleetlore.cli.follow_with_clock import follow_batches
     from fleetlore.operations.agents import read_fleet_status
@@ -111,10 +111,10 @@ def _watch(args: Namespace, context: OperationContext, request: ReadFleetStatus)
     for status in read_again():
         # More than the clock, and more than a heartbeat.
         agents = sorted((agent.name, agent.state, agent.doing, agent.task or "", agent.mission or "") for agent in status.agents)
-        essence = [agents, sorted(each.mission for each in status.asking)]
-        if essence != shown:
-            shown = essence
-            _show(args, status)
+        visible = [agents, sorted(each.mission for each in status.asking)]
+        if visible != shown:
+            shown = visible
+            _print_status(args, status)
             if not args.json:
                 terminal.print_line("")
             terminal.flush_output()
@@ -137,7 +137,7 @@ def _watch_live(args: Namespace, read_again: Iterator[FleetStatus]) -> None:
             for status in read_again:
                 live.update(draw(status), refresh=True)
     except KeyboardInterrupt:  # the page goes with its screen; print the last state
-        _show(args, status)
+        _print_status(args, status)
 
 
 def parse_duration_option(text: str) -> timedelta:

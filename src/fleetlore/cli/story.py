@@ -7,7 +7,6 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
-from fleetlore import clock
 from fleetlore.cli import arguments, terminal, times
 from fleetlore.errors import Invalid
 from fleetlore.log.base import TOWN, check_scope
@@ -15,7 +14,6 @@ from fleetlore.log.base import TOWN, check_scope
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Callable, Iterator
-    from datetime import datetime
 
     from fleetlore.cli.output import Write
     from fleetlore.operations.context import OperationContext
@@ -82,15 +80,10 @@ def run(args: Namespace) -> int:
     from fleetlore.cli.operations import open_context
     from fleetlore.operations.table import find_operation
 
-    now = parse_now(args)
+    now = times.parse_now(args.now)
     with open_context(args, find_operation("story"), now=lambda: now) as context:
         write_story(context, args, scope)
     return 0
-
-
-def parse_now(args: Namespace) -> datetime:
-    """What `--now` says, else the current time."""
-    return clock.now() if args.now is None else times.parse_time(args.now, now=clock.now())
 
 
 def write_story(context: OperationContext, args: Namespace, scope: str = TOWN, *, whole: bool = False) -> None:

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from fleetlore.cli import operations, terminal
+from fleetlore.cli import operations, terminal, times
 from fleetlore.cli.drain_while_watching import drain_in_background
 from fleetlore.cli.follow_with_clock import follow_batches
 from fleetlore.cli.periods import Span, span_of, zone_of
-from fleetlore.cli.story import parse_now
 from fleetlore.log.base import TOWN, event_scopes
 from fleetlore.operations.periods import AgentNamer, read_time_index, select_events
 from fleetlore.operations.sources import resolve_scope
@@ -39,7 +38,7 @@ Show = Callable[[Iterable["StorySentence"]], None]
 def follow_story(args: Namespace, scope: str) -> int:
     """Show the period that was asked for, if any, and then what happens, until Ctrl-C."""
     zone, voice = zone_of(args.tz), load_voice(args.voice)
-    span = span_of(args, zone, parse_now(args))
+    span = span_of(args, zone, times.parse_now(args.now))
     try:
         with operations.open_context(args, find_operation("story")._replace(creates_log=True)) as context, drain_in_background():
             selection = select_events(context, resolve_scope(context.source, scope, may_be_new=True), live=True)
@@ -78,7 +77,7 @@ def _show_past(context: OperationContext, scope: Selection, span: Span, story: L
 def _is_in(event: Event, scope: Selection) -> bool:
     if event.kind == "log.gap":
         return True
-    return (scope == TOWN or scope in event_scopes(event)) if isinstance(scope, str) else scope.holds(event)
+    return (scope == TOWN or scope in event_scopes(event)) if isinstance(scope, str) else scope.holds_event(event)
 
 
 def _show_json(sentences: Iterable[StorySentence]) -> None:

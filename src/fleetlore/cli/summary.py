@@ -35,7 +35,7 @@ class SkippedFiles:
         if len(self.paths) <= MOST_FILES_SHOWN:
             terminal.print_error(f"lore: {path}: {reason}")
 
-    def end(self) -> None:
+    def print_rest(self) -> None:
         """Print how many were not shown."""
         if len(self.paths) > MOST_FILES_SHOWN:
             terminal.print_error(f"lore: … and {len(self.paths) - MOST_FILES_SHOWN:,} more files that are not read")
@@ -55,7 +55,7 @@ class Rejections:
             where = f"{line.path or line.source}, line {line.n}" if line.size else line.path or line.source
             terminal.print_error(f"lore: {where}: {Redactor().redact_value(reason)[0]}")
 
-    def end(self) -> None:
+    def print_rest(self) -> None:
         """Print how many were not shown."""
         if self._count > MOST_SHOWN:
             terminal.print_error(f"lore: … and {self._count - MOST_SHOWN:,} more; `lore events --kind log.rejected --all` shows them")
@@ -96,7 +96,7 @@ def import_with_summary(
     ending = ImportSummary(BatchWriter(log, dialect=dialect, admission=admission, on_rejected=rejections.add))
     yield ending
     open_log.apply_retention(log, settings)
-    rejections.end()
+    rejections.print_rest()
     if skipped is not None:
-        skipped.end()
+        skipped.print_rest()
     ending.code = print_summary(ending.deposit.tally, json=json, verb="imported", skipped=len(skipped.paths) if skipped else 0)

@@ -18,6 +18,11 @@ def parse_since(text: str | None) -> datetime | None:
     return None if text is None else parse_time(text, now=clock.now())
 
 
+def parse_now(text: str | None) -> datetime:
+    """The time of a `--now` option; the current time if it is not given."""
+    return clock.now() if text is None else parse_time(text, now=clock.now())
+
+
 def parse_time(text: str, *, now: datetime) -> datetime:
     """`2h` or `1d12h` ago, a day, or an ISO time (local if it has no zone). `Invalid` for anything else."""
     text = text.strip()

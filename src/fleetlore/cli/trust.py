@@ -42,7 +42,7 @@ def run(args: Namespace) -> int:
         return _list_approvals(args)
     path = _find_file(args.path)
     if args.revoke:
-        count = _revoke(path)
+        count = _revoke_approvals(path)
         terminal.print_line(terminal.sanitise_text(f"{path}: {'approval taken back' if count else 'was not approved'}"))
         return OK
     with open(path, "rb") as file:
@@ -71,14 +71,14 @@ def approve_file(path: str, content: bytes) -> None:
     """Store the approval of a project file: a file named by the digest, which holds the path."""
     folder = config.trust_folder()
     os.makedirs(folder, mode=0o700, exist_ok=True)
-    _revoke(path)
+    _revoke_approvals(path)
     approval = os.path.join(folder, config.trust_digest(path, content))
     descriptor = os.open(approval, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(os.fsencode(os.path.realpath(path)))
 
 
-def _revoke(path: str) -> int:
+def _revoke_approvals(path: str) -> int:
     approvals = [name for name, approved in _read_approvals() if approved == os.path.realpath(path)]
     for name in approvals:
         os.unlink(os.path.join(config.trust_folder(), name))

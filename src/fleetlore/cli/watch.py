@@ -73,8 +73,8 @@ def run(args: Namespace) -> int:
         except KeyboardInterrupt:
             terminal.print_error("")
         open_log.apply_retention(log, settings)
-    rejections.end()
-    skipped.end()
+    rejections.print_rest()
+    skipped.print_rest()
     return summary.print_summary(total, json=False, verb="recorded", skipped=len(skipped.paths))
 
 

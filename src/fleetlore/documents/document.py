@@ -70,7 +70,7 @@ class Document:
             more = len(self.errors) - MAX_ERRORS
             raise self.type.error([*self.errors[:MAX_ERRORS], *([f"{self.source}: and {more} more"] if more > 0 else ())])
 
-    def convert(self, path: KeyPath, value: Any, type: Any, *, without: tuple[str, ...] = ()) -> Any:
+    def convert_value(self, path: KeyPath, value: Any, type: Any, *, without: tuple[str, ...] = ()) -> Any:
         """The value as a type, structs in it checked field by field; `None` after errors were added."""
         errors_before = len(self.errors)
         struct, item = validation.struct_in(type), validation.item_type(type)
@@ -80,10 +80,10 @@ class Document:
                 self.add_error(path, f"{name} is missing")
             return struct(**found) if len(self.errors) == errors_before else None
         if item is not None and isinstance(value, list | tuple):
-            items = [self.convert((*path, index), each, item) for index, each in enumerate(value)]
+            items = [self.convert_value((*path, index), each, item) for index, each in enumerate(value)]
             return tuple(items) if len(self.errors) == errors_before else None
         if item is not None and isinstance(value, Mapping):
-            values = {name: self.convert((*path, name), each, item) for name, each in value.items()}
+            values = {name: self.convert_value((*path, name), each, item) for name, each in value.items()}
             return values if len(self.errors) == errors_before else None
         return self._convert_plain(path, value, type)
 
@@ -106,7 +106,7 @@ class Document:
                 continue
             errors_before = len(self.errors)
             try:
-                converted = self.convert(here, validation.parse_seconds(given) if name in spans else given, known[name].type)
+                converted = self.convert_value(here, validation.parse_seconds(given) if name in spans else given, known[name].type)
             except Invalid as error:
                 self.add_error(here, str(error))
             if len(self.errors) == errors_before:

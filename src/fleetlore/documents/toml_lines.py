@@ -41,7 +41,7 @@ class _KeyScanner:
     def scan_document(self) -> dict[KeyPath, int]:
         """Path → line."""
         table: KeyPath = ()
-        self._skip(_between)
+        self._skip_pattern(_between)
         while self._at < len(self._text) and len(self._lines) < MAX_PLACES:
             if self._text.startswith("[[", self._at):
                 table = self._scan_array_header()
@@ -49,7 +49,7 @@ class _KeyScanner:
                 table = self._scan_table_header()
             else:
                 self._scan_assignment(table)
-            self._skip(_between)
+            self._skip_pattern(_between)
         return self._lines
 
     def _scan_array_header(self) -> KeyPath:
@@ -57,21 +57,21 @@ class _KeyScanner:
         self._at += len("[[")
         parts = self._scan_key()
         self._at += len("]]")
-        array = (*self._resolve(parts[:-1]), parts[-1])
+        array = (*self._resolve_header(parts[:-1]), parts[-1])
         index = self._counts.get(array, 0)
         self._counts[array] = index + 1
-        self._note((*array, index), start)
+        self._note_path((*array, index), start)
         return (*array, index)
 
     def _scan_table_header(self) -> KeyPath:
         start = self._at
         self._at += len("[")
-        table = self._resolve(self._scan_key())
+        table = self._resolve_header(self._scan_key())
         self._at += len("]")
-        self._note(table, start)
+        self._note_path(table, start)
         return table
 
-    def _resolve(self, parts: list[str]) -> KeyPath:
+    def _resolve_header(self, parts: list[str]) -> KeyPath:
         """The path of a header: the name of an array of tables means its last table."""
         path: KeyPath = ()
         for part in parts:
@@ -83,7 +83,7 @@ class _KeyScanner:
     def _scan_assignment(self, table: KeyPath) -> None:
         start = self._at
         path = (*table, *self._scan_key())
-        self._note(path, start)
+        self._note_path(path, start)
         self._at += len("=")
         self._scan_value(path)
 
@@ -91,7 +91,7 @@ class _KeyScanner:
         """A dotted key, up to what follows it."""
         parts = []
         while True:
-            self._skip(_blank)
+            self._skip_pattern(_blank)
             if match := _bare_key.match(self._text, self._at):
                 parts.append(match[0])
             elif match := _string.match(self._text, self._at):
@@ -99,44 +99,44 @@ class _KeyScanner:
             else:
                 raise ValueError(f"no key at {self._at}")
             self._at = match.end()
-            self._skip(_blank)
+            self._skip_pattern(_blank)
             if self._text[self._at] != ".":
                 return parts
             self._at += 1
 
     def _scan_value(self, path: KeyPath) -> None:
-        self._skip(_between)
+        self._skip_pattern(_between)
         if self._text[self._at] == "[":
             self._scan_items("]", lambda index: self._scan_item((*path, index)))
         elif self._text[self._at] == "{":
             self._scan_items("}", lambda index: self._scan_assignment(path))
-        elif not self._skip(_string):
-            self._skip(_scalar)
+        elif not self._skip_pattern(_string):
+            self._skip_pattern(_scalar)
 
     def _scan_item(self, path: KeyPath) -> None:
-        self._note(path, self._at)
+        self._note_path(path, self._at)
         self._scan_value(path)
 
     def _scan_items(self, end: str, scan_item: Callable[[int], None]) -> None:
         """What stands between brackets, with commas."""
         self._at += 1
         index = 0
-        self._skip(_between)
+        self._skip_pattern(_between)
         while self._text[self._at] != end:
             scan_item(index)
             index += 1
-            self._skip(_between)
+            self._skip_pattern(_between)
             if self._text[self._at] == ",":
                 self._at += 1
-                self._skip(_between)
+                self._skip_pattern(_between)
         self._at += 1
 
-    def _skip(self, pattern: re.Pattern[str]) -> bool:
+    def _skip_pattern(self, pattern: re.Pattern[str]) -> bool:
         match = pattern.match(self._text, self._at)
         self._at = match.end() if match else self._at
         return match is not None
 
-    def _note(self, path: KeyPath, start: int) -> None:
+    def _note_path(self, path: KeyPath, start: int) -> None:
         """A path that begins at an offset, and the tables around it that were not seen so far."""
         if len(self._lines) >= MAX_PLACES:
             return

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from fleetlore.events.payload import Beat, Payload
 
-DEEDS: Mapping[str, Beat] = {
+ACTION_BEATS: Mapping[str, Beat] = {
     "look": "pulse",
     "edit": "progress",
     "commit": "progress",
@@ -44,7 +44,7 @@ class ToolCalled(Payload, frozen=True, kw_only=True):
     cwd: str | None = None
     turn: int | None = None
     deed: str | None = None
-    """Purpose, if the call reveals it: one of `DEEDS`."""
+    """Purpose, if the call reveals it: one of `ACTION_BEATS`."""
     flags: tuple[str, ...] = ()
     """Command flags that affect trust in the result: `--no-verify`, `--force`, `rm -rf`."""
 
@@ -73,12 +73,12 @@ class ToolReturned(Payload, frozen=True, kw_only=True):
     @classmethod
     def beat_for(cls, data: Mapping[str, Any]) -> Beat:
         """The purpose decides. Failed tests are a setback although the tool itself succeeded."""
-        deed = data.get("deed")
-        if not isinstance(deed, str):
+        action = data.get("deed")
+        if not isinstance(action, str):
             return cls.beat
-        if deed in CHECKING and isinstance(subject := data.get("subject"), str) and subject.endswith(_BAD_TALLIES):
+        if action in CHECKING and isinstance(subject := data.get("subject"), str) and subject.endswith(_BAD_TALLIES):
             return "setback"
-        return DEEDS.get(deed, cls.beat)
+        return ACTION_BEATS.get(action, cls.beat)
 
 
 class ToolFailed(Payload, frozen=True, kw_only=True):
@@ -102,8 +102,8 @@ class ToolFailed(Payload, frozen=True, kw_only=True):
     @classmethod
     def beat_for(cls, data: Mapping[str, Any]) -> Beat:
         """Failed looks and edits are harmless, and an interruption by a person is not a failure."""
-        deed = data.get("deed")
-        if data.get("interrupted") is True or (isinstance(deed, str) and deed in _HARMLESS):
+        action = data.get("deed")
+        if data.get("interrupted") is True or (isinstance(action, str) and action in _HARMLESS):
             return "pulse"
         return cls.beat
 

@@ -449,7 +449,7 @@ class Driver:
     def _inspect_workspace(self) -> tuple[str, str, str]:
         """Digest of the workspace, summary of the turn's changes, and the checkpoint before them. Blocks."""
         workspace, sha = self._resources.workspace, self.state.checkpoint.sha if self.state.checkpoint else ""
-        return workspace.tree(), workspace.diff(sha).stat if sha else "", sha
+        return workspace.compute_digest(), workspace.diff(sha).stat if sha else "", sha
 
     async def _check_criteria(self, ending: AttemptEnd) -> AcceptanceResult:
         goal = self.state.goal

@@ -1,4 +1,4 @@
-"""The journal of one goal: the kernel's journal with the goal's fold, the goals that it is part of, and who is told of its events.
+"""The journal of one goal: the kernel's journal with the goal's fold, the goals that it is part of, and the listeners of its events.
 
 The driver reads state and writes events only through this. The journal owns the goal's scope, so a driver that lost its
 lease cannot write.
@@ -244,7 +244,7 @@ class GoalJournal(Journal[GoalState]):
         return stored
 
     def apply_events(self, events: Sequence[Event]) -> list[Event]:
-        """Apply stored events; listeners hear of those of the goal."""
+        """Apply stored events; listeners get those of the goal."""
         new = super().apply_events(events)
         for event in new:
             if event.goal == self.state.id and self.fold.is_trusted(event):

@@ -49,11 +49,11 @@ class ModelCall(Struct, frozen=True, kw_only=True):
         """Recorded before the request."""
         text = "\n\n".join(filter(None, (request.system, request.context_json, request.prompt)))
         sizes = {"prompt_tokens": estimate_tokens(text), "prompt_chars": len(text)}
-        return self._event("model.called", self.id, None, sizes | {"prompt_sha256": sha256(text.encode(errors="replace")).hexdigest()})
+        return self._make_event("model.called", self.id, None, sizes | {"prompt_sha256": sha256(text.encode(errors="replace")).hexdigest()})
 
     def replied_event(self, reply: ModelReply, id: str) -> Event:
         """Usage and cost of the reply, without its text."""
-        return self._event("model.replied", id, self.id, usage.reply_event_data(reply))
+        return self._make_event("model.replied", id, self.id, usage.reply_event_data(reply))
 
     def failed_events(self, error: BaseException, new_id: Callable[[], str]) -> list[Event]:
         """The failure, preceded by the usage of a reply that was paid for but could not be used."""
@@ -61,9 +61,9 @@ class ModelCall(Struct, frozen=True, kw_only=True):
             [self.replied_event(error.reply, new_id())] if isinstance(error, ModelError) and isinstance(error.reply, ModelReply) else []
         )
         data = {"error": str(error) if isinstance(error, ModelError) else "cancelled", **usage.failure_event_data(error)}
-        return [*replied_events, self._event("model.failed", new_id(), replied_events[0].id if replied_events else self.id, data)]
+        return [*replied_events, self._make_event("model.failed", new_id(), replied_events[0].id if replied_events else self.id, data)]
 
-    def _event(self, kind: str, id: str, cause: str | None, data: Mapping[str, Any]) -> Event:
+    def _make_event(self, kind: str, id: str, cause: str | None, data: Mapping[str, Any]) -> Event:
         provider, _, model = self.mind.partition(":")
         shared = {"provider": provider, "model": model or self.mind, "purpose": self.purpose, "call_id": self.id, "turn": self.turn}
         given = {name: value for name, value in data.items() if value is not None}
@@ -81,11 +81,11 @@ class HarnessToolCall(Struct, frozen=True, kw_only=True):
 
     def called_event(self, cause: str | None) -> Event:
         """Recorded before the call."""
-        return self._event("tool.called", self.id, cause, {"cwd": self.cwd, "deed": self._classify_action(None)})
+        return self._make_event("tool.called", self.id, cause, {"cwd": self.cwd, "deed": self._classify_action(None)})
 
     def denied_event(self, id: str, reason: str) -> Event:
         """The call was not allowed."""
-        return self._event("tool.denied", id, self.id, {"reason": reason, "by": "permission", "deed": self._classify_action(None)})
+        return self._make_event("tool.denied", id, self.id, {"reason": reason, "by": "permission", "deed": self._classify_action(None)})
 
     def result_event(self, result: ToolResult, milliseconds: float, id: str) -> Event:
         """The tool's result, or its error."""
@@ -94,7 +94,7 @@ class HarnessToolCall(Struct, frozen=True, kw_only=True):
         if result.failed:
             data |= {"error": result.text, "output": None} if result.exit_code is None else {"error": f"exit code {result.exit_code}"}
         paths = {} if result.failed else {"paths": list(result.paths) or None}
-        return self._event(
+        return self._make_event(
             "tool.failed" if result.failed else "tool.returned",
             id,
             self.id,
@@ -103,17 +103,19 @@ class HarnessToolCall(Struct, frozen=True, kw_only=True):
 
     def cancelled_event(self, id: str) -> Event:
         """The call was cancelled; it may have had effects."""
-        return self._event("tool.failed", id, self.id, {"error": "cancelled", "interrupted": True, "deed": self._classify_action(None)})
+        return self._make_event(
+            "tool.failed", id, self.id, {"error": "cancelled", "interrupted": True, "deed": self._classify_action(None)}
+        )
 
     def effect_event(self, result: ToolResult, id: str) -> Event:
         """What the call changed outside the log."""
         data = None if result.exit_code is None else {"exit_code": result.exit_code}
-        return self._event("goal.tool_effect", id, self.id, {"paths": list(result.paths) or None, "result": data}, with_input=False)
+        return self._make_event("goal.tool_effect", id, self.id, {"paths": list(result.paths) or None, "result": data}, with_input=False)
 
     def _classify_action(self, output: str | None) -> str | None:
         return classify_tool_call(_TOOL_ALIASES.get(self.tool, self.tool), dict(self.input), output).name
 
-    def _event(self, kind: str, id: str, cause: str | None, data: Mapping[str, Any], *, with_input: bool = True) -> Event:
+    def _make_event(self, kind: str, id: str, cause: str | None, data: Mapping[str, Any], *, with_input: bool = True) -> Event:
         shared: dict[str, Any] = {"tool": self.tool, "call_id": self.id, "turn": self.turn}
         if with_input:
             shared["input"] = dict(self.input)

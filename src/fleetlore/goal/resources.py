@@ -57,7 +57,7 @@ class TurnWorkspace(Protocol):
     def roll_back(self, sha: str) -> None:
         """Restore all files from a checkpoint."""
 
-    def tree(self) -> str:
+    def compute_digest(self) -> str:
         """A digest of all files; it changes when any of them does."""
 
     def diff(self, sha: str) -> DiffSummary:

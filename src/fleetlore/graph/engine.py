@@ -54,7 +54,7 @@ class Engine:
 
         return NodeSources(named_nodes(self.graph.edges_into(role, "context")), named_nodes(self.graph.edges_into(role, "state")))
 
-    def sources(self, role: str) -> NodeSources:
+    def find_sources(self, role: str) -> NodeSources:
         """The nodes whose context and state a role receives."""
         return self._sources[role]
 

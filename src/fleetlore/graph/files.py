@@ -131,7 +131,7 @@ def _build_edges(document: Document, path: KeyPath, table: Any) -> Iterator[Edge
     """One edge per target: `to` may name several roles, which then run concurrently."""
     if not isinstance(table, Mapping) or "from" not in table or "to" not in table:
         document.add_error(path, 'a table with from and to is needed, as in { from = "input", to = "thinker" }')
-    elif (edge := document.convert(path, table, _EdgeTable)) is not None:
+    elif (edge := document.convert_value(path, table, _EdgeTable)) is not None:
         for target in _as_tuple(edge.to):
             yield Edge(
                 source=edge.source,

@@ -112,12 +112,12 @@ class Step:
     def state(self) -> dict[str, Any]:
         """What state edges let this node read, by the name they carry."""
         engine = self.host.engine
-        return {carries: node.state(self.session) for carries, node in engine.sources(self.role).state}
+        return {carries: node.state(self.session) for carries, node in engine.find_sources(self.role).state}
 
     def build_system_prompt(self, task: str) -> str:
         """The system prompt: the agent's persona, this node's task, and the text of context edges."""
         engine = self.host.engine
-        contexts = (node.context(self.session) for _, node in engine.sources(self.role).context)
+        contexts = (node.context(self.session) for _, node in engine.find_sources(self.role).context)
         return "\n\n".join(part for part in (engine.graph.persona.strip(), task.strip(), *contexts) if part)
 
     def note(self, kind: str, data: Mapping[str, Any], **envelope: Any) -> str:

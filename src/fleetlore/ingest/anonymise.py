@@ -1,6 +1,6 @@
 """Anonymises events before they are stored: removes prompts and code, replaces paths and names with pseudonyms.
 
-Who did what and when, durations, results, costs, ids and order are kept, so a story can still be told from an
+Who did what and when, durations, results, costs, ids and order are kept, so a story can still be written from an
 anonymised log. Prompts and code are withheld by the ship filter; the same path or name always gets the same
 pseudonym. docs/privacy.md describes the levels.
 """
@@ -267,7 +267,7 @@ class PathMask:
     def mask_text(self, text: str) -> str:
         """Replace everything that looks like a path, and paths that occur elsewhere in this event."""
         text = self._known.replace_words(text)
-        text = _PATH_PATTERN.sub(self._replace, text) if "/" in text or "\\" in text else text
+        text = _PATH_PATTERN.sub(self._replace_match, text) if "/" in text or "\\" in text else text
         return _KNOWN_FILE_NAME.sub(self._replace_bare, text) if "." in text else text
 
     def mask_line(self, text: str) -> str:
@@ -288,7 +288,7 @@ class PathMask:
         self._count += 1
         return _path_pseudonym(match[0])
 
-    def _replace(self, match: re.Match[str]) -> str:
+    def _replace_match(self, match: re.Match[str]) -> str:
         if match["web"] or (match["near"] and not self._is_path(match["near"])):
             return match[0]
         self._count += 1

@@ -48,25 +48,25 @@ class DatabaseFile(TranscriptFile):
             self.modified = max(self.modified, datetime.fromtimestamp(os.stat(f"{path}{WAL_SUFFIX}").st_mtime, UTC))
         self.size = 0
         try:
-            self.size = next((row[0] or 0 for row in self._select(query.last)), 0)
+            self.size = next((row[0] or 0 for row in self._select_rows(query.last)), 0)
         except (sqlite3.Error, TypeError) as error:
             self._read_error = str(error)
         if import_offset is not None and self._can_resume_at(import_offset):
             self._resume_offset = self.import_offset = import_offset
 
-    def _select(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+    def _select_rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         with closing(sqlite3.connect(f"file:{quote(os.path.abspath(self.path))}?mode=ro", uri=True, timeout=5)) as database:
             return database.execute(sql, values).fetchmany(BATCH_ROWS)
 
-    def _fingerprint(self, offset: int) -> str:
+    def _compute_fingerprint(self, offset: int) -> str:
         rows: list[tuple[Any, ...]] = []
         with suppress(sqlite3.Error):
-            rows = self._select(self._query.rows, offset - 1)
+            rows = self._select_rows(self._query.rows, offset - 1)
         return sha256(repr(rows[0]).encode(errors="replace") if rows and rows[0][0] == offset else b"").hexdigest()[:16]
 
     def _read_lines(self, splitter: LineSplitter, offset: int, on_read: Callable[[int], None]) -> Iterator[tuple[SourceLine, int]]:
         try:
-            while rows := self._select(self._query.rows, offset):
+            while rows := self._select_rows(self._query.rows, offset):
                 for row in rows:
                     raw = self._query.to_record(row)
                     yield SourceLine(self.name, row[0], raw, 0, len(raw)), row[0] - offset

@@ -262,7 +262,7 @@ def _rotate_spool(folder: str) -> Iterator[str]:
     try:
         spool.rotate_current(folder)
     except OSError as error:
-        yield f"{error.filename}: what hooks have written there cannot be read ({error.strerror}); mend it or remove it"
+        yield f"{error.filename}: what hooks have written there cannot be read ({error.strerror}); fix it or remove it"
 
 
 def _drain_file(path: str, open_log: OpenLog, on_warning: OnWarning) -> list[str]:

@@ -163,15 +163,15 @@ class _OccurrenceCounter:
     def count(self, raw: bytes) -> int:
         """How often these bytes were counted before."""
         hash = int.from_bytes(blake2b(raw, digest_size=8).digest(), "big") or 1
-        if self._add(hash):
+        if self._add_hash(hash):
             self._used += 1
             if self._used * 3 > len(self._table) * 2:
-                self._grow()
+                self._grow_table()
             return 0
         self._repeats[hash] = self._repeats.get(hash, 0) + 1
         return self._repeats[hash]
 
-    def _add(self, hash: int) -> bool:
+    def _add_hash(self, hash: int) -> bool:
         table, mask = self._table, len(self._table) - 1
         slot = hash & mask
         while entry := table[slot]:
@@ -181,8 +181,8 @@ class _OccurrenceCounter:
         table[slot] = hash
         return True
 
-    def _grow(self) -> None:
+    def _grow_table(self) -> None:
         old, self._table = self._table, array("Q", bytes(16 * len(self._table)))
         for hash in old:
             if hash:
-                self._add(hash)
+                self._add_hash(hash)

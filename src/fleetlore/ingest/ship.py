@@ -117,10 +117,10 @@ class Shipper:
             while not self._run_session(stop, once=once):
                 pass
         except KeyboardInterrupt:
-            self._finish()
+            self._finish_status()
             raise
         if not once or stop.is_set():
-            self._finish()
+            self._finish_status()
         self.report_state("stopped")
         return self.status
 
@@ -157,7 +157,7 @@ class Shipper:
     def _clear_failure(self) -> None:
         self.status.lost = self.status.trouble = self.status.reason = self.status.retry_in = None
 
-    def _finish(self) -> None:
+    def _finish_status(self) -> None:
         """Update the status with what is left; unknown if the source does not answer in time."""
         if not self.status.empty:
             answers: list[int | None] = []

@@ -98,7 +98,7 @@ class TranscriptFile:
 
         A compressed file is read completely or not at all: nobody appends to it.
         """
-        if import_offset.offset > self.size or self._read_error or import_offset.head != self._fingerprint(import_offset.offset):
+        if import_offset.offset > self.size or self._read_error or import_offset.head != self._compute_fingerprint(import_offset.offset):
             return False
         if self._is_compressed and import_offset.offset < self.size:
             return False
@@ -108,7 +108,7 @@ class TranscriptFile:
             return False
         return True
 
-    def _fingerprint(self, offset: int) -> str:
+    def _compute_fingerprint(self, offset: int) -> str:
         """Identifies a file by its first line and the bytes before `offset`."""
         # Only the first line: a file that has just been started is the same after it has grown.
         begin = max(0, offset - HEAD_BYTES)
@@ -132,7 +132,7 @@ class TranscriptFile:
         A file that cannot be read to its end yields one more item, a rejection.
         """
         if reason := _explain_compressed(self._beginning):
-            yield self._rejection(SourceLine(self.name, 1, self._beginning, 0, self.size), reason)
+            yield self._make_rejection(SourceLine(self.name, 1, self._beginning, 0, self.size), reason)
             return
         self._read_error = None
         start = None if self._is_compressed else self._resume_offset
@@ -162,7 +162,7 @@ class TranscriptFile:
         if pending is not None and (pending.events or pending.line.size or pending.rejected):
             yield pending
         if self._read_error is not None:
-            yield self._rejection(SourceLine(self.name, lines + 1, b"", 0, 0), f"cannot be read: {self._read_error}")
+            yield self._make_rejection(SourceLine(self.name, lines + 1, b"", 0, 0), f"cannot be read: {self._read_error}")
         else:
             self._save_offset(self.size if self._is_compressed else offset, lines, reader_state)
 
@@ -172,7 +172,7 @@ class TranscriptFile:
         with suppress(OSError):
             finished = self.is_finished and clock.now() - self.modified >= QUIET
             self.import_offset = ImportOffset(
-                offset=offset, lines=lines, head=self._fingerprint(offset), mind=reader_state, finished=finished
+                offset=offset, lines=lines, head=self._compute_fingerprint(offset), mind=reader_state, finished=finished
             )
 
     def _add_events(self, item: ImportItem | None, events: list[Event]) -> ImportItem | None:
@@ -215,7 +215,7 @@ class TranscriptFile:
 
     def _make_item(self, line: SourceLine, reader: RecordReader) -> ImportItem:
         if line.too_long:
-            return self._rejection(line, f"longer than {LONGEST_LINE} bytes")
+            return self._make_rejection(line, f"longer than {LONGEST_LINE} bytes")
         # After a power failure, zero bytes may precede what was written next.
         raw = line.raw.lstrip(b"\0")
         try:
@@ -227,10 +227,10 @@ class TranscriptFile:
                 events = [event for each in objects for event in reader.read(each)]
         except Exception as error:  # noqa: BLE001  # an unexpected record must not block the others
             reason = str(error) if isinstance(error, DialectError) else f"not foreseen: {type(error).__name__}: {error}"
-            return self._rejection(line, reason)
+            return self._make_rejection(line, reason)
         return ImportItem(line, tuple(self._set_origin(event, line) for event in events))
 
-    def _rejection(self, line: SourceLine, reason: str) -> ImportItem:
+    def _make_rejection(self, line: SourceLine, reason: str) -> ImportItem:
         return make_rejection(line._replace(path=self.path), reason, dialect=self._recording.name, at=None)
 
     def _set_origin(self, event: Event, line: SourceLine) -> Event:

@@ -59,7 +59,7 @@ _T = TypeVar("_T")
 
 
 class JournalDecision(NamedTuple, Generic[Answer]):
-    """Events that follow from a state, and what the caller is told once they are stored."""
+    """Events that follow from a state, and the answer to the caller once they are stored."""
 
     events: Sequence[Event]
     guard: str | Expect | None = None
@@ -461,7 +461,7 @@ class BlockingJournal(JournalRules[State]):
             call = next(steps)
             while True:
                 try:
-                    result = self._perform(call)
+                    result = self._perform_call(call)
                 except Exception as error:  # noqa: BLE001 - the rules decide what it means
                     call = steps.throw(error)
                 else:
@@ -470,7 +470,7 @@ class BlockingJournal(JournalRules[State]):
             result_of_steps: _T = end.value
             return result_of_steps
 
-    def _perform(self, call: LogCall) -> object:
+    def _perform_call(self, call: LogCall) -> object:
         match call:
             case _Read(scope, after, kinds):
                 return list(self.log.read(scope, after=after, kinds=kinds))
@@ -627,7 +627,7 @@ class Journal(JournalRules[State]):
             call = next(steps)
             while True:
                 try:
-                    result = await self._perform(call)
+                    result = await self._perform_call(call)
                 except Exception as error:  # noqa: BLE001 - the rules decide what it means
                     call = steps.throw(error)
                 else:
@@ -636,7 +636,7 @@ class Journal(JournalRules[State]):
             result_of_steps: _T = end.value
             return result_of_steps
 
-    async def _perform(self, call: LogCall) -> object:
+    async def _perform_call(self, call: LogCall) -> object:
         match call:
             case _Read(scope, after, kinds):
                 return [event async for event in self.log.read(scope, after=after, kinds=kinds)]

@@ -1,7 +1,7 @@
 """Leases: one process at a time does something, and renews its lease while it does.
 
 `Journal.lease` is the way to hold one: the block is cancelled when the lease is lost. Everybody else decides by the epoch of a
-lease (`log/coordination.py`), so a holder that was suspended past its expiry does no harm.
+lease (`log/leases.py`), so a holder that was suspended past its expiry does no harm.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from itertools import count
 from fleetlore import clock
 from fleetlore.errors import FleetloreError, LeaseHeld, LeaseLost
 from fleetlore.kernel import tasks
-from fleetlore.log.coordination import Coordination, Lease
+from fleetlore.log.coordination import Coordination
+from fleetlore.log.leases import Lease
 
 LEASE_SECONDS = 30.0
 RENEW_SECONDS = 8.0

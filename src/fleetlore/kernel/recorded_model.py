@@ -100,7 +100,7 @@ class _CallRecorder:
             "prompt_sha256": _request_hash(full_prompt),
         }
         content = {"prompt": prompt, "system": request.system} if self._keeps_content else {}
-        await self._log.append([self._event("model.called", self._call_id, cause, sizes | content)])
+        await self._log.append([self._make_event("model.called", self._call_id, cause, sizes | content)])
 
     async def record_reply(self, reply: ModelReply) -> str:
         """Record the reply and return the event's id."""
@@ -114,16 +114,16 @@ class _CallRecorder:
         data = {"error": _describe_error(error), **models_usage.failure_event_data(error)}
         if not paid_reply:  # otherwise it is on model.replied
             data["latency_ms"] = round(seconds * 1000)
-        event = self._event("model.failed", self._new_id(), paid_reply[0].id if paid_reply else self._call_id, data)
+        event = self._make_event("model.failed", self._new_id(), paid_reply[0].id if paid_reply else self._call_id, data)
         await self._log.append([*paid_reply, event])
         return event.id or ""
 
     def _make_reply_event(self, reply: ModelReply) -> Event:
         usage_data = models_usage.reply_event_data(reply) | {"model": reply.model or self._shared_data["model"]}
         content = {"said": reply.text} if self._keeps_content else {}
-        return self._event("model.replied", self._new_id(), self._call_id, usage_data | content)
+        return self._make_event("model.replied", self._new_id(), self._call_id, usage_data | content)
 
-    def _event(self, kind: str, id: str, cause: str | None, data: Mapping[str, object]) -> Event:
+    def _make_event(self, kind: str, id: str, cause: str | None, data: Mapping[str, object]) -> Event:
         # A prompt contains what only its agent may know.
         visibility: Visibility = "private" if self._keeps_content else "public"
         known = {name: value for name, value in {**self._shared_data, **data}.items() if value is not None}

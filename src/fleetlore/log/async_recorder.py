@@ -65,10 +65,10 @@ class Recorder:
     async def close(self) -> None:
         """Store what is pending, then close the log. Completes even if the caller is cancelled."""
         if self._closed is None:
-            self._closed = asyncio.ensure_future(self._close())
+            self._closed = asyncio.ensure_future(self._close_backend())
         await asyncio.shield(self._closed)
 
-    async def _close(self) -> None:
+    async def _close_backend(self) -> None:
         await self._idle.wait()
         self._write_queue.put(None)
         await asyncio.to_thread(self._writer.join)

@@ -1,9 +1,7 @@
 """State that the users of one log share beside its events: cursors, leases, tokens and the seal.
 
 - A cursor is a named position: how far a reader got.
-- A lease is an exclusive right that expires. Every acquisition has an epoch (fencing token) that only grows. The holder
-  passes the epoch on, and whatever it acts on rejects an epoch lower than it has seen, so a holder that was suspended
-  past its expiry does no harm.
+- A lease is an exclusive right that expires (`leases.py`).
 - A token grants access over the network (`tokens.py`). The seal decides who may steer goals (`seal.py`).
 
 All are stored per town where the log is: in the `sqlite:` file, on the `redis:` or `nats:` server. For `memory:` they
@@ -14,12 +12,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from types import TracebackType
 from typing import Any, ParamSpec, Protocol, Self, TypeVar
-
-from msgspec import Struct
 
 from fleetlore import clock
 from fleetlore.errors import Busy, Closed, Invalid, InvalidUrl
@@ -28,28 +23,14 @@ from fleetlore.log import connect
 from fleetlore.log import seal as seal_rules
 from fleetlore.log import tokens as token_rules
 from fleetlore.log.base import Position
+from fleetlore.log.leases import Lease
 from fleetlore.log.seal import Seal
 from fleetlore.log.tokens import Token
 
 MIN_LEASE_SECONDS, MAX_LEASE_SECONDS = 0.001, 366 * 86_400
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 _is_position = re.compile(r"[0-9-]{1,100}", re.ASCII).fullmatch
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
-
-
-class Lease(Struct, frozen=True, kw_only=True):
-    """One acquisition of a lease."""
-
-    name: str
-    holder: str
-    epoch: int
-    """Higher than every earlier epoch of this name on this log, forever; renewing keeps it."""
-    until: datetime
-    """Expiry unless renewed. A hint: the store decides by its own clock."""
-    seconds: float
-    """The requested duration."""
 
 
 class CoordinationStore(Protocol):
@@ -164,7 +145,7 @@ class Coordination:
         return self._require_store().renew(lease, _validate_lease_seconds(lease.seconds if seconds is None else seconds))
 
     def release(self, lease: Lease) -> None:
-        """Free a lease. Nothing happens if it was lost, whoever holds it now."""
+        """Free a lease. Nothing happens if it was lost, even if another holder has it now."""
         self._require_store().release(lease)
 
     def find_lease(self, name: str) -> Lease | None:
@@ -284,30 +265,6 @@ class AsyncCoordination:
         """End the own thread, once its last call has returned."""
         if self._thread is not None:
             self._thread.shutdown(wait=False)
-
-
-def next_epoch(last: int, now: int) -> int:
-    """Return the epoch after `last` at time `now` (microseconds).
-
-    It is at least the time, so epochs keep growing even if the last one was lost: after restoring a backup, or when a
-    server lost its last second of writes.
-    """
-    return max(last + 1, now)
-
-
-def epoch_microseconds(moment: datetime) -> int:
-    """Convert a time to microseconds since 1970."""
-    return (moment - _EPOCH) // _MICROSECOND
-
-
-def seconds_to_microseconds(seconds: float) -> int:
-    """Convert a lease duration to microseconds."""
-    return timedelta(seconds=seconds) // _MICROSECOND
-
-
-def make_lease(name: str, holder: str, epoch: int, until: int, seconds: float) -> Lease:
-    """Build a lease from its stored values."""
-    return Lease(name=name, holder=holder, epoch=epoch, until=_EPOCH + until * _MICROSECOND, seconds=seconds)
 
 
 def _validate_name(label: str, name: str) -> str:

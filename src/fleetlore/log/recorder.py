@@ -152,7 +152,7 @@ class BlockingRecorder:
         for rows in self._read_pages(query, limit):
             yield from decode_all_stored(rows)
 
-    def pages(self, scope: str = TOWN, *, since: datetime | None = None) -> Generator[list[StoredRecord], None, None]:
+    def read_pages(self, scope: str = TOWN, *, since: datetime | None = None) -> Generator[list[StoredRecord], None, None]:
         """Yield pages of stored records of a scope, oldest first, for callers that decode only parts."""
         return self._read_pages(make_query(scope, None, None, (), since, False), None)
 

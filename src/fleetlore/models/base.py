@@ -99,7 +99,7 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     seed: int | None = None
     role: str | None = None
     """Who asks: `judge`, or an agent's name. Scripted answers are chosen by it; it is never sent."""
-    hear: Callable[[str], None] | None = None
+    on_text: Callable[[str], None] | None = None
     """Called with each piece of prose as it arrives. Together they are the reply's `text`; nothing is repeated."""
 
     def __post_init__(self) -> None:

@@ -220,7 +220,7 @@ class HttpModel:
         if self._client is None:
             raise ModelRefused(f"{self.name} is not open; ask it within `async with`")
         started_at, timeout, retrier = monotonic(), self.timeouts.total if request.timeout is None else request.timeout, self._new_retrier()
-        text_stream = TextStream(request.hear) if request.hear and request.schema is None else None
+        text_stream = TextStream(request.on_text) if request.on_text and request.schema is None else None
 
         def time_left() -> float:
             # No retry after text was passed on: the listener would get it twice.

@@ -34,21 +34,21 @@ def find_script(name: str) -> Callable[[ModelRequest], Answer] | None:
     return _SCRIPTS.get(name)
 
 
-def _herald_script(request: ModelRequest) -> Answer:
-    """Copies a notice to the board after asking a person; accepts a denial."""
+def _publish_script(request: ModelRequest) -> Answer:
+    """Publishes release notes after asking a person; accepts a denial. `herald` is its name of 0.1."""
     task = max((number for number, message in enumerate(request.messages) if message.role == "user"), default=-1)
     results = [message for message in request.messages[task + 1 :] if message.role == "tool"]
     if len(results) >= 2:
         denied = "You may not do that" in results[-1].text
-        refused = "I was not allowed to, so the board is unchanged. The table is in table.txt."
-        return Calls([("done", {"text": refused if denied else "The new table is on the board."})])
+        refused = "I was not allowed to publish them. The website is unchanged; the notes are in notes.md."
+        return Calls([("done", {"text": refused if denied else "The release notes are published."})])
     if results:
-        text = "The table is complete. Everybody reads the board, so I ask first."
-        return Calls([("shell", {"command": "cp table.txt board.txt"})], text=text)
-    return Calls([("read", {"path": "table.txt"})], text="I read the table before I publish it.")
+        text = "The notes are complete. Customers read the website, so I ask first."
+        return Calls([("shell", {"command": "cp notes.md website.md"})], text=text)
+    return Calls([("read", {"path": "notes.md"})], text="I read the notes before I publish them.")
 
 
-_SCRIPTS: Mapping[str, Callable[[ModelRequest], Answer]] = {"herald": _herald_script}
+_SCRIPTS: Mapping[str, Callable[[ModelRequest], Answer]] = {"publisher": _publish_script, "herald": _publish_script}
 
 
 # --- Scripted model
@@ -197,7 +197,7 @@ class ScriptedModel:
 
 
 def _open_text_stream(request: ModelRequest) -> TextStream | None:
-    return TextStream(request.hear) if request.hear and request.schema is None else None
+    return TextStream(request.on_text) if request.on_text and request.schema is None else None
 
 
 async def _stream_words(accumulator: StreamAccumulator, text: str) -> None:

@@ -98,7 +98,7 @@ def with_messages(request: ModelRequest, messages: Sequence[ChatMessage]) -> Mod
 
 
 def describe_correction(error: UnusableAnswer) -> str:
-    """What a model is told about an answer that could not be used."""
+    """What a model gets to read about an answer that could not be used."""
     shown = " ".join(error.text.split())[:_MAX_SHOWN_CHARS]
     quoted = f"\nYou wrote: {shown}" if shown else ""
     return f"Your last answer could not be used: {error.reason}. Answer again and correct this.{quoted}"

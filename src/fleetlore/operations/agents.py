@@ -149,7 +149,7 @@ def name_agent(context: OperationContext, request: NameAgent) -> Stored:
     stored = context.store([Event(kind="agent.named", actor=context.actor, agent=agent, data={"name": request.name.strip()})])
     with context.source.open_view("names") as (names, _):
         shown = names_view.display_name(names, agent)
-    return Stored.of(f"{agent} is shown as {shown}" if shown != agent else f"{agent} is shown by its own name", stored)
+    return Stored.from_events(f"{agent} is shown as {shown}" if shown != agent else f"{agent} is shown by its own name", stored)
 
 
 def _find_agent(context: OperationContext, text: str) -> str:

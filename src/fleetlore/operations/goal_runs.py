@@ -101,7 +101,7 @@ async def run_goal(
     async with open_goal(context, goal, key=key, is_resumed=is_known, watch=watch) as run:
         if not is_known:
             await run.start()
-        state, work = await run.finish(keep_worktree=keep_worktree)
+        state, work = await run.run_to_end(keep_worktree=keep_worktree)
     return GoalResult(
         id=state.id,
         outcome=state.outcome or "",
@@ -164,7 +164,7 @@ class GoalRun:
             return None
         return await asyncio.to_thread(find_source_changes, workspace, self._goal.workspace or "", ignored=ignored)
 
-    async def finish(self, *, keep_worktree: bool = False) -> FinishedGoal:
+    async def run_to_end(self, *, keep_worktree: bool = False) -> FinishedGoal:
         """Run it to its end. If it is done and everything is committed, the worktree is removed and only the branch is left."""
         state = await self.driver.run_goal()
         is_kept = keep_worktree or state.outcome != "done"

@@ -76,7 +76,7 @@ def control_goals(context: OperationContext, request: ControlGoals) -> Stored:
     ]
     stored = context.store(events, key)
     answer = "\n".join(f"{commands.short_goal_id(goal)}  {_describe_effect(context, request, goal)}" for goal in goals)
-    return Stored.of(answer, stored)
+    return Stored.from_events(answer, stored)
 
 
 def _check_value(request: ControlGoals) -> None:
@@ -158,7 +158,7 @@ def answer_approval(context: OperationContext, request: AnswerApproval) -> Store
     # A busy goal must not keep a person from answering. The driver ignores an answer that comes too late.
     stored = BlockingJournal(log, NoState(), scopes=(), key=key).decide(answer, unguarded=True).events
     word = "allowed" if request.choice == "allow" else "denied"
-    return Stored.of(f"{word}: {question.tool} in turn {question.turn or '?'} of goal {question.goal}", stored)
+    return Stored.from_events(f"{word}: {question.tool} in turn {question.turn or '?'} of goal {question.goal}", stored)
 
 
 def read_trusted_questions(context: OperationContext, id: str = "") -> list[PermissionQuestion]:

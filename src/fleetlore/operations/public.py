@@ -47,7 +47,7 @@ def list_sessions(
     """
     from fleetlore.operations.sessions import ListSessions, find_sessions
 
-    with _open(log, now) as context:
+    with _open_context(log, now) as context:
         return find_sessions(context, ListSessions(scope=scope, since=since, until=until, limit=limit))
 
 
@@ -88,7 +88,7 @@ def read_costs(
     from fleetlore.operations.costs import read_costs as run
 
     dimensions = (by,) if isinstance(by, str) else tuple(by)
-    with _open(log) as context:
+    with _open_context(log) as context:
         page = run(context, ReadCosts(by=",".join(dimensions), since=since, until=until, tz=_name_zone(zone)))
 
     def make_row(row: dict[str, object], names: Sequence[str]) -> CostSummaryRow:
@@ -112,7 +112,7 @@ def read_brief(
     """What was delivered, what went wrong, what to check, who needs you: of a day, a period or `all`; else of the newest day."""
     from fleetlore.operations.periods import ReadBrief, make_brief
 
-    with _open(log, now) as context:
+    with _open_context(log, now) as context:
         return make_brief(context, ReadBrief(scope=scope, day=day, since=since, until=until, all=all, tz=_name_zone(zone)))
 
 
@@ -132,7 +132,7 @@ def read_story(
     from fleetlore.operations.periods import ReadStory
     from fleetlore.operations.periods import read_story as run
 
-    with _open(log, now) as context:
+    with _open_context(log, now) as context:
         wanted = ReadStory(scope=scope, day=day, since=since, until=until, all=all, detail=detail, tz=_name_zone(zone))
         return run(context, wanted).story
 
@@ -170,12 +170,12 @@ def build_prompt(
     from fleetlore.operations.prompts import build_prompt as build
 
     wanted = BuildPrompt(agent=agent, role=role, persona=persona, run=run, as_of=as_of, budget=budget, record=record)
-    with _open(log) as context:
+    with _open_context(log) as context:
         return build(context, wanted)
 
 
 @contextmanager
-def _open(log: OpenedLog, now: datetime | None = None) -> Iterator[OperationContext]:
+def _open_context(log: OpenedLog, now: datetime | None = None) -> Iterator[OperationContext]:
     """A context, as it is or for an opened log; `now` is the time that decides what is still running."""
     if isinstance(log, OperationContext):
         if now is not None:

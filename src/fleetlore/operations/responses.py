@@ -33,7 +33,7 @@ class Stored(Struct, frozen=True, kw_only=True):
     events: list[StoredEvent] = []
 
     @classmethod
-    def of(cls, answer: str, events: Iterable[Event], **more: Any) -> Self:
+    def from_events(cls, answer: str, events: Iterable[Event], **more: Any) -> Self:
         """The response for stored events."""
         names = StoredEvent.__struct_fields__
         stored = [StoredEvent(**{name: getattr(event, name) for name in names}) for event in events]
@@ -43,7 +43,7 @@ class Stored(Struct, frozen=True, kw_only=True):
     def of_commands(cls, commands: Sequence[StoredCommand], **more: Any) -> Self:
         """The response for stored commands to a town."""
         answer = "\n".join(command.answer for command in commands if command.answer)
-        return cls.of(answer, [event for command in commands for event in command.events], **more)
+        return cls.from_events(answer, [event for command in commands for event in command.events], **more)
 
 
 class StoredBySpeaker(Stored, frozen=True, kw_only=True):

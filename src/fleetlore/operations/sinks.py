@@ -23,7 +23,8 @@ from fleetlore.dialects import nexo
 from fleetlore.errors import FleetloreError, LogError
 from fleetlore.kernel.lease import is_dead, make_holder_name
 from fleetlore.log.base import Position
-from fleetlore.log.coordination import Coordination, Lease
+from fleetlore.log.coordination import Coordination
+from fleetlore.log.leases import Lease
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.settings import SINK_TARGETS, Notice, mask_url
 
@@ -161,7 +162,7 @@ class SinkDelivery:
         """How many events the sink has not got yet."""
         return sum(1 for _ in self._log.read(after=self._load_cursor(), kinds=DRIVER_KINDS))
 
-    def deliver(self, limit: int = MOST_AT_ONCE) -> int | None:
+    def deliver_events(self, limit: int = MOST_AT_ONCE) -> int | None:
         """Publish up to `limit` waiting events and return how many; `None` if another process does.
 
         Raises what the target or the log raises; what was published before that is committed.
@@ -177,9 +178,9 @@ class SinkDelivery:
                     cursor, count = record.position, count + 1
             finally:
                 if count < len(records):
-                    self._commit(cursor, count)
+                    self._commit_cursor(cursor, count)
             # Behind the last record there may be other events, which need not be read again.
-            self._commit(max(head or "", cursor or "") if len(records) < limit else cursor, count)
+            self._commit_cursor(max(head or "", cursor or "") if len(records) < limit else cursor, count)
             return count
         finally:
             with suppress(LogError):
@@ -196,7 +197,7 @@ class SinkDelivery:
             lease = self._shared.acquire(self.sink.cursor, self._holder, LEASE_SECONDS)
         return lease
 
-    def _commit(self, position: Position | None, count: int) -> None:
+    def _commit_cursor(self, position: Position | None, count: int) -> None:
         if position and (count or position != self._shared.load_cursor(self.sink.cursor)):
             self._shared.commit_cursor(self.sink.cursor, position)
 
@@ -216,7 +217,7 @@ class SinkDelivery:
         while not ended():
             is_last = stop.is_set()
             try:
-                count, self.last_failure, pause = self.deliver(), None, FIRST_PAUSE
+                count, self.last_failure, pause = self.deliver_events(), None, FIRST_PAUSE
             except (FleetloreError, OSError) as error:
                 self.last_failure = str(error) or type(error).__name__
                 if is_last or stop.wait(pause):

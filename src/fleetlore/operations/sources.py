@@ -157,22 +157,36 @@ def resolve_scope(source: ViewSource, scope: str, *, may_be_new: bool = False) -
 
     try:
         return name_lookup.resolve_scope(source.log, scope, lambda: source.snapshot(None, name_lookup.NEEDS), may_be_new=may_be_new)
-    except UnknownName:
-        if not scope.startswith("run:") or not (runs := _find_named_sessions(source, scope.partition(":")[2])):
+    except UnknownName as unknown:
+        kind, _, name = scope.partition(":")
+        if kind not in ("run", "agent"):
             raise
-        if len(runs) > 1:
-            listed = ", ".join(runs[: name_lookup.MAX_CANDIDATES])
-            raise AmbiguousName("run", scope.partition(":")[2], [f"run:{run}" for run in runs], listed) from None
-        return f"run:{runs[0]}"
+        named = _list_session_names(source)
+        found = [outcome for shown, outcome in named if shown == _fold_name(name)]
+        ids = list(dict.fromkeys(outcome.session if kind == "run" else outcome.agent for outcome in found))
+        if len(ids) > 1:
+            listed = ", ".join(ids[: name_lookup.MAX_CANDIDATES])
+            raise AmbiguousName(kind, name, [f"{kind}:{id}" for id in ids], listed) from None
+        if ids:
+            return f"{kind}:{ids[0]}"
+        from difflib import get_close_matches
+
+        close = get_close_matches(_fold_name(name), [shown for shown, _ in named], n=1, cutoff=0.75)
+        if not close:
+            raise
+        similar = [f"{kind}:{outcome.name}" for shown, outcome in named if shown == close[0]][:1]
+        raise UnknownName(kind, name, (*similar, *unknown.suggestions)[: name_lookup.MAX_SUGGESTIONS], name_lookup.HINTS[kind]) from None
 
 
-def _find_named_sessions(source: ViewSource, name: str) -> list[str]:
-    """The sessions that pages and lists show under this name, the newest first."""
+def _list_session_names(source: ViewSource) -> list[tuple[str, Outcome]]:
+    """The newest sessions with the names that pages and lists show, to compare with."""
     from fleetlore.projections.outcomes import OutcomeQuery
 
-    wanted = " ".join(name.split()).casefold()
-    found = source.find_outcomes(OutcomeQuery(limit=MOST_NAMED_SESSIONS))
-    return [outcome.session for outcome in found if " ".join(outcome.name.split()).casefold() == wanted]
+    return [(_fold_name(outcome.name), outcome) for outcome in source.find_outcomes(OutcomeQuery(limit=MOST_NAMED_SESSIONS))]
+
+
+def _fold_name(name: str) -> str:
+    return " ".join(name.split()).casefold()
 
 
 # --- views by name
@@ -185,13 +199,28 @@ def _make_plain_view(name: str) -> LogView[Any]:
 
         return TIME_INDEX_VIEW
     if name == "arcs":
-        from fleetlore.projections.patterns import make_patterns_view
-
-        return make_patterns_view()
+        return _make_patterns_view()
     from importlib import import_module
 
     module = {"pace": "activity", "sessions": "conversations"}.get(name, name)
     return view_of(import_module(f"fleetlore.views.{module}"), name)
+
+
+def _make_patterns_view() -> LogView[Any]:
+    """The steps of every thread; patterns of installed packages are part of the version."""
+    from fleetlore.events.installed_kinds import combine_version
+    from fleetlore.views.patterns import fold
+    from fleetlore.views.patterns.installed import installed_patterns
+
+    return LogView(
+        name="arcs",
+        version=combine_version(fold.VERSION, installed_patterns().patterns),
+        state=fold.PatternState,
+        initial=fold.initial,
+        apply=fold.apply,
+        encode=fold.encode,
+        decode=fold.decode,
+    )
 
 
 def build_views(costs: Costs, goals: SignedGoalsFold, town: SignedTownFold | None = None) -> dict[str, LogView[Any]]:
@@ -216,10 +245,10 @@ class LazyViews(Mapping[str, LogView[Any]]):
     def __getitem__(self, name: str) -> LogView[Any]:
         """The view with this name."""
         if name not in self._made:
-            self._made[name] = self._make(name)
+            self._made[name] = self._make_view(name)
         return self._made[name]
 
-    def _make(self, name: str) -> LogView[Any]:
+    def _make_view(self, name: str) -> LogView[Any]:
         # Each fold is imported only for its own view: commands that need another one start faster.
         if name == "town":
             from fleetlore.projections.signed_town import SignedTownFold
@@ -314,7 +343,7 @@ class OnDemandSource:
         assert position is None, "only the head is folded on demand"
         with self._fold_lock:
             self._refresh()
-            self._fold({"calendar", *views})
+            self._update_views({"calendar", *views})
             states = {name: fold.state for name, fold in self._folds.items()}
             at = self._folds["calendar"].position
             yield ViewSnapshot(states, self.log, at, states["calendar"].newest, self._now(), True, True)
@@ -326,10 +355,10 @@ class OnDemandSource:
             if key is not None and self._key is not key and isinstance(self._views, LazyViews):
                 self._views, self._key, self._folds = self._views.with_key(key), key, {}
             self._refresh()
-            self._fold({name})
+            self._update_views({name})
             yield self._folds[name].state, True
 
-    def _fold(self, names: set[str]) -> None:
+    def _update_views(self, names: set[str]) -> None:
         """Bring these views up to the head. After an erasure or a restored backup they are folded anew."""
         if any(fold.anchor is not None and not is_anchor_valid(self.log, fold.anchor) for fold in self._folds.values()):
             self._folds = {}
@@ -338,13 +367,13 @@ class OnDemandSource:
             for name in names - set(self._folds):
                 self._folds[name] = Runner(self.log, self._views[name], store).open_fold_run()
             wanted = [self._folds[name] for name in names]
-            if self._advance(wanted):
+            if self._advance_folds(wanted):
                 break
             self._folds = {}
         for fold in wanted:
             fold.save_if_worthwhile()
 
-    def _advance(self, folds: list[FoldRun[Any]]) -> bool:
+    def _advance_folds(self, folds: list[FoldRun[Any]]) -> bool:
         if self._progress is None:
             return advance_folds(self.log, folds)
         with self._progress() as show:

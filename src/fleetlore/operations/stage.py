@@ -175,7 +175,7 @@ class Stage(Head, kw_only=True):
 class ReadStage(AsOfRequest, kw_only=True):
     """A run of a cast."""
 
-    run: Annotated[str, Meta(max_length=500, description="Which; the newest unless told.")] | None = None
+    run: Annotated[str, Meta(max_length=500, description="Which; the newest by default.")] | None = None
     minds: Annotated[bool, Meta(description="Whether to show what they thought, too.")] = False
 
 
@@ -423,7 +423,7 @@ def inject_line(context: OperationContext, request: Injection) -> Stored:
     fields = {"turn": _find_current_turn(context, request.run), "label": request.label}
     data = {name: value for name, value in fields.items() if value is not None}
     event = Event(kind="user.injected", actor=VISITOR, run=request.run, text=request.text.strip(), data=data)
-    return Stored.of("said", context.store([event]))
+    return Stored.from_events("said", context.store([event]))
 
 
 def _find_current_turn(context: OperationContext, run: str) -> int | None:

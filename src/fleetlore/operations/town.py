@@ -500,7 +500,7 @@ def recover_workers(context: OperationContext, request: RecoverWorkers) -> Worke
         for each in evidence
     ]
     answer = "the tasks of dead workers were released; start `lore worker` to run their agents" if dead else "nothing was changed"
-    return WorkersChecked.of(answer, stored, town=context.town, workers=workers, not_running=not_running)
+    return WorkersChecked.from_events(answer, stored, town=context.town, workers=workers, not_running=not_running)
 
 
 class ReclaimWork(Request, kw_only=True):
@@ -540,7 +540,9 @@ def reclaim_work(context: OperationContext, request: ReclaimWork) -> WorkReclaim
         to = None if request.to is None else commands.find_agent(town, request.to).name
         holders = {task.id: town.agents[left_behind.find_holder(task) or ""] for task in left.tasks}
     if not is_moving:
-        return WorkReclaimed.of("", [], town=context.town, tasks=left.tasks, messages=left.messages, holders=holders, at=context.now())
+        return WorkReclaimed.from_events(
+            "", [], town=context.town, tasks=left.tasks, messages=left.messages, holders=holders, at=context.now()
+        )
     notes: list[str] = []
     stored: list[StoredCommand] = []
     for make_commands in left_behind.plan_moves(left, to, by=context.actor, notes=notes):

@@ -18,8 +18,9 @@ from fleetlore.operations.sources import resolve_scope
 from fleetlore.programs import registry
 from fleetlore.projections.outcomes import OutcomeQuery, runs_in
 from fleetlore.prompts.text_safety import sanitize_line, sanitize_text, truncate_block
+from fleetlore.views.described_calls import CALL, RESULTS, FileDiff
 from fleetlore.views.outcomes.record import CHECKS, Outcome
-from fleetlore.views.transcripts import CALL, RESULTS, TranscriptEdit, TranscriptRow, has_words, make_rows
+from fleetlore.views.transcripts import TranscriptRow, has_words, make_rows
 
 EVENTS_AT_ONCE = 500
 MOST_MATCHES = 1000
@@ -210,7 +211,7 @@ def read_diff(context: OperationContext, request: ReadDiff) -> SessionDiff:
     return SessionDiff(session=reader.run, files=list(files.values()), more=count > MOST_CHANGES)
 
 
-def _add_change(file: FileChanges, row: TranscriptRow, edit: TranscriptEdit) -> None:
+def _add_change(file: FileChanges, row: TranscriptRow, edit: FileDiff) -> None:
     lines = edit.diff.splitlines()
     file.added += sum(line.startswith("+") for line in lines)
     file.removed += sum(line.startswith("-") for line in lines)
@@ -283,19 +284,19 @@ def write_hand_over(outcome: Outcome, prompts: dict[str | None, str]) -> str:
     parts = [
         f"# Continue this work: {sanitize_line(outcome.name, 200)}",
         "Another agent worked on this and stopped. Continue from here. Check the state of the files first: they may have changed since.",
-        _section("Task", [truncate_block(sanitize_text(task), LONGEST_TASK)]),
-        _section("Later requests", [f"- {sanitize_line(text, LONGEST_REQUEST)}" for text in later[-MOST_REQUESTS:]]),
-        _section("Where", _list_places(outcome)),
-        _section("Done", _list_done(outcome)),
-        _section("Checks after the last edit", _list_checks(outcome)),
-        _section("Failed or not proven", _list_problems(outcome)),
-        _section("Open", _list_open(outcome)),
-        _section("Last answer of the agent", [truncate_block(sanitize_text(outcome.delivered.answer), LONGEST_ANSWER)]),
+        _format_section("Task", [truncate_block(sanitize_text(task), LONGEST_TASK)]),
+        _format_section("Later requests", [f"- {sanitize_line(text, LONGEST_REQUEST)}" for text in later[-MOST_REQUESTS:]]),
+        _format_section("Where", _list_places(outcome)),
+        _format_section("Done", _list_done(outcome)),
+        _format_section("Checks after the last edit", _list_checks(outcome)),
+        _format_section("Failed or not proven", _list_problems(outcome)),
+        _format_section("Open", _list_open(outcome)),
+        _format_section("Last answer of the agent", [truncate_block(sanitize_text(outcome.delivered.answer), LONGEST_ANSWER)]),
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def _section(title: str, lines: Iterable[str]) -> str:
+def _format_section(title: str, lines: Iterable[str]) -> str:
     kept = [line for line in lines if line.strip()]
     return "\n".join((f"## {title}", "", *kept)) if kept else ""
 

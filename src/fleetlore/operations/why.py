@@ -20,9 +20,10 @@ from fleetlore.operations.request import Request
 from fleetlore.projections import file_calls
 from fleetlore.projections.file_calls import FileCall
 from fleetlore.projections.outcomes import OutcomeQuery
+from fleetlore.views.described_calls import make_file_diff
 from fleetlore.views.line_origins import FileVersion, RecordedEdit, find_origins
 from fleetlore.views.outcomes.record import CHECKS, JudgedClaim, Outcome
-from fleetlore.views.transcripts import make_file_edit
+from fleetlore.views.transcripts import LONGEST_DIFF
 
 LONGEST_PROMPT = 2000
 _place = re.compile(r"(?P<path>.+?)(?::(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?)?")
@@ -270,7 +271,7 @@ class FileExplainer:
             at=edit.at,
             tool=edit.tool,
             path=edit.path,
-            diff=make_file_edit(edit.path, edit.old, edit.new).diff,
+            diff=make_file_diff(edit.path, edit.old, edit.new, longest=LONGEST_DIFF).diff,
             session=edit.run,
             agent=edit.agent,
             parent=call.parent or "",

@@ -160,7 +160,7 @@ class GoalWork:
                 if isinstance(job, TaskJob) and job.session is not None:
                     await run.continue_session(job.session)
             for message in (*_undelivered_messages(job, known), *inbox.take_waiting_messages()):
-                await self._forward(goal.id, job.agent, message)
+                await self._forward_message(goal.id, job.agent, message)
             forwarding = asyncio.create_task(self._forward_messages(goal.id, job.agent, inbox))
             try:
                 return await _finish_goal(run)
@@ -186,12 +186,12 @@ class GoalWork:
         """
         for number in range(MAX_GOAL_NAMES):
             named = replace(goal, id=str(uuid5(UUID(goal.id), str(number)))) if number else goal
-            known = self._known(named.id)
+            known = self._find_goal(named.id)
             if known is None or (_has_same_settings(known, named) and _is_usable(known)):
                 return named, known
         raise _GoalRefused(f"the ids for this task's goal are taken by {MAX_GOAL_NAMES} other goals; create the task again")
 
-    def _known(self, id: str) -> GoalState | None:
+    def _find_goal(self, id: str) -> GoalState | None:
         try:
             known = read_goal(self._context, id, self._key)
         except Invalid:  # an unsigned goal does not count
@@ -201,9 +201,9 @@ class GoalWork:
     async def _forward_messages(self, goal: str, agent: str, inbox: JobInbox) -> None:
         """Forward new messages to the agent; it gets them with its next turn."""
         while True:
-            await self._forward(goal, agent, await inbox.wait_for_message())
+            await self._forward_message(goal, agent, await inbox.wait_for_message())
 
-    async def _forward(self, goal: str, agent: str, message: InboxMessage) -> None:
+    async def _forward_message(self, goal: str, agent: str, message: InboxMessage) -> None:
         text = instructions.render_forwarded_message(message)
         event = commands.make_control_event(goal, "say", by=message.sender, value=text, agent=agent)
         await asyncio.to_thread(self._context.store, [event], self._key)
@@ -225,7 +225,7 @@ async def _finish_goal(run: GoalRun) -> tuple[GoalState, Handover]:
     until = ticks() + 2 * LEASE_SECONDS
     while True:
         try:
-            return await run.finish()
+            return await run.run_to_end()
         except LogError as error:
             if not isinstance(error.__cause__, LeaseHeld) or ticks() > until:
                 raise

@@ -76,7 +76,7 @@ class TailBuffer:
         if len(self._kept) > 2 * self._max_bytes:
             del self._kept[: -self._max_bytes]
 
-    def text(self) -> str:
+    def decode_text(self) -> str:
         """The text without escape sequences and control characters."""
         return clean_output(bytes(self._kept[-self._max_bytes :])).strip()
 

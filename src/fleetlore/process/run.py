@@ -105,7 +105,7 @@ def _explain_start_failure(program: ProcessSpec, error: OSError | ValueError) ->
 
 __all__ = ["EndReason", "OnLine", "OnStart", "OutputLine", "ProcessSpec", "ProgramResult", "run"]
 
-EndReason: TypeAlias = Literal["ended", "timed_out", "silent", "told"]
+EndReason: TypeAlias = Literal["ended", "timed_out", "silent", "stopped"]
 """Why a program ended: by itself, by its timeout, by its idle timeout, or stopped by a callback."""
 
 SETTLE_SECONDS = 0.25
@@ -139,7 +139,7 @@ async def run(program: ProcessSpec, on_start: OnStart, on_line: OnLine) -> Progr
     popen = start_program(program)
     talk = _RunningProgram(program, popen, on_line)
     try:
-        why: EndReason = await talk.wait_until_over() if await on_start(identify_process(program, popen)) else "told"
+        why: EndReason = await talk.wait_until_over() if await on_start(identify_process(program, popen)) else "stopped"
         left = await talk.end_program(why)
         why = await talk.read_remaining(why)
     finally:
@@ -189,7 +189,7 @@ class _RunningProgram:
         if self._stdout_task and self._stdout_task.done():
             self._stdout_task.result()
         if self._stop_requested.done():
-            return "told"
+            return "stopped"
         if self._exit_task.done():
             return "ended"
         if now >= self._started_at + self._program.timeout:
@@ -243,14 +243,14 @@ class _RunningProgram:
         if self._stdout_task:
             await self._stdout_task
         await self._stderr_task
-        return "told" if self._stop_requested.done() else why
+        return "stopped" if self._stop_requested.done() else why
 
     async def close(self) -> None:
         """Kill and close everything."""
         if self._stdout_task and self._is_delivering:
             self._stdout_task.cancel()
         try:
-            await self.end_program("told")
+            await self.end_program("stopped")
         finally:
             tasks = [task for task in (self._exit_task, self._stderr_task, self._stdin_task, self._stdout_task) if task]
             for task in tasks:
@@ -262,7 +262,7 @@ class _RunningProgram:
 
     def stderr_text(self) -> str:
         """The end of stderr."""
-        return Redactor().redact_value(self._tail.text())[0]
+        return Redactor().redact_value(self._tail.decode_text())[0]
 
 
 def _require_pipe(pipe: IO[bytes] | None) -> IO[bytes]:

@@ -199,7 +199,7 @@ class _CommandTurn:
         how = self._find_outcome(finished, is_spent=is_spent)
         return TurnResult(
             how=how,
-            words=_truncate_to_tail(clean_output(report.say.encode("utf-8", "replace")) if report.say else self._output_tail.text()),
+            words=_truncate_to_tail(clean_output(report.say.encode("utf-8", "replace")) if report.say else self._output_tail.decode_text()),
             error=_describe_failure(finished, report, how),
             tokens=report.tokens or 0,
             usd=report.usd,

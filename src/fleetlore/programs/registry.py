@@ -11,7 +11,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from fleetlore import dialects
+from fleetlore.dialects import registry as dialects
 from fleetlore.errors import BrokenExtension, Invalid
 from fleetlore.plugins import ExtensionPoint
 from fleetlore.programs.base import Program, ProgramHooks

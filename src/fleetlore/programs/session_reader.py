@@ -146,7 +146,7 @@ class SessionReader:
         """The program's name."""
         return self.context_type.PROGRAM
 
-    def derive(self, *parts: object) -> str:
+    def derive_event_id(self, *parts: object) -> str:
         """An id derived from these parts."""
         return derive_id(self.context_type.ORIGIN.dialect or "", "\0".join(map(str, parts)).encode(errors="replace"))
 
@@ -193,7 +193,9 @@ class SessionReader:
         }
         context = self.make_context(at)._replace(task=task)
         return [
-            context.make_event("session.started", self.derive("session", state.session), text=project_name(state.cwd), data=known | data)
+            context.make_event(
+                "session.started", self.derive_event_id("session", state.session), text=project_name(state.cwd), data=known | data
+            )
         ]
 
     def make_prompt(self, key: str, words: str, at: datetime | None) -> list[Event]:
@@ -202,15 +204,15 @@ class SessionReader:
         task = guess_task(self.state.branch, words)
         data = {"prompt": words, "prompt_id": key, "task_guessed": True if task else None}
         data["correction"] = is_correction(words, interrupted=self.state.was_interrupted) or None
-        context, id = self.make_context(at)._replace(task=task), self.derive("prompt", self.state.session, key)
+        context, id = self.make_context(at)._replace(task=task), self.derive_event_id("prompt", self.state.session, key)
         self.state.prompt_key, self.state.was_interrupted = key, False
         self._note_cause(context.agent, id, is_prompt=True)
         return [*ended, context.make_event("prompt.submitted", id, text=words, data=data, actor=USER_ACTOR)]
 
     def make_launch(self, child: str, at: datetime | None, *, words: str, call: str | None = None, **data: Any) -> Event:
         """The session's own agent started a sub-agent."""
-        id = self.derive("agent", child, "launched")
-        cause = self.derive("tool", self.state.session, call, "called") if call else self.state.prompts.get(self._own_agent)
+        id = self.derive_event_id("agent", child, "launched")
+        cause = self.derive_event_id("tool", self.state.session, call, "called") if call else self.state.prompts.get(self._own_agent)
         self._note_cause(self.name_agent(child), id, is_prompt=True)
         data |= {"call_id": call}
         return self.make_context(at).make_event("agent.launched", id, text=words, data=data, child=self.name_agent(child), cause=cause)
@@ -219,14 +221,14 @@ class SessionReader:
         """The launch of the sub-agent that this transcript is of, at its first message. The parent's transcript may report it later."""
         if self.is_repeated("launch"):
             return []
-        id, own = self.derive("agent", self.state.session, "launched"), self.make_context(at)
+        id, own = self.derive_event_id("agent", self.state.session, "launched"), self.make_context(at)
         self._note_cause(own.agent, id, is_prompt=True)
         by = self.context_type(at, own.parent, self.state.parent)
         return [by.make_event("agent.launched", id, text=words, data={"prompt": words}, child=own.agent)]
 
     def make_return(self, child: str, at: datetime | None, *, words: str, call: str | None = None, **data: Any) -> Event:
         """A sub-agent has returned."""
-        id, cause = self.derive("agent", child, "returned"), self.derive("agent", child, "launched")
+        id, cause = self.derive_event_id("agent", child, "returned"), self.derive_event_id("agent", child, "launched")
         data |= {"call_id": call, "result": words or None}
         return self.make_context(at).make_event("agent.returned", id, text=words, data=data, child=self.name_agent(child), cause=cause)
 
@@ -237,7 +239,7 @@ class SessionReader:
         context = self.make_context(at, helper)
         data = {"tool": tool, "call_id": call, "input": bound_input(given) or None, "cwd": self.state.cwd}
         data |= {"deed": classify_tool_call(tool, given).name, "flags": flags_of(tool, given) or None}
-        id, cause = self.derive("tool", self.state.session, call, "called"), self.state.prompts.get(context.agent or "")
+        id, cause = self.derive_event_id("tool", self.state.session, call, "called"), self.state.prompts.get(context.agent or "")
         return context.make_event("tool.called", id, text=summarize_call(tool, given), data=data, cause=cause)
 
     def make_outcome(self, call: str, result: CallResult, at: datetime | None, helper: str | None = None) -> Event:
@@ -245,7 +247,7 @@ class SessionReader:
         known = self.state.calls.pop(call, None) or OpenCall(UNKNOWN_NAME)
         tool, given, line = known.tool, known.input, summarize_call(known.tool, known.input)
         context = self.make_context(at, helper)
-        called, id = (self.derive("tool", self.state.session, call, step) for step in ("called", "outcome"))
+        called, id = (self.derive_event_id("tool", self.state.session, call, step) for step in ("called", "outcome"))
         self._note_cause(context.agent, id)
         self.state.answer = None
         failed = result.failed or bool(result.exit_code)
@@ -271,7 +273,7 @@ class SessionReader:
         known |= {"cache_write": usage.cache_write or None, "reasoning": usage.reasoning or None, "said": said or None, "message_id": key}
         if helper is None:
             self.state.answer = LastAnswer(key, at, said) if said else None
-        id, cause = self.derive("reply", self.state.session, key), self.state.causes.get(context.agent or "")
+        id, cause = self.derive_event_id("reply", self.state.session, key), self.state.causes.get(context.agent or "")
         return context.make_event("model.replied", id, text=said, data=known | data, cause=cause)
 
     def end_turn(self, at: datetime | None, *, reason: str | None = None) -> list[Event]:
@@ -282,30 +284,30 @@ class SessionReader:
             return []
         self.state.was_interrupted = reason == "interrupted"
         cause = self.state.prompts.get(self._own_agent)
-        id = self.derive("turn", self.state.session, key)
+        id = self.derive_event_id("turn", self.state.session, key)
         text = answer.text if answer else None
         return [self.make_context(at).make_event("session.turn_ended", id, text=text, data={"reason": reason}, cause=cause)]
 
     def make_title(self, title: str, at: datetime | None) -> Event:
         """The session was given a title."""
-        id = self.derive("title", self.state.session, title)
+        id = self.derive_event_id("title", self.state.session, title)
         return self.make_context(at).make_event("agent.named", id, text=title, data={"title": title})
 
     def make_error(self, key: str, error: str, at: datetime | None, helper: str | None = None) -> Event:
         """A model call failed."""
         context = self.make_context(at, helper)
-        id, cause = self.derive("failed", self.state.session, key), self.state.causes.get(context.agent or "")
+        id, cause = self.derive_event_id("failed", self.state.session, key), self.state.causes.get(context.agent or "")
         return context.make_event("model.failed", id, text=error, data={"error": error, "model": self.state.model}, cause=cause)
 
     def make_thought(self, key: str, words: str, at: datetime | None, helper: str | None = None) -> Event:
         """The agent's own thought."""
-        id = self.derive("thought", self.state.session, key)
+        id = self.derive_event_id("thought", self.state.session, key)
         return self.make_context(at, helper).make_event("agent.thought", id, text=words, data={"thought": words}, visibility="private")
 
     def make_other(self, name: str, record: Record, raw: bytes, at: datetime | None, *, text: str | None = None) -> Event:
         """An event of the program's own kind, with the record's fields."""
         kind = f"{self.context_type.ORIGIN.dialect}.{to_snake_case(name)}"
-        id = self.derive("record", raw.decode(errors="replace"))
+        id = self.derive_event_id("record", raw.decode(errors="replace"))
         return self.make_context(at).make_event(kind, id, text=text or name, data=bound_record(record, len(raw)), visibility="system")
 
     @property

@@ -110,18 +110,18 @@ class Chronology(AbstractContextManager["Chronology"]):
 
     def _read_batches(self, read: Callable[[list[StoredRecord]], list[Event]]) -> Iterator[tuple[list[StoredRecord], list[Event]]]:
         until = self._until
-        for rows, batch in self._batches(read):
+        for rows, batch in self._select_batches(read):
             if until is not None:
                 is_wanted = [event.at is None or event.at < until for event in batch]
                 rows, batch = list(compress(rows, is_wanted)), list(compress(batch, is_wanted))
             if rows:
                 yield rows, batch
 
-    def _batches(self, read: Callable[[list[StoredRecord]], list[Event]]) -> Iterator[tuple[list[StoredRecord], list[Event]]]:
+    def _select_batches(self, read: Callable[[list[StoredRecord]], list[Event]]) -> Iterator[tuple[list[StoredRecord], list[Event]]]:
         if not isinstance(self._scope, str):
-            yield from self._scope.pages(self._log, since=self._since)
+            yield from self._scope.read_pages(self._log, since=self._since)
             return
-        for page in self._log.pages(self._scope, since=self._since):
+        for page in self._log.read_pages(self._scope, since=self._since):
             for start in range(0, len(page), BATCH_EVENTS):
                 rows = page[start : start + BATCH_EVENTS]
                 yield rows, read(rows)

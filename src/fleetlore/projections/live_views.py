@@ -48,7 +48,7 @@ class LiveViews:
         self._changed = Condition()
         self._stop = Flag()
         self._pause_requests, self._paused_at = 0, 0.0
-        self._thread = Thread(target=self._run, name="fleetlore-warm", daemon=True)
+        self._thread = Thread(target=self._run_until_stopped, name="fleetlore-warm", daemon=True)
         self.caught_up = False
         """Whether the head was reached since the last restart."""
         self.last_failure: str | None = None
@@ -144,11 +144,11 @@ class LiveViews:
 
     # --- folding
 
-    def _run(self) -> None:
+    def _run_until_stopped(self) -> None:
         failures = 0
         while not self._stop.is_set():
             try:
-                self._resume()
+                self._resume_folds()
                 if self._catch_up():
                     failures = 0
                     self._follow_log()
@@ -159,7 +159,7 @@ class LiveViews:
                 self._stop.wait(PATIENCE[min(failures, len(PATIENCE) - 1)])
                 failures += 1
 
-    def _resume(self) -> None:
+    def _resume_folds(self) -> None:
         """Resume from checkpoints, saved here or by others."""
         if self._store is None and (store := self._find_store()) is not None:
             self._store = store

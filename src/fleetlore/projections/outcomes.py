@@ -26,7 +26,7 @@ from fleetlore.projections.runner import ProgressCallback, split_chunks
 from fleetlore.projections.store import EventAnchor, ProjectionStore, get_fact, raise_anchor, set_fact
 from fleetlore.views import task_outcomes
 from fleetlore.views.outcomes import fold, outside, session
-from fleetlore.views.outcomes.facts import CheckRun
+from fleetlore.views.outcomes.facts import CheckRun, WorkspaceFact
 from fleetlore.views.outcomes.outside import GoalChecks, OutsideEvidence
 from fleetlore.views.outcomes.period import make_period_record
 from fleetlore.views.outcomes.record import Outcome, make_record
@@ -36,8 +36,8 @@ from fleetlore.views.patterns import session_rules
 from fleetlore.views.session_status import EPOCH, is_settled
 from fleetlore.views.task_outcomes import TaskOutcome, TaskState, make_task_outcome
 
-MOST_PAST = 500
-"""With more sessions or tasks in a period, a question about the past reads the whole log."""
+LONGEST_GOAL = timedelta(days=30)
+"""Checks in a period can be those of a goal that began so long before it."""
 CHUNK = 5000
 """Events that are folded between two writes."""
 _LEAST_EFFORT = 1
@@ -47,6 +47,7 @@ _encode_state = msgspec.msgpack.Encoder().encode
 _decode_state = msgspec.msgpack.Decoder(SessionState).decode
 _decode_task = msgspec.msgpack.Decoder(TaskState).decode
 _decode_run = msgspec.msgpack.Decoder(CheckRun).decode
+_decode_fact = msgspec.msgpack.Decoder(WorkspaceFact).decode
 _decode_goal = msgspec.msgpack.Decoder(GoalChecks).decode
 _decode_record = msgspec.json.Decoder(Outcome).decode
 
@@ -198,7 +199,7 @@ def _narrow_past(log: BlockingRecorder, store: ProjectionStore | None, rules: Ou
     if store is None or wanted.upto is None or wanted.since is None or not update_rows(log, store, rules):
         return wanted
     found = store.run_read(lambda connection: _select_names(connection, wanted), None)
-    if found is None or max(map(len, found)) > MOST_PAST:
+    if found is None:
         return wanted
     runs, tasks = found
     return wanted._replace(
@@ -240,9 +241,9 @@ def _fold_tasks(log: BlockingRecorder, wanted: OutcomeQuery) -> dict[str, TaskSt
 
 
 def _read_task_events(log: BlockingRecorder, wanted: OutcomeQuery) -> Iterator[Event]:
-    """The events of tasks, or only of those that are asked for if they are few."""
+    """The events of tasks, or only of those that are asked for."""
     kinds = sorted(task_outcomes.KINDS)
-    if wanted.tasks is None or len(wanted.tasks) > MOST_PAST:
+    if wanted.tasks is None:
         return log.read(kinds=kinds)
     # The task of a forge is named with its repository, but stored as `#7`.
     stored = {f"#{name.rpartition('#')[2]}" if "/" in name.rpartition("#")[0] else name for name in wanted.tasks}
@@ -250,10 +251,13 @@ def _read_task_events(log: BlockingRecorder, wanted: OutcomeQuery) -> Iterator[E
 
 
 def _read_events(log: BlockingRecorder, wanted: OutcomeQuery) -> Iterator[Event]:
-    """The events of the log, or of the sessions that are asked for if they are few."""
-    if wanted.runs is None or len(wanted.runs) > (1 if wanted.upto is None else MOST_PAST):
+    """The events of the log, or of the sessions that are asked for if there is one, or if the question is about the past."""
+    if wanted.runs is None or (wanted.upto is None and len(wanted.runs) > 1):
         return log.read(TOWN)
-    return chain(log.read(kinds=sorted(outside.KINDS)), chain.from_iterable(log.read(f"run:{run}") for run in sorted(wanted.runs)))
+    since = None if wanted.since is None or wanted.since < EPOCH else wanted.since - LONGEST_GOAL
+    return chain(
+        log.read(kinds=sorted(outside.KINDS), since=since), chain.from_iterable(log.read(f"run:{run}") for run in sorted(wanted.runs))
+    )
 
 
 def select_scope(log: BlockingRecorder, scope: str, wanted: OutcomeQuery = ALL) -> OutcomeQuery:
@@ -380,6 +384,13 @@ def _evidence_of(connection: apsw.Connection, states: Iterable[SessionState]) ->
     }
 
 
+def _shared_facts(connection: apsw.Connection, states: Iterable[SessionState]) -> dict[str, list[WorkspaceFact]]:
+    """What is stored about the folders of these sessions, by key."""
+    sql = "SELECT run FROM outside WHERE key = ?"
+    keys = {key for state in states for key in outside.keys_of_workspace(state)}
+    return {key: [_decode_fact(packed) for (packed,) in fetch_rows(connection, sql, (key,))] for key in keys}
+
+
 def _runs_with_keys(connection: apsw.Connection, keys: Iterable[str]) -> set[str]:
     return {run for key in keys for (run,) in fetch_rows(connection, "SELECT run FROM session_keys WHERE key = ?", (key,))}
 
@@ -404,7 +415,29 @@ def _fold_chunk(
     for run, state in touched.items():
         new = [one for key in outside.keys_of_session(state) for one in found.runs.get(key, ())]
         outside.add_evidence(state, [*evidence[run], *new])
-    return touched
+    return touched if _share_facts(touched, store, found) else None
+
+
+def _share_facts(touched: dict[str, SessionState], store: ProjectionStore, found: OutsideEvidence) -> bool:
+    """Give sessions of the same folder and day what the others did; adds those that learn something. False if the store cannot be read."""
+    for state in list(touched.values()):
+        for key, fact in outside.share_facts(state):
+            found.facts.setdefault(key, []).append(fact)
+    if found.facts:
+        near = store.run_read(lambda connection: _runs_with_keys(connection, found.facts), set[str]()) - touched.keys()
+        others = store.run_read(lambda connection: _states_of(connection, sorted(near)), None)
+        if others is None:
+            return False
+        for state in others.values():
+            if outside.add_nearby(state, [fact for key in outside.keys_of_workspace(state) for fact in found.facts.get(key, ())]):
+                touched[state.run] = state
+    shared = store.run_read(lambda connection: _shared_facts(connection, touched.values()), None)
+    if shared is None:
+        return False
+    for state in touched.values():
+        keys = outside.keys_of_workspace(state)
+        outside.add_nearby(state, [fact for key in keys for fact in (*shared.get(key, ()), *found.facts.get(key, ()))])
+    return True
 
 
 def _fold_tasks_of_chunk(events: Sequence[Event], store: ProjectionStore) -> dict[str, TaskState] | None:
@@ -442,8 +475,11 @@ def _make_writer(
     key: str,
 ) -> Callable[[apsw.Connection], str]:
     evidence = [(name, run.source.event, _encode_state(run)) for name, runs in found.runs.items() for run in runs]
+    evidence += [(name, f"{fact.source.event}:{fact.act}", _encode_state(fact)) for name, facts in found.facts.items() for fact in facts]
     evidence += [(f"goal:{name}", name, _encode_state(goal)) for name, goal in found.goals.items()]
-    keys = [(name, state.run) for state in touched.values() for name in outside.keys_of_session(state)]
+    keys = [
+        (name, state.run) for state in touched.values() for name in (*outside.keys_of_session(state), *outside.keys_of_workspace(state))
+    ]
     rows = [_row_of(state) for state in touched.values()]
     task_rows = [
         (state.task, _to_microseconds(state.started), _to_microseconds(state.ended), _encode_state(state)) for state in tasks.values()

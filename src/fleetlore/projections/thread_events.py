@@ -40,7 +40,7 @@ class ThreadEvents:
         """The scopes of the log that contain its events, among others."""
         return (self.key, *self._moves)
 
-    def holds(self, event: Event) -> bool:
+    def holds_event(self, event: Event) -> bool:
         """Whether an event belongs to the thread."""
         if event.task is not None:
             self._record_move(event)
@@ -72,16 +72,16 @@ class ThreadEvents:
         parts = [log.read(scope, after=after, before=before, since=since, newest_first=newest_first) for scope in self.scopes]
         last: Position | None = None
         for event in merge(*parts, key=_position, reverse=newest_first):
-            if event.position != last and self.holds(event):
+            if event.position != last and self.holds_event(event):
                 yield event
             last = event.position
 
-    def pages(self, log: BlockingRecorder, *, since: datetime | None = None) -> Iterator[tuple[list[StoredRecord], list[Event]]]:
+    def read_pages(self, log: BlockingRecorder, *, since: datetime | None = None) -> Iterator[tuple[list[StoredRecord], list[Event]]]:
         """Yield its stored records and their events in pages, oldest first."""
-        parts = [chain.from_iterable(log.pages(scope, since=since)) for scope in self.scopes]
+        parts = [chain.from_iterable(log.read_pages(scope, since=since)) for scope in self.scopes]
         rows = _drop_duplicates(merge(*parts, key=_position))
         while page := list(islice(rows, PAGE)):
-            matching = [(row, event) for row, event in zip(page, decode_all_stored(page), strict=True) if self.holds(event)]
+            matching = [(row, event) for row, event in zip(page, decode_all_stored(page), strict=True) if self.holds_event(event)]
             if matching:
                 yield [row for row, _ in matching], [event for _, event in matching]
 

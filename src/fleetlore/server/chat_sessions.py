@@ -50,12 +50,12 @@ class ChatSessions:
             async with self._open_lock:
                 if self._manager is None:
                     try:
-                        self._manager = await self._open()
+                        self._manager = await self._open_manager()
                     except (ConfigError, Invalid, ModelError) as error:  # wrong settings, not a wrong request
                         raise Problem(503, f"nobody can be talked to here yet: {error}") from error
         return self._manager
 
-    async def _open(self) -> SessionManager:
+    async def _open_manager(self) -> SessionManager:
         await self._context.run(import_module, _RUNTIME_MODULE)  # in a thread: the import is slow and would block the event loop
         from fleetlore.graph.sessions import SessionManager
         from fleetlore.log.async_recorder import Recorder

@@ -98,7 +98,7 @@ async def readyz(request: Request) -> Response:
     live_views = context.view_cache.live_views
     error = context.feed.trouble or live_views.last_failure or await _find_log_error(context)
     if error and not await _can_read(context, request):
-        error = "the log cannot be read or written; a request with a token is told why"
+        error = "the log cannot be read or written; send the request with a token to see why"
     ready = Ready(
         ready=error is None,
         caught_up=live_views.caught_up,

@@ -71,9 +71,9 @@ class _StateCollector(Collector):
         yield GaugeMetricFamily(
             "fleetlore_views_caught_up", "1 once the views have reached the log's head", value=int(live_views.caught_up)
         )
-        yield from self._agents()
+        yield from self._count_agents()
 
-    def _agents(self) -> Iterator[Metric]:
+    def _count_agents(self) -> Iterator[Metric]:
         from fleetlore.operations import fleet
 
         metric = GaugeMetricFamily("fleetlore_agents", "Agents, by how they stand", labels=["standing"])

@@ -27,7 +27,7 @@ class SearchIndex:
         self._store: ProjectionStore | None = None
         self._indexed: Position | None = None
         self._stop = Flag()
-        self._thread = Thread(target=self._run, name="fleetlore-index", daemon=True)
+        self._thread = Thread(target=self._run_until_stopped, name="fleetlore-index", daemon=True)
 
     def start(self) -> None:
         """Start the thread. It indexes once the views have caught up: people wait for those first."""
@@ -46,16 +46,16 @@ class SearchIndex:
             return search.find_events(self._log, text, wanted=wanted, limit=limit, store=self._store), False
         return search.find_events(self._log, text, wanted=wanted, limit=limit, scan_limit=search.NEWEST), True
 
-    def _run(self) -> None:
+    def _run_until_stopped(self) -> None:
         while not self._stop.wait(TICK_SECONDS):
             try:
-                self._update()
+                self._update_index()
             except Closed:
                 return
             except LogError:
                 continue  # tried again with the next tick
 
-    def _update(self) -> None:
+    def _update_index(self) -> None:
         if self._store is None and self._live_views.has_checkpoints:
             self._store = self._find_store()
         if not self._live_views.caught_up or self._store is None:

@@ -70,15 +70,15 @@ class HttpProtocol(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
-        self._uncount()
+        self._uncount_connection()
         super().connection_lost(exc)
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
         """Hand the connection over to the WebSocket protocol; it is counted as a stream there."""
-        self._uncount()
+        self._uncount_connection()
         super().handle_websocket_upgrade(event)
 
-    def _uncount(self) -> None:
+    def _uncount_connection(self) -> None:
         if self.connections_by_address is not None and self.client:
             self.connections_by_address.remove(self, self.client[0])
 

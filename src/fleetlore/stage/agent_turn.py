@@ -191,7 +191,7 @@ def build_script_context(state: RunState, call: StageModelCall) -> ScriptContext
         last=call.last,
         visitor=call.visitor,
         own_texts=tuple(agent_state.own_texts),
-        spoken_lines=tuple(state.spoken_lines[: call.heard_count]),
+        spoken_lines=tuple(state.spoken_lines[: call.known_lines]),
         dealt=dict(deal_hidden_role(state.scenario, state.seed)),
     )
 

@@ -428,6 +428,6 @@ def _build_unsent_call(event: Event, stage_turn: StageTurn) -> StageModelCall:
         purpose=stage_turn.purpose,
         as_of=stage_turn.as_of,
         last=None,
-        heard_count=0,
+        known_lines=0,
         visitor=None,
     )

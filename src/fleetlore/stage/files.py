@@ -307,7 +307,7 @@ def _convert_agents(document: Document, agents: dict[str, Any]) -> dict[str, Age
         path: KeyPath = ("agents", name)
         if isinstance(value, dict) and "name" in value:
             document.add_error((*path, "name"), "the name is the key before the colon; remove this")
-        elif (manifest := document.convert(path, value, AgentManifest, without=("name",))) is not None:
+        elif (manifest := document.convert_value(path, value, AgentManifest, without=("name",))) is not None:
             manifests[name] = msgspec.structs.replace(manifest, name=name)
     return manifests
 

@@ -41,7 +41,7 @@ class StageModelCall(Struct, frozen=True, kw_only=True):
     as_of: str | None
     """The agent sees the log up to this position."""
     last: SpokenLine | None
-    heard_count: int
+    known_lines: int
     """How many lines had been spoken by then."""
     visitor: str | None
     tries: int = 1
@@ -151,7 +151,7 @@ def _apply_model_call(state: RunState, agent_state: AgentRunState, event: Event)
         purpose=str(data.get("purpose")),
         as_of=earlier.as_of if is_repeated and earlier else state.context_position,
         last=earlier.last if is_repeated and earlier else state.last_line,
-        heard_count=earlier.heard_count if is_repeated and earlier else len(state.spoken_lines),
+        known_lines=earlier.known_lines if is_repeated and earlier else len(state.spoken_lines),
         visitor=earlier.visitor if is_repeated and earlier else agent_state.visitor_text,
         tries=earlier.tries + (data.get("again") is True) if is_repeated and earlier else 1,
         corrects=corrects if isinstance(corrects := data.get("corrects"), str) else None,

@@ -18,10 +18,12 @@ from fleetlore.story.paragraphs import MOST_EVIDENCE
 from fleetlore.story.phrases import count_things, fill_phrase, join_words, load_phrases
 from fleetlore.story.titles import (
     describe_end,
+    describe_trouble,
     find_part,
     find_report,
     format_usd,
     has_discarded,
+    list_notable_troubles,
     list_work_files,
     name_agent,
     name_files,
@@ -34,7 +36,7 @@ from fleetlore.story.titles import (
     title_delivery,
 )
 from fleetlore.views.outcomes.facts import RiskFlag, Source
-from fleetlore.views.outcomes.headline import ASKED, DISCARDED, HELPERS_UNSEEN, LAST_PLAN_REFUSED, PLAN_REFUSED
+from fleetlore.views.outcomes.headline import ASKED, DISCARDED, EDITED, HELPERS_UNSEEN, LAST_PLAN_REFUSED, PLAN_REFUSED
 from fleetlore.views.outcomes.record import CHECKS, JudgedClaim, Outcome, Trouble
 from fleetlore.views.outcomes.words import is_order
 from fleetlore.views.task_outcomes import TaskOutcome, TaskResult
@@ -74,13 +76,26 @@ _CONTRADICTED, _FLAGS, _NOT_RUN, _UNPROVEN = 0, 1, 30, 60
 _offer = re.compile(
     r"(?i)(?:(?:do you )?want me to|would you like|shall i|should i (?:go ahead|proceed|continue)|anything else|ready to)\b"
 )
-_check_words = re.compile(
-    r"(?i)\b(?:builds?|built (?:cleanly|without|success)|compil|lint|type.?check|format|clean|pass|issues?\b|errors?\b|warnings?\b)"
+_good = (
+    r"(?:(?:is|are|was|were|now|still|also|all|both|runs?|ran|came back|comes back|reports?) )*"
+    r"(?:clean\w*|pass(?:es|ed|ing)?\b(?! rate)|green|succe\w+|ok\b|fine|without (?:\w+ )?(?:errors?|issues?|warnings?)"
+    r"|(?:no|0|zero) (?:\w+ )?(?:errors?|issues?|warnings?|findings))"
 )
-"""What a claim about a build or a linter has in it: "the line is built conditionally" is none."""
+_checks_claim = re.compile(
+    r"(?i)\b(?:builds?|compiles?|compilation|lint(?:er|ing|s)?|type.?checks?|typescript|types|tsc|format(?:ting)?|clippy|ruff|eslint|mypy)\b"
+    rf"[^.;:]{{0,25}}?\b{_good}"
+    r"|\b(?:no|0|zero) (?:lint|type|build|compile|compilation|typescript|formatting)\w* (?:errors?|issues?|warnings?|findings)"
+)
+"""A claim about a build, linter or type check: "the line is built conditionally" is none."""
 _no_claim = re.compile(r"\d+/\d+| : |[✅✓]|\|")
 """In a row of a table, or a share that passed."""
-_test_words = re.compile(r"(?i)\btests?\b|\bsuites?\b|\bspecs?\b|\bpass")
+_tests_claim = re.compile(
+    r"(?i)\b(?:all|every|\d+|the|full|unit|integration|new|existing|both|e2e)\b[^.;:]{0,30}\b(?:tests?|suites?|specs?)\b[^.;:]{0,25}?\b"
+    r"(?:pass(?:es|ed|ing)?\b(?! rate)|green|succe\w+)|\btests? (?:now |all |still )?(?:pass(?:es|ed|ing)?|are green)\b"
+)
+"""A claim that tests pass."""
+_planned = re.compile(r"(?i)\b(?:should|would|will|must|once|until|if|when|before|after|ensure|verify that|to make|need|expect)\b|\?")
+"""Not a claim: a condition, a plan or a wish."""
 _own_act = re.compile(
     r"(?i)\W*(?:done[.,:!]? |all )?(?:(?:i|we)(?:['’]ve| have)?"
     r"|(?:all |the |your )?(?:changes?|fix(?:es)?|work|branch|commits?|everything|it|pr|pull request))?"
@@ -88,10 +103,21 @@ _own_act = re.compile(
     r"(?:\W*$|[.,;!]| (?:and|to|as|the|all|everything|in|with|on|it|this|them|both|a|an|pr|pull)\b)"
 )
 """What an agent says of its own commit, push or pull request."""
+_shows_success = re.compile(r"(?i)(?:tests|lint|type check|build|commit|push|the turn)\b")
+"""What shows by its result that it worked. Another command may still run when its call returns."""
 _times = re.compile(r" (\d+) times\b")
 _numbers = re.compile(r"\d+")
 ENDS = frozenset(
-    ["CI failed", "CI passed", "commit failed", "a later commit failed", "push failed", "pull request failed", "git hooks skipped"]
+    [
+        "CI failed",
+        "CI passed",
+        "commit failed",
+        "a later commit failed",
+        "push failed",
+        "a later push failed",
+        "pull request failed",
+        "git hooks skipped",
+    ]
 )
 """Parts of a headline that a line repeats."""
 ERROR_OF_OUTCOME = re.compile(r"(?:^F|; f)ailed: (.{1,400})$")
@@ -108,18 +134,21 @@ class Limits(NamedTuple):
     checks: int
     waiting: int
     named: int
+    has_files: bool = False
+    """Whether changed files are named beside a title that says what was done."""
 
 
 LIMITS = (
-    Limits(260, 150, 24, 14, 5, 7, 8, 3),
-    Limits(130, 140, 24, 14, 5, 7, 8, 3),
-    Limits(100, 130, 24, 12, 5, 7, 8, 3),
-    Limits(80, 120, 24, 10, 5, 7, 7, 3),
-    Limits(70, 110, 20, 7, 5, 7, 6, 3),
-    Limits(65, 100, 16, 5, 4, 6, 5, 2),
-    Limits(60, 90, 12, 4, 3, 5, 4, 2),
-    Limits(50, 70, 9, 3, 2, 4, 3, 1),
-    Limits(45, 60, 7, 2, 1, 3, 2, 1),
+    Limits(260, 150, 24, 14, 5, 7, 8, 3, has_files=True),
+    Limits(140, 140, 24, 14, 5, 7, 8, 3),
+    Limits(120, 130, 24, 14, 5, 7, 8, 3),
+    Limits(100, 120, 24, 14, 5, 7, 7, 3),
+    Limits(90, 110, 20, 12, 4, 6, 6, 3),
+    Limits(80, 100, 18, 10, 4, 5, 5, 2),
+    Limits(75, 90, 15, 8, 3, 4, 4, 2),
+    Limits(70, 80, 12, 6, 3, 4, 3, 1),
+    Limits(60, 70, 9, 4, 2, 3, 3, 1),
+    Limits(50, 60, 7, 2, 1, 3, 2, 1),
 )
 
 
@@ -192,9 +221,14 @@ def _write_brief(
 
 
 def count_words(brief: Brief) -> int:
-    """The words of all lines."""
-    sections = (brief.delivered, brief.in_progress, brief.went_wrong, brief.check_this, brief.needs_you)
-    return sum(len(line.text.split()) for lines in sections for line in lines) + len(f"{brief.title} {brief.bill.text}".split())
+    """The words of all lines, with the headings, the ids of sessions and the note about them."""
+    phrases = load_phrases("brief")
+    sections = {name: getattr(brief, name) for name in phrases["headings"]}
+    named = [*brief.went_wrong, *brief.check_this, *brief.needs_you]
+    texts = [line.text for lines in sections.values() for line in lines] + [
+        phrases["headings"][name] for name, lines in sections.items() if lines
+    ]
+    return sum(len(text.split()) for text in (*texts, brief.title, brief.bill.text, phrases["bill"]["ids"])) + len(named)
 
 
 def bounds_of_day(day: date, zone: tzinfo) -> tuple[datetime, datetime]:
@@ -250,10 +284,13 @@ class BriefWriter:
             "who": self._describe_who(one, with_cost=True),
         }
         requests = [source for request in one.delivered.pull_requests for source in request.evidence[-1:]]
-        commits = [source for commit in one.delivered.commits for source in commit.evidence[-1:]]
+        commits = [source for commit in one.delivered.commits for source in commit.evidence[-2:]]
+        first = [source for commit in one.delivered.commits[:1] for source in commit.evidence[-2:]]
         pushed = one.evidence.get("delivered.pushed", [])[-1:]
         # What shows the push and the checks must not be crowded out by many commits.
-        evidence = [*one.evidence.get("result", ())[:1], *requests[:1], *commits[:1], *pushed, *_cite_checks(one), *requests, *commits]
+        evidence = [*one.evidence.get("result", ())[:1], *requests[:1], *first, *pushed, *_cite_checks(one), *requests, *commits]
+        if not says_result(one) and not one.delivered.commits and not any(request.title for request in one.delivered.pull_requests):
+            values["title"] = self._fill("delivered", "for", {"title": quote_inside(name_topic(one, self._limits.title))})
         return self._line("delivered", "session", values, [one], evidence)
 
     def describe_session(self, one: Outcome, beside: str = "") -> BriefLine:
@@ -335,15 +372,6 @@ class BriefWriter:
         reasons = Counter(quote_inside(shorten_text(one.reason.rstrip("."), LONGEST_REASON)) for one in tasks if one.reason)
         return ", ".join(f'{count} × "{reason}"' for reason, count in reasons.most_common(self._limits.named) if count > 1)
 
-    def list_task_workers(self) -> Iterator[BriefLine]:
-        """Who had the tasks that were closed or merged, in one line."""
-        done = [one for one in self._tasks if one.result in ("closed", "merged") and name_agent(one.agent)]
-        counts = Counter(name_agent(one.agent) for one in done)
-        if len(counts) > 1:
-            named = [f"{name} ({count})" for name, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))]
-            values = {"agents": ", ".join(named[:8]), "more": max(0, len(named) - 8)}
-            yield self._task_line("delivered", "task_workers", values, done)
-
     def list_open_tasks(self) -> Iterator[BriefLine]:
         """Tasks that were given out or started and not closed, in one line."""
         found = [one for one in self._tasks_with("open") if one.agent]
@@ -377,11 +405,14 @@ class BriefWriter:
         """A session with changes that are not committed; `is_alone`: no heading says so."""
         files = list_work_files(one.files)
         states = [*([self._phrases["delivered"]["not_committed"]] if is_alone else []), *self._describe_state(one)]
-        has_result = bool(one.result) and not one.result.startswith(ASKED)
+        has_result = says_result(one)
+        report = "" if has_result else quote_inside(find_report(one, self._limits.title + 20))
+        is_named = has_result or bool(report)
+        title = name_result(one, self._limits.title)
         values = {
-            "title": name_result(one, self._limits.title),
-            "report": "" if has_result else quote_inside(find_report(one, self._limits.title + 20)),
-            "files": name_files(files),
+            "title": title if is_named else quote_inside(title),
+            "report": report,
+            "files": name_files(files) if self._limits.has_files or not is_named else "",
             "discarded": self._phrases["delivered"]["discarded"] if has_discarded(one) else "",
             "state": "; ".join(states),
             "checks": "; ".join(self._describe_checks(one)),
@@ -390,7 +421,7 @@ class BriefWriter:
         said = one.evidence.get("result") or one.evidence.get("delivered.answer", [])
         said = [*said[:2], *(one.evidence.get("status", []) if one.status == "interrupted" else [])]
         evidence = [*said, *_cite_checks(one), *(source for file in files for source in file.evidence[-1:])]
-        return self._line("delivered", "changed", values, [one], evidence)
+        return self._line("delivered", "changed" if is_named else "changed_for", values, [one], evidence)
 
     def _quiet(self) -> Iterator[Outcome]:
         """Sessions that changed nothing."""
@@ -440,40 +471,22 @@ class BriefWriter:
     # --- went wrong
 
     def list_troubles(self) -> Iterator[BriefLine]:
-        """What is not resolved, each in a line; what took many attempts; then what was fixed on the way, in one line."""
+        """What is not resolved, each in a line; then what took many attempts."""
         room = self._limits.troubles
         failed = [one for one in self._sessions if one.status == "failed"]
         yield from map(self._describe_failed, failed[-room:])
         room = max(0, room - len(failed))
-        unresolved = group_troubles((one, trouble) for one in self._sessions for trouble in one.troubles if not trouble.resolved)
+        unresolved = group_troubles(
+            (one, trouble) for one in self._sessions for trouble in list_notable_troubles(one) if not trouble.resolved
+        )
         yield from map(self._describe_troubles, unresolved[:room])
-        if rest := [pair for pairs in unresolved[room:] for pair in pairs]:
-            values = {"problems": count_things(len(rest), "more problem")}
-            yield self._line("went_wrong", "more", values, [one for one, _ in rest])
-        fixed = group_troubles((one, trouble) for one in self._sessions for trouble in one.troubles if trouble.resolved)
+        fixed = group_troubles((one, trouble) for one in self._sessions for trouble in list_notable_troubles(one) if trouble.resolved)
         fixed.sort(key=lambda pairs: -sum(count_attempts(trouble) for _, trouble in pairs))
-        count = sum(map(len, fixed))
-        long = [pairs for pairs in fixed[: 2 if room else 0] if sum(count_attempts(trouble) for _, trouble in pairs) >= GIVEN_OFTEN]
-        long = fixed if count <= 2 and room else long
-        yield from map(self._describe_troubles, long)
-        others = [pair for pairs in fixed if pairs not in long for pair in pairs]
-        yield from self._sum_up_fixed("fixed", [pair for pair in others if pair[1].fixed_by], is_more=bool(long))
-        yield from self._sum_up_fixed("more_settled", [pair for pair in others if not pair[1].fixed_by], is_more=len(others) < count)
+        costly = [pairs for pairs in fixed if sum(count_attempts(trouble) for _, trouble in pairs) >= GIVEN_OFTEN]
+        yield from map(self._describe_troubles, (costly or fixed)[: min(2, room)])
         stopped = [one for one in self._quiet() if one.status == "interrupted" and not one.waiting_for]
         stopped = [one for one in stopped if not self._has_finding(one) and not _is_plan_refused(one)]
         yield from self._name_some("stopped", stopped)
-
-    def _sum_up_fixed(self, phrase: str, pairs: Sequence[tuple[Outcome, Trouble]], *, is_more: bool) -> Iterator[BriefLine]:
-        """Several problems in one line, by their kinds."""
-        if not pairs:
-            return
-        kinds = Counter(kind_of_trouble(trouble) for _, trouble in pairs)
-        named = [f"{kind} ({count})" if count > 1 else kind for kind, count in kinds.most_common(self._limits.named + 1)]
-        if len(kinds) > len(named):
-            named.append(f"{sum(kinds.values()) - sum(count for _, count in kinds.most_common(len(named)))} more")
-        values = {"problems": count_things(len(pairs), "more problem" if is_more else "problem"), "kinds": ", ".join(named)}
-        evidence = [source for _, trouble in pairs for source in (*trouble.evidence[:1], *trouble.fixed_by)]
-        yield self._line("went_wrong", phrase, values, [one for one, _ in pairs], evidence)
 
     def _describe_failed(self, one: Outcome) -> BriefLine:
         error = ERROR_OF_OUTCOME.search(one.outcome)
@@ -490,7 +503,7 @@ class BriefWriter:
         sessions = _unique_names(found.session for found, _ in pairs)
         people = _unique_names(name for found, _ in pairs if (name := self._describe_who(found)))
         values = {
-            "what": shorten_text(shorten_paths(trouble.what), self._limits.cause).rstrip(": "),
+            "what": describe_trouble(trouble, self._limits.cause),
             "end": self._phrases["went_wrong"][name_end(pairs[0][0], trouble)],
             "who": people[0] if len(people) == 1 else "",
             "such": len(pairs) if len(pairs) > 1 else "",
@@ -511,17 +524,12 @@ class BriefWriter:
                 "agent": name_agent(one.agent),
                 "agents": join_words([name for agent in one.agents[:4] if (name := name_agent(agent))]),
                 "given": one.given,
-                "reported": one.reported if one.reported > 1 else "",
                 "said": quote_inside(shorten_text(one.reason.rstrip("."), self._limits.cause)),
                 "end": self._phrases["task_ends"].get(one.result, ""),
             }
             phrase = "task_failed" if one in failed else "task_repeated"
             text = self._fill("went_wrong", phrase, values)
             yield BriefLine(text=text, tasks=[one.task], evidence=one.evidence)
-        if rest := found[self._limits.troubles :]:
-            named = rest[: self._limits.named]
-            values = {"tasks": count_things(len(rest), "more task"), "titles": "; ".join(map(self._name_task, named))}
-            yield self._task_line("went_wrong", "more_tasks", {**values, "more": len(rest) - len(named)}, rest)
         for one in [one for one in self._tasks if one.failed_check and one not in found][-self._limits.troubles :]:
             title = shorten_text(one.title or one.task, self._limits.title)
             values = {"check": shorten_text(one.failed_check, 60), "title": title, "agent": name_agent(one.agent)}
@@ -537,7 +545,7 @@ class BriefWriter:
         """At most seven lines, the worst first: contradicted claims, risk flags, claims without proof."""
         lines: list[tuple[int, BriefLine]] = []
         for one in self._sessions:
-            lines += [(_CONTRADICTED, self._describe_claim(one, claim)) for claim in one.claims if claim.verdict == "contradicted"]
+            lines += [(_CONTRADICTED, self._describe_claim(one, claim)) for claim in one.claims if is_refuted(claim)]
         lines += self._describe_flags()
         unproven = [
             (one, claim) for one in reversed(self._sessions) for claim in [claim for claim in one.claims if needs_proof(one, claim)][-1:]
@@ -719,6 +727,11 @@ CLOSED: frozenset[TaskResult] = frozenset(["closed", "no_change", "dropped"])
 CHECK_NAMES = {"tests": "tests", "lint": "lint", "types": "type check", "build": "build"}
 
 
+def says_result(one: Outcome) -> bool:
+    """Whether the headline says more than what was asked for, or which files were edited."""
+    return bool(one.result) and not one.result.startswith((ASKED, EDITED)) and one.result != one.name
+
+
 def name_check(one: Outcome, kind: str) -> str:
     """`lint`; `selected tests` if only some were run."""
     return f"selected {CHECK_NAMES[kind]}" if kind == "tests" and one.checks.tests.selected else CHECK_NAMES[kind]
@@ -740,27 +753,45 @@ def group_troubles(found: Iterable[tuple[Outcome, Trouble]]) -> list[list[tuple[
     return list(groups.values())
 
 
+def is_clear_claim(claim: JudgedClaim) -> bool:
+    """Whether the words of a claim say that the agent checked or delivered something, and not a plan, a wish or a condition."""
+    if claim.text.rstrip().endswith(":") or _no_claim.search(claim.text) or _planned.search(claim.text):
+        return False
+    match claim.kind:
+        case "committed" | "pushed" | "pr_opened":
+            return _own_act.match(claim.text) is not None
+        case "tests_pass":
+            return _tests_claim.search(claim.text) is not None
+        case "build_or_lint_ok":
+            return _checks_claim.search(claim.text) is not None
+        case _:
+            return True
+
+
 def needs_proof(one: Outcome, claim: JudgedClaim) -> bool:
     """Whether a claim could be proven and is not. What became true by a later run or push needs no proof any more."""
-    if claim.verdict != "unproven" or claim.kind not in PROVABLE or claim.text.rstrip().endswith(":"):
+    if claim.verdict != "unproven" or claim.kind not in PROVABLE or not is_clear_claim(claim):
         return False
-    if "not recorded" in claim.why or "does not show" in claim.why or _no_claim.search(claim.text):
-        return False  # it may well be true, or says something else
+    if "not recorded" in claim.why or "does not show" in claim.why or one.helpers or find_part(one, HELPERS_UNSEEN):
+        return False  # it may well be true
     checks, delivered = one.checks, one.delivered
     match claim.kind:
         case "committed":
-            return not delivered.commits and _own_act.match(claim.text) is not None
+            return not delivered.commits
         case "pushed":
-            return not delivered.pushed and _own_act.match(claim.text) is not None
+            return not delivered.pushed
         case "pr_opened":
-            return not delivered.pull_requests and _own_act.match(claim.text) is not None
+            return not delivered.pull_requests
         case "tests_pass":
-            return _test_words.search(claim.text) is not None and (checks.tests.result != "pass" or "selection" in claim.why)
-        case _ if not _check_words.search(claim.text):
-            return False
+            return checks.tests.result != "pass" or "selection" in claim.why
         case _:
             results = {checks.lint.result, checks.types.result, checks.build.result}
             return "pass" not in results or "fail" in results or "selection" in claim.why
+
+
+def is_refuted(claim: JudgedClaim) -> bool:
+    """Whether the records contradict a claim that is clearly one."""
+    return claim.verdict == "contradicted" and is_clear_claim(claim)
 
 
 def _cite_checks(one: Outcome) -> list[Source]:
@@ -772,7 +803,7 @@ def _cite_checks(one: Outcome) -> list[Source]:
 def name_end(one: Outcome, trouble: Trouble) -> str:
     """How a problem ended: `resolved` if a later call shows it, else `settled` or `open`; `bypassed`: committed without the hook."""
     is_bypassed = "hook" in trouble.what and any(flag.flag == "no_verify" and flag.executed for flag in one.flags)
-    if is_bypassed or trouble.fixed_by:
+    if is_bypassed or (trouble.fixed_by and _shows_success.match(trouble.what)):
         return "bypassed" if is_bypassed else "resolved"
     return "settled" if trouble.resolved else "retried" if trouble.retried else "open"
 
@@ -784,10 +815,10 @@ def count_attempts(trouble: Trouble) -> int:
 
 
 def group_flags(flags: Sequence[RiskFlag]) -> list[list[RiskFlag]]:
-    """Flags of one kind together."""
-    groups: dict[tuple[str, bool], list[RiskFlag]] = {}
+    """Flags of one kind together: of the same class, and with the same words for what was done."""
+    groups: dict[tuple[str, str, bool], list[RiskFlag]] = {}
     for flag in flags:
-        groups.setdefault((flag.flag, flag.executed), []).append(flag)
+        groups.setdefault((flag.flag, flag.what.partition(": ")[0], flag.executed), []).append(flag)
     return list(groups.values())
 
 

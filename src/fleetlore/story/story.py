@@ -22,7 +22,7 @@ from fleetlore.story.brief import (
     BriefWriter,
     count_attempts,
     group_flags,
-    kind_of_trouble,
+    is_refuted,
     name_check,
     name_end,
     name_period,
@@ -38,10 +38,13 @@ from fleetlore.story.phrases import count_things, fill_phrase, join_words, load_
 from fleetlore.story.thread_paragraphs import MOST_TASKS, ThreadWriter
 from fleetlore.story.threads import ThreadBook
 from fleetlore.story.titles import (
+    clean_cause,
     describe_end,
+    describe_trouble,
     find_part,
     format_usd,
     has_discarded,
+    list_notable_troubles,
     list_work_files,
     name_agent,
     name_files,
@@ -58,6 +61,7 @@ from fleetlore.story.voices import Voice
 from fleetlore.views.outcomes.facts import RiskFlag, Source
 from fleetlore.views.outcomes.headline import ASKED, HELPERS_UNSEEN
 from fleetlore.views.outcomes.record import CHECKS, JudgedClaim, Outcome
+from fleetlore.views.outcomes.words import is_whole_request
 from fleetlore.views.task_outcomes import TaskOutcome
 
 WORDS_PER_SESSION = 107
@@ -159,7 +163,7 @@ def _write_tasks(tasks: Sequence[TaskOutcome], book: ThreadBook, threads: Thread
         return
     sentences = [
         StorySentence(text=_end_sentence(line.text), evidence=line.evidence)
-        for line in (*brief.list_closed_tasks(), *brief.list_task_troubles(), *brief.list_task_workers(), *brief.list_open_tasks())
+        for line in (*brief.list_closed_tasks(), *brief.list_task_troubles(), *brief.list_open_tasks())
     ]
     if sentences and (counts := threads.write_counts(digests.values())) is not None:
         sentences.append(counts)
@@ -257,16 +261,18 @@ class _ParagraphWriter:
                 "pushed": self._describe_push(one),
             }
             pushes = one.evidence.get("delivered.pushed", []) if delivered.pushed else []
-            made = [source for commit in commits for source in commit.evidence[-1:]]
-            evidence = [*made[:FIRST_COMMITS], *pushes[-1:], *made[FIRST_COMMITS:]]
+            # The call has the message, the result shows that it worked.
+            first = [source for commit in commits[:FIRST_COMMITS] for source in commit.evidence[-2:]]
+            evidence = [*first, *pushes[-1:], *(source for commit in commits[FIRST_COMMITS:] for source in commit.evidence[-1:])]
             yield self._sentence("session", "one_commit" if len(commits) == 1 or not shown else "commits", values, evidence)
         for request in delivered.pull_requests:
             values = {"number": request.number, "title": f'"{quote_inside(shorten_text(request.title, 100))}"' if request.title else ""}
             yield self._sentence("session", "request", values, request.evidence)
         files = list_work_files(one.files)
         if files and not commits:
-            evidence = [source for file in files for source in file.evidence[-1:]]
-            named = list(dict.fromkeys(name_files([file]) for file in sorted(files, key=lambda file: -(file.added + file.removed))))
+            ranked = sorted(files, key=lambda file: -(file.added + file.removed))
+            evidence = [source for file in ranked for source in file.evidence[-1:]]
+            named = list(dict.fromkeys(name_files([file]) for file in ranked))
             shown = named[: self._limits.items + 1]
             more = len(files) - len(shown)
             others = f"{more} more file{'s' if more > 1 else ''}" if more else ""
@@ -307,7 +313,7 @@ class _ParagraphWriter:
 
     def _write_request(self, one: Outcome, title: str) -> Iterator[StorySentence]:
         asked = self._quote(one.asked)
-        if asked and not name_request(one, 1000).startswith(title.rstrip("…. ")):
+        if asked and is_whole_request(one.asked) and not name_request(one, 1000).startswith(title.rstrip("…. ")):
             plan = asked.removeprefix("Plan: ")
             phrase = "asked" if plan == asked else "planned"
             yield self._sentence("session", phrase, {"person": one.person, "asked": plan}, one.evidence.get("asked", ()))
@@ -331,13 +337,9 @@ class _ParagraphWriter:
             values = {
                 "names": _capitalise_text(join_words([name_check(one, kind) for kind in found])),
                 "counts": self._count_tests(one, found),
-                "reason": shorten_text(
-                    shorten_paths(next((check.reason for check in checks if check.reason), "")), self._limits.quote
-                ).rstrip("."),
+                "reason": clean_cause(next((check.reason for check in checks if check.reason), ""), self._limits.quote),
             }
-            edits = [(file.last_at, source) for file in one.files if file.last_at is not None for source in file.evidence[-1:]]
-            last_edit = [max(edits, key=lambda pair: pair[0])[1]] if edits else []
-            yield self._sentence("checks", result, values, [*last_edit, *(source for check in checks for source in check.evidence[-1:])])
+            yield self._sentence("checks", result, values, (source for check in checks for source in check.evidence))
 
     def _count_tests(self, one: Outcome, found: Sequence[str]) -> str:
         counts = one.checks.tests.counts if "tests" in found else ""
@@ -345,26 +347,13 @@ class _ParagraphWriter:
 
     def _write_troubles(self, one: Outcome) -> Iterator[StorySentence]:
         failing = {source.event for kind in CHECKS if (check := getattr(one.checks, kind)).result == "fail" for source in check.evidence}
-        troubles = [found for found in one.troubles if found.resolved or failing.isdisjoint(cited.event for cited in found.evidence)]
+        notable = list_notable_troubles(one)
+        troubles = [found for found in notable if found.resolved or failing.isdisjoint(cited.event for cited in found.evidence)]
         ranked = sorted(troubles, key=lambda trouble: (trouble.resolved, -count_attempts(trouble)))
-        shown, rest = ranked[: self._limits.items], ranked[self._limits.items :]
-        for trouble in shown:
-            what = shorten_text(shorten_paths(trouble.what), self._limits.quote).rstrip(".: ")
+        for trouble in ranked[: self._limits.items]:
+            values = {"what": describe_trouble(trouble, self._limits.quote)}
             evidence = [*trouble.evidence, *trouble.fixed_by, *trouble.retried]
-            yield self._sentence("trouble", name_end(one, trouble), {"what": what}, evidence)
-        for phrase, fixed in (
-            ("more", [trouble for trouble in rest if trouble.fixed_by]),
-            ("more_settled", [trouble for trouble in rest if trouble.resolved and not trouble.fixed_by]),
-        ):
-            if not fixed:
-                continue
-            kinds = Counter(kind_of_trouble(trouble) for trouble in fixed)
-            named = [f"{kind} ({count})" if count > 1 else kind for kind, count in kinds.most_common(3)]
-            if more := len(fixed) - sum(count for _, count in kinds.most_common(3)):
-                named.append(f"{more} more")
-            values = {"problems": count_things(len(fixed), "more problem" if shown else "problem"), "kinds": ", ".join(named)}
-            evidence = [source for trouble in fixed for source in (*trouble.evidence[:1], *trouble.fixed_by)]
-            yield self._sentence("trouble", phrase, values, evidence)
+            yield self._sentence("trouble", name_end(one, trouble), values, evidence)
 
     def _write_corrections(self, one: Outcome) -> Iterator[StorySentence]:
         for correction in one.corrections[: self._limits.items]:
@@ -384,7 +373,7 @@ class _ParagraphWriter:
             yield self._sentence("check_this", "flags_more", {"kinds": ", ".join(named)}, _cite_flags(rest))
 
     def _write_claims(self, one: Outcome) -> Iterator[StorySentence]:
-        refuted = [claim for claim in one.claims if claim.verdict == "contradicted"]
+        refuted = [claim for claim in one.claims if is_refuted(claim)]
         for claim in (*refuted[: self._limits.items + 1], *self._find_unproven(one)):
             why = shorten_text(shorten_paths(claim.why), self._limits.quote).rstrip(".")
             text = self._quote(claim.text)

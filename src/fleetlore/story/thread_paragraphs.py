@@ -62,7 +62,6 @@ class ThreadWriter:
             "agent": self._name(task.agent),
             "agents": join_words([name for agent in task.agents[:4] if (name := self._name(agent))]),
             "given": task.given,
-            "reported": task.reported if task.reported > 1 else "",
             "check": task.failed_check,
         }
         yield self._sentence("task", task.result, values, task.evidence[-1:])

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 
 from fleetlore.story.phrases import count_things
-from fleetlore.views.outcomes.headline import ASKED, LAST_PLAN_REFUSED, PLAN_REFUSED, choose_commit
-from fleetlore.views.outcomes.record import ChangedFile, Outcome
+from fleetlore.views.outcomes.headline import ASKED, EDITED, LAST_PLAN_REFUSED, PLAN_REFUSED, choose_commit
+from fleetlore.views.outcomes.record import ChangedFile, Outcome, Trouble
 
 _polite = re.compile(
     r"(?i)^(?:(?:ok(?:ay)?|hi|hey|hello|so|now|please|great|thanks|yes|and)[,.!]? +)*"
@@ -20,8 +20,8 @@ _path = re.compile(r"(?:[\w.@~-]*/)+([\w.@-]*\.\w+)(?=[:\s,;)]|$)")
 _column = re.compile(r"(\.\w+:\d+):\d+\b")
 _generated_agent = re.compile(r"[\w.-]+[/:]?[0-9a-f]{6,}(?:-[0-9a-f-]+)?|[0-9a-f-]{8,}")
 _report = re.compile(
-    r"(?i)\b(?:now|added|fixed|removed|updated|changed|implemented|moved|renamed|created|replaced|rewrote|deleted|merged|renames?|adds"
-    r"|removes|fixes|uses|returns|has been|have been|is (?:now|complete|done|ready|fixed)|are (?:now|fixed)|complete[d]?)\b"
+    r"(?i)\b(?:now|added|fixed|removed|updated|changed|implemented|moved|renamed|created|replaced|rewrote|deleted|merged"
+    r"|has been|have been|is (?:now|complete|done|ready|fixed)|are (?:now|fixed)|complete[d]?)\b"
 )
 _no_report = re.compile(
     r"(?i)^(?:i (?:implemented the plan|found|see|think)|here|two|three|there|this|that|these|it|now when|when|if|which|what|how|option"
@@ -32,6 +32,10 @@ _no_report = re.compile(
 )
 LEAST_REPORT_WORDS = 5
 _no_work = re.compile(r"^/(?:private/)?(?:tmp|var/folders)/|(?:^|/)\.\w+/(?:plans|projects|todos)/")
+
+
+LEAST_TOPIC_ROOM = 30
+"""Characters of a topic that say something."""
 
 
 def shorten_text(text: str, longest: int) -> str:
@@ -55,6 +59,48 @@ def shorten_result(text: str, longest: int) -> str:
 def shorten_paths(text: str) -> str:
     """Without folders of paths, columns and web addresses: `cmd/cli/hooks.go:48:15` becomes `hooks.go:48`."""
     return " ".join(_column.sub(r"\1", _path.sub(r"\1", _url.sub("", text))).split())
+
+
+_no_news = re.compile(
+    r"(?i)(?:edit|search|reading a file|write stdin|read|todo\w*|(?:echo|printf|cat|cd|sleep|test|true)\b[^:]{0,40}) failed"
+)
+"""What an agent repairs by itself: the text to replace was not found, a wait ran out."""
+_no_name = re.compile(r"[^:]{0,60}[`'\"$<>|{}]")
+"""Words of a text that was taken for a command."""
+_empty_cause = re.compile(
+    r"(?i)\W*(?:error: )?(?:script \S+ exited with code \d+|exit(?:ed with)?(?: code| status)? \d+|found \d+ errors?|item \d+ failed"
+    r"|test suite failed to run|process completed with exit code \d+|command failed[^:]{0,60}"
+    r"|husky - .*|\S+ \(?[\d.]+m?s\)?|\d+ ?\|.*|\{.*|\[\{.*|\W*)\W*"
+)
+"""A cause that does not say what is wrong."""
+_no_failure = re.compile(r" \((?:(?!fail|error|issue|problem|finding|[✖×])[^()]|\(\d+\))+\)", re.IGNORECASE)
+"""Counts of a failed run that has only successes: what failed is not a test."""
+_times_failed = re.compile(r" \d+ times(?:, (?:first|last))?$")
+_hook_marks = re.compile(r",? see:? {0,3}(?:\(.{0,300})?$|\[(?:FAILED|STARTED|COMPLETED)\]|^❯ ")
+_api_message = re.compile(r'^(.{0,60}?)\s*\{.{0,200}?"message":\s*"([^"]{4,200})".*$')
+
+
+def list_notable_troubles(one: Outcome) -> list[Trouble]:
+    """The troubles of a session that a reader wants to know of, and whose name is that of a command or a check."""
+    return [trouble for trouble in one.troubles if not _no_news.match(trouble.what) and not _no_name.match(trouble.what)]
+
+
+def describe_trouble(trouble: Trouble, longest: int) -> str:
+    """`Lint failed 2 times: hooks.go:48 unused variable`: the cause only if it says something."""
+    what, _, cause = trouble.what.partition(": ")
+    if trouble.cause and trouble.what.endswith(trouble.cause):
+        what, cause = trouble.what[: -len(trouble.cause)].rstrip(": "), trouble.cause
+    what = _no_failure.sub("", what)
+    if what.startswith("CI "):  # a failed run may be looked at several times
+        what = _times_failed.sub("", what)
+    cause = clean_cause(cause, max(40, longest - len(what)))
+    return f"{what}: {cause}" if cause else re.sub(r", (?:first|last)$", "", what)
+
+
+def clean_cause(cause: str, longest: int) -> str:
+    """Why something failed, without the marks of tools; empty if the text does not say it."""
+    text = _api_message.sub(r"\1 \2", " ".join(_hook_marks.sub(" ", shorten_paths(cause)).split()))
+    return "" if _empty_cause.fullmatch(text) else shorten_text(text, longest).rstrip(".: ")
 
 
 def quote_inside(text: str) -> str:
@@ -83,7 +129,14 @@ def name_topic(one: Outcome, longest: int) -> str:
 
 def name_result(one: Outcome, longest: int) -> str:
     """What came of the session, as its headline says; what it is about if nothing is known to have come of it."""
-    return shorten_result(one.result.removeprefix(ASKED), longest).rstrip(".") if one.result else name_topic(one, longest)
+    if not one.result or one.result.startswith(EDITED):
+        return name_topic(one, longest) if one.title or one.asked else ""
+    text = one.result.removeprefix(ASKED)
+    if len(text) > longest and one.said and text.endswith(f": {one.said}"):  # what it is about is told before, and less important
+        topic = text[: -len(one.said) - 2]
+        room = longest - len(one.said) - 2
+        text = f"{shorten_text(topic, room)}: {one.said}" if room >= LEAST_TOPIC_ROOM else one.said
+    return shorten_result(text, longest).rstrip(".")
 
 
 def find_part(one: Outcome, *starts: str) -> str:

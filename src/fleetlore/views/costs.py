@@ -20,10 +20,12 @@ from typing import Any, TypeAlias
 from msgspec import Struct, field
 
 from fleetlore.events.envelope import Event
+from fleetlore.programs.registry import list_names
 from fleetlore.views.event_text import EventStamp, event_stamp
+from fleetlore.views.folders import find_home_owner, find_main_folder
 from fleetlore.views.prices import PICO, Prices, TokenCounts
 
-VERSION = 5
+VERSION = 6
 """Increased with every change of the state or its rules; checkpoints of other versions are dropped."""
 PRINTED_SOURCES = ("exec", "metrics")  # no set: a stored source may be anything, even what has no hash
 """The `source` of totals that a program printed per turn or sent as metrics; its recording has each reply."""
@@ -323,9 +325,13 @@ def _bind_run_to_task(spending: Spending, event: Event) -> None:
 
 
 def _describe_run(run: RunCosts, event: Event) -> None:
-    stamp = event_stamp(event)
+    stamp, folder = event_stamp(event), event.data.get("cwd")
+    known = dict(event.data)
+    if isinstance(folder, str):
+        known["project"] = find_main_folder(folder) or known.get("project")
+        known["person"] = known.get("person") or find_home_owner(folder)
     for name in ("project", "branch", "person"):
-        existing, value = getattr(run, name), event.data.get(name)
+        existing, value = getattr(run, name), known.get(name)
         if isinstance(value, str) and value and (existing is None or (stamp, value) > existing):
             setattr(run, name, (stamp, value))
 
@@ -348,7 +354,8 @@ def _note_limits(spending: Spending, event: Event) -> None:
         if isinstance(minutes, bool) or not isinstance(minutes, int) or isinstance(used, bool) or not isinstance(used, int | float):
             continue
         provider = event.data.get("provider")
-        provider = provider[:100] if isinstance(provider, str) else ""
+        program = (event.agent or "").partition("/")[0]
+        provider = provider[:100] if isinstance(provider, str) else program if program in list_names() else ""
         known = spending.limits.get(key := f"{provider}/{minutes}")
         if (known is None or at >= known.at) and (known is not None or len(spending.limits) < MAX_LIMITS):
             resets_at = _parse_time(resets)

@@ -223,7 +223,7 @@ class GoalState(Struct, kw_only=True):
     """By child goal; its next call may spend it."""
     largest_call: Reservation = Reservation()
     """The largest use that a child goal reported at once."""
-    told: GoalUsage = field(default_factory=GoalUsage)
+    reported: GoalUsage = field(default_factory=GoalUsage, name="told")
     """The part of its own tokens and dollars that was reported to parent goals."""
     clock_from: datetime | None = None
     """Start of the time not yet in `spent`; `None` while nobody drives it or it is paused."""
@@ -328,7 +328,7 @@ def used_usd(goal: GoalState) -> float:
 
 def unreported_usage(goal: GoalState, *, tokens: int, usd: float) -> GoalUsage:
     """Usage not yet reported to parent goals, with the given amounts for the open turn."""
-    spent, below, reported = goal.spent, goal.below, goal.told
+    spent, below, reported = goal.spent, goal.below, goal.reported
     return GoalUsage(
         tokens=spent.tokens - below.tokens - reported.tokens + tokens,
         usd=spent.usd - below.usd - reported.usd + usd,

@@ -131,7 +131,7 @@ def _add_attempt_usage(goal: GoalState, attempt: OpenAttempt, *, counts: bool, c
 def mark_usage_reported(goal: GoalState) -> None:
     """Mark all usage as reported: settling a turn or ending a goal reports it to the parents."""
     spent, below = goal.spent, goal.below
-    goal.told = GoalUsage(
+    goal.reported = GoalUsage(
         tokens=spent.tokens - below.tokens,
         usd=spent.usd - below.usd,
         others={name: used - below.others.get(name, 0) for name, used in spent.others.items()},

@@ -201,10 +201,10 @@ def _on_child_spent(goal: GoalState, event: Event) -> None:
     if payload is None:
         return
     if payload.below == goal.id:  # its own usage, reported during a turn
-        goal.told = GoalUsage(
-            tokens=goal.told.tokens + max(0, payload.tokens),
-            usd=goal.told.usd + usd_or_zero(payload.usd),
-            others=add_others(goal.told.others, payload.others),
+        goal.reported = GoalUsage(
+            tokens=goal.reported.tokens + max(0, payload.tokens),
+            usd=goal.reported.usd + usd_or_zero(payload.usd),
+            others=add_others(goal.reported.others, payload.others),
         )
         return
     known = goal.largest_call

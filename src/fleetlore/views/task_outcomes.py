@@ -78,7 +78,7 @@ class TaskOutcome(Struct, kw_only=True):
     title: str
     result: TaskResult
     reason: str
-    """The words of whoever closed it."""
+    """The words of the one who closed it."""
     agent: str
     """To whom it was given last; of a pull request, its author. Who closes a task need not have worked on it."""
     agents: list[str]

@@ -26,13 +26,13 @@ class Naming(NamedTuple):
 
     def label(self, thread: str) -> str:
         """A thread, inside a sentence: `task t7`; what an agent did outside of any task is `ada's own work`."""
-        return self.quotes.get(thread) or self._label(thread)
+        return self.quotes.get(thread) or self._format_label(thread)
 
     def title(self, thread: str) -> str:
         """A thread, as a heading."""
-        return self.titles.get(thread) or self._label(thread)
+        return self.titles.get(thread) or self._format_label(thread)
 
-    def _label(self, thread: str) -> str:
+    def _format_label(self, thread: str) -> str:
         kind, _, name = thread.partition(":")
         if kind == "agent":
             shown = self.agent(name)

@@ -218,7 +218,7 @@ _READS = (
     "SELECT * FROM ({s}) AS y",
     "SELECT name, count(*) FROM {t} GROUP BY name ORDER BY {n}",
 )
-_DEEDS = (
+_ACTIONS = (
     "WITH x(a) AS ({s}) {s}",
     "SELECT * FROM ({s}) AS y, {f}({e}) AS z",
     "VALUES ({e}, {e})",
@@ -251,7 +251,7 @@ _SALT = (
 def statement(chance: Random, depth: int = 3) -> str:
     """A statement by chance: half of them only read, the rest do what they like, and many have salt in them that no grammar knows."""
     is_tame = chance.random() < 0.5
-    text = _grown(chance.choice(_READS if is_tame else _READS + _DEEDS), chance, depth, is_tame)
+    text = _grown(chance.choice(_READS if is_tame else _READS + _ACTIONS), chance, depth, is_tame)
     while chance.random() < (0.2 if is_tame else 0.5):
         place = chance.randrange(len(text) + 1)
         salt = chance.choice((*_SALT, chance.choice(ascii_letters)))
@@ -272,7 +272,7 @@ def _grown(form: str, chance: Random, depth: int, is_tame: bool) -> str:
         "{l}": lambda: one_of(_LITERALS, _STRANGE),
         "{f}": lambda: one_of(_FUNCTIONS, _HARM),
         "{e}": lambda: deeper(_EXPRESSIONS if is_tame else _EXPRESSIONS + _ODD, "name"),
-        "{s}": lambda: deeper(_READS if is_tame else _READS + _DEEDS, f"SELECT name FROM {TABLE}"),
+        "{s}": lambda: deeper(_READS if is_tame else _READS + _ACTIONS, f"SELECT name FROM {TABLE}"),
     }
     for name, make in parts.items():
         while name in form:

@@ -63,10 +63,10 @@ async def test_full_text_and_views_can_be_read(shop: Database) -> None:
     )
 
 
-async def test_a_model_is_told_what_there_is_to_ask_for(shop: Database) -> None:
-    told = await read_outline(shop)
-    assert ("lamps", "price", "REAL") in told.rows
-    assert ("names", "name", "TEXT") in told.rows
+async def test_a_model_is_given_what_there_is_to_ask_for(shop: Database) -> None:
+    recorded = await read_outline(shop)
+    assert ("lamps", "price", "REAL") in recorded.rows
+    assert ("names", "name", "TEXT") in recorded.rows
 
 
 async def test_no_attack_changes_a_byte(shop: Database) -> None:
@@ -118,7 +118,7 @@ async def test_nor_does_one_that_was_never_checked(shop: Database) -> None:
 
 
 @pytest.mark.parametrize("sql", ["SELECT nope FROM lamps", "SELECT * FROM nowhere"])
-async def test_what_the_database_does_not_like_is_told_for_correction(shop: Database, sql: str) -> None:
+async def test_what_the_database_does_not_like_is_reported_for_correction(shop: Database, sql: str) -> None:
     with pytest.raises(QueryFailed, match="SQLite says: no such") as caught:
         await run_query(shop, sql)
     assert shop.path not in str(caught.value)
@@ -179,7 +179,7 @@ async def test_what_is_not_there_is_not_made(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("address", ["postgresql://reader:hush@127.0.0.1:1/shop", "mysql://reader:hush@127.0.0.1:1/shop"])
-async def test_a_server_that_is_not_there_is_told_of_without_its_address(address: str) -> None:
+async def test_a_server_that_is_not_there_is_mentioned_without_its_address(address: str) -> None:
     with pytest.raises(QueryFailed, match="database shop refused the connection or did not answer") as caught:
         await run_query(parse_database_address("shop", address), "SELECT 1")
     assert "hush" not in str(caught.value)

@@ -23,14 +23,14 @@ async def ran(code: str, workdir: Path, **limits: object) -> PythonResult:
     return done
 
 
-async def test_what_it_prints_is_told(tmp_path: Path) -> None:
+async def test_what_it_prints_is_reported(tmp_path: Path) -> None:
     done = await ran("import statistics\nprint('é', statistics.mean([1, 2]))", tmp_path)
     assert (done.stdout, done.stderr, done.code, done.why, done.is_success) == ("é 1.5\n", "", 0, "ended", True)
     assert done.format_for_model() == "é 1.5"
     assert (await ran("pass", tmp_path)).format_for_model() == "it printed nothing"
 
 
-async def test_what_it_gets_wrong_is_told_without_where_it_ran(tmp_path: Path) -> None:
+async def test_what_it_gets_wrong_is_reported_without_where_it_ran(tmp_path: Path) -> None:
     done = await ran("print('so far')\n1 / 0", tmp_path)
     assert (done.code, done.is_success) == (1, False)
     assert done.format_for_model().startswith("so far\nTraceback")
@@ -190,7 +190,7 @@ asyncio.run(run_python.run_python_code("import time; time.sleep(3600)", limits=r
 
 
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="only Linux lets one wait for the process of another")
-def test_it_ends_though_whoever_started_it_was_killed() -> None:
+def test_it_ends_though_anybody_who_started_it_was_killed() -> None:
     with subprocess.Popen([sys.executable, "-c", ORPHAN], stdout=subprocess.PIPE, text=True) as starter:
         assert starter.stdout is not None
         watched = os.pidfd_open(int(starter.stdout.readline()))

@@ -18,7 +18,7 @@ async def test_what_the_work_gives_and_what_it_raises_comes_back() -> None:
 
 
 @pytest.mark.parametrize("fails", [False, True], ids=["ends well", "fails"])
-async def test_cancelled_work_is_told_to_stop_and_waited_for_however_it_ends(fails: bool) -> None:
+async def test_cancelled_work_is_asked_to_stop_and_waited_for_however_it_ends(fails: bool) -> None:
     begun, stopped, ended = Event(), Event(), Event()
 
     def work() -> None:
@@ -37,16 +37,16 @@ async def test_cancelled_work_is_told_to_stop_and_waited_for_however_it_ends(fai
 
 
 async def test_to_be_cancelled_again_while_it_is_waited_for_leaves_nothing_running() -> None:
-    begun, told, stopped = Event(), Event(), Event()
+    begun, recorded, stopped = Event(), Event(), Event()
 
     def work() -> None:
         begun.set()
         stopped.wait(PATIENCE)
 
-    task = asyncio.create_task(run_in_thread(work, told.set))
+    task = asyncio.create_task(run_in_thread(work, recorded.set))
     await asyncio.to_thread(begun.wait, PATIENCE)
     task.cancel()
-    await asyncio.to_thread(told.wait, PATIENCE)
+    await asyncio.to_thread(recorded.wait, PATIENCE)
     task.cancel()
     stopped.set()
     with pytest.raises(asyncio.CancelledError):

@@ -38,16 +38,16 @@ class Watcher:
     """Hears everything; calls the turn off with `verdict` once so many tokens were used."""
 
     def __init__(self, verdict: TurnOutcome | None = None, *, above: int = 0) -> None:
-        self.heard: list[TurnProgress] = []
+        self.received: list[TurnProgress] = []
         self._verdict, self._above = verdict, above
 
-    async def __call__(self, heard: TurnProgress) -> TurnOutcome | None:
-        self.heard.append(heard)
-        return self._verdict if heard.tokens > self._above else None
+    async def __call__(self, received: TurnProgress) -> TurnOutcome | None:
+        self.received.append(received)
+        return self._verdict if received.tokens > self._above else None
 
     @property
     def events(self) -> list[Event]:
-        return [event for heard in self.heard for event in heard.events]
+        return [event for received in self.received for event in received.events]
 
     @property
     def kinds(self) -> list[str]:

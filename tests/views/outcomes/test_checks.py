@@ -50,6 +50,9 @@ KINDS = [
     ("gotestsum ./...", "tests"),
     ("go vet ./...", "lint"),
     ("go build ./...", "build"),
+    ("go test -c -o /dev/null ./e2e", "build"),
+    ("rtk test bun run test", "tests"),
+    ("rtk lint bun run lint", "lint"),
     ("go tool golangci-lint run", "lint"),
     ("go run honnef.co/go/tools/cmd/staticcheck@latest ./...", "lint"),
     ("cargo test --workspace", "tests"),
@@ -598,3 +601,60 @@ def test_tests_whose_setup_cannot_be_imported_could_not_run() -> None:
 def test_a_filter_of_the_output_makes_no_selection_and_no_count(command: str, output: str, whole: bool, counts: str) -> None:
     found = run(command, output)[0]
     assert (found.kind, found.result, found.whole, found.counts) == ("tests", "pass", whole, counts)
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "code", "expected"),
+    [
+        ("rtk test npm test", " 12 pass\n 0 fail", 0, [("tests", "pass")]),
+        ("rtk lint npm run lint", "> eslint src", 0, [("lint", "pass")]),
+        (
+            "go build ./... && go test ./cart/... | tail -2; go run . list",
+            "ok  \tshop/cart\t0.1s",
+            0,
+            [("build", "pass"), ("tests", "pass")],
+        ),
+        ('go test ./... 2>&1 | grep -v "^ok" | head -20', "?   \tshop/build\t[no test files]", 0, [("tests", "pass")]),
+        ('go test ./... | grep -v "^ok" | head -9; echo "EXIT:$?"', "?   \tshop/b\t[no test files]\nEXIT:0", 0, [("tests", "pass")]),
+        ('go test ./... 2>&1 | grep -v "^ok"', "", 1, [("tests", "pass")]),
+        ('go test ./... 2>&1 | grep -v "^ok"', "--- FAIL: TestCart (0.00s)\nFAIL", 0, [("tests", "fail")]),
+        ('go test ./... 2>&1 | grep -v "FAIL"', "", 0, [("tests", "unproven")]),
+        ("npx eslint . 2>&1 | Select-Object -Last 5", "", 1, [("lint", "fail")]),
+        ("markdownlint-cli2 docs/a.mdx 2>&1 | tail -3", "Linting: 0 file(s)\nSummary: 0 error(s)", 0, [("lint", "could_not_run")]),
+        ('pnpm test 2>&1 | grep -E "FAIL|●"', " FAIL src/cart.spec.ts\n  ● adds", 0, [("tests", "fail")]),
+        ("pnpm --filter api build 2>&1 | tail -5", "> @shop/api@1.0.0 build /srv/api\n> nest build", 0, [("build", "pass")]),
+    ],
+)
+def test_results_behind_wrappers_and_filters(command: str, output: str, code: int, expected: list[tuple[str, str]]) -> None:
+    assert results(command, output, code) == expected
+
+
+HOOKS = "Typecheck......................Passed\nLint...........................Failed\nTest...........................Passed\n"
+
+
+def test_hooks_of_pre_commit_are_checks_of_their_names() -> None:
+    found = dict(results("git push -u origin cart", f"{HOOKS}error: failed to push some refs to 'x'", 1))
+    assert found == {"tests": "pass", "lint": "fail", "types": "pass"}
+
+
+def test_a_hook_that_failed_is_no_success_of_git_behind_a_wrapper() -> None:
+    output = "$ tsc --noEmit\na.ts(6,4): error TS2739: Type 'X' is missing y\nhusky - pre-commit script failed (code 2)"
+    assert ("types", "fail") in results("rtk git commit -m 'Add a cart'", output, 0)
+
+
+def test_a_negative_check_is_marked_by_what_the_script_prints() -> None:
+    found = run('go test ./... | tail -2 && echo "--- negative check ---"; REQUIRE=zsh go test -run Smoke .', "ok  \tshop\t0.1s\nFAIL", 1)
+    assert found
+    assert all(one.meant_to_fail for one in found)
+
+
+def test_a_wrapper_that_hides_the_exit_code_of_a_refused_commit_hides_no_failed_check() -> None:
+    output = """FAILED: git commit
+$ bun test src/
+ 1351 pass
+ 0 fail
+Ran 1351 tests across 61 files. [831.00ms]
+$ tsc --noEmit
+src/index.ts(15,39): error TS2307: Cannot find module './assets' or its corresponding type declarations.
+husky - pre-commit script failed (code 2)"""
+    assert dict(results("rtk git commit -m 'Add assets'", output)) == {"tests": "pass", "types": "fail"}

@@ -683,6 +683,13 @@ def test_the_reason_of_a_refused_push_is_named() -> None:
     assert read_attempts(call("git push", text, "failed"))[0].reason == "! [rejected] main -> main (fetch first)"
 
 
+def test_a_list_of_runs_shows_the_newest_run_of_each_workflow() -> None:
+    runs = """[{"conclusion":"","name":"CI","status":"in_progress"},{"conclusion":"failure","name":"CI","status":"completed"},
+    {"conclusion":"success","name":"Release","status":"completed"}]"""
+    found = read_ci_results(call("gh run list --branch main --limit 10 --json name,status,conclusion", runs))
+    assert [(run.command, run.result) for run in found] == [("Release", "pass")]
+
+
 def test_results_of_ci_are_read() -> None:
     output = "test\tfail\t7m7s\thttps://ci/1\t\nlint\tpass\t1m\thttps://ci/2\t\ndeploy\tpass\t1m\thttps://ci/3\t\n"
     found = read_ci_results(call("gh pr checks 41", output))
@@ -726,3 +733,11 @@ def test_a_claim_that_names_a_job_of_ci_is_judged_by_it() -> None:
     jobs = [ran(6, "pass", "build", "Build Binaries"), ran(6, "fail", "build", "Sign")]
     claim = judge("**Build Binaries** passed.", "build_or_lint_ok", ci=jobs, checks=[ran(5, "fail", "build", "make")])
     assert (claim.verdict, claim.why) == ("supported", "CI passed: Build Binaries")
+
+
+def test_a_linter_without_files_and_an_adjective_contradict_nothing() -> None:
+    assert on_tests(checks=[ran(2, "could_not_run", reason="in 0 files.")]) == "unproven"
+    assert not [
+        claim for claim in extract_claims("So one canonical, committed copy there covers all of them.") if claim.kind == "committed"
+    ]
+    assert [claim.kind for claim in extract_claims("Fixed, committed as 4f2a91c and pushed.") if claim.kind == "committed"] == ["committed"]

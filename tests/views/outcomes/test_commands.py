@@ -90,6 +90,20 @@ def test_an_amended_and_a_rebased_commit_are_marked() -> None:
     assert read("git rebase --continue", "[detached HEAD 1a2b3c4] Add a cart\nSuccessfully rebased").commits[0].rewritten
 
 
+def test_a_text_of_several_lines_in_powershell_is_a_message() -> None:
+    facts = read("git add .; git commit -m @'\nAdd a cart\n\nWith a test.\n'@", MADE)
+    assert [(commit.subject, commit.message) for commit in facts.commits] == [("Add a cart", "Add a cart\n\nWith a test.")]
+
+
+def test_a_file_that_is_moved_into_a_folder_keeps_its_name() -> None:
+    assert [edit.path for edit in read("mv plans/cart.md done/").edits] == ["plans/cart.md", "done/cart.md"]
+
+
+def test_a_push_of_what_the_remote_has_is_marked() -> None:
+    assert [push.known for push in read("git push", "Everything up-to-date").pushes] == [True]
+    assert [push.known for push in read("git push", PUSHED).pushes] == [False]
+
+
 PUSHED = "To github.com:dev/shop.git\n   1a2b3c4..5d6e7f8  main -> main"
 
 
@@ -106,7 +120,6 @@ PUSHED = "To github.com:dev/shop.git\n   1a2b3c4..5d6e7f8  main -> main"
         ("git commit -m A && git push && gh pr view", PUSHED + "\nno pull requests found", 1, [("main", False)]),
         ("jj git push", "Changes to push to origin:\n  Move forward bookmark cart", 0, [("", False)]),
         ("./scripts/release.sh", PUSHED, 0, [("main", False)]),
-        ("git push", "Everything up-to-date", 0, []),
         ("git push", "To x\n ! [rejected]        main -> main (fetch first)\nerror: failed to push some refs", 1, []),
         ("git push | tail -2", "error: failed to push some refs to 'x'", 0, []),
         ("git push || true", "", 0, []),

@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 
 from fleetlore.views.outcomes.facts import CallFailure, Source, TextEdit, ToolCall
 from fleetlore.views.outcomes.flag_checks import FlagContext, words_of
-from fleetlore.views.outcomes.flags import FLAGS, built_in_rules, check_examples, find_flags, find_loops, read_rules
+from fleetlore.views.outcomes.flags import (
+    FLAGS,
+    built_in_rules,
+    check_examples,
+    find_flags,
+    find_loops,
+    read_built_in_document,
+    read_rules,
+)
 
 RULES: Any = built_in_rules()
 AT = datetime(2026, 1, 2, tzinfo=UTC)
@@ -26,6 +34,10 @@ def classes(call: ToolCall) -> set[str]:
 
 def edit(path: str, old: str | None, new: str) -> set[str]:
     return classes(make_call(kind="edit", tool="Edit", edits=(TextEdit(path, old, new),)))
+
+
+def test_the_built_in_rules_are_valid() -> None:
+    assert read_rules(read_built_in_document()) == RULES
 
 
 def test_every_built_in_rule_holds_for_its_examples() -> None:

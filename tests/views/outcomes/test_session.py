@@ -276,7 +276,7 @@ def test_the_headline_without_a_commit(script: Script, asked: str, answers: list
     assert script.outcome().headline == headline
 
 
-def test_the_headline_names_the_most_telling_commit_and_its_state(script: Script) -> None:
+def test_the_headline_names_the_most_informative_commit_and_its_state(script: Script) -> None:
     script.ask("Round the total")
     script.edit()
     script.run("git commit -am 'chore: tidy'", "[main 1234567] chore: tidy\n 1 file changed")
@@ -391,6 +391,23 @@ def test_instructions_of_a_program_are_not_the_request(script: Script) -> None:
     script.ask("<system_instruction>\nYou are working inside an app.\n</system_instruction>\n\nRound the total of the cart.")
     script.say("Done.")
     assert script.outcome().asked == "Round the total of the cart."
+
+
+@pytest.mark.parametrize("reply", ["y", "proceed", "3", "1. but on this branch", "I don't have anything to add"])
+def test_a_reply_is_not_what_a_session_is_about(script: Script, reply: str) -> None:
+    script.ask("/create-architecture")
+    script.say("What are the constraints?")
+    script.ask(reply)
+    script.edit("architecture.md")
+    script.say("Which database do you prefer?")
+    assert script.outcome().asked == "/create-architecture"
+
+
+def test_a_proposal_is_no_report(script: Script) -> None:
+    script.ask("Break the epic into stories")
+    script.edit("epics.md")
+    script.say("Proposed breakdown:\n\n**Story 1**\nSet up the reactive store layer for the price.\n\nDoes this work?")
+    assert "Set up" not in script.outcome().headline
 
 
 def test_a_headline_is_short(script: Script) -> None:
@@ -569,8 +586,8 @@ def test_a_sub_agent_with_a_session_of_its_own_is_no_row(script: Script) -> None
 
 
 @given(st.lists(events(), max_size=12))
-def test_whatever_is_stored_it_folds_and_makes_records(told: list[Event]) -> None:
-    sessions = fold.fold_events((replace(event, run=event.run or RUN) for event in told), default_rules())
+def test_whatever_is_stored_it_folds_and_makes_records(recorded: list[Event]) -> None:
+    sessions = fold.fold_events((replace(event, run=event.run or RUN) for event in recorded), default_rules())
     for state in sessions.runs.values():
         msgspec.json.encode(make_record(msgspec.msgpack.decode(msgspec.msgpack.encode(state), type=SessionState), LATER))
 

@@ -498,3 +498,35 @@ def test_different_commands_that_fail_one_after_the_other_are_a_trouble() -> Non
     assert len(trouble.evidence) == 3
     assert trouble.resolved
     assert Recording().run("wsl zsh a", "can't open input file: a").read(5).run("wslpath b", "no such path").find() == ()
+
+
+def test_a_second_look_at_a_failing_check_is_no_second_attempt() -> None:
+    looked = Recording().edit().check("fail", "lint", 'error: script "lint" exited with code 1').check("fail", "lint", "a.ts format ━━━")
+    assert looked.run("npm run lint:fix").check("pass", "lint").find() == ()
+    tried = Recording().edit().check("fail", "lint", "unused variable x").edit().check("fail", "lint", "unused variable y").edit()
+    assert len(tried.check("pass", "lint").find()) == 1
+
+
+def test_a_hook_that_keeps_git_from_its_work_is_a_trouble_even_without_an_edit() -> None:
+    recording = Recording()
+    recording.check("fail", "lint", "settings.json: unexpected token")
+    recording.checks[-1] = replace(recording.checks[-1], command="git push hook")
+    (found,) = recording.read(3).edit("biome.json").check("pass", "lint").find()
+    assert found.what.startswith("Lint failed")
+
+
+def test_edits_of_one_message_that_meet_the_same_change_are_one_attempt() -> None:
+    recording = Recording()
+    for _ in range(3):
+        recording.run("src/a.py", "File has been modified since read", kind="edit")
+    assert recording.read().edit().find() == ()
+
+
+def test_a_tool_that_did_not_stop_something_is_none() -> None:
+    assert Recording().run("mcp__browser__preview_stop", "takes a process id", kind="other").find() == ()
+
+
+def test_a_tool_with_the_same_error_after_a_repair_is_a_trouble() -> None:
+    name, cause = "mcp__shop__list_carts", "column usr.name does not exist"
+    assert Recording().run(name, cause, kind="other").run(name, cause, kind="other").find() == ()
+    assert len(Recording().run(name, cause, kind="other").edit().run(name, cause, kind="other").find()) == 1

@@ -4079,18 +4079,6 @@ export interface components {
             until: string | null;
         };
         /**
-         * TranscriptEdit
-         * @description One edit of one file.
-         */
-        TranscriptEdit: {
-            diff: string;
-            /** @default false */
-            is_cut: boolean;
-            /** @default false */
-            is_new: boolean;
-            path: string;
-        };
-        /**
          * TranscriptMatches
          * @description The rows of a transcript that contain the words.
          */
@@ -4125,7 +4113,7 @@ export interface components {
             /** @default  */
             description: string;
             /** @default [] */
-            edits: components["schemas"]["TranscriptEdit"][];
+            edits: components["schemas"]["FileDiff"][];
             /** @default  */
             event: string;
             /** @default null */

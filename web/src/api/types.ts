@@ -64,7 +64,6 @@ export type CheckName = keyof Outcome["checks"];
 export type TranscriptRow = Schemas["TranscriptRow"];
 export type TranscriptAnswer = Schemas["TranscriptPage"];
 export type TranscriptMatches = Schemas["TranscriptMatches"];
-export type FileEdit = Schemas["TranscriptEdit"];
 export type SessionDiffAnswer = Schemas["SessionDiff"];
 export type HandOverAnswer = Schemas["HandOver"];
 export type SessionsAnswer = Schemas["Sessions"];

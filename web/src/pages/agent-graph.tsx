@@ -46,7 +46,7 @@ function Canvas({ graph, work, session, chosen, choose }: { graph: GraphShape; w
   useEffect(() => {
     if (session === null) drawing?.show(work);
   }, [drawing, session, work]);
-  return failed ? <p class="faint">The drawing could not be loaded; the list below says the same.</p> : <div class="graph-canvas" ref={box} aria-hidden="true" />;
+  return failed ? <p class="faint">The drawing could not be loaded. The list below shows the same.</p> : <div class="graph-canvas" ref={box} aria-hidden="true" />;
 }
 
 function Chip({ name, implementation, worked, pressed, onPress }: { name: string; implementation: string; worked: Worked; pressed: boolean; onPress: () => void }) {

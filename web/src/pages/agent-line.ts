@@ -1,4 +1,4 @@
-/** The line to one agent: what is said goes out over a socket, words and controls come back as they are made. It mends itself. */
+/** The line to one agent: what is said goes out over a socket, words and controls come back as they are made. It reconnects by itself. */
 
 import { batch, signal } from "@preact/signals";
 
@@ -12,13 +12,13 @@ export type Link = "closed" | "opening" | "open" | "lost";
 /** Something that was said and is not on the log yet. */
 export interface Pending {
   text: string;
-  /** The line broke after it was sent: nobody knows whether it was heard. */
+  /** The line broke after it was sent: nobody knows whether it was message. */
   lost: boolean;
 }
 
 type Outgoing = { type: "text"; text: string } | { type: "action"; action: string } | { type: "report" };
 const MOST_TURNS = 8;
-/** Of several changes of what is shown, the last is told, after so many milliseconds. */
+/** Of several changes of what is shown, the last is sent, after so many milliseconds. */
 export const SETTLING = 60;
 const PROTOCOL = "fleetlore.chat";
 
@@ -33,7 +33,7 @@ export class Line {
   /** What the page shows just now, and of which screen; set by it. */
   look: () => Control[] = () => [];
   drawn: number | undefined;
-  /** Told of the session as soon as the server has one for us. */
+  /** Called with the session as soon as the server has one for us. */
   onSession: (session: string) => void = () => undefined;
   #session: string | null;
   #socket: WebSocket | null = null;
@@ -70,7 +70,7 @@ export class Line {
     let stood = false;
     socket.onmessage = (message) => {
       stood = true;
-      this.#hear(JSON.parse(String(message.data)) as SocketMessage);
+      this.#handle(JSON.parse(String(message.data)) as SocketMessage);
     };
     socket.onclose = () => this.#lose(stood);
   }
@@ -161,13 +161,13 @@ export class Line {
     this.#socket.send(JSON.stringify({ ...message, dashboard, seen: this.drawn }));
   }
 
-  #hear(heard: SocketMessage): void {
+  #handle(message: SocketMessage): void {
     const shown = this.screen.peek();
-    if (heard.type === "screen") this.#begin(heard);
-    else if (heard.type === "delta") this.saying.value += this.#late ? "" : heard.content;
-    else if (heard.type === "controls") this.screen.value = shown && { ...shown, controls: heard.controls, state: heard.state, n: heard.n };
-    else if (heard.type === "error") batch(() => this.#fail(heard.message));
-    else if (heard.type === "done") batch(() => this.#end());
+    if (message.type === "screen") this.#begin(message);
+    else if (message.type === "delta") this.saying.value += this.#late ? "" : message.content;
+    else if (message.type === "controls") this.screen.value = shown && { ...shown, controls: message.controls, state: message.state, n: message.n };
+    else if (message.type === "error") batch(() => this.#fail(message.message));
+    else if (message.type === "done") batch(() => this.#end());
   }
 
   #end(): void {
@@ -179,9 +179,9 @@ export class Line {
   }
 
   #fail(message: string): void {
-    const told = this.#failures.indexOf(message);
-    if (told < 0) this.trouble.value = message;
-    else this.#failures.splice(told, 1);
+    const reported = this.#failures.indexOf(message);
+    if (reported < 0) this.trouble.value = message;
+    else this.#failures.splice(reported, 1);
     this.saying.value = "";
   }
 

@@ -39,7 +39,7 @@ function Waiting({ pending, line }: { pending: Pending; line: Line }) {
   return (
     <li class="said by-user pending">
       <p class="bubble"><Words text={pending.text} /></p>
-      <span class="said-foot">{pending.lost ? <>Connection lost; it is not known whether the message arrived. <button type="button" class="button small" onClick={() => line.sayAgain(pending)}>Send again</button></> : "sending…"}</span>
+      <span class="said-foot">{pending.lost ? <>Connection lost. The message may not have arrived. <button type="button" class="button small" onClick={() => line.sayAgain(pending)}>Send again</button></> : "sending…"}</span>
     </li>
   );
 }
@@ -97,7 +97,7 @@ function Hints({ line }: { line: Line | null }) {
   return (
     <div class="talk-empty">
       <h2>Talk to the agent</h2>
-      <p>It answers in words, and puts buttons, labels and tables on a screen of its own. Watch its nodes at work beside it.</p>
+      <p>It answers in text and shows buttons, labels and tables on its own screen. The graph beside it shows which node is running.</p>
       <p class="row">{TRY.map((text) => <button key={text} type="button" class="button small" onClick={() => line.say(text)}>{text}</button>)}</p>
     </div>
   );

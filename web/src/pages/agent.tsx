@@ -98,7 +98,7 @@ function Tools({ answer, graphs, screen, session, line }: { answer: ChatAnswer; 
         </select>
       </span>
       {line !== null && session !== null && (asking
-        ? <span class="row" role="group" aria-label="Forget this conversation?"><span>Forget what was said, and clear the screen?</span><button type="button" class="button primary" onClick={() => steer("/api/clear", {})}>Clear it</button><button type="button" class="button" onClick={() => ask(false)}>No</button></span>
+        ? <span class="row" role="group" aria-label="Delete this conversation?"><span>Delete this conversation and clear the screen?</span><button type="button" class="button primary" onClick={() => steer("/api/clear", {})}>Clear it</button><button type="button" class="button" onClick={() => ask(false)}>No</button></span>
         : <button type="button" class="button" onClick={() => ask(true)}>Clear…</button>)}
       {line !== null && line.link.value === "lost" && <span class="line-lost" role="status">Connection lost. Reconnecting…</span>}
       {error && <Trouble error={error} />}

@@ -48,8 +48,9 @@ function Costs() {
         <p class="faint">Days in {zone}</p>
       </div>
       {error && <Trouble error={error} />}
-      <Totals total={agents.data.total} days={range === "today" ? 1 : barsOf(days.data.by, "tokens", localDay(today)).days} unpriced={unpricedOf(agents.data.unpriced)} prices={agents.data.prices} />
+      <Totals total={agents.data.total} days={range === "today" ? 1 : barsOf(days.data.by, "tokens", localDay(today)).days} />
       <Budgets answer={agents.data} />
+      <Unpriced unpriced={unpricedOf(agents.data.unpriced)} prices={agents.data.prices} />
       <Days rows={days.data.by} measure={measure} today={today} range={range} />
       {isEmpty ? <NothingSpent range={range} showAll={() => choose("all")} /> : (
         <div class="costs-tables">
@@ -83,7 +84,7 @@ function sum(total: Figures): string {
   return total.usd === null ? counted(total.tokens, "token") : dollars(total.usd);
 }
 
-const BY = [["project", "Project"], ["session", "Session"], ["person", "Person"], ["pull_request", "Pull request"], ["agent", "Agent"], ["week", "Week"], ["month", "Month"]] as const;
+const BY = [["project", "Project"], ["session", "Session"], ["person", "Person"], ["pull_request", "Pull request"], ["agent", "Agent"], ["day", "Day"], ["week", "Week"], ["month", "Month"]] as const;
 type By = (typeof BY)[number][0];
 
 function wordOf(by: By): string {
@@ -100,7 +101,7 @@ function nameOf(by: By, row: CostRow): ComponentChildren {
 
 function windowOf(minutes: number): string {
   const hours = Math.round(minutes / 60);
-  return hours >= 48 ? `${Math.round(hours / 24)} days` : `${hours} hours`;
+  return hours >= 48 ? `${Math.round(hours / 24)}-day` : `${hours}-hour`;
 }
 
 /** Budgets and plan limits: how much is used, and whether that is too much. */
@@ -122,7 +123,7 @@ function Budgets({ answer }: { answer: CostsAnswer }) {
       })}
       {answer.limits.map((limit) => (
         <li key={limit.provider + limit.window_minutes} class={limit.used_percent >= 80 ? "near" : ""}>
-          <span>{Math.round(limit.used_percent)} % of the {windowOf(limit.window_minutes)} limit<span class="faint"> <Words text={limit.provider} />, as of {day(limit.at)}{limit.resets_at ? `, resets ${day(limit.resets_at)} ${clock(limit.resets_at)}` : ""}</span></span>
+          <span>{limit.provider && <><Words text={limit.provider} />: </>}{Math.round(limit.used_percent)} % of the {windowOf(limit.window_minutes)} limit <span class="faint">as of {day(limit.at)}, {clock(limit.at)}{limit.resets_at ? `; resets ${day(limit.resets_at)}, ${clock(limit.resets_at)}` : ""}</span></span>
           <meter min={0} max={100} value={limit.used_percent} aria-label="Plan limit" />
         </li>
       ))}
@@ -135,26 +136,28 @@ function agentOf(row: CostRow): ComponentChildren {
   return typeof key === "string" && key ? <AgentName name={key} shown={row.name} /> : <span class="faint">no agent</span>;
 }
 
-function Totals({ total, days, unpriced, prices }: { total: Figures; days: number; unpriced: [string, number][]; prices: string }) {
-  const missing = unpriced.reduce((sum, [, tokens]) => sum + tokens, 0);
+function Totals({ total, days }: { total: Figures; days: number }) {
   return (
-    <>
-      <dl class="costs-totals">
-        <div class="costs-sum"><dt>Total, US dollars</dt><dd class="num">{dollars(total.usd)}</dd></div>
-        {days > 1 && <div><dt>daily average</dt><dd class="num">{dollars(total.usd === null ? null : total.usd / days)}</dd></div>}
-        <Figure name="input" value={total.input} />
-        <Figure name="output" value={total.output} />
-        <Figure name="cache read" value={total.cache_read} />
-        <Figure name="cache write" value={total.cache_write} />
-      </dl>
-      {missing > 0 && (
-        <p class="costs-unpriced">
-          <strong>{counted(missing, "token")} without a price</strong>, not in the dollars: {unpriced.map(([model, tokens], index) => (
-            <span key={model}>{index > 0 && ", "}<Words text={model} /> ({compact(tokens)})</span>
-          ))}. Add its price under [prices] in fleetlore.toml. Prices as of {prices}.
-        </p>
-      )}
-    </>
+    <dl class="costs-totals">
+      <div class="costs-sum"><dt>Total, US dollars</dt><dd class="num">{dollars(total.usd)}</dd></div>
+      {days > 1 && <div><dt>daily average</dt><dd class="num">{dollars(total.usd === null ? null : total.usd / days)}</dd></div>}
+      <Figure name="input tokens" value={total.input} />
+      <Figure name="output tokens" value={total.output} />
+      <Figure name="cache read" value={total.cache_read} />
+      <Figure name="cache write" value={total.cache_write} />
+    </dl>
+  );
+}
+
+function Unpriced({ unpriced, prices }: { unpriced: [string, number][]; prices: string }) {
+  const missing = unpriced.reduce((sum, [, tokens]) => sum + tokens, 0);
+  if (missing === 0) return null;
+  return (
+    <p class="costs-unpriced">
+      <strong>{counted(missing, "token")} without a price</strong>, not in the dollars: {unpriced.map(([model, tokens], index) => (
+        <span key={model}>{index > 0 && ", "}<Words text={model} /> ({compact(tokens)})</span>
+      ))}. Add a price under [prices] in fleetlore.toml. Prices as of {prices}.
+    </p>
   );
 }
 
@@ -175,7 +178,7 @@ function Days({ rows, measure, today, range }: { rows: readonly CostRow[]; measu
         <h2>{bars[0]?.days === 7 ? "By week" : "By day"} and model</h2>
         <ul class="costs-legend">{models.map((model, index) => <li key={model}><span class={`swatch series-${index + 1}`} />{model === OTHERS ? OTHERS : <Words text={model} />}</li>)}</ul>
       </figcaption>
-      <StackedBars stacks={stacks} format={axis} label={`${measure === "usd" ? "US dollars" : "Tokens"} by day, stacked by model. Arrows go from day to day.`}
+      <StackedBars stacks={stacks} format={axis} label={`${measure === "usd" ? "US dollars" : "Tokens"} by day, stacked by model. Arrows go from day to day.`} height={190}
         tip={(index) => <DayTip bar={bars[index] as Bar} models={models} format={format} />} />
     </figure>
   );

@@ -17,7 +17,7 @@ export function Filters({ filter }: { filter: Filter }) {
   const since = SINCE.some(([value]) => value === filter.since) ? SINCE : [...SINCE, [filter.since, filter.since] as const];
   return (
     <div class="ev-filters" role="search" aria-label="Which events">
-      <Field label="Words" value={filter.q} onChange={(q) => change({ q }, "replace")} hint="any text in them" type="search" />
+      <Field label="Words" value={filter.q} onChange={(q) => change({ q }, "replace")} hint="text in the event" type="search" />
       <Field label="Scope" value={filter.scope} onChange={(scope) => change({ scope }, "replace")} hint="agent:ada, task:t7…" list="ev-scopes" />
       <datalist id="ev-scopes">{agents.map((agent) => <option key={agent.name} value={`agent:${agent.name}`} />)}</datalist>
       <KindField filter={filter} change={change} />
@@ -28,9 +28,9 @@ export function Filters({ filter }: { filter: Filter }) {
       </label>
       <div class="ev-chips">
         {filter.kinds.map((kind) => (
-          <button key={kind} type="button" class="chip" onClick={() => change({ kinds: filter.kinds.filter((one) => one !== kind) })} title="Take it away"><Words text={kind} /> ×</button>
+          <button key={kind} type="button" class="chip" onClick={() => change({ kinds: filter.kinds.filter((one) => one !== kind) })} title="Remove this filter"><Words text={kind} /> ×</button>
         ))}
-        {pairs(filter).length > 0 && <button type="button" class="button small" onClick={() => change(EVERYTHING)}>Show everything</button>}
+        {pairs(filter).length > 0 && <button type="button" class="button small" onClick={() => change(EVERYTHING)}>Clear filters</button>}
       </div>
     </div>
   );

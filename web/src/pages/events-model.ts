@@ -64,7 +64,7 @@ export class EventsModel {
         const many = letGo.value;
         untracked(() => this.#miss(many));
       }),
-      onEvents((events) => this.#hear(events)),
+      onEvents((events) => this.#handle(events)),
     ];
     return () => {
       ends.forEach((end) => end());
@@ -168,7 +168,7 @@ export class EventsModel {
     else this.#hasGap = true;
   }
 
-  #hear(events: readonly FoundEvent[]): void {
+  #handle(events: readonly FoundEvent[]): void {
     if (asOf.peek() !== null) return;
     if (this.#filter.q) return this.#searchAgain();
     if (this.#hasGap && this.isAtTop) return this.restart(this.#filter);

@@ -6,11 +6,11 @@ import { asOf, now } from "../clock";
 import { meta } from "../meta";
 import { params } from "../router";
 import type { FoundEvent } from "../api/types";
-import { shownName } from "../ui/agent";
+import { shownName, useSessions } from "../ui/agent";
 import { Copy } from "../ui/copy";
 import { Empty } from "../ui/empty";
 import { plain } from "../ui/hostile";
-import { Name } from "../ui/name";
+import { unmarked } from "../ui/markdown";
 import { Trouble, Waiting } from "../ui/state";
 import { clockSeconds, counted, day, full } from "../ui/times";
 import { Words } from "../ui/words";
@@ -32,6 +32,7 @@ function Events() {
   const filter = useMemo(() => JSON.parse(said) as Filter, [said]);
   const model = useMemo(() => new EventsModel(filter), []);
   useEffect(() => model.start(), [model]);
+  useSessions();
   const isFirst = useRef(true);
   useEffect(() => {
     if (!isFirst.current) model.restart(filter);
@@ -99,7 +100,7 @@ function Rows({ model, filter }: { model: EventsModel; filter: Filter }) {
             ))}
           </div>
         </div>
-        {!model.more.value && rows.length > seen.many && <p class="ev-end faint">That is the beginning.</p>}
+        {!model.more.value && rows.length > seen.many && <p class="ev-end faint">No older events.</p>}
       </div>
     </div>
   );
@@ -121,7 +122,7 @@ function Row({ event, index, isNew, isNewDay }: { event: FoundEvent; index: numb
     <div class={`ev-row${isNew ? " arrived" : ""}${isNewDay ? " new-day" : ""}`} role="row" aria-rowindex={index + 1} onClick={open}>
       <span class="ev-when num" role="cell"><time dateTime={event.at} title={full(event.at)}><span class="ev-day">{day(event.at)}</span> {clockSeconds(event.at)}</time></span>
       <span class="ev-kind" role="cell"><button type="button" class="ev-open" onClick={open}><code class={`family-${event.kind.split(".")[0]}`}>{event.kind}</code></button></span>
-      <span class="ev-who" role="cell" title={plain(event.agent ?? event.actor)}><Name text={event.agent ? shownName(event.agent) : event.actor} /></span>
+      <span class="ev-who" role="cell" title={plain(event.agent ?? event.actor)}><Words text={unmarked(event.agent ? shownName(event.agent) : event.actor)} /></span>
       <span class={event.text ? "ev-what" : "ev-what faint"} role="cell"><Words text={event.text || event.excerpt || gist(event)} /></span>
     </div>
   );
@@ -131,7 +132,7 @@ function None({ model, filter }: { model: EventsModel; filter: Filter }) {
   if (model.loading.value) return <Waiting lines={10} />;
   if (model.error.value) return null;
   const isFiltered = pairs(filter).length > 0;
-  return <Empty title={isFiltered ? "No event fits these filters" : "Nothing was known then"} hint={isFiltered ? "Take one away, or look further back. New ones that fit appear here by themselves." : "Drag the slider to the right, or go back to live."} />;
+  return <Empty title={isFiltered ? "No event matches these filters" : "No events yet at this time"} hint={isFiltered ? "Remove a filter, or choose a longer period. New matches appear here." : "Move the time slider forward, or return to live."} />;
 }
 
 function isNewDay(rows: readonly FoundEvent[], index: number): boolean {

@@ -53,9 +53,9 @@ function Question({ goal, question }: { goal: string; question: GoalQuestion }) 
     <li class="question">
       <p class="question-head"><strong>May it use <code><Words text={question.tool} /></code>?</strong> <Left expires={question.expires} /></p>
       <Given input={question.input} />
-      {question.hidden > 0 && <p class="question-hidden">Not all of it is shown: the log cuts long texts and takes secrets out.</p>}
+      {question.hidden > 0 && <p class="question-hidden">This is not the whole text: the log shortens long texts and removes secrets.</p>}
       {question.answered
-        ? <p class="question-answered">Answered: <strong>{question.answered}</strong>. Whoever drives the goal has not taken it up yet.</p>
+        ? <p class="question-answered">Answered: <strong>{question.answered}</strong>. The process that runs the goal has not read the answer yet.</p>
         : maySteer() && <Answer goal={goal} question={question} />}
     </li>
   );

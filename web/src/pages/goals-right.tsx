@@ -23,9 +23,9 @@ export function SealLine({ answer }: { answer: GoalsAnswer }) {
   if (!meta.value) return null;
   if (!meta.value.sealed) return <p class="seal-line">This log is not sealed: anyone with write access can control its goals. <code>lore seal</code> changes that.</p>;
   const said = {
-    checked: "This log is sealed: only what its passphrase signed is believed here, and obeyed.",
+    checked: "This log is sealed: only signed control events are obeyed.",
     named: "This log is sealed, and this server was started without its passphrase: it cannot check signatures or control goals.",
-    none: "This log was sealed after this server started: start lore up again, so that it checks signatures.",
+    none: "This log was sealed after this server started: restart lore up so that it checks signatures.",
   }[answer.signatures];
   return <p class="seal-line"><span aria-hidden="true">▣</span> {said}</p>;
 }

@@ -42,7 +42,7 @@ function Turn({ turn, criteria }: { turn: GoalTurn; criteria: number }) {
         <strong class={`tone-${toneOf(turn)}`}><Words text={outcomeOf(turn)} /></strong>
         {verdict && <span>{verdict}</span>}
         {!turn.counts && <span class="faint">not counted</span>}
-        <button type="button" class="turn-when num" title="Its event" onClick={() => showEvents([turn.id], `Turn ${count(turn.number)}`)}>{turn.ended_at ? clock(turn.ended_at) : "event"}</button>
+        <button type="button" class="turn-when num" title="Source event" onClick={() => showEvents([turn.id], `Turn ${count(turn.number)}`)}>{turn.ended_at ? clock(turn.ended_at) : "event"}</button>
       </p>
       {turn.words && <p class="turn-words"><Words text={turn.words} /></p>}
       <Figures tokens={turn.tokens} dollars={turn.usd}>
@@ -112,8 +112,8 @@ function Request({ one }: { one: GoalRequest }) {
 export function Requests({ goal }: { goal: GoalPage }) {
   if (goal.requests.length === 0) return null;
   return (
-    <section class="goal-part" aria-label="Asked of it">
-      <h3>Asked of it {goal.unsigned > 0 && <span class="not-obeyed num">{counted(goal.unsigned, "request")} not signed, and not obeyed</span>}</h3>
+    <section class="goal-part" aria-label="Requests">
+      <h3>Requests {goal.unsigned > 0 && <span class="not-obeyed num">{counted(goal.unsigned, "request")} not signed, and not obeyed</span>}</h3>
       <ul class="decisions">{goal.requests.map((one) => <Request key={one.id} one={one} />)}</ul>
     </section>
   );

@@ -29,8 +29,8 @@ function Teach() {
   return (
     <section class="goals-teach">
       <h2>No goals yet</h2>
-      <p>A goal says what is to be reached, how that is checked, and what it may cost. An agent works on it, turn after turn, until the checks pass, which it cannot touch; until a budget is spent; or until you are needed.</p>
-      <p>Write one into a file, and watch it here:</p>
+      <p>A goal says what to reach, how to check it, and what it may cost. An agent works in turns until the checks pass, a budget is spent, or it needs you. The agent cannot change the checks.</p>
+      <p>Write a goal file, run it, and watch it here:</p>
       <div class="teach-file"><pre tabIndex={0}>{FILE}</pre><Copy text={FILE} /></div>
       <p class="command"><code>lore goal run fix.toml</code><Copy text="lore goal run fix.toml" /></p>
     </section>
@@ -58,7 +58,7 @@ function Row({ row, here }: { row: GoalRow; here: boolean }) {
   );
 }
 
-const WHICH = [["all", "All"], ["open", "Open"], ["over", "Over"]] as const;
+const WHICH = [["all", "All"], ["open", "Open"], ["over", "Ended"]] as const;
 
 function List({ answer, chosen }: { answer: GoalsAnswer; chosen: string | null }) {
   const [state, choose] = useParam("state", "all");
@@ -68,9 +68,9 @@ function List({ answer, chosen }: { answer: GoalsAnswer; chosen: string | null }
         <Switch label="Which goals" value={state} choose={choose} options={WHICH} />
         <span class="faint num">{counted(answer.total, "goal")}</span>
       </div>
-      {answer.goals.length === 0 && <p class="faint goal-none">None of them {state === "over" ? "is over" : "goes on"}.</p>}
+      {answer.goals.length === 0 && <p class="faint goal-none">No {state === "over" ? "ended" : "open"} goals.</p>}
       <ol>{answer.goals.map((row) => <Row key={row.goal} row={row} here={row.goal === chosen} />)}</ol>
-      {answer.let_go > 0 && <p class="faint num">{counted(answer.let_go, "older goal")} only in the log</p>}
+      {answer.let_go > 0 && <p class="faint num">{counted(answer.let_go, "older goal")} not listed here; they are in the log</p>}
       {chosen === null && <SealLine answer={answer} />}
     </div>
   );
@@ -100,7 +100,7 @@ function Goals() {
       {wanted && <Back />}
       <List answer={data} chosen={goal?.goal ?? null} />
       {goal && <Goal key={goal.goal} goal={goal} answer={data} />}
-      {wanted && !goal && (stale ? <Waiting lines={8} /> : <Empty title="No such goal here" hint={asOf.value === null ? "It is not on this log, or older than those that are kept here. Choose another." : "It had not started at this time. Move the time slider forward, or return to live."} />)}
+      {wanted && !goal && (stale ? <Waiting lines={8} /> : <Empty title="There is no such goal" hint={asOf.value === null ? "It is not in this log, or older than those listed here. Choose another one." : "It had not started at this time. Move the time slider forward, or return to live."} />)}
     </div>
   );
 }

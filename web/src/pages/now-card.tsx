@@ -2,7 +2,7 @@ import { Component } from "preact";
 
 import type { AgentCard } from "../api/types";
 import type { Outcome } from "../api/types";
-import { openWork, StandingMark } from "../ui/agent";
+import { nameOf, openWork, StandingMark } from "../ui/agent";
 import { Ago } from "../ui/ago";
 import { plain } from "../ui/hostile";
 import { Name } from "../ui/name";
@@ -15,13 +15,10 @@ import { heldSince } from "./now-order";
 
 const SCOPES = ["task", "mission", "goal"] as const;
 const MOST_HELPERS = 3;
+/** What a town writes when only the state changed; the mark beside the name shows it. */
+const STATE_CHANGE = /^\w+ → \w+$/;
 /** So many equal failures in a row are a reason to look. */
 const SAME_FAILURE = 3;
-
-/** The name of a session; an agent with a name of its own keeps it. */
-export function cardName(agent: AgentCard, outcome: Outcome | undefined): string {
-  return outcome && agent.shown !== agent.name ? outcome.name : agent.shown;
-}
 
 /** Why a session at work may not get on; empty if it does. */
 export function trouble(outcome: Outcome | undefined): string {
@@ -35,7 +32,7 @@ export function trouble(outcome: Outcome | undefined): string {
 export function ContextUse({ outcome }: { outcome: Outcome | undefined }) {
   if (!outcome?.context_tokens) return <span class="faint">–</span>;
   const share = outcome.context_window ? outcome.context_tokens / outcome.context_window : null;
-  return <span class={share !== null && share > 0.8 ? "context full" : "context"} title={`${count(outcome.context_tokens)} tokens${outcome.context_window ? ` of ${count(outcome.context_window)}` : ""}`}>{share === null ? compact(outcome.context_tokens) : `${Math.round(share * 100)} %`}</span>;
+  return <span class={share !== null && share > 0.8 ? "context full" : "context"} title={`${count(outcome.context_tokens)} tokens${outcome.context_window ? ` of ${count(outcome.context_window)}` : ""}`}>{share === null ? `${compact(outcome.context_tokens)} tokens` : `${Math.round(share * 100)} %`}</span>;
 }
 
 function Work({ agent, outcome }: { agent: AgentCard; outcome: Outcome | undefined }) {
@@ -44,7 +41,7 @@ function Work({ agent, outcome }: { agent: AgentCard; outcome: Outcome | undefin
   const where = [outcome?.repo, outcome?.branch].filter(Boolean).join(" @ ");
   return (
     <>
-      <p class="card-doing">{stuck && <strong class="now-trouble">{stuck} </strong>}{agent.doing ? <Words text={unmarked(agent.doing)} /> : <span class="faint">–</span>}</p>
+      <p class="card-doing">{stuck && <strong class="now-trouble">{stuck} </strong>}{agent.doing && !STATE_CHANGE.test(agent.doing) ? <Words text={unmarked(agent.doing)} /> : <span class="faint">–</span>}</p>
       {(scopes.length > 0 || where) && (
         <p class="card-chips">
           {where && <Chip label="repo"><Words text={where} /></Chip>}
@@ -70,10 +67,9 @@ function Helpers({ helpers }: { helpers: readonly AgentCard[] }) {
 function Figures({ agent, outcome }: { agent: AgentCard; outcome: Outcome | undefined }) {
   return (
     <dl class="card-figures num">
-      <div><dt>last event</dt><dd><Ago at={agent.last_seen} /></dd></div>
-      {outcome?.context_tokens ? <div><dt>context</dt><dd><ContextUse outcome={outcome} /></dd></div> : <div><dt>events</dt><dd>{compact(agent.events)}</dd></div>}
-      <div><dt>tokens</dt><dd title={count(agent.tokens)}>{agent.tokens > 0 ? compact(agent.tokens) : "–"}</dd></div>
-      <div><dt>cost</dt><dd>{usd(agent.usd)}</dd></div>
+      <div><dt>last event</dt><dd><Ago at={agent.last_seen} suffix /></dd></div>
+      {outcome?.context_tokens ? <div><dt>context</dt><dd><ContextUse outcome={outcome} /></dd></div> : agent.tokens > 0 ? <div><dt>tokens</dt><dd title={count(agent.tokens)}>{compact(agent.tokens)}</dd></div> : <div><dt>events</dt><dd>{compact(agent.events)}</dd></div>}
+      <div><dt>cost</dt><dd title={agent.tokens > 0 ? `${count(agent.tokens)} tokens` : undefined}>{usd(agent.usd)}</dd></div>
     </dl>
   );
 }
@@ -103,12 +99,12 @@ export class Card extends Component<Props> {
       if (!(click.target as HTMLElement).closest("button, a")) openWork(agent.name);
     };
     return (
-      <article class={`card ${agent.standing.replace(" ", "-")}`} data-agent={agent.name} onClick={open}>
+      <article class={`card ${agent.at_rest ? "ended" : agent.standing.replace(" ", "-")}`} data-agent={agent.name} onClick={open}>
         <header>
-          <h3><button type="button" class="agent-name" onClick={() => openWork(agent.name)} title={plain(agent.name)}><Name text={cardName(agent, outcome)} /></button></h3>
+          <h3><button type="button" class="agent-name" onClick={() => openWork(agent.name)} title={plain(agent.name)}><Words text={unmarked(nameOf(agent, outcome))} /></button></h3>
           <p class="card-standing">
-            <StandingMark standing={agent.standing} beat={agent.standing === "working" ? agent.last_id : null} />
-            <span class="card-since faint"><Ago at={heldSince(agent)} /></span>
+            <StandingMark standing={agent.standing} inactive={agent.at_rest} beat={agent.standing === "working" ? agent.last_id : null} />
+            <span class="card-since faint" title="In this state for"><Ago at={heldSince(agent)} /></span>
           </p>
         </header>
         <Work agent={agent} outcome={outcome} />

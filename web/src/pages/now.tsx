@@ -1,11 +1,11 @@
-import { useMemo, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 
 import { useView } from "../moment";
 import { useParam } from "../router";
 import type { AgentCard, FleetAnswer, Standing } from "../api/types";
-import type { Outcome, SessionsAnswer } from "../api/types";
+import type { Outcome } from "../api/types";
 import "../styles/now.css";
-import { openWork, StandingMark } from "../ui/agent";
+import { nameOf, openWork, StandingMark, useSessions } from "../ui/agent";
 import { Ago } from "../ui/ago";
 import { Empty } from "../ui/empty";
 import { useHeldFocus } from "../ui/focus";
@@ -14,9 +14,9 @@ import { Trouble, Waiting } from "../ui/state";
 import { Switch } from "../ui/switch";
 import { usd } from "../ui/times";
 import { Words } from "../ui/words";
-import { Card, ContextUse, cardName, trouble } from "./now-card";
+import { Card, ContextUse, trouble } from "./now-card";
 import { useGentleMoves } from "./now-motion";
-import { STANDINGS, groups, heldSince, matches, ordered, type Member } from "./now-order";
+import { STANDINGS, groups, matches, ordered, type Member } from "./now-order";
 import type { Page } from "./page";
 
 const MOST_SHOWN = 120;
@@ -34,13 +34,13 @@ function Table({ members, known }: { members: Member[]; known: Known }) {
           const outcome = known.get(one.session ?? "");
           return (
             <tr key={one.name} class={one.standing.replace(" ", "-")} onClick={() => openWork(one.name)}>
-              <td class={one === agent ? "now-who" : "now-who helper"}><button type="button" onClick={() => openWork(one.name)}><Words text={unmarked(cardName(one, outcome))} /></button></td>
-              <td><StandingMark standing={one.standing} /> <span class="faint"><Ago at={heldSince(one)} /></span></td>
+              <td class={one === agent ? "now-who" : "now-who helper"}><button type="button" onClick={() => openWork(one.name)}><Words text={unmarked(nameOf(one, outcome))} /></button></td>
+              <td><StandingMark standing={one.standing} inactive={one.at_rest} /></td>
               <td class="now-doing">{trouble(outcome) && <strong class="now-trouble">{trouble(outcome)} </strong>}<Words text={unmarked(one.doing)} /></td>
               <td><Words text={[outcome?.repo, outcome?.branch].filter(Boolean).join(" @ ")} /></td>
               <td class="num"><ContextUse outcome={outcome} /></td>
               <td class="num">{usd(one.usd)}</td>
-              <td class="num"><Ago at={one.last_seen} /></td>
+              <td class="num"><Ago at={one.last_seen} suffix /></td>
             </tr>
           );
         }))}
@@ -74,7 +74,7 @@ function Counts({ fleet, chosen, choose }: { fleet: FleetAnswer; chosen: string;
     const on = chosen === standing;
     return (
       <button key={standing} type="button" class={`count ${standing.replace(" ", "-")} ${many === 0 ? "none" : ""}`} aria-pressed={on} onClick={() => choose(on ? "" : standing)}>
-        <span class="count-many num">{many}</span> <span class="count-word">{standing}</span>
+        <span class="count-many num">{many}</span> <span class="count-word">{standing === "needs you" && many !== 1 ? "need you" : standing}</span>
       </button>
     );
   };
@@ -108,10 +108,11 @@ function Part({ title, members, known, isTable }: { title: string; members: Memb
 function Away({ members, known, opened, isTable }: { members: Member[]; known: Known; opened: boolean; isTable: boolean }) {
   const [open, set] = useState(opened);
   if (members.length === 0) return null;
+  const newestFirst = [...members].sort((a, b) => (b.agent.last_seen ?? "").localeCompare(a.agent.last_seen ?? ""));
   return (
     <details class="away-fold" open={open} onToggle={(toggle) => set(toggle.currentTarget.open)}>
-      <summary><span class="num">{members.length}</span> {members.some(({ agent }) => agent.at_rest) ? "ended, or inactive for a day" : "ended"}</summary>
-      {open && <Grid members={members} known={known} isTable={isTable} />}
+      <summary><span class="num">{members.length}</span> {members.some(({ agent }) => agent.at_rest) ? "ended or inactive for a day" : "ended"}</summary>
+      {open && <Grid members={newestFirst} known={known} isTable={isTable} />}
     </details>
   );
 }
@@ -121,8 +122,7 @@ const LAYOUTS = [["cards", "Cards"], ["table", "Table"]] as const;
 function Now() {
   useHeldFocus();
   const { data, error } = useView<FleetAnswer>("/api/fleet");
-  const sessions = useView<SessionsAnswer>("/api/sessions", { limit: 60 }, 2500).data?.sessions;
-  const known = useMemo(() => new Map((sessions ?? []).map((outcome) => [outcome.session, outcome])), [sessions]);
+  const known = useSessions();
   const [text, find] = useParam("q");
   const [standing, choose] = useParam("standing");
   const [layout, lay] = useParam("as", localStorage.getItem("fleetlore.now") ?? "cards");
@@ -131,7 +131,8 @@ function Now() {
   const isTable = layout === "table";
   const foldEnded = found.length > FEW && standing !== "ended";
   const isAway = (agent: AgentCard): boolean => text === "" && (agent.at_rest || (foldEnded && agent.standing === "ended"));
-  const members = groups(found.filter((agent) => !isAway(agent)));
+  const all = groups(found);
+  const members = all.filter(({ agent, helpers }) => !isAway(agent) || helpers.some((helper) => helper.standing === "needs you" || helper.standing === "working"));
   const isStuck = ({ agent }: Member): boolean => agent.standing === "silent" || (agent.standing === "working" && trouble(known.get(agent.session ?? "")) !== "");
   const needs = members.filter(({ agent }) => agent.standing === "needs you");
   const stuck = members.filter((member) => member.agent.standing !== "needs you" && isStuck(member));
@@ -158,7 +159,7 @@ function Now() {
         <Part title="Working" members={works} {...part} />
         <Part title="Idle" members={others} {...part} />
       </div>
-      <Away members={groups(found.filter(isAway))} opened={members.length < FEW / 2} {...part} />
+      <Away members={all.filter((member) => !members.includes(member))} opened={members.length < FEW / 2} {...part} />
     </>
   );
 }

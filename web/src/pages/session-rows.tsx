@@ -3,7 +3,7 @@ import { useRef, useState } from "preact/hooks";
 
 import { get } from "../api";
 import type { EvidenceAnswer } from "../api/types";
-import type { FileEdit, TranscriptRow } from "../api/types";
+import type { FileDiff, TranscriptRow } from "../api/types";
 import { Copy } from "../ui/copy";
 import { DiffLines } from "../ui/diff";
 import { showEvents } from "../ui/events";
@@ -61,7 +61,7 @@ function Output({ row }: { row: TranscriptRow }) {
   );
 }
 
-function Edits({ edits }: { edits: readonly FileEdit[] }) {
+function Edits({ edits }: { edits: readonly FileDiff[] }) {
   return <>{edits.map((edit, index) => (
     <div class="t-edit" key={index}>
       {edits.length > 1 && <p class="t-path"><code><Words text={edit.path} /></code></p>}

@@ -11,10 +11,11 @@ import "../styles/session.css";
 import { Copy, CopyFrom } from "../ui/copy";
 import { DiffLines } from "../ui/diff";
 import { Empty } from "../ui/empty";
+import { plain } from "../ui/hostile";
 import { unmarked } from "../ui/markdown";
 import { follow, openSession, sessionHref } from "../ui/session-link";
 import { Trouble, Waiting } from "../ui/state";
-import { clock, compact, count, counted, day, full, length, stretch, usd } from "../ui/times";
+import { clock, compact, count, counted, day, full, length, stretch, usd, zone } from "../ui/times";
 import { VirtualList, type ListControl } from "../ui/virtual-list";
 import { Words } from "../ui/words";
 import { Row, guessHeight } from "./session-rows";
@@ -87,14 +88,14 @@ function Continue({ answer }: { answer: SessionAnswer }) {
   const path = `/api/sessions/${encodeURIComponent(outcome.session)}/hand-over`;
   return (
     <section class="s-box s-continue" aria-label="How do I continue">
-      <h3>Continue</h3>
-      {resume && <p class="command"><code><Words text={resume} /></code><Copy text={resume} label="Copy" /></p>}
+      <h3>How do I continue?</h3>
+      {resume && <p class="command"><code title={plain(resume)}>{resume.split(/(?<= && )/).map((part, index) => <span key={index}><Words text={part} /></span>)}</code><Copy text={resume} label="Copy" /></p>}
       <p class="row">
         {resume && <span class="s-resume-small"><Copy text={resume} label="Copy resume command" /></span>}
         <CopyFrom label="Copy hand-over" read={() => get<HandOverAnswer>(path, { as_of: asOf.peek() }).then((found) => found.answer)} />
-        <Copy text={`lore show ${outcome.session.slice(0, 8)}`} label={`Copy “lore show ${outcome.session.slice(0, 8)}”`} />
+        <span class="s-copy-show"><Copy text={`lore show ${outcome.session.slice(0, 8)}`} label="Copy lore show" title={`lore show ${outcome.session.slice(0, 8)}`} /></span>
       </p>
-      <p class="faint s-hint">The hand-over is a prompt for another agent: the task, what is done, what failed, what is open.</p>
+      <p class="faint s-hint">The hand-over is a prompt for another agent: task, done, failed, open.</p>
     </section>
   );
 }
@@ -105,7 +106,7 @@ function Delivered({ outcome }: { outcome: Outcome }) {
   const removed = outcome.files.reduce((sum, file) => sum + file.removed, 0);
   return (
     <section class="s-box s-delivered" aria-label="What it delivered">
-      <h3>Delivered</h3>
+      <h3>What did it deliver?</h3>
       <ul class="s-list">
         {requests.map((one, index) => <li key={index}><ToRow evidence={one.evidence}>Pull request {one.number && `#${one.number} `}<Words text={one.title} /></ToRow>{/^https?:\/\//.test(one.url) && <> <a href={one.url} rel="noopener noreferrer" target="_blank">open</a></>}</li>)}
         {commits.slice(-2).reverse().map((commit, index) => <li key={index}><ToRow evidence={commit.evidence}><code><Words text={commit.sha.slice(0, 7) || "commit"} /></code> <Words text={commit.subject} /></ToRow></li>)}
@@ -125,7 +126,7 @@ function Facts({ outcome }: { outcome: Outcome }) {
       {outcome.person && <div><dt>Person</dt><dd><Words text={outcome.person} /></dd></div>}
       {where && <div><dt>Repository</dt><dd><Words text={where} /></dd></div>}
       <div><dt>Cost</dt><dd class="num" title={`${count(outcome.tokens)} tokens`}>{usd(outcome.usd)} <span class="faint">{compact(outcome.tokens)} tokens</span></dd></div>
-      {outcome.started && outcome.ended && <div><dt>Time</dt><dd class="num" title={`${full(outcome.started)} to ${full(outcome.ended)}`}>{day(outcome.started)}, {stretch(outcome.started, outcome.ended)} <span class="faint">{length(outcome.active_seconds)} active</span></dd></div>}
+      {outcome.started && outcome.ended && <div><dt>Time</dt><dd class="num" title={`${full(outcome.started)} to ${full(outcome.ended)}`}>{day(outcome.started)}, {stretch(outcome.started, outcome.ended)} {zone} <span class="faint">{length(outcome.active_seconds)} active</span></dd></div>}
       {outcome.program && <div><dt>Agent</dt><dd><Words text={outcome.program} /></dd></div>}
     </dl>
   );
@@ -282,7 +283,7 @@ function Conversation({ session, isRunning }: { session: string; isRunning: bool
           onKeyDown={(press) => press.key === "Enter" && (press.preventDefault(), step(press.shiftKey ? -1 : 1))} />
         {search.text && <span class="num faint" role="status">{search.isSearching ? "Searching…" : search.ids.length === 0 ? "Nothing found" : `${chosen + 1} of ${count(search.ids.length)}${search.more ? "+" : ""}`}</span>}
         {search.ids.length > 1 && <><button type="button" class="button icon small" aria-label="Previous match" onClick={() => step(-1)}>↑</button><button type="button" class="button icon small" aria-label="Next match" onClick={() => step(1)}>↓</button></>}
-        <span class="s-tools-end num faint" role="status">{isComplete ? counted(rows.length, "row") : `Loading… ${counted(rows.length, "row")}`}</span>
+        <span class="s-tools-end num faint" role="status">{isComplete ? counted(rows.length, "row") : `Loading… ${counted(rows.length, "row")}`} · times in {zone}</span>
         <button type="button" class="button small" onClick={() => control.current?.scrollToEnd()}>Jump to the end</button>
         {isRunning && moment === null && <button type="button" class="button small" aria-pressed={isFollowing} onClick={() => {
           setFollowing(!isFollowing);
@@ -309,7 +310,7 @@ export function SessionPage({ name }: { name: string }) {
   const session = data?.session.session;
   // A link may say a name or the beginning of an id; the address then shows the id.
   useEffect(() => {
-    if (session && session !== name) history.replaceState(history.state, "", sessionHref(session) + location.hash);
+    if (session && session !== name) history.replaceState(history.state, "", `/sessions/${encodeURIComponent(session)}${location.search}${location.hash}`);
   }, [session]);
   if (!data && error instanceof Refusal && error.status === 404) {
     return <Empty title="There is no such session" hint={error.detail}><a class="button" href={href("sessions")} onClick={(click) => follow(click, () => go("sessions"))}>All sessions</a></Empty>;

@@ -10,7 +10,7 @@ import { plain } from "../ui/hostile";
 import { unmarked } from "../ui/markdown";
 import { openSession, SessionLink } from "../ui/session-link";
 import { Trouble, Waiting } from "../ui/state";
-import { clock, counted, day, length, usd } from "../ui/times";
+import { clock, counted, day, length, usd, zone } from "../ui/times";
 import { Words } from "../ui/words";
 import type { Page } from "./page";
 import { SessionPage } from "./session";
@@ -34,7 +34,7 @@ export function warnings(outcome: Outcome): [kind: "bad" | "warn", word: string]
 const FILTERS: Record<string, (outcome: Outcome) => boolean> = {
   all: () => true,
   needs: (outcome) => statusOf(outcome).kind === "needs you",
-  running: (outcome) => statusOf(outcome).kind === "running",
+  running: (outcome) => ["running", "silent"].includes(statusOf(outcome).kind),
   flagged: (outcome) => warnings(outcome).length > 0,
   delivered: (outcome) => outcome.delivered.commits.length + outcome.delivered.pull_requests.length > 0,
 };
@@ -62,7 +62,7 @@ function Row({ outcome, isChosen }: { outcome: Outcome; isChosen: boolean }) {
         <span class="sl-warn">{warned.slice(0, 3).map(([kind, word]) => <span key={word} class={`sl-flag ${kind}`}>{word}</span>)}</span>
         <span class="sl-where"><Words text={[outcome.person, outcome.repo].filter(Boolean).join(" · ")} /><span class="faint"><Words text={outcome.branch} /></span></span>
         <span class="sl-cost num">{usd(outcome.usd)}<span class="faint">{length(outcome.active_seconds)}</span></span>
-        <span class="sl-when num">{outcome.ended && <><Ago at={outcome.ended} /><span class="faint">{day(outcome.ended)}, {clock(outcome.ended)}</span></>}</span>
+        <span class="sl-when num">{outcome.ended && <><Ago at={outcome.ended} suffix /><span class="faint">{day(outcome.ended)}, {clock(outcome.ended)}</span></>}</span>
       </SessionLink>
     </li>
   );
@@ -134,6 +134,7 @@ function SessionsList() {
       {found.length === 0 && (all.length === 0
         ? <Empty title="No sessions yet" hint="Run `lore setup` to record your coding agents and to import their sessions. What else is in the log is under Events."><button type="button" class="button" onClick={() => go("events")}>Events</button></Empty>
         : <Empty title="No session matches" hint={data.more ? "Only the newest sessions are loaded. Load more below, or change the filter." : "Change the filter."} />)}
+      {found.length > 0 && <div class="sl-heads" aria-hidden="true"><span>Status</span><span>Session and result</span><span>Repository</span><span class="num">Cost, active time</span><span class="num">Last event ({zone})</span></div>}
       <ol class="sl-list">{found.map((outcome, index) => <Row key={outcome.session} outcome={outcome} isChosen={index === chosen} />)}</ol>
       {data.more && most < MOST && <button type="button" class="button wide" onClick={() => show(Math.min(MOST, most * 3))}>Load older sessions</button>}
     </div>

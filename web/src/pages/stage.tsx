@@ -34,8 +34,8 @@ function Teach() {
   const log = url.startsWith("sqlite:") ? ` --log ${/^[\w:./@+=,-]+$/.test(url) ? url : quoted(url)}` : "";
   return (
     <section class="stage-teach">
-      <h2>The stage is empty</h2>
-      <p>Put a cast on it, and watch them here, line by line. Three plays come with Fleetlore; they need no model, and cost nothing.</p>
+      <h2>No runs yet</h2>
+      <p>A stage runs a scenario with several agents: a debate, a committee, a hidden role. Three examples come with Fleetlore; they need no model and cost nothing.</p>
       <ol>
         {SHIPPED.map(([name, title, about]) => {
           const line = `lore stage run ${name}${log}`;
@@ -48,7 +48,7 @@ function Teach() {
           );
         })}
       </ol>
-      <p class="faint">Your own are written in YAML, and played by any model: <code>lore stage check my.yaml</code>, then <code>lore stage run my.yaml --mind openai:MODEL</code>.</p>
+      <p class="faint">Write your own in YAML, for any model: <code>lore stage check my.yaml</code>, then <code>lore stage run my.yaml --mind openai:MODEL</code>.</p>
     </section>
   );
 }
@@ -71,7 +71,7 @@ function Tools({ answer }: { answer: StageAnswer }) {
       </select>
       <button type="button" class="button mind-reader" aria-pressed={reads} onClick={() => read(reads ? "" : "true")}>
         <svg class="icon" width="17" height="17" viewBox="0 0 24 24" aria-hidden="true"><path d={reads ? "M2.5 12S6 5.5 12 5.5 21.5 12 21.5 12 18 18.5 12 18.5 2.5 12 2.5 12zM12 9a3 3 0 1 1 0 6 3 3 0 0 1 0-6z" : "M2.5 10.5s3.5 5 9.5 5 9.5-5 9.5-5M5 14l-1.7 2.5M12 15.5v3M19 14l1.7 2.5"} /></svg>
-        {reads ? "Reading minds" : "Read minds"}
+        {reads ? "Hide private thoughts" : "Show private thoughts"}
       </button>
       {answer.let_go > 0 && <span class="faint num">{counted(answer.let_go, "older run")} only in the log</span>}
     </div>
@@ -158,9 +158,9 @@ function Performance({ play, live }: { play: StagePlay; live: boolean }) {
 }
 
 function NotThere({ answer, run }: { answer: StageAnswer; run: string }) {
-  if (asOf.value !== null) return <Empty title="The curtain is still down" hint={run ? "This run had not started at this time. Move the time slider forward, or return to live." : "No run had started at this time. Move the time slider forward, or return to live."} />;
+  if (asOf.value !== null) return <Empty title="No runs yet at this time" hint={run ? "This run had not started at this time. Move the time slider forward, or return to live." : "No run had started at this time. Move the time slider forward, or return to live."} />;
   if (answer.runs.length === 0 && !run) return <Teach />;
-  return <Empty title="No such run on this stage" hint="It may be older than those that are kept here; its events are on the log all the same. Choose another above." />;
+  return <Empty title="There is no such run" hint="It may be older than those listed here. Its events are still in the log. Choose another run above." />;
 }
 
 function Stage() {

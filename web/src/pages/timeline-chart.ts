@@ -46,7 +46,7 @@ export class TimelineChart {
     observer.observe(scroller);
     this.#ends = [
       () => observer.disconnect(),
-      effect(() => this.#hear()),
+      effect(() => this.#handle()),
       handle(lanes, {
         span: () => model.current(),
         show: (span) => model.show(span),
@@ -68,7 +68,7 @@ export class TimelineChart {
     this.#frame.cancel();
   }
 
-  #hear(): void {
+  #handle(): void {
     const { span, follow, scene } = this.model;
     void [span.value, follow.value, palette.value, asOf.value, this.pointed.value];
     if (scene.value) this.#measure();

@@ -6,7 +6,7 @@ import type { Column, Scene, SceneArc, SceneLane, SceneMark } from "./timeline-s
 export const AXIS = 34;
 export const RAIL = 16;
 const LOWEST_LANE = 48;
-const HIGHEST_LANE = 116;
+const HIGHEST_LANE = 64;
 const LEAST_BODY = 29;
 const MOST_BODY = 52;
 const REACH = 9;

@@ -1,6 +1,7 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
 
 import { DAY } from "../charts/span";
+import { shownName } from "../ui/agent";
 import { arcWords } from "../ui/arc";
 import { BeatMark } from "../ui/beat";
 import { SAID } from "../ui/beats";
@@ -36,7 +37,7 @@ function Inside({ hit, scene }: { hit: Hit; scene: Scene }) {
     case "mark":
       return (
         <>
-          <p class="tl-tip-head"><BeatMark beat={hit.mark.beat} family={hit.mark.family} /><Words text={hit.lane.shown} /><span class="faint">{hit.mark.beat ?? SAID[hit.mark.family]}</span></p>
+          <p class="tl-tip-head"><BeatMark beat={hit.mark.beat} family={hit.mark.family} /><Words text={shownName(hit.lane.agent, hit.lane.shown)} /><span class="faint">{hit.mark.beat ?? SAID[hit.mark.family]}</span></p>
           {hit.mark.text && <p class="tl-tip-text"><Words text={unmarked(hit.mark.text)} /></p>}
           <p class="faint num">{day(hit.mark.at)}, {clockSeconds(hit.mark.at)} · <code>{hit.mark.kind}</code></p>
         </>
@@ -54,7 +55,7 @@ function Inside({ hit, scene }: { hit: Hit; scene: Scene }) {
       const said = scene.families.map((family, index) => [family, column.counts[index] ?? 0] as const).filter(([, many]) => many > 0);
       return (
         <>
-          <p class="tl-tip-head"><Words text={lane.shown} /><span class="faint num">{counted(column.sum, "event")}</span></p>
+          <p class="tl-tip-head"><Words text={shownName(lane.agent, lane.shown)} /><span class="faint num">{counted(column.sum, "event")}</span></p>
           <ul class="tl-tip-counts">
             {said.map(([family, many]) => <li key={family}><BeatMark family={family} /><span class="num">{many}</span> {SAID[family]}</li>)}
           </ul>

@@ -6,14 +6,14 @@ import { DAY, HOUR, MINUTE, instant, lengthOf } from "../charts/span";
 import { lengthInWords } from "../charts/ticks";
 import { asOf } from "../clock";
 import { setParams } from "../router";
-import { openAgent } from "../ui/agent-drawer";
+import { openWork, shownName, useSessions } from "../ui/agent";
 import { arcWords } from "../ui/arc";
 import { BeatLegend } from "../ui/beat";
 import { SAID } from "../ui/beats";
 import { Empty } from "../ui/empty";
 import { showEvents } from "../ui/events";
 import { plain } from "../ui/hostile";
-import { Name } from "../ui/name";
+import { unmarked } from "../ui/markdown";
 import { Trouble, Waiting } from "../ui/state";
 import { clock, compact, counted, day, zone } from "../ui/times";
 import { Words } from "../ui/words";
@@ -39,6 +39,7 @@ const LENGTHS: readonly (readonly [string, number | "all", string])[] = [
 function Timeline() {
   const model = useMemo(() => new TimelineModel(), []);
   useEffect(() => model.start(), [model]);
+  useSessions();
   const begun = useComputed(() => model.span.value !== null);
   if (!begun.value) return model.error.value ? <Trouble error={model.error.value} /> : <Waiting lines={8} />;
   return (
@@ -59,7 +60,7 @@ function Tools({ model }: { model: TimelineModel }) {
   const length = lengthOf(span);
   const isLive = asOf.value === null;
   return (
-    <div class="tl-tools" role="toolbar" aria-label="Which stretch of time">
+    <div class="tl-tools" role="toolbar" aria-label="Period">
       <div class="switch">
         {LENGTHS.map(([word, wanted, spoken]) => (
           <button key={word} type="button" aria-label={`Show ${spoken}`}
@@ -127,8 +128,8 @@ function Names({ scene, height }: { scene: Scene; height: number }) {
       {scene.lanes.map((lane) => (
         <div key={lane.agent} class={lane.total > 0 ? "tl-name" : "tl-name quiet"} style={{ height: `${height}px` }}>
           {lane.agent === "" ? <span class="tl-nobody faint"><Words text={lane.shown} /></span> : (
-            <button type="button" onClick={() => openAgent(lane.agent)} title={`${plain(lane.shown)}${lane.standing ? `, ${lane.standing}` : ""}`}>
-              <span class={`tl-dot ${standingClass(lane.standing)}`} /><span class="tl-words"><Name text={lane.shown} /></span>
+            <button type="button" onClick={() => openWork(lane.agent)} title={`${plain(shownName(lane.agent, lane.shown))}${lane.standing ? `, ${lane.standing}` : ""}`}>
+              <span class={`tl-dot ${standingClass(lane.standing)}`} /><span class="tl-words"><Words text={unmarked(shownName(lane.agent, lane.shown))} /></span>
             </button>
           )}
           {lane.total > 0 && <span class="faint num" title={counted(lane.total, "event")}>{compact(lane.total)}</span>}
@@ -140,10 +141,10 @@ function Names({ scene, height }: { scene: Scene; height: number }) {
 }
 
 function Nothing({ model, scene }: { model: TimelineModel; scene: Scene }) {
-  const hint = scene.first !== null && scene.last !== null ? `What is known lies between ${told(scene.first)} and ${told(scene.last)}.` : "";
+  const hint = scene.first !== null && scene.last !== null ? `There are events between ${told(scene.first)} and ${told(scene.last)}.` : "";
   return (
-    <Empty title="Nothing happened in this stretch of time" hint={hint}>
-      <button type="button" class="button" onClick={() => model.glideTo("all")}>Show all that is known</button>
+    <Empty title="No events in this period" hint={hint}>
+      <button type="button" class="button" onClick={() => model.glideTo("all")}>Show everything</button>
     </Empty>
   );
 }
@@ -152,8 +153,8 @@ function Legend({ scene }: { scene: Scene | null }) {
   return (
     <div class="legend tl-legend faint">
       <BeatLegend />
-      <span><span class="tl-mood bright" /><span class="tl-mood dark" /><span class="tl-mood plain" /> arcs: well, badly, under way</span>
-      <span class="tl-hint">{scene?.exact ? "Lines lead from cause to effect." : "Columns add up: zoom in for single events."}</span>
+      <span><span class="tl-mood bright" /><span class="tl-mood dark" /><span class="tl-mood plain" /> patterns: good, bad, in progress</span>
+      <span class="tl-hint">{scene?.exact ? "Lines go from cause to effect." : "Each column counts events. Zoom in to see single events."}</span>
     </div>
   );
 }
@@ -164,11 +165,11 @@ function Counts({ scene }: { scene: Scene }) {
     <div class="tl-table">
       <table>
         <caption>Events by agent from {instant(scene.from)} to {instant(scene.to)}</caption>
-        <thead><tr><th scope="col">Agent</th><th scope="col">Standing</th>{scene.families.map((family) => <th key={family} scope="col">{SAID[family]}</th>)}<th scope="col">In all</th></tr></thead>
+        <thead><tr><th scope="col">Agent</th><th scope="col">State</th>{scene.families.map((family) => <th key={family} scope="col">{SAID[family]}</th>)}<th scope="col">Total</th></tr></thead>
         <tbody>
           {scene.lanes.map((lane, index) => (
             <tr key={lane.agent}>
-              <th scope="row"><Words text={lane.shown} /></th><td>{lane.standing}</td>
+              <th scope="row"><Words text={shownName(lane.agent, lane.shown)} /></th><td>{lane.standing}</td>
               {scene.families.map((family, place) => <td key={family}>{countOf(scene, index, place)}</td>)}<td>{lane.total}</td>
             </tr>
           ))}

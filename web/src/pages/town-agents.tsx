@@ -25,8 +25,8 @@ function Chip({ agent }: { agent: TownAgent }) {
           {said ? <span class="town-agent-doing"><Words text={said} /></span> : agent.roles.length > 0 && <span class="town-agent-doing faint"><Words text={agent.roles.join(", ")} /></span>}
         </span>
         <span class="town-agent-side num">
-          {agent.inbox > 0 && <span title="Messages that wait for it">✉{agent.inbox}</span>}
-          {agent.queue > 0 && <span title="Tasks that wait for it">+{agent.queue}</span>}
+          {agent.inbox > 0 && <span title="Unread messages">✉{agent.inbox}</span>}
+          {agent.queue > 0 && <span title="Assigned tasks">+{agent.queue}</span>}
           <Ago at={agent.seen_at} />
         </span>
       </button>
@@ -51,7 +51,7 @@ export function Agents({ town }: { town: TownAnswer }) {
           </button>
         ))}
       </div>
-      {town.agents_total === 0 && <p class="faint">Nobody has joined: <code>lore town spawn</code>. Whoever else left a sign on this log is on the Fleet page.</p>}
+      {town.agents_total === 0 && <p class="faint">No agents yet. Add one with <code>lore town spawn ada</code>. Agents outside the town are on the page Now.</p>}
       <ul class="town-agents">{shown.map((agent) => <Chip key={agent.name} agent={agent} />)}</ul>
       {found.length > shown.length && <button type="button" class="button small" onClick={() => show(true)}>Show {found.length - shown.length} more</button>}
       {unshown > 0 && (all || found.length <= FEW) && <p class="faint num">{counted(unshown, "more agent")} not shown here: <code>lore town list</code> has all</p>}

@@ -60,7 +60,7 @@ export function Board({ town, mission }: { town: TownAnswer; mission: boolean })
         <ol class="town-board" style={{ "--columns": columns.map((column) => (column.total > 0 ? "minmax(13.5rem, 1fr)" : "9.5rem")).join(" ") }}>{columns.map((column) => <Column key={column.state} column={column} mission={!mission} more={() => show(column.state)} />)}</ol>
       </div>
       {town.let_go > 0 && <p class="faint num">{counted(town.let_go, "older task")} only in the log</p>}
-      {town.refused > 0 && <p class="faint num" title="An old epoch, an impossible step, an author's own approval: stored, and not believed">{counted(town.refused, "fact")} not believed</p>}
+      {town.refused > 0 && <p class="faint num" title="Ignored: outdated, impossible, or an approval by the author. The events stay in the log">{counted(town.refused, "fact")} not believed</p>}
     </section>
   );
 }

@@ -106,7 +106,7 @@ function Redirect({ task, town, busy, act }: { task: TaskPage; town: TownAnswer;
       sent.preventDefault();
       if (to && !busy) void act(to).then((done) => done !== null && choose(""));
     }}>
-      <label>Give it to <select class="field" aria-label="To whom" value={to} onChange={(change) => choose(change.currentTarget.value)}>
+      <label>Give it to <select class="field" aria-label="Recipient" value={to} onChange={(change) => choose(change.currentTarget.value)}>
         <option value="">…</option>
         {others.map((agent) => <option key={agent.name} value={agent.name}>{plain(agent.shown || agent.name)}, {agent.state}</option>)}
       </select></label>
@@ -169,7 +169,7 @@ function AgentSteer({ agent }: { agent: AgentPage }) {
           {agent.can.includes("kill") && <AskBack word="Kill" label="Kill it?" question="Its programs are ended at once; its task goes to another." busy={asking.busy} act={(reason) => wish("kill", reason ? { reason } : {})} />}
         </div>
       ) : <HowToSteer />}
-      {mayWrite() && <Line label="Tell it something" hint="Tell it something…" word="Send" busy={asking.busy} send={(body) => asking.ask("messages", { to: agent.name, body })} />}
+      {mayWrite() && <Line label="Tell it something" hint="Message…" word="Send" busy={asking.busy} send={(body) => asking.ask("messages", { to: agent.name, body })} />}
       <Refused asking={asking} />
     </section>
   );
@@ -198,7 +198,7 @@ function Agent({ agent }: { agent: AgentPage }) {
           <ul class="town-tasks">{agent.tasks.map((task) => <li key={task.id}><TaskMark task={task} /> <TaskLink id={task.id}><Words text={task.title || task.id} /></TaskLink></li>)}</ul>
         </section>
       )}
-      <p class="row"><button type="button" class="button small" onClick={() => openAgent(agent.name)}>What it did last</button><EventsLink scope={`agent:${agent.name}`} /></p>
+      <p class="row"><button type="button" class="button small" onClick={() => openAgent(agent.name)}>Newest events</button><EventsLink scope={`agent:${agent.name}`} /></p>
     </>
   );
 }
@@ -232,8 +232,8 @@ function Judge({ item, mission }: { item: TownItem; mission: string }) {
   if (!maySteer()) return <HowToSteer />;
   const judge = (verdict: string, reason = "") => asking.ask("reviews", { mission, item: item.id, verdict, ...(reason ? { reason } : {}) });
   return (
-    <section class="town-steer" aria-label="Judge">
-      <p>Its work waits for a review. Your own word counts, too.</p>
+    <section class="town-steer" aria-label="Review">
+      <p>This task waits for a review. You can review it yourself.</p>
       <div class="steer-buttons">
         <button type="button" class="button" disabled={asking.busy} onClick={() => void judge("approve")}>Approve</button>
         <AskBack word="Send back" label="Send it back?" question="What is to be changed?" busy={asking.busy} act={(reason) => judge("reject", reason)} />

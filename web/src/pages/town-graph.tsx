@@ -24,7 +24,7 @@ function Node({ item, mission, x, y }: { item: TownItem; mission: string; x: num
           <span class="said-only">{STAND_WORDS[stand]},</span>
           <span>{called(item.type)}</span>
           {item.agent && item.state !== "pending" && <span class="town-node-who"><Name text={item.shown || item.agent} /></span>}
-          {item.round > 0 && <span class="town-round" title="How often changes were asked for">↻{item.round}</span>}
+          {item.round > 0 && <span class="town-round" title="Number of requested changes">↻{item.round}</span>}
         </span>
       </button>
     </li>
@@ -51,7 +51,7 @@ export function Graph({ mission }: { mission: MissionPage }) {
   const more = mission.items - items.length;
   return (
     <figure class="town-graph">
-      <div class="town-graph-scroll" tabIndex={0} role="region" aria-label="What waits for what">
+      <div class="town-graph-scroll" tabIndex={0} role="region" aria-label="Dependencies">
         <div class="town-graph-field" style={{ width: `${drawing.width}px`, height: `${drawing.height}px` }}>
           <svg width={drawing.width} height={drawing.height} aria-hidden="true">
             {drawing.edges.map((edge) => <path key={`${edge.from}\n${edge.to}`} class={byId.get(edge.from)?.state === "done" ? "done" : ""} d={edge.path} />)}

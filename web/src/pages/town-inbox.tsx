@@ -16,7 +16,7 @@ function Help({ help }: { help: TownHelp }) {
       <p class="town-message-head"><strong><MissionLink id={help.mission}><Words text={help.title || help.mission} /></MissionLink> asks for help</strong>{help.attempt > 1 && <span class="faint num">for the {help.attempt}. time</span>}<Ago at={help.at} /></p>
       <p class="town-text"><Words text={help.reason} /></p>
       {mayWrite() && <Line label="Leave a note" hint="Leave a note for the next agent…" word="Note" busy={asking.busy} send={(text) => asking.ask("notes", { mission: help.mission, text })}
-        extra={maySteer() && <button type="button" class="button" disabled={asking.busy} title="It asks again if nothing changes" onClick={() => void asking.ask("missions", { mission: help.mission, action: "helped" })}>It is helped</button>} />}
+        extra={maySteer() && <button type="button" class="button" disabled={asking.busy} title="The agent asks again if nothing changes" onClick={() => void asking.ask("missions", { mission: help.mission, action: "helped" })}>It is helped</button>} />}
       <Refused asking={asking} />
     </li>
   );
@@ -28,7 +28,7 @@ function Answer({ message }: { message: TownMessage }) {
   return (
     <>
       <Line label="Answer" hint="Answer…" word="Answer" busy={asking.busy} send={(body) => asking.ask("messages", { to: message.sender, body, correlation: message.id, ...(message.task ? { task: message.task } : {}) })}
-        extra={<button type="button" class="button" title="Take it out of the inbox" disabled={asking.busy} onClick={used}>Done with it</button>} />
+        extra={<button type="button" class="button" title="Remove it from the inbox" disabled={asking.busy} onClick={used}>Done with it</button>} />
       <Refused asking={asking} />
     </>
   );
@@ -40,8 +40,8 @@ export function WaitsForYou({ town }: { town: TownAnswer }) {
   const waiting = boxes.reduce((sum, box) => sum + box.total, 0);
   if (town.help.length === 0 && waiting === 0) return null;
   return (
-    <section class="town-part town-needs" aria-label="Waits for you">
-      <h2><span class="town-needs-sign" aria-hidden="true">!</span>Waits for you <span class="num">{town.help.length + waiting}</span></h2>
+    <section class="town-part town-needs" aria-label="Needs you">
+      <h2><span class="town-needs-sign" aria-hidden="true">!</span>Needs you <span class="num">{town.help.length + waiting}</span></h2>
       {town.help.length > 0 && <ul>{town.help.map((help) => <Help key={help.mission} help={help} />)}</ul>}
       {boxes.map((box) => <Messages key={box.name} messages={box.messages} {...(mayWrite() ? { answer: (message: TownMessage) => <Answer message={message} /> } : {})} />)}
       {waiting > boxes.reduce((sum, box) => sum + box.messages.length, 0) && <p class="num">The first {boxes.reduce((sum, box) => sum + box.messages.length, 0)} of {waiting} messages are shown.</p>}

@@ -34,13 +34,13 @@ function Form() {
     if (answer.left_out.length > 0) tell(answer);
     else closeDrawer();
   };
-  if (told) return <><p>It has begun. Left out were:</p><ul class="town-notes">{told.left_out.map((one) => <li key={one}><Words text={one} /></li>)}</ul></>;
+  if (told) return <><p>Mission started. Skipped:</p><ul class="town-notes">{told.left_out.map((one) => <li key={one}><Words text={one} /></li>)}</ul></>;
   return (
     <form class="town-start" onSubmit={(sent) => {
       sent.preventDefault();
       if (text.trim() && !asking.busy) void start();
     }}>
-      <p>Paste a plan in TOML, or issues in JSON as Gitea and GitHub tell them.</p>
+      <p>Paste a plan in TOML, or issues in JSON as Gitea and GitHub export them.</p>
       <textarea class="field" aria-label="The plan" rows={18} spellcheck={false} placeholder={PLAN} value={text} onInput={(input) => set(input.currentTarget.value)} />
       <p class="row">
         <button type="submit" class="button primary" disabled={asking.busy || !text.trim()}>Start it</button>
@@ -69,8 +69,8 @@ function TaskForm({ agents }: { agents: readonly TownAgent[] }) {
       sent.preventDefault();
       if (title.trim() && !asking.busy) void add();
     }}>
-      <input class="field" aria-label="Title" placeholder="What is to be done, in one line" maxLength={300} autocomplete="off" value={title} onInput={(input) => name(input.currentTarget.value)} />
-      <textarea class="field words" aria-label="Description" placeholder="Everything that the agent needs to know" rows={8} maxLength={16_000} value={description} onInput={(input) => say(input.currentTarget.value)} />
+      <input class="field" aria-label="Title" placeholder="What to do, in one line" maxLength={300} autocomplete="off" value={title} onInput={(input) => name(input.currentTarget.value)} />
+      <textarea class="field words" aria-label="Description" placeholder="Everything the agent needs to know" rows={8} maxLength={16_000} value={description} onInput={(input) => say(input.currentTarget.value)} />
       <p class="row">
         <label>Priority <select class="field" value={priority} onChange={(change) => choose(change.currentTarget.value)}>{PRIORITIES.map((one) => <option key={one} value={one}>{one}</option>)}</select></label>
         <label>For <select class="field" value={agent} onChange={(change) => give(change.currentTarget.value)}>

@@ -14,16 +14,16 @@ import { StartMission } from "./town-start";
 import { HowToSteer } from "./town-steer";
 
 const COMMANDS = [
-  ["Have an agent join", "lore town spawn ada --role backend"],
-  ["Give out work", 'lore town backlog add "Fix the login"'],
-  ["Run it on this machine", "lore worker"],
+  ["Add an agent", "lore town spawn ada --role backend"],
+  ["Add a task", 'lore town backlog add "Fix the login"'],
+  ["Run the agents on this machine", "lore worker"],
 ] as const;
 
 function Teach() {
   return (
     <section class="goals-teach">
       <h2>No town yet</h2>
-      <p>A town is a fleet that shares work: agents on one machine or many take tasks from one backlog, write to each other, hand work to reviewers and ask for help. All of it is on the log, so that nothing is lost when one of them dies.</p>
+      <p>A town is a team of agents that share work. On one machine or several, they take tasks from one backlog, send messages, ask for reviews and ask for help. Everything is in the log, so no work is lost when an agent or its machine stops.</p>
       <ol class="town-teach">{COMMANDS.map(([what, line]) => <li key={line}><span class="faint">{what}</span><span class="command"><code>{line}</code><Copy text={line} /></span></li>)}</ol>
       <p><StartMission /></p>
     </section>
@@ -46,7 +46,7 @@ function Town() {
       <WaitsForYou town={data} />
       <Agents town={data} />
       <Missions town={data} start={<StartMission />} />
-      {mission && !data.mission && !stale && <Empty title="No such mission here" hint={asOf.value === null ? "It is not on this log, or older than those that are kept here." : "It had not started at this time. Move the time slider forward, or return to live."} />}
+      {mission && !data.mission && !stale && <Empty title="There is no such mission" hint={asOf.value === null ? "It is not in this log, or older than those listed here." : "It had not started at this time. Move the time slider forward, or return to live."} />}
       <Board town={data} mission={!!mission} />
       <Inboxes town={data} />
       <HowToSteer />

@@ -1,22 +1,11 @@
-import { signal } from "@preact/signals";
-import { useLayoutEffect, useRef } from "preact/hooks";
-
 import { entries, more } from "../pages";
 import { FAMILIES, SAID } from "../ui/beats";
 import { BeatMark } from "../ui/beat";
-import { keepFocus } from "../ui/focus";
+import { Dialog, closeDialog, closed, toggleDialog } from "./dialog";
 
-const open = signal(false);
-
-export function toggleHelp(): void {
-  open.value = !open.peek();
-}
-
-export function closeHelp(): boolean {
-  const was = open.peek();
-  open.value = false;
-  return was;
-}
+const opened = closed();
+export const toggleHelp = (): void => toggleDialog(opened);
+export const closeHelp = (): boolean => closeDialog(opened);
 
 const KEYS: [keys: string[], what: string][] = [
   [["/"], "search all text"],
@@ -39,19 +28,10 @@ function Key({ keys, what }: { keys: string[]; what: string }) {
 }
 
 export function Help() {
-  const box = useRef<HTMLDialogElement>(null);
-  const shown = open.value;
-  useLayoutEffect(() => {
-    if (!shown) return;
-    const giveBack = keepFocus();
-    box.current?.showModal();
-    return giveBack;
-  }, [shown]);
-  if (!shown) return null;
   return (
-    <dialog class="help" ref={box} onClose={closeHelp} onClick={(click) => click.target === box.current && closeHelp()} aria-labelledby="help-title">
+    <Dialog opened={opened} class="help" label="Keyboard shortcuts">
       <header>
-        <h2 id="help-title">Keyboard shortcuts</h2>
+        <h2>Keyboard shortcuts</h2>
         <button type="button" class="button icon" onClick={closeHelp} aria-label="Close">×</button>
       </header>
       <div class="help-columns">
@@ -61,6 +41,6 @@ export function Help() {
       <ul class="help-marks">
         {FAMILIES.map((family) => <li key={family}><BeatMark family={family} size={12} /> {SAID[family]}</li>)}
       </ul>
-    </dialog>
+    </Dialog>
   );
 }

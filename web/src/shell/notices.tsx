@@ -10,7 +10,7 @@ export function Notices() {
     <div class="notices" role="status" aria-live="polite">
       {toasts.value.map((agent) => (
         <div key={agent.name} class="toast">
-          <p><AgentName name={agent.name} shown={agent.shown} /> <strong>needs you</strong> <span class="faint"><Ago at={agent.since} /></span></p>
+          <p><AgentName name={agent.name} /> <strong>needs you</strong> <span class="faint"><Ago at={agent.since} /></span></p>
           {agent.doing && <p class="toast-text"><Words text={unmarked(agent.doing)} /></p>}
           <button type="button" class="button icon" onClick={() => dismiss(agent.name)} aria-label="Dismiss">×</button>
         </div>

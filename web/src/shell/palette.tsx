@@ -1,4 +1,3 @@
-import { signal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 
 import { get } from "../api";
@@ -8,29 +7,22 @@ import { go } from "../router";
 import type { FleetAnswer } from "../api/types";
 import type { SessionsAnswer } from "../api/types";
 import { switchTheme } from "../theme";
-import { openWork } from "../ui/agent";
-import { keepFocus } from "../ui/focus";
+import { openWork, shownName } from "../ui/agent";
 import { unmarked } from "../ui/markdown";
 import { openSession } from "../ui/session-link";
 import { Words } from "../ui/words";
+import { Dialog, closeDialog, closed, toggleDialog } from "./dialog";
 import { toggleHelp } from "./help";
 import { openSearch } from "./search";
 import { togglePlay } from "./travel";
 import { ringBell } from "./watch";
 
-const open = signal(false);
+const opened = closed();
 const MOST_SHOWN = 12;
 const MOST_SESSIONS = 300;
 
-export function togglePalette(): void {
-  open.value = !open.peek();
-}
-
-export function closePalette(): boolean {
-  const was = open.peek();
-  open.value = false;
-  return was;
-}
+export const togglePalette = (): void => toggleDialog(opened);
+export const closePalette = (): boolean => closeDialog(opened);
 
 interface Command {
   kind: string;
@@ -59,7 +51,7 @@ function actions(): Command[] {
 
 function waiting(): Command[] {
   const fleet = source<FleetAnswer>("/api/fleet").state.value.data;
-  return (fleet?.agents ?? []).filter((agent) => agent.standing === "needs you").map((agent) => ({ kind: "Needs you", text: agent.shown, more: unmarked(agent.doing), run: () => openWork(agent.name) }));
+  return (fleet?.agents ?? []).filter((agent) => agent.standing === "needs you").map((agent) => ({ kind: "Needs you", text: shownName(agent.name), more: unmarked(agent.doing), run: () => openWork(agent.name) }));
 }
 
 function useSessions(): Command[] {
@@ -127,18 +119,5 @@ function Commands() {
 
 /** The command palette: pages, actions and sessions by typing. */
 export function Palette() {
-  const box = useRef<HTMLDialogElement>(null);
-  const shown = open.value;
-  useLayoutEffect(() => {
-    if (!shown) return;
-    const giveBack = keepFocus();
-    box.current?.showModal();
-    return giveBack;
-  }, [shown]);
-  if (!shown) return null;
-  return (
-    <dialog class="palette" ref={box} onClose={closePalette} onClick={(click) => click.target === box.current && closePalette()} aria-label="Commands">
-      <Commands />
-    </dialog>
-  );
+  return <Dialog opened={opened} class="palette" label="Commands"><Commands /></Dialog>;
 }

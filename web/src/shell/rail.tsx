@@ -53,7 +53,7 @@ export function Rail({ here }: { here: Page }) {
         <span class="sign" aria-hidden="true"><svg viewBox="0 0 32 32" width="26" height="26"><path d="M8 23V9.5H20M8 16h8" /><circle cx="23" cy="22" r="3.4" /></svg></span>
         <div class="rail-names">
           <strong>Fleetlore</strong>
-          <Words class="town" text={known?.town} />
+          {known && known.town !== "default" && <Words class="town" text={known.town} />}
         </div>
       </div>
       <div class="rail-pages">{entries.map((entry) => <Entry key={entry.title} entry={entry} here={entry.pages.includes(here)} />)}</div>
@@ -64,7 +64,7 @@ export function Rail({ here }: { here: Page }) {
       <div class="rail-foot">
         <ConnectionMark />
         {known && <p class="num faint">{counted(known.events, "event")}</p>}
-        {known && <p class="faint">{known.version}{!known.sealed && <span title="Anyone with write access to the log can store any event in it"> · not sealed</span>}</p>}
+        {known && <p class="faint">Version {known.version}</p>}
       </div>
     </nav>
   );

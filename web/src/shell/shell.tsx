@@ -29,7 +29,7 @@ function pageOf(path: string): Page {
 
 function Missing() {
   return (
-    <Empty title="There is no such page" hint={`${plain(location.pathname)} leads nowhere. Choose a page on the left, or press Ctrl K to find a session.`}>
+    <Empty title="There is no such page" hint={`${plain(location.pathname)} does not exist. Choose a page from the menu, or press Ctrl K to find a session.`}>
       <button type="button" class="button" onClick={() => go("now")}>Now</button>
     </Empty>
   );

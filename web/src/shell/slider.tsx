@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 
 import { connection } from "../live";
 import { asOf } from "../moment";
-import { clock, clockSeconds, day, full } from "../ui/times";
+import { clock, clockSeconds, day, full, length, zone } from "../ui/times";
 import { Shape } from "./density";
 import { Icon } from "./icons";
 import { SPEEDS, stepOf } from "./steps";
@@ -61,7 +61,7 @@ function Ends() {
   if (!at) return null;
   const oneDay = day(at.first) === day(at.last);
   const said = (time: number): string => (oneDay ? clock(time) : `${day(time)} ${clock(time)}`);
-  return <div class="track-ends num"><span>{said(at.first)}</span><span>{said(at.last)}</span></div>;
+  return <div class="track-ends num"><span>{said(at.first)}</span><span>{said(at.last)} {zone}</span></div>;
 }
 
 function Tools() {
@@ -74,8 +74,8 @@ function Tools() {
         <Icon name={playing.value ? "pause" : "play"} />
       </button>
       <button type="button" class="button icon" disabled={!at || live} onClick={() => stepMoment(1)} aria-label="Step forward" title="Step forward (])"><Icon name="on" /></button>
-      <select class="speed num" aria-label="Speed of play" value={speed.value} onChange={(change) => setSpeed(Number(change.currentTarget.value))}>
-        {SPEEDS.map((times) => <option key={times} value={times}>×{times}</option>)}
+      <select class="speed num" aria-label="Speed of play" title="How much time one second of play shows" value={speed.value} onChange={(change) => setSpeed(Number(change.currentTarget.value))}>
+        {SPEEDS.map((times) => <option key={times} value={times}>{length(times)}/s</option>)}
       </select>
     </div>
   );

@@ -3,6 +3,7 @@ import { effect, signal } from "@preact/signals";
 import { setClock } from "../clock";
 import { source } from "../moment";
 import type { AgentCard, FleetAnswer } from "../api/types";
+import { shownName } from "../ui/agent";
 import { plain } from "../ui/hostile";
 import { arrivals, needing } from "./arrivals";
 
@@ -31,7 +32,7 @@ export async function ringBell(): Promise<void> {
 
 function notify(agent: AgentCard): void {
   if (permission.peek() !== "granted" || !document.hidden) return;
-  const note = new Notification(`${plain(agent.shown, 60)} needs you`, { body: plain(agent.doing), tag: `needs ${agent.name}` });
+  const note = new Notification(`${plain(shownName(agent.name), 60)} needs you`, { body: plain(agent.doing), tag: `needs ${agent.name}` });
   note.onclick = () => {
     window.focus();
     note.close();

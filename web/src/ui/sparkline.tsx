@@ -1,6 +1,6 @@
 import type { Family } from "../api/types";
 import { shapeAt } from "./beat";
-import { FAMILIES, familyOf } from "./beats";
+import { FAMILIES, SAID, familyOf } from "./beats";
 import { clockSeconds } from "./times";
 
 const STEP = 10;
@@ -33,7 +33,7 @@ export function Sparkline({ beats, most = 24 }: { beats: [string, string][]; mos
   const shown = beats.slice(-most);
   const { marks, gaps } = draw(shown, most - shown.length);
   const newest = shown.at(-1);
-  const label = newest ? `last beats, newest ${newest[1]} at ${clockSeconds(newest[0])}` : "no beats yet";
+  const label = newest ? `newest events; the last one: ${SAID[familyOf(newest[1])]}, ${clockSeconds(newest[0])}` : "no events yet";
   return (
     <svg class="sparkline" viewBox={`0 0 ${most * STEP} ${HEIGHT}`} preserveAspectRatio="xMaxYMid meet" role="img" aria-label={label}>
       {gaps && <path class="gap" d={gaps} />}

@@ -7,7 +7,7 @@ export function Words({ text, class: extra }: { text: string | null | undefined;
     <bdi class={extra}>
       {pieces(text).map((piece) =>
         "text" in piece ? piece.text : (
-          <span class="unseen" title={`U+${piece.code}, a character that cannot be seen`}>{piece.code}</span>
+          <span class="unseen" title={`U+${piece.code}, an invisible character`}>{piece.code}</span>
         ),
       )}
     </bdi>

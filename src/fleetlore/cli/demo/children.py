@@ -43,7 +43,7 @@ class Child:
         self.process.kill()
         self.process.wait()
 
-    def failure(self) -> DemoProcessFailed:
+    def make_error(self) -> DemoProcessFailed:
         """An error with its last line of output."""
         lines = self._output.read_text(encoding="utf-8", errors="replace").strip().splitlines()
         return DemoProcessFailed(
@@ -81,7 +81,7 @@ class Children:
         self._all.append(child)
         return child
 
-    def end(self) -> None:
+    def end_processes(self) -> None:
         """End all processes and their children. Orphans of a killed process are found by the mark in their environment."""
         from fleetlore.process.kill_tree import end_leftovers
 

@@ -48,72 +48,72 @@ class SessionWriter:
         self.agent = f"{DEFAULT_NAME}/{self.run[:8]}"
         self._who: dict[str, Any] = {"agent": self.agent}
         data = {"cwd": FOLDER, "project": "parcel-api", "branch": branch, "program": DEFAULT_NAME, "person": PERSON, "title": title}
-        self._write("session.started", "parcel-api", data)
+        self._write_event("session.started", "parcel-api", data)
 
-    def _write(self, kind: str, text: str | None, data: dict[str, Any] | None = None, *, later: float = 0.15, **fields: Any) -> str:
+    def _write_event(self, kind: str, text: str | None, data: dict[str, Any] | None = None, *, later: float = 0.15, **fields: Any) -> str:
         self._minute += later
         return self.story.add_event(self._minute, kind, text and shorten_line(text), run=self.run, data=data or {}, **(self._who | fields))
 
-    def ask(self, prompt: str) -> None:
+    def add_prompt(self, prompt: str) -> None:
         """The person's prompt."""
-        self._write("prompt.submitted", prompt, {"prompt": prompt}, actor=PERSON)
+        self._write_event("prompt.submitted", prompt, {"prompt": prompt}, actor=PERSON)
 
-    def think(self, thought: str) -> None:
+    def add_thought(self, thought: str) -> None:
         """A thought of the model."""
-        self._write("agent.thought", thought, {"thought": thought}, visibility="private")
+        self._write_event("agent.thought", thought, {"thought": thought}, visibility="private")
 
-    def say(self, text: str) -> None:
+    def add_reply(self, text: str) -> None:
         """A reply of the model."""
         self._context += 2_400
         usage = {"input": 180, "output": 220 + len(text) // 3, "cache_read": self._context, "cache_write": 1_900}
-        self._write("model.replied", text, {"model": MODEL, "said": text, **usage})
+        self._write_event("model.replied", text, {"model": MODEL, "said": text, **usage})
 
-    def call(self, tool: str, given: dict[str, Any], output: str, *, text: str = "", exit_code: int | None = None) -> None:
+    def add_call(self, tool: str, given: dict[str, Any], output: str, *, text: str = "", exit_code: int | None = None) -> None:
         """A tool call and its result."""
         call = {"tool": tool, "call_id": f"call-{self.story.rng.getrandbits(32):08x}"}
-        label = self._write("tool.called", text or str(next(iter(given.values()), "")), call | {"input": given, "cwd": FOLDER})
+        label = self._write_event("tool.called", text or str(next(iter(given.values()), "")), call | {"input": given, "cwd": FOLDER})
         failed = bool(exit_code)
         data = call | ({"error": output} if failed else {"output": output}) | ({} if exit_code is None else {"exit_code": exit_code})
-        self._write("tool.failed" if failed else "tool.returned", text, data, because=label)
+        self._write_event("tool.failed" if failed else "tool.returned", text, data, because=label)
 
     def run_command(self, command: str, output: str, *, exit_code: int = 0, about: str = "") -> None:
         """A shell command."""
-        self.call(
+        self.add_call(
             "Bash", {"command": command} | ({"description": about} if about else {}), output, text=about or command, exit_code=exit_code
         )
 
-    def edit(self, path: str, old: str, new: str) -> None:
+    def add_edit(self, path: str, old: str, new: str) -> None:
         """An edit of a file."""
         full = f"{FOLDER}/{path}"
-        self.call(
+        self.add_call(
             "Edit", {"file_path": full, "old_string": old, "new_string": new}, f"The file {full} has been updated.", text=f"Edit: {path}"
         )
 
     def read(self, path: str, output: str) -> None:
         """A file that is read."""
-        self.call("Read", {"file_path": f"{FOLDER}/{path}"}, output, text=f"Read: {path}")
+        self.add_call("Read", {"file_path": f"{FOLDER}/{path}"}, output, text=f"Read: {path}")
 
-    def launch(self, role: str, prompt: str) -> str:
+    def start_helper(self, role: str, prompt: str) -> str:
         """A sub-agent begins; what follows is its own, until it answers."""
         child = f"a{self.story.rng.getrandbits(24):06x}"
-        self._write("agent.launched", prompt, {"role": role, "prompt": prompt}, child=child)
+        self._write_event("agent.launched", prompt, {"role": role, "prompt": prompt}, child=child)
         self._who = {"agent": child, "parent": self.agent}
         return child
 
     def give_back(self, child: str, role: str, result: str) -> None:
         """The sub-agent answers."""
         self._who = {"agent": self.agent}
-        self._write("agent.returned", result, {"role": role, "status": "completed", "result": result}, child=child)
+        self._write_event("agent.returned", result, {"role": role, "status": "completed", "result": result}, child=child)
 
     def end_turn(self, text: str) -> None:
         """The turn ends with an answer."""
-        self.say(text)
-        self._write("session.turn_ended", text, later=0.1)
+        self.add_reply(text)
+        self._write_event("session.turn_ended", text, later=0.1)
 
     def wait_for_permission(self, text: str, command: str) -> None:
         """The agent waits for a permission."""
         data = {"why": "permission", "tool": "Bash", "input": {"command": command}}
-        self._write("session.waiting", text, data)
+        self._write_event("session.waiting", text, data)
 
 
 def write_sessions(story: StoryWriter) -> None:
@@ -126,16 +126,16 @@ def write_sessions(story: StoryWriter) -> None:
 def _write_retry_session(story: StoryWriter) -> None:
     """A failing test is fixed, reviewed by a sub-agent, committed and pushed."""
     one = SessionWriter(story, "retry", 22.0, branch="fix/retry-cap", title="Fix the retry delay that exceeds its cap")
-    one.ask("CI fails on main: test_retries_are_spread. Find the cause, fix it, and open a pull request. Do not change the test.")
-    one.think("The test says that no delay may exceed MAX_DELAY. Run it first, then read next_delay.")
-    one.say("I'll reproduce the failure first.")
+    one.add_prompt("CI fails on main: test_retries_are_spread. Find the cause, fix it, and open a pull request. Do not change the test.")
+    one.add_thought("The test says that no delay may exceed MAX_DELAY. Run it first, then read next_delay.")
+    one.add_reply("I'll reproduce the failure first.")
     one.run_command("pytest -q", FAILED_RETRY, exit_code=1, about="Run the tests")
     one.read(
         BACKOFF_FILE,
         "1\tMAX_DELAY = 900\n2\n3\tdef next_delay(attempt, jitter):\n4\t    return min(60 * 2**attempt, MAX_DELAY) * (1 + jitter)",
     )
-    one.say("The cap is applied **before** the growth of the fifth attempt, so it can be exceeded. I'll clamp the result instead.")
-    one.edit(
+    one.add_reply("The cap is applied **before** the growth of the fifth attempt, so it can be exceeded. I'll clamp the result instead.")
+    one.add_edit(
         BACKOFF_FILE,
         "def next_delay(attempt, jitter):\n    base = 60 * 2 ** min(attempt, 4)\n    return base * (1 + jitter)",
         "def next_delay(attempt: int, jitter: float) -> float:\n"
@@ -143,11 +143,13 @@ def _write_retry_session(story: StoryWriter) -> None:
         "    base = 60 * 2**attempt\n    return min(base * (1 + jitter), MAX_DELAY)",
     )
     one.run_command("pytest -q", "..........................................\n42 passed in 3.05s", about="Run the tests again")
-    child = one.launch("reviewer", "Review the change of next_delay: is the cap right for every attempt, and is anything else affected?")
+    child = one.start_helper(
+        "reviewer", "Review the change of next_delay: is the cap right for every attempt, and is anything else affected?"
+    )
     one.run_command(
         "git diff main", "diff --git a/src/parcel/backoff.py b/src/parcel/backoff.py\n+    return min(base * (1 + jitter), MAX_DELAY)"
     )
-    one.say("The cap holds for every attempt. `worker.py` calls `next_delay` once and needs no change.")
+    one.add_reply("The cap holds for every attempt. `worker.py` calls `next_delay` once and needs no change.")
     one.give_back(child, "reviewer", "Approved. The cap holds for every attempt; nothing else is affected.")
     one.run_command(
         'git commit -am "Cap the retry delay after jitter"',
@@ -165,12 +167,12 @@ def _write_retry_session(story: StoryWriter) -> None:
 def _write_rotation_session(story: StoryWriter) -> None:
     """It skips the hooks and claims that all tests pass; the last run failed."""
     one = SessionWriter(story, "rotation", 26.5, branch="key-rotation", title="Expire old signing keys after 24 hours")
-    one.ask("Old signing keys must be refused 24 hours after rotation. Add it with a test.")
+    one.add_prompt("Old signing keys must be refused 24 hours after rotation. Add it with a test.")
     one.read(
         SIGNING_FILE,
         "1\tdef verify(body, signature, keys):\n2\t    return any(hmac.compare_digest(sign(body, key), signature) for key in keys)",
     )
-    one.edit(
+    one.add_edit(
         SIGNING_FILE,
         "def verify(body, signature, keys):\n    return any(hmac.compare_digest(sign(body, key), signature) for key in keys)",
         "def verify(body, signature, keys, now):\n"
@@ -188,9 +190,9 @@ def _write_rotation_session(story: StoryWriter) -> None:
 def _write_loop_session(story: StoryWriter) -> None:
     """It runs the same failing command again and again."""
     one = SessionWriter(story, "loop", 33.0, branch="upgrade-node", title="Upgrade the console to Node 24")
-    one.ask("Upgrade the console to Node 24 and make the build pass.")
-    one.say("I'll upgrade the dependencies and build.")
-    one.edit("console/package.json", '"node": ">=22"', '"node": ">=24"')
+    one.add_prompt("Upgrade the console to Node 24 and make the build pass.")
+    one.add_reply("I'll upgrade the dependencies and build.")
+    one.add_edit("console/package.json", '"node": ">=22"', '"node": ">=24"')
     for _ in range(6):
         one.run_command(
             "npm run build",
@@ -198,4 +200,4 @@ def _write_loop_session(story: StoryWriter) -> None:
             exit_code=1,
             about="Build the console",
         )
-        one.say("The build still fails. Let me try again.")
+        one.add_reply("The build still fails. Let me try again.")

@@ -276,7 +276,7 @@ def make_event_printer(*, json: bool) -> Callable[[Event], None]:
         return lambda event: terminal.print_json(codec.encode_with_position(event))
     if not terminal.is_terminal(sys.stdout):
         columns = PlainEventLines(None)
-        return lambda event: terminal.print_line(columns.line(event))
+        return lambda event: terminal.print_line(columns.format_line(event))
     width, colour = terminal.terminal_width(sys.stdout), terminal.has_colour(sys.stdout)
     return lambda event: terminal.print_line(format_event(event, width=width, colour=colour))
 

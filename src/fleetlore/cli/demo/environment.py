@@ -59,7 +59,7 @@ class DemoEnvironment:
         """Run `lore` and wait for it; raises an error if it fails."""
         child = self.start_lore(*argv)
         if self.wait_for_exit(child):
-            raise child.failure()
+            raise child.make_error()
 
     def wait_for_exit(self, child: Child) -> int:
         """Wait until a process ends; returns its exit code."""
@@ -85,7 +85,7 @@ class DemoEnvironment:
                 if found := query(log):
                     return found
                 if was_over:
-                    raise writer.failure()
+                    raise writer.make_error()
                 if self.stopping.is_set():
                     raise DemoStopped
                 next(pages)
@@ -117,11 +117,11 @@ class DemoEnvironment:
         path.write_text(header + (FILES / name).read_text(encoding="utf-8"), encoding="utf-8")
         return str(path)
 
-    def end(self) -> None:
+    def end_processes(self) -> None:
         """End all processes of the demo."""
         with self._starting:  # no process is started after this
             self.stopping.set()
-        self._children.end()
+        self._children.end_processes()
 
 
 class SceneReporter:

@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 _ENDS = {"done": "done, all checks passed", "budget_exhausted": "over: its budget of turns is spent", "cancelled": "cancelled"}
 
 
-def run_tide_goal(environment: DemoEnvironment) -> None:
+def run_retry_goal(environment: DemoEnvironment) -> None:
     """The agent's first guess fails the check. In the middle of its second turn everything is killed; resumed, the goal is done."""
     id = str(uuid4())
-    environment.create_workspace("tide")
-    runner = environment.start_lore("goal", "run", environment.copy_file("tide.toml", id=id))
+    environment.create_workspace("retry")
+    runner = environment.start_lore("goal", "run", environment.copy_file("retry.toml", id=id))
     environment.wait_for_log(lambda log: _goal_events(log, id, "driver.attempt_completed"), writer=runner)
-    environment.report_step("goal", "jory says that the tide table is fixed; the check failed")
+    environment.report_step("goal", "jory says that the delay is fixed; the tests still fail")
     environment.wait_for_log(lambda log: _goal_events(log, id, "process.started")[1:], writer=runner)
     runner.kill()
     environment.report_step("goal", "kill -9 on the driver, in the middle of the second turn")
@@ -47,14 +47,14 @@ def run_tide_goal(environment: DemoEnvironment) -> None:
     environment.report_step("goal", f"jory's goal is {_describe_end(completed)}")
 
 
-def run_notice_goal(environment: DemoEnvironment) -> None:
+def run_release_goal(environment: DemoEnvironment) -> None:
     """The agent asks a person before it publishes something."""
     id = str(uuid4())
-    environment.create_workspace("notice")
-    runner = environment.start_lore("goal", "run", environment.copy_file("notice.toml", id=id))
+    environment.create_workspace("release")
+    runner = environment.start_lore("goal", "run", environment.copy_file("release.toml", id=id))
     [question] = environment.wait_for_log(lambda log: _goal_events(log, id, "goal.permission_asked"), writer=runner)
     question_id = (question.id or "")[:13]
-    environment.report_step("goal", f"kaya needs you: may it publish the table? lore decide {question_id} allow")
+    environment.report_step("goal", f"kaya needs you: may it publish the release notes? lore decide {question_id} allow")
     completed = environment.wait_for_log(lambda log: _goal_events(log, id, "driver.goal_completed"), writer=runner)
     environment.report_step("goal", f"kaya's goal is {_describe_end(completed)}")
 
@@ -70,17 +70,17 @@ def _describe_end(completed: list[Event]) -> str:
 
 # --- The demo's town: two workers run four agents on a mission. One worker is killed, and the other continues its work.
 
-KEEPERS, REVIEWER = ("finn", "gret", "hugo"), "ines"
-LEAVING = KEEPERS[:2]
+BUILDERS, REVIEWER = ("finn", "gret", "hugo"), "ines"
+LEAVING = BUILDERS[:2]
 """The agents whose worker is killed."""
-MISSION, FIRST_ITEM = "lights", "chart"
+MISSION, FIRST_ITEM = "rate-limits", "design"
 LEASE = "3"
 """Lease of a worker in seconds; short, so that viewers do not wait long."""
 ERRANDS = (
-    "Polish the lens on the pier",
-    "Wind the clock of the bell",
-    "Count the ships of the night",
-    "Paint the railing of the breakwater",
+    "Update the dependencies of the console",
+    "Fix the flaky test of the delivery queue",
+    "Add an example for PHP to the guide",
+    "Remove the unused feature flags",
 )
 BETWEEN_ERRANDS = 25.0
 
@@ -94,16 +94,16 @@ def run_mission(environment: DemoEnvironment) -> None:
     _watch_other_worker(environment, id, second)
     for errand in cycle(ERRANDS):
         environment.wait_seconds(BETWEEN_ERRANDS)
-        environment.run_lore("town", "backlog", "add", errand, "--role", "keeper")
+        environment.run_lore("town", "backlog", "add", errand, "--role", "builder")
 
 
 def _open_town(environment: DemoEnvironment, id: str) -> tuple[Child, Child]:
     """Start the workers, the agents and the mission."""
-    environment.create_workspace("harbour")
+    environment.create_workspace("service")
     worker = ("worker", environment.copy_file("worker.toml"), "--lease", LEASE)
     before = environment.query_log(lambda log: log.head())
     running = environment.query_log(_find_running_agents)
-    for role, names in (("keeper", KEEPERS), ("reviewer", (REVIEWER,))):
+    for role, names in (("builder", BUILDERS), ("reviewer", (REVIEWER,))):
         if missing := [name for name in names if name not in running]:
             environment.run_lore("town", "spawn", *missing, "--role", role)
     environment.run_lore("town", "mission", "start", environment.copy_file("mission.toml", id=id))
@@ -113,7 +113,7 @@ def _open_town(environment: DemoEnvironment, id: str) -> tuple[Child, Child]:
         writer=first,
     )
     # The second worker may run all agents, so it takes over when the first one dies.
-    second = environment.start_lore(*worker, *_agent_options((*KEEPERS, REVIEWER)))
+    second = environment.start_lore(*worker, *_agent_options((*BUILDERS, REVIEWER)))
     environment.report_step("town", "finn, gret, hugo and ines are on a mission of five items, run by two workers")
     return first, second
 
@@ -180,15 +180,15 @@ def _run_stage(environment: DemoEnvironment) -> None:
         environment.report_step("stage", f"{name} starts")
         play = environment.start_lore("stage", "run", name, "--speed", f"{STAGE_SPEED * environment.speed:g}")
         if environment.wait_for_exit(play):
-            raise play.failure()
+            raise play.make_error()
         environment.report_step("stage", f"{name} has ended")
         environment.wait_seconds(5 / environment.speed)
 
 
 SCENES = {
-    "fleet": Scene("fleet", "five scripted agents, their story and later work"),
-    "goal": Scene("goals", "a goal that is killed and resumed, and one that needs you", (run_tide_goal, run_notice_goal)),
-    "stage": Scene("stage", "a cast plays The 23:40 to Varnholt", (_run_stage,)),
+    "fleet": Scene("now", "five coding agents and four sessions: a failing test, a review, a loop, a permission"),
+    "goal": Scene("goals", "a goal that is killed and resumed, and one that needs your permission", (run_retry_goal, run_release_goal)),
+    "stage": Scene("stage", "a scenario with several agents: The 23:40 to Varnholt", (_run_stage,)),
     "town": Scene("town", "four agents on a mission; one of two workers dies", (run_mission,)),
 }
 
@@ -197,7 +197,7 @@ _TRY = (
     ("lore decide", "open approval requests, such as kaya's"),
     ("lore goal list", "all goals; `lore goal show ID` shows one in detail"),
     ("lore town status --watch", "agents, tasks and missions"),
-    ("lore story", "everything as a story"),
+    ("lore story", "what happened, as a story"),
 )
 
 
@@ -208,7 +208,7 @@ def list_programme(
     yield ""
     for name in names:
         yield f"  {name:<5}  {url + SCENES[name].page:<34}  {SCENES[name].about}"
-    yield f"  talk   {url + 'agent':<34}  chat with a graph agent"
+    yield f"  chat   {url + 'chat':<34}  chat with a graph agent"
     yield ""
     yield "Use the slider at the bottom of every page to go back in time."
     yield f"For write access (buttons, chat), open {key}" if key else "Buttons and chat need the write token; start with --open to use it."
@@ -232,7 +232,7 @@ def run_scenes(names: Sequence[str], settings: Settings, *, speed: float, report
                 thread.start()
             yield
         finally:
-            environment.end()
+            environment.end_processes()
             for thread in threads:
                 if thread.ident is not None:  # Ctrl-C may come before all threads were started
                     thread.join(JOIN_SECONDS)

@@ -56,7 +56,7 @@ BAR, NARROW_BAR = 20, 6
 LONGEST_SAID = 160
 _NAME = 8
 _MILLISECOND = 13
-_TELLING = ("command", "file_path", "path", "url", "query", "pattern")
+_INFORMATIVE_FIELDS = ("command", "file_path", "path", "url", "query", "pattern")
 
 
 class Used(NamedTuple):
@@ -143,7 +143,7 @@ def format_question(id: str, tool: str, input: Any) -> Iterator[Line]:
 def _main_argument(input: Any) -> str:
     """The most informative part of a tool's input."""
     fields = input if isinstance(input, dict) else {}
-    found = next((fields[name] for name in _TELLING if isinstance(fields.get(name), str)), None)
+    found = next((fields[name] for name in _INFORMATIVE_FIELDS if isinstance(fields.get(name), str)), None)
     return found if found is not None else msgspec.json.encode(input).decode()
 
 

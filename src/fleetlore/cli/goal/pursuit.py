@@ -94,7 +94,7 @@ class GoalRunner:
             if not is_resumed:
                 await run.start()
                 self._view.on_started(run.state, await run.find_unseen_changes(self._args.files))
-            state, work = await run.finish(keep_worktree=self._args.keep_worktree)
+            state, work = await run.run_to_end(keep_worktree=self._args.keep_worktree)
             self._view.on_ended(state, work)
 
     def _print_how_to_resume(self) -> None:

@@ -22,7 +22,7 @@ from fleetlore.events.goal_plan import KEY, Plan, plan_of
 from fleetlore.goal import commands
 from fleetlore.operations import goal_runs
 from fleetlore.operations.context import OperationContext, open_source
-from fleetlore.operations.goal_checks import list_goal_warnings
+from fleetlore.operations.goal_checks import list_goal_warnings, preview_judging
 from fleetlore.operations.goals import find_goal_id, read_goal
 from fleetlore.programs import registry
 
@@ -76,8 +76,6 @@ _UNSEALED = (
 
 def print_judging(goal: Goal) -> None:
     """Print which files judge the agent's work, and what does not protect against."""
-    from fleetlore.goal.acceptance.preview import preview_judging
-
     if not any(isinstance(each, ShellCommand) for each in goal.acceptance):
         return
     preview = preview_judging(goal, plan_of(goal))

@@ -40,9 +40,9 @@ _ASKS = "bold yellow"
 
 def format_event_lines(event: Event, goal: GoalState | None) -> Iterator[Line]:
     """The lines of an event; none for most kinds."""
-    tell = _TOLD.get(event.kind)
-    if tell is not None:
-        yield from tell(event, goal)
+    format_event = _FORMATTERS.get(event.kind)
+    if format_event is not None:
+        yield from format_event(event, goal)
 
 
 def _format_started(event: Event, goal: GoalState | None) -> Iterator[Line]:
@@ -153,7 +153,7 @@ def _as_object(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-_TOLD: Mapping[str, Callable[[Event, GoalState | None], Iterator[Line]]] = {
+_FORMATTERS: Mapping[str, Callable[[Event, GoalState | None], Iterator[Line]]] = {
     "driver.goal_started": _format_started,
     "driver.attempt_started": _attempt_started,
     "driver.attempt_completed": _attempt_completed,

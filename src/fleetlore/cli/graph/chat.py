@@ -51,14 +51,14 @@ async def _run_chat(args: Namespace) -> int:
         if not args.json:
             terminal.print_error(terminal.sanitise_text(f"session {id}, graph {session.graph.name}"))
             terminal.print_error("\n".join(f"  {command}" for command in HELP.split(", ")))
-            output.show(session)
+            output.print_screen(session)
         await _handle_input(session, output)
     return OK
 
 
 async def _handle_input(session: Session, output: _JsonOutput | _TextOutput) -> None:
     lines = _read_stdin()
-    output.prompt()
+    output.print_prompt()
     while (line := await lines.get()) is not None:
         if line.strip() == "/quit":
             break
@@ -66,7 +66,7 @@ async def _handle_input(session: Session, output: _JsonOutput | _TextOutput) -> 
             await _handle_line(session, output, line.strip())
         except Invalid as error:
             terminal.print_error(terminal.sanitise_text(f"lore: {error}"))
-        output.prompt()
+        output.print_prompt()
 
 
 async def _handle_line(session: Session, output: _JsonOutput | _TextOutput, line: str) -> None:
@@ -81,7 +81,7 @@ async def _handle_line(session: Session, output: _JsonOutput | _TextOutput, line
         case "/clear":
             await session.clear_conversation()
         case "/screen":
-            output.show(session)
+            output.print_screen(session)
         case _ if word.startswith("/"):
             raise Invalid(f"no such command: {word}; {HELP}")
         case _:
@@ -135,7 +135,7 @@ class _TextOutput:
             terminal.print_line("")
         self._is_in_line = False
 
-    def show(self, session: Session) -> None:
+    def print_screen(self, session: Session) -> None:
         """Print the screen."""
         self._print_controls(session.build_screen().controls)
 
@@ -143,7 +143,7 @@ class _TextOutput:
         for control in controls or ():
             terminal.print_line(terminal.sanitise_text(f"  {_control_line(control)}"))
 
-    def prompt(self) -> None:
+    def print_prompt(self) -> None:
         """Print `> ` if both input and output are terminals."""
         if terminal.is_terminal(sys.stdin) and terminal.is_terminal(sys.stdout):
             sys.stdout.write("> ")
@@ -157,13 +157,13 @@ class _JsonOutput:
         """Print a message."""
         terminal.print_value(message)
 
-    def show(self, session: Session) -> None:
+    def print_screen(self, session: Session) -> None:
         """Print the screen as JSON."""
         import msgspec
 
         terminal.print_value(msgspec.to_builtins(session.build_screen()))
 
-    def prompt(self) -> None:
+    def print_prompt(self) -> None:
         """Do nothing: programs need no prompt."""
 
 

@@ -253,9 +253,9 @@ class _TypedLines:
     def _read_line(self) -> None:
         line = os.read(sys.stdin.fileno(), 4096).decode(errors="replace").strip()
         if line:
-            self._start(self._conductor.inject_message(line))
+            self._start_task(self._conductor.inject_message(line))
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(_ignore_refusals(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -41,7 +41,7 @@ def make_viewer(scenario: StageScenario, *, json: bool, read_minds: bool, speed:
         screen = StageScreen(scenario, width=min(terminal.terminal_width(sys.stdout), _WIDEST), colour=colour, read_minds=read_minds)
     else:
         screen = PlainStageLines(read_minds=read_minds)
-    return _ReadingPace(screen, speed).show
+    return _ReadingPace(screen, speed).print_event
 
 
 async def _print_json(event: Event) -> None:
@@ -56,9 +56,9 @@ class _ReadingPace:
         self._screen, self._speed, self._due = screen, speed, 0.0
         self._began = clock.now()
 
-    async def show(self, event: Event) -> None:
+    async def print_event(self, event: Event) -> None:
         """Print an event."""
-        lines = list(self._screen.lines(event))
+        lines = list(self._screen.format_lines(event))
         if not lines:
             return
         is_past = event.at is not None and event.at < self._began  # of a resumed run: printed at once
@@ -77,7 +77,7 @@ class PlainStageLines:
     def __init__(self, *, read_minds: bool) -> None:
         self._reads_minds = read_minds
 
-    def lines(self, event: Event) -> Iterator[str]:
+    def format_lines(self, event: Event) -> Iterator[str]:
         """The lines of an event."""
         text, turn, name = (
             public_text(event, read_minds=self._reads_minds),
@@ -135,21 +135,21 @@ class StageScreen:
         self._name = 0 if width < _NARROW else min(longest, _NAME)
         self._indent = "  " if not self._name else " " * (self._name + 4)
 
-    def lines(self, event: Event) -> Iterator[str]:
+    def format_lines(self, event: Event) -> Iterator[str]:
         """The lines of an event, wrapped to the width."""
         text = public_text(event, read_minds=self._reads_minds)
         match event.kind:
             case "run.started":
-                yield from self._heading(event)
+                yield from self._heading_lines(event)
             case "world.observed" if text:
                 if event.data.get("turn") != 0 or self._reads_minds:
                     yield ""
-                yield from self._wrapped(text, "  ", _SCENE)
+                yield from self._wrap_lines(text, "  ", _SCENE)
                 yield ""
             case "judge.verdict":
-                yield from self._verdict(event)
+                yield from self._verdict_lines(event)
             case "run.finished":
-                yield from self._end(event)
+                yield from self._end_lines(event)
             case "user.injected" if text:
                 yield from self._named_lines("visitor", text, _VISITOR)
             case _ if text:
@@ -163,35 +163,35 @@ class StageScreen:
         style = {"model.failed": _BAD, "log.rejected": _BAD, "commentary.posted": _DIM, "tool.returned": _DIM}.get(event.kind, "")
         yield from self._named_lines(name, text, self._colours.get(name, _BOLD), style)
         if self._reads_minds and (thought := _thought_text(event)):
-            yield from self._wrapped(f"({thought})", self._indent, _THOUGHT)
+            yield from self._wrap_lines(f"({thought})", self._indent, _THOUGHT)
 
     def _named_lines(self, name: str, text: str, name_style: str, style: str = "") -> Iterator[str]:
         if not self._name:
-            yield self._paint(name, name_style)
-            yield from self._wrapped(text, self._indent, style)
+            yield self._paint_text(name, name_style)
+            yield from self._wrap_lines(text, self._indent, style)
             return
-        first = self._paint(pad_columns(truncate_columns(name, self._name), self._name), name_style)
-        for index, line in enumerate(self._wrapped(text, self._indent, style)):
+        first = self._paint_text(pad_columns(truncate_columns(name, self._name), self._name), name_style)
+        for index, line in enumerate(self._wrap_lines(text, self._indent, style)):
             yield f"  {first}  {line[len(self._indent) :]}" if index == 0 else line
 
-    def _heading(self, event: Event) -> Iterator[str]:
+    def _heading_lines(self, event: Event) -> Iterator[str]:
         yield ""
-        yield from self._wrapped(sanitise_text(event.text or ""), "  ", _BOLD)
-        yield self._paint(f"  {sanitise_text(str(event.data.get('seed', '')))} · run {sanitise_text(event.run or '')}", _DIM)
+        yield from self._wrap_lines(sanitise_text(event.text or ""), "  ", _BOLD)
+        yield self._paint_text(f"  {sanitise_text(str(event.data.get('seed', '')))} · run {sanitise_text(event.run or '')}", _DIM)
         yield ""
 
-    def _verdict(self, event: Event) -> Iterator[str]:
+    def _verdict_lines(self, event: Event) -> Iterator[str]:
         """The judge, the verdict and the scores, in a frame."""
         name, rule = sanitise_text(event.agent or "?"), self._width - 4
         yield ""
         title = f"── {name} "
-        yield self._paint("  " + title + "─" * max(0, rule - display_width(title)), _VERDICT)
-        yield from self._wrapped(sanitise_text(event.text or ""), "  ", "")
+        yield self._paint_text("  " + title + "─" * max(0, rule - display_width(title)), _VERDICT)
+        yield from self._wrap_lines(sanitise_text(event.text or ""), "  ", "")
         if ruling := sanitise_text(_verdict_text(event)).strip("[]"):
             yield ""
-            yield from self._wrapped(ruling, "  ", _VERDICT)
+            yield from self._wrap_lines(ruling, "  ", _VERDICT)
         yield from self._score_lines(event)
-        yield self._paint("  " + "─" * rule, _VERDICT)
+        yield self._paint_text("  " + "─" * rule, _VERDICT)
 
     def _score_lines(self, event: Event) -> Iterator[str]:
         scores = event.data.get("scores")
@@ -202,20 +202,20 @@ class StageScreen:
         )
         column = max((display_width(name) for name in marks), default=0)
         for name, mark in sorted(marks.items(), key=lambda pair: -pair[1]):
-            yield f"  {pad_columns(name, column)}  {mark:>4.1f}  {self._paint('▪' * round(mark), _VERDICT)}"
+            yield f"  {pad_columns(name, column)}  {mark:>4.1f}  {self._paint_text('▪' * round(mark), _VERDICT)}"
 
-    def _end(self, event: Event) -> Iterator[str]:
+    def _end_lines(self, event: Event) -> Iterator[str]:
         data = event.data
         yield ""
-        yield from self._wrapped(sanitise_text(event.text or ""), "  ", _BOLD)
+        yield from self._wrap_lines(sanitise_text(event.text or ""), "  ", _BOLD)
         spent = f"{data.get('turns')} turns, {data.get('calls')} calls, {data.get('tokens')} tokens, ${data.get('usd') or 0:.2f}"
-        yield self._paint(f"  {spent}", _DIM)
+        yield self._paint_text(f"  {spent}", _DIM)
         yield ""
 
-    def _wrapped(self, text: str, indent: str, style: str) -> Iterator[str]:
+    def _wrap_lines(self, text: str, indent: str, style: str) -> Iterator[str]:
         room = max(20, self._width - 2 - len(indent))
         for line in textwrap.wrap(text, room) or [""]:
-            yield f"{indent}{self._paint(line, style)}"
+            yield f"{indent}{self._paint_text(line, style)}"
 
-    def _paint(self, text: str, style: str) -> str:
+    def _paint_text(self, text: str, style: str) -> str:
         return f"\x1b[{style}m{text}\x1b[0m" if self._colour and style else text

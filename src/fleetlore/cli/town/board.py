@@ -1,15 +1,16 @@
-"""`lore town status`: what waits for a person, agents, open tasks and missions; once or live."""
+"""`lore town status` and `list`: what waits for a person, agents, open tasks and missions; once or live."""
 
 from __future__ import annotations
 
 import sys
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from fleetlore import clock
 from fleetlore.cli import operations, terminal
 from fleetlore.cli.drain_while_watching import drain_in_background
 from fleetlore.cli.goal import lines as goal_lines
 from fleetlore.cli.terminal import sanitise_text
-from fleetlore.cli.town import agents as town_agents
 from fleetlore.cli.town import lines as town_lines
 from fleetlore.cli.town import missions, tasks
 from fleetlore.cli.town.lines import BOLD, CALL, DIM, WARN
@@ -20,9 +21,10 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Iterator
 
-    from fleetlore.cli.town.lines import Line
+    from fleetlore.cli.town.lines import Cell, Line
     from fleetlore.operations.context import OperationContext
-    from fleetlore.views.town_state import InboxMessage
+    from fleetlore.operations.town_lists import TownAgents
+    from fleetlore.views.town_state import Agent, InboxMessage
 
 AGENTS_SHOWN = 30
 TASKS_SHOWN = 15
@@ -99,9 +101,9 @@ def _print_changes(args: Namespace, read_again: Iterator[TownStatus]) -> None:
     shown = None
     for status in read_again:
         agents = [(agent.name, agent.state, agent.task, agent.wish) for agent in status.agents]
-        essence = str((agents, *(getattr(status, name) for name in ("tasks", "missions", "waiting", "dispatcher"))))
-        if essence != shown:
-            shown = essence
+        visible = str((agents, *(getattr(status, name) for name in ("tasks", "missions", "waiting", "dispatcher"))))
+        if visible != shown:
+            shown = visible
             _print_status(args, status)
             if not args.json:
                 terminal.print_line("")
@@ -119,7 +121,7 @@ def status_lines(status: TownStatus) -> Iterator[Line]:
         return
     yield from _attention_lines(status)
     agents = status.agents
-    yield from town_lines.section_lines("agents", town_agents.agent_lines(status, agents[:AGENTS_SHOWN], status.now, indent=2))
+    yield from town_lines.section_lines("agents", agent_lines(status, agents[:AGENTS_SHOWN], status.now, indent=2))
     if len(agents) > AGENTS_SHOWN:
         yield [(f"  {len(agents) - AGENTS_SHOWN:,} more: lore town list", DIM)]
     yield from town_lines.section_lines(_tasks_title(status), _task_lines(status))
@@ -199,3 +201,41 @@ def _footer_lines(status: TownStatus) -> Iterator[Line]:
     if remarks:
         yield []
         yield from ([remark] for remark in remarks)
+
+
+def print_agents(response: TownAgents, args: Namespace) -> None:
+    """List agents, those that need attention first."""
+    town_lines.print_lines(agent_lines(response, response.agents, clock.now()))
+    if not response.agents and not response.hidden:
+        terminal.print_error("this town has no agents yet; add one with `lore town spawn NAME` and run it with `lore worker`")
+    elif response.hidden:
+        terminal.print_error(f"{response.hidden} more stopped more than a day ago; --all shows {'it' if response.hidden == 1 else 'them'}")
+
+
+def agent_lines(town: TownAgents, agents: list[Agent], now: datetime, *, indent: int = 0) -> Iterator[Line]:
+    """A table row for each agent."""
+    return town_lines.align_rows([_agent_row(town, agent, now) for agent in agents], indent=indent, spare=(5, 3))
+
+
+def _agent_row(town: TownAgents, agent: Agent, now: datetime) -> list[Cell]:
+    waiting = town.unread.get(agent.name, 0)
+    return [
+        (sanitise_text(agent.name), BOLD),
+        town_lines.state_cell(town_lines.AGENT_STYLES, agent.state),
+        (f"asked to {_ACTION_NAMES.get(agent.wish, agent.wish)}" if agent.wish else "", CALL),
+        (town_lines.join_names(agent.roles), ""),
+        (f"✉ {waiting}" if waiting else "", WARN),
+        (town_lines.format_age(agent.seen_at, now), DIM),
+        (_activity_text(town, agent), ""),
+    ]
+
+
+_ACTION_NAMES = {"drain": "close"}
+
+
+def _activity_text(town: TownAgents, agent: Agent) -> str:
+    if agent.task in town.titles:
+        return f"{sanitise_text(agent.task)}  {town_lines.in_a_line(town.titles[agent.task])}"
+    if agent.queue:
+        return f"next: {town_lines.join_names(agent.queue[:3])}"
+    return town_lines.in_a_line(agent.reason) if agent.state not in ("idle", "working", "starting") else ""

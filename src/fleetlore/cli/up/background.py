@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,9 @@ from fleetlore.errors import FleetloreError
 from fleetlore.log.connect import connect
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
+    from fleetlore.operations.costs import CostBudget
     from fleetlore.server.context import AppContext
     from fleetlore.settings import Settings
     from fleetlore.views.thread_names import Naming
@@ -60,12 +64,19 @@ def _run_job(job: BackgroundJob, stop: Event) -> None:
 
 def _make_notify_job(settings: Settings, context: AppContext, url: str) -> BackgroundJob:
     from fleetlore.log.coordination import open_shared
+    from fleetlore.operations.costs import measure_budgets
     from fleetlore.server.notifications.rules import rules_of
     from fleetlore.server.notifications.service import Notifier
 
     def naming() -> Naming:
         with context.view_cache.snapshot(None, ("names",)) as look:
             return look.naming
+
+    def budgets(now: datetime) -> list[CostBudget]:
+        if not settings.cost_budgets.value:
+            return []
+        with context.view_cache.snapshot(None, ("costs",)) as look:
+            return measure_budgets(look.states["costs"], settings, now, now.astimezone().tzinfo or UTC) if look.caught_up else []
 
     notifier = Notifier(
         lambda: connect(settings.log.value, town=settings.town.value, redactor=open_log.redactor_of(settings)).blocking(),
@@ -74,6 +85,7 @@ def _make_notify_job(settings: Settings, context: AppContext, url: str) -> Backg
         naming=naming,
         url=url,
         outcome_rules=context.view_cache.rules,
+        budgets=budgets,
         on_trouble=lambda trouble: terminal.print_error(f"lore: {trouble}"),
     )
     return notifier.run

@@ -103,7 +103,7 @@ def _make_pull_event(
     actor: str | None = None,
     extra_data: Record | None = None,
 ) -> Event:
-    """Make an event for the pull request's author, whoever acted."""
+    """Make an event for the pull request's author, no matter who acted."""
     data, task = _extract_pull_data(pull) | (extra_data or {}), make_task_name(pull.get("number"))
     author = get_login(pull.get("user")) or delivery.sender
     return delivery.make_event(kind, id, at=at, text=pull.get("title"), data=data, agent=author, actor=actor, task=task)

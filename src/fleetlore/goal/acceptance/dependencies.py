@@ -95,19 +95,19 @@ class DependencySnapshot:
 
     def save(self) -> str:
         """Store the listing and return its digest."""
-        content = self._encode()
+        content = self._encode_listing()
         files.replace_file(os.path.dirname(self._root), _LISTING, mode=0o600, fill=lambda file: file.write(content))
         return sha256(content).hexdigest()
 
     @property
     def digest(self) -> str:
         """Digest of the listing."""
-        return sha256(self._encode()).hexdigest()
+        return sha256(self._encode_listing()).hexdigest()
 
-    def _encode(self) -> bytes:
+    def _encode_listing(self) -> bytes:
         return msgspec.json.encode(self.listing, order="deterministic")
 
-    def sources(self) -> Iterator[tuple[str, DependencySource]]:
+    def list_sources(self) -> Iterator[tuple[str, DependencySource]]:
         """All files by path, each checked against its digest unless it cannot have changed since the last time.
 
         Raises `FleetloreError` if one was changed.
@@ -169,13 +169,13 @@ class _Copier:
 
     def is_too_large(self, path: str) -> bool:
         count, size = len(self.entries), self._bytes
-        for _, entry in self._walk(path):
+        for _, entry in self._walk_entries(path):
             count, size = count + 1, size + entry.stat.st_size
             if count > MAX_FILES or size > MAX_BYTES:
                 return True
         return False
 
-    def _walk(self, path: str) -> Iterator[tuple[str, files.WorkspaceEntry]]:
+    def _walk_entries(self, path: str) -> Iterator[tuple[str, files.WorkspaceEntry]]:
         if (entry := files.find_entry(self._source, path)) and entry.kind == "file":
             yield path, entry
             return
@@ -183,7 +183,7 @@ class _Copier:
             yield files.join_path(path, below), entry
 
     def copy(self, path: str, root: str) -> None:
-        for below, entry in self._walk(path):
+        for below, entry in self._walk_entries(path):
             full, target = os.path.join(self._source, below), os.path.join(root, below)
             if entry.kind == "link":
                 link = os.fsencode(os.readlink(full)).replace(self._old, self._new, 1)

@@ -83,8 +83,8 @@ class JudgingCopy:
         snapshot = self._workspace.save_current()
         touched = self._find_touched(snapshot.entries)
         chosen = self._choose_entries(snapshot.entries)
-        self._wanted = {**self._ignored_files(chosen), **dict(self._dependencies.sources()), **self._released_files(), **chosen}
-        self._synchronise()
+        self._wanted = {**self._ignored_files(chosen), **dict(self._dependencies.list_sources()), **self._released_files(), **chosen}
+        self._synchronise_files()
         self._workspace.write_isolated_git_dir(os.path.join(self.root, GIT_FOLDER), snapshot.head)
         self._note_judging_stamps()
         self._restore_workspace(touched)
@@ -105,7 +105,7 @@ class JudgingCopy:
     def _find_touched(self, current: Mapping[str, SnapshotEntry]) -> list[TouchedFile]:
         touched = []
         for path in sorted(self._start.entries.keys() | current.keys()):
-            before, after = _comparable(self._start.entries.get(path)), _comparable(current.get(path))
+            before, after = _comparable_entry(self._start.entries.get(path)), _comparable_entry(current.get(path))
             if before == after or (reason := self._rules.find_reason(path)) is None:
                 continue
             change: Literal["changed", "added", "deleted"] = "added" if before is None else "deleted" if after is None else "changed"
@@ -174,11 +174,11 @@ class JudgingCopy:
 
     # --- Writing
 
-    def _walk(self) -> dict[str, WorkspaceEntry]:
+    def _list_entries(self) -> dict[str, WorkspaceEntry]:
         return dict(files.walk_entries(self.root, lambda *_: set(), skipped=(GIT_FOLDER,)))
 
-    def _synchronise(self) -> None:
-        wanted, present = self._wanted, self._walk()
+    def _synchronise_files(self) -> None:
+        wanted, present = self._wanted, self._list_entries()
         folders = {folder for path in wanted for folder in files.parent_folders(path)}
         folders |= {path for path, entry in wanted.items() if isinstance(entry, SnapshotEntry) and entry.kind == "folder"}
         for path in sorted(present.keys() - wanted.keys() - folders):
@@ -194,7 +194,7 @@ class JudgingCopy:
                     if entry.kind != "folder" and not is_present:
                         self._write_entry(read, self.root, path, entry)
                 elif not self._is_copied(path, entry, present.get(path)):
-                    self._copy(path, entry)
+                    self._copy_entry(path, entry)
 
     def _write_entry(self, read: ObjectReader, root: str, path: str, entry: SnapshotEntry) -> None:
         if entry.kind == "link":
@@ -209,7 +209,7 @@ class JudgingCopy:
             return os.path.samestat(present.stat, os.lstat(entry.path))
         return self._copied.get(path) == (entry, file_stamp(present.stat))
 
-    def _copy(self, path: str, entry: DependencySource | _Copied) -> None:
+    def _copy_entry(self, path: str, entry: DependencySource | _Copied) -> None:
         full = os.path.join(self.root, path)
         files.prepare_parents(self.root, path)
         files.remove_path(self.root, path)
@@ -252,7 +252,7 @@ class JudgingCopy:
         New judging files are removed, except in folders that the run created.
         """
         known = {folder for path in self._wanted for folder in files.parent_folders(path)} | {""}
-        for path in self._walk():
+        for path in self._list_entries():
             if path not in self._wanted and self._rules.is_judging(path) and os.path.dirname(path) in known and not _is_ignored(path):
                 files.remove_path(self.root, path)
         with self._workspace.store.open_reader() as read:
@@ -286,7 +286,7 @@ def _try_link(source: str, target: str) -> bool:
     return False
 
 
-def _comparable(entry: SnapshotEntry | None) -> tuple[str, bool, str] | None:
+def _comparable_entry(entry: SnapshotEntry | None) -> tuple[str, bool, str] | None:
     if entry is None or not entry.sha:
         return None
     return entry.kind, bool(stat.S_IMODE(entry.mode) & 0o100), entry.sha

@@ -51,7 +51,7 @@ def parse_prefixes(args: Any) -> list[str]:
 
 def no_paths_touched(args: Any, site: Site) -> Unmet | None:
     """Met if no path with one of these prefixes changed since the start: committed, uncommitted or untracked."""
-    touched = site.workspace.touched(site.start, parse_prefixes(args))
+    touched = site.workspace.list_touched(site.start, parse_prefixes(args))
     return (
         Unmet(message=f"{len(touched)} paths were touched that must not be", evidence="\n".join(touched[:_MAX_SHOWN_PATHS]))
         if touched
@@ -61,7 +61,7 @@ def no_paths_touched(args: Any, site: Site) -> Unmet | None:
 
 def git_clean(_: Any, site: Site) -> Unmet | None:
     """Met if everything is committed."""
-    uncommitted = site.workspace.unclean()
+    uncommitted = site.workspace.list_uncommitted()
     return (
         Unmet(message=f"{len(uncommitted)} paths are not committed", evidence="\n".join(uncommitted[:_MAX_SHOWN_PATHS]))
         if uncommitted

@@ -91,9 +91,10 @@ class PersonDecider:
         }
         if request.call_id is not None:
             data["call_id"] = request.call_id
-        return Event(
-            id=id, at=now, kind="goal.permission_asked", actor=ACTOR, goal=request.goal, text=f"may it use {request.tool}?"[:300], data=data
-        )
+        command = request.input.get("command") if isinstance(request.input, dict) else None
+        use = f"{request.tool}: {command}" if isinstance(command, str) else request.tool
+        text = f"may it use {use[:280]}?"
+        return Event(id=id, at=now, kind="goal.permission_asked", actor=ACTOR, goal=request.goal, text=text, data=data)
 
     def answer_question(self, question_id: str, choice: str, reason: str = "") -> bool:
         """Resolve a question: `allow` allows, anything else denies. Returns whether the question was still open."""

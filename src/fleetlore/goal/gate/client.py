@@ -68,12 +68,12 @@ class DriverConnection:
         self.failure_reason = "the driver of this goal cannot be reached"
         self._lines = GateLineBuffer()
         try:
-            self._connect(environ)
+            self._open_socket(environ)
         except (OSError, ValueError, KeyError) as error:
             detail = "nothing says where it listens" if isinstance(error, KeyError) else str(error) or type(error).__name__
             self.close_connection(f"the driver of this goal cannot be reached ({detail})")
 
-    def _connect(self, environ: Mapping[str, str]) -> None:
+    def _open_socket(self, environ: Mapping[str, str]) -> None:
         path, token = environ[SOCKET_VARIABLE], environ[TOKEN_VARIABLE]
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.socket.settimeout(CONNECT_TIMEOUT_SECONDS)

@@ -24,7 +24,7 @@ from fleetlore.events.goal_plan import Memory
 from fleetlore.goal.memory.folder import MemoryFolder
 from fleetlore.goal.memory.journal import ConcurrentChange, MemoryChanges
 from fleetlore.goal.memory.notes import MAX_CONTENT_CHARS, MemoryNote, encode_note, is_unsafe_name, make_note, pick_free_name
-from fleetlore.log.coordination import Lease
+from fleetlore.log.leases import Lease
 from fleetlore.models.base import JsonSchema, Model, ModelRequest
 from fleetlore.prompts import text_safety
 
@@ -287,7 +287,7 @@ async def run_dream(
     try:
         shown = await asyncio.to_thread(lambda: select_shown_notes(folder.read_notes()))
         data = await _ask_model(model, build_dream_prompt(shown), timeout)
-        taken = await asyncio.to_thread(folder.names)
+        taken = await asyncio.to_thread(folder.list_names)
         changes = parse_changes(shown, data, taken=taken, now=now())
         if not await may_apply():
             return "lock_blocked"

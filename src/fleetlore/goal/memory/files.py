@@ -38,11 +38,11 @@ class OpenFolder:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         os.close(self._fd)
 
-    def names(self) -> list[str]:
+    def list_names(self) -> list[str]:
         """All names in the folder, sorted."""
         return sorted(os.listdir(self._fd))
 
-    def status(self, name: str) -> os.stat_result | None:
+    def find_status(self, name: str) -> os.stat_result | None:
         """Status of a regular file; `None` if there is none."""
         try:
             result = os.stat(name, dir_fd=self._fd, follow_symlinks=False)

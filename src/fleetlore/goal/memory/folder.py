@@ -179,11 +179,11 @@ class MemoryFolder:
         except (FileNotFoundError, NotADirectoryError):
             return []
 
-    def names(self) -> list[str]:
+    def list_names(self) -> list[str]:
         """Names of everything in the folder."""
         try:
             with OpenFolder(self.path) as files:
-                return files.names()
+                return files.list_names()
         except (FileNotFoundError, NotADirectoryError):
             return []
 
@@ -264,7 +264,7 @@ class MemoryFolder:
         others, raw = [existing for existing in notes if existing is not old], encode_note(note)
         if self._is_full_with(others, len(raw)):
             return None
-        name = pick_free_name(note.title, {taken.lower() for taken in files.names()} - {old.name.lower() if old else ""})
+        name = pick_free_name(note.title, {taken.lower() for taken in files.list_names()} - {old.name.lower() if old else ""})
         files.write(name, raw)
         if old is not None and old.name != name:
             files.remove(old.name)
@@ -297,24 +297,24 @@ def agent_folder_name(agent: str) -> str:
 
 
 def _read_notes(files: OpenFolder) -> list[MemoryNote]:
-    notes = [_read_note(files, name) for name in [name for name in files.names() if is_note_name(name)][:MAX_FILES_READ]]
+    notes = [_read_note(files, name) for name in [name for name in files.list_names() if is_note_name(name)][:MAX_FILES_READ]]
     return sorted((note for note in notes if note and note.content), key=lambda note: (note.at, note.name), reverse=True)
 
 
 def _read_note(files: OpenFolder, name: str) -> MemoryNote | None:
-    status, raw = files.status(name), files.read(name, MAX_FILE_BYTES)
+    status, raw = files.find_status(name), files.read(name, MAX_FILE_BYTES)
     if status is None or raw is None:
         return None
     return parse_note(name, raw, changed_at=datetime.fromtimestamp(status.st_mtime, UTC))
 
 
 def _list_visible_names(files: OpenFolder) -> list[str]:
-    return [name for name in files.names() if name == INDEX_FILE or is_note_name(name)]
+    return [name for name in files.list_names() if name == INDEX_FILE or is_note_name(name)]
 
 
 def _is_changed_since(files: OpenFolder, name: str, since: float) -> bool:
     """By ctime: programs can set the mtime to anything."""
-    status = files.status(name)
+    status = files.find_status(name)
     return status is not None and status.st_ctime >= since
 
 
@@ -327,7 +327,7 @@ def _is_unedited(files: OpenFolder, name: str) -> bool:
 
 def _update_index(files: OpenFolder) -> None:
     before = files.read(INDEX_FILE, MAX_FILE_BYTES)
-    if before is None and files.status(INDEX_FILE) is not None:
+    if before is None and files.find_status(INDEX_FILE) is not None:
         return  # not written by us, and too large to read
     notes = _read_notes(files)
     after = rebuild_index(before, notes)

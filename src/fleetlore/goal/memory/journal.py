@@ -50,7 +50,7 @@ def apply_changes(files: OpenFolder, changes: MemoryChanges) -> None:
     recover_changes(files)
     old_content = {name: files.read(name, MAX_FILE_BYTES) for name in (*changes.writes, *changes.removals)}
     for name, raw in old_content.items():
-        if _memory_digest(raw) != changes.seen.get(name) or (raw is None and files.status(name)):
+        if _memory_digest(raw) != changes.seen.get(name) or (raw is None and files.find_status(name)):
             raise ConcurrentChange(f"{name} was changed meanwhile; nothing was written, and it is tried again next time")
     try:
         _write_journal(files, changes, old_content)
@@ -65,7 +65,7 @@ def apply_changes(files: OpenFolder, changes: MemoryChanges) -> None:
 
 
 def _write_journal(files: OpenFolder, changes: MemoryChanges, old_content: Mapping[str, bytes | None]) -> None:
-    for name in files.names():
+    for name in files.list_names():
         if name.startswith(BACKUP_PREFIX):
             files.remove(name)
     for name, raw in changes.writes.items():
@@ -87,7 +87,7 @@ def recover_changes(files: OpenFolder) -> None:
             _undo_change(files, name, entry)
     if raw is not None:
         files.remove(_JOURNAL)
-    for name in files.names():
+    for name in files.list_names():
         if name.startswith(_NEW) or _is_partial_file(name):
             files.remove(name)
 

@@ -54,9 +54,9 @@ class ToolPrograms:
         output = _TruncatedOutput()
         if "\0" in command:
             return ToolResult(text="not a command: it holds what none can hold", failed=True)
-        result = await self._run(("/bin/sh", "-c", f"exec 2>&1\n{command}"), timeout, output.add_line)
+        result = await self._run_program(("/bin/sh", "-c", f"exec 2>&1\n{command}"), timeout, output.add_line)
         notes = _describe_end(result, timeout)
-        text = "\n".join(part for part in (output.text(), *notes) if part)
+        text = "\n".join(part for part in (output.decode_text(), *notes) if part)
         return ToolResult(text=text or "it printed nothing", failed=result.code != 0, exit_code=result.code)
 
     async def run_search(self, parts: Sequence[str], pattern: str, *, fixed: bool, glob: str | None) -> ToolResult:
@@ -70,7 +70,7 @@ class ToolPrograms:
             return True
 
         argv = (sys.executable, "-I", "-S", "-B", str(_SEARCH_PROGRAM))
-        result = await self._run(argv, min(self._search_seconds, self._time_left()), on_line, stdin=json.dumps(request).encode())
+        result = await self._run_program(argv, min(self._search_seconds, self._time_left()), on_line, stdin=json.dumps(request).encode())
         if result.why != "ended":
             lines.append(
                 f"[there was no time to look everywhere: {self._search_seconds:g} s; name a folder, or look for something simpler]"
@@ -84,7 +84,7 @@ class ToolPrograms:
             lines.append(f"[these are the first {MAX_MATCHES}; name a folder, or look for something rarer]")
         return ToolResult(text="\n".join(lines) or "nothing was found", failed=False)
 
-    async def _run(
+    async def _run_program(
         self, argv: tuple[str, ...], seconds: float, on_line: Callable[[OutputLine], Awaitable[bool]], *, stdin: bytes = b""
     ) -> ProgramResult:
         program = ProcessSpec(
@@ -119,7 +119,7 @@ class _TruncatedOutput:
             del self._last[:-_HALF_OUTPUT_BYTES]
         return True
 
-    def text(self) -> str:
+    def decode_text(self) -> str:
         last = bytes(self._last[-_HALF_OUTPUT_BYTES:])
         gap = self._size - len(self._first) - len(last)
         between = f"\n… {gap:,} bytes left out …\n".encode() if gap else b""
@@ -130,7 +130,7 @@ def _describe_end(result: ProgramResult, timeout: float) -> list[str]:
     notes = []
     if result.why == "timed_out":
         notes.append(f"[it was ended after {timeout:g} s; give `seconds` for longer, or do less at once]")
-    elif result.why == "told":
+    elif result.why == "stopped":
         notes.append("[it was called off]")
     elif result.signal:
         notes.append(f"[it was ended by signal {result.signal}]")

@@ -119,12 +119,12 @@ class WorkspaceToolRunner:
     def __init__(self, workspace: str, programs: ToolPrograms) -> None:
         self._folder, self._programs = ConfinedFolder(workspace), programs
         self._functions: Mapping[str, _ToolFunction] = {
-            "read": self._read,
-            "write": self._write,
-            "edit": self._edit,
-            "list": self._list,
-            "search": self._search,
-            "shell": self._shell,
+            "read": self._run_read,
+            "write": self._run_write,
+            "edit": self._run_edit,
+            "list": self._run_list,
+            "search": self._run_search,
+            "shell": self._run_shell,
         }
 
     async def call_tool(self, name: str, args: Mapping[str, Any]) -> ToolResult:
@@ -137,18 +137,18 @@ class WorkspaceToolRunner:
             result = ToolResult(text=str(error), failed=True)
         return result.truncate_to(MAX_RESULT_CHARS)
 
-    async def _read(self, args: Mapping[str, Any]) -> ToolResult:
+    async def _run_read(self, args: Mapping[str, Any]) -> ToolResult:
         content, size = await run_in_thread(partial(self._folder.read, args["path"], _MAX_FILE_BYTES))
         if not is_text(content):
             raise ToolError(f"{args['path']}: is no text ({size} bytes)")
         return ToolResult(text=select_lines(content, size, first=args.get("from", 1), count=args.get("lines"), max_chars=MAX_RESULT_CHARS))
 
-    async def _write(self, args: Mapping[str, Any]) -> ToolResult:
+    async def _run_write(self, args: Mapping[str, Any]) -> ToolResult:
         content = args["content"].encode("utf-8", "replace")
         path = await run_in_thread(partial(self._folder.write, args["path"], content))
         return ToolResult(text=f"{path}: written, {len(content)} bytes", paths=(path,))
 
-    async def _edit(self, args: Mapping[str, Any]) -> ToolResult:
+    async def _run_edit(self, args: Mapping[str, Any]) -> ToolResult:
         path = await run_in_thread(partial(self._edit_file, args["path"], args["old"], args["new"]))
         return ToolResult(text=f"{path}: changed", paths=(path,))
 
@@ -158,7 +158,7 @@ class WorkspaceToolRunner:
             raise ToolError(f"{path}: is too large to edit ({size} bytes); use the shell")
         return self._folder.write(path, replace_once(path, content, old, new))
 
-    async def _list(self, args: Mapping[str, Any]) -> ToolResult:
+    async def _run_list(self, args: Mapping[str, Any]) -> ToolResult:
         return ToolResult(text=await run_in_thread(partial(self._list_folder, args.get("path", "."), args.get("depth", 1))))
 
     def _list_folder(self, path: str, depth: int) -> str:
@@ -168,11 +168,11 @@ class WorkspaceToolRunner:
         note = [f"… and more than these {_MAX_ENTRIES}; list a folder in it"] if len(entries) > _MAX_ENTRIES else []
         return "\n".join(entries[:_MAX_ENTRIES] + note) or "nothing is in it"
 
-    async def _search(self, args: Mapping[str, Any]) -> ToolResult:
+    async def _run_search(self, args: Mapping[str, Any]) -> ToolResult:
         steps = await run_in_thread(partial(self._folder.resolve_path, args.get("path", ".")))
         return await self._programs.run_search(steps, args.get("text", args.get("regex", "")), fixed="text" in args, glob=args.get("glob"))
 
-    async def _shell(self, args: Mapping[str, Any]) -> ToolResult:
+    async def _run_shell(self, args: Mapping[str, Any]) -> ToolResult:
         return await self._programs.run_shell(args["command"], seconds=args.get("seconds"))
 
 

@@ -90,7 +90,7 @@ def describe_handover(workspace: Workspace, source: str) -> Handover:
         return Handover(path=workspace.path)
     head, uncommitted = workspace.head(), 0
     with suppress(FleetloreError, OSError):
-        uncommitted = len(workspace.unclean())
+        uncommitted = len(workspace.list_uncommitted())
     problem = workspace.publish()
     branch = workspace.branch if workspace.is_clone else _branch_or_commit(head)
     work = _make_handover(source, branch, path=workspace.root, uncommitted=uncommitted)
@@ -139,7 +139,7 @@ def commit_handover(home: str, goal_id: str, source: str, message: str) -> Hando
 def is_fully_committed(workspace: Workspace) -> bool:
     """Whether everything in the worktree is committed on the goal's own branch."""
     is_on_branch = workspace.is_clone or workspace.head().ref == f"{_HEADS}{workspace.branch}"
-    return workspace.branch is not None and is_on_branch and not workspace.unclean()
+    return workspace.branch is not None and is_on_branch and not workspace.list_uncommitted()
 
 
 def _find_repository(source: str) -> repository.RepositoryPaths | None:

@@ -122,7 +122,7 @@ class Workspace:
         """HEAD of its repository; empty if there is none."""
         return GitHead() if self._location.git_dir is None else repository.read_head(self._location.git_dir)
 
-    def tree(self) -> str:
+    def compute_digest(self) -> str:
         """Digest of all files and of HEAD: equal only if none of them changed."""
         snapshot = self._current_snapshot()
         return _snapshot_digest(replace(snapshot, entries={path: entry for path, entry in snapshot.entries.items() if entry.sha}))
@@ -213,7 +213,7 @@ class Workspace:
         stat, text = self.store.diff_snapshots(sha, self._save_with_retry("refs/now").sha, max_bytes=max_bytes)
         return Diff(stat=stat, text=text)
 
-    def touched(self, sha: str, prefixes: Sequence[str]) -> list[str]:
+    def list_touched(self, sha: str, prefixes: Sequence[str]) -> list[str]:
         """Paths that changed since a checkpoint and start with one of the prefixes, relative to `path`.
 
         Only what was ignored at the checkpoint is ignored. Changes that were committed and then reverted in the files
@@ -249,7 +249,7 @@ class Workspace:
             return repository.list_commit_files(self._location.git_dir, head_sha)
         return repository.list_changed_files(self._location.git_dir, start.sha, head_sha)
 
-    def unclean(self) -> list[str]:
+    def list_uncommitted(self) -> list[str]:
         """Uncommitted paths, relative to the root. Raises `Invalid` if there is no repository."""
         if self._location.git_dir is None:
             raise Invalid(f"{self.path}: is no git repository, so nothing can be committed there")

@@ -72,7 +72,7 @@ class OutputNode(Node):
             messages=build_history_messages(step.session, int(step.options["history_tokens"])),
             max_tokens=int(step.options["max_tokens"]),
             role=step.role,
-            hear=on_text,
+            on_text=on_text,
         )
         return (await step.ask(request)).text
 

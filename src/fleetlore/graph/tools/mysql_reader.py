@@ -51,7 +51,7 @@ class _MysqlQuery:
         self._kill_query()
 
     def fetch_table(self, sql: str) -> Table:
-        connection = self._connect(self._limits.seconds + _GRACE_SECONDS)
+        connection = self._open_connection(self._limits.seconds + _GRACE_SECONDS)
         self._thread_id = connection.thread_id()
         try:
             self._configure_session(connection)
@@ -104,14 +104,14 @@ class _MysqlQuery:
         if self._thread_id is None:
             return
         with suppress(pymysql.MySQLError, OSError, QueryFailed):
-            other = self._connect(_GRACE_SECONDS)
+            other = self._open_connection(_GRACE_SECONDS)
             try:
                 with other.cursor() as cursor:
                     cursor.execute(f"KILL QUERY {int(self._thread_id)}")
             finally:
                 other.close()
 
-    def _connect(self, timeout: float) -> Any:
+    def _open_connection(self, timeout: float) -> Any:
         database = self._database
         try:
             return pymysql.connect(

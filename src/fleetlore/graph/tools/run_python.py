@@ -123,7 +123,7 @@ async def _run_in_folder(code: str, limits: PythonLimits, folder: str, on_start:
         signal=signal_number,
         why=_end_reason(finished),
         # Do not reveal the path of the folder.
-        stdout=output.text().replace(folder, "."),
+        stdout=output.decode_text().replace(folder, "."),
         stderr=finished.stderr.replace(folder, "."),
         left=finished.left if finished.why == "ended" else 0,
         walls=tuple(output.walls or ()),
@@ -178,15 +178,15 @@ class _OutputCollector:
         self._kept += line.text + b"\n"
         return len(self._kept) <= self._max_bytes and not line.is_cut
 
-    def text(self) -> str:
+    def decode_text(self) -> str:
         return clean_output(bytes(self._kept[: self._max_bytes]))
 
 
 def _end_reason(finished: ProgramResult) -> PythonEndReason:
     if finished.why == "ended":
         return "ended"
-    # "told": `_OutputCollector` asked to stop it.
-    return "too much output" if finished.why == "told" else "too long"
+    # "stopped": `_OutputCollector` asked to stop it.
+    return "too much output" if finished.why == "stopped" else "too long"
 
 
 def _signal_name(number: int) -> str:

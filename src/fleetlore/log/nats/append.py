@@ -117,10 +117,10 @@ class NatsWriter:
         """Store each batch that is not rejected; afterwards every job has its outcome."""
         jobs = [AppendJob(batch) for batch in batches]
         # Never retry for longer than the server's deduplication window.
-        deadline = self._client.time() + min(self._client.timeout, self._stream.dedup_seconds / 2)
+        deadline = self._client.loop_time() + min(self._client.timeout, self._stream.dedup_seconds / 2)
         try:
             while waiting := [job for job in jobs if job.outcome is None]:
-                if await self._client.wait_online(deadline) and self._client.time() < deadline:
+                if await self._client.wait_online(deadline) and self._client.loop_time() < deadline:
                     await self._try_commit(waiting, deadline)
                 else:
                     self._fail_jobs(waiting)
@@ -154,7 +154,7 @@ class NatsWriter:
 
     def _fail_jobs(self, jobs: Sequence[AppendJob], reason: LogError | None = None) -> None:
         for job in jobs:
-            error = reason or self._client.unreachable()
+            error = reason or self._client.make_timeout_error()
             if job.has_no_stream and reason is None:
                 error = missing_stream_error(self._client.display_address, self._stream.name)
             if job.may_be_stored or job.is_sent:
@@ -167,10 +167,10 @@ class NatsWriter:
         """Send every batch once and handle the acknowledgements."""
         # A cluster that changes its leader drops messages, so do not wait long for one; what is sent twice is stored once.
         seconds = ATTEMPT_SECONDS + sum(job.bytes for job in jobs) / SLOWEST_BYTES_PER_SECOND
-        attempt_deadline = min(deadline, self._client.time() + seconds)
+        attempt_deadline = min(deadline, self._client.loop_time() + seconds)
         await self._send_jobs(jobs, attempt_deadline)
         if answers := [job.ack_future for job in jobs if job.ack_future is not None]:
-            await asyncio.wait(answers, timeout=max(0.0, attempt_deadline - self._client.time()))
+            await asyncio.wait(answers, timeout=max(0.0, attempt_deadline - self._client.loop_time()))
         pause = False
         for job in jobs:
             pause = not await self._settle_job(job) or pause
@@ -201,7 +201,7 @@ class NatsWriter:
             return
         job.atomic_batch_ids.add(batch_id := clock.uuid7())
         for number, (subject, record) in enumerate(messages, 1):
-            if self._client.time() > attempt_deadline:
+            if self._client.loop_time() > attempt_deadline:
                 # Checked here because nats-py swallows the cancellation by asyncio.timeout.
                 raise ConnectionLost("the server takes nothing")
             headers |= {"Nats-Msg-Id": self._marks.message_id(record.id), "Nats-Batch-Id": batch_id, "Nats-Batch-Sequence": str(number)}

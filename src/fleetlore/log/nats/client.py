@@ -217,14 +217,14 @@ class NatsClient(LoopThread):
         """Whether messages can be sent right now."""
         return self._online.is_set() and self._connection is not None and self._connection.is_connected
 
-    def deadline(self) -> float:
+    def make_deadline(self) -> float:
         """Return the loop time at which an operation that starts now times out."""
-        return self.time() + self.timeout
+        return self.loop_time() + self.timeout
 
     async def wait_online(self, deadline: float) -> bool:
         """Wait for the connection; return `False` if it is not there by `deadline` (loop time)."""
         while not self.is_online:
-            left = deadline - self.time()
+            left = deadline - self.loop_time()
             if left <= 0:
                 return False
             with suppress(TimeoutError):
@@ -268,11 +268,11 @@ class NatsClient(LoopThread):
         attempt, if the usual one is too short. `progress` counts the received parts of a long answer; while it grows, no new
         attempt starts.
         """
-        deadline, last_progress = self.deadline(), 0
+        deadline, last_progress = self.make_deadline(), 0
         limit, count = max(limit, ATTEMPT_SECONDS), 0
         attempts: set[asyncio.Task[_T]] = set()
         try:
-            while await self.wait_online(deadline) and self.time() < deadline:
+            while await self.wait_online(deadline) and self.loop_time() < deadline:
                 if not attempts or progress() == last_progress:
                     attempts.add(task := self._loop.create_task(_as_coroutine(attempt)))
                     task.add_done_callback(_is_failed)  # retrieves the exception: asyncio warns otherwise
@@ -280,17 +280,17 @@ class NatsClient(LoopThread):
                     if count > MAX_ATTEMPTS:
                         limit = max(limit, self.timeout / MAX_ATTEMPTS)
                 last_progress = progress()
-                timeout = min(limit, deadline - self.time())
+                timeout = min(limit, deadline - self.loop_time())
                 ended, attempts = await asyncio.wait(attempts, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
                 if final := [task for task in ended if not _is_transient(task.exception())]:
                     return min(final, key=_is_failed).result()
                 if ended:
-                    await asyncio.sleep(min(RETRY_SECONDS, max(0.0, deadline - self.time())))
+                    await asyncio.sleep(min(RETRY_SECONDS, max(0.0, deadline - self.loop_time())))
         finally:
             await cancel_tasks(attempts)
-        raise self.unreachable()
+        raise self.make_timeout_error()
 
-    def unreachable(self) -> Unreachable:
+    def make_timeout_error(self) -> Unreachable:
         """Return the error for a timeout."""
         return jetstream_silent_error(self.display_address) if self.is_online else unreachable_error(self.display_address)
 
@@ -313,7 +313,7 @@ class NatsClient(LoopThread):
         """Pass every message on a subject to `callback`, on this and all later connections."""
         self._callbacks[subject] = callback
         if self._connection is not None:
-            self._subscriptions[subject] = await self._subscribe(subject, callback)
+            self._subscriptions[subject] = await self._subscribe_to(subject, callback)
 
     async def unsubscribe(self, subject: str) -> None:
         """End a subscription."""
@@ -326,7 +326,7 @@ class NatsClient(LoopThread):
     # --- connecting and reconnecting
 
     async def _connect_and_check(self) -> None:
-        await self._connect()
+        await self._open_connection()
         version, max_payload = _server_version(self.connection), self.connection.max_payload
         if version < MIN_VERSION:
             raise Unsuitable(
@@ -349,7 +349,7 @@ class NatsClient(LoopThread):
         if (error := msgspec.json.decode(message.data, type=_JetStreamInfo).error) is not None:
             raise JetStreamError(error)
 
-    async def _connect(self) -> None:
+    async def _open_connection(self) -> None:
         """Open a new connection, with a timeout: nats-py itself would try forever, even with a wrong password."""
         connection = self._latest_connection = _TlsClient()
         connection.needs_tls = self._address.is_tls
@@ -454,12 +454,12 @@ class NatsClient(LoopThread):
         """Reconnect: nats-py gives up after some server errors, such as expired credentials."""
         if not self._closed and self._connection is not None and self._connection.is_closed:
             self._connection = None
-            self.spawn(self._reconnect())
+            self.spawn(self._restore_connection())
 
-    async def _reconnect(self) -> None:
+    async def _restore_connection(self) -> None:
         while self._connection is None:
             try:
-                await self._connect()
+                await self._open_connection()
             except LogError as error:
                 _logger.debug("%s", error)
                 await asyncio.sleep(RETRY_SECONDS)
@@ -467,11 +467,11 @@ class NatsClient(LoopThread):
 
     async def _subscribe_all(self) -> None:
         self._inbox, self._denial = self.connection.new_inbox(), None
-        await self._subscribe(f"{self._inbox}.*", self._on_answer)
+        await self._subscribe_to(f"{self._inbox}.*", self._on_answer)
         for subject, callback in self._callbacks.items():
-            self._subscriptions[subject] = await self._subscribe(subject, callback)
+            self._subscriptions[subject] = await self._subscribe_to(subject, callback)
 
-    async def _subscribe(self, subject: str, callback: MessageCallback) -> Subscription:
+    async def _subscribe_to(self, subject: str, callback: MessageCallback) -> Subscription:
         async def call_back(message: Msg) -> None:
             callback(message)
 

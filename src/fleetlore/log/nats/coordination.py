@@ -23,8 +23,8 @@ from msgspec import Struct, field
 
 from fleetlore import clock
 from fleetlore.errors import LeaseLost, Unsuitable
-from fleetlore.log.base import Position
-from fleetlore.log.coordination import Lease, epoch_microseconds, next_epoch
+from fleetlore.log.base import Position, epoch_microseconds
+from fleetlore.log.leases import Lease, next_epoch
 from fleetlore.log.nats.client import RETRY_SECONDS, NatsClient, is_no_responder
 from fleetlore.log.nats.errors import NAME_IN_USE, NO_MESSAGE, NO_STREAM, WRONG_LAST_SEQUENCE, ApiError, ConnectionLost, JetStreamError
 from fleetlore.log.nats.subjects import subject_token
@@ -92,12 +92,12 @@ class NatsCoordination:
 
     def load_cursor(self, name: str) -> Position | None:
         """Return the position of a cursor."""
-        message = self._run(self._stream.read_last(self._stream.subject("cursor", name)))
+        message = self._run(self._stream.read_last(self._stream.make_subject("cursor", name)))
         return None if message is None else _decode_cursor(message.data).position
 
     def commit_cursor(self, name: str, position: Position) -> None:
         """Set a cursor."""
-        self._run(self._stream.put_message(self._stream.subject("cursor", name), _encode(_StoredCursor(name, position))))
+        self._run(self._stream.put_message(self._stream.make_subject("cursor", name), _encode(_StoredCursor(name, position))))
 
     def list_cursors(self) -> dict[str, Position]:
         """Return all cursors."""
@@ -106,7 +106,7 @@ class NatsCoordination:
 
     def delete_cursor(self, name: str) -> None:
         """Delete a cursor."""
-        self._run(self._stream.purge_subject(self._stream.subject("cursor", name)))
+        self._run(self._stream.purge_subject(self._stream.make_subject("cursor", name)))
 
     def acquire(self, name: str, holder: str, seconds: float) -> Lease | None:
         """Acquire a lease if it is free or already the holder's."""
@@ -126,7 +126,7 @@ class NatsCoordination:
 
     def save_token(self, token: Token) -> None:
         """Store a token."""
-        self._run(self._stream.put_message(self._stream.subject("token", token.id), encode_token(token)))
+        self._run(self._stream.put_message(self._stream.make_subject("token", token.id), encode_token(token)))
 
     def list_tokens(self) -> list[Token]:
         """Return all tokens."""
@@ -134,11 +134,11 @@ class NatsCoordination:
 
     def delete_token(self, id: str) -> None:
         """Delete a token."""
-        self._run(self._stream.purge_subject(self._stream.subject("token", id)))
+        self._run(self._stream.purge_subject(self._stream.make_subject("token", id)))
 
     def load_seal(self) -> bytes | None:
         """Return the seal."""
-        message = self._run(self._stream.read_last(self._stream.subject("seal", "log")))
+        message = self._run(self._stream.read_last(self._stream.make_subject("seal", "log")))
         return None if message is None else message.data
 
     def set_seal(self, seal: bytes, expect: bytes | None) -> bool:
@@ -182,7 +182,7 @@ class NatsCoordination:
         """Replace the lease that was read; return `False` if it has changed since."""
         headers = {"Nats-Expected-Last-Subject-Sequence": str(expected.seq)}
         try:
-            await self._stream.put_message(self._stream.subject("lease", held.name), _encode(held), headers)
+            await self._stream.put_message(self._stream.make_subject("lease", held.name), _encode(held), headers)
         except JetStreamError as error:
             if error.code in WRONG_LAST_SEQUENCE:
                 return False
@@ -190,7 +190,7 @@ class NatsCoordination:
         return True
 
     async def _replace_seal(self, seal: bytes, expect: bytes | None) -> bool:
-        subject = self._stream.subject("seal", "log")
+        subject = self._stream.make_subject("seal", "log")
         while True:
             current = await self._stream.read_last(subject)
             data, seq = (None, 0) if current is None else (current.data, current.seq)
@@ -206,7 +206,7 @@ class NatsCoordination:
 
     async def _read_lease(self, name: str, now: datetime) -> _LeaseState:
         """Return the state of a lease at `now`, by the server's clock."""
-        message = await self._stream.read_last(self._stream.subject("lease", name))
+        message = await self._stream.read_last(self._stream.make_subject("lease", name))
         if message is None:
             return _LeaseState()
         held = _decode_lease(message.data)
@@ -238,7 +238,7 @@ class _CoordinationStream:
         self._subject_prefix = f"fl-shared.{subject_token(town)}"
         self._is_created = False
 
-    def subject(self, kind: str, name: str) -> str:
+    def make_subject(self, kind: str, name: str) -> str:
         """Return the subject of a cursor, lease, token or seal."""
         return f"{self._subject_prefix}.{kind}.{subject_token(name)}"
 
@@ -331,7 +331,7 @@ class _CoordinationStream:
             "num_replicas": self._replicas or 1,
             "metadata": {"fleetlore_town": self._town},
         }
-        deadline = self.client.deadline()
+        deadline = self.client.make_deadline()
         while True:
             try:
                 return (await self._call_api("STREAM.CREATE", config)).config
@@ -341,7 +341,7 @@ class _CoordinationStream:
             try:
                 return (await self._call_api("STREAM.INFO")).config  # created by another handle, or by an earlier attempt of ours
             except JetStreamError as error:
-                if error.code != NO_STREAM or self.client.time() >= deadline:
+                if error.code != NO_STREAM or self.client.loop_time() >= deadline:
                     raise
             await asyncio.sleep(RETRY_SECONDS)  # a cluster takes a moment to create it
 

@@ -46,13 +46,13 @@ class NatsIndex:
     async def _read_up_to(self, target: int) -> None:
         client = self._stream.client
         while self._read_to < target:
-            before, deadline = self._read_to, client.deadline()
+            before, deadline = self._read_to, client.make_deadline()
             if not await client.wait_online(deadline):
-                raise client.unreachable()
+                raise client.make_timeout_error()
             try:
                 await self._pull_headers(target)
             except ConnectionLost:
-                if self._read_to == before and client.time() >= deadline:
+                if self._read_to == before and client.loop_time() >= deadline:
                     raise
 
     async def _pull_headers(self, target: int) -> None:

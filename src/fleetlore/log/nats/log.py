@@ -135,12 +135,12 @@ class NatsLog:
         self._blobs = NatsBlobs(self._stream, self._index, self._marks)
         self._marks.on_change = self._client.on_end = self._notify_tails
         try:
-            self._client.run_coroutine(self._open(dedup, replicas, monitor, require))
+            self._client.run_coroutine(self._open_stream(dedup, replicas, monitor, require))
         except BaseException:
             self._client.close()
             raise
 
-    async def _open(self, dedup: float | None, replicas: int | None, monitor: str | None, require: str | None) -> None:
+    async def _open_stream(self, dedup: float | None, replicas: int | None, monitor: str | None, require: str | None) -> None:
         await self._stream.open(dedup, replicas, monitor, require_durable=require == "durable")
         await self._marks.open()
         self._client.on_reconnect(self._check_tails)

@@ -94,7 +94,7 @@ class LoopThread:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
 
-    def time(self) -> float:
+    def loop_time(self) -> float:
         """Return the loop's time."""
         return self._loop.time()
 

@@ -109,14 +109,14 @@ class PullConsumer:
             "idle_heartbeat": HEARTBEAT_SECONDS * NANOSECONDS,
         }
         self.outstanding += count
-        self._last_message_at = client.time()
+        self._last_message_at = client.loop_time()
         subject = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream.name}.{self._name}"
         await client.connection.publish(subject, msgspec.json.encode(request), self._inbox)
 
     def is_dead(self) -> bool:
         """Return whether the connection was lost, or the heartbeats of an open request have stopped."""
         client = self._stream.client
-        silent = self.outstanding > 0 and client.time() - self._last_message_at > 2.5 * HEARTBEAT_SECONDS
+        silent = self.outstanding > 0 and client.loop_time() - self._last_message_at > 2.5 * HEARTBEAT_SECONDS
         return silent or self._is_broken or client.generation != self._generation
 
     async def stop(self) -> None:
@@ -133,7 +133,7 @@ class PullConsumer:
         if self._is_broken or client.generation != self._generation:
             # nats-py resubscribes by itself and the consumer may still exist, but messages sent in between are lost.
             return
-        self._last_message_at = client.time()
+        self._last_message_at = client.loop_time()
         if message.reply:
             self._deliver_message(message)
         elif (status := message_status(message)) != _HEARTBEAT:

@@ -190,7 +190,7 @@ class NatsStream:
 
     async def refresh_config(self) -> None:
         """Read the current settings. If the stream was recreated or lost messages, this handle ends: what it knows is wrong."""
-        known, deadline = self.highest_sequence, self.client.deadline()
+        known, deadline = self.highest_sequence, self.client.make_deadline()
         while True:
             info = await self.info()
             is_same = (info.config.get("metadata") or {}).get("fleetlore_log") == self.config["metadata"]["fleetlore_log"]
@@ -198,7 +198,7 @@ class NatsStream:
                 self._end("was deleted and made anew behind this handle")
             if info.state.last_seq >= known:
                 break
-            if self.client.time() >= deadline:
+            if self.client.loop_time() >= deadline:
                 self._end(f"lost events behind this handle: it ends at {info.state.last_seq}, but {known} was acknowledged")
             await asyncio.sleep(RETRY_SECONDS)  # the new leader of a cluster may still be catching up
         self.config = info.config
@@ -227,7 +227,7 @@ class NatsStream:
             "num_replicas": replicas or 1,
             "metadata": {"fleetlore_log": clock.uuid7(), "fleetlore_town": self.town},
         }
-        deadline = self.client.deadline()
+        deadline = self.client.make_deadline()
         while True:
             try:
                 return (await self.call_api("STREAM.CREATE", config)).config
@@ -237,7 +237,7 @@ class NatsStream:
             try:
                 return (await self.info()).config  # created by another handle, or by an earlier attempt of ours
             except JetStreamError as error:
-                if error.code != NO_STREAM or self.client.time() >= deadline:
+                if error.code != NO_STREAM or self.client.loop_time() >= deadline:
                     raise
             await asyncio.sleep(RETRY_SECONDS)  # a cluster takes a moment to create it
 

@@ -141,7 +141,7 @@ class NatsTail:
 
     async def _run_consumer(self, pull: PullConsumer) -> None:
         self._is_dead = False
-        await self._stream.client.wait_online(self._stream.client.deadline())
+        await self._stream.client.wait_online(self._stream.client.make_deadline())
         await pull.start(max(self._received, self._marks.horizon) + 1)
         await self._confirm_horizon()
         self._has_checked_horizon = True

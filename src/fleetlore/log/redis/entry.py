@@ -79,7 +79,7 @@ class TownKeys:
         self.removed = f"{prefix}:removed"
         self.blobs = f"{prefix}:blobs"
         self.seal = f"{prefix}:seal"
-        self.stream = lru_cache(maxsize=16384)(self._stream)
+        self.stream = lru_cache(maxsize=16384)(self._make_stream_key)
         self._scope_name = re.compile(rb"%b:(?:%b):[0-9a-f-]{36}" % (re.escape(self.events.encode()), "|".join(SCOPE_KINDS).encode()))
 
     @property
@@ -87,13 +87,13 @@ class TownKeys:
         """The keys that only Fleetlore uses, in the order of the scripts."""
         return self.ids, self.forgotten, self.meta, self.removed, self.blobs
 
-    def _stream(self, scope: str) -> str:
+    def _make_stream_key(self, scope: str) -> str:
         if scope == TOWN:
             return self.events
         kind, _, value = scope.partition(":")
         return f"{self.events}:{kind}:{derive_town_uuid(self._town, value)}"
 
-    def streams(self, scopes: Sequence[str]) -> tuple[str, ...]:
+    def stream_keys(self, scopes: Sequence[str]) -> tuple[str, ...]:
         """Return the streams of several scopes without duplicates: two names may mean one agent."""
         return tuple(dict.fromkeys(map(self.stream, scopes)))
 

@@ -85,7 +85,7 @@ def find_copies(log: RedisLog, ids: Sequence[str]) -> dict[str, KnownCopies]:
     missing = dict(known)
     for id, entry, data in _read_entries(log, log.keys.events, known):
         scopes = parse_scopes(decode_entry(entry, [b"data", data]).raw)
-        found[id] = (entry, [(stream, entry) for stream in (log.keys.events, *log.keys.streams(scopes))])
+        found[id] = (entry, [(stream, entry) for stream in (log.keys.events, *log.keys.stream_keys(scopes))])
         del missing[id]
     if missing:  # trimmed from the town's stream by others; the scopes still have them
         for streams in log.scope_streams():
@@ -326,7 +326,7 @@ class RedisLog:
             return error
         wanted = dict.fromkeys(self.keys.own_keys, b"hash") | {self.keys.events: b"stream", self.keys.forgotten: b"set"}
         for record in records:
-            wanted |= dict.fromkeys(self.keys.streams(record.scopes), b"stream")
+            wanted |= dict.fromkeys(self.keys.stream_keys(record.scopes), b"stream")
         types = self.client.run_commands(*(("TYPE", key) for key in wanted))
         for (key, kind), found in zip(wanted.items(), types, strict=True):
             if found not in (kind, b"none"):
@@ -586,7 +586,7 @@ class _ScriptKeys:
         """Return the key numbers of an event's streams, the town's first, as two bytes each."""
         numbers = self._number_cache.get(scopes)
         if numbers is None:
-            streams = (self._names.events, *self._names.streams(scopes))
+            streams = (self._names.events, *self._names.stream_keys(scopes))
             numbers = self._number_cache[scopes] = b"".join([self.key_number(stream).to_bytes(2, "big") for stream in streams])
         return numbers
 

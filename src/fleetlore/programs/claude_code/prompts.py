@@ -73,6 +73,11 @@ def extract_prompt_text(content: object) -> tuple[str, int]:
     return "\n".join(text for text in texts if text), sum(part.get("type") in _ATTACHMENT_TYPES for part in parts)
 
 
+def begins_after_clear(content: object) -> bool:
+    """Whether a message is the command /clear, which begins a new session."""
+    return isinstance(content, str) and (found := _COMMAND_NAME_PATTERN.search(content)) is not None and found[1] == "/clear"
+
+
 def _read_remembered_prompt(record: Record) -> RememberedPrompt | None:
     """A line of `history.jsonl`: `{display, timestamp, project, sessionId, pastedContents}`."""
     words, session, stamp = as_text(record.get("display")), as_name(record.get("sessionId")), as_number(record.get("timestamp"))

@@ -58,6 +58,8 @@ class ClaudeAgentState(Struct, kw_only=True):
     """The program's own id of the newest prompt, else its row's. Commands typed after `!` repeat the id of the prompt before."""
     prompt_row: str | None = None
     """The first row with that id."""
+    cleared_key: str | None = None
+    """The id of the prompt before `/clear`: the first prompt of the new session repeats it, but belongs to this one."""
     ended: str | None = None
     """The prompt whose turn end was reported last."""
     ended_row: str | None = None

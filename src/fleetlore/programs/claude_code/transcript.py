@@ -33,6 +33,7 @@ from fleetlore.programs.claude_code.ids import (
 from fleetlore.programs.claude_code.prompts import (
     INTERRUPTED_PREFIX,
     ClaudePrompt,
+    begins_after_clear,
     extract_prompt_text,
     extract_queued_text,
     list_content_parts,
@@ -281,6 +282,8 @@ class ClaudeTranscriptReader:
             ]
         words, images = extract_prompt_text(content)
         if row.get("isMeta") is True or (not words and not images) or str(row.get("agentId")).startswith(COMPACTOR_PREFIX):
+            if begins_after_clear(content):
+                agent_state.cleared_key = as_name(row.get("promptId"))
             return []
         return [
             *flush_reply(agent_state, self._make_context(agent_state)),
@@ -301,9 +304,11 @@ class ClaudeTranscriptReader:
             return self._read_subagent_prompt(words, own, row, agent_state, event_context)
         self._state.queue.drop_delivered(words)
         ended = self._end_answered_turn(agent_state)
-        agent_state.turn.begin()
+        agent_state.turn.begin_turn()
         agent_state.said = None
         named = as_name(row.get("promptId")) or own
+        if named == agent_state.cleared_key:
+            named = own
         if named != agent_state.prompt_key:
             agent_state.prompt_key, agent_state.prompt_row = named, own
         return [
@@ -681,11 +686,11 @@ class ClaudeTranscriptReader:
     def _flush_refused_call(self, row: Record) -> list[Event]:
         """An interrupted tool looks like a denied one, except for a mark on the next row."""
         held, self._state.refused = self._state.refused, []
-        tell = make_interruption_event if row.get("interruptedMessageId") else make_denial_event
+        make_event = make_interruption_event if row.get("interruptedMessageId") else make_denial_event
         events = []
         for was in held:
             event_context = self._make_context(self._state.voices[was.agent])._replace(at=was.at)
-            events.append(tell(event_context, was.tool, was.call, was.input, reason=was.reason, row=was.row))
+            events.append(make_event(event_context, was.tool, was.call, was.input, reason=was.reason, row=was.row))
         return events
 
     def _hold_compaction(self, row: Record, event_context: ClaudeEventContext) -> None:

@@ -56,7 +56,7 @@ class Turn(Struct, kw_only=True):
     is_blocked: bool = False
     """A Stop hook sent the agent back to work."""
 
-    def begin(self) -> None:
+    def begin_turn(self) -> None:
         """A prompt starts a new turn."""
         self.is_over = self.is_blocked = False
         self.answer = self.mark = None
@@ -64,7 +64,7 @@ class Turn(Struct, kw_only=True):
 
     def close(self) -> None:
         """The end of the turn was reported."""
-        self.begin()
+        self.begin_turn()
         self.is_over = True
 
     def note_answer(self, row: Record, *, at: datetime | None) -> None:

@@ -35,26 +35,26 @@ class OpenCodexCall(Struct):
 class EchoFilter(Struct):
     """Counts texts per channel: events, items and responses repeat the same text."""
 
-    told: dict[str, int] = field(default_factory=dict)
-    heard: dict[str, dict[str, int]] = field(default_factory=dict)
+    reported: dict[str, int] = field(default_factory=dict, name="told")
+    seen: dict[str, dict[str, int]] = field(default_factory=dict, name="heard")
 
     def is_new(self, channel: str, words: str) -> bool:
         """Whether no other channel reported this text before. A repeat in the same channel is a new text."""
         key = _digest_text(words)
-        counts = self.heard.setdefault(channel, {})
+        counts = self.seen.setdefault(channel, {})
         counts[key] = times = counts.get(key, 0) + 1
         if len(counts) > MAX_ECHOES:
             counts.pop(next(iter(counts)))
-        if times <= self.told.get(key, 0):
+        if times <= self.reported.get(key, 0):
             return False
-        self.told[key] = times
-        if len(self.told) > MAX_ECHOES:
-            self.told.pop(next(iter(self.told)))
+        self.reported[key] = times
+        if len(self.reported) > MAX_ECHOES:
+            self.reported.pop(next(iter(self.reported)))
         return True
 
     def count_times(self, words: str) -> int:
         """How often this text was recorded."""
-        return self.told.get(_digest_text(words), 0)
+        return self.reported.get(_digest_text(words), 0)
 
 
 class CodexAnswer(Struct, kw_only=True):

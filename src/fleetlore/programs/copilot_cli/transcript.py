@@ -163,7 +163,7 @@ class CopilotReader(SessionReader):
         known = self.state.calls.get(call or "")
         words = as_text(asked.get("intention")) or as_text(asked.get("fullCommandText")) or "permission"
         fields = {"why": "permission", "tool": known.tool if known else None, "call_id": call}
-        return [self.make_context(at, helper).make_event("session.waiting", self.derive("waiting", key), text=words, data=fields)]
+        return [self.make_context(at, helper).make_event("session.waiting", self.derive_event_id("waiting", key), text=words, data=fields)]
 
     def _read_error(self, data: Record, key: str, at: datetime | None, helper: str | None) -> list[Event]:
         return [self.make_error(key, as_text(data.get("message")) or "error", at, helper)]
@@ -177,7 +177,7 @@ class CopilotReader(SessionReader):
         events = self._count_missing(metrics, key, at)
         events += self.end_turn(at)
         ended = self.make_context(at).make_event(
-            "session.ended", self.derive("ended", key), data={"reason": as_text(data.get("shutdownType"))}
+            "session.ended", self.derive_event_id("ended", key), data={"reason": as_text(data.get("shutdownType"))}
         )
         return [*events, ended]
 

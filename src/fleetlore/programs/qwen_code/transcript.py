@@ -95,7 +95,7 @@ class QwenReader(SessionReader):
             if call is None:
                 continue
             outcome = _read_result(result, as_object(answer.get("response")), tool)
-            for child in self._helpers(call):
+            for child in self._list_helpers(call):
                 events.append(
                     self.make_return(child, at, words=outcome.text, call=call, status="failed" if outcome.failed else "completed")
                 )
@@ -146,7 +146,7 @@ class QwenReader(SessionReader):
         words = as_text(given.get("description")) or role or helper
         return [self.make_launch(helper, at, words=words, call=call, role=role, prompt=as_text(given.get("prompt")))]
 
-    def _helpers(self, call: str) -> list[str]:
+    def _list_helpers(self, call: str) -> list[str]:
         return list(self.state.extra.get("helpers", {}).get(call, []))
 
 

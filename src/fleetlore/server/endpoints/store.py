@@ -48,7 +48,7 @@ class InvalidPieces:
         """A 422 with the first errors."""
         how_many = f"{self.count:,}{' or more' if self.are_too_many else ''}"
         are = "event is" if self.count == 1 else "events are"
-        detail = f"{how_many} {are} not as an event must be, and nothing was stored; mend what `errors` names and send all of it again"
+        detail = f"{how_many} {are} not as an event must be, and nothing was stored; fix what `errors` names and send all of it again"
         return Problem(422, detail, errors=self._errors, errors_in_all=self.count)
 
 

@@ -129,7 +129,7 @@ class ChatSocket:
         context: AppContext = scope["app"].state.context
         with ExitStack() as stack:
             try:
-                stack.enter_context(context.limits.stream(scope))
+                stack.enter_context(context.limits.count_stream(scope))
                 conversation = await ChatConnection.open_connection(websocket, context)
             except (Problem, FleetloreError) as error:
                 await send_problem(error if isinstance(error, Problem) else to_problem(error), scope, receive, send)

@@ -103,7 +103,7 @@ class Feed:
     async def subscribe(self, wanted: EventFilter, *, after: Position | None) -> Subscription:
         """Subscribe after a position, or from now on. Raises `Invalid` if it is not a position of this log."""
         await self._wait_for_head()
-        if after is not None and not self.ring.holds(after):
+        if after is not None and not self.ring.holds_position(after):
             subscription = await self._subscribe_at(wanted, after)
         else:
             subscription = Subscription(self, wanted, after)
@@ -215,7 +215,7 @@ class Follower:
         self._stopping = Event()
         self._is_open = False
         self._after: Position | None = None
-        self._thread = Thread(target=self._run, name="fleetlore-feed", daemon=True)
+        self._thread = Thread(target=self._run_until_stopped, name="fleetlore-feed", daemon=True)
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Start the thread."""
@@ -233,11 +233,11 @@ class Follower:
         if self._thread.ident is not None:
             self._thread.join(timeout)
 
-    def _run(self) -> None:
+    def _run_until_stopped(self) -> None:
         pause = FIRST_PAUSE
         while not self._stopping.is_set():
             try:
-                self._follow()
+                self._follow_log()
                 break
             except Closed:
                 break
@@ -253,7 +253,7 @@ class Follower:
             _logger.warning("the log cannot be followed just now (%s); trying again until it can", error, exc_info=trace)
         self._feed.trouble = str(error) or repr(error)
 
-    def _follow(self) -> None:
+    def _follow_log(self) -> None:
         if not self._is_open:
             self._after = self._feed.log.head()
             self._is_open = True
@@ -265,9 +265,9 @@ class Follower:
                     return
                 if entries := list(entries_of(page, self._after)):
                     self._after = entries[-1].position
-                    self._deliver(entries)
+                    self._deliver_entries(entries)
 
-    def _deliver(self, entries: list[EncodedEvent]) -> None:
+    def _deliver_entries(self, entries: list[EncodedEvent]) -> None:
         with self._changed:
             self._ready += entries
             if len(self._ready) == len(entries):

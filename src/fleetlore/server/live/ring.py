@@ -69,9 +69,9 @@ class EventFilter(Struct, frozen=True):
             return entries
         # Computed once for all entries: thousands of clients may each name many kinds.
         families = tuple(kind[:-1] for kind in self.kinds if kind.endswith(".*"))
-        return [entry for entry in entries if entry.scopes is None or self._matches(entry, entry.scopes, families)]
+        return [entry for entry in entries if entry.scopes is None or self._matches_event(entry, entry.scopes, families)]
 
-    def _matches(self, entry: EncodedEvent, scopes: tuple[str, ...], families: tuple[str, ...]) -> bool:
+    def _matches_event(self, entry: EncodedEvent, scopes: tuple[str, ...], families: tuple[str, ...]) -> bool:
         if self.scope != TOWN and self.scope not in scopes:
             return False
         return not self.kinds or entry.kind in self.kinds or entry.kind.startswith(families)
@@ -150,12 +150,12 @@ class Ring:
         """The number of the first entry after a position in the ring."""
         return self.first + bisect_right(self._entries, position, key=_position)
 
-    def holds(self, position: Position) -> bool:
+    def holds_position(self, position: Position) -> bool:
         """Whether everything after a position is or will be here. Only positions of equal length can be compared."""
         newest = self.newest
         return len(position) == len(newest) and self.base <= position <= newest
 
-    def batch(self, wanted: EventFilter, start: int) -> tuple[Batch, int]:
+    def make_batch(self, wanted: EventFilter, start: int) -> tuple[Batch, int]:
         """The next batch at a number, and the number after it."""
         index = start - self.first
         before = self._ends[index - 1] if index else self._dropped_bytes
@@ -185,13 +185,13 @@ def decode_with_json(stored: StoredRecord) -> tuple[Event, bytes]:
     try:
         event = _decode(raw)
     except _UNREADABLE:
-        return _reencode(stored)
+        return _reencode_record(stored)
     if event.v != SCHEMA_VERSION or event.position is not None or raw[-1:] != b"}" or b"\n" in raw or b"\r" in raw:
-        return _reencode(stored)
+        return _reencode_record(stored)
     return event, b'%b,"position":"%b"}' % (raw[:-1], stored.position.encode())
 
 
-def _reencode(stored: StoredRecord) -> tuple[Event, bytes]:
+def _reencode_record(stored: StoredRecord) -> tuple[Event, bytes]:
     """Re-encode a record of an older version, one with line breaks, or one that cannot be read."""
     event = decode_stored(stored)
     return event, codec.encode_with_position(event)

@@ -94,14 +94,14 @@ class Subscription:
         """The next batch from the ring, possibly without matching entries; `None` if there is nothing new."""
         ring, place = self._ring, self._place
         if place == ring.end:
-            return self._heartbeat()
+            return self._next_heartbeat()
         if place < ring.first:
             self.drop()
             return None
-        batch, self._place = ring.batch(self._wanted, place)
+        batch, self._place = ring.make_batch(self._wanted, place)
         return batch
 
-    def _heartbeat(self) -> Batch | None:
+    def _next_heartbeat(self) -> Batch | None:
         if self._beat == self._feed.beat:
             return None
         self._beat = self._feed.beat
@@ -112,11 +112,11 @@ class Subscription:
         if self._ready:
             return self._ready.popleft()
         newest = self._ring.newest
-        if self._ring.holds(after):
+        if self._ring.holds_position(after):
             self._place, self._after = self._ring.place_of(after), None
             self._leave_past()
         elif len(after) == len(newest) and after > newest:
-            return self._heartbeat()  # the follower is not there yet
+            return self._next_heartbeat()  # the follower is not there yet
         else:
             await self._read_past(after)
         return _NOTHING

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from fleetlore.errors import Invalid
 from fleetlore.events.visibility import Viewer, can_see
 from fleetlore.operations import town_lists
@@ -175,7 +177,7 @@ def get_mission(source: ViewSource, caller: Caller, request: requests.MissionReq
     """The tool `mission`; an error for an unknown id."""
     found = town_lists.show_mission(caller.open_context(source), town_lists.ShowMission(id=request.id)).mission
     items = fill_rows(found.items.values(), _item_row, limit=200, max_bytes=2 * _THIRD_OF_PAGE)
-    notes = fill_rows(reversed(found.notes), _note_row, limit=20, max_bytes=_THIRD_OF_PAGE)
+    notes = fill_rows(reversed(found.notes), _shorten_note, limit=20, max_bytes=_THIRD_OF_PAGE)
     left_out = len(found.items) - len(items) + len(found.notes) - len(notes)
     row = _mission_row(town_lists.summarise_mission(found))
     return responses.MissionResponse(**read_fields(source), mission=row, items=items, notes=notes, left_out=left_out)
@@ -196,8 +198,8 @@ def _item_row(item: state.MissionItem) -> responses.MissionItemRow:
     )
 
 
-def _note_row(note: state.MissionNote) -> responses.MissionNoteRow:
-    return responses.MissionNoteRow(by=note.by, text=clean_line(note.text, 2 * MAX_LINE_CHARS), at=note.at)
+def _shorten_note(note: state.MissionNote) -> state.MissionNote:
+    return replace(note, text=clean_line(note.text, 2 * MAX_LINE_CHARS))
 
 
 def render_mission(response: responses.MissionResponse) -> str:
@@ -228,22 +230,12 @@ def read_inbox(source: ViewSource, caller: Caller, request: requests.InboxReques
     if request.agent is None and caller.name is None:
         raise Invalid("agent: whose inbox? Say its name; nothing says who asks here")
     found = town_lists.read_inbox(caller.open_context(source), town_lists.ReadInbox(name=request.agent))
-    rows, next = page_rows(found.messages, _message_row, limit=request.limit, page=request.page)
+    rows, next = page_rows(found.messages, _shorten_message, limit=request.limit, page=request.page)
     return responses.InboxResponse(**read_fields(source), next=next, agent=found.inbox, messages=rows, waiting=len(found.messages))
 
 
-def _message_row(message: state.InboxMessage) -> responses.MessageRow:
-    return responses.MessageRow(
-        id=message.id,
-        sender=message.sender,
-        type=clean_line(message.type),
-        priority=clean_line(message.priority),
-        body=clean_text(message.body),
-        at=message.at,
-        correlation=message.correlation,
-        task=message.task,
-        mission=message.mission,
-    )
+def _shorten_message(message: state.InboxMessage) -> state.InboxMessage:
+    return replace(message, type=clean_line(message.type), priority=clean_line(message.priority), body=clean_text(message.body))
 
 
 def render_inbox(response: responses.InboxResponse) -> str:
@@ -257,6 +249,6 @@ def render_inbox(response: responses.InboxResponse) -> str:
     return join_parts(waiting, *messages, next_page_hint(response.next))
 
 
-def _render_message_row(message: responses.MessageRow) -> str:
+def _render_message_row(message: state.InboxMessage) -> str:
     about = f"task {message.task}" if message.task else None
     return join_fields(format_time(message.at), f"from {message.sender}", message.type, message.priority, about, f"id {message.id}")

@@ -21,7 +21,7 @@ class Caller(NamedTuple):
     """Why it cannot write, and what to do about it."""
     can_admin: bool = False
 
-    def require(self, scope: TokenScope) -> str:
+    def require_scope(self, scope: TokenScope) -> str:
         """The name to store events under; `Invalid` if the caller may not."""
         if not self.can_write or self.name is None:
             raise Invalid(self.refusal or "this needs the right to write, and a name to speak under")

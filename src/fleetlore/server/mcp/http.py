@@ -93,7 +93,7 @@ class HttpTransport:
         self._app_context = app_context
         self.source: ViewSource = app_context.view_cache
 
-    def caller(self, context: Context) -> Caller:
+    def find_caller(self, context: Context) -> Caller:
         """The caller that `McpEndpoint` found by the token."""
         request = context.request
         return request.scope[_CALLER] if isinstance(request, Request) else Caller()

@@ -112,8 +112,8 @@ PROMPTS: tuple[McpPrompt, ...] = (
         "Catch me up",
         "What happened while I was away, and who needs me",
         (
-            PromptArgument("since", "Since when: 2h, 3d, today, or a time; a day ago unless told"),
-            PromptArgument("scope", "Whose; the town's unless told"),
+            PromptArgument("since", "Since when: 2h, 3d, today, or a time; a day ago by default"),
+            PromptArgument("scope", "Whose; the town's by default"),
         ),
         "Catch me up. Say first who needs me and what for, then what was finished, then what is stuck or silent and why, in a few short "
         "paragraphs. Name agents and tasks as they are called there. Say what you do not know.",
@@ -122,10 +122,10 @@ PROMPTS: tuple[McpPrompt, ...] = (
     McpPrompt(
         "hand_over",
         "Hand a task over",
-        "What whoever takes a task over needs to know",
+        "What the next person or agent on a task needs to know",
         (PromptArgument("task", "The task's id", is_required=True),),
-        "Write a hand-over for whoever takes this task: what is wanted, what was done and by whom, what failed and why, what is still "
-        "open, and the next step. Keep to what the record shows.",
+        "Write a hand-over for the next person or agent on this task: what is wanted, what was done and by whom, what failed and why, "
+        "what is still open, and the next step. Keep to what the record shows.",
         _hand_over_texts,
     ),
 )
@@ -137,7 +137,5 @@ def render_prompt(prompt: McpPrompt, source: ViewSource, caller: Caller, given: 
     known = {argument.name for argument in prompt.arguments}
     missing = [argument.name for argument in prompt.arguments if argument.is_required and not given.get(argument.name)]
     if missing or set(given) - known:
-        raise Invalid(
-            f"{prompt.name} can be told {', '.join(sorted(known))}; {f'{missing[0]} is needed' if missing else 'leave out the rest'}"
-        )
+        raise Invalid(f"{prompt.name} takes {', '.join(sorted(known))}; {f'{missing[0]} is needed' if missing else 'leave out the rest'}")
     return f"{prompt.instructions} {QUOTE_NOTICE}", prompt.embed(source, caller, {name: value for name, value in given.items() if value})

@@ -42,7 +42,7 @@ class McpTransport(Protocol):
     def source(self) -> ViewSource:
         """The log and its views."""
 
-    def caller(self, context: Context) -> Caller:
+    def find_caller(self, context: Context) -> Caller:
         """The caller of a request."""
 
     async def run(self, context: Context, work: Callable[[], T], *, is_costly: bool) -> T:
@@ -78,17 +78,17 @@ class _Handlers:
 
     async def list_tools(self, context: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         """The tools that the caller may use."""
-        return types.ListToolsResult(tools=[_tool_definition(tool) for tool in tools.allowed_tools(self._transport.caller(context))])
+        return types.ListToolsResult(tools=[_tool_definition(tool) for tool in tools.allowed_tools(self._transport.find_caller(context))])
 
     async def call_tool(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         """Call a tool. Errors are tool results, so that the model reads them and can correct itself."""
         tool = tools.BY_NAME.get(params.name)
         if tool is None:
-            known = ", ".join(each.name for each in tools.allowed_tools(self._transport.caller(context)))
+            known = ", ".join(each.name for each in tools.allowed_tools(self._transport.find_caller(context)))
             raise MCPError(types.INVALID_PARAMS, f"there is no such tool; known are {known}")
-        caller, given = self._transport.caller(context), params.arguments or {}
+        caller, given = self._transport.find_caller(context), params.arguments or {}
         try:
-            output = await self._run(
+            output = await self._run_work(
                 context, lambda: tools.call_tool(tool, self._transport.source, caller, given), is_costly=tool.is_costly
             )
         except _RequestRefused as refused:
@@ -119,10 +119,10 @@ class _Handlers:
 
     async def read_resource(self, context: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         """The text of a resource."""
-        uri, caller = params.uri, self._transport.caller(context)
+        uri, caller = params.uri, self._transport.find_caller(context)
         try:
             is_costly = pages.is_costly(uri)
-            text = await self._run(context, lambda: pages.read_resource(uri, self._transport.source, caller), is_costly=is_costly)
+            text = await self._run_work(context, lambda: pages.read_resource(uri, self._transport.source, caller), is_costly=is_costly)
         except (_RequestRefused, FleetloreError) as refused:
             raise MCPError(types.INVALID_PARAMS, str(refused), {"uri": uri}) from None
         return types.ReadResourceResult(contents=[_text_contents(uri, text)])
@@ -136,9 +136,9 @@ class _Handlers:
         prompt = pages.PROMPT_BY_NAME.get(params.name)
         if prompt is None:
             raise MCPError(types.INVALID_PARAMS, f"there is no such prompt; known are {', '.join(pages.PROMPT_BY_NAME)}")
-        caller, given = self._transport.caller(context), params.arguments or {}
+        caller, given = self._transport.find_caller(context), params.arguments or {}
         try:
-            instructions, texts = await self._run(
+            instructions, texts = await self._run_work(
                 context, lambda: pages.render_prompt(prompt, self._transport.source, caller, given), is_costly=True
             )
         except _RequestRefused as refused:
@@ -147,7 +147,7 @@ class _Handlers:
         messages = [types.PromptMessage(role="user", content=content) for content in (types.TextContent(text=instructions), *embedded)]
         return types.GetPromptResult(description=prompt.description, messages=messages)
 
-    async def _run(self, context: Context, work: Callable[[], T], *, is_costly: bool) -> T:
+    async def _run_work(self, context: Context, work: Callable[[], T], *, is_costly: bool) -> T:
         try:
             return await self._transport.run(context, work, is_costly=is_costly)
         except FleetloreError as error:

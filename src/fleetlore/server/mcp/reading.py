@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from fleetlore.operations import arcs, costs, fleet
 from fleetlore.operations.agents import Asking
 from fleetlore.operations.arcs import ArcRow
@@ -72,8 +74,8 @@ def _agent_row(card: AgentCard) -> responses.AgentRow:
     )
 
 
-def _help_row(call: Asking) -> responses.HelpCallRow:
-    return responses.HelpCallRow(mission=call.mission, text=clean_line(call.text), since=call.since)
+def _help_row(call: Asking) -> Asking:
+    return replace(call, text=clean_line(call.text))
 
 
 def render_fleet(response: responses.FleetResponse) -> str:
@@ -101,20 +103,17 @@ def _render_agent_row(agent: responses.AgentRow) -> str:
 def list_arcs(source: ViewSource, caller: Caller, request: requests.ArcsRequest) -> responses.ArcsResponse:
     """The tool `arcs`; `Invalid` for an unknown kind."""
     found = arcs.list_arcs(caller.open_context(source), arcs.ListArcs(state=request.state, kind=request.kind, limit=MAX_ARCS))
-    rows, next = page_rows(found.arcs, _arc_summary, limit=request.limit, page=request.page)
+    rows, next = page_rows(found.arcs, _shorten_arc, limit=request.limit, page=request.page)
     return responses.ArcsResponse(**head_fields(found), next=next, arcs=rows, counts=found.counts)
 
 
-def _arc_summary(row: ArcRow) -> responses.ArcSummary:
-    return responses.ArcSummary(
-        kind=row.kind,
-        state=row.state,
-        thread=row.thread,
+def _shorten_arc(row: ArcRow) -> ArcRow:
+    return replace(
+        row,
+        title=clean_line(row.title),
         text=clean_line(row.text),
+        note=clean_line(row.note),
         agents=first_names(row.agents),
-        count=row.count,
-        first_at=row.first_at,
-        last_at=row.last_at,
         evidence=first_names(row.evidence[-5:]),
     )
 

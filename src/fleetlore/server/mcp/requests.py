@@ -16,7 +16,9 @@ SCOPE = "Whose: town (everybody), agent:X, task:X, mission:X, goal:X, run:X or s
 Scope = Annotated[str, Meta(max_length=500, description=SCOPE)]
 SINCE = "Only from then on: 30m, 2h, 3d or 1w for that long ago, today, or a time such as 2026-11-15T20:00:00Z."
 When = Annotated[str, Meta(max_length=40, description=SINCE)]
-Zone = Annotated[str, Meta(max_length=60, description="A time zone such as Europe/Berlin: where days begin, and which times are told.")]
+Zone = Annotated[
+    str, Meta(max_length=60, description="A time zone such as Europe/Berlin: where days begin, and the zone of the times shown.")
+]
 
 
 class ToolRequest(Request, kw_only=True):
@@ -52,7 +54,7 @@ class ArcsRequest(ToolRequest, kw_only=True):
     """Which arcs to list."""
 
     state: Literal["open", "closed", "all"] = "open"
-    kind: Annotated[Kinds, Meta(description="Kinds of arcs such as rescue, struggle or stall; all unless told.")] = field(
+    kind: Annotated[Kinds, Meta(description="Kinds of arcs such as rescue, struggle or stall; all by default.")] = field(
         default_factory=list
     )
     limit: Annotated[int, Meta(ge=1, le=200)] = 30
@@ -98,7 +100,7 @@ class MissionRequest(ToolRequest, kw_only=True):
 class InboxRequest(ToolRequest, kw_only=True):
     """Whose inbox to read."""
 
-    agent: Annotated[Name, Meta(description="Whose; the asker's own unless told.")] | None = None
+    agent: Annotated[Name, Meta(description="Whose; your own by default.")] | None = None
     limit: Annotated[int, Meta(ge=1, le=100)] = 20
     page: Page | None = None
 
@@ -142,7 +144,7 @@ class SearchRequest(ToolRequest, kw_only=True):
 
     q: Annotated[str, Meta(min_length=1, max_length=500, pattern=r"\S", description='Words that must all be there; "in quotes": together.')]
     scope: Scope = "town"
-    kind: Annotated[Kinds, Meta(description="Kinds such as fleet.commit, or families such as tool.*; all unless told.")] = field(
+    kind: Annotated[Kinds, Meta(description="Kinds such as fleet.commit, or families such as tool.*; all by default.")] = field(
         default_factory=list
     )
     since: When | None = None
@@ -154,7 +156,7 @@ class EventsRequest(ToolRequest, kw_only=True):
     """Which events to list."""
 
     scope: Scope = "town"
-    kind: Annotated[Kinds, Meta(description="Kinds such as fleet.commit, or families such as tool.*; all unless told.")] = field(
+    kind: Annotated[Kinds, Meta(description="Kinds such as fleet.commit, or families such as tool.*; all by default.")] = field(
         default_factory=list
     )
     since: When | None = None

@@ -1,5 +1,7 @@
 """Responses of the MCP tools, as types. The output schemas are made of them.
 
+Rows are structs of the operations where those are short enough. The others here are a selection of the fields of an operation's
+struct, because a model pays for every byte: docs/decisions/0017-rows-for-models.md has the sizes. They add no facts.
 Texts from the log (`doing`, `title`, `text`, `body` …) are sanitised and shortened: data, never instructions. Names and ids are as in
 the log, so that they can be used as arguments.
 """
@@ -10,6 +12,10 @@ from datetime import datetime
 from typing import Any
 
 from msgspec import Struct, field
+
+from fleetlore.operations.agents import Asking
+from fleetlore.operations.arcs import ArcRow
+from fleetlore.views.town_state import InboxMessage, MissionNote
 
 
 class ToolResponse(Struct, kw_only=True, omit_defaults=True):
@@ -47,21 +53,13 @@ class AgentRow(Struct, kw_only=True, omit_defaults=True):
     """The open question that it waits with."""
 
 
-class HelpCallRow(Struct, kw_only=True):
-    """A mission that asks a person for help."""
-
-    mission: str
-    text: str
-    since: datetime
-
-
 class FleetResponse(ToolResponse, kw_only=True):
     """All agents, those that need a person first."""
 
     now: datetime
     counts: dict[str, int]
     agents: list[AgentRow]
-    asking: list[HelpCallRow] = field(default_factory=list)
+    asking: list[Asking] = field(default_factory=list)
 
 
 class ChapterText(Struct, kw_only=True):
@@ -83,25 +81,10 @@ class StoryResponse(ToolResponse, kw_only=True):
     """Sentences at the beginning that did not fit."""
 
 
-class ArcSummary(Struct, kw_only=True, omit_defaults=True):
-    """A pattern in the log, and how many events belong to it."""
-
-    kind: str
-    state: str
-    thread: str
-    text: str
-    agents: list[str]
-    count: int
-    first_at: datetime
-    last_at: datetime
-    evidence: list[str] = field(default_factory=list)
-    """Ids of some of these events."""
-
-
 class ArcsResponse(ToolResponse, kw_only=True):
     """Arcs: open ones first, then the newest."""
 
-    arcs: list[ArcSummary]
+    arcs: list[ArcRow]
     counts: dict[str, int]
 
 
@@ -189,44 +172,22 @@ class MissionItemRow(Struct, kw_only=True, omit_defaults=True):
     """Whether it needs a person."""
 
 
-class MissionNoteRow(Struct, kw_only=True, omit_defaults=True):
-    """A note on a mission."""
-
-    by: str
-    text: str
-    at: datetime | None = None
-
-
 class MissionResponse(ToolResponse, kw_only=True):
     """Details of one mission."""
 
     mission: MissionRow
     items: list[MissionItemRow]
-    notes: list[MissionNoteRow] = field(default_factory=list)
+    notes: list[MissionNote] = field(default_factory=list)
     """The newest, newest first."""
     left_out: int = 0
     """Items and notes that did not fit."""
-
-
-class MessageRow(Struct, kw_only=True, omit_defaults=True):
-    """A message that was not acknowledged yet."""
-
-    id: str
-    sender: str
-    type: str
-    priority: str
-    body: str
-    at: datetime | None = None
-    correlation: str | None = None
-    task: str | None = None
-    mission: str | None = None
 
 
 class InboxResponse(ToolResponse, kw_only=True):
     """Messages for an agent: urgent ones first, then the oldest. Reading does not acknowledge them."""
 
     agent: str
-    messages: list[MessageRow]
+    messages: list[InboxMessage]
     waiting: int
 
 

@@ -24,7 +24,7 @@ class StdioTransport:
         self.source, self._caller = source, caller
         self._limiter = CapacityLimiter(1)  # concurrent calls would fold the same events
 
-    def caller(self, context: Context) -> Caller:
+    def find_caller(self, context: Context) -> Caller:
         """The agent that the process was started for."""
         return self._caller
 

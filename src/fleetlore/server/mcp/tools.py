@@ -3,18 +3,65 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
-from typing import Any, NamedTuple
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from fleetlore.operations.request import parse_request
+from fleetlore.operations import table
+from fleetlore.operations.context import OperationContext
+from fleetlore.operations.request import load_operation, parse_request
 from fleetlore.operations.sources import ViewSource
-from fleetlore.server.mcp import board, operation_tools, outcomes, reading, requests, responses, story
+from fleetlore.operations.table import Operation
+from fleetlore.prompts.text_safety import quote_record
+from fleetlore.server.mcp import board, outcomes, reading, requests, responses, story
 from fleetlore.server.mcp.caller import Caller
-from fleetlore.server.mcp.sanitise import QUOTE_NOTICE, clean_value, join_parts
+from fleetlore.server.mcp.sanitise import MAX_PAGE_BYTES, QUOTE_NOTICE, clean_value, join_parts
 from fleetlore.server.mcp.tool import McpTool
 from fleetlore.server.schema_names import add_aliases, rename_definitions, rename_in_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+_OWN_NAME = "Stored under your name."
+
+
+def build_tools(shaped: Collection[str]) -> tuple[McpTool, ...]:
+    """A tool for each operation with an MCP name, except those that are shaped for models."""
+    return tuple(_make_tool(operation) for operation in table.OPERATIONS if operation.mcp and operation.mcp not in shaped)
+
+
+def _make_tool(operation: Operation) -> McpTool:
+    loaded = load_operation(operation)
+    return McpTool(
+        operation.mcp,
+        operation.title or operation.help.rstrip("."),
+        f"{operation.help} {_OWN_NAME}" if operation.changes else operation.help,
+        loaded.request,
+        loaded.response,
+        partial(_call_operation, operation),
+        render_answer if operation.changes else _render_read,
+        scope=operation.scope,
+        is_costly=operation.is_costly,
+    )
+
+
+def _render_read(response: Any) -> str:
+    """What was read, as quoted text: it is words of agents and programs."""
+    return quote_record(render_answer(response), MAX_PAGE_BYTES)
+
+
+def _call_operation(operation: Operation, source: ViewSource, caller: Caller, request: Any) -> Any:
+    actor = caller.require_scope(operation.scope) if operation.changes else caller.name or ""
+    return load_operation(operation).run(OperationContext(source, actor=actor, is_agent=True), request)
+
+
+def render_answer(response: Any) -> str:
+    """The answer of a response, and what was stored; a response without an answer as JSON."""
+    if not hasattr(response, "answer"):
+        return msgspec.json.encode(response).decode()
+    stored = [f"Stored as {event.id}, at {event.position}." for event in getattr(response, "events", ())]
+    return "\n".join(filter(None, (response.answer, *stored)))
 
 
 class ToolOutput(NamedTuple):
@@ -163,7 +210,7 @@ SHAPED_TOOLS: tuple[McpTool, ...] = (
     ),
 )
 """Tools that run an operation and cut its answer to what a model can read. The others follow from the table of operations."""
-TOOLS: tuple[McpTool, ...] = (*SHAPED_TOOLS, *operation_tools.build_tools({tool.name for tool in SHAPED_TOOLS}))
+TOOLS: tuple[McpTool, ...] = (*SHAPED_TOOLS, *build_tools({tool.name for tool in SHAPED_TOOLS}))
 BY_NAME: Mapping[str, McpTool] = {tool.name: tool for tool in TOOLS}
 
 

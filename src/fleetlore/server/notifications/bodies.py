@@ -20,7 +20,7 @@ from fleetlore.story.brief import Brief
 from fleetlore.views.patterns.model import Finding
 
 JSON, TEXT = "application/json", "text/plain; charset=utf-8"
-SIGNATURE, TOLD = "X-Fleetlore-Signature", "X-Fleetlore-Notice"
+SIGNATURE, NOTICE_ID = "X-Fleetlore-Signature", "X-Fleetlore-Notice"
 LONGEST_CONTENT = 2000
 """Discord's limit in characters."""
 LONGEST_NTFY = 4096
@@ -57,7 +57,7 @@ class Call(NamedTuple):
 def call_of(webhook: Webhook, message: Message) -> Call:
     """Build the request, signed if the rule has a secret."""
     kind, body, more = FORMS[webhook.format](message)
-    headers = {"Content-Type": kind, TOLD: message.id, **more}
+    headers = {"Content-Type": kind, NOTICE_ID: message.id, **more}
     trace = message.event.trace
     if trace is not None and _is_trace(trace):
         headers["traceparent"] = trace

@@ -20,7 +20,7 @@ from fleetlore.server.notifications.bodies import Message
 from fleetlore.server.notifications.rules import OWN_FAMILY, Rule
 from fleetlore.server.notifications.scheduled_brief import BriefPeriod, compose_brief, is_empty, read_brief
 from fleetlore.server.notifications.send import SendResult
-from fleetlore.server.notifications.triggers import TURNS, Occasion, find_turn_scope, format_line, make_watch
+from fleetlore.server.notifications.triggers import TURNS, MeasureBudgets, Occasion, find_turn_scope, format_line, make_watch
 from fleetlore.views import names
 from fleetlore.views.outcomes.rules import OutcomeRules
 from fleetlore.views.thread_names import Naming, naming_of
@@ -29,7 +29,7 @@ CHUNK = 100
 REPLAYED_EVENTS = 5000
 """Events before the cursor that a rule reads when it starts, to know the current state."""
 ACTOR = "fleetlore"
-PAGES = {"needs you": "fleet", "stuck": "fleet", "progress": "fleet", "budget": "costs"}
+PAGES = {"needs you": "now", "stuck": "now", "progress": "now", "budget": "costs"}
 """The page for each trigger; the brief for all others."""
 
 
@@ -73,6 +73,7 @@ class RuleContext(NamedTuple):
     timing: Timing
     outcome_rules: OutcomeRules
     """Prices and flags for briefs."""
+    budgets: MeasureBudgets
 
 
 class Stopped(Exception):
@@ -85,7 +86,7 @@ class RuleRun:
     def __init__(self, rule: Rule, context: RuleContext, stopped: Flag) -> None:
         self.rule = rule
         self._context, self._log, self._stopped = context, context.log, stopped
-        self._watch = make_watch(rule, self._turns_before)
+        self._watch = make_watch(rule, self._turns_before, context.budgets)
         self._names = names.initial()
         self._at: Position | None = None
         """Everything up to here was handled."""

@@ -18,12 +18,14 @@ from time import monotonic
 
 from fleetlore import clock
 from fleetlore.errors import FleetloreError, LeaseLost
-from fleetlore.log.coordination import Coordination, Lease
+from fleetlore.log.coordination import Coordination
+from fleetlore.log.leases import Lease
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.server.notifications.bodies import Message
 from fleetlore.server.notifications.rules import Rule, Target
 from fleetlore.server.notifications.runner import RuleContext, RuleRun, Stopped, Timing
 from fleetlore.server.notifications.send import SendResult, deliver_message
+from fleetlore.server.notifications.triggers import MeasureBudgets
 from fleetlore.views.outcomes.rules import OutcomeRules, default_rules
 from fleetlore.views.thread_names import Naming
 
@@ -59,7 +61,9 @@ class Notifier:
         send: Deliver = deliver_message,
         random_fraction: Callable[[], float] = random.random,
         outcome_rules: OutcomeRules | None = None,
+        budgets: MeasureBudgets = lambda now: [],
     ) -> None:
+        self._budgets = budgets
         self._outcome_rules = outcome_rules or default_rules()
         self._rules, self._naming, self._url, self._now, self._timing = tuple(rules), naming, url, now, timing
         self._open_log, self._open_shared = open_log, open_shared
@@ -106,6 +110,7 @@ class Notifier:
             now=self._now,
             timing=self._timing,
             outcome_rules=self._outcome_rules,
+            budgets=self._budgets,
         )
         threads = [
             Thread(

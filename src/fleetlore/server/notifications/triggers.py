@@ -5,7 +5,7 @@ It has seen only the last few thousand events: what it does not know counts as n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple, TypeAlias
 
@@ -13,7 +13,9 @@ from msgspec.structs import replace
 
 from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
+from fleetlore.events.ids import derive_id
 from fleetlore.log.base import matches_kind
+from fleetlore.operations.costs import CostBudget
 from fleetlore.server.notifications.rules import Rule
 from fleetlore.server.notifications.schedule import Schedule
 from fleetlore.server.notifications.scheduled_brief import BriefPeriod, find_period
@@ -42,6 +44,8 @@ TURNS = ("session.turn_ended", "driver.attempt_completed")
 """Kinds that end a turn of an agent."""
 ASKING = frozenset(("session.turn_ended", "tool.called"))
 """Kinds that may ask the person a question."""
+NEARLY_SPENT = 0.8
+"""The share of a budget from which it is nearly spent."""
 MANY_SETBACKS = 3
 """This many setbacks without a recovery are a struggle worth a notification."""
 DONE_STATES = frozenset(("completed", "done", "delivered"))
@@ -56,6 +60,10 @@ _RULES = default_rules()
 Words: TypeAlias = Callable[[Event, Naming], str]
 Counter: TypeAlias = Callable[[str, str | None], int]
 """Number of turns of a scope that ended before a position."""
+
+
+MeasureBudgets: TypeAlias = Callable[[datetime], Sequence[CostBudget]]
+"""The budgets of the current day, week and month, and what is spent of them."""
 
 
 class Occasion(NamedTuple):
@@ -92,7 +100,7 @@ class TriggerWatch:
         return ()
 
 
-def make_watch(rule: Rule, count: Counter) -> TriggerWatch:
+def make_watch(rule: Rule, count: Counter, measure: MeasureBudgets = lambda now: []) -> TriggerWatch:
     """The watch for a rule."""
     match rule.by:
         case "kind":
@@ -102,7 +110,7 @@ def make_watch(rule: Rule, count: Counter) -> TriggerWatch:
         case "brief":
             return ScheduledBriefWatch(rule.schedule)
         case "when":
-            return WATCHES[rule.what](rule, count)
+            return WATCHES[rule.what](rule, count, measure)
 
 
 class EventWatch(TriggerWatch):
@@ -115,6 +123,28 @@ class EventWatch(TriggerWatch):
         """Return the event if it satisfies the condition."""
         if self._condition(event):
             yield make_occasion(event)
+
+
+class BudgetWatch(EventWatch):
+    """A goal or run whose budget is spent, and the budget of a day, week or month that is nearly or completely spent."""
+
+    def __init__(self, measure: MeasureBudgets) -> None:
+        super().__init__(is_spent)
+        self._measure = measure
+
+    def find_due(self, now: datetime) -> Iterator[Occasion]:
+        """The budgets of the current day, week and month of which 80 % or all is spent."""
+        for budget in self._measure(now):
+            share = budget.used_usd / budget.limit_usd if budget.limit_usd > 0 else 1.0
+            if share >= NEARLY_SPENT:
+                yield _make_budget_occasion(budget, "spent" if share >= 1 else "nearly spent", now)
+
+
+def _make_budget_occasion(budget: CostBudget, state: str, now: datetime) -> Occasion:
+    text = f"The budget of this {budget.period} is {state}: ${budget.used_usd:,.2f} of ${budget.limit_usd:,.2f}"
+    key = f"costs {budget.period} {budget.since.isoformat()} {state}"
+    event = Event(id=derive_id("notify", key.encode()), at=now, kind="costs.budget", actor="fleetlore", text=text)
+    return Occasion(key, "", now, lambda event, naming: text, event)
 
 
 class ScheduledBriefWatch(TriggerWatch):
@@ -342,11 +372,11 @@ def format_line(occasion: Occasion, event: Event, naming: Naming) -> str:
     return end_sentence(line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE].rsplit(' ', 1)[0]}…")
 
 
-WATCHES: Mapping[str, Callable[[Rule, Counter], TriggerWatch]] = {
-    "needs you": lambda rule, count: NeedsPersonWatch(),
-    "stuck": lambda rule, count: StuckWatch(),
-    "budget": lambda rule, count: EventWatch(is_spent),
-    "done": lambda rule, count: EventWatch(is_done),
-    "progress": lambda rule, count: ProgressWatch(rule.every, count),
+WATCHES: Mapping[str, Callable[[Rule, Counter, MeasureBudgets], TriggerWatch]] = {
+    "needs you": lambda rule, count, measure: NeedsPersonWatch(),
+    "stuck": lambda rule, count, measure: StuckWatch(),
+    "budget": lambda rule, count, measure: BudgetWatch(measure),
+    "done": lambda rule, count, measure: EventWatch(is_done),
+    "progress": lambda rule, count, measure: ProgressWatch(rule.every, count),
 }
 """`when` → its watch."""

@@ -78,7 +78,7 @@ _MAX_TYPE_CHARS = 300
 UTF8_NAMES = ("utf-8", "utf8", "us-ascii", "ascii")
 _is_page = re.compile(r"/(?:(?!(?:api|hooks|mcp|v1|ws|metrics|healthz|readyz)\Z)[A-Za-z0-9_-]*|goals/[A-Za-z0-9_-]*)", re.ASCII).fullmatch
 
-_Heard: TypeAlias = dict[bytes, list[str]]
+_Headers: TypeAlias = dict[bytes, list[str]]
 
 
 class Guard:
@@ -108,10 +108,10 @@ class Guard:
             return _unknown_host_problem(host)
         return _problem_of_origin(scope, headers, host) or _problem_of_site(scope, headers) or self._problem_of_type(scope, headers)
 
-    def _problem_of_type(self, scope: Scope, headers: _Heard) -> Problem | None:
+    def _problem_of_type(self, scope: Scope, headers: _Headers) -> Problem | None:
         if scope.get("method") != "POST":
             return None  # an HTML form can send a body only with POST
-        if (charset := _charset(headers)) not in UTF8_NAMES:
+        if (charset := _find_charset(headers)) not in UTF8_NAMES:
             return Problem(415, f"charset {charset[:40]} is not read here; JSON and text are UTF-8")
         types = declared_for(scope["path"], self._declared)
         if types is None or _content_type(headers) in types or b"ce-specversion" in headers:  # an HTML form cannot send this header
@@ -147,15 +147,15 @@ def undeclared_routes(routes: Iterable[BaseRoute], declared: Declared = DECLARED
     return paths
 
 
-def _collect_headers(headers: Iterable[tuple[bytes, bytes]]) -> _Heard:
-    watched: _Heard = {}
+def _collect_headers(headers: Iterable[tuple[bytes, bytes]]) -> _Headers:
+    watched: _Headers = {}
     for name, value in headers:
         if (lower := name.lower()) in _WATCHED:
             watched.setdefault(lower, []).append(value.decode("latin-1"))
     return watched
 
 
-def _parse_host_header(headers: _Heard) -> Host | None:
+def _parse_host_header(headers: _Headers) -> Host | None:
     values = headers.get(b"host", [])
     return hosts.parse_host(values[0]) if len(values) == 1 else None
 
@@ -165,7 +165,7 @@ def _unknown_host_problem(host: Host) -> Problem:
     return Problem(421, f"this server is not known as {host.name}; {advice}")
 
 
-def _problem_of_origin(scope: Scope, headers: _Heard, host: Host) -> Problem | None:
+def _problem_of_origin(scope: Scope, headers: _Headers, host: Host) -> Problem | None:
     values = headers.get(b"origin")
     if values is None or (len(values) == 1 and _is_own(values[0], scope, host)):
         return None
@@ -184,7 +184,7 @@ def _is_own(origin: str, scope: Scope, host: Host) -> bool:
     return origin_host == hosts.without_usual_port(scheme, host) and (scheme == scheme_of_request or may_be_proxied)
 
 
-def _problem_of_site(scope: Scope, headers: _Heard) -> Problem | None:
+def _problem_of_site(scope: Scope, headers: _Headers) -> Problem | None:
     """Links from other sites to our pages may be followed; everything else must come from our pages or the address bar."""
     values = headers.get(b"sec-fetch-site")
     if values is None or values in (["same-origin"], ["none"]):
@@ -195,12 +195,12 @@ def _problem_of_site(scope: Scope, headers: _Heard) -> Problem | None:
     return Problem(403, "a page of another site may not use this server; open the address itself, or use a program with a token")
 
 
-def _content_type(headers: _Heard) -> str | None:
+def _content_type(headers: _Headers) -> str | None:
     values = headers.get(b"content-type", [])
     return values[0].partition(";")[0].strip().lower() if len(values) == 1 else None
 
 
-def _charset(headers: _Heard) -> str:
+def _find_charset(headers: _Headers) -> str:
     """The charset of a body in lower case; UTF-8 unless given."""
     message = Message()
     message["content-type"] = (headers.get(b"content-type") or [""])[0][:_MAX_TYPE_CHARS]

@@ -55,7 +55,7 @@ class JwtReader:
 
     def read_user(self, token: str, now: datetime) -> str:
         """The user's name; a `Problem` 401 if the token is not valid."""
-        claims = self._verify(token)
+        claims = self._verify_token(token)
         problem = self._find_problem(claims, now.timestamp())
         name: str | None = next((claims[key] for key in self._claims if isinstance(claims.get(key), str) and claims[key]), None)
         if problem is None and (name is None or not is_name(name)):
@@ -77,18 +77,18 @@ class JwtReader:
             return "it has expired"
         return "it is not valid yet" if now < starts - LEEWAY_SECONDS else None
 
-    def _verify(self, token: str) -> dict[str, Any]:
+    def _verify_token(self, token: str) -> dict[str, Any]:
         """The claims of a token with a valid signature."""
         try:
             if len(token) > MAX_TOKEN_BYTES:
                 raise ValueError("too long")
             signed, _, signature = token.rpartition(".")
             head, body = signed.split(".")
-            header, claims = msgspec.json.decode(_decode(head)), msgspec.json.decode(_decode(body))
+            header, claims = msgspec.json.decode(_decode_base64url(head)), msgspec.json.decode(_decode_base64url(body))
             if not isinstance(header, dict) or not isinstance(claims, dict) or "crit" in header:
                 raise ValueError("unknown header")
             key = self._find_key(str(header.get("kid", "")))
-            if not _is_signed(signed.encode("ascii"), _decode(signature), key, str(header.get("alg"))):
+            if not _is_signed(signed.encode("ascii"), _decode_base64url(signature), key, str(header.get("alg"))):
                 raise ValueError("wrong signature")
         except (ValueError, Base64Error, msgspec.MsgspecError, UnicodeError, RecursionError) as error:
             raise Problem(401, f"the token in {self.header} is not accepted: its signature cannot be verified; sign in again") from error
@@ -129,14 +129,14 @@ def _is_signed(message: bytes, signature: bytes, key: tuple[int, int], algorithm
     return hmac.compare_digest(pow(number, exponent, modulus).to_bytes(size, "big"), expected)
 
 
-def _decode(text: str) -> bytes:
+def _decode_base64url(text: str) -> bytes:
     if not text or set(text) & set("+/="):
         raise ValueError("not base64url")
     return urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
 def _decode_int(text: str) -> int:
-    return int.from_bytes(_decode(text), "big")
+    return int.from_bytes(_decode_base64url(text), "big")
 
 
 def _is_number(value: object) -> TypeGuard[float]:

@@ -78,7 +78,7 @@ class RequestLimits:
         self._streams_by_network: Counter[str] = Counter()
 
     @contextmanager
-    def stream(self, scope: Scope) -> Iterator[None]:
+    def count_stream(self, scope: Scope) -> Iterator[None]:
         """Count a stream while the block runs; raises a `Problem` if there are too many, in all or of this address."""
         network = network_of(client_of(scope))
         if self._streams_by_network[network] >= self.streams_each:
@@ -97,7 +97,7 @@ class RequestLimits:
                 del self._streams_by_network[network]
 
     @contextmanager
-    def request(self) -> Iterator[None]:
+    def count_request(self) -> Iterator[None]:
         """Count a request while the block runs."""
         self.open_requests += 1
         try:
@@ -157,7 +157,7 @@ class Limited:
         if scope["path"] in STREAMS:
             await run(scope, receive, send)
         else:
-            with self._limits.request():
+            with self._limits.count_request():
                 await run(scope, receive, send)
 
     async def _with_body(self, scope: Scope, receive: Receive, send: Send) -> None:

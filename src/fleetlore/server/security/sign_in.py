@@ -115,11 +115,11 @@ async def open_link(request: Request) -> Response:
     context: AppContext = request.app.state.context
     scope = context.links.redeem(request.query_params.get("code", ""), client_of(request.scope))
     if scope is None:
-        return _page("Sign in", f"<p>{_BAD_LINK}</p>", status=403)
+        return _render_page("Sign in", f"<p>{_BAD_LINK}</p>", status=403)
     secret = await context.keys.create_browser_token(scope, COOKIE_LIFETIME)
     to = _local_path(request.query_params.get("to", "/"))
     # A page that moves on instead of a redirect: a browser that came from elsewhere does not send a new strict cookie with a redirect.
-    response = _page("Signed in", f'<meta http-equiv="refresh" content="0;url={to}"><p><a href="{to}">Open the control room</a></p>')
+    response = _render_page("Signed in", f'<meta http-equiv="refresh" content="0;url={to}"><p><a href="{to}">Open the control room</a></p>')
     response.set_cookie(
         context.keys.cookie,
         secret,
@@ -162,7 +162,7 @@ def _is_https(request: Request) -> bool:
     return request.headers.get("x-forwarded-proto", request.url.scheme) == "https"
 
 
-def _page(title: str, body: str, *, status: int = 200) -> HTMLResponse:
+def _render_page(title: str, body: str, *, status: int = 200) -> HTMLResponse:
     return HTMLResponse(
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title} · Fleetlore</title>{body}</html>',
         status,

@@ -66,9 +66,13 @@ def read_ci_results(call: ToolCall) -> tuple[CheckRun, ...]:
             is_passed = job["result"] == "pass" or job["mark"] == "✓" or job["end"] == "success"
             found.append(((job["name"] or job["job"] or job["run"]).strip(), is_passed))
     if "conclusion" in text:
+        listed: set[str] = set()
         for entry in _CI_OBJECT.findall(text):
             name, end = _CI_NAME.search(entry), _CI_CONCLUSION.search(entry)
-            if name and end:
+            if name is None or (name[1] in listed and " run list" in call.command):
+                continue  # a list has the newest run first; the others of a workflow are about earlier commits
+            listed.add(name[1])
+            if end:
                 found.append((name[1].replace("\\u0026", "&"), end[1] == "success"))
     found.sort(key=lambda job: not job[1])
     number = about[1] if about else ""

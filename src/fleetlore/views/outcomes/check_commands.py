@@ -256,6 +256,8 @@ def _find_coverage(rest: tuple[str, ...]) -> tuple[CheckCommand, ...]:
 
 def _find_go_checks(program: str, rest: tuple[str, ...]) -> tuple[CheckCommand, ...]:
     """`go test`, `go tool golangci-lint run`, `go run honnef.co/go/tools/cmd/staticcheck@latest ./...`."""
+    if rest[:1] == ("test",) and "-c" in rest:
+        return (CheckCommand(BUILD, "go test -c"),)  # it compiles the tests and runs none
     if rest[:1] not in (("run",), ("tool",)):
         return _find_subcommand(program, rest)
     arguments = _after_options(rest[1:], frozenset(("-tags", "-modfile", "-C")))
@@ -507,6 +509,15 @@ def _find_script(words: Sequence[str], program: str) -> tuple[CheckCommand, ...]
     if kind is None:
         return ()
     return (CheckCommand(kind, program_name(path), not _is_selection(rest)),)
+
+
+_PACKAGE = re.compile(r" (?:--package-path|--manifest-path|--filter|-F|--package|--prefix|--cwd|-C|-pl|--workspace)[ =](\S{1,200})")
+
+
+def find_package(command: str) -> str:
+    """The package of a monorepo that a command names by an option; "" if none."""
+    found = _PACKAGE.search(command[:400])
+    return found[1] if found else ""
 
 
 _EVERYTHING = frozenset(

@@ -7,7 +7,7 @@ before its code, the state that the session found, and a failure that the next s
 import re
 from collections.abc import Iterable
 
-from fleetlore.views.outcomes.check_commands import find_checks
+from fleetlore.views.outcomes.check_commands import find_checks, find_package
 from fleetlore.views.outcomes.facts import CheckKind, CheckRun
 from fleetlore.views.outcomes.failures import is_mistyped
 from fleetlore.views.outcomes.problems import CHEAP_CALLS, FailedStep, SessionProblem, SessionSteps, was_asked_for
@@ -27,7 +27,7 @@ _FORMAT = re.compile(
 )
 _NOTHING_TO_RUN = re.compile(
     r"(?i)no test files|no tests? (?:found|ran|to run|were (?:found|collected))|collected 0 items|no go files"
-    r"|\b0 tests|nothing to (?:do|be done)|did not match any test files|^l?stat \S{1,300}: no such file"
+    r"|\b0 tests|\bin 0 files|^Linting: 0 file|nothing to (?:do|be done)|did not match any test files|^l?stat \S{1,300}: no such file"
 )
 
 
@@ -157,13 +157,6 @@ def _list_paths(command: str) -> set[str]:
 
 _FIX_TASK = re.compile(r"(?<=\w)[:_-]fix\b| --fix\b")
 _REPAIRING = re.compile(r"[:_ -]fix\b|--fix\b|--write\b|--apply\b|--autocorrect\b|\bfix:")
-_PACKAGE = re.compile(r" (?:--package-path|--manifest-path|--filter|-F|--package|--prefix|--cwd|-C|-pl|--workspace)[ =](\S{1,200})")
-
-
-def find_package(command: str) -> str:
-    """The package of a monorepo that a command names by an option; "" if none."""
-    found = _PACKAGE.search(command[:400])
-    return found[1] if found else ""
 
 
 def _other_package(package: str, command: str) -> bool:
@@ -186,10 +179,12 @@ def is_trouble_of_check(problem: SessionProblem, session: SessionSteps) -> bool:
         first = problem.attempts[0]
     if was_asked_for(problem.name, first, session):
         return False
-    if problem.ran and not session.edited_before(first.step, covered=True):
+    is_refusal = first.command.startswith("git ")  # a hook kept git from its work, whoever caused it
+    if problem.ran and not is_refusal and not session.edited_before(first.step, covered=True):
         return False  # the state that the session found, not one that it caused
+    problem.attempts = _join_looks(problem.attempts, session)
     problem.attempts = [attempt for attempt in problem.attempts if not _FORMAT.search(attempt.cause)]  # the formatter repairs it
-    if not problem.attempts or (problem.ended is None and _is_found_state(problem, session)):
+    if not problem.attempts or (problem.ended is None and not is_refusal and _is_found_state(problem, session)):
         return False
     first = problem.attempts[0]
     repeated = len(problem.attempts) > 1
@@ -200,6 +195,21 @@ def is_trouble_of_check(problem: SessionProblem, session: SessionSteps) -> bool:
     lines = sum(max(edit.added, edit.removed) for edit in session.edits_between(first.step, problem.ended))
     calls = session.count_calls(first.step, problem.ended)
     return repeated or calls > CHEAP_CALLS or (calls == CHEAP_CALLS and not problem.ran) or lines >= REWRITE_LINES
+
+
+_NO_CAUSE = re.compile(r"(?i)exited with (?:exit )?code|^exit (?:code|status)|command failed|task failed|^✖|errors were emitted")
+
+
+def _join_looks(attempts: list[FailedStep], session: SessionSteps) -> list[FailedStep]:
+    """A check that is run again without a change only shows more of the same failure; the run that names the cause is kept."""
+    joined: list[FailedStep] = []
+    for attempt in attempts:
+        last = joined[-1] if joined else None
+        if last is None or session.count_changes(last.step, attempt.step):
+            joined.append(attempt)
+        elif not last.cause or _NO_CAUSE.search(last.cause):
+            joined[-1] = attempt
+    return joined
 
 
 _PLANNED = re.compile(

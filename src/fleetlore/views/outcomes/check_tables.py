@@ -121,6 +121,7 @@ BY_SUBCOMMAND: Mapping[str, Mapping[str, Kind]] = {
     "ng": {**TEST_BUILD, "lint": LINT, "e2e": TESTS},
     "react-scripts": TEST_BUILD,
     "vite": {"build": BUILD},
+    "nest": {"build": BUILD},
     "next": {"build": BUILD, "lint": LINT},
     "nuxt": {"build": BUILD, "typecheck": TYPES, "generate": BUILD},
     "nuxi": {"build": BUILD, "typecheck": TYPES},

@@ -117,6 +117,7 @@ _FAILED_TASK = (
     ("event returned with error code", r"handling the (?P<task>\S{1,60}) event returned with error code"),
     ("Lifecycle script", r"^npm (?:ERR!|error) Lifecycle script `(?P<task>[^`\n]{1,60})` failed"),
     ("ELIFECYCLE", r"ELIFECYCLE.{0,3}\s{1,3}(?P<task>)(?:Test|Command) failed"),
+    ("ERR_PNPM_RECURSIVE_RUN_FIRST_FAIL", r"ERR_PNPM_RECURSIVE_RUN_FIRST_FAIL\S*\s{1,3}\S{1,200} (?P<task>[\w:.-]{1,60}): "),
     ("error Command failed", r"^error Command failed with (?P<task>)exit code \d+"),
 )  # fmt: skip
 _status_word = re.compile(
@@ -128,11 +129,12 @@ _MEANT_TO_FAIL = r"""(?xi)\b(?: (?:verify|verifies|confirm|confirms|ensure|prove
         | expected?[ ](?:to[ ]|failures?\b|red\b) (?:fail|be[ ]red)?
         | (?:should|must)[ ](?:now[ ]|still[ ]|all[ ]|first[ ])?fail\b
         | TDD[ :(-]{1,3}red | red[ ](?:phase|step|test|state) | \(red\) | failing[ ]tests?[ ]first | before[ ](?:the[ ])?fix
-        | reproduc(?:e|es|ing)[ ](?:the[ ])?(?:bug|issue|failure|error|problem) )"""
+        | negative[ ](?:check|test|case|path)s? | reproduc(?:e|es|ing)[ ](?:the[ ])?(?:bug|issue|failure|error|problem) )"""
 _file_listing = re.compile(r"^(?:diff )?[\w./@+-]{1,200}\.\w{1,8}$", re.M)
 _go_package = re.compile(r"^(ok  |FAIL)\t\S+\t?(.*)$", re.M)
 # Vitest could not load the test files.
 _no_test_loaded = re.compile(r"^ *Tests +no tests$", re.M)
+_no_file_linted = re.compile(r"^Linting: 0 files?(?:\(s\))?$| in 0 files\.$", re.M)
 _bun_passed = re.compile(r"^ {1,3}\d+ pass$", re.M)
 _bun_failed = re.compile(r"\d+ (?:fail|errors?)")
 _task_totals = re.compile(r"^ Tasks: +(\d{1,6}) successful, (\d{1,6}) total$", re.M)
@@ -354,7 +356,8 @@ def _judge_candidates(candidates: Sequence[_Candidate], commands: Sequence[Simpl
         if part is not None:
             verdict = judge_output(kind, part)
             alone = sum(other.kind == kind for other in candidates) == 1
-            if verdict.result is None and _is_silence_success(candidate, commands, part):
+            is_filtered = verdict.result == "could_not_run" and _leaves_out_successes(candidate, commands, part)
+            if is_filtered or (verdict.result is None and _is_silence_success(candidate, commands, part)):
                 verdict = OutputVerdict("pass")
             if verdict.result is not None or not alone:
                 verdicts.append(verdict)
@@ -371,6 +374,8 @@ def _judge_candidates(candidates: Sequence[_Candidate], commands: Sequence[Simpl
                 commands, candidate.position, text
             )  # only packages without tests are left
             verdict = OutputVerdict("pass") if verdict.result is None or is_cut else verdict
+        if verdict.result == "could_not_run" and _leaves_out_successes(candidate, commands, text):
+            verdict = OutputVerdict("pass")
         if verdict.result is None and len(candidates) == 1 and (tasks := _task_totals.search(text[-2000:])):
             verdict = OutputVerdict("pass" if tasks[1] == tasks[2] else "fail")
         verdicts.append(verdict)
@@ -406,7 +411,7 @@ def _divide_output(commands: Sequence[SimpleCommand], text: str) -> dict[int, st
 def _is_silence_success(candidate: _Candidate, commands: Sequence[SimpleCommand], text: str) -> bool:
     """Whether no output at all means success: a silent tool whose output was shown, at most cut by `head` or `tail`."""
     command, check, _, position = candidate
-    if _is_error_search(candidate, commands, text):
+    if _is_error_search(candidate, commands, text) or _leaves_out_successes(candidate, commands, text):
         return True
     if text.strip():
         return _is_silent_script(command, text)
@@ -430,6 +435,29 @@ def _is_silent_script(command: SimpleCommand, text: str) -> bool:
         return False
     tools = find_checks(tuple(lines[-1][2:].split()))
     return bool(tools) and all(tool.name.replace(" ", "-") in _SILENT for tool in tools)
+
+
+_no_tests_here = re.compile(r"\?\s+\S+\s+\[no test files\]")
+
+
+def _leaves_out_successes(candidate: _Candidate, commands: Sequence[SimpleCommand], text: str) -> bool:
+    """`go test ./... | grep -v "^ok"`: the filter lets failures through, and there are none."""
+    if candidate.check.name != "go test" or not candidate.command.piped:
+        return False
+    is_filtered = False
+    for later in commands[candidate.position + 1 :]:
+        if later.operator != "|":
+            break
+        if later.program in ("grep", "egrep") and any(word.startswith("-") and "v" in word for word in later.words[1:]):
+            pattern = " ".join(word for word in later.words[1:] if not word.startswith("-"))
+            is_filtered = is_filtered or "ok" in pattern
+            if "fail" in pattern.lower():
+                return False
+        elif later.program not in _PASSING_ON:
+            return False
+    printed = tuple(" ".join(later.words[1:]).partition("$")[0] for later in commands if later.program == "echo" and len(later.words) > 1)
+    lines = (line.strip() for line in text.splitlines())
+    return is_filtered and all(not line or _no_tests_here.match(line) or line.startswith(printed) for line in lines)
 
 
 def _is_error_search(candidate: _Candidate, commands: Sequence[SimpleCommand], text: str) -> bool:
@@ -462,19 +490,25 @@ def _decide_result(
         return "unproven"
     if check.name == "golangci-lint" and not check.whole and _lints_single_file(command, output.text):
         return "could_not_run"
+    if check.name == "git hook":
+        # The exit code is that of git, and a wrapper can hide it.
+        return "pass" if verdict.result == "fail" and _commit_made.search(output.text) else verdict.result
     status = _find_status(commands, position, output)
-    if status is None and command.proven and output.exit_code is not None:
-        if output.exit_code != 0 and not _is_only_suspect(candidate, verdicts, commands):
+    exit_code = output.exit_code
+    if exit_code == 0 and command.program == "git" and is_refused_by_hook(output.text):
+        exit_code = 1  # a wrapper around git hides it
+    if status is None and command.proven and exit_code is not None:
+        if exit_code != 0 and not _is_only_suspect(candidate, verdicts, commands):
             if verdict.result in (None, "fail"):
                 return _decide_in_chain(candidate, verdicts, setup_problem, output.text)
         else:
-            status = output.exit_code
+            status = exit_code
     if status is not None:
         return _decide_by_status(status, candidate, commands, output, verdict, setup_problem)
     hides_failures = command.piped and _hides_failures(commands, position, output.text)
     if any(later.program not in TRIVIAL and later.operator != "|" for later in commands[position + 1 :]):
         setup_problem = ""  # what could not start may be what follows
-    return _decide_without_status(candidate, verdicts, setup_problem, failed_tasks, hides_failures=hides_failures)
+    return _decide_without_status(candidate, verdicts, commands, setup_problem, failed_tasks, hides_failures=hides_failures)
 
 
 def _stopped_before(
@@ -505,6 +539,7 @@ def _hides_failures(commands: Sequence[SimpleCommand], position: int, text: str)
 def _decide_without_status(
     candidate: _Candidate,
     verdicts: dict[_Candidate, OutputVerdict],
+    commands: Sequence[SimpleCommand],
     setup_problem: str,
     failed_tasks: frozenset[str],
     *,
@@ -518,9 +553,19 @@ def _decide_without_status(
     is_failed_task = _task_of(candidate.check) in failed_tasks
     if result is not None:
         return "fail" if is_failed_task else result
+    if not is_failed_task and _was_passed_by(candidate, verdicts, commands):
+        return "pass"
     if setup_problem and len({each.position for each in verdicts}) == 1:
         return "could_not_run"
     return "fail" if is_failed_task or ("" in failed_tasks and len(verdicts) == 1) else "unproven"
+
+
+def _was_passed_by(candidate: _Candidate, verdicts: dict[_Candidate, OutputVerdict], commands: Sequence[SimpleCommand]) -> bool:
+    """Whether a later check of the same `&&` chain shows a result, so that this one let the chain go on."""
+    if candidate.command.piped or candidate.command.background:
+        return False
+    shown = [other.position for other, verdict in verdicts.items() if verdict.result is not None and other.position > candidate.position]
+    return any(all(later.operator == "&&" for later in commands[candidate.position + 1 : position + 1]) for position in shown)
 
 
 def _lints_single_file(command: SimpleCommand, text: str) -> bool:
@@ -621,6 +666,8 @@ def judge_output(kind: CheckKind, text: str) -> OutputVerdict:
     best: dict[CheckResult, OutputVerdict] = {}
     if kind == "tests" and "no tests" in text and _no_test_loaded.search(text):
         return OutputVerdict("could_not_run")
+    if kind == "lint" and " 0 file" in text and (nothing := _no_file_linted.search(text)):
+        return OutputVerdict("could_not_run", nothing[0].strip())
     present = {needle for needle in _NEEDLES[kind] if needle in text}  # many patterns share a needle, and most have none
     for summary in SUMMARIES[kind] if present else ():
         if summary.needle in present:
@@ -738,11 +785,15 @@ def _is_meant_to_fail(call: ToolCall) -> bool:
     return compile_pattern(_MEANT_TO_FAIL).search(f"{call.description[:300]}\n{_find_comments(call.command[:600])}") is not None
 
 
+_echoed_text = re.compile(r"\becho [\"']([^\"'\n]{1,200})")
+
+
 def _find_comments(command: str) -> str:
     """Comments and printed texts of a command, in which people say what they expect."""
     if "#" not in command and "echo" not in command:
         return ""
-    return "\n".join(line.strip()[:200] for line in command.splitlines() if line.lstrip().startswith(("#", "echo")))
+    lines = [line.strip()[:200] for line in command.splitlines() if line.lstrip().startswith(("#", "echo"))]
+    return "\n".join([*lines, *_echoed_text.findall(command)])
 
 
 def _render_command(candidate: _Candidate) -> str:

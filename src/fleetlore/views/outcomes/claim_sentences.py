@@ -186,8 +186,9 @@ def _prepare_block(block: str) -> tuple[str, list[str]]:
             return " "
         if found.lastindex:
             codes.append(found.group(1))
-            # A sentence may end inside of the code.
-            return f"\x00{len(codes) - 1}\x00" + ("." if found.group(1).endswith((".", "!")) and " " in found.group(1) else "")
+            # A sentence may end inside of the code; `go test ./...` is no end.
+            is_end = found.group(1).endswith((".", "!")) and " " in found.group(1) and not found.group(1).endswith("...")
+            return f"\x00{len(codes) - 1}\x00" + ("." if is_end else "")
         codes.append(found.group(0).rstrip(".,;:!?"))
         return f"\x00{len(codes) - 1}\x00" + found.group(0)[len(codes[-1]) :]
 

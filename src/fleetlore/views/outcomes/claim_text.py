@@ -150,7 +150,11 @@ def _find_claims(sentence: Sentence, present: set[str], where: ClaimPlace) -> li
     for word, kind in _ACTS:
         if word in present or (kind == "pushed" and not present.isdisjoint(("force-pushed", "re-pushed"))):
             found += _act_claims(sentence, start, word, kind)
-    if "push" in present and (low := _find_push(tokens, start)) is not None and _is_fact(tokens, start, low, low + 1):
+    if (
+        not present.isdisjoint(("push", "commit", "commits"))
+        and (low := _find_push(tokens, start)) is not None
+        and _is_fact(tokens, start, low, low + 1)
+    ):
         found.append(ClaimText(text=sentence.shown, kind="pushed"))
     has_commit = not present.isdisjoint(("commit", "commits")) or _has_commit_id(present)
     if has_commit and not any(claim.kind == "committed" for claim in found):
@@ -277,12 +281,15 @@ def _result_at(tokens: list[str], place: int, head: int) -> int | None:
     if token in OK_WORDS:
         return None if token in TRANSITIVE and not _may_end(tokens, place) else _whole_count(tokens, place)
     if token in NONE_WORDS:
+        if token == "0" and tokens[place - 1] in ("exits", "exit", "exited", "code", "status", "returns", "returned"):
+            return place
         return _find_in(tokens, place + 1, 3, ISSUE_WORDS)
     return None if tokens[head] in TEST_HEADS else _find_in(tokens, place + 1, 4, GONE_WORDS)
 
 
 def _is_fused(tokens: list[str], place: int) -> bool:
-    return tokens[place] in FUSED_VERBS and _may_end(tokens, place)
+    is_adjective = place > 0 and tokens[place - 1] in ("a", "an", "the", "freshly", "newly", "locally", "previously")  # "a built binary"
+    return tokens[place] in FUSED_VERBS and not is_adjective and _may_end(tokens, place)
 
 
 def _find_in(tokens: list[str], start: int, size: int, wanted: frozenset[str]) -> int | None:
@@ -556,6 +563,8 @@ def _act_claims(sentence: Sentence, start: int, word: str, kind: ClaimKind) -> l
         before = tokens[place - 1] if place > start else ""
         after = tokens[place + 1] if place + 1 < len(tokens) else ""
         fits_before = not before or before in _ACT_BEFORE
+        if before == "," and kind == "committed" and after.isalpha() and after not in _ACT_AFTER and after.islower():
+            continue  # "one canonical, committed copy"
         fits_after = not after or after in _ACT_AFTER or bool(SHA.match(after)) or after in ("CODE", "QUOTE", "PULL_URL", "GIT")
         if not fits_before and (not fits_after or before in ("the", "a", "an", "any", "be", "being", "not", "get", "gets", "to")):
             continue
@@ -581,7 +590,7 @@ def _is_act(tokens: list[str], start: int, place: int) -> bool:
     """Whether the participle at `place` states what was done in this session."""
     left = start
     for index in range(place - 1, start - 1, -1):
-        if tokens[index] in BREAKS - {"(", ")"}:
+        if tokens[index] in BREAKS - {"(", ")"} or (tokens[index] == "(" and index == place - 1):
             left = index + 1
             break
     before = tokens[left:place]
@@ -599,16 +608,21 @@ def _is_act(tokens: list[str], start: int, place: int) -> bool:
 def _find_push(tokens: list[str], start: int) -> int | None:
     """ "The push succeeded", "the push went through"."""
     for place in range(start, len(tokens) - 1):
-        if tokens[place] == "push" and (tokens[place + 1] == "succeeded" or tokens[place + 1 : place + 3] in _SUCCEEDED):
+        if tokens[place] in ("commit", "commits") and _ON_REMOTE.match(" ".join(tokens[place + 1 : place + 6])):
+            return place
+        if tokens[place] == "push" and (
+            tokens[place + 1] in ("succeeded", "complete", "completed", "successful") or tokens[place + 1 : place + 3] in _SUCCEEDED
+        ):
             return place
     return None
 
 
+_ON_REMOTE = re.compile(r"(?:is|are) (?:now |both |all )?on (?:the )?(?:pr|mr|pull request|remote|origin)\b")
 _SUCCEEDED = (["went", "through"], ["was", "successful"], ["is", "done"], ["was", "accepted"])
 _FIX_VERBS = word_table("fixed added done addressed implemented landed resolved introduced shipped included applied updated removed merged")
 _COMMIT_MADE = re.compile(
     r"\b(?:created|made|added|landed)\s+(?:(?:a|an|the|one|two|three|four|five|six|\d{1,3}|new|single|separate|follow-?up|local|atomic"
-    r"|focused|final|clean|another|commit) ){0,4}commits?\b|\bcommit (?:succeeded|created|made|went through|was successful|is in)\b"
+    r"|focused|final|clean|another|commit) ){0,4}commits?\b|\bcommit (?:succeeded|created|made|went through|(?:was )?successful|is in)\b"
 )
 
 
@@ -650,6 +664,10 @@ _PULL_IS = re.compile(
 _PULL_LABEL = re.compile(rf"\b{_PULL_NOUN}(?: (?:url|link|here|is))?(?: #\d+)? ?[:—–-]? ?(?:#\d+ )?(?:PULL_URL|$)")
 
 
+# "PR #12 — fix the parser (https://…/pull/12)"
+_PULL_TITLE = re.compile(rf"{_PULL_NOUN} #\d+ [:—–-] .{{1,200}}PULL_URL")
+
+
 def _pull_claims(sentence: Sentence, start: int) -> list[ClaimText]:
     tokens = sentence.tokens
     line = " ".join(tokens[start:])
@@ -670,7 +688,8 @@ def _pull_claims(sentence: Sentence, start: int) -> list[ClaimText]:
                     earlier="already" in tokens,
                 )
             ]
-    if "PULL_URL" in tokens and (len(tokens) <= 3 or _PULL_LABEL.search(line)) and "pushed" not in tokens:
+    is_label = len(tokens) <= 3 or _PULL_LABEL.search(line) or _PULL_TITLE.match(line)
+    if "PULL_URL" in tokens and is_label and "pushed" not in tokens:
         return [ClaimText(text=sentence.shown, kind="pr_opened", number=_pull_number(sentence), reference=True)]
     return []
 

@@ -98,7 +98,8 @@ IMPERATIVES = word_table(
 )
 # After "fix", "commit", "test" and the like: it is a noun, no instruction.
 NOUN_FOLLOWERS = word_table(
-    "pushed committed opened created succeeded passes passed is was has request requests results suite suites run runs complete"
+    "pushed committed opened created succeeded successful completed passes passed is was has request requests results suite suites run runs"
+    " complete"
 )
 HARD_CONDITIONS = word_table("if when whenever once unless until should whether assuming provided")
 SOFT_CONDITIONS = word_table("after before while since with because for as following during given despite to")

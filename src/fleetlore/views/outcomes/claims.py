@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from fleetlore.views.outcomes.attempts import SEVERAL, read_attempts, read_ci_results
+from fleetlore.views.outcomes.check_commands import find_package
 from fleetlore.views.outcomes.claim_text import ClaimKind, ClaimPlace, ClaimText, extract_claims
 from fleetlore.views.outcomes.facts import (
     Attempt,
@@ -26,6 +27,7 @@ from fleetlore.views.outcomes.facts import (
     PullRequestOpened,
     PushMade,
     Source,
+    WorkspaceFact,
 )
 from fleetlore.views.outcomes.shell import word_set
 
@@ -75,6 +77,8 @@ class ClaimFacts(Struct, frozen=True):
     edits: Sequence[FileEdit] = ()
     attempts: Sequence[Attempt] = ()
     ci: Sequence[CheckRun] = ()
+    nearby: Sequence[WorkspaceFact] = ()
+    """What other sessions did in the same folder."""
     turn_start: int = 0
     """The first step of the turn that makes the claim."""
     complete: bool = True
@@ -109,6 +113,7 @@ def judge_claims(claims: Iterable[ClaimText], where: ClaimPlace, said: Source, a
         edits=_facts_until(facts.edits, at),
         attempts=_facts_until(facts.attempts, at),
         ci=_find_ci_results(facts, at),
+        nearby=_facts_until(facts.nearby, at),
         turn_start=facts.turn_start,
         complete=facts.complete,
     )
@@ -123,7 +128,7 @@ def judge_claims(claims: Iterable[ClaimText], where: ClaimPlace, said: Source, a
     return tuple(judged)
 
 
-_Fact = TypeVar("_Fact", CheckRun, CommitMade, PushMade, PullRequestOpened, FileEdit, Attempt)
+_Fact = TypeVar("_Fact", WorkspaceFact, CheckRun, CommitMade, PushMade, PullRequestOpened, FileEdit, Attempt)
 
 
 def _facts_until(facts: Sequence[_Fact], at: int) -> Sequence[_Fact]:
@@ -186,19 +191,45 @@ def _judge_claim(claim: ClaimText, facts: ClaimFacts) -> _Ruling | None:
         return _Ruling(verdict, f"CI failed: {job.command}", (job.source,))
     match claim.kind:
         case "tests_pass":
-            return _judge_tests(claim, facts)
+            return _support_from_nearby(_judge_tests(claim, facts), claim, facts, ("tests",))
         case "build_or_lint_ok":
-            return _judge_checks(claim, facts)
+            return _support_from_nearby(_judge_checks(claim, facts), claim, facts, claim.checks)
         case "committed":
-            return _judge_commit(claim, facts)
+            return _support_from_nearby(_judge_commit(claim, facts), claim, facts, ("commit",))
         case "pushed":
-            return _judge_push(claim, facts)
+            return _support_from_nearby(_judge_push(claim, facts), claim, facts, ("push",))
         case "pr_opened":
             return _judge_pull_request(claim, facts)
         case "file_state":
             return _judge_file_edit(claim, facts)
         case _:
             return _judge_done_or_fixed(claim, facts)
+
+
+def _support_from_nearby(ruling: _Ruling | None, claim: ClaimText, facts: ClaimFacts, acts: Sequence[str]) -> _Ruling | None:
+    """Support a claim by what another session did in the folder after this one's last edit, unless this one saw it fail later."""
+    if ruling is None or ruling.verdict == "supported" or not facts.nearby or not acts or "ci" in claim.part:
+        return ruling
+    edit = _last_relevant_edit(facts)
+    found: list[WorkspaceFact] = []
+    for act in acts:
+        own = [run.step for run in facts.checks if run.kind == act and run.result == "fail"]
+        since = max([edit.step if edit is not None else facts.turn_start, *own])
+        fact = next((one for one in reversed(facts.nearby) if one.act == act and _fits_claim(one, claim, since)), None)
+        if fact is None:
+            return ruling
+        found.append(fact)
+    return _Ruling(
+        "supported",
+        f"by another session in this folder: {', '.join(one.what or one.act for one in found)}"[:200],
+        tuple(one.source for one in found),
+    )
+
+
+def _fits_claim(fact: WorkspaceFact, claim: ClaimText, since: int) -> bool:
+    if fact.act == "commit" and claim.sha:
+        return bool(fact.sha) and _same_sha(fact.sha, claim.sha)
+    return fact.step >= since and not (claim.part and fact.act == "tests" and claim.part != ("new",))
 
 
 def _find_named_job(claim: ClaimText, facts: ClaimFacts) -> CheckRun | None:
@@ -299,13 +330,17 @@ def _find_run_with_count(claim: ClaimText, fresh: Sequence[CheckRun]) -> CheckRu
     return None
 
 
+_WRONG_SUBCOMMAND = re.compile(r"(?i)\b(?:unrecognized|unknown|no such) (?:sub)?command\b")
+
+
 def _judge_fresh_runs(claim: ClaimText, name: str, fresh: Sequence[CheckRun], has_unrecorded_work: bool) -> _Ruling:
     last = fresh[-1]
     ran = [run for run in fresh if run.result in ("pass", "fail")]
     sources = tuple(run.source for run in reversed(fresh[-4:]))
     if not ran:
         # "No tests ran" is neither a pass nor a failure.
-        is_empty = "no test" in last.reason.lower() or "no test" in last.counts.lower()
+        is_empty = "no test" in last.reason.lower() or "no test" in last.counts.lower() or " 0 file" in f" {last.reason}"
+        is_empty = is_empty or _WRONG_SUBCOMMAND.search(last.reason) is not None  # it was run by another command
         if last.result == "could_not_run" and not claim.qualified and not has_unrecorded_work and not is_empty:
             return _Ruling("contradicted", f"the {name} run could not start{_describe_run(last)}", (last.source,))
         return _Ruling("unproven", f"the result of the {name} run is not recorded: {_shorten_command(last.command)}", sources)
@@ -337,10 +372,12 @@ def _judge_passed_runs(claim: ClaimText, name: str, passed: Sequence[CheckRun], 
     uncached = [run for run in passed if not run.cached]
     # "All 12 tests pass" after a run of 12 tests is about that run.
     is_counted = claim.count is not None and any(_counts_exactly(claim.count, run) for run in passed)
-    needs_all = claim.everything and not claim.part and not is_counted
+    # "`go test ./cart/...` — all clean" is about the run that it names.
+    is_named = any(_first_command(run.command) in claim.text for run in passed)
+    needs_all = claim.everything and not claim.part and not is_counted and not is_named
     if needs_all and not any(run.whole for run in passed):
         return _Ruling("unproven", f"only a selection was run: {_shorten_command(passed[-1].command)}", sources)
-    if not uncached and claim.kind == "tests_pass":
+    if not uncached and claim.kind == "tests_pass" and needs_all:
         return _Ruling("unproven", f"the {name} run was cached", sources)
     # What a runner keeps is valid as long as its input is the same.
     uncached = list(passed) if needs_all or not uncached else uncached
@@ -380,6 +417,8 @@ def _runs_for_part(claim: ClaimText, runs: Sequence[CheckRun]) -> list[CheckRun]
     if not claim.part or claim.part == ("new",) or claim.kind != "tests_pass":
         return list(runs)
     named = [run for run in runs if _names_part(claim, run)]
+    # A run of another package says nothing about this one.
+    runs = [run for run in runs if run in named or not find_package(run.command)]
     if named and not (claim.everything and len(claim.part) > 1):
         # A full run counts too, unless it is of another suite.
         return [run for run in runs if run in named or (run.whole and not _OTHER_SUITES.search(run.command))]
@@ -450,7 +489,7 @@ def _runs_of_kind(claim: ClaimText, kind: CheckKind, runs: Sequence[CheckRun]) -
     matching = [run for run in runs if run.kind == kind or any(tool in run.command for tool in claim.tools if len(tool) > 2)]
     if kind == "build" and not matching:
         # A compiler that only checks ("tsc --noEmit", "cargo check") shows that the code compiles.
-        matching = [run for run in runs if run.kind == "types" and "compil" in claim.text.lower()]
+        matching = [run for run in runs if run.kind == "types" and ("compil" in claim.text.lower() or "cargo check" in run.command)]
     return matching
 
 
@@ -470,12 +509,12 @@ def _judge_commit(claim: ClaimText, facts: ClaimFacts) -> _Ruling | None:
     elif claim.reference:
         return None
     failed = _find_last_failure(facts, "commit", commits)
-    if failed is not None:
+    if failed is not None and not claim.earlier:
         return _Ruling("contradicted", f"the commit {_describe_attempt(failed)}", (failed.source,))
     if commits:
         last = commits[-1]
         edit = next((e for e in reversed(facts.edits) if e.step > last.step and e.covered), None)
-        if edit is not None and _is_act_missing(claim, facts, "commit", last.step):
+        if edit is not None and not edit.path.startswith("$") and _is_act_missing(claim, facts, "commit", last.step):
             return _Ruling("contradicted", f"{_base_name(edit.path)} was edited and not committed in this turn", (edit.source,))
         if edit is not None and (last.step < facts.turn_start or claim.everything):
             return _Ruling("unproven", f"{_base_name(edit.path)} was edited after the last commit", (last.source, edit.source))

@@ -8,6 +8,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from functools import lru_cache
+from itertools import pairwise
 
 from fleetlore.views.outcomes.facts import CallFailure, CallKind, CallStep
 from fleetlore.views.outcomes.failures import (
@@ -57,9 +58,7 @@ _OBSTACLE = re.compile(
     r"|unable to resolve dependency|index\.lock|heap out of memory|out of memory|\bOOM\b|failed to sign|gpg failed|couldn['’]t sign"
     r"|certificate (?:verify|has expired|is not)|permission denied|\bEACCES\b|device or resource busy|database is locked"
 )
-_CHANGING_TOOL = re.compile(
-    r"(?i)(?:^|[_-])(?:create|start|update|delete|deploy|send|merge|publish|apply|run|stop|restart|upload)(?:[_-]|$)"
-)
+_CHANGING_TOOL = re.compile(r"(?i)(?:^|[_-])(?:create|start|update|delete|deploy|send|merge|publish|apply|run|upload)(?:[_-]|$)")
 _CI = re.compile(r"\b(?:gh pr checks|gh run (?:watch|view)|glab ci|glab pipeline)\b")
 # A call that was not run because another one in the same message failed.
 _CANCELLED = re.compile(r"(?i)sibling tool call errored|cancelled: parallel tool call")
@@ -208,7 +207,13 @@ def _is_trouble_of_edits(problem: SessionProblem, session: SessionSteps) -> bool
     """An edit that failed more than once because the text was not found, and took several calls more; or that is not possible."""
     if any(_UNUSABLE.search(attempt.cause) for attempt in problem.attempts):
         return True
-    wrong = [attempt for attempt in problem.attempts if _NOT_FOUND.search(attempt.cause) or _CHANGED_MEANWHILE.search(attempt.cause)]
+    wrong: list[FailedStep] = []
+    for previous, attempt in zip((None, *problem.attempts), problem.attempts, strict=False):
+        is_changed = _CHANGED_MEANWHILE.search(attempt.cause) is not None
+        if is_changed and previous is not None and not session.count_calls(previous.step, attempt.step):
+            continue  # several edits in one message meet the same change
+        if is_changed or _NOT_FOUND.search(attempt.cause):
+            wrong.append(attempt)
     if len(wrong) < 2:
         return False
     end = problem.ended if problem.ended is not None else wrong[-1].step
@@ -221,7 +226,11 @@ def _is_trouble_of_tool(problem: SessionProblem, session: SessionSteps, kind: Ca
         return _is_trouble_of_edits(problem, session)
     if kind == "other":
         wanted = _CHANGING_TOOL.search(problem.name) is not None and (count > 1 or problem.ended is None)
-        return wanted or count >= MANY_FAILURES
+        # The same error again after a repair.
+        is_back = count > 1 and any(
+            one.cause == other.cause and session.edits_between(one.step, other.step) for one, other in pairwise(problem.attempts)
+        )
+        return wanted or is_back or count >= MANY_FAILURES
     # A lookup is only tried again.
     return count > 1 and session.count_calls(problem.attempts[0].step, problem.attempts[-1].step) <= NEAR_CALLS
 

@@ -25,7 +25,7 @@ _refused = re.compile(
     r"nothing to commit|nothing added to commit|no changes added to commit|Aborting commit|hook (?:declined|failed|exited)|husky - |pre-commit hook"
     r"|error: (?:Committing is not possible|pathspec|gpg failed)|fatal: ",
 )
-_not_pushed = re.compile(r"\[(?:remote )?rejected\]|error: failed to push|fatal: |Everything up-to-date|ERROR: ")
+_not_pushed = re.compile(r"\[(?:remote )?rejected\]|error: failed to push|fatal: |ERROR: ")
 _pull_url = re.compile(r"https?://[^\s\"'<>()\]]{3,200}?/(?:pull|pulls|merge_requests|pullrequest|pull-requests)/(?P<number>\d+)")
 _log_line = re.compile(r"^(?P<sha>[0-9a-f]{7,40}) (?:\([^)\n]{1,200}\) )?(?P<subject>\S[^\n]{0,300})$", re.M)
 _scratch = re.compile(
@@ -230,6 +230,8 @@ def _read_message(command: SimpleCommand, commands: Sequence[SimpleCommand]) -> 
         elif word.startswith(("--fixup=", "--squash=")):
             parts.append(f"{word[2:].partition('=')[0]}! {word.partition('=')[2]}")
         place += 1
+    # PowerShell writes a text of several lines as @'…'@.
+    parts = [part[2:].removesuffix("@").strip() if part.startswith("@\n") else part for part in parts]
     return "\n\n".join(part for part in parts if part).strip(), amends
 
 
@@ -259,7 +261,7 @@ def _was_passed(command: SimpleCommand, commands: Sequence[SimpleCommand], outpu
 
 
 def read_pushes(call: ToolCall, commands: Sequence[SimpleCommand], output: Output) -> tuple[PushMade, ...]:
-    """One push per push command that delivered something; "Everything up-to-date" delivered nothing."""
+    """One push per push command that succeeded."""
     pushes: list[PushMade] = []
     if "push" not in call.command and "gt " not in call.command and "To " not in output.text and "Pushed branch " not in output.text:
         return ()
@@ -280,7 +282,8 @@ def read_pushes(call: ToolCall, commands: Sequence[SimpleCommand], output: Outpu
         forced = any(word in ("-f", "--force") or word.startswith(("--force-with-lease", "+")) for word in arguments)
         forced = forced or any(line["flag"] == "+" for line in lines)
         branch = lines[-1]["remote"] if lines else _pushed_ref(arguments) if command.program == "git" else ""
-        pushes.append(PushMade(step=call.step, source=call.source, branch=branch[:200], forced=forced))
+        known = not lines and "Everything up-to-date" in output.text
+        pushes.append(PushMade(step=call.step, source=call.source, branch=branch[:200], forced=forced, known=known))
     if (
         not pushes
         and "\nTo " in f"\n{output.text}"

@@ -90,6 +90,7 @@ class PushMade(Struct, frozen=True):
     source: Source
     branch: str = ""
     forced: bool = False
+    known: bool = False  # "Everything up-to-date": the remote had it already
 
 
 class PullRequestOpened(Struct, frozen=True):
@@ -113,6 +114,16 @@ class FileEdit(Struct, frozen=True):
     removed: int = 0
     covered: bool = True  # False: prose, a plan or a temporary file, so a check does not become outdated by it
     restored: bool = False  # set back to its last commit; the path "." stands for all files
+
+
+class WorkspaceFact(Struct, frozen=True):
+    """What another session did in the same folder: a check of everything that passed, a commit or a push."""
+
+    step: int
+    source: Source
+    act: Literal["tests", "lint", "types", "build", "commit", "push"]
+    what: str = ""  # the command, the subject or the branch
+    sha: str = ""
 
 
 class Attempt(Struct, frozen=True):

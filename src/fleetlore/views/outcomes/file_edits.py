@@ -136,6 +136,11 @@ def _written_paths(command: SimpleCommand) -> list[str]:
         paths += _path_literal.findall(script)[:3] if _python_write.search(script) else []
     elif program in ("cp", "ln"):
         paths += arguments[-1:]
+    elif program == "mv" and len(arguments) > 1:
+        target = arguments[-1].rstrip("/")
+        is_folder = len(arguments) > 2 or arguments[-1].endswith("/") or "." not in target.rpartition("/")[2]
+        moved = [f"{target}/{source.rpartition('/')[2]}" for source in arguments[:-1]] if is_folder else [target]
+        paths += [*arguments[:-1], *moved]
     elif program in ("tee", "mv", "rm", "unlink"):
         paths += arguments
     elif program == "git":

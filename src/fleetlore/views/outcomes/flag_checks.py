@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct, field
 
+from fleetlore.views.outcomes.check_commands import find_checks
 from fleetlore.views.outcomes.facts import ToolCall
 from fleetlore.views.outcomes.shell import SimpleCommand
 
@@ -446,7 +447,11 @@ def _runs_download(match: re.Match[str], script: Script) -> bool:
 
 
 def _secret_in_command(match: re.Match[str], script: Script) -> bool:
-    """Not in a search pattern, a commit message or other text, nor for a server on the same machine."""
+    """Not in a search pattern, a commit message or other text, nor for a server on the same machine or a test run."""
+    if match[0].rstrip("\"'").endswith("=[redacted]") and any(
+        check.kind == "tests" for command in script.commands[:200] for check in find_checks(command.words)
+    ):
+        return False
     return _LOCAL.search(script.text) is None and not any(
         command.program in ("grep", "rg", "egrep", "git", "echo", "sed", "cat", "printf", "jq", "awk", "ag")
         and any("[redacted]" in word for word in (*command.words, command.body))

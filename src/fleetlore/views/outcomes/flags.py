@@ -142,11 +142,13 @@ class FlagRules(_RuleDocument, frozen=True):
     def extended_by(self, other: "FlagRules") -> "FlagRules":
         """These rules and those of another document."""
         return _index_rules(
-            self.command + other.command,
-            self.script + other.script,
-            self.edit + other.edit,
-            self.file + other.file,
-            self.shape + other.shape,
+            _RuleDocument(
+                self.command + other.command,
+                self.script + other.script,
+                self.edit + other.edit,
+                self.file + other.file,
+                self.shape + other.shape,
+            )
         )
 
 
@@ -162,6 +164,11 @@ def read_rules(document: str) -> FlagRules:
         rules = msgspec.toml.decode(document, type=_RuleDocument)
     except msgspec.MsgspecError as error:
         raise ValueError(f"The flag rules are not valid: {error}") from error
+    _check_rules(rules)
+    return _index_rules(rules)
+
+
+def _check_rules(rules: _RuleDocument) -> None:
     named = [(rule.what, rule.check, frozenset(COMMAND_CHECKS)) for rule in rules.command]
     named += [(rule.what, rule.check, frozenset(SCRIPT_CHECKS)) for rule in rules.script]
     named += [(rule.what, rule.check, frozenset(EDIT_CHECKS)) for rule in rules.edit]
@@ -178,7 +185,6 @@ def read_rules(document: str) -> FlagRules:
                 re.compile(getattr(rule, name, ""))
             except (re.error, OverflowError, RecursionError) as error:
                 raise ValueError(f'The flag rule "{rule.what}" has an invalid pattern in {name}: {error}.') from error
-    return _index_rules(rules.command, rules.script, rules.edit, rules.file, rules.shape)
 
 
 def check_examples(rules: FlagRules) -> None:
@@ -205,24 +211,23 @@ def _example_call(rule: CommandRule | ScriptRule | EditRule | FileRule, example:
 
 @cache
 def built_in_rules() -> FlagRules:
-    """The rules of `flags.toml`."""
-    return read_rules(resources.files(__package__).joinpath("flags.toml").read_text("utf-8"))
+    """The rules of `flags.toml`, which tests check: their patterns are compiled when they are used."""
+    return _index_rules(msgspec.toml.decode(read_built_in_document(), type=_RuleDocument))
 
 
-def _index_rules(
-    command: tuple[CommandRule, ...],
-    script: tuple[ScriptRule, ...],
-    edit: tuple[EditRule, ...],
-    file: tuple[FileRule, ...],
-    shape: tuple[ShapeRule, ...],
-) -> FlagRules:
+def read_built_in_document() -> str:
+    """The text of `flags.toml`."""
+    return resources.files(__package__).joinpath("flags.toml").read_text("utf-8")
+
+
+def _index_rules(rules: _RuleDocument) -> FlagRules:
     by_program: dict[str, tuple[tuple[CommandRule, tuple[tuple[str, ...], ...]], ...]] = {}
-    for rule in command:
+    for rule in rules.command:
         runs = [tuple(run.split()) for run in rule.run if run.strip()]
         for program in dict.fromkeys(run[0] for run in runs):
             subcommands = tuple(run[1:] for run in runs if run[0] == program)
             by_program[program] = (*by_program.get(program, ()), (rule, subcommands))
-    return FlagRules(command, script, edit, file, shape, by_program)
+    return FlagRules(rules.command, rules.script, rules.edit, rules.file, rules.shape, by_program)
 
 
 @cache

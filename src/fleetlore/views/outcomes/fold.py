@@ -9,7 +9,16 @@ from msgspec import Struct, field
 
 from fleetlore.events.envelope import Event
 from fleetlore.views.outcomes import outside, session
-from fleetlore.views.outcomes.outside import OutsideEvidence, add_evidence, keys_of_session, read_outside
+from fleetlore.views.outcomes.facts import WorkspaceFact
+from fleetlore.views.outcomes.outside import (
+    OutsideEvidence,
+    add_evidence,
+    add_nearby,
+    keys_of_session,
+    keys_of_workspace,
+    read_outside,
+    share_facts,
+)
 from fleetlore.views.outcomes.record import Outcome, make_record
 from fleetlore.views.outcomes.rules import OutcomeRules
 from fleetlore.views.outcomes.session import SessionState
@@ -47,8 +56,14 @@ def apply(sessions: Sessions, event: Event, rules: OutcomeRules) -> None:
 def add_outside_evidence(sessions: Sessions) -> None:
     """Give every session what is recorded about it elsewhere, once all events are taken in."""
     known = sessions.outside.runs
-    for state in sessions.runs.values() if known else ():
-        add_evidence(state, [run for key in keys_of_session(state) for run in known.get(key, ())])
+    shared: dict[str, list[WorkspaceFact]] = {}
+    for state in sessions.runs.values():
+        if known:
+            add_evidence(state, [run for key in keys_of_session(state) for run in known.get(key, ())])
+        for key, fact in share_facts(state):
+            shared.setdefault(key, []).append(fact)
+    for state in sessions.runs.values() if len(sessions.runs) > 1 else ():
+        add_nearby(state, [fact for key in keys_of_workspace(state) for fact in shared.get(key, ())])
 
 
 def is_row(state: SessionState) -> bool:

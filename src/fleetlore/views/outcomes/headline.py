@@ -23,6 +23,7 @@ from fleetlore.views.outcomes.result_words import (
     is_title,
     list_content_words,
 )
+from fleetlore.views.outcomes.session import SessionState, find_request
 from fleetlore.views.outcomes.words import (
     cut_words,
     drop_courtesy,
@@ -37,7 +38,6 @@ from fleetlore.views.outcomes.words import (
 if TYPE_CHECKING:
     from fleetlore.views.outcomes.facts import Answer
     from fleetlore.views.outcomes.record import ChangedFile, Outcome, SessionCommit
-    from fleetlore.views.outcomes.session import SessionState
 
 CHECK_NAMES = {"tests": "tests", "lint": "lint", "types": "type check", "build": "build"}
 MOST_WORDS = 20
@@ -58,6 +58,7 @@ LEAST_VERB = 4
 LEAST_SCORE = 4
 MOST_BY_EDITS = 8
 """What the turn with the most edits counts, beside the words of the request."""
+MANY_TURNS = 4
 LEAST_TOLD = 4
 """A report counts for the work if the turns that it tells of have at least one of so many edits."""
 MOST_QUOTED = 14
@@ -65,6 +66,7 @@ MANY_COMMITS = 2
 """Of so many commits two are named."""
 MOST_TURNS = 50
 ASKED = "Asked: "
+EDITED = "Edited "
 PLAN_REFUSED = "its plan was refused"
 LAST_PLAN_REFUSED = "the plan for its last request was refused"
 DISCARDED = "its changes were discarded"
@@ -177,8 +179,6 @@ def choose_commit(commits: Sequence[SessionCommit]) -> SessionCommit | None:
 
 
 def _find_request_words(state: SessionState) -> frozenset[str]:
-    from fleetlore.views.outcomes.record import find_request
-
     request = find_request(state)
     return list_content_words(first_sentence(request.text)) if request is not None else frozenset()
 
@@ -223,8 +223,6 @@ def _read_plan_title(state: SessionState) -> str:
 
 
 def _is_examined(state: SessionState) -> bool:
-    from fleetlore.views.outcomes.record import find_request
-
     request = find_request(state)
     return request is not None and is_examination(request.text)
 
@@ -240,7 +238,7 @@ def _describe_work(record: Outcome, state: SessionState) -> str:
     found = _find_changes(record, state) if edited else _find_findings(record, state, is_examined=is_examined)
     if is_review and not edited:
         found = [pair for pair in found if " review point" in pair[0][:20] or _verdict.search(pair[0])]
-    elif not found and (is_examined or all(path.endswith(PROSE) for path in edited)):
+    elif not found and is_examined:
         found = _find_findings(record, state, is_examined=is_examined)
     if title and not is_examination(title) and (edited or record.delivered.pull_requests):
         return title
@@ -248,7 +246,7 @@ def _describe_work(record: Outcome, state: SessionState) -> str:
         work = [file for file in record.files if not _is_note(file.path)]
         if title:
             return title if edited else f"{ASKED}{title}"
-        return _name_request(record, state) or (f"Edited {name_files(work)}" if work else record.name)
+        return _name_request(record, state) or (f"{EDITED}{name_files(work)}" if work else record.name)
     record.evidence["result"] = [source for _, source in found]
     record.said = said = "; then ".join([found[0][0], *(_lower(text) for text, _ in found[1:])])
     topic = title or _find_topic(state, is_changed=bool(edited))
@@ -275,8 +273,6 @@ def _lower(text: str) -> str:
 
 def _find_topic(state: SessionState, *, is_changed: bool) -> str:
     """What the work is about: the request, or the order of the turn with the most edits. A question is no topic of a change."""
-    from fleetlore.views.outcomes.record import find_request
-
     request = find_request(state)
     edits = Counter(turn for turn, _ in _list_edits(state)).most_common(1)
     main = [prompt for prompt in state.prompts if edits and prompt.turn == edits[0][0] and prompt is not request]
@@ -301,8 +297,15 @@ def _list_reports(record: Outcome, state: SessionState) -> list[TurnEndReport]:
     return [TurnEndReport(answer.turn, edits[answer.turn], calls[answer.turn], answer.text, answer.source) for answer in last.values()]
 
 
+_proposes = re.compile(
+    r"(?i)\b(?:proposed|proposal|suggested (?:story|breakdown|order|plan)|here(?:['’]s| is) (?:the|my|a) (?:plan|draft))\b"
+)
+"""In an answer that puts something forward: nothing is done yet."""
+LONGEST_OPENING = 500
+
+
 def _read_change(record: Outcome, report: TurnEndReport, wanted: Collection[str]) -> Report | None:
-    found = find_change(report.text, MOST_WORDS, wanted)
+    found = find_change(report.text, MOST_WORDS, wanted) if not _proposes.search(report.text[:LONGEST_OPENING]) else None
     return found if found is not None and not _is_refuted(record, found.text) else None
 
 
@@ -344,6 +347,9 @@ def _find_changes(record: Outcome, state: SessionState) -> list[tuple[str, Sourc
         shared = list_content_words(each[1].text) & list_content_words(chosen[0][1].text)
         if each[2].turn > chosen[0][2].turn and len(shared) * 2 >= len(list_content_words(each[1].text)):
             chosen = [each]
+    turns = sorted({report.turn for report in reports})
+    if chosen and len(turns) > MANY_TURNS and chosen[0][2].turn == turns[0]:
+        return []  # how long work in many steps began is not what came of it
     if chosen and (undone := _find_undone(record, state, chosen[0][1].text, chosen[0][2].turn)) is not None:
         return [undone]
     for each in ranked:
@@ -387,12 +393,13 @@ def _list_edits(state: SessionState) -> list[tuple[int, str]]:
 def _find_findings(record: Outcome, state: SessionState, *, is_examined: bool) -> list[tuple[str, Source]]:
     """What the agent found out or did without an edit: of the last turn in which it did much."""
     request = _find_request_words(state)
+    has_code = any(not path.endswith(PROSE) for _, path in _list_edits(state))
     reports = _list_reports(record, state)
     most = max((report.calls for report in reports), default=0)
     least = most * 0.4 if is_examined else LEAST_CALLS
     ranked = sorted(reports, key=lambda report: (report.calls >= least, report.turn), reverse=True)
     for report in ranked:
-        if is_examined and (points := find_points(report.text, MOST_WORDS)) and not _is_refuted(record, points):
+        if is_examined and not has_code and (points := find_points(report.text, MOST_WORDS)) and not _is_refuted(record, points):
             return [(points, report.source)]
         wanted = request | _find_turn_words(state, report.turn)
         change, finding = _read_change(record, report, wanted), _read_finding(record, report, wanted)
@@ -415,8 +422,6 @@ def _name_refused(state: SessionState) -> str:
 
 
 def _name_request(record: Outcome, state: SessionState) -> str:
-    from fleetlore.views.outcomes.record import find_request
-
     request = find_request(state)
     asked = short_request(request.text, MOST_ASKED) if request is not None else ""
     asked = _task_label.sub("", asked or cut_words(drop_courtesy(record.asked).rstrip(".: "), MOST_ASKED))
@@ -497,6 +502,8 @@ def describe_end(record: Outcome, state: SessionState) -> str:
     answered = {answer.turn for answer in state.answers if not answer.helper}
     last = prompts[-1] if prompts and prompts[-1].turn not in answered and len({prompt.turn for prompt in prompts}) > 1 else None
     request = quote_short(first_sentence(last.text)) if last is not None else ""
+    if last is not None and request:
+        record.evidence["status"] = [last.source]
     return f'stopped during "{request}"' if request else "no final answer"
 
 
@@ -525,14 +532,14 @@ def _describe_delivery(record: Outcome, state: SessionState) -> Iterator[str]:
     work = [file for file in record.files if not _is_note(file.path)]
     is_delivered = bool(delivered.commits or delivered.pushed or delivered.pull_requests)
     unseen = _has_unseen_helpers(state)
-    changed = f"{name_files(work)} changed" if work else ""
+    changed = f"{name_files(work)} changed" if work and not record.result.startswith(EDITED) else ""
     if left := list_uncommitted(record, state):
         if delivered.commits:
             later = [file for file in work if file.path in left]
             yield f"later edits of {name_files(later)} not committed" if later else "later edits not committed"
         else:
             yield f"{changed}, not committed" if changed else "not committed"
-    elif not is_delivered and (changed or not unseen):
+    elif not is_delivered and (changed or not (unseen or work)):
         yield from _describe_undelivered(record, state, changed)
     if unseen and not is_delivered:
         yield HELPERS_UNSEEN
@@ -586,7 +593,7 @@ def _describe_git(record: Outcome, state: SessionState) -> Iterator[str]:
         yield f"tagged {tags[-1]}"
     tried = [each for each in state.attempts if each.act in ("commit", "push", "pull_request") and not each.unseen]
     if tried and tried[-1].failed and not tried[-1].denied:
-        is_later = tried[-1].act == "commit" and bool(delivered.commits)
+        is_later = bool(delivered.commits) if tried[-1].act == "commit" else tried[-1].act == "push" and delivered.pushed
         yield f"{'a later ' if is_later else ''}{tried[-1].act.replace('_', ' ')} failed"
 
 

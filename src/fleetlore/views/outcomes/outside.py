@@ -1,7 +1,8 @@
 """Evidence about a session from outside of it: CI results of its commits, goal checks and other sessions in its folder.
 
-Such evidence is found by keys: the commit, or the folder. A session has the keys of its commits and of its folder; what is
-recorded under one of them, before or after the session's own events, is given to it as a result of CI.
+Such evidence is found by keys: the commit, the folder, or the folder on a day. A session has the keys of its commits and of
+its folder; what is recorded under one of them, before or after the session's own events, is given to it: as a result of CI, or
+as a fact of the workspace.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from fleetlore.events.envelope import Event
 from fleetlore.views.outcomes.attempts import kind_of_job
 from fleetlore.views.outcomes.check_commands import find_checks
 from fleetlore.views.outcomes.claims import GOAL_CHECK
-from fleetlore.views.outcomes.facts import CheckKind, CheckResult, CheckRun, Source
+from fleetlore.views.outcomes.facts import CheckKind, CheckResult, CheckRun, Source, WorkspaceFact
 from fleetlore.views.outcomes.session import SessionState, keep_in_order, to_microseconds
 from fleetlore.views.outcomes.shell import parse_script
 
@@ -40,6 +41,7 @@ class OutsideEvidence(Struct):
 
     runs: dict[str, list[CheckRun]] = field(default_factory=dict)
     goals: dict[str, GoalChecks] = field(default_factory=dict)
+    facts: dict[str, list[WorkspaceFact]] = field(default_factory=dict)
 
 
 def read_outside(event: Event, goals: dict[str, GoalChecks]) -> list[tuple[str, CheckRun]]:
@@ -108,4 +110,52 @@ def add_evidence(state: SessionState, runs: Iterable[CheckRun]) -> bool:
     first = to_microseconds(state.started) if state.started is not None else 0
     news = [run for run in sorted(runs, key=lambda run: run.step) if run.source.event not in known and run.step >= first]
     keep_in_order(state.ci, news)
+    return bool(news)
+
+
+DAY = 86_400_000_000
+"""Microseconds."""
+MOST_DAYS = 14
+MOST_SHARED = 50
+
+
+def keys_of_workspace(state: SessionState) -> list[str]:
+    """The folder on each day of the session, the newest days if there are many."""
+    if not state.cwd or state.started is None or state.ended is None:
+        return []
+    first, last = to_microseconds(state.started) // DAY, to_microseconds(state.ended) // DAY
+    return [_key_of_day(state.cwd, day) for day in range(max(first, last - MOST_DAYS), last + 1)]
+
+
+def _key_of_day(folder: str, day: int) -> str:
+    return f"work:{day}:{key_of_folder(folder)}"
+
+
+def share_facts(state: SessionState) -> list[tuple[str, WorkspaceFact]]:
+    """The newest facts that other sessions of the folder can use, each with its key; nothing if none is new."""
+    count = len(state.checks) + len(state.commits) + len(state.pushes)
+    if not state.cwd or count == state.published:
+        return []
+    state.published = count
+    facts = [
+        *(
+            WorkspaceFact(run.step, run.source, run.kind, run.command[:200])
+            for run in state.checks[-MOST_SHARED:]
+            if run.result == "pass" and run.whole and not run.cached
+        ),
+        *(
+            WorkspaceFact(one.step, one.source, "commit", one.subject[:200], one.sha)
+            for one in state.commits[-MOST_SHARED:]
+            if not one.undone
+        ),
+        *(WorkspaceFact(one.step, one.source, "push", one.branch) for one in state.pushes[-MOST_SHARED:]),
+    ]
+    return [(_key_of_day(state.cwd, fact.step // DAY), fact) for fact in facts]
+
+
+def add_nearby(state: SessionState, facts: Iterable[WorkspaceFact]) -> bool:
+    """Give the session what others did in its folder; whether that is news."""
+    own = {one.source.event for known in (state.checks, state.commits, state.pushes, state.nearby) for one in known}
+    news = {(fact.source.event, fact.act): fact for fact in facts if fact.source.event not in own}
+    keep_in_order(state.nearby, sorted(news.values(), key=lambda fact: fact.step))
     return bool(news)

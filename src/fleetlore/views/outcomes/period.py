@@ -20,12 +20,11 @@ from fleetlore.views.outcomes.record import (
     Check,
     Outcome,
     find_delivered_tasks,
-    find_request,
     make_record,
     write_headline,
     write_outcome,
 )
-from fleetlore.views.outcomes.session import SessionState, to_microseconds
+from fleetlore.views.outcomes.session import SessionState, find_request, to_microseconds
 from fleetlore.views.outcomes.words import first_sentence
 
 

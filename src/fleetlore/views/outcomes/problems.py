@@ -13,6 +13,14 @@ CHEAP_CALLS = 2
 _BOOKKEEPING = re.compile(r"(?i)todo|task(?:create|update|list|get)|update_plan|think|notify|report_intent")
 
 
+# Commands between two runs of a check after which the second one is a new attempt.
+_CHANGING = re.compile(
+    r"\b(?:install|add|sync|update|upgrade|generate|migrate|fix|--fix|--write|fmt|format|checkout|restore|stash|reset|merge|rebase|pull"
+    r"|cp|mv|rm|mkdir|sed -i|perl -|tee|patch|apply|export|chmod|touch|ln|kill|docker|compose|start|restart|clean)\b"
+    r"|(?<![\d&>])>{1,2}\s*[^&\s]"
+)
+
+
 class FailedStep(Struct, frozen=True):
     """One failure."""
 
@@ -54,6 +62,12 @@ class SessionSteps:
         low, high = bisect_right(self.call_steps, after), bisect_left(self.call_steps, before)
         calls = sum(1 for call in self.calls[low:high] if not (call.kind == "other" and _BOOKKEEPING.search(call.tool)))
         return calls + max(0, bisect_left(self.prompt_steps, before) - bisect_right(self.prompt_steps, after))
+
+    def count_changes(self, after: int, before: int) -> int:
+        """Changes of files, and commands that may have changed something: an installation, a move."""
+        low, high = bisect_right(self.call_steps, after), bisect_left(self.call_steps, before)
+        changing = sum(1 for call in self.calls[low:high] if call.kind == "command" and call.state == "ok" and _CHANGING.search(call.what))
+        return len(self.edits_between(after, before)) + changing
 
     def edits_between(self, after: int, before: int) -> list[FileEdit]:
         """Changes of files between two steps."""

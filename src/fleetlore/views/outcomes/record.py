@@ -14,14 +14,16 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from fleetlore.views import cost_sums, session_status
-from fleetlore.views.outcomes.check_problems import find_package, repeats_check
+from fleetlore.views.folders import find_home_owner, find_main_folder
+from fleetlore.views.outcomes.check_commands import find_package
+from fleetlore.views.outcomes.check_problems import repeats_check
 from fleetlore.views.outcomes.claims import ClaimFacts, judge_claims
 from fleetlore.views.outcomes.corrections import find_corrections
-from fleetlore.views.outcomes.facts import Answer, CallStep, CheckRun, Prompt, RiskFlag, Source, TroubleFact
+from fleetlore.views.outcomes.facts import Answer, CallStep, CheckRun, RiskFlag, Source, TroubleFact
 from fleetlore.views.outcomes.flags import find_loops
 from fleetlore.views.outcomes.headline import describe_results
 from fleetlore.views.outcomes.headline import write_headline as write_headline
-from fleetlore.views.outcomes.session import SessionState, Statement, make_statement
+from fleetlore.views.outcomes.session import SessionState, Statement, find_request, make_statement
 from fleetlore.views.outcomes.troubles import find_troubles
 from fleetlore.views.outcomes.words import first_sentence, is_weak, shorten_text
 from fleetlore.views.patterns.model import Finding
@@ -34,8 +36,6 @@ CHECKS: tuple[Literal["tests", "lint", "types", "build"], ...] = ("tests", "lint
 
 MOST_EVIDENCE = 5
 LONGEST_SUBJECT = 200
-SHORT_REQUEST = 8
-"""Words of a first prompt that may be small talk."""
 
 Evidence = list[Source]
 
@@ -288,17 +288,6 @@ def find_context_window(model: str, used: int) -> int | None:
     return next((size for size in sizes if size >= used), None)
 
 
-def find_request(state: SessionState) -> Prompt | None:
-    """The prompt that says what the session is about: the first, unless it is short and was answered without doing anything."""
-    worked = {call.turn for call in state.calls}
-    asking = [prompt for prompt in state.prompts if prompt.refuses is None and first_sentence(prompt.text)]
-    asking = [prompt for prompt in asking if not prompt.text.lstrip().startswith('{"')] or asking  # a program's own notice
-    for prompt in asking[:3]:
-        if prompt.turn in worked or len(prompt.text.split()) > SHORT_REQUEST:
-            return prompt
-    return asking[0] if asking else None
-
-
 def judge_checks(state: SessionState) -> Checks:
     """The result of each check after the last edit that it covers."""
     covered = [edit.step for edit in state.edits if edit.covered]
@@ -460,6 +449,7 @@ def _judge_statements(state: SessionState, *, is_over: bool) -> list[JudgedClaim
         edits=state.edits,
         attempts=state.attempts,
         ci=state.ci,
+        nearby=state.nearby,
     )
     claims = [
         claim
@@ -522,21 +512,12 @@ def _list_helpers(state: SessionState) -> list[Helper]:
 
 # --- who and where
 
-_home = re.compile(r"(?:^|[/\\])(?:Users|home)[/\\]([^/\\]{1,100})[/\\]")
-_SHARED_HOMES = frozenset(
-    ["root", "runner", "ubuntu", "user", "vscode", "node", "app", "shared", "public", "circleci", "codespace", "admin"]
-)
-_worktrees = re.compile(r"(?:(?P<name>[^/]{1,100})[-_.])?\.?worktrees?|(?P<conductor>workspaces)", re.IGNORECASE)
-_HOMES = ("home", "Users")
 _pull_request_url = re.compile(r"https?://[^/\s]{1,100}/([\w.-]{1,100}/[\w.-]{1,100})/(?:pull|-/merge_requests)/\d")
 
 
 def find_person(state: SessionState) -> str:
     """The person: as the session says, else the owner of the home folder that it works in."""
-    if state.person:
-        return state.person
-    found = _home.search(state.cwd + "/")
-    return found[1] if found and found[1].lower() not in _SHARED_HOMES else ""
+    return state.person or find_home_owner(state.cwd)
 
 
 def find_repo(state: SessionState) -> str:
@@ -544,24 +525,7 @@ def find_repo(state: SessionState) -> str:
     for request in reversed(state.pull_requests):
         if found := _pull_request_url.match(request.url):
             return found[1]
-    parts = [part for part in state.cwd.replace("\\", "/").split("/") if part]
-    return _repo_of_worktree(parts) or state.project or (parts[-1] if parts else "")
-
-
-def _repo_of_worktree(parts: Sequence[str]) -> str:
-    """The main folder of a worktree: `shop/.claude/worktrees/x`, `shop-worktrees/x`, or `~/.cursor/worktrees/shop/x`."""
-    for place in range(len(parts) - 2, 0, -1):
-        found = _worktrees.fullmatch(parts[place])
-        if found is None or (found["conductor"] and parts[place - 1] != "conductor"):
-            continue
-        if found["name"] and not found["name"].startswith("."):
-            return found["name"]
-        owner = place - 1
-        while owner > 0 and parts[owner].startswith("."):
-            owner -= 1
-        is_home = parts[owner - 1] in _HOMES if owner > 0 else False
-        return parts[place + 1] if is_home or found["conductor"] else parts[owner]
-    return ""
+    return find_main_folder(state.cwd) or state.project or state.cwd.replace("\\", "/").rstrip("/").rpartition("/")[2]
 
 
 # --- one sentence

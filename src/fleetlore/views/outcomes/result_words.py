@@ -18,7 +18,7 @@ from fleetlore.views.outcomes.words import LONGEST_LOOK, cut_words, is_lead_in, 
 _CHANGED = (
     r"(?:added|adjusted|applied|bumped|built|cached|changed|cleaned up|closed|configured|consolidated|converted|copied|corrected|created"
     r"|deleted|deployed|disabled|documented|enabled|expanded|exposed|extended|extracted|fixed|forwarded|implemented|improved|installed"
-    r"|introduced|marked|merged|migrated|moved|opened|pinned|posted|published|pushed|rebased|rebuilt|recreated|redesigned|reduced|refactored"
+    r"|introduced|logged|marked|merged|migrated|moved|opened|pinned|posted|published|pushed|rebased|rebuilt|recreated|redesigned|reduced|refactored"
     r"|registered|released|removed|renamed|replaced|resolved|restored|restructured|reverted|reworded|rewrote|rewritten|set up|simplified"
     r"|split|stopped|switched|translated|unified|uninstalled|unloaded|updated|upgraded|widened|wired|wrapped|written|wrote)"
 )
@@ -41,13 +41,14 @@ _passive = re.compile(
 _unnamed = re.compile(
     r"\bas (?:you )?(?:requested|asked|expected|wanted|described)\b"
     r"|\ball (?:\d+ |of the )?(?:\w+ )?(?:issues|items|findings|tasks|points|comments|problems)\b"
+    r"|\b(?:status update|both files|all (?:three|four|five) (?:updates|files|changes))\b"
     r"|\bthis (?:guidance|change|fix|approach|logic|issue|problem|pattern|rule)\b",
     re.IGNORECASE,
 )
 _no_object = re.compile(r"\w+ (?:(?:to|it|them|this|these|now)\b(?! \w+s\b)|\()", re.IGNORECASE)
 _no_result = re.compile(
-    r"(?:this|that|it|its|they|these|those|you|your|done|if|when|here|there|good|great|perfect|got it|let|next|one|step|note"
-    r"|which|what|why|how|to"
+    r"(?:(?:ground|work|mov|continu|start)ing|this|that|it|its|they|these|those|you|your|done|if|when|here|there|good|great|perfect"
+    r"|got it|let|next|one|step|note|which|what|why|how|to"
     r"|without|since|because|after|before|once|as|yes|no|but|so|and|or|previously|currently|suggested|with|status|story status|task #?\d+"
     r"|i['’]m|i (?:see|think|found|understand|need|will|can|could|did)|line \d|all (?:\d+ )?(?:\w+ )?(?:tests?|checks?|tasks?|todos?)"
     r"|the (?:reason|issue|problem|cause|bug|error|failure|fix|question|key|only|old|previous|current|user|reviewer|plan|answer"
@@ -239,6 +240,8 @@ def read_change(sentence: str, most: int) -> str:
     plain = _condition.sub("", _file_label.sub("", _label.sub("", _address.sub(r"\1", sentence), count=1)), count=1).strip().rstrip(".! ")
     if plain.endswith(":") and len(plain.split()) >= LEAST_OPEN:
         plain = re.sub(r",? ?(?:(?:that|which) \w+|(?:to|and) \w+|with [\w ]{0,30}for|with|such as|namely|for|by \w+ing)?:$", "", plain)
+        if _open_end.search(plain):
+            return ""  # the list below says what
     if (
         plain.endswith(("?", ":", "…", ",", "？"))
         or is_lead_in(plain)
@@ -249,15 +252,26 @@ def read_change(sentence: str, most: int) -> str:
         return ""
     active = _active.fullmatch(plain)
     if active is not None:
+        is_order = active["change"] == plain and _same_as_order.match(plain) is not None
         plain = active["change"]
-        if _no_object.match(plain):
+        if _no_object.match(plain) or is_order or _delivery_only.match(plain):
             return ""
     elif _no_result.match(plain) or not _passive.match(plain):
         return ""
-    short = _cut(plain[:1].upper() + plain[1:] if plain.split(" ", 1)[0].isalpha() else plain, most)
+    short = _cut(plain[:1].upper() + plain[1:] if plain.split(" ", 1)[0].isalpha() else plain, most).rstrip(" —–-")
     is_whole = len(short.split()) >= LEAST_WORDS and len(short) <= LONGEST_REPORT and not short.endswith("…") and short.count('"') % 2 == 0
     return short if is_whole else ""
 
+
+_open_end = re.compile(r"\bnow (?:(?:the|all|both|these|those) )?\w+$", re.IGNORECASE)
+_same_as_order = re.compile(r"(?:set up|split)\b", re.IGNORECASE)
+"""Verbs whose past is also their imperative: only "I set up …" is a report."""
+_delivery_only = re.compile(
+    r"set up (?:the|your|a) .{0,40}\bworkspace\b|(?:pushed|committed|merged|opened|rebased)\b(?:(?! (?:adds|fix|that|which)).){0,40}"
+    r"\b(?:origin|main|master|branch|remote|successfully|upstream|pr|pull request)\b",
+    re.IGNORECASE,
+)
+"""Says how work was delivered, not what it is."""
 
 _plain_start = re.compile(rf"(?:{_CHANGED}|adds|fixes|the|a|an|all|both|its?|modal|tests?)\b", re.IGNORECASE)
 

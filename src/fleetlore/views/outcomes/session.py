@@ -47,14 +47,16 @@ from fleetlore.views.outcomes.facts import (
     Source,
     TextEdit,
     ToolCall,
+    WorkspaceFact,
 )
 from fleetlore.views.outcomes.failures import JOINED_WORDS, STOPPED_CODES, TURN_BROKEN
 from fleetlore.views.outcomes.flag_checks import FlagContext
 from fleetlore.views.outcomes.flags import find_flags
 from fleetlore.views.outcomes.rules import OutcomeRules
+from fleetlore.views.outcomes.words import first_sentence, is_whole_request
 from fleetlore.views.session_status import EPOCH, SessionStatus, end_of_turn, find_helper, is_answered, is_late
 
-VERSION = 13
+VERSION = 20
 """Raised with every change of the state's shape or rules: stored states of another version are folded again."""
 
 MOST_FACTS = 2000
@@ -62,6 +64,8 @@ MOST_FACTS = 2000
 MOST_PENDING = 500
 LONGEST_PROMPT = 4000
 LONGEST_ANSWER = 16_000
+SHORT_REQUEST = 8
+"""Words of a first prompt that may be small talk."""
 LONGEST_WHAT = 300
 LONGEST_OLD_ANSWER = 1500
 LONGEST_OLD_END = 400
@@ -151,6 +155,10 @@ class SessionState(Struct, kw_only=True):
     checks: list[CheckRun] = field(default_factory=list)
     ci: list[CheckRun] = field(default_factory=list)
     """Results of CI that the agent looked at."""
+    nearby: list[WorkspaceFact] = field(default_factory=list)
+    """What other sessions did in the same folder."""
+    published: int = 0
+    """How many facts other sessions of the folder have been given."""
     commits: list[CommitMade] = field(default_factory=list)
     pushes: list[PushMade] = field(default_factory=list)
     pull_requests: list[PullRequestOpened] = field(default_factory=list)
@@ -534,7 +542,8 @@ def _keep_facts(state: SessionState, found: CallFacts) -> None:
             state.commits[place] = replace(state.commits[place], undone=True)
     keep_in_order(state.checks, found.checks)
     keep_in_order(state.commits, found.commits)
-    keep_in_order(state.pushes, found.pushes)
+    # The remote has what the session committed, even if something else sent it there.
+    keep_in_order(state.pushes, [push for push in found.pushes if not push.known or state.commits or found.commits])
     keep_in_order(state.pull_requests, found.pull_requests)
     keep_in_order(state.edits, found.edits)
     if found.failure is not None:
@@ -596,3 +605,18 @@ _HANDLERS: Mapping[str, Callable[[SessionState, Event, datetime], ToolCall | Non
 }
 KINDS = frozenset(_HANDLERS)
 """The kinds of events that say something about a session."""
+
+
+def find_request(state: SessionState) -> Prompt | None:
+    """The prompt that says what the session is about: the first that can be understood alone.
+
+    A short one that was answered without doing anything counts only if no other is near it.
+    """
+    worked = {call.turn for call in state.calls}
+    asking = [prompt for prompt in state.prompts if prompt.refuses is None and first_sentence(prompt.text)]
+    whole = [prompt for prompt in asking if is_whole_request(prompt.text)]
+    for prompt in whole[:3]:
+        if prompt.turn in worked or len(prompt.text.split()) > SHORT_REQUEST:
+            return prompt
+    asking = whole or [prompt for prompt in asking if not prompt.text.lstrip().startswith('{"')] or asking  # a program's own notice
+    return asking[0] if asking else None

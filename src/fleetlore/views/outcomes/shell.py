@@ -43,6 +43,10 @@ _escaped = re.compile(r'\\([\\"$`])')
 _assignment = re.compile(r"[A-Za-z_]\w*\+?=")
 _errexit = re.compile(r"\bset\s+-[a-z]*e|\bbash\s+-[a-z]*e|\bset\s+-o\s+errexit")
 
+_filter_cmdlet = re.compile(
+    r"(?i)(?:Select|Where|ForEach|Sort|Group|Measure|Tee)-Object\Z|Select-String\Z|Format-(?:Table|List|Wide)\Z|Out-(?:String|Host|Default|Null|File)\Z"
+)
+"""Commands of PowerShell that take the output of a program."""
 _SHELLS = frozenset(("bash", "sh", "zsh", "dash", "ksh", "fish", "pwsh", "powershell"))
 _shell_flag = re.compile(r"-(?:[a-z]*c|Command|command)\Z")
 _OPENERS = frozenset(("if", "while", "until", "for", "case", "select"))
@@ -57,6 +61,8 @@ _PREFIXES = word_set(
     npx bunx pnpx uvx cross-env dotenv xvfb-run flock winpty arch and or not begin proxychains4 proxychains reattach-to-user-namespace
     faketime rtk fvm"""
 )
+# Words between such a program and the command that it starts: `rtk test npm test`.
+_PREFIX_WORDS = {"rtk": word_set("test lint err proxy summary")}
 _ONE_ARGUMENT_FIRST = frozenset(("timeout", "gtimeout", "flock", "faketime"))
 _PREFIX_VALUED = word_set(
     """-u -g -n -k -s -I -L -P -d -p -S -C --signal --kill-after --user --package --max-args --max-procs --with --with-requirements
@@ -245,6 +251,10 @@ class _Parser:
         pipeline: list[_Draft] = []
         while True:
             part, operator = self._parse_command(level)
+            if before == "|" and part and any(draft.words[:1] and _filter_cmdlet.match(draft.words[0]) for draft in part):
+                part = []  # the exit code stays that of the program before it
+                for draft in pipeline:
+                    draft.proven, draft.piped = True, False
             if part:
                 part[0].operator = before
             pipeline += part
@@ -383,6 +393,8 @@ def _after_wrapper(words: list[str], place: int) -> int | None:
         if name == "command" and words[place + 1 : place + 2] in (["-v"], ["-V"]):
             return None
         after = _skip_flags(words, place + 1, _PREFIX_VALUED) + (name in _ONE_ARGUMENT_FIRST)
+        if name in _PREFIX_WORDS and after + 1 < len(words) and words[after] in _PREFIX_WORDS[name]:
+            after += 1
         return after + 1 if words[after : after + 1] == ["--"] else after
     if name in _STARTERS and words[place + 1 : place + 2] and words[place + 1] in _STARTERS[name]:
         return _after_starter(words, place + 2, name)

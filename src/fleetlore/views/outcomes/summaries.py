@@ -31,6 +31,11 @@ def _make_summaries(kind: CheckKind, rows: tuple[tuple[str, str, CheckResult | N
 _PARTIAL = frozenset(("ok  \t", "PASS", "passing", "passed", " pass", "pass ", " passed (", " PASSED in ", "Passed\n", "Suite result: "))
 
 
+def _hook_line(word: str, names: str) -> tuple[str, str]:
+    """A hook of pre-commit with one of these names: `Typecheck.......Passed`."""
+    return word, rf"^[^\n.]{{0,40}}(?:{names})[^\n.]{{0,40}}\.{{3,80}}{word.strip()}$"
+
+
 _TESTS = _make_summaries(
     "tests",
     (
@@ -45,6 +50,7 @@ _TESTS = _make_summaries(
         # Go
         ("--- FAIL", r"^\s{0,12}--- FAIL: \S+ \([\d.]+s\)", "fail"),
         ("FAIL", r"^FAIL(?:\t\S+.{0,200})?$", "fail"),
+        ("FAIL ", r"^[ \t]*FAIL {1,4}\S{1,300}\.(?:test|spec)\.[cm]?[jt]sx?\b", "fail"),  # Jest, Vitest
         ("ok  \t", r"^ok  \t\S+\t(?!.*\[no tests to run\]).{0,200}$", "pass"),
         ("PASS", r"^PASS$", "pass"),
         ("[no test files]", r"^\?\s{1,4}\t?\S+\s+\[no test files\]$", "could_not_run"),
@@ -150,6 +156,8 @@ _TESTS = _make_summaries(
         ("nox > ", r"^nox > Session \S*test\S* (?:was )?(?P<word>successful|failed)", None),
         ("All tests successful", r"^All tests successful\.", "pass"),
         ("tests, ", r"^(?P<counts>\d+ tests?, \d+ passed, (?P<f>\d+) failed)", None),
+        (*_hook_line("Passed\n", r"[Tt]ests?\b|pytest|vitest|jest"), "pass"),
+        (*_hook_line("Failed\n", r"[Tt]ests?\b|pytest|vitest|jest"), "fail"),
         ("not ok ", r"^not ok \d+ (?!.*# (?:TODO|SKIP|todo|skip))", "fail"),
     ),
 )  # fmt: skip
@@ -224,6 +232,8 @@ _LINT = [
 _TYPES = _make_summaries(
     "types",
     (
+        (*_hook_line("Passed\n", r"[Tt]ype-?[ ]?[Cc]heck\w*|mypy|pyright|tsc\b"), "pass"),
+        (*_hook_line("Failed\n", r"[Tt]ype-?[ ]?[Cc]heck\w*|mypy|pyright|tsc\b"), "fail"),
         ("Success: no issues", r"^Success: (?P<counts>no issues found in \d+ source files?)", "pass"),
         ("Found ", r"^Found (?P<counts>(?P<f>\d+) errors? in \d+ (?:source )?files?)", None),
         (" error", r"^(?P<counts>(?P<f>\d+) errors?, \d+ warnings?(?:, \d+ \w+)?)", None),  # pyright

@@ -26,6 +26,9 @@ _rule = re.compile(r"^[\s\-=_*~|:+]+$")
 _tag = re.compile(r"^</?[a-zA-Z][\w-]{0,40}[^>\n]{0,200}>")
 _command = re.compile(r"^/[\w:-]{1,80}$")
 
+_named_command = re.compile(r"/[\w:]+(?:-\w+)+(?:\s|$)")
+"""A slash command whose name says what it is for: `/create-architecture`."""
+
 _EXCLAMATION = re.compile(
     r"(?:perfect|great|excellent|good|done|all done|ok|okay|sure|yes|yep|no|right|alright|got it|understood|thanks|thank you|hi|hello|hey"
     r"|success|fixed|good catch|good question|great question|good point|good news|makes sense|you'?re (?:absolutely )?right|of course"
@@ -92,6 +95,8 @@ _assignment = re.compile(r'\{"type":"task_assignment".{0,200}?"subject":"([^"\\]
 """A task that another agent assigns."""
 LEAST_REQUEST = 4
 """Words of a request or a sentence that says something by itself."""
+LEAST_WHOLE = 3
+"""Words of a prompt that can be a request by itself: "Fix the build"."""
 LEAST_CLAUSE = 5
 LEAST_WORDS = 6
 """A sentence that ends with a colon counts as content if it has so many words."""
@@ -108,6 +113,8 @@ def first_sentence(text: str, *, is_answer: bool = False, limit: int = LONGEST_S
 @lru_cache(maxsize=128)  # a record asks several times for the same text
 def _find_first_sentence(text: str, is_answer: bool, limit: int) -> str:
     fallback, weak = "", ""
+    if not is_answer and _named_command.fullmatch(text.strip()):
+        return text.strip()
     if not is_answer and (assigned := _assignment.search(text[:800])):
         text = assigned[1]
     text = _request_heading.split(_system_block.sub("\n", text) if not is_answer else text)[-1]
@@ -169,6 +176,26 @@ def is_order(text: str) -> bool:
     return _is_order(drop_courtesy(first_sentence(text)))
 
 
+_reply = re.compile(
+    r"(?:(?:y|yes|yep|yeah|no|nope|ok|okay|sure|great|perfect|thanks|thank you|continue|proceed|resume|go on|go ahead|done|next|retry"
+    r"|please|it is fine|that is fine|works for me|looks good|all good)(?:[\s,.!:;-]+|$))+",
+    re.IGNORECASE,
+)
+_choice = re.compile(
+    r"(?:\d+|[a-z])(?:[\s,.):-]+(?!\d).{0,20})?$|\d+(?:[,:)]| but| and| -) "
+    r"|(?:i )?(?:do ?n['’]?t|have) .{0,12}(?:nothing|anything) to (?:add|say)|nothing to add|[\[{<]",
+    re.IGNORECASE,
+)
+
+
+def is_whole_request(text: str) -> bool:
+    """Whether a prompt can be understood alone: not a choice, a yes, a notice of a program, or two words."""
+    rest = _reply.sub("", text.strip()[:LONGEST_CHAT], count=1)
+    if _named_command.match(rest):
+        return True
+    return len(rest.split()) >= LEAST_WHOLE and _choice.match(rest) is None
+
+
 def is_examination(text: str) -> bool:
     """Whether a request asks to find something out."""
     return _EXAMINES.match(_review_command.sub("", drop_courtesy(first_sentence(text)))) is not None
@@ -198,15 +225,12 @@ def short_request(text: str, most: int) -> str:
 
 
 _one_line_code = re.compile(r"(?<=[a-z]):\n+```\w{0,20}\n([^\n]{3,160})\n```(?:\n|$)")
-_last_cell = re.compile(r"\|\s*([^|]{4,300}?)\s*\|?\s*$")
 
 
 def list_sentences(text: str, *, items: bool = False) -> Iterator[str]:
-    """The sentences of a text without code: those of its prose, or of its lists, headings and the last column of its tables."""
+    """The sentences of a text without code and tables: those of its prose, or of its lists and headings."""
     text = _one_line_code.sub(r" \1\n", text[:LONGEST_LOOK])
     wanted = "\n".join(line if _is_kept(line, items) else "" for line in text.splitlines())
-    if items:
-        wanted = "\n".join(cell[1] if line.startswith("|") and (cell := _last_cell.search(line)) else line for line in wanted.splitlines())
     for line in _prose_lines(wanted, headings=items, fenced=False):
         yield from cut_sentences(line)
 
@@ -225,7 +249,7 @@ def cut_words(sentence: str, most: int) -> str:
     whole = next((start[:end] for end in reversed(ends) if len(start[:end].split()) >= LEAST_CLAUSE), "")
     if len((closed := _dangling.sub("", whole)).split()) >= LEAST_CLAUSE:
         whole = closed
-    return (whole or f"{start}…").rstrip(" ,;:")
+    return (whole or f"{start}…").rstrip(" ,;:—–-")
 
 
 def _close_sentence(sentence: str) -> str:

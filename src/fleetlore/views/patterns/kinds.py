@@ -27,7 +27,7 @@ GONE_KINDS = (
     "stall",
 )
 """Kinds of 0.1. They were wrong too often, or said no more than one event says. A notification rule that names one still loads."""
-_DURATIONS = ("within", "pause", "at_least", "least_gap", "longer")
+_DURATIONS = ("within", "pause", "at_least", "least_gap", "longer", "shortest")
 _DAYS = re.compile(r"(\d+)d")
 
 

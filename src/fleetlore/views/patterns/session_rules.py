@@ -19,7 +19,7 @@ from fleetlore.views.patterns.kinds import own_kinds
 from fleetlore.views.patterns.model import MOST_EVIDENCE, Finding
 from fleetlore.views.session_status import EPOCH
 
-VERSION = 2
+VERSION = 3
 """Raised with every change of the rules: stored records of another version are made again."""
 CHECKS = ("tests", "lint", "types", "build")
 Bounds = Mapping[str, Any]
@@ -79,8 +79,20 @@ def _find_recoveries(state: SessionState, troubles: Sequence[TroubleFact], bound
         if trouble.name in CHECKS and not _is_passed_again(state, trouble):
             continue
         seconds = (trouble.ended - trouble.step) / 1e6
-        if 0 <= seconds <= bounds["within"] and (trouble.attempts >= bounds["attempts"] or seconds > bounds["longer"]):
-            yield _make_finding(state, (*trouble.evidence, fix), trouble.step, trouble.ended, count=trouble.attempts + 1, note=trouble.what)
+        if not 0 <= seconds <= bounds["within"] or (trouble.attempts < bounds["attempts"] and seconds <= bounds["longer"]):
+            continue
+        if seconds < bounds["shortest"]:
+            continue  # the output of one failure was looked at twice
+        cited = _cite_results(state, (*trouble.evidence, fix))
+        yield _make_finding(state, cited, trouble.step, trouble.ended, count=trouble.attempts + 1, note=trouble.what)
+
+
+def _cite_results(state: SessionState, sources: Sequence[Source]) -> list[Source]:
+    """The calls, each with its result: a reader cannot see from a call that it failed."""
+    results = {call.source.event: call.result for call in state.calls if call.result}
+    return [
+        source for cited in sources for source in (cited, *([Source(results[cited.event], cited.source)] if cited.event in results else []))
+    ]
 
 
 def _is_passed_again(state: SessionState, trouble: TroubleFact) -> bool:
@@ -113,7 +125,7 @@ def _find_long_turns(state: SessionState, troubles: Sequence[TroubleFact], bound
             continue
         if any((after.at - before.at).total_seconds() > bounds["pause"] for before, after in pairwise(calls)):
             continue
-        if any(first.step <= trouble.step <= last.step for trouble in troubles) or any(_asks(call.tool) for call in calls):
+        if any(first.step <= trouble.step <= last.step for trouble in troubles) or any(_asks_person(call.tool) for call in calls):
             continue
         asked = [prompt.source for prompt in state.prompts if prompt.turn == turn][:1]
         sources = [*asked, *(call.source for call in calls), answers[turn].source]
@@ -151,7 +163,7 @@ def _find_straight_deliveries(state: SessionState, troubles: Sequence[TroubleFac
     yield _make_finding(state, sources, request.step, end, count=len(steps))
 
 
-def _asks(tool: str) -> bool:
+def _asks_person(tool: str) -> bool:
     """Whether a tool asks the person something."""
     return tool.lower().startswith("ask") or "question" in tool.lower()
 

@@ -1,4 +1,4 @@
-"""Plays the agents of the demo's town: workers write a page for their task; the reviewer rejects one page once."""
+"""Plays the agents of the demo's town: builders write a page for their task; the reviewer rejects one page once."""
 
 import json
 import os
@@ -9,33 +9,33 @@ import time
 from pathlib import Path
 
 WORK = {
-    "chart": "Two lights and a bell: the pier green, the breakwater red, the bell at its end.",
-    "pier": "Green, every two seconds, seen for three miles.",
-    "breakwater": "Red, every four seconds.",
-    "bell": "Rings once a minute while the fog is thicker than half a mile.",
-    "drill": "Three ships came in after dark, one of them in fog. None asked for the way.",
+    "design": "A token bucket per endpoint: 10 requests a second unless the customer sets another limit.",
+    "api": "PATCH /endpoints/{id} accepts rate_limit, 1 to 1,000 requests a second.",
+    "worker": "A webhook over the limit waits in the queue.",
+    "console": "The endpoint page shows the limit and how often it was reached.",
+    "load-test": "500 endpoints, 60 s: no endpoint got more than its limit, no webhook was lost.",
 }
 """Item of the mission → text of its page."""
-COMPLAINT = "The breakwater's light does not say how far it is seen. Say so."
+COMPLAINT = "Say how long a webhook waits before it is dropped."
 
 
 def report_progress(words: str, tokens: int) -> None:
     """Report progress and tokens, then wait."""
-    sys.stdout.write(json.dumps({"say": words, "tokens": tokens, "usd": tokens / 100_000}) + "\n")
+    sys.stdout.write(json.dumps({"say": words, "tokens": tokens, "usd": tokens / 100_000, "model": "claude-haiku-4-5"}) + "\n")
     sys.stdout.flush()
     time.sleep(float(os.environ["DEMO_PACE"]))
 
 
 def write_page(item: str, prompt: str) -> None:
     """Write the page of an item, and commit it."""
-    report_progress("Reading the task and the existing pages.", 1900)
-    page = Path("lights", f"{item}.md")
+    report_progress("Reading the task and the code.", 1900)
+    page = Path("guide", f"{item}.md")
     page.parent.mkdir(exist_ok=True)
     text = WORK.get(item, "Done.")
     if COMPLAINT in prompt:
-        text = f"{text[:-1]}, seen for five miles."
+        text = f"{text[:-1]} for at most 24 hours."
     page.write_text(f"{text}\n")
-    report_progress(f"{page} is written; reading it once more.", 4200)
+    report_progress(f"{page} is written. Running the tests.", 4200)
     name = os.environ["LORE_AGENT"]
     who = ("-c", f"user.name={name}", "-c", f"user.email={name}@example.org")
     subprocess.run(["git", "add", str(page)], capture_output=True, check=False)
@@ -44,12 +44,12 @@ def write_page(item: str, prompt: str) -> None:
 
 
 def review_page(item: str, prompt: str) -> None:
-    """Reject the breakwater's page once; approve everything else."""
+    """Reject the page of the worker once; approve everything else."""
     report_progress("Reading the change.", 2300)
-    if item == "breakwater" and "five miles" not in prompt:
+    if item == "worker" and "24 hours" not in prompt:
         report_progress(f"REJECTED: {COMPLAINT}", 3100)
     else:
-        report_progress("APPROVED: The page is complete.", 3100)
+        report_progress("APPROVED: The change is complete and documented.", 3100)
 
 
 def take_turn(prompt: str) -> None:

@@ -1,19 +1,25 @@
-"""Dialects of installed packages, from the entry point `fleetlore.dialects`.
+"""All dialects by name: the built-in ones, imported on first use, and those of installed packages (entry point `fleetlore.dialects`).
 
-They follow the same rules as the built-in ones. Any error of theirs counts as a bad record and is stored as `log.rejected`.
+Installed ones follow the same rules. Any error of theirs counts as a bad record and is stored as `log.rejected`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from importlib import import_module
 from typing import Any
 
 from msgspec.structs import replace
 
-from fleetlore.dialects import NAMES, RECORDINGS
 from fleetlore.dialects.base import Dialect
-from fleetlore.errors import DialectError
+from fleetlore.errors import DialectError, Invalid
 from fleetlore.events.envelope import Event, Origin
 from fleetlore.plugins import ExtensionPoint
+
+NAMES = ("nexus", "tinytown", "nexo", "stage", "cloudevents", "beads", "git")
+"""Built-in dialects, read and written; installed packages may add others."""
+RECORDINGS = ("forge", "otlp")
+"""Read-only formats. Coding agents add theirs: `programs/registry.py`."""
 
 
 class GuardedDialect(Dialect):
@@ -53,3 +59,19 @@ def _validate_dialect(name: str, thing: Any) -> Dialect:
 
 
 DIALECT_EXTENSIONS: ExtensionPoint[Dialect] = ExtensionPoint("fleetlore.dialects", _validate_dialect, builtin_names=(*NAMES, *RECORDINGS))
+
+
+def list_dialects() -> list[str]:
+    """Return the names of all dialects: built-in and installed."""
+    return [*NAMES, *DIALECT_EXTENSIONS.list_names()]
+
+
+def find_dialect(name: str, *, only_read: Collection[str] = RECORDINGS) -> Dialect:
+    """Return the dialect with that name; raise `Invalid`, which lists the known ones. `only_read` names read-only formats."""
+    if name in NAMES:
+        dialect: Dialect = import_module(f"fleetlore.dialects.{name}").DIALECT
+        return dialect
+    if (installed := DIALECT_EXTENSIONS.find_by_name(name)) is not None:
+        return installed
+    problem = f"{name} is only read, not written; known are" if name in only_read else f"no such dialect: {name!r}; known are"
+    raise Invalid(f"{problem} {', '.join(list_dialects())}")

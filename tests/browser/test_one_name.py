@@ -1,0 +1,97 @@
+"""A session has one name and one status on every page, and costs say their limits."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from fleetlore import Event
+from tests.browser.conftest import Visits
+from tests.browser.control_room import ControlRoom, ago
+from tests.browser.test_hostile_text import CLEAN, IMAGE, SCRIPT, SWEEP
+from tests.browser.witness import scrolls_sideways
+
+pytestmark = pytest.mark.slow
+
+RUN = "0b5e1111-2222-4333-8444-555566667777"
+AGENT = "claude-code/0b5e1111"
+HELPER = "a17c0de"
+HOSTILE = f"{SCRIPT}{IMAGE}\u202e {'W' * 150}"
+
+
+def begin_session(name: str, *, minutes: float = 1.0) -> list[Event]:
+    """A session at work whose program calls it so, with a sub-agent that has ended."""
+
+    def event(kind: str, text: str, *, agent: str = AGENT, **more: Any) -> Event:
+        return Event(kind=kind, text=text, agent=agent, run=RUN, at=ago(minutes), **more)
+
+    return [
+        event("session.started", "parcel-api", data={"project": "parcel-api", "cwd": "/home/mira/parcel-api", "branch": "fix/cap"}),
+        event("agent.named", name, data={"title": name}),
+        event("prompt.submitted", "Cap the delay of the retries, please", data={"prompt": "Cap the delay of the retries, please"}),
+        event("agent.launched", "Review it", child=HELPER, data={"role": "reviewer", "prompt": "Review it"}),
+        event("session.ended", "Reviewed", agent=HELPER, parent=AGENT),
+        event("tool.called", "pytest -q", data={"tool": "Bash", "input": {"command": "pytest -q"}}),
+    ]
+
+
+def test_a_session_has_one_name_on_every_page(room: ControlRoom, visit: Visits) -> None:
+    name = "Fix: the retry delay"
+    room.log.append(begin_session(name))
+    page = visit(room, "/sessions")
+    expect(page.locator(".sl-name")).to_have_text(name)
+    page.goto(f"{room.url}/now")
+    card = page.locator("article.card")
+    expect(card.locator("h3")).to_have_text(name)
+    expect(card.locator(".card-helpers")).to_contain_text("reviewer")
+    expect(page.locator(".away-fold")).to_have_count(0)
+    page.goto(f"{room.url}/now?as=table")
+    expect(page.locator(".now-who").first).to_have_text(name)
+    page.goto(f"{room.url}/timeline")
+    expect(page.locator(".tl-name").first).to_contain_text(name)
+    page.locator(".tl-name button").first.click()
+    expect(page).to_have_url(re.compile(RUN))
+    page.goto(f"{room.url}/events?kind=prompt.submitted")
+    expect(page.locator(".ev-who")).to_have_text(name)
+    page.goto(f"{room.url}/sessions/{name}?tab=review")
+    expect(page).to_have_url(re.compile(rf"/{RUN}\?tab=review$"))
+    expect(page.get_by_role("tab", selected=True)).to_contain_text("Claims and risks")
+
+
+def test_a_session_without_a_sign_of_life_is_silent_on_both_pages(room: ControlRoom, visit: Visits) -> None:
+    room.log.append(begin_session("Upgrade Node", minutes=20))
+    page = visit(room, "/now")
+    expect(page.get_by_role("region", name="Stuck or silent").locator("h3")).to_have_text("Upgrade Node")
+    page.goto(f"{room.url}/sessions")
+    expect(page.locator(".s-status")).to_have_text(re.compile("silent"))
+    page.get_by_role("button", name="Running").click()
+    expect(page.locator(".sl-row")).to_have_count(1)
+
+
+def test_limits_of_a_plan_name_the_program_and_hostile_names_stay_text(room: ControlRoom, visit: Visits) -> None:
+    reply = {"model": "m", "input": 10, "output": 5, "usd": 1.0}
+    limits = [{"used_percent": 36, "window_minutes": 300}, {"used_percent": 11, "window_minutes": 10080}]
+    room.log.append(
+        [
+            *begin_session(HOSTILE),
+            Event(kind="model.replied", agent="codex/0199", data=reply | {"limits": limits}),
+            Event(kind="model.replied", agent=AGENT, run=RUN, data=reply | {"limits": limits[:1], "provider": HOSTILE}),
+        ]
+    )
+    for width in (1280, 390):
+        page = visit(room, "/costs?by=session", viewport={"width": width, "height": 800})
+        expect(page.locator(".costs-budgets")).to_contain_text("codex: 36 % of the 5-hour limit")
+        expect(page.locator(".costs-budgets")).to_contain_text("codex: 11 % of the 7-day limit")
+        for path in ("costs?by=session", "costs?by=person", "now", "now?as=table", "timeline", "events", "sessions"):
+            page.goto(f"{room.url}/{path}")
+            expect(page.locator(".waiting")).to_have_count(0)
+            expect(page.locator("main")).to_contain_text("mira" if path == "costs?by=person" else "WWWW")
+            assert page.evaluate(SWEEP) == CLEAN, path
+            assert not scrolls_sideways(page), path
+        page.keyboard.press("Control+k")
+        page.locator(".palette-input").fill("WWWW")
+        expect(page.locator(".palette-list li").first).to_contain_text("WWWW")
+        assert page.evaluate(SWEEP) == CLEAN
