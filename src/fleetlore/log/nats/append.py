@@ -42,7 +42,6 @@ MAX_MESSAGES_IN_FLIGHT = 4000
 MAX_BYTES_IN_FLIGHT = 16 << 20
 MAX_ATTEMPTS = 8
 ATTEMPT_SECONDS = 1.0
-SLOWEST_BYTES_PER_SECOND = 1 << 20
 RETRY_SECONDS = 0.05
 SCAN_MARGIN = 1000
 """Extra messages that are searched for a partially stored batch."""
@@ -165,8 +164,10 @@ class NatsWriter:
 
     async def _send_and_settle(self, jobs: Sequence[AppendJob], deadline: float) -> None:
         """Send every batch once and handle the acknowledgements."""
-        # A cluster that changes its leader drops messages, so do not wait long for one; what is sent twice is stored once.
-        seconds = ATTEMPT_SECONDS + sum(job.bytes for job in jobs) / SLOWEST_BYTES_PER_SECOND
+        # A cluster that changes its leader drops messages, so do not wait long for one: what is sent twice is stored once. Atomic
+        # batches get more time, because one that is sent again loses its place among the others.
+        is_atomic = any(job.is_atomic for job in jobs)
+        seconds = max(ATTEMPT_SECONDS, self._client.timeout / 4) if is_atomic else ATTEMPT_SECONDS
         attempt_deadline = min(deadline, self._client.loop_time() + seconds)
         await self._send_jobs(jobs, attempt_deadline)
         if answers := [job.ack_future for job in jobs if job.ack_future is not None]:
