@@ -163,7 +163,7 @@ def test_a_program_without_a_dialog_of_its_own_is_held_up_only_while_the_user_is
 
 
 def test_a_goal_asks_at_its_own_gate(lore: Lore) -> None:
-    with asking(lore, **ATTENDED, LORE_TURN="m-1") as hook:
+    with asking(lore, environ={**ATTENDED, "LORE_TURN": "m-1"}) as hook:
         assert answer_of(hook) is None
     assert waiting(lore) == []
 

@@ -43,7 +43,9 @@ def test_background_tasks_at_the_end_of_a_turn_are_waited_for() -> None:
 
 
 def test_a_dialog_that_only_the_program_knows_of_is_shown_with_what_the_hooks_say() -> None:
-    state = fold_steps(PROMPT, (5.0, "tool.called", {"tool": "Bash"}), (8.0, REPORT, {"status": "waiting", "waiting_for": "permission prompt"}))
+    state = fold_steps(
+        PROMPT, (5.0, "tool.called", {"tool": "Bash"}), (8.0, REPORT, {"status": "waiting", "waiting_for": "permission prompt"})
+    )
     found = view(state, 20)
     assert (found.status, found.waiting_for, found.disagreement) == ("running", "permission", "")
     assert view(state, 60).disagreement == "its events say: the turn is running"
