@@ -206,20 +206,22 @@ def _find_attacks(items: Any, before: str = "") -> Iterator[tuple[str, str]]:
         before += _sample_one(code, argument)
 
 
-def make_texts(used: Used, size: int) -> Iterator[str | bytes]:
-    tree = parser.parse(
-        used.pattern.pattern, used.pattern.flags & ~re.UNICODE if isinstance(used.pattern.pattern, bytes) else used.pattern.flags
-    )
-    pieces = dict.fromkeys(("", piece) for piece in HOSTILE)
+def make_pieces(used: Used) -> list[tuple[str, str]]:
+    """What each text begins with, and what is repeated in it: first what is made for the pattern."""
+    is_bytes = isinstance(used.pattern.pattern, bytes)
+    tree = parser.parse(used.pattern.pattern, used.pattern.flags & ~re.UNICODE if is_bytes else used.pattern.flags)
+    pieces: dict[tuple[str, str], None] = {}
     for before, piece in _find_attacks(tree):
         if piece:
             pieces |= dict.fromkeys(((before, piece), ("", before + piece), ("", before), ("", piece)))
     whole = _sample(tree)
-    pieces |= {("", whole): None, ("", whole[:-1]): None}
-    for before, piece in pieces:
-        if piece:
-            text = before + piece * (size // len(piece)) + "\x00"
-            yield text.encode() if isinstance(used.pattern.pattern, bytes) else text
+    pieces |= {("", whole): None, ("", whole[:-1]): None} | dict.fromkeys(("", piece) for piece in HOSTILE)
+    return [(before, piece) for before, piece in pieces if piece][:MOST_PIECES]
+
+
+def make_text(used: Used, before: str, piece: str, size: int) -> str | bytes:
+    text = before + piece * (size // len(piece)) + "\x00"
+    return text.encode() if isinstance(used.pattern.pattern, bytes) else text
 
 
 def _seconds(used: Used, text: str | bytes, repeats: int) -> float:
@@ -235,14 +237,18 @@ def _seconds(used: Used, text: str | bytes, repeats: int) -> float:
 
 
 SHORT, LONG = 800, 3_200
+MOST_PIECES = 150
 SUSPICIOUS = 1.5e-6
 """Seconds for a character from which on the growth is measured: a linear search takes a hundredth to a tenth of it."""
 
 
 def find_slow_text(used: Used) -> str | None:
     """A text for which four times the length takes more than eight times as long; four would be linear, sixteen its square."""
-    for short, long in zip(make_texts(used, SHORT), make_texts(used, LONG), strict=True):
-        if _seconds(used, short, 1) > SHORT * SUSPICIOUS and _seconds(used, long, 2) > 8 * _seconds(used, short, 4):
+    for before, piece in make_pieces(used):
+        short = make_text(used, before, piece, SHORT)
+        if _seconds(used, short, 1) <= SHORT * SUSPICIOUS:
+            continue
+        if _seconds(used, make_text(used, before, piece, LONG), 2) > 8 * _seconds(used, short, 4):
             return repr(short[:60])
     return None
 

@@ -23,7 +23,7 @@ import apsw
 from playwright.sync_api import expect, sync_playwright
 from tests.browser import conftest, test_restart
 from tests.browser.control_room import room_in
-from tests.faults import test_goal_kills, test_kill, test_many_processes, test_power_cut, test_servers, test_up, writer
+from tests.faults import damage, test_goal_kills, test_kill, test_many_processes, test_power_cut, test_servers, test_up, writer
 from tests.server.probing import probe
 from tests.server.serving import serve
 from tests.stage import test_resume
@@ -34,6 +34,7 @@ from fleetlore.errors import FleetloreError
 from fleetlore.log.sqlite import maintenance
 from torture.databases import attack_databases
 from torture.fuzz import fuzz
+from torture.leader_kills import kill_leaders
 from torture.model import ask_a_real_model, run_runtimes
 from torture.soak import soak
 from torture.towns import BACKENDS, kill_towns
@@ -91,6 +92,17 @@ def kill_servers(folder: Path, seed: int, kills: int) -> str:
             acknowledged = test_servers.kill_and_start(server, kills, Random(seed))
         recorded.append(f"{make.__name__} killed with -9 {kills} times under {acknowledged} acknowledged events")
     return f"{', '.join(recorded)}: none lost, none twice, followers complete and in order"
+
+
+def damage_files(folder: Path, seed: int, damages: int) -> str:
+    """Random damage to a log of 20,000 events: flipped bits, pages of noise or zeros, files that are cut off."""
+    original, rng = damage.write_log(folder / "original.db", 20_000), Random(seed)
+    findings = [damage.try_damage(original, damage.WAYS[n % len(damage.WAYS)], rng, folder) for n in range(damages)]
+    damage.assert_survived(findings)
+    share = min(found.saved / max(1, found.undamaged) for found in findings)
+    noticed, harmless = sum(found.noticed for found in findings), sum(found.harmless for found in findings)
+    hit = f"{noticed} noticed, {harmless} in unused bytes"
+    return f"{damages} random damages of a log: {hit}; salvage returned at least {share:.2%} of what was not hit"
 
 
 def kill_drivers(folder: Path) -> str:
@@ -152,6 +164,8 @@ def main() -> int:
     options.add_argument("--cuts", type=int, default=5000, help="power cuts")
     options.add_argument("--kills", type=int, default=200, help="writers killed")
     options.add_argument("--server-kills", type=int, default=50, help="times that each server is killed")
+    options.add_argument("--leader-kills", type=int, default=20, help="times that the leader of a NATS cluster is killed")
+    options.add_argument("--damages", type=int, default=60, help="log files damaged at random")
     options.add_argument("--restarts", type=int, default=50, help="times that the control room is closed and opened")
     options.add_argument("--up-kills", type=int, default=50, help="times that `lore up` is killed amid posts")
     options.add_argument("--stages", type=int, default=50, help="runs of a stage whose players are killed")
@@ -172,6 +186,8 @@ def main() -> int:
         run(lambda folder: kill_writers(folder, chosen.seed, chosen.kills)),
         run(lambda folder: gather_crowds(folder, chosen.rounds, chosen.count)),
         run(lambda folder: kill_servers(folder, chosen.seed, chosen.server_kills)),
+        run(lambda folder: kill_leaders(folder / "cluster", chosen.leader_kills)),
+        run(lambda folder: damage_files(folder, chosen.seed, chosen.damages)),
         run(lambda folder: restart_control_room(folder, chosen.restarts)),
         run(lambda folder: ask_a_real_model(folder, chosen.questions)),
         run(run_runtimes),

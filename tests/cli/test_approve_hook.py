@@ -37,7 +37,7 @@ def payload(folder: Path, tool: str = "Bash", **given: Any) -> bytes:
 
 
 @contextmanager
-def asking(lore: Lore, *options: str, raw: bytes | None = None, **environ: str) -> Iterator[subprocess.Popen[bytes]]:
+def asking(lore: Lore, *options: str, raw: bytes | None = None, environ: dict[str, str] | None = None) -> Iterator[subprocess.Popen[bytes]]:
     """The hook, as the program runs it."""
     given = {name: value for name, value in os.environ.items() if not name.startswith(("CLAUDE", "LORE_"))} | (environ or ATTENDED)
     process = lore.start("approve-hook", "claude-code", *options, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=given)
@@ -151,10 +151,10 @@ def test_questions_and_plans_are_shown_and_not_answered(lore: Lore, tool: str) -
 
 @pytest.mark.parametrize("environ", [{"CLAUDE_CODE_ENTRYPOINT": "sdk-cli"}, {**ATTENDED, "CLAUDE_CODE_SESSION_ATTENDED": "0"}])
 def test_a_program_without_a_dialog_of_its_own_is_held_up_only_while_the_user_is_away(lore: Lore, environ: dict[str, str]) -> None:
-    with asking(lore, **environ) as hook:
+    with asking(lore, environ=environ) as hook:
         assert answer_of(hook) is None
     lore("away", "on", "--for", "1h", code=0)
-    with asking(lore, **environ) as hook:
+    with asking(lore, environ=environ) as hook:
         asked = wait_until(lambda: [one for one in waiting(lore) if one["can_answer"]])
         lore("decide", asked[0]["id"], "deny", code=0)
         assert answer_of(hook)["decision"] == {"behavior": "deny", "message": "Denied by grace."}
@@ -163,7 +163,7 @@ def test_a_program_without_a_dialog_of_its_own_is_held_up_only_while_the_user_is
 
 
 def test_a_goal_asks_at_its_own_gate(lore: Lore) -> None:
-    with asking(lore, **ATTENDED, LORE_TURN="m-1") as hook:
+    with asking(lore, environ={**ATTENDED, "LORE_TURN": "m-1"}) as hook:
         assert answer_of(hook) is None
     assert waiting(lore) == []
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from fleetlore.cli import doctor
 from fleetlore.cli.doctor import format_bytes
 from tests.cli.running import Lore
-from tests.servers import Valkey
+from tests.servers import Nats, Valkey
 
 
 @pytest.fixture
@@ -33,8 +34,24 @@ def test_a_damaged_log_does_not(filled: Lore) -> None:
     filled.write("copy.db", bytes(content))
     result = filled("verify", "--log", "sqlite:copy.db", code=1)
     assert "1 problems" in result.out
-    assert "not sound" in result.err
+    assert "the log is damaged" in result.err
     assert filled("verify", "--log", "sqlite:copy.db", "--json", code=1).json["problems"]
+
+
+def test_salvage_says_what_was_saved_and_what_is_missing(lore: Lore) -> None:
+    lore("emit", "-", stdin=b"".join(b'{"kind":"fleet.commit","agent":"ada","text":"%0300d"}\n' % n for n in range(100)))
+    lore("backup", "copy.db")
+    lore("backup", "sound.db")
+    content = bytearray((lore.folder / "copy.db").read_bytes())
+    at = content.index(b"%0300d" % 50)
+    content[at] ^= 1
+    lore.write("copy.db", bytes(content))
+    assert "`lore salvage`" in lore("--log", "sqlite:copy.db", "verify", code=1).err
+    result = lore("salvage", "copy.db", "saved.db", code=3).out
+    assert "no event at 0000000000000051 (1)" in result
+    assert "saved.db: 99 events saved, 1 positions without an event" in result
+    assert lore("salvage", "sound.db", "whole.db", "--json", code=0).json["events"] == 100
+    lore("--log", "sqlite:saved.db", "verify", code=0)
 
 
 def test_a_backup_is_a_log_and_comes_back(filled: Lore) -> None:
@@ -132,3 +149,30 @@ def test_the_doctor_reports_another_program_called_lore(
     recorded = lore("doctor", code=0).out
     assert (f"another program: {other}" in recorded) is is_foreign
     assert ("Type `fleetlore`" in recorded) is is_foreign
+
+
+def test_the_doctor_says_how_a_large_log_is_made_smaller(filled: Lore, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "advice" not in filled("doctor", code=0).out
+    monkeypatch.setattr(doctor, "LARGE_BYTES", 1)
+    result = filled("doctor", code=0).out
+    assert "a year" in result
+    assert "`lore archive --before 90d` keeps everything" in result
+    assert 'keep = "1y" under [retention]' in result
+    assert filled("doctor", "--json", code=0).json["log"]["advice"]
+
+
+def test_the_doctor_warns_of_a_network_drive_and_a_disk_that_fills_up(filled: Lore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_find_network_file_system", lambda _: "nfs4")
+    monkeypatch.setattr(doctor, "_free_bytes", lambda _: 1)
+    result = filled("doctor", code=0).out
+    assert "is on a network drive (nfs4)" in result
+    assert "enough for 0 days" in result
+
+
+def test_the_doctor_tells_replicas_and_sync_of_a_nats_server(lore: Lore, nats_server: Nats) -> None:
+    nats_server.wipe()
+    lore("--log", nats_server.url, "emit", "fleet.commit", "--agent", "ada", code=0)
+    result = lore("--log", nats_server.url, "doctor", code=0)
+    assert "replicas     1, leader" in result.out
+    assert "sync_interval unknown" in result.out
+    assert "a power cut may take acknowledged events" in result.out

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from random import Random
-from shutil import rmtree
+from shutil import copyfile, rmtree
 from typing import Any
 
 import apsw
@@ -133,6 +133,66 @@ def test_a_really_full_disk_loses_nothing_either(tmp_path: Path) -> None:
             log.append([make_event("there is room again")])
         assert texts(path) == [*acknowledged, "there is room again"]
         assert [name for name in os.listdir(place) if "backup" in name] == [], "the failed backup left something behind"
+
+
+@contextmanager
+def read_only_mount(place: Path) -> Iterator[None]:
+    """The mounted file system, read-only for a while."""
+    subprocess.run(["mount", "-o", "remount,ro", str(place)], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["mount", "-o", "remount,rw", str(place)], check=True)
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/mounts"), reason="tmpfs is of Linux")
+def test_a_log_on_a_read_only_disk_can_be_read_and_says_why_it_cannot_be_written(tmp_path: Path) -> None:
+    with small_mount(tmp_path, "2m") as place:
+        path = place / "fleet.db"
+        with connect(f"sqlite:{path}").blocking() as log:
+            log.append([make_event("one"), make_event("two")])
+        with read_only_mount(place):
+            with connect(f"sqlite:{path}").blocking() as log:
+                assert [event.text for event in log.read("agent:ada")] == ["one", "two"]
+                assert next(log.follow()).text == "one"
+                assert log.info().details["read_only"]
+                with pytest.raises(Unwritable, match="is on a read-only file system, so it can be read but not written"):
+                    log.append([make_event("three")])
+            assert maintenance.check_log(str(path)).problems == []
+            assert maintenance.backup_log(str(path), str(tmp_path / "copy.db")) == 2
+            with pytest.raises(Unwritable, match="Read-only file system"):
+                connect(f"sqlite:{place / 'new.db'}").blocking().__enter__()
+        with connect(f"sqlite:{path}").blocking() as log:
+            log.append([make_event("three")])
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/mounts"), reason="tmpfs is of Linux")
+def test_a_log_that_was_not_closed_on_a_read_only_disk_says_what_to_do(tmp_path: Path) -> None:
+    with small_mount(tmp_path, "2m") as place:
+        path = tmp_path / "fleet.db"
+        with connect(f"sqlite:{path}").blocking() as log:
+            log.append([make_event("one")])
+            for end in ("", "-wal"):
+                copyfile(f"{path}{end}", place / f"fleet.db{end}")
+        with read_only_mount(place), pytest.raises(Unwritable, match="-wal has events that it lacks; copy both files"):
+            connect(f"sqlite:{place / 'fleet.db'}").blocking().__enter__()
+
+
+def test_a_process_without_file_descriptors_says_so_and_recovers(path: Path) -> None:
+    with connect(f"sqlite:{path}").blocking() as log:
+        taken = []
+        try:
+            while True:
+                taken.append(os.open(os.devnull, os.O_RDONLY))
+        except OSError:
+            pass
+        try:
+            with pytest.raises(Unwritable, match="no file descriptor is left"):
+                list(log.read())
+        finally:
+            for descriptor in taken:
+                os.close(descriptor)
+        assert len(list(log.read())) == 3
 
 
 # --- no right

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Event as Signal
+from threading import Thread
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -217,6 +219,82 @@ def test_the_diff_mentions_committed_uncommitted_and_untracked_work(repo: Path, 
     assert "run.log" not in diff.text
     assert len(workspace.diff(start.sha, max_bytes=50).text) == 50
     assert workspace.diff(workspace.checkpoint(2).sha).text == ""
+
+
+@contextmanager
+def growing(path: Path) -> Iterator[None]:
+    """Another program, such as a development server, appends to a file all the time."""
+    enough, has_written = Signal(), Signal()
+
+    def write_lines() -> None:
+        with open(path, "a") as file:
+            while not enough.wait(0.0005):
+                file.write("GET /index.html 200\n")
+                file.flush()
+                has_written.set()
+
+    thread = Thread(target=write_lines)
+    thread.start()
+    try:
+        has_written.wait()
+        yield
+    finally:
+        enough.set()
+        thread.join()
+
+
+def test_a_file_that_another_program_writes_does_not_end_the_goal(repo: Path, home: Path) -> None:
+    workspace = opened(repo, home, isolation="none")
+    with growing(repo / "server.out"):
+        first = workspace.checkpoint(1).sha
+        write(workspace.path, {"src/app.py": "print('changed')\n"})
+        for turn in range(2, 5):
+            workspace.checkpoint(turn)
+        assert "src/app.py" in workspace.diff(first).stat
+        workspace.roll_back(first)
+        assert (repo / "src" / "app.py").read_text() == "print('hello')\n"
+    saved = workspace.store.load(first).entries["server.out"]
+    with workspace.store.open_reader() as read:
+        assert read(saved.sha, "blob").startswith(b"GET /index.html 200\n")
+
+
+def test_files_that_come_and_go_do_not_end_the_goal(repo: Path, home: Path) -> None:
+    workspace = opened(repo, home, isolation="none")
+    enough = Signal()
+
+    def come_and_go() -> None:
+        while not enough.is_set():
+            for n in range(50):
+                (repo / f"scratch-{n}").write_text("x" * n)
+            for n in range(50):
+                (repo / f"scratch-{n}").unlink()
+
+    thread = Thread(target=come_and_go)
+    thread.start()
+    try:
+        for turn in range(1, 6):
+            workspace.checkpoint(turn)
+    finally:
+        enough.set()
+        thread.join()
+
+
+def test_a_snapshot_covers_the_workspace_and_not_the_repository_around_it(repo: Path, home: Path) -> None:
+    write(repo, {"service/app.py": "one\n"})
+    git(repo, "add", "service")
+    git(repo, "commit", "--quiet", "--message", "Add a service")
+    write(repo, {"huge.bin": "not committed, and not of the service\n", "service/notes.txt": "mine\n"})
+    workspace = opened(repo / "service", home, isolation="none")
+    first = workspace.checkpoint(1).sha
+    saved = workspace.store.load(first).entries
+    assert {"service/app.py", "service/notes.txt", "src/app.py"} <= saved.keys()  # checks need what is committed
+    assert "huge.bin" not in saved
+    write(repo, {"service/app.py": "two\n", "src/app.py": "print('of another agent')\n", "huge.bin": "grown\n"})
+    (repo / "service" / "notes.txt").unlink()
+    workspace.roll_back(first)
+    assert [(repo / name).read_text() for name in ("service/app.py", "service/notes.txt")] == ["one\n", "mine\n"]
+    assert (repo / "src" / "app.py").read_text() == "print('of another agent')\n"
+    assert (repo / "huge.bin").read_text() == "grown\n"
 
 
 def test_a_snapshot_changes_nothing_that_the_user_sees(repo: Path, home: Path) -> None:

@@ -8,7 +8,7 @@ import os
 import re
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack, asynccontextmanager, closing
+from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from threading import Thread
@@ -28,6 +28,7 @@ from fleetlore.dialects import nexo
 from fleetlore.errors import Closed, Conflict, Denied, Forgotten, InvalidUrl, LogError, StorageFull, Unanswered, Unreachable, Unsuitable
 from fleetlore.events.envelope import LogPlace, Origin
 from fleetlore.events.names import is_name
+from fleetlore.log import base
 from fleetlore.log.admission import Admission
 from fleetlore.log.async_recorder import Recorder
 from fleetlore.log.base import AppendBatch, hash_event_id, to_position
@@ -701,7 +702,7 @@ async def test_a_stream_that_was_deleted_is_named_and_made_anew_at_the_next_open
     async with connect(f"{url}?timeout={SHORT}") as log:
         await log.append([make_event("gone")])
         await asyncio.to_thread(nats_server.wipe)
-        with pytest.raises(Unreachable, match="FL_default"):
+        with pytest.raises(LogError, match="FL_default"):
             await log.append([make_event("not taken")])
     async with connect(url) as log:
         await log.append([make_event("anew")])
@@ -718,11 +719,11 @@ def test_a_handle_on_a_stream_that_was_made_anew_ends_and_gives_nothing_of_the_n
         nats_server.wipe()
         with connect(url).blocking() as other:
             other.append([make_event("new", id=IDS[1])])
-        with pytest.raises(LogError, match="made anew"):
+        with pytest.raises(LogError, match="was deleted"):
             next(follower)
-        with pytest.raises(LogError, match="made anew"):
+        with pytest.raises(LogError, match="was deleted"):
             log.get(IDS[:1])
-        with pytest.raises(LogError, match="made anew"):
+        with pytest.raises(LogError, match="was deleted"):
             writer.append([make_event("numbers begin anew")])
 
 
@@ -988,3 +989,52 @@ def test_a_closed_client_says_so(url: str) -> None:
     client.close()
     with pytest.raises(Closed):
         client.run_coroutine(asyncio.sleep(0))
+
+
+# --- how often the server writes to its disk
+
+
+@contextmanager
+def monitored(folder: Path, sync: str) -> Iterator[tuple[Nats, int]]:
+    port = free_port()
+    with Nats(folder / f"sync-{sync}", f'http: "127.0.0.1:{port}"', sync=sync) as server:
+        yield server, port
+
+
+def test_an_unsafe_sync_interval_is_stated_when_the_log_is_opened_and_in_its_description(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with monitored(tmp_path, "10s") as (server, port), connect(f"{server.url}?monitor={port}").blocking() as log:
+        assert "sync_interval is 10s: if the power fails" in caplog.text
+        assert "sync_interval is 10s" in log.info().durability
+        assert log.info().details["sync_interval"] == "10s"
+
+
+def test_what_must_be_durable_is_refused_where_it_is_not(tmp_path: Path) -> None:
+    with monitored(tmp_path, "10s") as (server, port):
+        with pytest.raises(Unsuitable, match=r"sync_interval is 10s.*set `sync_interval: always` on every server"):
+            connect(f"{server.url}?monitor=http://127.0.0.1:{port}&require=durable").blocking().__enter__()
+        with pytest.raises(Unsuitable, match=r"on its monitoring port only.*\?monitor=8222"):
+            connect(f"{server.url}?require=durable").blocking().__enter__()
+        with pytest.raises(Unreachable, match="the monitoring port does not answer"):
+            connect(f"{server.url}?require=durable&monitor={free_port()}").blocking().__enter__()
+    with monitored(tmp_path, "always") as (server, port), connect(f"{server.url}?monitor={port}&require=durable").blocking() as log:
+        log.append([make_event("1")])
+        assert log.info().durability == "every acknowledged append is on the server's disk"
+
+
+def test_a_server_that_no_longer_syncs_always_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "RECHECK_SECONDS", 0.0)
+    with monitored(tmp_path, "always") as (server, port), connect(f"{server.url}?monitor={port}").blocking() as log:
+        log.append([make_event("1")])
+        settings = server.folder / "server.conf"
+        safe = settings.read_text()
+        for content in (safe.replace("sync_interval: always", "sync_interval: 10s"), safe):
+            server.stop()
+            settings.write_text(content)
+            server.start()
+            if content == safe:
+                log.append([make_event("3")])
+            else:
+                with pytest.raises(Unsuitable, match="was changed from always to 10s while the log was open"):
+                    log.append([make_event("2")])

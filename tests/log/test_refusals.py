@@ -38,7 +38,7 @@ from fleetlore.errors import (
 from fleetlore.events.envelope import LogPlace, Origin
 from fleetlore.log.nats.errors import ApiError, ConnectionLost, JetStreamError, NoResponder, translate_error
 from fleetlore.log.nats.stream import _build_page, _from_message, parse_ack
-from fleetlore.log.redis.client import ConnectionBroken, RedisClient, check_server
+from fleetlore.log.redis.client import ConnectionBroken, RedisClient, ServerSettings, check_server
 from fleetlore.log.redis.entry import parse_scopes
 
 PLACE = "nats://here:4222"
@@ -198,7 +198,7 @@ def test_a_server_is_called_by_its_own_name(client: RedisClient, monkeypatch: py
         return [b"redis_version:7.2.4\nvalkey_version:8.1.0\nmaxmemory_policy:noeviction"]
 
     monkeypatch.setattr(client, "run_commands", ask)
-    assert check_server(client) == "valkey 8.1.0"
+    assert check_server(client) == ("valkey 8.1.0", ServerSettings(eviction="noeviction", durability="none", max_memory=0))
 
 
 # --- what we refuse ourselves, before any server is asked

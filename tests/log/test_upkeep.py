@@ -18,6 +18,7 @@ from fleetlore.errors import Busy, Damaged, Forgotten, LogError, Unwritable
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.log.sqlite import maintenance
 from fleetlore.log.sqlite.check import MAX_PROBLEMS
+from fleetlore.log.sqlite.file import checksum_record
 from fleetlore.log.sqlite.log import LAG
 from fleetlore.log.sqlite.maintenance import SEQUENCE_SKIP, backup_log, check_log, restore_log
 from tests.faults.processes import running
@@ -124,12 +125,34 @@ TAMPERINGS = [
     ("INSERT INTO members_1 VALUES (4000, 7)", "0000000000000007: a scope lists an event that is not there, or not in it"),
     ("INSERT INTO members_1 VALUES (1, 5002)", "0000000000005002: a scope lists an event"),
     ("UPDATE zones_1 SET newest = newest - 1 WHERE zone = 0", "a time index does not cover the event"),
+    ("UPDATE zones_1 SET newest = newest + 1 WHERE zone = 0", "a time index is newer than its events"),
     ("INSERT INTO zones_1 VALUES (1, 0)", "a time index does not cover the event"),
+    (
+        "UPDATE events_1 SET raw = replace(raw, 'text\":\"7', 'text\":\"6') WHERE seq = 8",
+        "0000000000000008: the record is not what was written",
+    ),
+    ("UPDATE events_1 SET checksum = checksum + 1 WHERE seq = 5002", "0000000000005002: the record is not what was written"),
     ("UPDATE towns SET trimmed = 3, highest = 3 WHERE n = 1", "0000000000000001: an event before the trimmed"),
     ("UPDATE towns SET trimmed = 9000 WHERE n = 2", "`highest` is too low"),
     ("UPDATE towns SET indexed = 9000 WHERE n = 1", "`indexed` is ahead of every event"),
     ("DROP TABLE members_2", "no such table: members_2"),
 ]
+
+
+def test_events_of_an_older_version_need_no_checksum(path: Path) -> None:
+    tamper(path, "UPDATE events_1 SET checksum = NULL WHERE seq < 8")
+    report = check_log(str(path))
+    assert (report.problems, report.without_checksum) == ([], 7)
+
+
+def test_an_event_of_a_newer_version_is_not_taken_for_damage(path: Path) -> None:
+    connection = apsw.Connection(str(path))
+    connection.create_scalar_function("checksum_record", lambda *row: checksum_record(row[0], row[1]), 2)
+    connection.execute("UPDATE events_1 SET raw = replace(raw, '\"v\":1', '\"v\":2') WHERE seq = 7")
+    connection.execute("UPDATE events_1 SET checksum = checksum_record(seq, CAST(raw AS BLOB)) WHERE seq = 7")
+    connection.close()
+    report = check_log(str(path))
+    assert (report.problems, report.newer) == ([], 1)
 
 
 @pytest.mark.parametrize(("sql", "problem"), TAMPERINGS)

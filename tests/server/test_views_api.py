@@ -25,6 +25,7 @@ from fleetlore.testing import START, FrozenClock
 from tests.cli.running import Lore
 from tests.patience import PATIENCE
 from tests.server.serving import Served, serve
+from tests.servers import Nats, Valkey
 
 HEAD = {"as_of", "at", "live", "caught_up"}
 ARC = {"kind", "thread", "title", "agents", "state", "first", "last", "evidence", "count", "first_at", "last_at", "note", "text"}
@@ -540,6 +541,21 @@ def test_when_the_log_file_is_gone_nothing_is_acknowledged_and_it_is_not_ready(i
             assert (answer.status, reason in answer.detail) == (503, True), answer.body
         assert running.get("/healthz").status == 200
     assert path.exists() is is_replaced
+
+
+@pytest.mark.parametrize("server_name", ["valkey", "nats"])
+def test_when_a_server_lost_the_log_nothing_is_acknowledged_and_it_is_not_ready(server_name: str, tmp_path: Path) -> None:
+    event = {"kind": "fleet.commit", "agent": "ada", "text": "two"}
+    server = Valkey(tmp_path / "data") if server_name == "valkey" else Nats(tmp_path / "data")
+    with server, serve(tmp_path, server.url) as running:
+        assert running.post("/api/events", event).status == 200
+        running.view("fleet")
+        server.wipe()
+        for _ in range(2):
+            assert running.post("/api/events", event).status == 503
+            ready = running.get("/readyz")
+            assert (ready.status, ready.json["ready"]) == (503, False)
+            assert "acknowledge" in ready.json["detail"]
 
 
 # --- saying no

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 import pytest
@@ -16,10 +17,10 @@ def at(seconds: float) -> datetime:
     return START + timedelta(seconds=seconds)
 
 
-def told(*steps: tuple[float, str, dict[str, object]] | tuple[float, str]) -> SessionStatus:
+def fold_steps(*steps: tuple[float, str, Mapping[str, object]] | tuple[float, str]) -> SessionStatus:
     state = SessionStatus()
     for second, kind, *data in steps:
-        fields = dict(data[0]) if data else {}
+        fields: dict[str, object] = dict(data[0]) if data else {}
         text = fields.pop("_text", None)
         session_status.apply(state, Event(kind=kind, agent=AGENT, run=RUN, at=at(second), text=str(text) if text else None, data=fields))
     return state
@@ -35,14 +36,16 @@ REPORT = "session.observed"
 
 
 def test_background_tasks_at_the_end_of_a_turn_are_waited_for() -> None:
-    state = told(PROMPT, STOP, (10.0, "session.waiting", {"why": "helpers"}))
+    state = fold_steps(PROMPT, STOP, (10.0, "session.waiting", {"why": "helpers"}))
     assert view(state, 60)[:2] == ("running", "helpers")
     session_status.apply(state, Event(kind="session.turn_ended", agent=AGENT, run=RUN, at=at(90)))
     assert view(state, 100).status == "finished"
 
 
 def test_a_dialog_that_only_the_program_knows_of_is_shown_with_what_the_hooks_say() -> None:
-    state = told(PROMPT, (5.0, "tool.called", {"tool": "Bash"}), (8.0, REPORT, {"status": "waiting", "waiting_for": "permission prompt"}))
+    state = fold_steps(
+        PROMPT, (5.0, "tool.called", {"tool": "Bash"}), (8.0, REPORT, {"status": "waiting", "waiting_for": "permission prompt"})
+    )
     found = view(state, 20)
     assert (found.status, found.waiting_for, found.disagreement) == ("running", "permission", "")
     assert view(state, 60).disagreement == "its events say: the turn is running"
@@ -52,23 +55,23 @@ def test_a_dialog_that_only_the_program_knows_of_is_shown_with_what_the_hooks_sa
 
 @pytest.mark.parametrize(("status", "expected"), [("busy", "running"), ("idle", "finished")])
 def test_what_the_program_says_counts_more_than_the_end_that_hooks_reported(status: str, expected: str) -> None:
-    assert view(told(PROMPT, STOP, (20.0, REPORT, {"status": status})), 30).status == expected
+    assert view(fold_steps(PROMPT, STOP, (20.0, REPORT, {"status": status})), 30).status == expected
 
 
 def test_a_process_that_is_gone_works_no_more() -> None:
-    state = told(PROMPT, (5.0, "tool.called", {"tool": "Bash"}), (9.0, REPORT, {"status": "gone"}))
+    state = fold_steps(PROMPT, (5.0, "tool.called", {"tool": "Bash"}), (9.0, REPORT, {"status": "gone"}))
     assert view(state, 10)[:2] == ("interrupted", None)
     assert view(state, 10).reason == "its process has ended"
-    assert view(told(PROMPT, STOP, (20.0, REPORT, {"status": "gone"})), 30).status == "finished"
+    assert view(fold_steps(PROMPT, STOP, (20.0, REPORT, {"status": "gone"})), 30).status == "finished"
 
 
 def test_equal_failures_in_a_row_are_a_loop_until_something_works() -> None:
     failure = {"tool": "Bash", "_text": "Bash: pytest: 1 failed"}
-    state = told(PROMPT, *((float(n), "tool.failed", failure) for n in range(1, 4)))
+    state = fold_steps(PROMPT, *((float(n), "tool.failed", failure) for n in range(1, 4)))
     assert view(state, 5).is_looping
     session_status.apply(state, Event(kind="tool.returned", agent=AGENT, run=RUN, at=at(6)))
     assert not view(state, 7).is_looping
-    assert not view(told(PROMPT, (1.0, "tool.failed", failure), (2.0, "tool.failed", {"_text": "other"})), 3).is_looping
+    assert not view(fold_steps(PROMPT, (1.0, "tool.failed", failure), (2.0, "tool.failed", {"_text": "other"})), 3).is_looping
 
 
 def test_an_agent_whose_clock_is_ahead_is_marked_and_does_not_hide_today() -> None:
@@ -81,7 +84,7 @@ def test_an_agent_whose_clock_is_ahead_is_marked_and_does_not_hide_today() -> No
 
 
 def test_a_request_stays_open_when_earlier_rows_of_the_transcript_come_later() -> None:
-    state = told((5.0, "approval.requested", {"tool": "Bash"}), PROMPT, (4.0, "tool.called", {"tool": "Bash"}))
+    state = fold_steps((5.0, "approval.requested", {"tool": "Bash"}), PROMPT, (4.0, "tool.called", {"tool": "Bash"}))
     assert view(state, 10)[:2] == ("running", "permission")
     session_status.apply(state, Event(kind="approval.closed", agent=AGENT, run=RUN, at=at(11), data={"of": "x", "reason": "timed_out"}))
     assert view(state, 12).waiting_for == "permission"

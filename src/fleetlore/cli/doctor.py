@@ -180,7 +180,23 @@ def _is_here(package: str) -> bool:
 TRUST = "not sealed: anyone who can write {} is trusted"
 SEALED = "sealed: goals obey only what was signed with its passphrase"
 _CLIENTS = {"redis": ("redis", "hiredis"), "nats": ("nats-py",)}
-_SERVER_FACTS = ("server", "keeps", "cut_by_others", "replicas", "stream")
+_SERVER_FACTS = (
+    "server",
+    "keeps",
+    "cut_by_others",
+    "replicas",
+    "stream",
+    "sync_interval",
+    "leader",
+    "lagging_replicas",
+    "appendfsync",
+    "eviction",
+    "maxmemory",
+)
+LARGE_BYTES = 2 << 30
+"""From here on the report says how to make the log smaller."""
+_YEAR = 365
+_NETWORK_FILE_SYSTEMS = ("nfs", "cifs", "smb", "9p", "fuse.sshfs", "afs", "ceph", "glusterfs")
 _WEEK = timedelta(days=7)
 _SCRIPT_BYTES = 1 << 16
 _EXAMPLES = (
@@ -299,7 +315,9 @@ def _about_file(path: str, problems: list[str], *, is_own: bool) -> dict[str, An
         folder = os.path.dirname(folder)  # missing folders will be created
     writable = os.access(folder, os.W_OK | os.X_OK) and (not exists or os.access(path, os.W_OK))
     if not writable:
-        problems.append(f"{path}: cannot be written; check the permissions of the file and its folder")
+        is_read_only = os.path.exists(folder) and os.statvfs(folder).f_flag & os.ST_RDONLY
+        reason = "is on a read-only file system" if is_read_only else "check the permissions of the file and its folder"
+        problems.append(f"{path}: cannot be written; {reason}")
     return {"path": os.path.abspath(path), "exists": exists, "writable": writable, "trust": TRUST.format("this file")}
 
 
@@ -341,9 +359,55 @@ def _about_log(log: BlockingRecorder) -> dict[str, Any]:
     if info.events and len(about["towns"]) == 1:
         about["bytes_per_event"] = round(info.bytes / info.events)
     about["events_per_day"] = _events_per_day(log, info.events)
+    about["archive_bytes"] = info.details.get("archive_bytes", 0)
     if info.backend in _CLIENTS:
         about |= {"trust": TRUST.format("to this server"), **{key: info.details[key] for key in _SERVER_FACTS if key in info.details}}
+    about["advice"] = _advise(about, info.details.get("path"))
     return about
+
+
+def _advise(about: dict[str, Any], path: str | None) -> list[str]:
+    """What to do about the size of the log and where it lies, in the order of urgency."""
+    advice = []
+    grows = about["events_per_day"] * about.get("bytes_per_event", 0)
+    if path is not None:
+        if (kind := _find_network_file_system(path)) is not None:
+            advice.append(f"the log is on a network drive ({kind}), where SQLite's locks are not reliable; keep it on a local disk")
+        free = _free_bytes(path)
+        if grows and free < grows * _YEAR / 12:
+            advice.append(
+                f"the disk has {format_bytes(free)} left, enough for {free // grows:,} days; archiving does not free it: make room"
+            )
+    if about["bytes"] >= LARGE_BYTES:
+        if about["backend"] == "sqlite":
+            advice.append(
+                "`lore archive --before 90d` keeps everything and makes room in the log; `lore trim --before 1y` deletes for good"
+            )
+        else:
+            advice.append("`lore trim --before 1y` deletes the oldest events; `lore ship --to sqlite:PATH` keeps a copy of them first")
+        advice.append('to trim by itself, set keep = "1y" under [retention] in fleetlore.toml')
+    if about["backend"] == "nats" and about.get("sync_interval") not in (None, "always"):
+        advice.append("a power cut may take acknowledged events: set `sync_interval: always` on the servers (docs/backends.md)")
+    if about.get("lagging_replicas"):
+        advice.append(f"replicas that lag or are offline: {', '.join(about['lagging_replicas'])}; see that their servers run")
+    return advice
+
+
+def _free_bytes(path: str) -> int:
+    status = os.statvfs(os.path.dirname(path))
+    return status.f_bavail * status.f_frsize
+
+
+def _find_network_file_system(path: str) -> str | None:
+    """The type of the network drive that a file is on; `None` for a local disk, or where /proc/mounts does not exist."""
+    try:
+        with open("/proc/mounts") as mounts:
+            points = [line.split()[1:3] for line in mounts]
+    except OSError:
+        return None
+    real = os.path.realpath(path)
+    found = max((each for each in points if os.path.commonpath([real, each[0]]) == each[0]), key=lambda each: len(each[0]), default=None)
+    return found[1] if found is not None and found[1].startswith(_NETWORK_FILE_SYSTEMS) else None
 
 
 def _events_per_day(log: BlockingRecorder, events: int) -> int:
@@ -430,9 +494,19 @@ def _print_numbers(log: dict[str, Any]) -> None:
     growth = f"{log['events_per_day']:,} event{'' if log['events_per_day'] == 1 else 's'} a day" + (
         f", {format_bytes(log['events_per_day'] * per_event)}" if per_event else ""
     )
-    _print_row("growth", f"about {growth}, over the last week")
+    yearly = format_bytes(log["events_per_day"] * per_event * _YEAR) if per_event and log["events_per_day"] else ""
+    _print_row("growth", f"about {growth}, over the last week" + (f"; {yearly} a year" if yearly else ""))
+    if log.get("archive_bytes"):
+        _print_row("archive", f"{format_bytes(log['archive_bytes'])}, compressed")
+    for line in log.get("advice", ()):
+        _print_row("advice", line)
     _print_row("newest", log["newest"] or "none yet")
     _print_row("durability", log["durability"])
+    if "replicas" in log:
+        _print_row("replicas", f"{log['replicas']}, leader {log.get('leader') or 'none'}, sync_interval {log.get('sync_interval')}")
+    if "appendfsync" in log:
+        limit = format_bytes(log["maxmemory"]) if log.get("maxmemory") else "no limit"
+        _print_row("settings", f"appendfsync {log['appendfsync']}, eviction {log['eviction']}, memory {limit}")
     if "server" in log:
         _print_row("same id", f"known again for {log['dedup']}" if "hour" in log["dedup"] else f"known again {log['dedup']}")
     if log.get("keeps") == "tinytown":

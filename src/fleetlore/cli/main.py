@@ -71,6 +71,8 @@ GROUPS = {
         "verify": "check that the whole log can be read and its indexes agree",
         "backup": "copy the log to one file, while others use it",
         "restore": "restore the log from a backup",
+        "salvage": "save what can still be read of a damaged log",
+        "archive": "move old events into compressed files; every command still finds them",
         "trim": "delete the oldest part of the log, and keep its totals",
         "scan": "find secrets in the log or in transcripts, and offer to erase them",
         "forget": "erase events permanently: of an agent, of a session, or before a day",

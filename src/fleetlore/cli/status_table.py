@@ -100,7 +100,8 @@ def format_total(status: FleetStatus) -> str:
     """`118 events in town default`."""
     events = status.events
     cut = ", older ones trimmed away" if status.is_trimmed else ""
-    return f"{events:,} event{'' if events == 1 else 's'} in town {sanitise_text(status.town)}{cut}"
+    dropped = f"; {status.dropped:,} agents of earlier weeks are not listed (see `lore sessions`)" if status.dropped else ""
+    return f"{events:,} event{'' if events == 1 else 's'} in town {sanitise_text(status.town)}{cut}{dropped}"
 
 
 def format_left_out(status: FleetStatus, rows: list[Row]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
-from fleetlore import clock
+from fleetlore import clock, settings
 from fleetlore.errors import Invalid
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -33,6 +33,15 @@ def parse_time(text: str, *, now: datetime) -> datetime:
         return at.astimezone(UTC)  # one without a zone is taken as local
     except (ValueError, OverflowError, OSError) as error:
         raise Invalid(f"not a time: {text!r}; say 30m, 2h or 3d for that long ago, 2026-11-15, or 2026-11-15T20:00Z") from error
+
+
+def parse_cutoff(text: str, *, now: datetime) -> datetime:
+    """Like `parse_time`, and also `1y`: what is older is trimmed or archived."""
+    days = settings.days_in(text.strip())
+    try:
+        return parse_time(text, now=now) if days is None else now - timedelta(days=days)
+    except OverflowError as error:
+        raise Invalid(f"too long ago: {text}; say 90d, or a day such as 2026-11-15") from error
 
 
 def parse_until(text: str, *, now: datetime) -> datetime:

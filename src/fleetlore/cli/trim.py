@@ -9,7 +9,6 @@ from fleetlore import clock
 from fleetlore import settings as config
 from fleetlore.cli import arguments, confirm, open_log, passphrase, progress, terminal, times
 from fleetlore.cli.main import FAILED, OK, UsageError
-from fleetlore.errors import Invalid
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -99,21 +98,11 @@ def _find_last_position(
     if before is not None and head is not None and len(before) == len(head) and before.isascii() and before.isdigit():
         newest = next(log.read(before=before, newest_first=True, limit=1), None)
         return None if newest is None else newest.position
-    time = retention.retention_cutoff(settings, now) if before is None else _parse_time(before, now)
+    time = retention.retention_cutoff(settings, now) if before is None else times.parse_cutoff(before, now=now)
     if time is None:
         raise UsageError("how old? write --before 90d, or keep under [retention] in fleetlore.toml")
     with progress.bar_if_long() as show:
         return ingest_trim.find_position_before(log, time, store=store, progress=show)
-
-
-def _parse_time(text: str, now: datetime) -> datetime:
-    from datetime import timedelta
-
-    days = config.days_in(text.strip())
-    try:
-        return times.parse_time(text, now=now) if days is None else now - timedelta(days=days)
-    except OverflowError as error:
-        raise Invalid(f"too long ago: {text}; say 90d, or a day such as 2026-11-15") from error
 
 
 def _describe_trim(found: TrimResult, log: str, is_dry: bool) -> str:

@@ -29,12 +29,27 @@ def run(args: Namespace) -> int:
     with progress.show_progress("verifying") as show:
         report = maintenance.check_log(path, progress=show)
     if args.json:
-        terminal.print_value({"path": path, "events": report.events, "towns": report.towns, "problems": report.problems})
+        terminal.print_value(
+            {
+                "path": path,
+                "events": report.events,
+                "towns": report.towns,
+                "problems": report.problems,
+                "newer": report.newer,
+                "without_checksum": report.without_checksum,
+            }
+        )
     else:
         for problem in report.problems:
             terminal.print_line(terminal.sanitise_text(problem))
         towns = "1 town" if report.towns == 1 else f"{report.towns} towns"
         terminal.print_line(f"{terminal.sanitise_text(path)}: {report.events:,} events in {towns}, {len(report.problems) or 'no'} problems")
+        if report.without_checksum:
+            terminal.print_line(f"{report.without_checksum:,} events were stored by an older version, without a checksum")
+    if report.newer:
+        terminal.print_error(f"lore: {report.newer:,} events were written by a newer Fleetlore; upgrade fleetlore to read them")
     if report.problems:
-        terminal.print_error("lore: the log is not sound; keep a copy of the file, then `lore restore` a backup")
+        terminal.print_error(
+            "lore: the log is damaged; keep a copy of the file, then `lore restore` a backup, or save what can be read with `lore salvage`"
+        )
     return 1 if report.problems else 0

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from hashlib import sha256
+from time import monotonic
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from msgspec import Struct, field
@@ -29,6 +30,8 @@ _MICROSECOND = timedelta(microseconds=1)
 MAX_APPEND_EVENTS = 500
 MAX_APPEND_BYTES = 1 << 20
 PAGE_SIZE = 500
+RECHECK_SECONDS = 60.0
+"""How long a server's settings are trusted while a log is in use."""
 
 # An agent's scope also holds what it did as a parent or a child.
 _SCOPE_PREFIXES = tuple("agent:" if name in ("parent", "child") else f"{name}:" for name in SCOPE_FIELDS)
@@ -127,6 +130,22 @@ class LogInfo(Struct, frozen=True, kw_only=True):
     """How long a repeated id is recognised."""
     durability: str
     details: dict[str, Any] = field(default_factory=dict)
+
+
+class PeriodicCheck:
+    """Says when the settings of a server are to be checked again: every minute, and at every use while they are unsafe."""
+
+    def __init__(self) -> None:
+        self._next_at = 0.0
+        self.mark_passed()
+
+    def is_due(self) -> bool:
+        """Return whether to check now."""
+        return monotonic() >= self._next_at
+
+    def mark_passed(self) -> None:
+        """Wait for a minute before the next check."""
+        self._next_at = monotonic() + RECHECK_SECONDS
 
 
 class Backend(Protocol):

@@ -85,6 +85,8 @@ class FleetStatus(Struct, kw_only=True):
     asking: list[Asking]
     is_trimmed: bool
     """Whether the oldest events are gone."""
+    dropped: int = 0
+    """How many agents are not listed, because they were not seen for a week and there are very many."""
 
 
 def read_fleet_status(context: OperationContext, request: ReadFleetStatus) -> FleetStatus:
@@ -108,6 +110,7 @@ def read_fleet_status(context: OperationContext, request: ReadFleetStatus) -> Fl
             ],
             asking=[Asking(mission=name, text=ask.text, since=ask.since) for name, ask in fleet.asking.items()],
             is_trimmed=bool(fleet.trimmed_before),
+            dropped=fleet.dropped,
         )
 
 

@@ -1,7 +1,8 @@
 """The activity view: how many events of which family each agent had in each time slot, and its newest beats.
 
 All slots have one length: 15 minutes or a power of two of that, the smallest that keeps the number of counts bounded.
-The result does not depend on the order of events.
+The result does not depend on the order of events, unless there are very many agents: then those of earlier weeks are counted
+together with events without an agent.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
 from fleetlore.views.event_text import EPOCH, event_stamp
 
-VERSION = 2
+VERSION = 3
 """Increased with every change of the state or its rules; checkpoints of other versions are dropped."""
 
 BEAT_FAMILIES = ("work", "done", "trouble", "talk", "quiet")
@@ -31,8 +32,11 @@ _FAMILY_BY_BEAT = {
 MIN_SLOT_SECONDS = 900
 MAX_CELLS = 30_000
 MAX_BEATS = 24
+MAX_LANES = 1500
+MERGED_AFTER_SECONDS = 7 * 86_400
+"""With more lanes, those without an event for this long before the newest are merged."""
 NO_AGENT = ""
-"""The lane of events without an agent."""
+"""The lane of events without an agent, and of agents of earlier weeks if there are very many."""
 
 
 class AgentActivity(Struct, kw_only=True):
@@ -51,6 +55,8 @@ class FleetActivity(Struct, kw_only=True):
     seconds: int = MIN_SLOT_SECONDS
     """Length of a slot."""
     cells: int = 0
+    merge_above: int = MAX_LANES
+    """The number of lanes at which the next ones are merged."""
     lanes: dict[str, AgentActivity] = field(default_factory=dict)
 
 
@@ -79,6 +85,8 @@ def apply(activity: FleetActivity, event: Event) -> FleetActivity:
     counts[find_beat_family(beat)] += 1
     if beat is not None:
         _add_beat(lane.beats, (at, beat))
+    if len(activity.lanes) > activity.merge_above:
+        _merge_old_lanes(activity)
     while activity.cells > MAX_CELLS + len(activity.lanes):
         _double_slot_length(activity)
     return activity
@@ -91,6 +99,19 @@ def _add_beat(beats: list[tuple[datetime, str]], beat: tuple[datetime, str]) -> 
         insort(beats, beat)
     if len(beats) > MAX_BEATS:
         del beats[0]
+
+
+def _merge_old_lanes(activity: FleetActivity) -> None:
+    ends = {name: max(lane.slots) for name, lane in activity.lanes.items() if name != NO_AGENT}
+    newest = sorted(ends.values())[len(ends) * 19 // 20]  # not the last one: its clock may be wrong
+    limit = newest - MERGED_AFTER_SECONDS // activity.seconds
+    common = activity.lanes.setdefault(NO_AGENT, AgentActivity())
+    for name in [name for name, end in ends.items() if end < limit]:
+        for slot, counts in activity.lanes.pop(name).slots.items():
+            existing = common.slots.get(slot)
+            common.slots[slot] = counts if existing is None else [a + b for a, b in zip(existing, counts, strict=True)]
+    activity.cells = sum(len(lane.slots) for lane in activity.lanes.values())
+    activity.merge_above = max(MAX_LANES, len(activity.lanes) * 5 // 4)
 
 
 def _double_slot_length(activity: FleetActivity) -> None:

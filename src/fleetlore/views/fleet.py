@@ -31,11 +31,15 @@ from fleetlore.views.approvals import Approval
 from fleetlore.views.event_text import EPOCH, EventStamp, event_line, event_stamp
 from fleetlore.views.session_status import SessionStatus, SessionView
 
-VERSION = 6
+VERSION = 7
 """Increased with every change of the state or its rules; checkpoints of other versions are dropped."""
 
 SILENT_AFTER = timedelta(minutes=10)
 INACTIVE_AFTER = timedelta(days=1)
+DROPPED_AFTER = timedelta(days=7)
+MAX_AGENTS = 1500
+"""With more agents, those that were not seen for `DROPPED_AFTER` before the newest are dropped: the state of a log with
+155,000 sessions took 900 MB. Their sessions stay on record (`lore sessions`)."""
 OTHER_BEAT = "other"
 """Counts events of unknown kinds."""
 
@@ -114,6 +118,10 @@ class FleetState(Struct, kw_only=True):
     """Run → the agent of the goal that drives it. Hooks report the session under its own name: it is the same agent."""
     approvals: dict[str, Approval] = field(default_factory=dict)
     """Id → an approval request that nothing has ended; its time may be up."""
+    dropped: int = 0
+    """How many agents were dropped."""
+    drop_above: int = MAX_AGENTS
+    """The number of agents at which the next ones are dropped."""
 
 
 def initial() -> FleetState:
@@ -153,7 +161,30 @@ def apply(fleet: FleetState, event: Event) -> FleetState:
         fleet.without_agent += 1
     if not affected or event.kind in _HELP_ENDING_KINDS:
         _update_fleet(fleet, event, stamp)
+    if len(fleet.agents) > fleet.drop_above:
+        _drop_old_agents(fleet)
     return fleet
+
+
+def _drop_old_agents(fleet: FleetState) -> None:
+    """Drop agents that were not seen for long, with their sessions. Those that asked for a person outside a session stay."""
+    seen = sorted(agent.last_seen or EPOCH for agent in fleet.agents.values())
+    limit = seen[len(seen) * 19 // 20] - DROPPED_AFTER  # not the newest: its clock may be wrong
+    old = [
+        agent
+        for agent in fleet.agents.values()
+        if (agent.last_seen or EPOCH) < limit and (agent.follows_session or agent.standing != "needs you")
+    ]
+    for agent in old:
+        del fleet.agents[agent.name]
+        for name in _HELD_SCOPE_FIELDS:
+            if (value := getattr(agent, name)) is not None:
+                _remove_holder(fleet.held, f"{name}:{value}", agent.name)
+    for run in [run for run, session in fleet.sessions.items() if (session.last or EPOCH) < limit]:
+        del fleet.sessions[run]
+        fleet.bound.pop(run, None)
+    fleet.dropped += len(old)
+    fleet.drop_above = max(MAX_AGENTS, len(fleet.agents) * 5 // 4)
 
 
 def standing_at(
@@ -170,7 +201,8 @@ def standing_at(
         standing = _standing_of_session(session, now)
         if standing == "working" and session_status.has_open_helpers(session) and session.turn == "ended":
             return standing
-    if standing == "working" and agent.last_seen is not None and now - agent.last_seen > silent_after:
+    # A sign of life from the future comes from a wrong clock: it does not say that the agent works now.
+    if standing == "working" and agent.last_seen is not None and abs(now - agent.last_seen) > silent_after:
         return "silent"
     return standing
 

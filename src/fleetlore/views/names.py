@@ -202,7 +202,12 @@ def _build_display_name(name_in_log: str, agent: AgentNameFacts) -> _DisplayName
 def is_generated_name(name: str) -> bool:
     """Whether a name was generated, like `claude-code/0b5e1111` or `a17c0de`, and not chosen by somebody."""
     program, _, id = name.partition("/")
-    return (bool(id) and program in list_names()) or _GENERATED_NAME.fullmatch(name) is not None
+    return (bool(id) and _is_program(program)) or _GENERATED_NAME.fullmatch(name) is not None
+
+
+@lru_cache(maxsize=256)
+def _is_program(name: str) -> bool:
+    return name in list_names()
 
 
 def _build_short_name(name_in_log: str, agent: AgentNameFacts) -> str:

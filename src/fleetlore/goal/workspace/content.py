@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from tempfile import TemporaryDirectory
 from typing import TypeAlias
 
@@ -62,6 +62,8 @@ class DigestCache:
         try:
             with open_file(self._root, path) as file:
                 return self._store.file_object_name(file, os.fstat(file.fileno()).st_size)
+        except FileNotFoundError:
+            raise
         except OSError as error:
             raise ChangedWhileSaving(f"{path}: cannot be read: {error.strerror}") from error
 
@@ -168,10 +170,13 @@ def _split_names(folder: str, names: Sequence[str]) -> Iterator[list[str]]:
 
 
 class WorkspaceContent:
-    """The files below a root, except for `skipped` paths."""
+    """The files below a root, except for `skipped` paths.
 
-    def __init__(self, root: str, store: SnapshotStore, skipped: Collection[str]) -> None:
-        self._root, self._store, self._skipped = root, store, skipped
+    With a `prefix` (`a/b/`), only that folder is searched and restored. Of the rest, only files that are named are read.
+    """
+
+    def __init__(self, root: str, store: SnapshotStore, skipped: Collection[str], prefix: str = "") -> None:
+        self._root, self._store, self._skipped, self._prefix = root, store, skipped, prefix
         self._digests = DigestCache(root, store)
 
     def read_current(self, always_include: Collection[str]) -> dict[str, SnapshotEntry]:
@@ -196,11 +201,30 @@ class WorkspaceContent:
         known: Collection[str] | None = None,
     ) -> dict[str, SnapshotEntry]:
         with open_ignore_rules(self._store.git_dir, read_gitignore, base=self._store.exclude) as ignore_rules:
-            entries = dict(files.walk_entries(self._root, ignore_rules, skipped=self._skipped, within=within))
+            walk = files.walk_entries(self._root, ignore_rules, skipped=self._skipped, within=self._limit_folders(within))
+            entries = {path: entry for path, entry in walk if path.startswith(self._prefix)}
         for path in always_include:
             if path not in entries and (entry := files.find_entry(self._root, path)) and entry.kind != "folder":
                 entries[path] = entry
-        return {path: self._digests.make_entry(path, entry, read=known is None or path in known) for path, entry in sorted(entries.items())}
+        result: dict[str, SnapshotEntry] = {}
+        for path, entry in sorted(entries.items()):
+            with suppress(FileNotFoundError):  # deleted since the folder was listed
+                result[path] = self._digests.make_entry(path, entry, read=known is None or path in known)
+        return result
+
+    def _limit_folders(self, within: Callable[[str], bool] | None) -> Callable[[str], bool] | None:
+        if not self._prefix:
+            return within
+        prefix = self._prefix
+        return lambda folder: prefix.startswith(f"{folder}/") or (f"{folder}/".startswith(prefix) and (within is None or within(folder)))
+
+    def _read_own(self, snapshot: Snapshot) -> tuple[dict[str, SnapshotEntry], dict[str, SnapshotEntry]]:
+        """The current and the saved entries of the folder that is restored."""
+        current, saved = (
+            {path: entry for path, entry in entries.items() if path.startswith(self._prefix)}
+            for entries in (self.read_by_snapshot(snapshot), snapshot.entries)
+        )
+        return current, saved
 
     def _gitignores_of(self, snapshot: Snapshot) -> ReadGitignore:
         """The ignore rules as of the snapshot, even if the agent changed them since."""
@@ -214,16 +238,16 @@ class WorkspaceContent:
 
     def restore_snapshot(self, snapshot: Snapshot) -> None:
         """Restore all files that count: new ones are removed, changed and deleted ones come back."""
-        current, saved = self.read_by_snapshot(snapshot), snapshot.entries
+        current, saved = self._read_own(snapshot)
         replaced = {path for path, entry in saved.items() if entry.kind == "other" and path in current and current[path].kind != "other"}
         for path in sorted(replaced.union(current.keys() - saved.keys()), reverse=True):
             # Ignored files in a new folder stay.
             (files.remove_empty_folder if current[path].kind == "folder" else files.remove_path)(self._root, path)
         with self._store.open_reader() as read:
-            for path, entry in snapshot.entries.items():
+            for path, entry in saved.items():
                 if entry.sha and current.get(path) != entry:
                     self._restore_entry(read, path, entry)
-        for path, entry in sorted(snapshot.entries.items(), reverse=True):
+        for path, entry in sorted(saved.items(), reverse=True):
             if entry.kind == "folder":
                 files.restore_folder(self._root, path, mode=entry.mode)
 
@@ -235,7 +259,7 @@ class WorkspaceContent:
 
     def find_differences(self, snapshot: Snapshot) -> list[str]:
         """Paths that differ from the snapshot, except for what it could not save and for new folders, which may hold ignored files."""
-        current, saved = self.read_by_snapshot(snapshot), snapshot.entries
+        current, saved = self._read_own(snapshot)
         unsaved = {path for path, entry in saved.items() if entry.kind == "other" and path not in current}
         new_folders = {path for path, entry in current.items() if entry.kind == "folder" and path not in saved}
         return sorted(path for path in (current.keys() | saved.keys()) - unsaved - new_folders if current.get(path) != saved.get(path))

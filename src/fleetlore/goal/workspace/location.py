@@ -52,6 +52,8 @@ class WorkspaceLocation(Struct, frozen=True, kw_only=True):
     """Whether its files were written once; from then on they belong to the agent."""
     passed_over: tuple[str, ...] = ()
     """Paths that are not the agent's: never saved, never restored."""
+    covers_prefix: bool = False
+    """Whether snapshots cover the folder `prefix` only, and committed files. Goals of older versions saved all of `root`."""
 
     def ensure_exists(self, store: SnapshotStore, folder: str) -> WorkspaceLocation:
         """Create what is missing, and return the location with its final branch and git directory.
@@ -197,6 +199,7 @@ def _choose_location(folder: str, goal_id: str, plan: Plan, source: str, home: s
             git_dir=repo.git_dir,
             form=repo.object_format,
             passed_over=(files.GIT_FOLDER,),
+            covers_prefix=True,
         ),
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -16,6 +17,7 @@ from contextlib import contextmanager
 from typing import IO, Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from fleetlore.errors import FleetloreError, Invalid
 from fleetlore.goal.workspace import git
@@ -27,6 +29,8 @@ _OBJECT_NAME = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _FILES, _INDEX = "work", "index"
 """Names in the root tree of a snapshot: the folder with all files, and the index of the repository."""
 _DEFAULT_MODES = {"100644": 0o644, "100755": 0o755, "120000": 0o777}
+MAX_NAMED = 5
+_logger = logging.getLogger("fleetlore.goal")
 _COMMITTER = b"committer fleetlore <fleetlore@localhost> 0 +0000\n"
 
 
@@ -88,12 +92,15 @@ class SnapshotStore:
         return hashlib.new(self.object_format, f"{kind} {len(content)}\0".encode() + content, usedforsecurity=False).hexdigest()
 
     def file_object_name(self, file: IO[bytes], size: int) -> str:
-        """The object name of a file's content. Raises `ChangedWhileSaving` if its size is not `size`."""
+        """The object name of the first `size` bytes of a file; what is appended meanwhile does not count.
+
+        Raises `ChangedWhileSaving` if the file became shorter.
+        """
         digest, remaining = hashlib.new(self.object_format, f"blob {size}\0".encode(), usedforsecurity=False), size
         while remaining and (chunk := file.read(min(remaining, CHUNK_BYTES))):
             digest.update(chunk)
             remaining -= len(chunk)
-        if remaining or file.read(1):
+        if remaining:
             raise ChangedWhileSaving(f"{file.name}: was changed while it was read")
         return digest.hexdigest()
 
@@ -102,17 +109,28 @@ class SnapshotStore:
     def save(self, root: str, snapshot: Snapshot, *, index: bytes | None = None, ref: str) -> str:
         """Save a snapshot durably, with the current content of its files. Returns its name.
 
-        Raises `ChangedWhileSaving` if a file no longer has the digest of its entry.
+        A file that changed since its digest was taken is saved as it is read now, with a warning: another program writes to it.
         """
-        known_names = self._known_names()
+        known_names, changed = self._known_names(), dict[str, SnapshotEntry]()
         new_names: set[str] = set()
         with git.start_git(
             "fast-import", "--quiet", "--force", "--done", "--cat-blob-fd=1", git_dir=self.git_dir, timeout=git.LONG_TIMEOUT_SECONDS
         ) as importer:
             for path, entry in snapshot.entries.items():
                 if entry.sha and entry.sha not in known_names and entry.sha not in new_names:
-                    self._send_content(importer.stdin, root, path, entry)
-                    new_names.add(entry.sha)
+                    sha = self._send_content(importer.stdin, root, path, entry)
+                    new_names.add(sha)
+                    if sha != entry.sha:
+                        changed[path] = replace(entry, sha=sha)
+            if changed:
+                gone = {path for path, entry in changed.items() if not entry.sha}
+                entries = {path: changed.get(path, entry) for path, entry in snapshot.entries.items() if path not in gone}
+                snapshot = replace(snapshot, entries=entries)
+                _logger.warning(
+                    "%s: changed while the workspace was saved, and was saved as it was read;"
+                    " if another program writes it, add it to .gitignore",
+                    ", ".join(sorted(changed)[:MAX_NAMED]),
+                )
             if index is not None:
                 _write_blob(importer.stdin, index)
             _write_commit(importer.stdin, snapshot, None if index is None else self.object_name("blob", index), ref)
@@ -129,21 +147,30 @@ class SnapshotStore:
             self._known_objects = set(git.run_git(*command, git_dir=self.git_dir, timeout=git.LONG_TIMEOUT_SECONDS).decode().split())
         return self._known_objects
 
-    def _send_content(self, output: IO[bytes], root: str, path: str, entry: SnapshotEntry) -> None:
-        if entry.kind == "link":
-            return _write_blob(output, os.fsencode(os.readlink(os.path.join(root, path))))
-        with open_file(root, path) as file:
-            size = remaining = os.fstat(file.fileno()).st_size
-            output.write(f"blob\ndata {size}\n".encode())
-            digest = hashlib.new(self.object_format, f"blob {size}\0".encode(), usedforsecurity=False)
-            while remaining and (chunk := file.read(min(remaining, CHUNK_BYTES))):
-                output.write(chunk)
-                digest.update(chunk)
-                remaining -= len(chunk)
-        if remaining or digest.hexdigest() != entry.sha:
-            raise ChangedWhileSaving(f"{path}: was changed while it was saved")
+    def _send_content(self, output: IO[bytes], root: str, path: str, entry: SnapshotEntry) -> str:
+        """Write a blob with the content of a path; return its name, empty if the path is gone."""
+        try:
+            if entry.kind == "link":
+                content = os.fsencode(os.readlink(os.path.join(root, path)))
+                _write_blob(output, content)
+                return self.object_name("blob", content)
+            with open_file(root, path) as file:
+                return self._send_file(output, file)
+        except (FileNotFoundError, NotADirectoryError):
+            return ""
+
+    def _send_file(self, output: IO[bytes], file: IO[bytes]) -> str:
+        size = remaining = os.fstat(file.fileno()).st_size
+        output.write(f"blob\ndata {size}\n".encode())
+        digest = hashlib.new(self.object_format, f"blob {size}\0".encode(), usedforsecurity=False)
+        while remaining:
+            # A file that became shorter is filled up: the length was sent already.
+            chunk = file.read(min(remaining, CHUNK_BYTES)) or bytes(min(remaining, CHUNK_BYTES))
+            output.write(chunk)
+            digest.update(chunk)
+            remaining -= len(chunk)
         output.write(b"\n")
-        return None
+        return digest.hexdigest()
 
     # --- Reading
 
@@ -201,7 +228,7 @@ class SnapshotStore:
 
 
 class ChangedWhileSaving(FleetloreError):
-    """A file changed while it was saved: something still runs in the workspace. Retrying may help."""
+    """A file became shorter while it was read: something still runs in the workspace. Retrying may help."""
 
 
 class ObjectReader:

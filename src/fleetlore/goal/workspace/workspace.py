@@ -7,10 +7,12 @@ Opened by `goal/setup.py`.
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from tempfile import TemporaryDirectory
+from time import time
 
 from msgspec import Struct, json
 from msgspec.structs import replace
@@ -22,10 +24,13 @@ from fleetlore.goal.workspace.content import WorkspaceContent
 from fleetlore.goal.workspace.git import GitFailed
 from fleetlore.goal.workspace.location import WorkspaceLocation, ensure_goal_folder, load_location
 from fleetlore.goal.workspace.repository import GitHead
-from fleetlore.goal.workspace.snapshots import ChangedWhileSaving, Snapshot, SnapshotEntry, SnapshotStore
+from fleetlore.goal.workspace.snapshots import MAX_NAMED, ChangedWhileSaving, Snapshot, SnapshotEntry, SnapshotStore
 
 MAX_DIFF_BYTES = 64 * 1024
+CLOCK_TICK_SECONDS = 0.02
+"""Resolution of the times of files."""
 _MAX_ATTEMPTS = 3
+_logger = logging.getLogger("fleetlore.goal")
 
 
 class WorkspaceCheckpoint(Struct, frozen=True, kw_only=True):
@@ -56,7 +61,8 @@ class Workspace:
     def __init__(self, location: WorkspaceLocation, folder: str) -> None:
         self._location, self.folder = location, folder
         self.store = SnapshotStore(os.path.join(folder, "snapshots.git"))
-        self._content = WorkspaceContent(location.root, self.store, location.passed_over)
+        covered = location.prefix if location.covers_prefix else ""
+        self._content = WorkspaceContent(location.root, self.store, location.passed_over, covered)
         self._last_checkpoint: tuple[str, str] | None = None
         self._committed_cache: tuple[str, frozenset[str]] | None = None
 
@@ -255,16 +261,28 @@ class Workspace:
     def roll_back(self, sha: str) -> None:
         """Restore files, HEAD and index from a checkpoint. What was ignored then stays as it is.
 
-        Raises `FleetloreError` if the files still differ afterwards.
+        Files that another program keeps writing are left to it, with a warning. Raises `FleetloreError` if others still differ.
         """
         snapshot = self.store.load(sha)
         self.ensure_exists()
         self._content.restore_snapshot(snapshot)
         self._restore_repository(snapshot)
+        if not self._content.find_differences(snapshot):
+            return
+        self._content.restore_snapshot(snapshot)
+        restored_at = time()
         if differences := self._content.find_differences(snapshot):
-            raise FleetloreError(
-                f"{self.path}: could not be rolled back: {differences[0]} is not as it was; see that nothing else writes there"
-            )
+            written = [path for path in differences if self._changed_since(path, restored_at)]
+            if len(written) < len(differences):
+                first = next(path for path in differences if path not in written)
+                raise FleetloreError(f"{self.path}: could not be rolled back: {first} is not as it was; see that nothing else writes there")
+            _logger.warning("%s: not rolled back, because another program writes it; add it to .gitignore", ", ".join(written[:MAX_NAMED]))
+
+    def _changed_since(self, path: str, moment: float) -> bool:
+        try:
+            return os.lstat(os.path.join(self.root, path)).st_ctime >= moment - CLOCK_TICK_SECONDS
+        except FileNotFoundError:
+            return False
 
     def _restore_repository(self, snapshot: Snapshot) -> None:
         git_dir, index = self._location.git_dir, snapshot.index

@@ -41,6 +41,7 @@ MAX_ATOMIC_BATCHES = 40
 MAX_MESSAGES_IN_FLIGHT = 4000
 MAX_BYTES_IN_FLIGHT = 16 << 20
 MAX_ATTEMPTS = 8
+ATTEMPT_SECONDS = 1.0
 RETRY_SECONDS = 0.05
 SCAN_MARGIN = 1000
 """Extra messages that are searched for a partially stored batch."""
@@ -110,7 +111,6 @@ class NatsWriter:
         self._town = stream.town
         self._events_prefix = events_subject(stream.town)[:-1]
         self._probe_subject = meta_subject(stream.town, "probe")
-        self._highest_sequence = 0
 
     async def commit(self, batches: Sequence[AppendBatch]) -> list[AppendJob]:
         """Store each batch that is not rejected; afterwards every job has its outcome."""
@@ -145,6 +145,7 @@ class NatsWriter:
 
     async def _refresh_state(self, jobs: Sequence[AppendJob]) -> None:
         """Read what the server knows before sending, also after a reconnection, and check that it is still the same stream."""
+        await self._stream.check_if_due()
         await self._marks.refresh()
         if any(job.has_no_stream for job in jobs):
             with suppress(JetStreamError):
@@ -163,8 +164,11 @@ class NatsWriter:
 
     async def _send_and_settle(self, jobs: Sequence[AppendJob], deadline: float) -> None:
         """Send every batch once and handle the acknowledgements."""
-        # Leave time for retries before the deadline: a cluster that changes its leader drops messages.
-        attempt_deadline = min(deadline, self._client.loop_time() + max(1.0, self._client.timeout / 4))
+        # A cluster that changes its leader drops messages, so do not wait long for one: what is sent twice is stored once. Atomic
+        # batches get more time, because one that is sent again loses its place among the others.
+        is_atomic = any(job.is_atomic for job in jobs)
+        seconds = max(ATTEMPT_SECONDS, self._client.timeout / 4) if is_atomic else ATTEMPT_SECONDS
+        attempt_deadline = min(deadline, self._client.loop_time() + seconds)
         await self._send_jobs(jobs, attempt_deadline)
         if answers := [job.ack_future for job in jobs if job.ack_future is not None]:
             await asyncio.wait(answers, timeout=max(0.0, attempt_deadline - self._client.loop_time()))
@@ -252,9 +256,9 @@ class NatsWriter:
 
     async def _check_sequence_grows(self, seq: int) -> None:
         """Detect a recreated stream, whose sequence numbers start again. Answers may also arrive out of order, so ask the server."""
-        if seq <= self._highest_sequence:
+        if seq <= self._stream.highest_sequence:
             await self._stream.refresh_config()
-        self._highest_sequence = max(seq, self._highest_sequence)
+        self._stream.highest_sequence = max(seq, self._stream.highest_sequence)
 
     async def _resolve_refusal(self, job: AppendJob, refusal: JetStreamError) -> None:
         """Handle a known id or a changed scope head; this very batch may be the cause if its first answer was lost."""

@@ -95,15 +95,17 @@ MIN_VERSION = (2, 12, 1)
 MIN_PAYLOAD_LIMIT = 512 * 1024
 """An event has at most 256 KiB, plus its subject and headers."""
 PING_SECONDS = 5
+ADVISORIES = "$JS.EVENT.ADVISORY."
+"""Subjects that a user need not be allowed to read."""
 RETRY_SECONDS = 0.1
-ATTEMPT_SECONDS = 1.0
+ATTEMPT_SECONDS = 0.5
 """How long one attempt may stay unanswered before the request is sent again.
 
 A cluster needs 4 to 9 s to elect a leader and drops requests meanwhile. With the usual timeout of 10 s the next one has
 to follow soon.
 """
 MAX_ATTEMPTS = 20
-"""With a long timeout, attempts are spaced out to at most this many, so that a hanging server does not get hundreds."""
+"""With a long timeout, later attempts are spaced out, so that a hanging server does not get hundreds."""
 PRUNE_INTERVAL = 10_000
 MAX_CREDENTIALS_BYTES = 1 << 20
 _DENIED_WORDS = ("authorization violation", "authentication")
@@ -170,6 +172,7 @@ class NatsClient(LoopThread):
     def __init__(self, address: str, *, timeout: float = 10.0, creds: str | None = None) -> None:
         self._address, self._creds = parse_address(address), creds
         super().__init__(mask_url(",".join(self._address.servers)))
+        self.servers = tuple(self._address.servers)
         self.timeout = timeout
         self.generation = 0
         """How often the connection was lost; server state that belongs to a connection is lost with it."""
@@ -266,13 +269,16 @@ class NatsClient(LoopThread):
         attempt starts.
         """
         deadline, last_progress = self.make_deadline(), 0
-        limit = max(limit, ATTEMPT_SECONDS, self.timeout / MAX_ATTEMPTS)
+        limit, count = max(limit, ATTEMPT_SECONDS), 0
         attempts: set[asyncio.Task[_T]] = set()
         try:
             while await self.wait_online(deadline) and self.loop_time() < deadline:
                 if not attempts or progress() == last_progress:
                     attempts.add(task := self._loop.create_task(_as_coroutine(attempt)))
                     task.add_done_callback(_is_failed)  # retrieves the exception: asyncio warns otherwise
+                    count += 1
+                    if count > MAX_ATTEMPTS:
+                        limit = max(limit, self.timeout / MAX_ATTEMPTS)
                 last_progress = progress()
                 timeout = min(limit, deadline - self.loop_time())
                 ended, attempts = await asyncio.wait(attempts, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
@@ -417,7 +423,8 @@ class NatsClient(LoopThread):
     def _on_permission_denied(self, words: str) -> None:
         """Fail the pending replies of a forbidden subject; the server reports it only here, with the subject in lower case."""
         error = denied_error(self.display_address, words)
-        if "subscription" in words and any(f'"{subject.lower()}"' in words for subject in (f"{self._inbox}.*", *self._callbacks)):
+        needed = [subject for subject in self._callbacks if not subject.startswith(ADVISORIES)]
+        if "subscription" in words and any(f'"{subject.lower()}"' in words for subject in (f"{self._inbox}.*", *needed)):
             self._denial = error
         for token, reply in list(self._pending_replies.items()):
             if self._denial is not None or any(f'"{subject.lower()}"' in words for subject in reply.subjects):

@@ -39,8 +39,9 @@ from fleetlore.log.nats.index import NatsIndex
 from fleetlore.log.nats.loop import map_concurrently
 from fleetlore.log.nats.marks import StreamMarks
 from fleetlore.log.nats.read import NatsReader
-from fleetlore.log.nats.stream import MAX_IN_FLIGHT, NANOSECONDS, NatsMessage, NatsStream
+from fleetlore.log.nats.stream import MAX_IN_FLIGHT, NANOSECONDS, NatsMessage, NatsStream, describe_sync_risk
 from fleetlore.log.nats.subjects import erased_subject, events_subject
+from fleetlore.log.nats.sync_setting import ALWAYS, UNKNOWN, parse_monitor
 from fleetlore.log.nats.tail import NatsTail
 
 MAX_TIMEOUT_SECONDS = 86_400
@@ -51,7 +52,7 @@ _DURATION_PATTERN = re.compile(r"([0-9]{1,6})([smhd])")
 
 
 def parse_options(options: dict[str, str]) -> dict[str, Any]:
-    """Parse `?dedup=`, `?replicas=`, `?timeout=` and `?creds=`; raise `InvalidUrl` for anything else."""
+    """Parse the options of the URL; raise `InvalidUrl` for anything else."""
     # The options may be part of a password, so the message does not quote them.
     if any("@" in name or ("@" in value and name != "creds") for name, value in options.items()):
         raise InvalidUrl("nats: an @ behind the ?; if the ? belongs to a password, write it as %3F")
@@ -63,7 +64,7 @@ def parse_options(options: dict[str, str]) -> dict[str, Any]:
             raise InvalidUrl(
                 f"?{name if parse else '…'}=: not understood by nats:;"
                 f" say dedup=24h (s, m, h or d, at most {MAX_DEDUP_SECONDS // 86_400}d),"
-                " replicas=1|3|5, timeout=SECONDS or creds=FILE"
+                " replicas=1|3|5, timeout=SECONDS, creds=FILE, monitor=PORT or require=durable"
             )
         known[name] = parsed
     min_dedup = 2 * known.get("timeout", DEFAULT_TIMEOUT_SECONDS)
@@ -94,11 +95,17 @@ def _parse_creds(value: str) -> str | None:
     return os.path.expanduser(value) or None
 
 
+def _parse_require(value: str) -> str | None:
+    return value if value == "durable" else None
+
+
 _OPTION_PARSERS: dict[str, Callable[[str], Any]] = {
     "dedup": _parse_dedup,
     "replicas": _parse_replicas,
     "timeout": _parse_timeout,
     "creds": _parse_creds,
+    "monitor": parse_monitor,
+    "require": _parse_require,
 }
 
 
@@ -114,6 +121,8 @@ class NatsLog:
         replicas: int | None = None,
         timeout: float = DEFAULT_TIMEOUT_SECONDS,
         creds: str | None = None,
+        monitor: str | None = None,
+        require: str | None = None,
     ) -> None:
         self._town = town
         self._tails: WeakSet[NatsTail] = WeakSet()
@@ -126,13 +135,13 @@ class NatsLog:
         self._blobs = NatsBlobs(self._stream, self._index, self._marks)
         self._marks.on_change = self._client.on_end = self._notify_tails
         try:
-            self._client.run_coroutine(self._open_stream(dedup, replicas))
+            self._client.run_coroutine(self._open_stream(dedup, replicas, monitor, require))
         except BaseException:
             self._client.close()
             raise
 
-    async def _open_stream(self, dedup: float | None, replicas: int | None) -> None:
-        await self._stream.open(dedup, replicas)
+    async def _open_stream(self, dedup: float | None, replicas: int | None, monitor: str | None, require: str | None) -> None:
+        await self._stream.open(dedup, replicas, monitor, require_durable=require == "durable")
         await self._marks.open()
         self._client.on_reconnect(self._check_tails)
 
@@ -203,7 +212,8 @@ class NatsLog:
 
     async def _erase_ids(self, ids: Sequence[str], forgotten_event: Record) -> int:
         found = {row.seq: row for row in await self._index.find_messages(ids)}
-        known_at = await map_concurrently(ids, self._mark_erased, at_once=MAX_IN_FLIGHT)
+        places = {id: [row.seq for row in found.values() if row.id == id] for id in ids}
+        known_at = await map_concurrently(places.items(), self._mark_erased, at_once=MAX_IN_FLIGHT)
         # Some may have been stored since the index was read; the acks of the marks say where.
         late = [(id, seq) for id, seqs in zip(ids, known_at, strict=True) for seq in seqs if seq not in found]
         rows = await self._stream.read_all_at(seq for _, seq in late)
@@ -219,17 +229,21 @@ class NatsLog:
     def _is_event(self, row: NatsMessage, id: str) -> bool:
         return row.id == id and row.subject.startswith(events_subject(self._town)[:-1])
 
-    async def _mark_erased(self, id: str) -> list[int]:
-        """Mark an id on the server as rejected forever; return where it is stored, as far as the server knows."""
-        subject = erased_subject(self._town, hash_event_id(id).hex())
+    async def _mark_erased(self, item: tuple[str, list[int]]) -> list[int]:
+        """Mark an id on the server as rejected forever; return where it is stored, as far as the server knows.
+
+        The mark says where the event was: its hole is not a purge by others.
+        """
+        id, places = item
+        subject, payload = erased_subject(self._town, hash_event_id(id).hex()), " ".join(map(str, places)).encode()
         # Using the event's own message ids makes the server itself reject it, within its deduplication window.
         acks = [
-            await self._stream.store_message(subject, b"", {"Nats-Msg-Id": name})
+            await self._stream.store_message(subject, payload, {"Nats-Msg-Id": name})
             for name in dict.fromkeys((id, self._marks.message_id(id)))
         ]
         if all(ack.duplicate for ack in acks):
-            await self._stream.store_message(subject, b"", {"Nats-Msg-Id": f"erased-{id}"})
-        self._marks.add_erased(id)
+            await self._stream.store_message(subject, payload, {"Nats-Msg-Id": f"erased-{id}"})
+        self._marks.add_erased(id, places)
         return [ack.seq for ack in acks if ack.duplicate]
 
     # --- reading
@@ -278,7 +292,7 @@ class NatsLog:
         count, first = await self._reader.count_events()
         config: dict[str, Any] = stream.config
         seconds, replicas = config["duplicate_window"] // NANOSECONDS, config["num_replicas"]
-        horizon = self._marks.horizon
+        horizon = await self._marks.read_horizon()
         return LogInfo(
             backend="nats",
             town=self._town,
@@ -289,13 +303,16 @@ class NatsLog:
             trimmed_before=to_position(horizon + 1) if horizon else None,
             bytes=stream.state.bytes,
             dedup=f"{_format_duration(seconds)}, by the server's clock",
-            durability=_describe_durability(replicas),
+            durability=_describe_durability(replicas, self._stream.sync),
             details={
                 "server": f"nats-server {self._client.version}",
                 "address": self._client.display_address,
                 "stream": self._stream.name,
                 "subjects": config["subjects"],
                 "replicas": replicas,
+                "sync_interval": self._stream.sync,
+                "leader": stream.cluster.leader,
+                "lagging_replicas": [peer.name for peer in stream.cluster.replicas if peer.offline or not peer.current],
                 "dedup_seconds": seconds,
             },
         )
@@ -314,10 +331,13 @@ def _format_duration(seconds: int) -> str:
     return f"{seconds} seconds"
 
 
-def _describe_durability(replicas: int) -> str:
-    if replicas > 1:
-        return f"acknowledged by most of {replicas} servers; each writes to the disk at its own sync_interval (2 minutes by default)"
-    return (
-        "safe from crashes of programs; the server's sync_interval decides about a power cut (2 minutes by default, which may take the"
-        " newest): set `sync_interval: always` there, or use ?replicas=3"
-    )
+def _describe_durability(replicas: int, sync: str) -> str:
+    stored = "safe from crashes of programs" if replicas == 1 else f"acknowledged by most of {replicas} servers"
+    if sync == ALWAYS:
+        return f"{stored}, and on their disks" if replicas > 1 else "every acknowledged append is on the server's disk"
+    if sync == UNKNOWN:
+        return (
+            f"{stored}; the server's sync_interval decides about a power cut (2 minutes by default, which may take the newest):"
+            " set `sync_interval: always` there, and say ?monitor=8222 so that it can be checked"
+        )
+    return f"{stored}; {describe_sync_risk(sync)} (`sync_interval: always` prevents that)"

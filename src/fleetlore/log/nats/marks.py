@@ -6,7 +6,7 @@ Every handle keeps a copy, read on open, after each reconnection, and when a mes
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
 from nats.aio.msg import Msg
@@ -31,6 +31,9 @@ class StreamMarks:
         self._trimmed_subject, self._moved_subject = meta_subject(stream.town, "trimmed"), meta_subject(stream.town, "moved.")
         self._events_prefix = events_subject(stream.town)[:-1]
         self._erased_hashes: set[str] = set()
+        self._erased_sequences: set[int] = set()
+        self._unplaced_erasures = 0
+        """Erased ids of which the mark does not say where they were: marks of older versions, or the event was not found."""
         self._renamed_ids: dict[str, int] = {}
         self._last_read = {erased_subject(stream.town): 0, f"{self._moved_subject}>": 0}
         self._generation = -1
@@ -65,8 +68,15 @@ class StreamMarks:
         digest = row.subject.rpartition(".")[2]
         if row.subject.startswith(self._moved_subject):
             self._renamed_ids[digest] = _parse_number(row.raw)
-        else:
+        elif digest not in self._erased_hashes:
             self._erased_hashes.add(digest)
+            self.add_erased_sequences(int(number) for number in row.raw.split() if number.isdigit())
+
+    def add_erased_sequences(self, sequences: Iterable[int]) -> None:
+        """Note where an erased event was, so that the hole is not taken for a purge."""
+        places = set(sequences)
+        self._erased_sequences |= places
+        self._unplaced_erasures += not places
 
     def _on_message(self, message: Msg) -> None:
         """Read the mark: the message was published, but may not be stored."""
@@ -89,7 +99,17 @@ class StreamMarks:
         row, _ = await asyncio.gather(self._stream.read_last(self._trimmed_subject), self._stream.refresh_config())
         stored = self._stream.config["metadata"].get(TRIMMED_KEY, "").encode()
         self._raise_horizon(max(_parse_number(stored), 0 if row is None else _parse_number(row.raw)))
+        self._raise_horizon(self._find_purge_end())
         return self.horizon
+
+    def _find_purge_end(self) -> int:
+        """Return the last message that others have purged from the start of the stream, or 0."""
+        first = self._stream.first_sequence
+        missing = first - 1 - self.horizon
+        if missing <= self._unplaced_erasures:
+            return 0
+        erased = sum(self.horizon < seq < first for seq in self._erased_sequences)
+        return first - 1 if missing > erased + self._unplaced_erasures else 0
 
     async def move_horizon(self, to: int) -> None:
         """Store on the server that everything up to `to` is trimmed; the horizon never moves back."""
@@ -123,9 +143,10 @@ class StreamMarks:
         """Return whether an id is rejected forever, as far as this handle knows."""
         return bool(self._erased_hashes) and hash_event_id(id).hex() in self._erased_hashes
 
-    def add_erased(self, id: str) -> None:
-        """Add an id that this handle erased itself."""
+    def add_erased(self, id: str, sequences: Iterable[int]) -> None:
+        """Add an id that this handle erased itself, and where it was."""
         self._erased_hashes.add(hash_event_id(id).hex())
+        self.add_erased_sequences(sequences)
 
     async def check_erased(self, id: str) -> bool:
         """Like `is_erased`, but asks the server."""

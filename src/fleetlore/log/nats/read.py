@@ -38,6 +38,7 @@ class NatsReader:
 
     async def head(self, scope: str) -> Position | None:
         """Return the newest position in a scope."""
+        await self._stream.check_if_due()
         newest = await self._find_newest(scope_filters(self._stream.town, scope))
         return to_position(newest) if newest > self._marks.horizon else None
 
@@ -47,6 +48,7 @@ class NatsReader:
 
     async def read(self, query: LogQuery) -> list[StoredRecord]:
         """Return the selected records."""
+        await self._stream.check_if_due()
         low = max(0 if query.after is None else to_sequence(query.after), self._marks.horizon) + 1
         high = MAX_SEQUENCE if query.before is None else to_sequence(query.before) - 1
         if query.limit <= 0 or high < low:

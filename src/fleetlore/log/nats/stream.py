@@ -6,6 +6,7 @@ Used by writer, reader, index and marks.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -15,10 +16,12 @@ from nats.aio.msg import Msg
 
 from fleetlore import clock
 from fleetlore.errors import Unsuitable
-from fleetlore.log.nats.client import MIN_PAYLOAD_LIMIT, RETRY_SECONDS, NatsClient, is_no_responder, message_status
+from fleetlore.log.base import PeriodicCheck
+from fleetlore.log.nats.client import ADVISORIES, MIN_PAYLOAD_LIMIT, RETRY_SECONDS, NatsClient, is_no_responder, message_status
 from fleetlore.log.nats.errors import NAME_IN_USE, NO_MESSAGE, NO_STREAM, ApiError, ConnectionLost, JetStreamError, NoResponder
 from fleetlore.log.nats.loop import map_concurrently
 from fleetlore.log.nats.subjects import stream_name, town_subjects
+from fleetlore.log.nats.sync_setting import ALWAYS, UNKNOWN, read_sync_setting
 
 NANOSECONDS = 10**9
 DEDUP_SECONDS = 24 * 3600
@@ -28,6 +31,7 @@ MAX_CONCURRENT_READS = 32
 MAX_RESPONSE_BYTES = 4 << 20
 """Limit per request: the server disconnects clients with more than 64 MiB pending."""
 _encode = msgspec.json.encode
+_logger = logging.getLogger("fleetlore.log")
 
 
 class NatsMessage(NamedTuple):
@@ -61,6 +65,7 @@ class PublishAck(Struct, frozen=True, gc=False):
 
 class _StreamState(Struct, frozen=True):
     bytes: int = 0
+    first_seq: int = 0
     last_seq: int = 0
     subjects: dict[str, int] | None = None
 
@@ -74,9 +79,22 @@ class _LeaderMessage(Struct, frozen=True):
     data: bytes = b""
 
 
+class _Peer(Struct, frozen=True):
+    name: str = ""
+    current: bool = False
+    offline: bool = False
+
+
+class _Cluster(Struct, frozen=True):
+    leader: str = ""
+    replicas: list[_Peer] = field(default_factory=list)
+
+
 class _ApiResponse(Struct, frozen=True):
     error: ApiError | None = None
     config: dict[str, Any] = field(default_factory=dict)
+    created: str = ""
+    cluster: _Cluster = _Cluster()
     state: _StreamState = _StreamState()
     purged: int = 0
     num_pending: int = 0
@@ -93,11 +111,22 @@ class NatsStream:
     def __init__(self, client: NatsClient, town: str) -> None:
         self.client, self.town, self.name = client, town, stream_name(town)
         self.config: dict[str, Any] = {}
+        self.first_sequence = 0
+        """The first message of the stream, as last read; everything before it is gone."""
+        self.highest_sequence = 0
+        """The highest message that the stream must have: one that was acknowledged or read."""
+        self.sync = UNKNOWN
+        """How often the servers write to their disks: `always`, `120s`, or `unknown`."""
+        self._created = ""
+        self._monitor: str | None = None
+        self._settings_check = PeriodicCheck()
         self.rejects_overlapping_filters = False
         """Old servers reject consumers with overlapping filters; then one filter covers all events and we select here."""
 
-    async def open(self, dedup: float | None, replicas: int | None) -> None:
+    async def open(self, dedup: float | None, replicas: int | None, monitor: str | None = None, *, require_durable: bool = False) -> None:
         """Create the stream, or check the existing one and apply the options of the URL. Raises `Unsuitable`."""
+        self._monitor = monitor
+        await self._check_sync(require_durable=require_durable)
         try:
             config = (await self.info()).config
         except JetStreamError as error:
@@ -111,6 +140,48 @@ class NatsStream:
                 f"{self.client.display_address}: the stream {self.name} knows ids for {self.dedup_seconds:g} seconds only, "
                 f"too short to repeat what was not answered; say ?dedup=24h, or a ?timeout= of at most half of it"
             )
+        self._remember_state(await self.info())
+        await self.client.subscribe(
+            f"{ADVISORIES}STREAM.DELETED.{self.name}", lambda _: self.client.mark_ended(self._end_reason("was deleted"))
+        )
+
+    async def _check_sync(self, *, require_durable: bool) -> None:
+        """Read how often the servers sync; state an unsafe setting, or refuse it."""
+        place = self.client.display_address
+        self.sync = await read_sync_setting(self.client.servers, self._monitor, self.client.timeout)
+        if self.sync == ALWAYS:
+            return
+        if not require_durable:
+            if self.sync != UNKNOWN:
+                _logger.warning("%s: %s; set `sync_interval: always` there", place, describe_sync_risk(self.sync))
+            return
+        if self.sync == UNKNOWN:
+            raise Unsuitable(
+                f"{place}: ?require=durable, but a NATS server tells its sync_interval on its monitoring port only;"
+                " start it with `-m 8222` and add ?monitor=8222"
+            )
+        raise Unsuitable(f"{place}: ?require=durable, but {describe_sync_risk(self.sync)}; set `sync_interval: always` on every server")
+
+    async def check_if_due(self) -> None:
+        """Once a minute: check that it is still the same stream and that no setting has become unsafe."""
+        if not self._settings_check.is_due():
+            return
+        await self.refresh_config()
+        self._validate_config(self.config)
+        was_always = self.sync == ALWAYS
+        self.sync = await read_sync_setting(self.client.servers, self._monitor, self.client.timeout)
+        if was_always and self.sync != ALWAYS:
+            sync, self.sync = self.sync, ALWAYS  # until it is set back
+            raise Unsuitable(
+                f"{self.client.display_address}: the sync_interval was changed from always to {sync} while the log was open;"
+                " nothing more is acknowledged; set it back, or open the log again"
+            )
+        self._settings_check.mark_passed()
+
+    def _remember_state(self, info: _ApiResponse) -> None:
+        self._created = info.created
+        self.first_sequence = info.state.first_seq
+        self.highest_sequence = max(self.highest_sequence, info.state.last_seq)
 
     @property
     def dedup_seconds(self) -> float:
@@ -118,15 +189,30 @@ class NatsStream:
         return float(self.config["duplicate_window"]) / NANOSECONDS
 
     async def refresh_config(self) -> None:
-        """Read the current settings. If the stream was recreated, this handle ends: all its state is about the old one."""
-        config = (await self.info()).config
-        if config["metadata"].get("fleetlore_log") != self.config["metadata"]["fleetlore_log"]:
-            self.client.mark_ended(
-                f"{self.client.display_address}: the stream {self.name} was deleted and made anew behind this handle;"
-                " open the log again with connect()"
-            )
-            self.client.check_open()
-        self.config = config
+        """Read the current settings. If the stream was recreated or lost messages, this handle ends: what it knows is wrong."""
+        known, deadline = self.highest_sequence, self.client.make_deadline()
+        while True:
+            info = await self.info()
+            is_same = (info.config.get("metadata") or {}).get("fleetlore_log") == self.config["metadata"]["fleetlore_log"]
+            if not is_same or self._created not in ("", info.created):
+                self._end("was deleted and made anew behind this handle")
+            if info.state.last_seq >= known:
+                break
+            if self.client.loop_time() >= deadline:
+                self._end(f"lost events behind this handle: it ends at {info.state.last_seq}, but {known} was acknowledged")
+            await asyncio.sleep(RETRY_SECONDS)  # the new leader of a cluster may still be catching up
+        self.config = info.config
+        self._remember_state(info)
+
+    def _end(self, how: str) -> None:
+        self.client.mark_ended(self._end_reason(how))
+        self.client.check_open()
+
+    def _end_reason(self, how: str) -> str:
+        return (
+            f"{self.client.display_address}: the stream {self.name} {how}; nothing more is acknowledged;"
+            " open the log again with connect(), or restart this process"
+        )
 
     async def _create_stream(self, dedup: float | None, replicas: int | None) -> dict[str, Any]:
         config = {
@@ -316,6 +402,11 @@ class NatsStream:
             rows += page
             start = rows[-1].seq + 1 if rows else start
         return rows
+
+
+def describe_sync_risk(sync: str) -> str:
+    """Say what a sync interval may cost."""
+    return f"sync_interval is {sync}: if the power fails on every server that has them, events acknowledged in that time are lost"
 
 
 def message_event_id(message: Msg) -> str:

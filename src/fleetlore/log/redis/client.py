@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from hashlib import sha1
 from time import monotonic, sleep
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from redis.backoff import NoBackoff
 from redis.connection import Connection, parse_url
@@ -225,6 +225,11 @@ class RedisClient:
                 return Denied(f"{self.address}: this user is not allowed to do that ({error}); ask for rights on its keys and on scripts")
             case ResponseError() if str(error).startswith("MISCONF"):
                 return StorageFull(f"{self.address}: the server cannot write to its disk ({error})")
+            case ResponseError() if "Invalid stream ID" in str(error):
+                return LogError(
+                    f"{self.address}: another program used the highest possible entry id, so nothing can be added behind it ({error});"
+                    " delete that entry with XDEL, and set the stream back with XSETID"
+                )
             case ResponseError() if "DB index" in str(error):
                 return Unsuitable(f"{self.address}: {error}; take a lower number behind the /, the server's `databases` is the limit")
             case InvalidResponse():
@@ -285,20 +290,46 @@ def _check_database(address: str) -> None:
         )
 
 
-def check_server(client: RedisClient) -> str:
-    """Return the server's name and version; raise `Unsuitable` if it cannot store a log."""
+class ServerSettings(NamedTuple):
+    """Settings of a server that decide whether it keeps what it acknowledged."""
+
+    eviction: str
+    durability: str
+    """`none` (no append-only file), or its `appendfsync`; `unknown` if the server does not tell."""
+    max_memory: int
+
+
+DURABILITIES = ("none", "no", "unknown", "everysec", "always")
+"""From the weakest to the strongest."""
+
+
+def check_server(client: RedisClient) -> tuple[str, ServerSettings]:
+    """Return the server's name with version, and its settings; raise `Unsuitable` if it cannot store a log."""
     info = read_server_info(client)
     name, version = ("valkey", info["valkey_version"]) if "valkey_version" in info else ("redis", info.get("redis_version", "0"))
     if tuple(int(part) for part in info.get("redis_version", "0").split(".")[:2] if part.isdigit()) < MIN_VERSION:
         raise Unsuitable(f"{client.address}: {name} {version} is too old; install Redis 7.0 or newer, or Valkey")
     if info.get("redis_mode") == "cluster" or info.get("cluster_enabled") == "1":
         raise Unsuitable(f"{client.address}: a cluster cannot keep a town's streams together; name a single server")
-    if info.get("maxmemory_policy", "").startswith("allkeys-"):
+    eviction = info.get("maxmemory_policy", "unknown")
+    if eviction.startswith("allkeys-"):
         raise Unsuitable(
-            f"{client.address}: with maxmemory-policy {info['maxmemory_policy']} the server throws events away when memory is short;"
-            " set it to noeviction"
+            f"{client.address}: with maxmemory-policy {eviction} the server throws events away when memory is short;"
+            " set it to noeviction, and compare the log with a backup if this was changed while it was in use"
         )
-    return f"{name} {version}"
+    max_memory = int(info.get("maxmemory", "0") or 0)
+    return f"{name} {version}", ServerSettings(eviction, _read_durability(client, info), max_memory)
+
+
+def _read_durability(client: RedisClient, info: dict[str, str]) -> str:
+    if info.get("aof_enabled") != "1":
+        return "none"
+    try:
+        [(_, policy)] = client.run_commands(("CONFIG", "GET", "appendfsync"))
+    except (LogError, ValueError):  # managed servers refuse CONFIG
+        return "unknown"
+    found: str = policy.decode()
+    return found if found in DURABILITIES else "no"
 
 
 def read_server_info(client: RedisClient) -> dict[str, str]:

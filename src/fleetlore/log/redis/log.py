@@ -12,14 +12,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from hashlib import sha1
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NoReturn, TypeAlias
 from weakref import WeakSet
 
 import msgspec
 from msgspec import Struct
 
 from fleetlore import clock
-from fleetlore.errors import Busy, Conflict, Denied, Forgotten, Invalid, InvalidUrl, LogError, StorageFull, Unwritable
+from fleetlore.errors import Busy, Conflict, Denied, Forgotten, Invalid, InvalidUrl, LogError, StorageFull, Unsuitable, Unwritable
 from fleetlore.log.base import (
     PAGE_SIZE,
     TOWN,
@@ -28,13 +28,14 @@ from fleetlore.log.base import (
     Expect,
     LogInfo,
     LogQuery,
+    PeriodicCheck,
     Position,
     Record,
     StoredRecord,
     matches_kind,
 )
 from fleetlore.log.redis import scripts
-from fleetlore.log.redis.client import Answer, Command, ConnectionBroken, RedisClient, check_server, read_server_info
+from fleetlore.log.redis.client import DURABILITIES, Answer, Command, ConnectionBroken, RedisClient, check_server
 from fleetlore.log.redis.entry import (
     MAX_POSITION,
     MIN_POSITION,
@@ -151,6 +152,13 @@ MAX_ORPHANED_IDS = 1000
 MAX_TIMEOUT_SECONDS = 86_400
 MAX_ERASE_ATTEMPTS = 50
 _EMPTY_ARGUMENT = ""
+_SETTINGS = {
+    "none": "appendonly no",
+    "no": "appendfsync no",
+    "unknown": "an appendfsync that it did not tell",
+    "everysec": "appendfsync everysec",
+    "always": "appendfsync always",
+}
 
 
 class _EventTime(Struct):
@@ -163,31 +171,109 @@ _decode_time = msgspec.json.Decoder(_EventTime).decode
 class RedisLog:
     """One town on one server."""
 
-    def __init__(self, address: str, *, town: str, keep: KeepMode = "everything", timeout: float = 10.0, ca: str | None = None) -> None:
+    def __init__(
+        self,
+        address: str,
+        *,
+        town: str,
+        keep: KeepMode = "everything",
+        timeout: float = 10.0,
+        ca: str | None = None,
+        require_durable: bool = False,
+    ) -> None:
         self._town, self._keep_mode = town, keep
         self.keys = TownKeys(town)
         self.client = RedisClient(address, timeout=timeout, ca=ca)
         self._tails: WeakSet[RedisTail] = WeakSet()
         self._new_log_id = clock.uuid7()
+        self._log_id = ""
+        """Id of the log that this handle opened; empty until somebody has appended to it."""
+        self._last = ""
+        """The highest position that was acknowledged, or seen as the last."""
+        self._lost: LogError | None = None
+        self._settings_check = PeriodicCheck()
         try:
-            self._server = check_server(self.client)
+            self._server, self._settings = check_server(self.client)
+            if require_durable and self._settings.durability != "always":
+                raise Unsuitable(
+                    f"{self.client.address}: ?require=durable, but it offers: {_describe_durability(self._settings.durability)};"
+                    " set appendonly yes and appendfsync always on the server"
+                )
             self._check_keep_mode()
+            self._learn_identity()
             with suppress(Denied, Unwritable, StorageFull):  # a read-only user cannot delete them
                 self._drop_orphaned_ids()
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, LogError):
+                error = self._name_wrong_key(error)
             self.client.close()
-            raise
+            raise error
 
     # --- writing
 
     def commit(self, batches: Sequence[AppendBatch]) -> list[AppendOutcome]:
         """Store each batch that is not rejected, all in one round trip."""
+        self._check_usable()
         calls = [self._append_call(batch.records, batch.expect) for batch in batches if batch.records]
         try:
             answers = iter(self.client.run_scripts(calls) if calls else ())
         except ConnectionBroken as broken:
             raise self.client.make_unanswered_error(broken, [record.id for batch in batches for record in batch.records]) from broken
-        return [self._parse_outcome(batch, next(answers)) if batch.records else [] for batch in batches]
+        outcomes = [self._parse_outcome(batch, next(answers)) if batch.records else [] for batch in batches]
+        if any(isinstance(outcome, StorageFull) for outcome in outcomes):
+            self._check_settings()  # with an unsafe eviction policy, "no memory" means that events are being deleted
+        if not self._log_id:
+            self._learn_identity()
+        return outcomes
+
+    # --- is it still the log that was opened?
+
+    def _check_usable(self) -> None:
+        """Raise if the log was lost, or if the server's settings have become unsafe. Asks the server once a minute."""
+        if self._lost is not None:
+            raise self._lost
+        if self._settings_check.is_due():
+            self._check_settings()
+            self._settings_check.mark_passed()
+
+    def _check_settings(self) -> None:
+        _, settings = check_server(self.client)
+        if DURABILITIES.index(settings.durability) < DURABILITIES.index(self._settings.durability):
+            raise Unsuitable(
+                f"{self.client.address}: the server's durability was reduced while the log was open: {_SETTINGS[self._settings.durability]}"
+                f" before, {_SETTINGS[settings.durability]} now; nothing more is acknowledged; set it back, or open the log again"
+            )
+
+    def _learn_identity(self) -> None:
+        known = self._last
+        [(log_id, last)] = self.client.run_commands(("HMGET", self.keys.meta, "log_id", "last"))
+        self.check_identity(log_id, last, known)
+
+    def check_identity(self, log_id: bytes | None, last: bytes | None, known: Position) -> None:
+        """Raise if the server has another log than this handle opened, or an older copy of it.
+
+        `known` is `last_known` from before the server was asked: other threads append meanwhile.
+        """
+        if self._log_id and (log_id or b"").decode() != self._log_id:
+            self._raise_lost("was deleted or replaced by another (FLUSHALL, an eviction, or an empty server in its place)")
+        if known and (not last or to_position(last) < known):
+            self._raise_lost(f"is an older copy that lacks events (a failover or a restore): its last position is not {known}")
+        if log_id:
+            self._log_id = log_id.decode()
+        if last:
+            self._last = max(self._last, to_position(last))
+
+    @property
+    def last_known(self) -> Position:
+        """The highest position that the server must have."""
+        return self._last
+
+    def _raise_lost(self, how: str) -> NoReturn:
+        self._lost = LogError(
+            f"{self.client.address}: the log of the town {self._town} {how}; this handle acknowledges nothing more:"
+            " bring the server's data back if you can, then restart this process, or open the log again with connect()"
+        )
+        raise self._lost
 
     def _append_call(self, records: Sequence[Record], expect: Expect | None = None) -> Command:
         targets = _ScriptKeys(self.keys)
@@ -196,11 +282,14 @@ class RedisLog:
         events: list[str | bytes] = []
         for record in records:
             events += (record.id, *encode_entry(record.kind, record.raw, self._town), targets.stream_numbers(record.scopes))
-        arguments = [self._new_log_id, self._stream_limits(targets), expected, head, len(records), *events]
+        arguments = [*self._identity_arguments(), self._stream_limits(targets), expected, head, len(records), *events]
         for number, record in enumerate(records, 1):
             if record.blobs:
                 arguments += (number, record.blobs)
         return self.client.make_script_command(scripts.APPEND, targets.keys, arguments)
+
+    def _identity_arguments(self) -> list[str]:
+        return [self._new_log_id, self._log_id, to_entry_id(self._last) if self._last else _EMPTY_ARGUMENT]
 
     def _stream_limits(self, targets: _ScriptKeys) -> str:
         if self._keep_mode == "everything":
@@ -218,13 +307,34 @@ class RedisLog:
         try:
             status, *rest = self.client.unwrap_answer(answer)
         except LogError as error:
-            return error
+            return self._name_wrong_key(error, batch.records)
         if status == b"ok":
-            return [to_position(entry) for entry in rest]
+            positions = [to_position(entry) for entry in rest]
+            self._last = max(self._last, *positions)
+            return positions
+        if status == b"lost":
+            self.check_identity(rest[0], rest[1], self._last)
+            self._raise_lost("lacks its stream of events, which another program deleted or the server evicted")
         if status == b"forgotten":
             return Forgotten([id.decode() for id in rest])
         assert batch.expect is not None
         return Conflict(batch.expect.scope, batch.expect.head, to_position(rest[0]) if rest[0] else None)
+
+    def _name_wrong_key(self, error: LogError, records: Sequence[Record] = ()) -> LogError:
+        """Return the error for a key of another type, with the key's name, which the server's answer may lack."""
+        if "WRONGTYPE" not in str(error):
+            return error
+        wanted = dict.fromkeys(self.keys.own_keys, b"hash") | {self.keys.events: b"stream", self.keys.forgotten: b"set"}
+        for record in records:
+            wanted |= dict.fromkeys(self.keys.stream_keys(record.scopes), b"stream")
+        types = self.client.run_commands(*(("TYPE", key) for key in wanted))
+        for (key, kind), found in zip(wanted.items(), types, strict=True):
+            if found not in (kind, b"none"):
+                return LogError(
+                    f"{self.client.address}: the key {key} is a {found.decode()} of another program, but must be a {kind.decode()};"
+                    f" rename or delete it (WRONGTYPE)"
+                )
+        return error
 
     def trim(self, before: Position) -> int:
         """Delete the oldest records: hide them first, then remove a thousand at a time. Safe to repeat after an interruption."""
@@ -304,8 +414,11 @@ class RedisLog:
                 *encode_entry(forgotten_event.kind, forgotten_event.raw, self._town),
                 targets.stream_numbers(forgotten_event.scopes),
             )
-            arguments = [self._new_log_id, self._stream_limits(targets), 0, _EMPTY_ARGUMENT, 1, *event, *erase_arguments]
+            arguments = [*self._identity_arguments(), self._stream_limits(targets), 0, _EMPTY_ARGUMENT, 1, *event, *erase_arguments]
             [status, *_] = self.client.run_script(scripts.ERASE, targets.keys, arguments)
+            if status == b"lost":
+                self._learn_identity()
+                self._raise_lost("lacks its stream of events, which another program deleted or the server evicted")
             if status != b"again":  # "again": an event was added or removed since find_copies
                 self._drop_orphaned_blobs()
                 return count
@@ -321,13 +434,19 @@ class RedisLog:
             to_entry_id(position)  # raises Invalid
         filtered = bool(query.kinds) or query.since is not None
         rows: list[StoredRecord] = []
+        self._check_usable()
         while len(rows) < query.limit and low < MAX_POSITION and high != MIN_POSITION:
             size = PAGE_SIZE if filtered else query.limit
             floor, ceiling = f"({to_entry_id(low)}" if low else "-", f"({to_entry_id(high)}" if high else "+"
             range_command = ("XREVRANGE", stream, ceiling, floor) if query.newest_first else ("XRANGE", stream, floor, ceiling)
-            entries, (horizon, erased) = self.client.run_commands(
-                (*range_command, "COUNT", size), ("HMGET", self.keys.meta, "horizon", "erased")
-            )
+            known = self._last
+            try:
+                entries, (horizon, erased, log_id, last) = self.client.run_commands(
+                    (*range_command, "COUNT", size), ("HMGET", self.keys.meta, "horizon", "erased", "log_id", "last")
+                )
+            except LogError as error:
+                raise self._name_wrong_key(error) from error
+            self.check_identity(log_id, last, known)
             hidden = to_position(horizon) if horizon else ""
             wanted = [entry for entry in entries if matches_kind(entry_kind(entry[1]), query.kinds)]
             rows += [
@@ -403,7 +522,8 @@ class RedisLog:
                 self.client.run_commands(("HSETNX", self.keys.meta, "log_id", self._new_log_id))
             [values] = self.client.run_commands(("HMGET", self.keys.meta, "log_id", "keep"))
         log_id, keep = ("" if value is None else value.decode() for value in values)
-        horizon, server = self._read_horizon(), read_server_info(self.client)
+        horizon = self._read_horizon()
+        _, settings = check_server(self.client)
         return LogInfo(
             backend="redis",
             town=self._town,
@@ -414,13 +534,15 @@ class RedisLog:
             trimmed_before=position_after(horizon) if horizon else None,
             bytes=self._memory_bytes(),
             dedup="as long as the event is kept",
-            durability=self._describe_durability(server),
+            durability=_describe_durability(settings.durability),
             details={
                 "server": self._server,
                 "address": self.client.address,
                 "keeps": keep or self._keep_mode,
                 "cut_by_others": self.count_foreign_removals(),
-                "eviction": server.get("maxmemory_policy", "unknown"),
+                "eviction": settings.eviction,
+                "maxmemory": settings.max_memory,
+                "appendfsync": settings.durability,
             },
         )
 
@@ -442,18 +564,6 @@ class RedisLog:
             return 0
         facts = dict(zip(stream[::2], stream[1::2], strict=True))
         return int(facts[b"entries-added"]) - int(facts[b"length"]) - int(removed or 0)
-
-    def _describe_durability(self, server: dict[str, str]) -> str:
-        if server.get("aof_enabled") != "1":
-            return "none against a crash of the server: its append-only file is off (appendonly yes turns it on)"
-        try:
-            [(_, policy)] = self.client.run_commands(("CONFIG", "GET", "appendfsync"))
-        except (LogError, ValueError):  # managed servers refuse CONFIG
-            return "the server's append-only file is on; how often it is synced, the server does not tell"
-        lost = {b"always": "", b"everysec": "the last second or two"}.get(policy, "the newest")
-        if not lost:
-            return "every acknowledged append is on the server's disk"
-        return f"safe from crashes of the server's program; a power cut may take {lost} (appendfsync always: nothing)"
 
     def close(self) -> None:
         """Close every connection; waiting tails return."""
@@ -494,6 +604,19 @@ class _ScriptKeys:
         return self.keys[self._own_key_count :]
 
 
+def _describe_durability(durability: str) -> str:
+    match durability:
+        case "none":
+            return "none against a crash of the server: its append-only file is off (appendonly yes turns it on)"
+        case "unknown":  # managed servers refuse CONFIG
+            return "the server's append-only file is on; how often it is synced, the server does not tell"
+        case "always":
+            return "every acknowledged append is on the server's disk"
+        case policy:
+            lost = "the last second or two" if policy == "everysec" else "the newest"
+            return f"safe from crashes of the server's program; a power cut may take {lost} (appendfsync always: nothing)"
+
+
 def _expected_entry(expect: Expect | None) -> str:
     """Return the entry id that must be the newest; an impossible one for a position of another log."""
     if expect is None or expect.head is None:
@@ -515,7 +638,7 @@ def _happened_since(row: StoredRecord, since: datetime | None) -> bool:
 
 
 def parse_options(options: dict[str, str]) -> dict[str, Any]:
-    """Parse `?keep=`, `?timeout=` and `?ca=`; raise `InvalidUrl` for anything else."""
+    """Parse `?keep=`, `?timeout=`, `?require=` and `?ca=`; raise `InvalidUrl` for anything else."""
     known: dict[str, Any] = {}
     for name, value in options.items():
         if name == "keep" and value in ("everything", "tinytown"):
@@ -524,8 +647,11 @@ def parse_options(options: dict[str, str]) -> dict[str, Any]:
             known["timeout"] = float(value)
         elif name == "ca" and value:
             known["ca"] = os.path.expanduser(value)
+        elif name == "require" and value == "durable":
+            known["require_durable"] = True
         else:  # the value is not shown: it may be a password
             raise InvalidUrl(
-                f"?{name}=: not an option of redis:, or no value for it; say keep=everything|tinytown, timeout=SECONDS or ca=FILE"
+                f"?{name}=: not an option of redis:, or no value for it;"
+                " say keep=everything|tinytown, timeout=SECONDS, require=durable or ca=FILE"
             )
     return known

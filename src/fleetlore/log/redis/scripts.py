@@ -28,17 +28,25 @@ local function id_of(fields)
 end
 """
 
-# ARGV: log id to use if there is none · length limits of the streams, or '' · key number of the expected scope, or 0 ·
-# its expected newest entry, or '' · number of events, and for each: id, type, data, its key numbers as two bytes each ·
-# for each event with whole texts: its number, the texts.
+# ARGV: log id to use if there is none · the log id and the last entry that the handle knows, or '' · length limits of the
+# streams, or '' · key number of the expected scope, or 0 · its expected newest entry, or '' · number of events, and for
+# each: id, type, data, its key numbers as two bytes each · for each event with whole texts: its number, the texts.
 _APPEND_FUNCTIONS = f"""
 {_COMPARE_FUNCTIONS}
 {_ID_FUNCTION}
 local TOWN, IDS, FORGOTTEN, META, REMOVED, BLOBS = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
-local OWN_KEYS, FIRST_EVENT, HIGHEST = 6, 6, 9007199254740000
+local OWN_KEYS, FIRST_EVENT, HIGHEST = 6, 8, 9007199254740000
 local function event(i) return FIRST_EVENT + 4 * (i - 1) end
-local end_of_events = event(tonumber(ARGV[5]) + 1)
+local end_of_events = event(tonumber(ARGV[7]) + 1)
 local meta = redis.call('HMGET', META, 'log_id', 'horizon', 'keep', 'last', 'erased')
+
+-- Whether this is the log that the handle knows, and no older copy of it. Its stream stays, even if it is empty.
+local function is_known_log()
+  if ARGV[2] == '' then return true end
+  if meta[1] ~= ARGV[2] then return false end
+  if not meta[4] then return ARGV[3] == '' end
+  return not below(meta[4], ARGV[3] ~= '' and ARGV[3] or '0-0') and redis.call('EXISTS', TOWN) == 1
+end
 
 local function head(key)
   local last = redis.call('XREVRANGE', key, '+', '-', 'COUNT', 1)[1]
@@ -48,8 +56,9 @@ end
 
 -- Returns the new events, or nil and the answer if nothing is to be written.
 local function plan()
+  if not is_known_log() then return nil, {{'lost', meta[1] or '', meta[4] or ''}} end
   local ids, fresh, forgotten, seen = {{}}, {{}}, {{}}, {{}}
-  for i = 1, tonumber(ARGV[5]) do ids[i] = ARGV[event(i)] end
+  for i = 1, tonumber(ARGV[7]) do ids[i] = ARGV[event(i)] end
   local known = redis.call('HMGET', IDS, unpack(ids))
   for i, id in ipairs(ids) do
     if not known[i] and not seen[id] then
@@ -64,10 +73,10 @@ local function plan()
     end
     if #forgotten > 0 then return nil, {{'forgotten', unpack(forgotten)}} end
   end
-  local expected = tonumber(ARGV[3])
+  local expected = tonumber(ARGV[5])
   if expected > 0 then
     local actual = head(KEYS[expected])
-    if actual ~= ARGV[4] then return nil, {{'conflict', actual}} end
+    if actual ~= ARGV[6] then return nil, {{'conflict', actual}} end
   end
   return {{ids = ids, known = known, fresh = fresh}}
 end
@@ -102,7 +111,7 @@ local function first_id_beside_others()
 end
 
 local caps = {{}}
-for cap in string.gmatch(ARGV[2], '%d+') do caps[#caps + 1] = cap end
+for cap in string.gmatch(ARGV[4], '%d+') do caps[#caps + 1] = cap end
 
 local function add(number, entry, at)
   return redis.pcall('XADD', KEYS[number], entry, 'event_type', ARGV[at + 1], 'data', ARGV[at + 2])
@@ -134,7 +143,7 @@ local function try(todo, ms, first)
       local answer = add(high * 256 + low, last, at)
       if type(answer) == 'table' and answer.err then
         undo(todo, ms, first, i, j)
-        return nil, answer
+        return nil, {{err = answer.err .. ' (key ' .. KEYS[high * 256 + low] .. ')'}}
       end
     end
     pairs_of_ids[#pairs_of_ids + 1] = ARGV[at]
@@ -289,12 +298,12 @@ return 1
 # KEYS: a stream, meta, removed. ARGV: start, maximum number of entries. Returns a `_StreamSnapshot` (tail.py).
 READ_STREAM = """#!lua flags=no-writes
 local entries = redis.call('XRANGE', KEYS[1], ARGV[1], '+', 'COUNT', ARGV[2])
-local meta = redis.call('HMGET', KEYS[2], 'horizon', 'cut', 'erased')
+local meta = redis.call('HMGET', KEYS[2], 'horizon', 'cut', 'erased', 'log_id', 'last')
 local removed = redis.call('HGET', KEYS[3], KEYS[1])
 local facts = {['entries-added'] = 0, length = 0, ['last-generated-id'] = ''}
 local stream = redis.pcall('XINFO', 'STREAM', KEYS[1])
 for i = 1, stream.err and 0 or #stream, 2 do facts[stream[i]] = stream[i + 1] end
 local first = facts['first-entry']
 return {entries, facts['entries-added'], facts.length, first and first[1] or '', facts['last-generated-id'],
-  meta[1] or '', meta[2] or '', meta[3] or '', removed or '0'}
+  meta[1] or '', meta[2] or '', meta[3] or '', removed or '0', meta[4] or '', meta[5] or ''}
 """

@@ -41,6 +41,9 @@ class _StreamSnapshot(NamedTuple):
     """Not empty if events were ever erased from this log."""
     removed: bytes
     """How many entries Fleetlore itself removed from the stream."""
+    log_id: bytes
+    newest: bytes
+    """Id of the last entry that Fleetlore added to the town."""
 
     def count_foreign_removals(self) -> int:
         """Return how many entries other programs have removed, for example with `XTRIM`."""
@@ -88,7 +91,9 @@ class RedisTail:
         call = self._log.client.make_script_command(
             scripts.READ_STREAM, [self._stream, keys.meta, keys.removed], [f"({to_entry_id(start)}" if start else "-", PAGE_SIZE]
         )
+        known = self._log.last_known
         snapshot = _StreamSnapshot(*self._run_script(call))
+        self._log.check_identity(snapshot.log_id, snapshot.newest, known)
         self._horizon = to_position(snapshot.horizon) if snapshot.horizon else ""
         gap = self._find_gap(snapshot)
         rows = [

@@ -18,6 +18,7 @@ from fleetlore.events.ids import is_uuid, uuid_bytes
 from fleetlore.log.base import epoch_microseconds, event_scopes, hash_event_id, to_position
 from fleetlore.log.blobs import list_cuts, unpack_texts
 from fleetlore.log.sqlite import file as sqlite_file
+from fleetlore.log.sqlite.archive import fill_texts
 from fleetlore.log.sqlite.file import fetch_rows, translate_errors
 from fleetlore.log.sqlite.query import ZONE_SIZE
 
@@ -35,6 +36,10 @@ class LogCheckReport(Struct, frozen=True):
     events: int
     towns: int
     problems: list[str]
+    newer: int = 0
+    """Events of a newer Fleetlore. They are no damage, but only their checksum could be checked."""
+    without_checksum: int = 0
+    """Events that an older version stored; a flipped bit in their text may go unnoticed."""
 
 
 class TownRow(NamedTuple):
@@ -57,11 +62,14 @@ def check_log(path: str, *, progress: Progress | None = None) -> LogCheckReport:
         towns = list_towns(connection)
         done, total = 0, 0
         with suppress(apsw.CorruptError, apsw.SQLError):
-            total = sum(count_events(connection, town.n) for town in towns)
+            total = sum(sqlite_file.count_events(connection, town.n) for town in towns)
+        newer = without_checksum = 0
         for town in towns:
-            done += _TownCheck(connection, town, problems, progress, done, total).run_checks()
+            check = _TownCheck(connection, town, problems, progress, done, total)
+            done += check.run_checks()
+            newer, without_checksum = newer + check.newer, without_checksum + check.without_checksum
         connection.execute("ROLLBACK")
-    return LogCheckReport(done, len(towns), problems.list_messages())
+    return LogCheckReport(done, len(towns), problems.list_messages(), newer, without_checksum)
 
 
 class _Problems:
@@ -112,6 +120,8 @@ class _TownCheck:
         self._scopes: dict[int, str | None] = {}
         self._has_erasures = False
         self._count = 0
+        self.newer = 0
+        self.without_checksum = 0
 
     def run_checks(self) -> int:
         """Run all checks and return the number of events."""
@@ -128,21 +138,46 @@ class _TownCheck:
     def _check_records(self) -> None:
         n = self._town.n
         self._has_erasures = bool(self._query_rows(f"SELECT 1 FROM forgotten_{n} LIMIT 1"))
+        checksum_column = "checksum" if sqlite_file.has_checksums(self._connection, n) else "NULL"
         records: Iterator[Any] = self._connection.execute(
-            f"SELECT seq, id, at, kind, scopes, CAST(raw AS BLOB) FROM events_{n} ORDER BY seq"
+            f"SELECT seq, id, at, kind, scopes, CAST(raw AS BLOB), {checksum_column} FROM events_{n} ORDER BY seq"
         )
-        for seq, key, at, kind, scopes, raw in records:
+        for seq, key, at, kind, scopes, raw, checksum in records:
             self._count += 1
+            if not raw:
+                raw = self._read_archived(seq)
+                if raw is None:
+                    continue
+            if checksum is None:
+                self.without_checksum += 1
             if self._progress is not None and self._count % PROGRESS_INTERVAL == 0:
                 self._progress(min(self._done + self._count, self._total), self._total)
+            is_damaged = checksum is not None and checksum != sqlite_file.checksum_record(seq, raw)
             try:
                 event = codec.decode_event(raw)
             except InvalidEvent as error:
-                self._add_problem(f"the record cannot be read: {error}", seq)
+                if error.path == "$.v" and not is_damaged:
+                    self.newer += 1
+                else:
+                    self._add_problem(f"the record cannot be read: {error}", seq)
+                continue
+            if is_damaged:
+                self._add_problem("the record is not what was written: its checksum differs", seq)
             else:
                 self._compare_row(seq, event, (key, at, kind, scopes))
         if self._progress is not None:
             self._progress(min(self._done + self._count, self._total), self._total)
+
+    def _read_archived(self, seq: int) -> bytes | None:
+        try:
+            [(_, raw)] = fill_texts(self._connection, self._town.n, [(seq, b"")])
+        except Damaged as error:
+            self._add_problem(str(error), seq)
+            return None
+        if not raw:
+            self._add_problem("the record cannot be read: it is empty, and no archive has it", seq)
+            return None
+        return raw
 
     def _compare_row(self, seq: int, event: Event, row: tuple[bytes, int, int, str]) -> None:
         key, at, kind, scopes = row
@@ -184,6 +219,8 @@ class _TownCheck:
             self._add_problem("trimmed numbers could be given again: `highest` is too low")
         if town.indexed > max(last or 0, town.highest):
             self._add_problem("`indexed` is ahead of every event")
+        if (known := sqlite_file.count_events(self._connection, town.n)) != self._count:
+            self._add_problem(f"the number of events is {self._count:,}, not {known:,}")
 
     def _check_ids(self) -> None:
         n, indexed = self._town.n, self._town.indexed
@@ -216,8 +253,14 @@ class _TownCheck:
         )
 
     def _check_zones(self) -> None:
-        """A zone that is missing, or older than its events, would hide them from `since`."""
+        """A zone that is missing, or older than its events, would hide them from `since`. One that is newer makes `since` slow."""
         n = self._town.n
+        if not self._has_erasures:
+            self._add_problem_per_row(
+                "a time index is newer than its events",
+                f"SELECT t.seq FROM (SELECT seq / {ZONE_SIZE} AS zone, max(at) AS newest, max(seq) AS seq FROM events_{n} GROUP BY 1) t"
+                f" JOIN zones_{n} z ON z.zone = t.zone WHERE z.newest > t.newest AND max(z.zone * {ZONE_SIZE}, 1) > {self._town.trimmed}",
+            )
         self._add_problem_per_row(
             "a time index does not cover the event",
             f"SELECT t.seq FROM (SELECT seq / {ZONE_SIZE} AS zone, max(at) AS newest, max(seq) AS seq FROM events_{n}"
@@ -262,7 +305,7 @@ def open_existing(path: str) -> apsw.Connection:
     if not os.path.exists(path):
         raise LogError(f"{path}: there is no such file; check the path")
     with translate_errors(path):
-        connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
+        connection = sqlite_file.connect_file(path)
         try:
             connection.set_busy_timeout(10_000)
             _check_is_log(connection, path)
@@ -273,7 +316,7 @@ def open_existing(path: str) -> apsw.Connection:
 
 
 _SCHEMA_NAME = re.compile(
-    r"(?:towns|cursors|leases|tokens|seals|migrations|(?:events|ids|scopes|kinds|members|zones|forgotten|blobs)_\d+)\Z"
+    r"(?:towns|cursors|leases|tokens|seals|migrations|(?:events|ids|scopes|kinds|members|zones|forgotten|blobs|archive)_\d+)\Z"
 )
 
 
@@ -301,10 +344,3 @@ def _check_is_log(connection: apsw.Connection, path: str) -> None:
 def list_towns(connection: apsw.Connection) -> list[TownRow]:
     """Return every town of a log."""
     return [TownRow(*row) for row in fetch_rows(connection, "SELECT n, name, trimmed, highest, indexed FROM towns ORDER BY n")]
-
-
-def count_events(connection: apsw.Connection, n: int) -> int:
-    """Return the number of events in a town, without a full scan."""
-    not_indexed = f"seq > (SELECT indexed FROM towns WHERE n = {n})"
-    [(count,)] = fetch_rows(connection, f"SELECT (SELECT count(*) FROM ids_{n}) + (SELECT count(*) FROM events_{n} WHERE {not_indexed})")
-    return int(count)

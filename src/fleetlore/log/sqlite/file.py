@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from array import array
@@ -10,6 +11,7 @@ from contextlib import contextmanager
 from math import inf
 from time import monotonic, sleep
 from typing import Any, Literal
+from zlib import crc32
 
 import apsw
 
@@ -18,6 +20,7 @@ from fleetlore.errors import Busy, Damaged, DiskFull, InvalidUrl, LogError, Unwr
 
 Sync = Literal["full", "normal", "off"]
 
+BUSY_POLL_SECONDS = 0.001
 APPLICATION_ID = 0x464C4F52  # "FLOR"
 MAX_TIMEOUT_SECONDS = 86_400
 CHECKED_SECONDS = 0.02
@@ -35,10 +38,20 @@ _ERROR_TRANSLATIONS: tuple[tuple[type[apsw.Error], type[LogError], str], ...] = 
     (apsw.AuthError, Unwritable, "cannot be written; check the permissions of the file and its directory"),
     (apsw.BusyError, Busy, "another program holds it locked; try again, or raise ?timeout= (seconds)"),
     (apsw.LockedError, Busy, "another program holds it locked; try again, or raise ?timeout= (seconds)"),
-    (apsw.NotADBError, Damaged, "is not a SQLite file; give another path, or restore a backup"),
-    (apsw.CorruptError, Damaged, "is damaged; run `lore verify`, then `lore restore` from a backup"),
+    (
+        apsw.NotADBError,
+        Damaged,
+        "is not a SQLite file; give another path, or restore a backup (if it is a damaged log, `lore salvage` saves what is left)",
+    ),
+    (
+        apsw.CorruptError,
+        Damaged,
+        "is damaged; run `lore verify`, then `lore restore` a backup, or save what can be read with `lore salvage`",
+    ),
     (apsw.IOError, LogError, "could not be read or written; check the disk (what was acknowledged is safe)"),
 )
+
+_ACCESS_ERRORS = (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError, apsw.AuthError, apsw.IOError)
 
 _RESTART = "stop every process that uses this log, restore a backup with `lore restore`, and start them again"
 _GONE = (
@@ -87,12 +100,17 @@ MIGRATIONS: tuple[Migration, ...] = (
             seal TEXT NOT NULL -- JSON of log/seal.py: the operator key under the passphrase's pad, never the key
         ) STRICT, WITHOUT ROWID""",
     ),
+    (
+        "ALTER TABLE events_{n} ADD COLUMN checksum INTEGER",
+        "ALTER TABLE towns ADD COLUMN indexed_events INTEGER",  # rows in ids_N; NULL if they must be counted
+    ),
 )
-"""Each step and its row in `migrations` are one transaction. Never change a released step."""
+"""Each step and its row in `migrations` are one transaction. A statement with `{n}` runs once per town. Never change a released step."""
 
 _TOWN_TABLES = (
     """CREATE TABLE events_{n} (
-        seq INTEGER PRIMARY KEY, id BLOB NOT NULL, at INTEGER NOT NULL, kind INTEGER NOT NULL, scopes TEXT NOT NULL, raw TEXT NOT NULL
+        seq INTEGER PRIMARY KEY, id BLOB NOT NULL, at INTEGER NOT NULL, kind INTEGER NOT NULL, scopes TEXT NOT NULL, raw TEXT NOT NULL,
+        checksum INTEGER -- `checksum_record`; NULL in rows of older versions
     ) STRICT""",
     "CREATE TABLE ids_{n} (id BLOB PRIMARY KEY, seq INTEGER NOT NULL) STRICT, WITHOUT ROWID",
     "CREATE TABLE scopes_{n} (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT",
@@ -101,6 +119,16 @@ _TOWN_TABLES = (
     "CREATE TABLE zones_{n} (zone INTEGER PRIMARY KEY, newest INTEGER NOT NULL) STRICT",
     "CREATE TABLE forgotten_{n} (hash BLOB PRIMARY KEY) STRICT, WITHOUT ROWID",
 )
+
+
+def checksum_record(seq: int, raw: bytes) -> int:
+    """Return the checksum of an event's row. Id, time, kind and scopes are copies from the event, so they need none."""
+    return crc32(raw, seq)  # the lowest 32 bits of `seq`
+
+
+def has_checksums(connection: apsw.Connection, n: int) -> bool:
+    """Return whether a town's table has checksums; a file that was not migrated yet has none."""
+    return bool(fetch_rows(connection, f"SELECT 1 FROM pragma_table_info('events_{n}') WHERE name = 'checksum'"))
 
 
 def fetch_rows(connection: apsw.Connection, sql: str, values: Sequence[Any] = ()) -> list[Any]:
@@ -121,10 +149,25 @@ def translate_errors(path: str, file: OpenedFile | None = None) -> Iterator[None
 
 def translate_error(path: str, error: apsw.Error) -> LogError:
     """Return the `LogError` for an SQLite error, with what to do next."""
+    if isinstance(error, _ACCESS_ERRORS) and (cause := _find_access_problem(path)):
+        return Unwritable(f"{path}: {cause}")
     for theirs, ours, advice in _ERROR_TRANSLATIONS:
         if isinstance(error, theirs):
             return ours(f"{path}: {advice} ({error})")
     return LogError(f"{path}: {error}")
+
+
+def _find_access_problem(path: str) -> str | None:
+    """Return why a file cannot be opened or written, if it is one of the causes that SQLite does not tell apart."""
+    folder = os.path.dirname(os.path.abspath(path))
+    try:
+        os.close(os.open(path if os.path.exists(path) else folder, os.O_RDONLY))
+        if os.statvfs(folder).f_flag & os.ST_RDONLY:
+            return "is on a read-only file system, so it can be read but not written; copy it to another disk, or mount this one writable"
+    except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            return "no file descriptor is left, so it cannot be opened; close files, or raise the limit (`ulimit -n`), and try again"
+    return None
 
 
 class OpenedFile:
@@ -190,13 +233,12 @@ def open_file(path: str, *, sync: Sync = "full", timeout: float = 10.0, vfs: str
     with translate_errors(path):
         if create and vfs is None and not os.path.exists(path):
             _create_private(path)
-        flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
-        connection = apsw.Connection(path, flags=flags, vfs=vfs)
+        connection = connect_file(path, create=create, vfs=vfs)
         try:
-            connection.set_busy_timeout(int(timeout * 1000))
+            set_busy_wait(connection, timeout)
             harden_connection(connection)
             _check_application(connection, path)
-            if not connection.readonly("main"):  # a backup on a read-only disk stays as it is
+            if not is_read_only(connection):
                 _enable_wal(connection, timeout)
             connection.execute(f"PRAGMA synchronous={sync}")
             # macOS: without it a sync stops at the drive's cache. No effect elsewhere.
@@ -207,6 +249,62 @@ def open_file(path: str, *, sync: Sync = "full", timeout: float = 10.0, vfs: str
             connection.close()
             raise
     return connection
+
+
+def connect_file(path: str, *, create: bool = False, vfs: str | None = None) -> apsw.Connection:
+    """Open a connection; to a file on a read-only disk, one that can only read."""
+    if vfs is None and _is_unchangeable(path):
+        from urllib.parse import quote
+
+        uri = f"file:{quote(os.path.abspath(path))}?immutable=1"  # no side files, because nobody can change it
+        return apsw.Connection(uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+    flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
+    return apsw.Connection(path, flags=flags, vfs=vfs)
+
+
+def _is_unchangeable(path: str) -> bool:
+    """Return whether a log is on a read-only disk or in a directory of another user, where SQLite cannot create PATH-shm.
+
+    If PATH-wal is there, SQLite must read it; it can do that if PATH-shm is there too.
+    """
+    if not os.path.exists(path) or any(
+        os.access(place, os.W_OK, effective_ids=os.access in os.supports_effective_ids) for place in (os.path.dirname(path) or ".", path)
+    ):
+        return False
+    if not os.path.exists(f"{path}-wal") or os.path.getsize(f"{path}-wal") == 0:
+        return True
+    if not os.path.exists(f"{path}-shm"):
+        raise Unwritable(
+            f"{path}: was not closed, and cannot be written here: {os.path.basename(path)}-wal has events that it lacks;"
+            " copy both files to a disk that can be written, and open the copy"
+        )
+    return False
+
+
+def is_read_only(connection: apsw.Connection) -> bool:
+    """Return whether a file can only be read, as a backup on a read-only disk."""
+    return bool(connection.readonly("main"))
+
+
+def set_busy_wait(connection: apsw.Connection, timeout: float) -> None:
+    """Wait for a lock that another process holds, asking again every millisecond.
+
+    SQLite's own wait asks less and less often, up to every 100 ms, so whoever has waited longest gets the lock last: beside
+    busy writers, others waited up to 10 s and failed.
+    """
+    start = 0.0
+
+    def is_worth_waiting(count: int) -> bool:
+        nonlocal start
+        now = monotonic()
+        if count == 0:
+            start = now
+        if now - start >= timeout:
+            return False
+        sleep(BUSY_POLL_SECONDS)
+        return True
+
+    connection.set_busy_handler(is_worth_waiting)
 
 
 def _enable_wal(connection: apsw.Connection, timeout: float) -> None:
@@ -248,6 +346,8 @@ def migrate_schema(connection: apsw.Connection, path: str, migrations: Sequence[
     """Migrate the file to the newest schema, one transaction per step."""
     with translate_errors(path):
         while (done := _schema_version(connection)) < len(migrations):
+            if done and is_read_only(connection):
+                return  # events can be read with any schema
             with write_transaction(connection):
                 if _schema_version(connection) != done:
                     continue  # another process has done this step
@@ -255,7 +355,11 @@ def migrate_schema(connection: apsw.Connection, path: str, migrations: Sequence[
                     connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
                     connection.execute("CREATE TABLE migrations (n INTEGER PRIMARY KEY, at TEXT NOT NULL) STRICT")
                 for statement in migrations[done]:
-                    connection.execute(statement)
+                    if "{n}" not in statement:
+                        connection.execute(statement)
+                        continue
+                    for (n,) in fetch_rows(connection, "SELECT n FROM towns"):
+                        connection.execute(statement.format(n=n))
                 connection.execute("INSERT INTO migrations VALUES (?, ?)", (done + 1, clock.now().isoformat()))
         if done > len(migrations):
             raise Damaged(f"{path}: written by a newer Fleetlore (schema {done}, known here: {len(migrations)}); upgrade fleetlore")
@@ -291,15 +395,26 @@ def find_town(connection: apsw.Connection, name: str) -> int | None:
 def find_or_create_town(connection: apsw.Connection, name: str) -> int:
     """Return the town's number; create its tables if needed. Call it inside a transaction."""
     number = find_town(connection, name)
-    if number is None:
-        [(number,)] = fetch_rows(
-            connection,
-            "INSERT INTO towns (name, log_id, created) VALUES (?, ?, ?) RETURNING n",
-            (name, clock.uuid7(), clock.now().isoformat()),
-        )
-        for statement in _TOWN_TABLES:
-            connection.execute(statement.format(n=number))
-    return number
+    return create_town(connection, name, clock.uuid7(), clock.now().isoformat()) if number is None else number
+
+
+def create_town(connection: apsw.Connection, name: str, log_id: str, created: str, *, n: int | None = None) -> int:
+    """Create a town with its tables and return its number. Call it inside a transaction."""
+    sql = "INSERT INTO towns (n, name, log_id, created, indexed_events) VALUES (?, ?, ?, ?, 0) RETURNING n"
+    [(number,)] = fetch_rows(connection, sql, (n, name, log_id, created))
+    for statement in _TOWN_TABLES:
+        connection.execute(statement.format(n=number))
+    return int(number)
+
+
+def count_events(connection: apsw.Connection, n: int) -> int:
+    """Return the number of events in a town. Counts only those that are not indexed yet, unless events were removed since."""
+    known = fetch_rows(connection, "SELECT 1 FROM pragma_table_info('towns') WHERE name = 'indexed_events'")
+    indexed = fetch_rows(connection, "SELECT indexed_events FROM towns WHERE n = ?", (n,)) if known else []
+    if not indexed or indexed[0][0] is None:
+        indexed = fetch_rows(connection, f"SELECT count(*) FROM ids_{n}")
+    [(newer,)] = fetch_rows(connection, f"SELECT count(*) FROM events_{n} WHERE seq > (SELECT indexed FROM towns WHERE n = {n})")
+    return int(indexed[0][0]) + int(newer)
 
 
 def has_blobs(connection: apsw.Connection, n: int) -> bool:
@@ -327,6 +442,8 @@ def remove_events(connection: apsw.Connection, n: int, sequences: Iterable[int])
         connection.execute(f"DELETE FROM ids_{n} WHERE id = ?", (key,))
         connection.executemany(f"DELETE FROM members_{n} WHERE scope = ? AND seq = ?", [(int(scope), seq) for scope in scopes.split()])
         removed.append((seq,))
+    if removed:
+        connection.execute("UPDATE towns SET indexed_events = NULL WHERE n = ?", (n,))
     if removed and has_blobs(connection, n):
         connection.executemany(f"DELETE FROM blobs_{n} WHERE seq = ?", removed)
 

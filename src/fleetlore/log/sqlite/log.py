@@ -13,6 +13,7 @@ from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from operator import attrgetter
 from threading import Lock
 from typing import Any, TypeVar
@@ -34,9 +35,18 @@ from fleetlore.log.base import (
     to_sequence,
     to_stored_records,
 )
+from fleetlore.log.sqlite import archive
 from fleetlore.log.sqlite import file as sqlite_file
-from fleetlore.log.sqlite.file import OpenedFile, Sync, fetch_rows, translate_errors, write_transaction
-from fleetlore.log.sqlite.query import ZONE_SIZE, find_newest, select_by_id, select_records, sequence_range, to_optional_position
+from fleetlore.log.sqlite.file import OpenedFile, Sync, checksum_record, fetch_rows, translate_errors, write_transaction
+from fleetlore.log.sqlite.query import (
+    ZONE_SIZE,
+    find_first_since,
+    find_newest,
+    select_by_id,
+    select_records,
+    sequence_range,
+    to_optional_position,
+)
 from fleetlore.log.sqlite.tail import ChangeSignal, SqliteTail
 
 # --- Planning a commit: which records are new and which batches are rejected, decided inside the write transaction.
@@ -81,7 +91,7 @@ class WriterState:
         # If the newest event is not the one we know, the id becomes NULL and the constraint rejects the row.
         # INSERT … SELECT … WHERE would go through a temporary table.
         newest = f"(SELECT max(seq) FROM events_{n})"
-        self.insert_statement = f"INSERT INTO events_{n} VALUES (?1, CASE {newest} WHEN ?7 THEN ?2 END, ?3, ?4, ?5, CAST(?6 AS TEXT))"
+        self.insert_statement = f"INSERT INTO events_{n} VALUES (?1, CASE {newest} WHEN ?7 THEN ?2 END, ?3, ?4, ?5, CAST(?6 AS TEXT), ?8)"
 
 
 class CommitPlan:
@@ -172,7 +182,7 @@ class SqliteLog:
         self._needs_wal_checkpoint = False
         self._town, self._sync = town, sync
         self._options: dict[str, Any] = {"sync": sync, "timeout": timeout, "vfs": vfs}
-        self._timeout_ms = int(timeout * 1000)
+        self._timeout = timeout
         self._write_lock = Lock()
         self._pool: list[apsw.Connection] = []
         self._closed = False
@@ -186,6 +196,7 @@ class SqliteLog:
         try:
             sqlite_file.migrate_schema(self._writer, path)
             self.file = OpenedFile(path, self._writer)
+            self._is_read_only = sqlite_file.is_read_only(self._writer)
         except BaseException:
             self._writer.close()
             raise
@@ -231,8 +242,10 @@ class SqliteLog:
         kind, scopes = self._kinds.get(record.kind), self._find_scope_text(record.scopes)
         if kind is None or scopes is None:
             return None
+        raw = record.raw
+        row = (seq, record.key, record.moment, kind, scopes, raw, state.last_sequence, checksum_record(seq, raw))
         try:
-            self._writer.execute(state.insert_statement, (seq, record.key, record.moment, kind, scopes, record.raw, state.last_sequence))
+            self._writer.execute(state.insert_statement, row)
         except (apsw.ConstraintError, apsw.SQLError):  # others have written, or a restore has removed the table
             return None
         state.recent_ids[record.key] = state.last_sequence = seq
@@ -308,17 +321,18 @@ class SqliteLog:
                 kinds.get(record.kind) or self._intern_name("kinds", kinds, record.kind),
                 texts.get(record.scopes) or self._intern_scopes(record.scopes),
                 record.raw,
+                checksum_record(seq, record.raw),
             )
             for seq, record in enumerate(plan.rows, first)
         ]
-        self._writer.executemany(f"INSERT INTO events_{n} VALUES (?, ?, ?, ?, ?, CAST(? AS TEXT))", rows)
+        self._writer.executemany(f"INSERT INTO events_{n} VALUES (?, ?, ?, ?, ?, CAST(? AS TEXT), ?)", rows)
         if blobs := [(seq, record.blobs) for seq, record in enumerate(plan.rows, first) if record.blobs]:
             sqlite_file.insert_blobs(self._writer, n, blobs)
         if end - 1 - self._writer_state.indexed >= LAG:
             behind = fetch_rows(
                 self._writer, f"SELECT seq, id, scopes FROM events_{n} WHERE seq > ? AND seq < ?", (self._writer_state.indexed, first)
             )
-            self._update_indexes(n, [*behind, *((seq, key, scopes) for seq, key, _, _, scopes, _ in rows)])
+            self._update_indexes(n, [*behind, *((seq, key, scopes) for seq, key, _, _, scopes, _, _ in rows)])
         if first // ZONE_SIZE < end // ZONE_SIZE:
             self._insert_closed_zones(n, end // ZONE_SIZE)
 
@@ -342,11 +356,16 @@ class SqliteLog:
         for seq, _, scopes in rows:
             for scope in scopes.split():
                 members[scope].append(seq)
+        changes = self._writer.total_changes()
         self._index_ids(n, rows)
+        added = self._writer.total_changes() - changes
         for scope in sorted(members, key=int):
             values = (int(scope), apsw.carray(array("q", members[scope])))
             self._writer.execute(f"INSERT INTO members_{n} SELECT ?, value FROM carray(?)", values)
-        self._writer.execute("UPDATE towns SET indexed = ? WHERE n = ?", (rows[-1][0], n))
+        self._writer.execute(
+            f"UPDATE towns SET indexed = ?1, indexed_events = coalesce(indexed_events + ?2, (SELECT count(*) FROM ids_{n})) WHERE n = ?3",
+            (rows[-1][0], added, n),
+        )
 
     def _index_ids(self, n: int, rows: Sequence[tuple[int, bytes, str]]) -> None:
         # OR IGNORE: a duplicate id is reported by `lore verify`; it must not block appends.
@@ -401,7 +420,31 @@ class SqliteLog:
             count += step
         with self._write_transaction() as n:
             sqlite_file.remove_orphaned_blobs(self._writer, n)
+            old_files = archive.remove_gone_events(self._writer, n)
+        archive.delete_files(old_files)
         self.changes.notify_change()
+        return count
+
+    def archive(self, before: datetime, *, progress: Callable[[int, int], None] | None = None) -> int:
+        """Move the content of events older than a time into compressed files, a few thousand per transaction; return how many.
+
+        Everything before the first event that is not older is moved. Safe to repeat after an interruption.
+        """
+        count = 0
+        with self._write_transaction() as n:
+            archive.delete_unused_files(self._writer)
+            end = find_first_since(self._writer, n, before) or (find_newest(self._writer, n, TOWN) or 0) + 1
+            [(first,)] = fetch_rows(self._writer, f"SELECT coalesce(min(seq), 0) FROM events_{n}")
+        while True:
+            with self._write_transaction() as n:
+                step = archive.archive_events(self._writer, n, end)
+            if not step:
+                break
+            count += step
+            if progress is not None:
+                progress(min(first + count, end), end)
+        with self._write_lock, translate_errors(self.path, self.file):
+            self._checkpoint_wal(wait=False)
         return count
 
     def _trim_batch(self, limit: int) -> int:
@@ -417,9 +460,11 @@ class SqliteLog:
     def erase(self, ids: Sequence[str], forgotten_event: Record) -> int:
         """Delete these records, overwrite their bytes, and keep only the hashes of their ids."""
         with self._write_transaction() as n:
+            archive.delete_unused_files(self._writer)
             removed = [seq for seq, _ in select_by_id(self._writer, n, ids)]
             sqlite_file.remove_events(self._writer, n, removed)
             sqlite_file.remove_orphaned_blobs(self._writer, n)
+            old_files = archive.remove_gone_events(self._writer, n)
             self._writer.executemany(f"INSERT OR IGNORE INTO forgotten_{n} VALUES (?)", [(hash_event_id(id),) for id in ids])
             highest = max(removed, default=0)
             self._writer.execute("UPDATE towns SET highest = max(highest, ?), erasures = erasures + 1 WHERE n = ?", (highest, n))
@@ -428,17 +473,18 @@ class SqliteLog:
             self._insert_records(CommitPlan(self._writer, self._writer_state, [AppendBatch([forgotten_event])]))
         with self._write_lock, translate_errors(self.path, self.file):
             self._checkpoint_wal(wait=True)
+        archive.delete_files(old_files)
         self.changes.notify_change()
         return len(removed)
 
     def _checkpoint_wal(self, *, wait: bool) -> None:
         """Write back and truncate the WAL, which still holds the old pages; if readers block it, each commit retries."""
         self._needs_wal_checkpoint = True
-        self._writer.set_busy_timeout(self._timeout_ms if wait else 0)
+        sqlite_file.set_busy_wait(self._writer, self._timeout if wait else 0.0)
         try:
             [(busy, _, _)] = fetch_rows(self._writer, "PRAGMA wal_checkpoint(TRUNCATE)")
         finally:
-            self._writer.set_busy_timeout(self._timeout_ms)
+            sqlite_file.set_busy_wait(self._writer, self._timeout)
         self._needs_wal_checkpoint = bool(busy)
 
     # --- reading
@@ -499,7 +545,7 @@ class SqliteLog:
     def info(self) -> LogInfo:
         """Describe this log."""
         with self._pooled_connection() as connection:
-            log_id, trimmed, count, first, last = self.query_town(connection, _read_town_facts) or ("", 0, 0, None, None)
+            log_id, trimmed, first, last, count = self.query_town(connection, _read_town_facts) or ("", 0, None, None, 0)
             towns = [name for (name,) in fetch_rows(connection, "SELECT name FROM towns ORDER BY name")]
         return LogInfo(
             backend="sqlite",
@@ -511,13 +557,15 @@ class SqliteLog:
             trimmed_before=to_position(trimmed + 1) if trimmed else None,
             bytes=sum(os.path.getsize(path) for path in (self.path, f"{self.path}-wal") if os.path.exists(path)),
             dedup="as long as the event is kept",
-            durability=_DURABILITY[self._sync],
+            durability="the log can only be read here, not written" if self._is_read_only else _DURABILITY[self._sync],
             details={
                 "path": os.path.abspath(self.path),
                 "sync": self._sync,
                 "sqlite": apsw.sqlite_lib_version(),
                 "towns": towns,
                 "unscrubbed": self._needs_wal_checkpoint,
+                "read_only": self._is_read_only,
+                "archive_bytes": archive.count_bytes(self.path),
             },
         )
 
@@ -560,17 +608,18 @@ class SqliteLog:
 
 def _select_blobs(connection: apsw.Connection, n: int, id: str) -> bytes | None:
     found = select_by_id(connection, n, [id])
-    if not found or not sqlite_file.has_blobs(connection, n):
+    if not found:
         return None
+    if not sqlite_file.has_blobs(connection, n):
+        return archive.find_whole_texts(connection, n, found[0][0])
     rows = fetch_rows(connection, f"SELECT packed FROM blobs_{n} WHERE seq = ?", (found[0][0],))
-    return rows[0][0] if rows else None
+    return rows[0][0] if rows else archive.find_whole_texts(connection, n, found[0][0])
 
 
-def _read_town_facts(connection: apsw.Connection, n: int) -> tuple[str, int, int, int | None, int | None]:
-    """Return a town's log id, last trimmed number, event count, first and last number."""
+def _read_town_facts(connection: apsw.Connection, n: int) -> tuple[str, int, int | None, int | None, int]:
+    """Return a town's log id, last trimmed number, first and last number, event count."""
     [facts] = fetch_rows(
         connection,
-        f"SELECT log_id, trimmed, (SELECT count(*) FROM ids_{n}) + (SELECT count(*) FROM events_{n} WHERE seq > indexed),"
-        f" (SELECT min(seq) FROM events_{n}), (SELECT max(seq) FROM events_{n}) FROM towns WHERE n = {n}",
+        f"SELECT log_id, trimmed, (SELECT min(seq) FROM events_{n}), (SELECT max(seq) FROM events_{n}) FROM towns WHERE n = {n}",
     )
-    return tuple(facts)
+    return (*facts, sqlite_file.count_events(connection, n))

@@ -20,8 +20,9 @@ import apsw
 from fleetlore.errors import Damaged, DiskFull, LogError, Unwritable
 from fleetlore.events.ids import format_uuid
 from fleetlore.log.base import hash_event_id
+from fleetlore.log.sqlite import archive
 from fleetlore.log.sqlite import file as sqlite_file
-from fleetlore.log.sqlite.check import LogCheckReport, Progress, TownRow, check_log, check_schema, count_events, list_towns, open_existing
+from fleetlore.log.sqlite.check import LogCheckReport, Progress, TownRow, check_log, check_schema, list_towns, open_existing
 from fleetlore.log.sqlite.file import fetch_rows, translate_errors, write_transaction
 
 __all__ = ["LogCheckReport", "Progress", "backup_log", "check_log", "restore_log"]
@@ -37,17 +38,20 @@ _DISK_FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT)
 
 def backup_log(path: str, target: str, *, overwrite: bool = False, progress: Progress | None = None) -> int:
     """Copy a log, in use or not, to one plain file and return its number of events. The target appears complete or not at all."""
-    _check_target(path, target, overwrite)
-    with closing(open_existing(path)) as log, _temporary_file(target) as part:
+    check_target(path, target, overwrite)
+    with closing(open_existing(path)) as log, temporary_file(target) as part:
         events = _copy_without_wal(path, log, part, target, progress)
-        with _translate_os_errors(target):
-            _fsync_file(part)
-            _move_into_place(part, target, overwrite)
-            _fsync_file(os.path.dirname(os.path.abspath(target)))
+        with translate_os_errors(target):
+            with closing(apsw.Connection(part, flags=apsw.SQLITE_OPEN_READONLY)) as copy:
+                archive.copy_files(archive.list_files(copy), path, target)
+            fsync_file(part)
+            move_into_place(part, target, overwrite)
+            fsync_file(os.path.dirname(os.path.abspath(target)))
     return events
 
 
-def _check_target(path: str, target: str, overwrite: bool) -> None:
+def check_target(path: str, target: str, overwrite: bool) -> None:
+    """Raise `Unwritable` if a copy of a log must not be put at `target`."""
     if os.path.realpath(path) == os.path.realpath(target):
         raise Unwritable(f"{target}: is the log itself; name another file")
     if not os.path.lexists(target):
@@ -61,7 +65,8 @@ def _check_target(path: str, target: str, overwrite: bool) -> None:
         raise Unwritable(f"{target}: seems to be a log in use (there is a {os.path.basename(target)}-wal); name another file")
 
 
-def _move_into_place(part: str, target: str, overwrite: bool) -> None:
+def move_into_place(part: str, target: str, overwrite: bool) -> None:
+    """Give a finished file its name; without `overwrite`, fail if another program made the target meanwhile."""
     if not overwrite:
         try:
             os.link(part, target)  # fails, unlike a rename, if another program made the target meanwhile
@@ -80,7 +85,7 @@ def _copy_without_wal(path: str, log: apsw.Connection, part: str, target: str, p
         with translate_errors(path):
             # Read transaction until the copy is done: otherwise every commit of others would restart the copy.
             log.execute("BEGIN")
-            events = sum(count_events(log, town.n) for town in list_towns(log))
+            events = sum(sqlite_file.count_events(log, town.n) for town in list_towns(log))
         with translate_errors(target):
             copy.execute("PRAGMA synchronous=OFF")  # synced once, when it is complete
             with copy.backup("main", log, "main") as pages:
@@ -109,12 +114,13 @@ def restore_log(source: str, path: str, *, overwrite: bool = False, timeout: flo
     """
     if os.path.realpath(source) == os.path.realpath(path):
         raise Unwritable(f"{path}: is the backup itself; name the log to restore")
-    with _temporary_file(path) as staged:
+    with temporary_file(path) as staged:
         with closing(open_existing(source)) as backup_file:
             with translate_errors(source):
                 check_schema(backup_file, source)
             _copy_without_wal(source, backup_file, staged, path, _scale_progress(progress, 0))
         with closing(apsw.Connection(staged)) as connection:
+            _copy_archives(source, path, staged, connection)
             _check_staged(source, staged, connection, _scale_progress(progress, 1))
             try:
                 events = _restore_into(path, connection, overwrite, timeout, _scale_progress(progress, 2))
@@ -123,10 +129,19 @@ def restore_log(source: str, path: str, *, overwrite: bool = False, timeout: flo
                     raise error.reason from error
                 with translate_errors(path), write_transaction(connection):
                     connection.execute(f"UPDATE towns SET highest = highest + {SEQUENCE_SKIP}")
-                events = sum(count_events(connection, town.n) for town in list_towns(connection))
+                events = sum(sqlite_file.count_events(connection, town.n) for town in list_towns(connection))
                 connection.close()
                 _replace_damaged(path, staged)
     return events
+
+
+def _copy_archives(source: str, path: str, staged: str, connection: apsw.Connection) -> None:
+    """Bring the archived events to the log's folder, and let the staged copy use them there."""
+    names = archive.list_files(connection)
+    if names:
+        with translate_os_errors(path):
+            archive.copy_files(names, source, path)
+            os.symlink(os.path.abspath(archive.archive_folder(path)), archive.archive_folder(staged))
 
 
 class _UnusableLog(Exception):
@@ -163,7 +178,7 @@ def _restore_into(path: str, staged: apsw.Connection, overwrite: bool, timeout: 
             _copy_pages(pages, progress)
         # The whole log is in the WAL now, so truncate it; if readers prevent that, a later checkpoint will.
         log.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-    return sum(count_events(staged, town.n) for town in list_towns(staged))
+    return sum(sqlite_file.count_events(staged, town.n) for town in list_towns(staged))
 
 
 @contextmanager
@@ -279,6 +294,7 @@ def _remove_erased(staged: apsw.Connection, n: int, hashes: list[bytes]) -> None
     run("PRAGMA secure_delete=ON").fetchall()
     erased = [seq for (seq,) in fetch_rows(staged, f"SELECT seq FROM events_{n} WHERE hash_of_key(id) IN (SELECT hash FROM forgotten_{n})")]
     sqlite_file.remove_events(staged, n, erased)
+    archive.remove_gone_events(staged, n)
     last = max(erased, default=0)
     run("UPDATE towns SET highest = max(highest, ?), erasures = erasures + 1 WHERE n = ?", (last, n))
 
@@ -289,35 +305,36 @@ def _hash_of_key(*keys: Any) -> bytes:
 
 def _replace_damaged(path: str, staged: str) -> None:
     """Move the damaged log aside and put the restored one in its place."""
-    with _translate_os_errors(path):
-        _fsync_file(staged)
+    with translate_os_errors(path):
+        fsync_file(staged)
         for suffix in ("-wal", "-shm", "-journal"):
             if os.path.exists(path + suffix):
                 os.replace(path + suffix, f"{path}.damaged{suffix}")
         os.replace(path, f"{path}.damaged")
         os.replace(staged, path)
-        _fsync_file(os.path.dirname(os.path.abspath(path)))
+        fsync_file(os.path.dirname(os.path.abspath(path)))
 
 
 # --- files
 
 
 @contextmanager
-def _temporary_file(target: str) -> Iterator[str]:
+def temporary_file(target: str) -> Iterator[str]:
     """Create an empty file next to the target, readable by its owner only; deleted on exit unless renamed."""
-    with _translate_os_errors(target):
+    with translate_os_errors(target):
         directory, name = os.path.split(os.path.abspath(target))
         handle, part = tempfile.mkstemp(prefix=f".{name}.", suffix=".part", dir=directory)
         os.close(handle)
     try:
         yield part
     finally:
-        for suffix in ("", "-wal", "-shm", "-journal"):
+        for suffix in ("", "-wal", "-shm", "-journal", ".archive"):
             with suppress(FileNotFoundError):
                 os.unlink(part + suffix)
 
 
-def _fsync_file(path: str) -> None:
+def fsync_file(path: str) -> None:
+    """Write a file or directory to the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -326,7 +343,8 @@ def _fsync_file(path: str) -> None:
 
 
 @contextmanager
-def _translate_os_errors(path: str) -> Iterator[None]:
+def translate_os_errors(path: str) -> Iterator[None]:
+    """Re-raise errors of the file system as `LogError`s."""
     try:
         yield
     except OSError as error:

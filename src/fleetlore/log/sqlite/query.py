@@ -7,16 +7,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
+from operator import itemgetter
 
 import apsw
 
 from fleetlore.events.ids import uuid_bytes
 from fleetlore.log.base import TOWN, LogQuery, Position, StoredRecord, epoch_microseconds, to_position, to_sequence, to_stored_records
+from fleetlore.log.sqlite.archive import fill_texts
 from fleetlore.log.sqlite.file import fetch_rows
 
 ZONE_SIZE = 4096
 """Sequence numbers per zone. `zones_n` has the newest time in each zone, to skip zones that are too old."""
 _MAX_SEQUENCE = 1 << 62
+_TEXT = itemgetter(1)
 
 
 def select_records(connection: apsw.Connection, n: int, query: LogQuery) -> list[StoredRecord]:
@@ -38,7 +42,12 @@ def select_records(connection: apsw.Connection, n: int, query: LogQuery) -> list
             f" WHERE e.seq > max(?1, {indexed}) AND e.seq < ?2 AND instr(e.scopes, ' {scope} '){where}"
         )
     order = "DESC" if query.newest_first else "ASC"
-    return to_stored_records(fetch_rows(connection, f"{source} ORDER BY 1 {order} LIMIT {int(query.limit)}", values))
+    rows = fetch_rows(connection, f"{source} ORDER BY 1 {order} LIMIT {int(query.limit)}", values)
+    return to_stored_records(_add_archived(connection, n, rows))
+
+
+def _add_archived(connection: apsw.Connection, n: int, rows: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+    return rows if all(map(_TEXT, rows)) else fill_texts(connection, n, rows)
 
 
 def sequence_range(query: LogQuery) -> tuple[int, int]:
@@ -85,13 +94,22 @@ def select_by_id(connection: apsw.Connection, n: int, ids: Sequence[str]) -> lis
     if not ids:
         return []
     keys = apsw.carray(tuple([uuid_bytes(id) for id in ids]))
-    return fetch_rows(
+    rows = fetch_rows(
         connection,
         f"SELECT seq, CAST(raw AS BLOB) FROM events_{n} WHERE seq IN (SELECT seq FROM ids_{n} WHERE id IN carray(?1))"
         f" UNION ALL SELECT seq, CAST(raw AS BLOB) FROM events_{n}"
         f" WHERE seq > (SELECT indexed FROM towns WHERE n = {n}) AND id IN carray(?1) ORDER BY 1",
         (keys,),
     )
+    return _add_archived(connection, n, rows)
+
+
+def find_first_since(connection: apsw.Connection, n: int, since: datetime) -> int | None:
+    """Return the sequence number of the first event that is not older than a time; the events before it are all older."""
+    moment = epoch_microseconds(since)
+    start = _last_sequence_before(connection, n, moment)
+    rows = fetch_rows(connection, f"SELECT seq FROM events_{n} WHERE seq > ? AND at >= ? ORDER BY seq LIMIT 1", (start, moment))
+    return rows[0][0] if rows else None
 
 
 def find_newest(connection: apsw.Connection, n: int, scope: str) -> int | None:

@@ -145,7 +145,11 @@ class SqliteTail:
     def _select_page(self, connection: apsw.Connection, n: int) -> TailPage:
         rows = select_records(connection, n, LogQuery(scope=self._scope, after=to_optional_position(self._after)))
         # Read after the rows: what is trimmed in between is then reported as a gap, never skipped silently.
-        [(trimmed,)] = fetch_rows(connection, "SELECT trimmed FROM towns WHERE n = ?", (n,))
+        [(trimmed, erasures, first)] = fetch_rows(
+            connection, f"SELECT trimmed, erasures, (SELECT min(seq) FROM events_{n}) FROM towns WHERE n = ?", (n,)
+        )
+        if not erasures and first is not None:
+            trimmed = max(trimmed, first - 1)  # events that another program deleted
         gap = None
         if self._after is not None and self._after < trimmed:
             gap = to_position(trimmed)
