@@ -27,7 +27,17 @@ PAGES = sorted([ROOT / "README.md", ROOT / "ARCHITECTURE.md", *DOCS.rglob("*.md"
 FENCE = re.compile(r"^ *```(\w*)[^\n]*\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 SHELL = ("", "sh", "bash", "shell", "console")
 
-PLACEHOLDERS = {"N": "1", "X": "1.5", "USD": "1.5", "TIME": "1h", "WHEN": "1h", "DAY": "today", "K": "fleet.commit", "KIND": "fleet.commit"}
+PLACEHOLDERS = {
+    "N": "1",
+    "X": "1.5",
+    "USD": "1.5",
+    "TIME": "1h",
+    "WHEN": "1h",
+    "DAY": "today",
+    "K": "fleet.commit",
+    "KIND": "fleet.commit",
+    "SHELL": "bash",
+}
 """A word in capitals stands for a value. Any will do, but for those that the parser reads as a number or a time."""
 
 

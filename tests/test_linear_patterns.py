@@ -1,4 +1,4 @@
-"""Long hostile text against every regular expression of the package: none needs more than linear time.
+"""Long hostile text against every regular expression of the package: none needs more than linear time. `make torture` tries all of them.
 
 Patterns are collected from the globals of every module and from literal arguments of `re` functions. Each is tried the way the source uses
 it (search, match, fullmatch) on texts made for it: what leads to each of its repetitions, then the repeated part again and again, then
@@ -236,7 +236,7 @@ def _seconds(used: Used, text: str | bytes, repeats: int) -> float:
     return best
 
 
-SHORT, LONG = 800, 3_200
+SHORT, LONG = 3_000, 12_000
 MOST_PIECES = 150
 SUSPICIOUS = 1.5e-6
 """Seconds for a character from which on the growth is measured: a linear search takes a hundredth to a tenth of it."""
@@ -251,13 +251,6 @@ def find_slow_text(used: Used) -> str | None:
         if _seconds(used, make_text(used, before, piece, LONG), 2) > 8 * _seconds(used, short, 4):
             return repr(short[:60])
     return None
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("part", range(8))
-def test_every_pattern_is_linear(part: int) -> None:
-    slow = {used.where: text for used in collect_patterns()[part::8] if used.where not in BOUNDED and (text := find_slow_text(used))}
-    assert slow == {}
 
 
 def test_patterns_are_found_and_a_slow_one_is_noticed() -> None:

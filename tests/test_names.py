@@ -80,7 +80,8 @@ OLD_IMPORTS = """
 @cache
 def parse_modules() -> dict[str, ast.Module]:
     modules = {}
-    for path in sorted(SOURCE.rglob("*.py")):
+    examples = SOURCE / "cli" / "demo" / "files"  # what the demo's agents work on
+    for path in sorted(path for path in SOURCE.rglob("*.py") if examples not in path.parents):
         parts = path.relative_to(SOURCE.parent).with_suffix("").parts
         name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
         modules[name] = ast.parse(path.read_text(encoding="utf-8"))

@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import apsw
 from playwright.sync_api import expect, sync_playwright
+from tests import test_linear_patterns
 from tests.browser import conftest, test_restart
 from tests.browser.control_room import room_in
 from tests.faults import damage, test_goal_kills, test_kill, test_many_processes, test_power_cut, test_servers, test_up, writer
@@ -40,6 +41,14 @@ from torture.soak import soak
 from torture.towns import BACKENDS, kill_towns
 
 CUTS_PER_STORY = 100
+
+
+def try_patterns(folder: Path) -> str:
+    """Hostile text against every regular expression."""
+    patterns = [used for used in test_linear_patterns.collect_patterns() if used.where not in test_linear_patterns.BOUNDED]
+    slow = {used.where: text for used in patterns if (text := test_linear_patterns.find_slow_text(used))}
+    assert not slow, slow
+    return f"{len(patterns)} regular expressions against hostile text: none takes more than linear time"
 
 
 def cut_power(folder: Path, seed: int, cuts: int) -> str:
@@ -199,6 +208,7 @@ def main() -> int:
         run(lambda folder: attack_databases(folder, chosen.seed, chosen.statements)),
         run(lambda folder: soak(folder, chosen.soak, chosen.seed)),
         run(lambda folder: fuzz(folder, chosen.fuzz)),
+        run(try_patterns),
     ]
     return 0 if all(sound) else 1
 
