@@ -1,4 +1,4 @@
-"""`lore arcs`: the patterns in the log, one a line."""
+"""`lore arcs`: lists the patterns (arcs) found in the log, one per line."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ docs/patterns.md says what each kind means, and how often it was right on real r
 
 
 def configure(parser: ArgumentParser) -> None:
-    """Which patterns."""
+    """Add the command's arguments."""
     parser.add_argument("--scope", metavar="S", default=TOWN, help=arguments.SCOPE_HELP)
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--since", metavar="WHEN", help="only those that ended or went on since: 2h, 3d or 1w ago, a day, or a time")

@@ -87,7 +87,7 @@ def _print_report(report: CostReport, args: Namespace) -> None:
 
 
 def report_as_json(report: CostReport) -> dict[str, Any]:
-    """The report as JSON."""
+    """The report as a dict, for `--json`."""
     return {
         "total": _amount_fields(report.total),
         "by": [_row_key_fields(report.dimension, row) | _amount_fields(row.amount) for row in report.rows],
@@ -210,5 +210,5 @@ def _row_label(report: CostReport, row: CostReportRow) -> str:
 
 
 def _agent_id(row: CostReportRow) -> str:
-    """The agent's name in the log, if its display name differs."""
+    """The row's id in the log (agent or session), if it differs from the display name."""
     return sanitise_text(row.key or "") if row.name and row.name != row.key else ""

@@ -39,7 +39,7 @@ Of a session that reaches beyond the period, only what happened inside it counts
 
 
 def configure(parser: ArgumentParser) -> None:
-    """Which events, and how to write them."""
+    """Add the arguments."""
     parser.add_argument("--scope", metavar="S", default=TOWN, help=arguments.SCOPE_HELP)
     parser.add_argument("--agent", metavar="NAME", help="only this agent, the same as --scope agent:NAME")
     add_options(parser)
@@ -87,7 +87,7 @@ def run(args: Namespace) -> int:
 
 
 def write_story(context: OperationContext, args: Namespace, scope: str = TOWN, *, whole: bool = False) -> None:
-    """Write the story that the arguments ask for; without a period, of everything if `whole`, else of the newest day."""
+    """Write the story selected by the arguments. If they name no period: of the whole log if `whole`, else of the newest day."""
     from fleetlore.cli.periods import span_of, zone_of
     from fleetlore.operations.periods import ReadStory, select_story
     from fleetlore.story.story_formats import STREAMS, stream_text

@@ -24,7 +24,7 @@ def parse_now(text: str | None) -> datetime:
 
 
 def parse_time(text: str, *, now: datetime) -> datetime:
-    """`2h` or `1d12h` ago, a day, or an ISO time (local if it has no zone). `Invalid` for anything else."""
+    """Parse `2h` or `1d12h` (that long ago), a date, or an ISO time (local if it has no zone). Raises `Invalid` for anything else."""
     text = text.strip()
     if _AGO.fullmatch(text):
         return _parse_ago(text, now)
@@ -45,7 +45,7 @@ def parse_cutoff(text: str, *, now: datetime) -> datetime:
 
 
 def parse_until(text: str, *, now: datetime) -> datetime:
-    """`12h` or `30d` from now, or a future day or time. `Invalid` for anything else."""
+    """Parse `12h` or `30d` (from now), or a future date or time. Raises `Invalid` for anything else."""
     at = parse_time(text, now=now)
     try:
         at = now + (now - at) if _AGO.fullmatch(text.strip()) else at

@@ -1,6 +1,6 @@
-"""Commands with verbs, such as `lore town` and `lore goal`: their verbs follow from the table of operations.
+"""Commands with subcommands ("verbs"), such as `lore town` and `lore goal`, generated from the table of operations.
 
-A group lists its verbs in the order of its help, and adds those that belong to this machine (`LocalVerb`). Operations that the list does
+A group lists its verbs in help order, and adds verbs that run only on this machine (`LocalVerb`). Operations that the list does
 not name come last.
 """
 
@@ -23,10 +23,10 @@ Examples: TypeAlias = Sequence[tuple[str, str]]
 
 
 class LocalVerb(NamedTuple):
-    """A verb without an operation, because it belongs to this machine."""
+    """A verb that only the CLI has, implemented by a function and not by an entry in the table of operations."""
 
     does: str
-    """`town.init:init_town`: the function, below `fleetlore.cli`, called with the arguments."""
+    """Import path of the function to call with the parsed arguments, as `module:function` below `fleetlore.cli`: `town.init:init_town`."""
     help: str
     configure: Callable[[ArgumentParser], None] = lambda parser: None
     json_help: str = "print JSON, for programs"
@@ -42,7 +42,7 @@ class VerbGroup(NamedTuple):
     examples: Mapping[str, tuple[Examples, str]]
     """Verb → examples and notes; "" for the command itself."""
     has_speaker: bool = False
-    """Whether `--as` says who speaks."""
+    """Whether the verbs accept `--as NAME`, the agent or person in whose name they act."""
 
 
 def configure_group(parser: ArgumentParser, group: VerbGroup) -> None:

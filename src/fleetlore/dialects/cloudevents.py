@@ -1,7 +1,7 @@
 """`cloudevents`: CloudEvents 1.0 in structured JSON, one per line.
 
 Every event can be written: its canonical JSON is the `data` of a CloudEvent of type `fleetlore.<kind>`, and reading that
-restores the event. A foreign CloudEvent becomes an event with a kind made from its type, and is written as it came.
+restores the event. A foreign CloudEvent becomes an event with a kind derived from its type, and can be written as a CloudEvent again.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _find_kind(own_type: str, data: Record) -> str:
     try:
         catalog.check_payload(kind, data)
     except InvalidEvent:
-        # A foreign type that happens to equal one of our kinds but means something else.
+        # A foreign type that equals one of our kinds, with data that does not fit our schema for it.
         return _truncate_kind(f"{NAME}.{kind}")
     return kind
 

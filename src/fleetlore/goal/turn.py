@@ -71,7 +71,7 @@ class TurnRunner:
         self._task = self._journal.spawn(self._harness.take_turn(self._turn_request, self._on_progress))
         flush_task = self._journal.spawn(self._flush_periodically())
         try:
-            # The first cancellation lets the harness end the agent in its own way; a second one hurries it.
+            # The first cancellation lets the harness shut the agent down cleanly; a second one cancels that shutdown.
             await wait_uncancelled(self._task, self._task.cancel)
         finally:
             flush_task.cancel()
@@ -123,7 +123,7 @@ class TurnRunner:
         return stop or (await self._reserve_next_call() if reports else None)
 
     async def _reserve_next_call(self) -> TurnOutcome | None:
-        """Reserve the agent's next call. If it must wait, an agent in this process waits here; a program is stopped and continues later."""
+        """Reserve budget for the next call. If none is free, an in-process agent waits here; a program is stopped and resumed later."""
         while await self._shared_budget.reserve_call(keeps=not self._is_in_process):
             if not self._is_in_process:
                 return "stopped"
@@ -159,7 +159,7 @@ class TurnRunner:
         return events
 
     def _report_to_parents(self) -> list[Event]:
-        """Report each use during the turn, so that sibling goals with a shared budget see it."""
+        """Events for what was spent since the last report, so that sibling goals see it before the turn ends. Empty without parents."""
         journal, progress = self._journal, self._progress
         tokens, usd = progress.tokens - self._reported_tokens, (progress.usd or 0.0) - self._reported_usd
         if not journal.parents or (tokens <= 0 and usd <= 0):
@@ -184,7 +184,7 @@ class TurnRunner:
         return self.find_stop_reason()
 
     def find_stop_reason(self) -> TurnOutcome | None:
-        """The outcome with which the turn must stop now by what was read from the log, or `None`."""
+        """The outcome with which the turn must stop now, from the state already read from the log; `None` to continue."""
         journal = self._journal
         if journal.state.cancel is not None:
             return "stopped"
@@ -206,9 +206,9 @@ def _is_agent_event(event: Event) -> bool:
 def find_exceeded_axis(
     goals: Sequence[GoalState], tokens: int, usd: float | None, now: datetime, own_others: Mapping[str, float] | None = None
 ) -> BudgetAxis | None:
-    """The budget that is exceeded by `tokens` and `usd` of the open turn. `goals` is a goal followed by its parents.
+    """The first exhausted budget axis (tokens, USD, …), including `tokens` and `usd` of the open turn. `goals`: a goal, then its parents.
 
-    `own_others` is what the goal itself used of axes that are counted from events, if that is more than the log says.
+    `own_others` is the goal's own usage (without child goals) of axes counted from events; it counts where it exceeds the log's.
     """
     return next(iter(list_exceeded_axes(goals, tokens, usd, now, own_others)), None)
 
@@ -238,7 +238,7 @@ def _uses_with_turn(goals: Sequence[GoalState], tokens: int, usd: float, now: da
 
 
 def remaining_budget(goals: Sequence[GoalState], now: datetime) -> RemainingBudget:
-    """What a turn may still spend. `goals` is a goal followed by its parents. What goals beside it reserved is not left."""
+    """What a turn may still spend. `goals` is a goal followed by its parents. Amounts reserved by sibling goals are not available."""
     own, *parents = goals
     uses = [use for uses in _uses_with_turn([own, *count_reservations(parents, own.id)], 0, 0.0, now) for use in uses]
     tokens, usd, seconds = (remaining_amount(use for use in uses if use.axis == axis) for axis in ("tokens", "usd", "wall_time"))

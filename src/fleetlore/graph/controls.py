@@ -18,7 +18,7 @@ MAX_TEXT_LENGTH = 200
 MAX_CELL_LENGTH = 500
 MAX_REPORTED_CONTROLS = 500
 MAX_CONTROLS_BYTES = 160 * 1024
-"""All controls together: they are stored in one event."""
+"""Limit for all controls together, because they are stored in one event."""
 
 
 class InvalidControl(Exception):
@@ -31,7 +31,7 @@ def parse_buttons(value: Any) -> tuple[UiControl, ...]:
 
 
 def parse_button(value: Any) -> UiControl:
-    """A button, bound to a variable if its payload says so; raises `InvalidControl`."""
+    """A button. If its payload has `op` and `var`, pressing it changes that variable. Raises `InvalidControl`."""
     if not isinstance(value, Mapping) or not clean_text(value.get("label")) or not clean_text(value.get("action")):
         raise InvalidControl("each action needs a label and an action, both text")
     button: UiControl = {"type": "button", "label": clean_text(value["label"]), "action": clean_text(value["action"])}
@@ -103,11 +103,11 @@ def truncate_controls(controls: list[UiControl]) -> list[UiControl]:
 
 
 def parse_reported_controls(value: Any) -> list[UiControl]:
-    """What a browser reports that it shows, reduced to what the audit compares."""
+    """Summaries of the controls that a browser says it shows, with only the fields that the audit compares. Never raises."""
     if not isinstance(value, list | tuple):
         return []
     summaries = [_summarise_control(each) for each in value[:MAX_REPORTED_CONTROLS] if isinstance(each, Mapping)]
-    while len(msgspec.json.encode(summaries)) > MAX_CONTROLS_BYTES:  # only a client that is not ours sends so much
+    while len(msgspec.json.encode(summaries)) > MAX_CONTROLS_BYTES:  # our own web client never sends this much
         summaries = summaries[: len(summaries) // 2]
     return summaries
 
@@ -127,12 +127,12 @@ def _summarise_control(control: Mapping[str, Any]) -> UiControl:
 
 
 def clean_text(value: Any) -> str:
-    """The text, stripped and truncated; empty if the value is no text."""
+    """The text, stripped and truncated; \"\" if the value is not a string."""
     return value.strip()[:MAX_TEXT_LENGTH] if isinstance(value, str) else ""
 
 
 def is_plain_value(value: Any) -> bool:
-    """Whether a variable or a cell can hold the value."""
+    """Whether the value is a JSON scalar (a string only up to `MAX_CELL_LENGTH`), so that a variable or table cell can hold it."""
     return value is None or isinstance(value, bool | int | float) or (isinstance(value, str) and len(value) <= MAX_CELL_LENGTH)
 
 

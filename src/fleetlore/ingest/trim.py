@@ -61,11 +61,11 @@ class TrimTotals:
 
     @property
     def is_settled(self) -> bool:
-        """Whether no event that stays in the log can replace a cost that was added."""
+        """Whether the added costs are final, so that no event that stays in the log can supersede one of them."""
         return self._spending.is_settled
 
     def remove_superseded(self, event: Event) -> None:
-        """Subtract costs that a reply counts which stays in the log."""
+        """Subtract costs that are also counted by `event`, a reply that stays in the log."""
         self._costs.remove_superseded(self._spending, event)
 
     def _add_earlier_trim(self, data: dict[str, Any]) -> None:
@@ -83,7 +83,7 @@ class TrimTotals:
         self._last = at if self._last is None else max(self._last, at)
 
     def to_event_data(self) -> dict[str, Any]:
-        """The data of `log.trimmed`; `gone` is the number of events added."""
+        """The data of `log.trimmed`, plus `gone`, the number of added events, which is not stored in the event."""
         spent = cost_sums.sum_total(self._spending)
         tokens = {name: value for name in _TOKEN_FIELDS if (value := getattr(spent, name))}
         return {
@@ -141,7 +141,7 @@ class TrimResult(Struct, frozen=True, kw_only=True):
 def find_position_before(
     log: BlockingRecorder, moment: datetime, *, store: ProjectionStore | None = None, progress: ProgressCallback | None = None
 ) -> Position | None:
-    """The last position up to which everything happened before a moment; `None` if there is none."""
+    """The last position such that every event up to it happened before `moment`; `None` if there is none."""
     try:
         return position_at(log, moment - _MICROSECOND, store=store, progress=progress)
     except OverflowError:  # before the first day of the calendar
@@ -200,9 +200,9 @@ def trim_log(
 
 
 def finish_interrupted_trim(log: BlockingRecorder, key: OperatorKey | None = None) -> None:
-    """Make the cut of the newest `log.trimmed`, if a crash prevented it.
+    """Remove the events that the newest `log.trimmed` event announces, if a crash prevented that.
 
-    In a copy of another log nothing is done: that log was cut itself.
+    Does nothing in a copy of another log: the `log.trimmed` events there refer to the original.
     """
     fact, info = newest_trim_event(log, key), log.info()
     first = info.first

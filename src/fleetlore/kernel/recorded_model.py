@@ -1,6 +1,6 @@
-"""Records model calls in the log: `model.called` before, `model.replied` or `model.failed` after. Used by every runtime.
+"""Calls models and records each call in the log: `model.called` before, `model.replied` or `model.failed` after. Used by every runtime.
 
-An unusable answer was still paid for: its usage is on `model.replied`, the reason on a `model.failed` after it. A crash in
+An unusable answer still costs money: its usage is stored in `model.replied`, and the reason in a `model.failed` event after it. A crash in
 between leaves a `model.called` without a successor.
 """
 
@@ -23,7 +23,7 @@ from fleetlore.models.base import Model, ModelReply, ModelRequest, estimate_toke
 from fleetlore.views.prices import PICO, Prices, TokenCounts
 
 KeepContent = Literal["sizes", "words"]
-"""What is stored of prompts and answers: their sizes and hashes, or the full text."""
+"""What is stored of prompts and answers: `sizes` stores sizes and a hash of the prompt, `words` also the full text."""
 
 
 class EventAppender(Protocol):
@@ -51,7 +51,7 @@ async def ask_and_record(
 ) -> ModelReply:
     """Call a model and record the call. `model.called` is durable before the request is sent.
 
-    The returned reply has its price and the id of its event. `scopes` are further envelope fields (`run`, `task`, …); `data` is
+    The returned reply includes its cost and the id of its event. `scopes` are additional envelope fields (`run`, `task`, …); `data` is
     added to each event (`turn`, …). Errors are recorded before they are raised; a `ModelError` gets the id of its event.
     """
     recorder = _CallRecorder(log, model.name, {"agent": agent, **(scopes or {})}, data or {}, purpose, keep, new_id)
@@ -112,7 +112,7 @@ class _CallRecorder:
         """Record the failure, and the reply if one was paid for; return the event's id."""
         paid_reply = [self._make_reply_event(error.reply)] if isinstance(error, ModelError) and isinstance(error.reply, ModelReply) else []
         data = {"error": _describe_error(error), **models_usage.failure_event_data(error)}
-        if not paid_reply:  # otherwise it is on model.replied
+        if not paid_reply:  # otherwise the latency is stored in model.replied
             data["latency_ms"] = round(seconds * 1000)
         event = self._make_event("model.failed", self._new_id(), paid_reply[0].id if paid_reply else self._call_id, data)
         await self._log.append([*paid_reply, event])
@@ -124,7 +124,7 @@ class _CallRecorder:
         return self._make_event("model.replied", self._new_id(), self._call_id, usage_data | content)
 
     def _make_event(self, kind: str, id: str, cause: str | None, data: Mapping[str, object]) -> Event:
-        # A prompt contains what only its agent may know.
+        # Prompts may contain information that only this agent may see.
         visibility: Visibility = "private" if self._keeps_content else "public"
         known = {name: value for name, value in {**self._shared_data, **data}.items() if value is not None}
         return Event(id=id, kind=kind, cause=cause, visibility=visibility, data=known, **self._envelope)
@@ -142,7 +142,7 @@ def price_reply(reply: ModelReply, prices: Prices, now: clock.Clock = clock.now)
     price = prices.find_price(reply.model, now().date().isoformat())
     if price is None:
         return reply
-    usage = reply.usage
+    usage = reply.usage  # `compute_cost` returns picodollars
     return replace(reply, usd=price.compute_cost(TokenCounts(usage.input, usage.output, usage.cache_read, usage.cache_write)) / PICO)
 
 

@@ -142,7 +142,7 @@ _TOOL_REFUSAL_PATTERN = re.compile(r"\btools?\b|tool[_ ]|function.?call", re.IGN
 
 
 class ModelTimeouts(Struct, frozen=True, kw_only=True):
-    """Seconds for each step of an answer. Keep-alive messages do not count as tokens."""
+    """Seconds to wait: to connect, for the first token, between tokens, and in total. Keep-alive messages do not count as tokens."""
 
     connect: float = 10.0
     first: float = 60.0
@@ -259,7 +259,7 @@ class HttpModel:
                 return accumulator
 
     def _find_refused_parameter(self, refusal: ModelRefused, request: ModelRequest) -> str | None:
-        """The parameter that a rejection is about. If it names none, it may be the schema, which the fewest endpoints support."""
+        """The parameter that a rejection is about. If none is named, assume the schema, which is supported least often."""
         if refusal.status not in (400, 404, 415, 422):
             return None
         words = str(refusal).lower()
@@ -267,7 +267,7 @@ class HttpModel:
         return parameter or (FORMAT_PARAMETER if request.schema is not None and refusal.status in (400, 422) else None)
 
     def _explain_tool_refusal(self, refusal: ModelRefused) -> ModelRefused | None:
-        """A clearer error if the rejection is about tools. They are never left out: that would not be what was asked."""
+        """A clearer error if the rejection is about tools. Tools are never dropped: the answer would not fit."""
         words = str(refusal).removeprefix(f"{self.name}: ")
         if refusal.status not in (400, 404, 415, 422) or not _TOOL_REFUSAL_PATTERN.search(words):
             return None

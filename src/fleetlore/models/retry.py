@@ -13,7 +13,7 @@ from msgspec import Struct
 from fleetlore.errors import ModelBusy, ModelError, ModelTimeout
 
 WAITING_FOR_CONNECTION = "a connection"
-"""`ModelTimeout.waiting_for` before anything was sent, so that a retry is safe."""
+"""Value of `ModelTimeout.waiting_for` for a timeout before anything was sent; such a request can safely be retried."""
 
 _Answer = TypeVar("_Answer")
 
@@ -25,7 +25,7 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
     first_pause: float = 0.5
     longest_pause: float = 20.0
     longest_wait: float = 60.0
-    """A longer `Retry-After` is not waited for: the error goes to the caller."""
+    """Upper limit of an accepted `Retry-After`. If it is longer, there is no retry and the error is raised."""
 
 
 class Retrier:
@@ -36,7 +36,7 @@ class Retrier:
         self.attempt_number = 1
 
     async def run_attempts(self, attempt: Callable[[], Awaitable[_Answer]], time_left: Callable[[], float]) -> _Answer:
-        """The first answer. Raises the error of the last attempt that there was time for."""
+        """Return the first answer, or raise the error of the last attempt when no retry is allowed or no time is left."""
         while True:
             try:
                 return await attempt()

@@ -1,4 +1,4 @@
-"""Sessions with graph agents, each visible only to its own user, and the graphs that they can have. All texts are untrusted."""
+"""Chat sessions (conversations) with graph agents, visible only to their user, and the available graphs. All texts are untrusted."""
 
 from __future__ import annotations
 
@@ -66,14 +66,14 @@ class ChatReply(Struct, kw_only=True):
 
 
 class ChatStanding(Struct, kw_only=True):
-    """A session after a change."""
+    """The state of a session after it was changed."""
 
     session: str
     screen: Screen
 
 
 def read_chat(context: OperationContext, request: ReadChat) -> Chat:
-    """One session of who asks, and the list of all their sessions, newest first."""
+    """One session of the caller, and the list of all the caller's sessions, newest first."""
     with context.source.snapshot(context.source.resolve_position(request.as_of), ("sessions",)) as snapshot:
         return _build_chat(snapshot, context.actor, request.session)
 
@@ -178,7 +178,7 @@ def list_graphs(context: OperationContext, request: ListGraphs) -> GraphList:
 
 
 def read_active_graph(context: OperationContext, request: ReadActiveGraph) -> GraphActive:
-    """The graph of a session of who asks, or the default."""
+    """The graph of one of the caller's sessions, or the default graph."""
     graphs = _load_graphs(context)
     if request.session is None:
         return GraphActive(session=None, graph=build_graph_shape(graphs[0]))

@@ -1,6 +1,6 @@
 """What operations read: a log, its views at the head or in the past, outcome records and search.
 
-`OnDemandSource` folds views when asked, for commands, `lore mcp` and Python programs; the HTTP server has its own source, with views
+`OnDemandSource` folds (computes from events) views on request, for commands, `lore mcp` and Python; the HTTP server's source has views
 that are kept up to date.
 """
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from fleetlore.views.time_ranges import TimeBlock
 
 MOST_NAMED_SESSIONS = 2000
-"""Sessions, the newest, that are found by the name that is shown."""
+"""How many of the newest sessions can be found by their displayed name."""
 MAX_INLINE_EVENTS = 2000
 """Up to so many unindexed events are indexed within a search."""
 INDEXING_SECONDS = 5.0
@@ -103,7 +103,7 @@ class ViewSource(Protocol):
         """The time, by the clock of the source."""
 
     def find_key(self, why: str) -> OperatorKey | None:
-        """The operator key; `None` if the log is not sealed. `why` ends the question for the passphrase, as in "to add agents"."""
+        """The operator key; `None` if the log is not sealed. `why` completes the passphrase prompt, for example "to add agents"."""
 
     def snapshot(self, position: Position | None, views: Sequence[str]) -> AbstractContextManager[ViewSnapshot]:
         """Some views at the head (`None`), or as of a position."""
@@ -140,17 +140,17 @@ class ViewSource(Protocol):
         """When sessions and tasks began and when they were last active, in no order."""
 
     def read_period(self, wanted: OutcomeQuery, zone: tzinfo, newest_event: datetime | None = None, *, whole: bool = False) -> ReadPeriod:
-        """The records of a period; without one, of everything if `whole`, else of the newest day with sessions or with another event."""
+        """The records of a period. Without one: all records if `whole`, else those of the newest day with a session or other event."""
 
     def resolve_position(self, as_of: str | None) -> Position | None:
         """The position for `as_of`, a position or a time; `None` is the head. `Invalid` if it is neither."""
 
     def show_progress(self) -> AbstractContextManager[Callable[[int, int], None] | None]:
-        """Shows how far a long reading is, to who waits for it; `None` if nobody can be shown anything."""
+        """Context manager that yields a progress callback `(done, total)`; it yields `None` if there is nobody to show progress to."""
 
 
 def resolve_scope(source: ViewSource, scope: str, *, may_be_new: bool = False) -> str:
-    """The scope of the log for a scope with logged or displayed names; an error with suggestions if there is none, unless it may be new."""
+    """Convert a scope with a logged or displayed name to the log's scope. `UnknownName` if there is none, unless `may_be_new`."""
     if scope == TOWN:
         return scope
     from fleetlore.projections import name_lookup
@@ -278,7 +278,7 @@ class LazyViews(Mapping[str, LogView[Any]]):
 
 
 class OnDemandSource:
-    """Views that are folded when an operation is called: many such processes may be idle beside one log.
+    """Computes views only when an operation is called, because many such processes may share one log and be idle most of the time.
 
     Folds are kept in memory and in the projection store, so that only new events are read. `refresh` is called before each read.
     """

@@ -1,4 +1,4 @@
-"""`Program`: everything that Fleetlore knows about one coding agent.
+"""`Program`: describes one coding-agent product, such as Claude Code or Codex.
 
 Each agent has a subclass that describes it (`claude_code/program.py`, `codex/program.py`, or a class in an installed package) and one
 instance, which `registry.py` finds by name. The parts (transcript reader, hooks, harness, …) are imported when they are asked for,
@@ -26,14 +26,14 @@ HarnessFactory: TypeAlias = "Callable[[Plan, Mapping[str, str]], Harness]"
 """Called with the goal's plan and the environment."""
 
 SESSION_KEYS = ("session_id", "thread_id", "thread-id", "conversation_id")
-"""Where hooks of coding agents name their session."""
+"""Keys under which the hook records of coding agents may hold the session id."""
 
 
 class Program:
     """One coding agent."""
 
     name: str
-    """Its name in commands and goals: `claude-code`. Its agents are named `NAME/ID`."""
+    """Its name in commands and goals: `claude-code`. Each of its sessions is an agent named `NAME/ID`."""
     title: str
     """Its name for people: `Claude Code`."""
     command: str
@@ -54,7 +54,7 @@ class Program:
     """The folders within `home` in which it keeps the state of running sessions."""
 
     deletes: str = ""
-    """What it deletes of its own files, and when; `lore doctor` shows it."""
+    """Which of its own files it deletes, and when, as text for `lore doctor`."""
     install_note: str = ""
     """Instructions for the user after hooks were installed."""
     asks_at_gate: bool = False
@@ -77,11 +77,11 @@ class Program:
         return [os.path.join(home, *name.split("/")) for name in self.recordings]
 
     def load_recording(self) -> Recording:
-        """The reader of its transcripts. Its name is `dialect`."""
+        """The reader of its transcripts (also called recordings). The reader's name must equal `dialect`."""
         raise NotImplementedError(f"{type(self).__name__} has no transcript reader")
 
     def recognises(self, record: Record) -> bool:
-        """Whether a record of a file can only be from this program's transcripts. Used to notice that a wrong program was named."""
+        """Whether a record of a file can only be from this program's transcripts. Used to detect that the user named the wrong program."""
         return False
 
     def load_prompt_history(self) -> PromptHistory | None:
@@ -93,7 +93,7 @@ class Program:
         return ()
 
     def find_related(self, path: str, head: bytes) -> Iterable[str]:
-        """Keys of a transcript, from its path and its first bytes. Files that share a key share records, and are imported together."""
+        """Grouping keys of a transcript, from its path and first bytes. Files with a common key share records and are imported together."""
         return ()
 
     def load_hooks(self) -> ProgramHooks | None:
@@ -189,11 +189,11 @@ class ProgramHooks(NamedTuple):
     read: Callable[..., list[Event]]
     """`read(record, id=…, at=…)`: the events of one call; `id` and `at` are its id and time of arrival."""
     branch_key: str = ""
-    """The key under which `read` looks for the git branch. Hooks do not have it; it is added from the transcript."""
+    """The record key from which `read` takes the git branch. Hooks do not send it, so the caller adds it from the transcript."""
     branch_steps: frozenset[str] = frozenset()
     """The values of `hook_event_name` to which the branch is added."""
     kinds_without_key: Mapping[str, str] = {}
-    """`hook_event_name` → kind, for calls that may lack the id of their prompt. The same event in the transcript is then found by time."""
+    """`hook_event_name` → kind, for calls that may lack a prompt id. They are then matched by time to the event in the transcript."""
     expected_recording: Callable[[Mapping[str, Any]], str | None] = lambda record: None
     """The transcript that is written right after this call with more detail. The call waits a moment for it."""
     find_agents: Callable[[str, Mapping[str, Any]], list[tuple[str | None, str | None]]] = find_hook_agents

@@ -1,6 +1,6 @@
-"""`SessionReader`: the part that readers of simple transcripts share. They say what a record is; this makes the events of it.
+"""`SessionReader`: base class for readers of simple transcripts. Subclasses interpret the records; this class creates the events.
 
-It links events by cause, keeps open calls, counts each reply once and gives every turn one end: at its mark, or, where a program writes
+It links events to causes, tracks open tool calls, counts each reply once and ends each turn once: at its end record or, if there is
 none, at the answer that no call follows.
 """
 
@@ -38,7 +38,7 @@ _Value = TypeVar("_Value")
 MAX_OPEN_CALLS = 200
 MAX_AGENTS = 500
 MAX_SEEN = 500
-"""Keys that are remembered. What is repeated later has the same id, and is stored once anyway."""
+"""Maximum number of remembered keys. Later repetitions get the same event id, so they are stored only once anyway."""
 _PATH_KEYS = ("file_path", "filePath", "path", "absolute_path")
 _SUMMARY_KEYS = ("description", "command", *_PATH_KEYS, "pattern", "query", "url", "prompt", "objective", "name")
 _MAX_INPUT_CHARS = 4096
@@ -71,14 +71,14 @@ class TranscriptState(Struct, kw_only=True):
     model: str | None = None
     version: str | None = None
     prompt_key: str | None = None
-    """Of the turn that is going on."""
+    """Key of the prompt that started the current turn; `None` between turns."""
     prompts: dict[str, str] = field(default_factory=dict)
     """Agent → the event that started its turn."""
     causes: dict[str, str] = field(default_factory=dict)
     """Agent → the event before its next reply: the newest outcome, else the prompt."""
     calls: dict[str, OpenCall] = field(default_factory=dict)
     seen: list[str] = field(default_factory=list)
-    """Keys of what was reported and is repeated by later records, the newest last."""
+    """Keys of things already reported that later records may repeat, newest last."""
     answer: LastAnswer | None = None
     was_interrupted: bool = False
     extra: dict[str, Any] = field(default_factory=dict)
@@ -125,7 +125,7 @@ class SessionReader:
         raise NotImplementedError
 
     def flush_complete(self) -> list[Event]:
-        """Nothing is held back but the end of a turn, which the next record may disprove."""
+        """Return no events: only the end of a turn is held back, and the next record may still continue that turn."""
         return []
 
     def end(self, now: datetime | None = None) -> list[Event]:
@@ -155,7 +155,7 @@ class SessionReader:
         return as_name(f"{self.program}/{session[:8]}") if session else None
 
     def make_context(self, at: datetime | None, helper: str | None = None) -> EventContext:
-        """The session's own agent, or a sub-agent of it."""
+        """The event context of the session's own agent or, if `helper` is given, of the sub-agent with that session id."""
         own = self.name_agent(self.state.session)
         parent = self.name_agent(self.state.parent)
         if helper is not None:

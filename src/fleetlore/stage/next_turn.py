@@ -1,10 +1,10 @@
 """Decides the next step of a run, as a pure function of its state. The conductor performs it.
 
-1. Calls without an answer come first: their turn is not over.
+1. Model calls whose answers were lost are repeated first: their turn is not over.
 2. A verdict ends the run.
 3. A turn starts with its change of scene, if it has one.
-4. An agent that is *due* in a turn takes it once. It is due if `tick_every` divides the turn's number, or if it was woken by an
-   event of a kind that it subscribes to. A woken agent that took `max_consecutive` turns in a row skips one, and stays woken.
+4. An agent acts at most once per turn, and only if it is *due*: every `tick_every` turns, or after an event of a kind that it
+   subscribes to has woken it. A woken agent that acted in `max_consecutive` turns in a row skips one turn, but stays woken.
 5. Order within a turn: players in the order of the cast, with a different first player each turn (the first player starts turn 1, the
    second turn 2, …), then observers, who wait for all players, then judges, who wait for everybody.
 6. A *round* consists of all due agents that do not listen to a due agent before them. They act at the same time and see the log as it
@@ -25,7 +25,7 @@ from fleetlore.stage.scenario import JUDGE, OBSERVER, AgentManifest, StageScene,
 
 
 class OpenRun(NamedTuple):
-    """Append the events that start the run."""
+    """Start the run."""
 
 
 class ShowScene(NamedTuple):
@@ -46,21 +46,21 @@ class StageRound(NamedTuple):
     turn: int
     agents: Sequence[AgentManifest]
     forced: str | None = None
-    """Why the judges are asked for a final verdict."""
+    """Reason why the judges must give a final verdict now; `None` in normal rounds."""
 
 
 class FinishRun(NamedTuple):
     """End the run."""
 
     reason: str
-    """`verdict`, `tick_cap`, `budget` or `quiet`."""
+    """`verdict`, `tick_cap` (turn limit reached), `budget` (budget exhausted) or `quiet` (no agent will be due again)."""
 
 
 StageStep = OpenRun | ShowScene | RetryCalls | StageRound | FinishRun
 
 
 MAX_MISSED_VERDICTS = 2
-"""A judge whose model gives no usable verdict is asked in this many turns."""
+"""How often a judge is asked for the final verdict if its model gives no usable answer."""
 
 
 def next_step(state: RunState) -> StageStep | None:
@@ -146,7 +146,7 @@ _ROLE_RANKS = {OBSERVER: 1, JUDGE: 2}
 
 
 def should_wait_for(manifest: AgentManifest, earlier: AgentManifest) -> bool:
-    """Whether an agent waits for what an earlier one may say. Observers wait for all players, judges for everybody."""
+    """Whether an agent must wait for an earlier one: one that may wake it, all players for an observer, everybody for a judge."""
     if _ROLE_RANKS.get(manifest.role, 0) > _ROLE_RANKS.get(earlier.role, 0):
         return True
     return any(is_woken_by(manifest, kind) for kind in earlier.may_emit)

@@ -1,6 +1,6 @@
 """The brief as text, Markdown, HTML, JSON, or a short message for a chat.
 
-Event text is untrusted: it is escaped for the format that it is written in.
+Event text is untrusted and is escaped for each output format.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from fleetlore.story.phrases import load_phrases
 
 WIDTH = 100
 CHAT_LINES = 4
-"""Lines of a section in a chat message."""
+"""Maximum number of lines per section in a chat message."""
 
 SECTIONS = ("delivered", "in_progress", "went_wrong", "check_this", "needs_you")
 ACTIONABLE = frozenset(["went_wrong", "check_this", "needs_you"])
-"""Sections whose lines end with the session to look at."""
+"""Sections whose lines end with the id of their session (in plain text)."""
 _markdown_special = re.compile(r"([\\`*_\[\]<>|~#])")
 _control = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]")
 
@@ -65,7 +65,7 @@ def write_html(brief: Brief) -> str:
 
 
 def write_chat(brief: Brief) -> str:
-    """A short message: what needs a person first, a few lines of each section."""
+    """A short chat message with a few lines per section; sections that need a person come first."""
     lines = [f"{brief.title}: {brief.bill.text}"]
     by_name = {name: (heading, items) for name, heading, items in _list_sections(brief)}
     for name in ("needs_you", "check_this", "went_wrong", "delivered", "in_progress"):
@@ -102,10 +102,10 @@ def _list_sections(brief: Brief) -> Iterator[tuple[str, str, list[BriefLine]]]:
 
 
 def clean_text(text: str) -> str:
-    """Without control characters and marks that change the direction of writing."""
+    """Remove control characters and Unicode direction marks; tabs and line breaks are kept."""
     return _control.sub("", text)
 
 
 def escape_markdown(text: str) -> str:
-    """As plain words of a Markdown text."""
+    """Escape text so that Markdown shows it literally."""
     return _markdown_special.sub(r"\\\1", clean_text(text))

@@ -1,10 +1,10 @@
-"""Describes single events: one sentence per event, in a voice.
+"""Describes single events, one sentence each, with the phrases of a voice (a named set of phrase templates).
 
     describer = EventDescriber(name_of=lambda agent: names.get(agent, agent))
     for event in events:
         print(describer.describe(event))
 
-The words are data: `words/events/*.toml`, one phrase per kind. Same events in the same order, same text.
+The phrases are in `words/events/*.toml`, by event kind. The same events in the same order always give the same text.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ UNKNOWN_KIND = "Event {kind}[ by {agent}][ on {task}][: {text:quote}]."
 
 
 class EventDescriber:
-    """Writes one sentence per event. Phrases of which a voice has several are used in turn, so keep one describer per text."""
+    """Writes one sentence per event. If a voice has several phrases for a kind, they alternate, so use one describer for a whole text."""
 
     def __init__(self, *, voice: Voice | None = None, name_of: Callable[[str], str] = str, zone: tzinfo = UTC) -> None:
         """`name_of` gives the display name of an agent; `zone` is the time zone of times inside sentences."""
@@ -45,7 +45,7 @@ class EventDescriber:
         return _finish_sentence(parse_phrase(UNKNOWN_KIND).fill(values.get)[0])
 
     def _find_phrases(self, kind: str, values: EventValues) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """The phrases that fit, best first: the voice's, then the plain ones, then those of packages; a variant before its kind."""
+        """Candidate phrases, best first: from the voice, the plain voice, installed packages; in a voice, variants precede the kind."""
         for voice in self._voices:
             keys = [*self._find_variants(voice, kind, values), kind]
             for key in keys:
@@ -61,6 +61,6 @@ class EventDescriber:
 
 
 def _finish_sentence(text: str) -> str:
-    """A sentence with its period; our own words for a person begin with a capital letter."""
+    """Normalise spaces and add the period. Our own subject "a person" is capitalised at the start; names of agents stay as they are."""
     sentence = end_sentence(" ".join(text.split()))
     return f"A{sentence[1:]}" if sentence.startswith("a person") else sentence

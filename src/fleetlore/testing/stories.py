@@ -22,7 +22,7 @@ _HOSTILE_TEXT = "a\n# b {agent} {0} %s <b>\x1b[31m\u202e"
 
 
 def check_vocabulary(words: Vocabulary) -> None:
-    """Check a vocabulary with hostile values in every template. `AssertionError` says what failed."""
+    """Fill every template with hostile values; raises `AssertionError` if a result is incomplete or not one printable line."""
     try:
         phrases, patterns = check_vocabulary_parts(words)
     except Exception as error:
@@ -61,7 +61,7 @@ def check_arc(kind: str, events: Iterable[Event]) -> Finding:
 
 
 def find_all_patterns(events: Iterable[Event], now: datetime | None = None) -> list[Finding]:
-    """All patterns in some events, of threads and sessions, as of a time (the newest event's)."""
+    """All findings in some events, of threads and of sessions, at the time `now` (default: the newest event's time)."""
     events = list(events)
     now = now or max((event.at for event in events if event.at is not None), default=datetime.min.replace(tzinfo=UTC))
     state = pattern_fold.PatternState(is_bounded=False)

@@ -1,7 +1,7 @@
 """The fleet view: every agent, what it is doing, and which need a person. docs/status.md describes the rules.
 
-Every fact about an agent keeps the newest writer: a late event adds to the counts and fills in what no newer event
-has set, and never turns anything back.
+Events may arrive out of order. For each field of an agent the newest event wins (`FleetAgent.marks`): a late event is counted
+and sets fields that no newer event has set, but never overwrites newer values.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class FleetAgent(Struct, kw_only=True):
 
     name: str
     standing: Literal["needs you", "working", "idle", "ended"] | None = None
-    """What was last reported; `standing_at` adds silence. `None` if it was only named."""
+    """The status that was last reported; `standing_at` also knows \"silent\". `None` if other agents' events only mention it."""
     since: datetime | None = None
     """When it entered this standing, on this task."""
     doing: str = ""
@@ -115,7 +115,7 @@ class FleetState(Struct, kw_only=True):
     sessions: dict[str, SessionStatus] = field(default_factory=dict)
     """Run → the status of its session."""
     bound: dict[str, str] = field(default_factory=dict)
-    """Run → the agent of the goal that drives it. Hooks report the session under its own name: it is the same agent."""
+    """Run → agent of the goal that drives the session. Hooks report that session under another agent name; both are one agent."""
     approvals: dict[str, Approval] = field(default_factory=dict)
     """Id → an approval request that nothing has ended; its time may be up."""
     dropped: int = 0
@@ -227,7 +227,7 @@ def find_session(fleet: FleetState, agent: FleetAgent) -> SessionStatus | None:
 
 
 def view_session(fleet: FleetState, agent: FleetAgent, now: datetime) -> SessionView | None:
-    """What an agent's newest session comes to at a time, as its outcome record says it."""
+    """The status of an agent's newest session at a time; the same as in the session's outcome record."""
     session = find_session(fleet, agent)
     return None if session is None else session_status.decide_status(session, now)
 
@@ -276,7 +276,7 @@ def _follow_session(fleet: FleetState, event: Event) -> SessionStatus | None:
 
 
 def _bind_session(fleet: FleetState, event: Event) -> None:
-    """A goal drives a session: what is known of the session's agent belongs to the goal's."""
+    """Record that a goal's agent drives this session, and merge the counts of the session's own agent into it; both are the same agent."""
     run = event.data.get("session")
     if not isinstance(run, str) or event.agent is None:
         return
@@ -303,7 +303,7 @@ def _remove_provisional_agent(fleet: FleetState, name: str) -> None:
 
 
 def _resolve_name(fleet: FleetState, event: Event, name: str) -> str:
-    """The agent that an event is about: of a session that a goal drives, the goal's agent; helpers keep their names."""
+    """The agent that `name` stands for: the goal's agent if a goal drives the session, otherwise `name`. Helpers keep their own names."""
     if event.run is None or event.run not in fleet.bound:
         return name
     session = fleet.sessions.get(event.run)
@@ -335,7 +335,7 @@ def _update_agent(
     is_child: bool,
     session: SessionStatus | None,
 ) -> None:
-    """Take in an event about an agent; `session` if it is an event of the agent's own session."""
+    """Update an agent from an event about it. `session` is given only for events of the agent's own session."""
     if effect == "answered":
         effect = "working" if agent.standing == "needs you" else "nothing"
     _update_lineage(agent, event, stamp, is_child)

@@ -2224,7 +2224,7 @@ export interface components {
         };
         /**
          * ChatStanding
-         * @description A session after a change.
+         * @description The state of a session after it was changed.
          */
         ChatStanding: {
             screen: components["schemas"]["Screen"];
@@ -2935,7 +2935,7 @@ export interface components {
         };
         /**
          * LinkRequest
-         * @description What the browser may do; the scope of the asking token unless given.
+         * @description The scope for the browser; defaults to the scope of the token that makes the request.
          */
         LinkRequest: {
             /** @default null */
@@ -3495,7 +3495,7 @@ export interface components {
         };
         /**
          * SignOutRequest
-         * @description Nothing needs to be said.
+         * @description An empty object; signing out needs no parameters.
          */
         SignOutRequest: Record<string, unknown>;
         /**

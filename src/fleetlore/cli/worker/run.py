@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def run(args: Namespace) -> int:
-    """Open everything that can fail, then run the worker."""
+    """Run `lore worker`. Everything that may fail or ask for input is opened before the first task is taken."""
     settings = open_log.settings_of(args)
     if settings.log.value.startswith("memory:"):
         raise Invalid("a town needs a log that other processes can open, not memory:; omit --log, or name a file or a server")
@@ -70,7 +70,7 @@ async def _run_worker(args: Namespace, context: OperationContext, template: Goal
 
 
 def _handle_signals(stop: asyncio.Event) -> None:
-    """The first signal stops cleanly; a second one cancels at once."""
+    """Install signal handlers: the first signal stops the worker cleanly, a second one cancels it immediately."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
 
@@ -93,7 +93,7 @@ class WorkerReporter:
         self._json = json
 
     def __call__(self, who: str, what: str) -> None:
-        """Print a line."""
+        """Print one line: the time, who (agent or dispatcher), and what it did."""
         now = clock.now()
         if self._json:
             terminal.print_line(terminal.escape_json(msgspec.json.encode({"at": now, "who": who, "what": what}).decode()))

@@ -1,7 +1,7 @@
-"""One webhook delivery of a forge: sender, repository, and how its events and their ids are made.
+"""A parsed webhook delivery of a code forge (GitHub, GitLab, Gitea, …), and helpers that build events and their ids from it.
 
-Forges redeliver, sometimes with another delivery id, and report one action by several hooks. So an event id is derived
-from what happened: repository, object, action and time.
+Forges may send the same delivery again under a new delivery id, and may report one action through several hooks. An event id
+is therefore derived from what happened (repository, object, action, time), so that duplicates get the same id.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _OBJECT_KEYS = (
     "milestone",
     "forkee",
 )
-"""Objects that a delivery may be about."""
+"""Payload keys of the object that a delivery is about, most specific first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ class ForgeDelivery:
         return get_login(self.payload.get("sender"))
 
     def derive_event_id(self, *parts: object) -> str:
-        """Derive an id from these parts and the repository; from the delivery itself if a part is missing."""
+        """Derive an event id from the repository and these parts; if one of them is `None`, from the delivery id or the payload."""
         if self.repository is None or any(part is None for part in parts):
             return derive_id(NAME, b"delivery\0" + self.delivery_id.encode()) if self.delivery_id else derive_id(NAME, self.raw)
         return derive_id(NAME, "\0".join(map(str, (self.repository, *parts))).encode())
@@ -84,7 +84,7 @@ class ForgeDelivery:
         task: str | None = None,
         visibility: Visibility = "public",
     ) -> Event:
-        """Make an event of this delivery, with the repository as its mission; empty values are left out of `data`."""
+        """Build an event from this delivery. Its `mission` is the repository; `None` and empty lists are left out of `data`."""
         values = {"forge": self.forge, **(data or {})}
         return Event(
             id=id,
@@ -103,12 +103,12 @@ class ForgeDelivery:
 
     @property
     def origin(self) -> Origin:
-        """Origin of its events."""
+        """The `origin` field of events built from this delivery."""
         return Origin(dialect=NAME, id=self.delivery_id)
 
 
 def get_login(value: object) -> str | None:
-    """Return a user's login, or the next best name."""
+    """Return a user's login, else the first of `username`, `name` and `slug` that is set."""
     user = as_object(value)
     return next((name for key in ("login", "username", "name", "slug") if (name := as_name(user.get(key)))), None)
 
@@ -135,7 +135,7 @@ def as_plain_value(value: object) -> str | int | float | bool | None:
 
 
 def as_integer(value: object) -> int | None:
-    """Return an integer that every JSON reader can represent, else `None`."""
+    """Return an integer of at most 2**53 (exact in every JSON parser), else `None`."""
     return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _MAX_INTEGER else None
 
 
@@ -146,7 +146,7 @@ def make_task_name(number: object) -> str | None:
 
 
 def list_names(items: object, key: str = "name") -> list[str]:
-    """Return the names of labels, reviewers and so on."""
+    """Return the value of `key` of each item in a list of labels, reviewers, …; at most `MAX_LABELS`."""
     found = (truncate_text(as_object(item).get(key)) for item in items[:MAX_LABELS]) if isinstance(items, list) else ()
     return [name for name in found if name]
 
@@ -170,7 +170,7 @@ def pick_plain_values(value: object, keys: Iterable[str]) -> dict[str, Any]:
 
 
 def parse_other_delivery(delivery: ForgeDelivery) -> list[Event]:
-    """Convert a delivery without a parser of its own to a short system event."""
+    """Convert a delivery of any other type (one that has no parser) to a short event with `system` visibility."""
     payload = delivery.payload
     objects = [payload, *(as_object(payload.get(key)) for key in _OBJECT_KEYS)]
     name_parts = [part for part in (delivery.event, delivery.action) if part]

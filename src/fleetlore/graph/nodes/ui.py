@@ -1,4 +1,4 @@
-"""Ui node: keeps the screen without a model: variables, bound buttons, machines, labels and tables."""
+"""UI node: updates the user's screen without calling a model: variables, buttons bound to variables, state machines, labels and tables."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ MAX_DESCRIBED_CONTROLS = 40
 
 
 class UiNode(Node):
-    """Applies presses and the thinker's changes to the screen."""
+    """Applies button presses and the thinker's changes to the screen."""
 
     async def run(self, step: Step) -> ScreenUpdate:
-        """Apply a local press, or show what a thought wants shown. Controls are sent before the reply."""
+        """Apply a button press that needs no model, or show the thinker's controls. Controls are sent to the browser before the reply."""
         command, thought = step.inputs.get("command"), step.inputs.get("thought")
         if isinstance(command, UserCommand) and command.local:
             return self._apply_press(step)
@@ -45,7 +45,7 @@ class UiNode(Node):
     def _apply_press(self, step: Step) -> ScreenUpdate:
         session = step.session
         control = find_button(session, step.turn.action)
-        if control is None:  # it was removed while the press waited for its turn
+        if control is None:  # the button was removed while the press was queued
             return ScreenUpdate(text="That button is not there any more.", pressed=True)
         if (transition := find_transition(session, control)) is not None:
             _note_transition(step, transition)
@@ -71,7 +71,7 @@ class UiNode(Node):
         return ScreenState(session.controls, session.state, session.machines)
 
     def context(self, session: Conversation) -> str:
-        """The controls, machines and variables on the screen."""
+        """Description of the screen for the model's prompt: controls, state machines, variables, and what the browser reports."""
         lines = [
             line
             for control in session.controls[:MAX_DESCRIBED_CONTROLS]
@@ -86,7 +86,7 @@ class UiNode(Node):
 
 
 def _describe_browser(session: Conversation) -> str:
-    """What the user's browser reports that it shows."""
+    """Prompt text about what the user's browser shows, if that is known."""
     if session.reported is None:
         return ""
     if compare_controls(session.controls, session.reported) is None:

@@ -4,7 +4,7 @@
     postgresql://reader@db.house/shop?password_env=SHOP_KEY    the password is in $SHOP_KEY
     mysql://reader:secret@127.0.0.1:3306/shop                  also MariaDB; `mariadb://` is the same
 
-Addresses come from this machine's settings. They are never shown to a model or in an error; a database is known by its name.
+Addresses come from this machine's settings. They are never shown to a model or in an error; both see only the database's name.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LOCAL_HOSTS = ("127.0.0.1", "::1", "localhost")
 
 
 class Database(Struct, frozen=True, kw_only=True):
-    """A database, by name. Its `repr` has no password."""
+    """A configured database. Its `repr` shows only name and kind, never the password."""
 
     name: str
     kind: DatabaseKind
@@ -52,7 +52,7 @@ class QueryLimits(Struct, frozen=True, kw_only=True):
 
     rows: int = 200
     bytes: int = 262_144
-    """All rows together as shown, and any single row."""
+    """Limit for the rendered result, and for any single row while it is read."""
     cell: int = 2_000
     """Characters of one value; longer ones are truncated."""
     seconds: float = 10.0
@@ -82,7 +82,7 @@ def parse_database_address(name: str, address: str, *, environ: Mapping[str, str
         raise ConfigError(f"database {name}: its URL must start with sqlite:, postgresql:// or mysql://")
     try:
         parts = urlsplit(address)
-        _ = parts.port
+        _ = parts.port  # raises ValueError if the port is not valid
     except ValueError as error:
         raise ConfigError(f"database {name}: its address cannot be read; write {scheme}://USER@HOST:PORT/DATABASE") from error
     return _parse_server_address(name, _KIND_BY_SCHEME[scheme], parts, environ)

@@ -1,4 +1,4 @@
-"""Reads a town's stream in pages: forwards with one request per page, backwards by counting the messages ahead."""
+"""Reads a town's stream in pages: forwards page by page; backwards by finding a start from the counts of pending messages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _time_decoder = msgspec.json.Decoder(_EventTime)
 
 
 class NatsReader:
-    """Answers queries. Its methods run on the client's loop."""
+    """Runs log queries against the stream. Its coroutines must run on the NATS client's event loop."""
 
     def __init__(self, stream: NatsStream, marks: StreamMarks) -> None:
         self._stream, self._marks = stream, marks
@@ -78,7 +78,7 @@ class NatsReader:
         return found[:limit]
 
     async def _read_merged(self, filters: Sequence[str], low: int, count: int) -> tuple[list[NatsMessage], int]:
-        """Return messages matching any filter, without duplicates, from `low` to a number that all filters have reached."""
+        """Return messages from `low` on that match any filter, without duplicates, and the last sequence number covered."""
         pages = await asyncio.gather(*(self._stream.read_page(subject, low, count) for subject in filters))
         end = min((page.rows[-1].seq for page in pages if page.more), default=MAX_SEQUENCE)
         if len(pages) == 1:
@@ -100,7 +100,7 @@ class NatsReader:
         return found[:limit]
 
     async def _read_newest(self, subject: str, low: int, high: int, need: int) -> tuple[list[NatsMessage], int]:
-        """Return at least the newest `need` matches in the range (or all), and the number from which they are complete."""
+        """Return at least the newest `need` messages in the range (or all), and the sequence number from which they are complete."""
         start, count = await self._find_start(subject, low, high, need)
         rows: list[NatsMessage] = []
         at, more = start, True
@@ -111,7 +111,7 @@ class NatsReader:
         return rows, start
 
     async def _find_start(self, subject: str, low: int, high: int, need: int) -> tuple[int, int]:
-        """Return a start from which about `need` messages lie up to `high`, and their number. An estimate while others write."""
+        """Return a start from which there are about `need` messages up to `high`, and their count (an estimate if others write)."""
         above, total = await asyncio.gather(self._count_from(subject, high + 1), self._count_from(subject, low))
         acceptable = 2 * need + MIN_BACKWARD_ROWS
         if total - above <= acceptable:

@@ -51,7 +51,7 @@ _FIRST_BACKOFF, _MAX_BACKOFF = 0.02, 0.5
 
 
 class ConnectionBroken(Exception):
-    """The server did not answer before the timeout. `sent`: it may have received the commands."""
+    """The connection failed before all replies arrived. `sent` is true if the server may have received the commands."""
 
     def __init__(self, error: Exception, *, sent: bool) -> None:
         self.error, self.sent = error, sent
@@ -95,7 +95,7 @@ class RedisConnection:
         self._connection.disconnect()
 
     def interrupt(self) -> None:
-        """Shut the socket down under a thread that waits for an answer."""
+        """Shut the socket down, so that another thread that is blocked on a reply returns at once."""
         sock: socket.socket | None = self._connection._sock
         if sock is not None:
             with suppress(OSError):
@@ -282,7 +282,7 @@ def _connection_factory(address: str, timeout: float, ca: str | None) -> Callabl
 
 
 def _check_database(address: str) -> None:
-    """Databases are numbers; redis-py would use database 0 for anything else."""
+    """Raise `InvalidUrl` if the path is not a database number; redis-py would silently use database 0."""
     path = address.partition("://")[2].rpartition("@")[2].partition("/")[2]
     if path and not path.isdecimal():
         raise InvalidUrl(

@@ -33,7 +33,7 @@ class OpenCodexCall(Struct):
 
 
 class EchoFilter(Struct):
-    """Counts texts per channel: events, items and responses repeat the same text."""
+    """Detects repeated texts: Codex writes each text in up to three channels (events, items, responses), and only the first is recorded."""
 
     reported: dict[str, int] = field(default_factory=dict, name="told")
     seen: dict[str, dict[str, int]] = field(default_factory=dict, name="heard")
@@ -136,7 +136,7 @@ class CodexReaderState(Struct, kw_only=True):
     """A digest of a stream so far."""
     streamed: CodexUsage | None = None
     marks_turns: bool = False
-    """The rollout has records for the start and end of turns. Those of 2025 have none: their turns end with an answer."""
+    """Whether the rollout has records for the start and end of turns. Rollouts of 2025 have none; there, an answer ends the turn."""
     answer: CodexAnswer | None = None
     ended_turn: str | None = None
     """The turn that ended last without a record of its end."""

@@ -1,4 +1,4 @@
-"""The tools of opencode 1.18."""
+"""Maps the tool names of opencode 1.18 to kinds of tool calls."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fleetlore.server.context import AppContext
 
 
-# --- W3C Trace Context: a request may name its trace; stored events and the response carry it on.
+# --- W3C Trace Context: a request may have a trace id, which is copied to the stored events and the response.
 
 _match_traceparent = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?", re.ASCII | re.DOTALL).fullmatch
 
@@ -42,7 +42,7 @@ class TraceContext(NamedTuple):
 
 
 def parse_traceparent(request: Request) -> TraceContext | None:
-    """The trace of a request; `None` if it has none or it is malformed, which the standard says to ignore."""
+    """The trace of a request; `None` if the header is missing, repeated or malformed; the standard says to ignore it then."""
     values = request.headers.getlist("traceparent")
     match = _match_traceparent(values[0].strip(" \t")) if len(values) == 1 else None
     if match is None:
@@ -59,7 +59,7 @@ JSON = "application/json"
 
 
 class EndpointResult(NamedTuple):
-    """A response, and how many events the request stored and had refused."""
+    """A response, and how many events of the request were stored and how many were rejected."""
 
     response: Response
     events: int = 0
@@ -69,7 +69,7 @@ class EndpointResult(NamedTuple):
 EndpointHandler: TypeAlias = "Callable[[Request, AppContext], Awaitable[EndpointResult]]"
 RouteEndpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 MakeRefusal: TypeAlias = Callable[[Request, Problem], Response]
-"""Makes the error response of an endpoint with its own error format."""
+"""Builds the error response for endpoints that do not use the default problem format."""
 
 
 def counted_endpoint(name: str, *, refuse: MakeRefusal | None = None) -> Callable[[EndpointHandler], RouteEndpoint]:
@@ -100,11 +100,11 @@ def counted_endpoint(name: str, *, refuse: MakeRefusal | None = None) -> Callabl
 
 
 def positions_result(stored: Sequence[str]) -> EndpointResult:
-    """The usual response: the positions of the stored events."""
+    """The result for stored events: a JSON response with their positions."""
     return EndpointResult(Response(msgspec.json.encode({"positions": stored}), media_type=JSON), events=len(stored))
 
 
 def last_path_segment(request: Request) -> str:
-    """`gitea` for `/hooks/gitea`: routes that share a handler differ in it."""
+    """The last segment of the path: `gitea` for `/hooks/gitea`. Tells apart routes that share a handler."""
     path: str = request.scope["path"]
     return path.rpartition("/")[2]

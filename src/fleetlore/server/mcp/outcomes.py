@@ -15,7 +15,7 @@ from fleetlore.server.mcp.sanitise import clean_line, format_time, join_fields, 
 from fleetlore.views.outcomes.record import CHECKS, Outcome
 
 MAX_SESSIONS = 1000
-"""The newest that can be paged through."""
+"""Only this many of the newest sessions can be paged through."""
 MAX_ITEMS = 20
 """In each list of one session."""
 

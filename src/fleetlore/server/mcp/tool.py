@@ -1,4 +1,4 @@
-"""`McpTool`: what the server needs to know about one tool."""
+"""`McpTool`: the description of one MCP tool, from which the server lists and calls it."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class McpTool(NamedTuple):
     request: type[Request]
     response: type[Struct]
     call: Callable[[ViewSource, Caller, Any], Any]
-    """Blocks."""
+    """The handler. It is synchronous, so the server must not call it on the event loop."""
     render: Callable[[Any], str]
-    """The response as text."""
+    """Formats the response as text."""
     scope: TokenScope = "read"
     is_costly: bool = False
     """Whether it may be slow, so that the server runs only a few at a time."""
 
     @property
     def writes(self) -> bool:
-        """Whether it stores events."""
+        """Whether it may store events: any scope other than `read`."""
         return self.scope != "read"

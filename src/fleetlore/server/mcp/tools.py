@@ -27,7 +27,7 @@ _OWN_NAME = "Stored under your name."
 
 
 def build_tools(shaped: Collection[str]) -> tuple[McpTool, ...]:
-    """A tool for each operation with an MCP name, except those that are shaped for models."""
+    """Generate a tool for each operation that has an MCP name, except for the names in `shaped`, which have a hand-written tool."""
     return tuple(_make_tool(operation) for operation in table.OPERATIONS if operation.mcp and operation.mcp not in shaped)
 
 
@@ -47,7 +47,7 @@ def _make_tool(operation: Operation) -> McpTool:
 
 
 def _render_read(response: Any) -> str:
-    """What was read, as quoted text: it is words of agents and programs."""
+    """The response as quoted text, because it contains untrusted text of agents and programs."""
     return quote_record(render_answer(response), MAX_PAGE_BYTES)
 
 
@@ -57,7 +57,7 @@ def _call_operation(operation: Operation, source: ViewSource, caller: Caller, re
 
 
 def render_answer(response: Any) -> str:
-    """The answer of a response, and what was stored; a response without an answer as JSON."""
+    """Text of a response: its `answer` and the ids of the stored events; as JSON if it has no `answer`."""
     if not hasattr(response, "answer"):
         return msgspec.json.encode(response).decode()
     stored = [f"Stored as {event.id}, at {event.position}." for event in getattr(response, "events", ())]
@@ -209,7 +209,7 @@ SHAPED_TOOLS: tuple[McpTool, ...] = (
         story.render_events,
     ),
 )
-"""Tools that run an operation and cut its answer to what a model can read. The others follow from the table of operations."""
+"""Tools with hand-written requests and responses, shortened for models. All others are generated from the table of operations."""
 TOOLS: tuple[McpTool, ...] = (*SHAPED_TOOLS, *build_tools({tool.name for tool in SHAPED_TOOLS}))
 BY_NAME: Mapping[str, McpTool] = {tool.name: tool for tool in TOOLS}
 

@@ -35,7 +35,7 @@ LINK_SECONDS = 120
 MAX_LINKS = 100
 """Unused links kept at once; the oldest is dropped."""
 MAX_TRIES, TRIES_A_SECOND = 20, 1
-"""Wrong codes that one address may send: at once, and per second."""
+"""Rate limit for wrong codes from one client address: burst size, and refill per second."""
 _CODE_BYTES = 32
 _MAX_CLIENTS = 10_000
 _is_local_path = re.compile(r"/(?!/)[A-Za-z0-9_.~/?=&:-]{0,500}", re.ASCII).fullmatch
@@ -43,7 +43,7 @@ _BAD_LINK = "This link was used already or has expired. Run `lore open` for a ne
 
 
 class LinkRequest(Struct, forbid_unknown_fields=True):
-    """What the browser may do; the scope of the asking token unless given."""
+    """The scope for the browser; defaults to the scope of the token that makes the request."""
 
     scope: TokenScope | None = None
 
@@ -58,7 +58,7 @@ class Link(Struct):
 
 
 class SignOutRequest(Struct, forbid_unknown_fields=True):
-    """Nothing needs to be said."""
+    """An empty object; signing out needs no parameters."""
 
 
 class SignedOut(Struct):
@@ -74,7 +74,7 @@ class _PendingLink(NamedTuple):
 
 
 class OneTimeLinks:
-    """Links that were given out and not used yet. For one event loop."""
+    """Links that were issued and not used yet. Not thread-safe: use it from one event loop only."""
 
     def __init__(self, ticks: Callable[[], float] = monotonic) -> None:
         self._ticks, self._pending = ticks, list[_PendingLink]()
@@ -87,7 +87,7 @@ class OneTimeLinks:
         return f"/open?code={code}"
 
     def redeem(self, code: str, client: str) -> TokenScope | None:
-        """Return the scope of a link and forget it; `None` if the code is unknown, used or expired."""
+        """Return the scope of a link and delete it; `None` if it is unknown, used or expired. `Problem` 429 after too many failures."""
         code_hash, now = hash_secret(code), self._ticks()
         found = [link for link in self._pending if compare_digest(link.code_hash, code_hash)]
         self._pending = [link for link in self._pending if link not in found and link.expires_at > now]
@@ -118,7 +118,7 @@ async def open_link(request: Request) -> Response:
         return _render_page("Sign in", f"<p>{_BAD_LINK}</p>", status=403)
     secret = await context.keys.create_browser_token(scope, COOKIE_LIFETIME)
     to = _local_path(request.query_params.get("to", "/"))
-    # A page that moves on instead of a redirect: a browser that came from elsewhere does not send a new strict cookie with a redirect.
+    # A meta refresh instead of a redirect: after cross-site navigation, a redirect would not send the new SameSite=Strict cookie.
     response = _render_page("Signed in", f'<meta http-equiv="refresh" content="0;url={to}"><p><a href="{to}">Open the control room</a></p>')
     response.set_cookie(
         context.keys.cookie,
@@ -158,7 +158,7 @@ def _local_path(to: str) -> str:
 
 
 def _is_https(request: Request) -> bool:
-    """Whether the browser speaks TLS, to us or to a proxy. Believing the header is harmless: it can only make the cookie stricter."""
+    """Whether the browser uses HTTPS, to us or to a proxy. Trusting the header is safe: it affects only the sender's own cookie."""
     return request.headers.get("x-forwarded-proto", request.url.scheme) == "https"
 
 

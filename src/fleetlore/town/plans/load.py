@@ -1,4 +1,4 @@
-"""Reads mission plans from TOML files, or from issues in JSON. Errors list every problem of the plan."""
+"""Reads mission plans from TOML files, or from issues in JSON. An error lists all problems of the plan, not only the first."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def read_file(path: str) -> tuple[str, Literal["toml", "issues"]]:
     try:
         return raw.decode("utf-8-sig"), "issues" if is_issues else "toml"
     except UnicodeDecodeError as error:
-        if len(raw) > MAX_PLAN_BYTES:  # possibly cut within a character
+        if len(raw) > MAX_PLAN_BYTES:  # the cut may be inside a character; the parser reports the size
             return raw.decode("utf-8-sig", errors="replace"), "issues" if is_issues else "toml"
         raise InvalidPlan([f"{path}: is not UTF-8 text; save it as such"]) from error
 
 
 def parse_plan(text: str, source: str, *, title: str = "", done: Collection[str] = ()) -> MissionPlan:
-    """Parse a plan from text; the suffix of `source` says the format."""
+    """Parse a plan from text; the suffix of `source` (the file name) decides the format."""
     if not source.endswith(ISSUE_SUFFIXES):
         return toml.parse_toml_plan(text, source)
     return issues.parse_issues(text, source, title=title, done=done)

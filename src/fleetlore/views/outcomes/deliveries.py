@@ -55,7 +55,7 @@ def git_subcommand(words: tuple[str, ...]) -> tuple[str, tuple[str, ...], str]:
 
 
 def is_scratch(folder: str, cwd: str) -> bool:
-    """Whether a folder is a temporary one, so that commits in it deliver nothing; not if the session itself works there."""
+    """Whether a folder is temporary, so that commits in it do not count as delivered. False if the session's own folder is temporary."""
     return bool(folder) and _scratch.search(folder) is not None and not (cwd and _scratch.match(cwd))
 
 
@@ -105,7 +105,7 @@ def count_undone(commands: Sequence[SimpleCommand], output: Output) -> int:
 def _read_quiet_commits(
     call: ToolCall, command: SimpleCommand, commands: Sequence[SimpleCommand], output: Output, message: str, *, amends: bool
 ) -> list[CommitMade]:
-    """Commits of a command without a line of git's own in the output."""
+    """Commits of a command for which the output has no `[branch sha] subject` line."""
     subject = message.strip().partition("\n")[0].strip()
     verb = _commit_verb(command)
     if verb == "merge":

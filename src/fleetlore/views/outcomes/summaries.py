@@ -1,7 +1,7 @@
 # ruff: noqa: E501 - a pattern is easier to read on one line
 """The summary lines of test runners, linters, type checkers and build tools, as a table of patterns.
 
-A pattern decides by its named groups: a group whose name starts with `f` is a number of failures (more than 0: failed),
+The named groups of a pattern give the result: groups starting with `f` are numbers of failures (failed if any is above 0),
 `n` is the number of tests (0: nothing ran), `word` is a word such as PASS or FAILED. A pattern without them has a fixed
 result. `counts` is what is quoted. `only` is the same for a line that counts failures and nothing else: 0 proves nothing.
 """
@@ -16,23 +16,23 @@ class Summary(NamedTuple):
     """One way in which a tool says how a run ended."""
 
     kind: CheckKind
-    needle: str  # a cheap test: the text must contain it before the pattern is tried
+    needle: str  # plain substring; the pattern is tried only if the text contains it
     pattern: str  # for `compile_pattern`
-    fixed: CheckResult | None
+    fixed: CheckResult | None  # the result if the pattern matches; `None`: the groups decide
     decisive: bool  # the summary outweighs the exit code
-    partial: bool  # success of one part only: other parts have lines of their own
+    partial: bool  # success applies to one part only; other parts are reported on separate lines
 
 
 def _make_summaries(kind: CheckKind, rows: tuple[tuple[str, str, CheckResult | None], ...], decisive: bool = True) -> list[Summary]:
     return [Summary(kind, needle, pattern, fixed, decisive, needle in _PARTIAL) for needle, pattern, fixed in rows]
 
 
-# Runners that print a line per package, or failures on a line of their own.
+# Needles of tools that print one success line per package, or print failures on a separate line: success here is only part of the result.
 _PARTIAL = frozenset(("ok  \t", "PASS", "passing", "passed", " pass", "pass ", " passed (", " PASSED in ", "Passed\n", "Suite result: "))
 
 
 def _hook_line(word: str, names: str) -> tuple[str, str]:
-    """A hook of pre-commit with one of these names: `Typecheck.......Passed`."""
+    """Needle and pattern for the result line of a pre-commit hook whose name contains one of `names`: `Typecheck.......Passed`."""
     return word, rf"^[^\n.]{{0,40}}(?:{names})[^\n.]{{0,40}}\.{{3,80}}{word.strip()}$"
 
 
@@ -299,4 +299,4 @@ _BUILD = _make_summaries(
 SUMMARIES: dict[CheckKind, list[Summary]] = {"tests": _TESTS, "lint": _LINT, "types": _TYPES, "build": _BUILD}
 
 GOOD_WORDS = word_set("OK PASS PASSED Passed passed successful Successful SUCCEEDED no")
-"""Values of the group `word` that mean success; absent counts as success as well."""
+"""Values of the group `word` that mean success. An optional `word` group that did not match means success, too."""

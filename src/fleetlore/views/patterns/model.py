@@ -29,7 +29,7 @@ class Finding(Struct, kw_only=True):
     last: str
     evidence: list[str]
     count: int
-    """How many events it has; of very many, `evidence` names the first and the last."""
+    """Number of events in total. If there are more than `MOST_EVIDENCE`, `evidence` lists only the first and the last ones."""
     first_at: datetime
     last_at: datetime
     note: str = ""
@@ -50,7 +50,7 @@ class Part(Struct, frozen=True):
 
 
 class Pattern(Struct, frozen=True, kw_only=True):
-    """An ordered sequence of parts on one thread. What breaks it ends it without a finding. Times are in seconds."""
+    """An ordered sequence of parts on one thread. A step that matches `broken_by` discards the match. Times are in seconds."""
 
     kind: str
     parts: tuple[Part, ...]
