@@ -102,7 +102,7 @@ def test_play_goes_on_from_there_and_comes_home_to_live(past: ControlRoom, visit
     expect(cards(page)).to_have_count(2)
     slide(page, ago(55))
     expect(cards(page)).to_have_count(1)
-    page.get_by_label("Speed of play").select_option("300")
+    page.get_by_label("Replay speed").select_option("300")
     shown = float(slider(page).input_value())
     held: list[Route] = []
     page.route(THEN, lambda route: held.append(route))  # play waits for each answer: it is not over before it is stopped
@@ -115,7 +115,7 @@ def test_play_goes_on_from_there_and_comes_home_to_live(past: ControlRoom, visit
     for route in held:
         route.continue_()
     page.unroute(THEN)
-    page.get_by_label("Speed of play").select_option("3600")
+    page.get_by_label("Replay speed").select_option("3600")
     page.keyboard.press("p")
     expect(banner(page)).to_have_count(0)
     expect(cards(page)).to_have_count(2)

@@ -40,7 +40,7 @@ function Filter() {
   };
   return (
     <form onSubmit={submit} role="search">
-      <input class="field" type="search" aria-label="Only this agent, task or session" placeholder="Filter: agent, session or task:…" value={text}
+      <input class="field" type="search" aria-label="Only this agent, task or session" placeholder="Filter by agent, session or task" value={text}
         onInput={(input) => {
           setText(input.currentTarget.value);
           if (!input.currentTarget.value) setScope("", "push");

@@ -49,6 +49,7 @@ function Costs() {
       </div>
       {error && <Trouble error={error} />}
       <Totals total={agents.data.total} days={range === "today" ? 1 : barsOf(days.data.by, "tokens", localDay(today)).days} />
+      <Dearest since={since} />
       <Budgets answer={agents.data} />
       <Unpriced unpriced={unpricedOf(agents.data.unpriced)} prices={agents.data.prices} />
       <Days rows={days.data.by} measure={measure} today={today} range={range} />
@@ -104,6 +105,25 @@ function windowOf(minutes: number): string {
   return hours >= 48 ? `${Math.round(hours / 24)}-day` : `${hours}-hour`;
 }
 
+/** What cost the most: the project and the session. */
+function Dearest({ since }: { since: string | null }) {
+  const projects = useView<CostsAnswer>("/api/costs", { by: "project", since, tz: zone }).data;
+  const sessions = useView<CostsAnswer>("/api/costs", { by: "session", since, tz: zone }).data;
+  const project = projects && dearestOf(projects.by, "project");
+  const session = sessions && dearestOf(sessions.by, "session");
+  if (!project && !session) return null;
+  return (
+    <p class="costs-hint">
+      Most expensive: {project && <>project {nameOf("project", project)} {dollars(project.usd)}</>}{project && session && ", "}
+      {session && <>session {nameOf("session", session)} {dollars(session.usd)}</>}
+    </p>
+  );
+}
+
+function dearestOf(rows: readonly CostRow[], by: By): CostRow | undefined {
+  return rows.filter((row) => row[by] && row.usd).sort((a, b) => (b.usd ?? 0) - (a.usd ?? 0))[0];
+}
+
 /** Budgets and plan limits: how much is used, and whether that is too much. */
 function Budgets({ answer }: { answer: CostsAnswer }) {
   if (answer.budgets.length + answer.limits.length === 0) {
@@ -117,14 +137,14 @@ function Budgets({ answer }: { answer: CostsAnswer }) {
         return (
           <li key={budget.period} class={state} role={state ? "alert" : undefined}>
             <span>{dollars(budget.used_usd)} of {dollars(budget.limit_usd)} this {budget.period}{state === "over" ? ": over budget" : state === "near" ? `: ${dollars(budget.expected_usd)} expected` : ""}</span>
-            <meter min={0} max={1} value={Math.min(1, used)} aria-label={`Budget of this ${budget.period}`} />
+            <meter min={0} max={1} optimum={0} low={0.8} high={0.999} value={Math.min(1, used)} aria-label={`Budget of this ${budget.period}`} />
           </li>
         );
       })}
       {answer.limits.map((limit) => (
         <li key={limit.provider + limit.window_minutes} class={limit.used_percent >= 80 ? "near" : ""}>
           <span>{limit.provider && <><Words text={limit.provider} />: </>}{Math.round(limit.used_percent)} % of the {windowOf(limit.window_minutes)} limit <span class="faint">as of {day(limit.at)}, {clock(limit.at)}{limit.resets_at ? `; resets ${day(limit.resets_at)}, ${clock(limit.resets_at)}` : ""}</span></span>
-          <meter min={0} max={100} value={limit.used_percent} aria-label="Plan limit" />
+          <meter min={0} max={100} optimum={0} low={80} high={99} value={limit.used_percent} aria-label="Plan limit" />
         </li>
       ))}
     </ul>
@@ -140,7 +160,7 @@ function Totals({ total, days }: { total: Figures; days: number }) {
   return (
     <dl class="costs-totals">
       <div class="costs-sum"><dt>Total, US dollars</dt><dd class="num">{dollars(total.usd)}</dd></div>
-      {days > 1 && <div><dt>daily average</dt><dd class="num">{dollars(total.usd === null ? null : total.usd / days)}</dd></div>}
+      {days > 1 && <div><dt>average per active day</dt><dd class="num">{dollars(total.usd === null ? null : total.usd / days)}</dd></div>}
       <Figure name="input tokens" value={total.input} />
       <Figure name="output tokens" value={total.output} />
       <Figure name="cache read" value={total.cache_read} />

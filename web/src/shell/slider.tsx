@@ -74,8 +74,8 @@ function Tools() {
         <Icon name={playing.value ? "pause" : "play"} />
       </button>
       <button type="button" class="button icon" disabled={!at || live} onClick={() => stepMoment(1)} aria-label="Step forward" title="Step forward (])"><Icon name="on" /></button>
-      <select class="speed num" aria-label="Speed of play" title="How much time one second of play shows" value={speed.value} onChange={(change) => setSpeed(Number(change.currentTarget.value))}>
-        {SPEEDS.map((times) => <option key={times} value={times}>{length(times)}/s</option>)}
+      <select class="speed num" aria-label="Replay speed" title="How much time one second of play shows" value={speed.value} onChange={(change) => setSpeed(Number(change.currentTarget.value))}>
+        {SPEEDS.map((times) => <option key={times} value={times}>{length(times)} per second</option>)}
       </select>
     </div>
   );
