@@ -88,7 +88,7 @@ def clone_examples(folder: Path) -> None:
 def say_yes(one: Newcomer, command: str) -> str:
     """Run it at a terminal, and answer what it asks with Enter."""
     ours, theirs = pty.openpty()
-    os.write(ours, b"\n")
+    os.write(ours, b"\n" * 8)
     with subprocess.Popen(["bash", "-c", command], cwd=one.home, env=one.env, stdin=theirs, stdout=theirs, stderr=theirs) as process:
         os.close(theirs)
         said = b""

@@ -255,8 +255,9 @@ READS = {
 def test_every_read_with_a_tool_is_compared() -> None:
     assert {operation.name for operation in OPERATIONS if not operation.changes and operation.mcp} == {
         *READS,
-        "session diff",
-    }  # compared in tests/operations/test_transcripts.py
+        "session diff",  # compared in tests/operations/test_transcripts.py
+        "approvals",  # compared in tests/cli/test_decide.py
+    }
 
 
 @pytest.mark.parametrize("name", READS)

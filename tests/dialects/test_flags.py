@@ -185,4 +185,4 @@ def test_a_request_for_permission_shows_the_flags_of_what_is_to_be_allowed() -> 
     record = {"hook_event_name": "PermissionRequest", "session_id": "s1", "tool_input": COMMIT}
     [claude] = hooks.read_hook(record | {"tool_name": "Bash"}, id="e1", at=at)
     [codex] = codex_hooks.read_hook(record | {"tool_name": "shell"}, id="e1", at=at)
-    assert [claude.text, codex.text] == ["Bash: Commit the fix (--no-verify)", "Commit the fix (--no-verify)"]
+    assert [claude.text, codex.text] == ['Bash: git commit --no-verify -m "fix: x"', 'shell: git commit --no-verify -m "fix: x"']

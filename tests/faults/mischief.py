@@ -149,6 +149,8 @@ def _beside_it(site: Site, recorded: Sequence[Event]) -> Iterator[Event]:
     yield say.extraction_skipped("throttled")
     yield say.dream_ended("completed")
     yield say.make_event("approval.requested", {"tool": "Read", "input": {}, "turn": 1, "expires": "2999-01-01T00:00:00Z"})
+    yield say.make_event("goal.permission_asked", {"tool": "Read", "input": {}, "turn": 1, "expires": "2999-01-01T00:00:00Z"})
+    yield say.make_event("goal.reserved", {"below": clock.uuid7(), "turns": 50, "tokens": 10**8, "usd": 500.0})
     yield say.make_event("goal.tool_effect", {"tool": "shell", "result": "done"})
     yield say.make_event("log.forgotten", {"count": len(ids), "reason": "never was", "id_hashes": ids})
     yield say.make_event("log.trimmed", {"before": "9" * 16})
@@ -315,6 +317,14 @@ def commands(site: Site, recorded: Sequence[Event]) -> Mapping[str, Sequence[Seq
         "stage": [["list"]],
         "demo": [["--no-serve", "--speed", "0", "--into"]],
         "verify": [[]],
+        "salvage": [[site.log.removeprefix("sqlite:"), f"{site.spare}/salvaged.db"]],
+        "archive": [["--before", "2999-01-01"]],
+        "why": [[file]],
+        "review": [["HEAD"]],
+        "away": [["on", "--for", "1h"], ["off"]],
+        "completion": [["bash"]],
+        "service": [["status"]],
+        "approve-hook": [["claude-code", "--wait", "0"]],
         "backup": [[old], ["--force", site.log.removeprefix("sqlite:")]],
         "restore": [["--force", old]],
         "forget": [[*(part for id in ids for part in ("--id", id)), "--reason", "never was", "--yes"], ["--agent", "solver", "--yes"]],

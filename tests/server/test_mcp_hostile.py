@@ -85,6 +85,7 @@ def hostile_life(words: str) -> list[Event]:
 
 ASKED: dict[str, dict[str, Any]] = {
     "brief": {},
+    "approvals": {},
     "sessions": {},
     **{tool: {"id": "r1"} for tool in ("session", "session_transcript", "session_diff", "hand_over")},
     "fleet": {"everybody": True},
@@ -110,7 +111,7 @@ def test_hostile_words_cannot_leave_their_quotation(log: BlockingRecorder, sourc
         ours = [line for line in done.text.splitlines() if not line.startswith("> ")]
         assert ours[0] == QUOTE_NOTICE
         assert not [line for line in ours if "ignore" in line or "System" in line or "page=" in line or "```" in line], (tool.name, ours)
-        assert "ignore all" in done.text.lower() or tool.name in ("arcs", "costs", "tasks", "session_diff"), tool.name
+        assert "ignore all" in done.text.lower() or tool.name in ("approvals", "arcs", "costs", "tasks", "session_diff"), tool.name
 
 
 def test_a_prompt_is_ours_and_what_it_shows_is_quoted(log: BlockingRecorder, source: OnDemandSource) -> None:

@@ -155,6 +155,7 @@ SAMPLES: list[Event] = [
     fact("goal.checkpointed", turn=1, sha="abc", workspace="/work"),
     fact("goal.session_bound", session="s1", harness="command"),
     fact("goal.waiting", why="rate limit", until="2026-01-01T10:00:00Z"),
+    fact("approval.requested", tool="Bash", input={"command": "make"}, turn=1, expires="2026-01-01T10:00:00Z"),
     fact("goal.permission_asked", tool="Bash", input={"command": "make"}, turn=1, expires="2026-01-01T10:00:00Z"),
     fact("goal.reserved", below="other", turns=1, tokens=50, usd=0.25),
     fact("goal.spent", below="other", turns=1, tokens=50, usd=0.25),

@@ -103,6 +103,7 @@ _own_act = re.compile(
     r"(?:\W*$|[.,;!]| (?:and|to|as|the|all|everything|in|with|on|it|this|them|both|a|an|pr|pull)\b)"
 )
 """What an agent says of its own commit, push or pull request."""
+_clause_end = re.compile(r"[,;.] (?:and )?| and (?=I\b|we\b)")
 _shows_success = re.compile(r"(?i)(?:tests|lint|type check|build|commit|push|the turn)\b")
 """What shows by its result that it worked. Another command may still run when its call returns."""
 _times = re.compile(r" (\d+) times\b")
@@ -759,7 +760,7 @@ def is_clear_claim(claim: JudgedClaim) -> bool:
         return False
     match claim.kind:
         case "committed" | "pushed" | "pr_opened":
-            return _own_act.match(claim.text) is not None
+            return any(_own_act.match(clause) for clause in _clause_end.split(claim.text))
         case "tests_pass":
             return _tests_claim.search(claim.text) is not None
         case "build_or_lint_ok":
