@@ -167,7 +167,7 @@ _TOKENS = (
     _token("JFrog key", "akcp cmvmdgtu", r"(?:AKCp[A-Za-z0-9]{50,}|cmVmdGtu[A-Za-z0-9]{50,})", "«AKCp{X69}»", "«cmVmdGtu{X56}»"),
     _token("Clojars token", "clojars_", r"CLOJARS_[a-z0-9]{60}", "«CLOJARS_{h60}»"),
     _token("NuGet key", "oy2", r"oy2[a-z0-9]{43}(?![a-z0-9])", "«oy2{h43}»"),
-    _token("crates.io token", "cio", r"cio[A-Za-z0-9]{32}(?![A-Za-z0-9])", "«cio{X32}»"),
+    _token("Cargo registry token", "cio", r"cio[A-Za-z0-9]{32}(?![A-Za-z0-9])", "«cio{X32}»"),
     # Chat, mail and payment
     _token("Slack token", "xox", r"xox[a-z]-[A-Za-z0-9-]{10,}", "«xoxb-123456789012-{X24}»"),
     _token("Slack app token", "xapp-", r"xapp-\d-[A-Za-z0-9-]{16,}", "«xapp-1-{U11}-1234567890123-{h64}»"),
