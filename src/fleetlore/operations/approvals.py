@@ -1,6 +1,6 @@
 """Approvals: what agents ask a person to allow, and the person's answers. docs/permissions.md describes both.
 
-Requests of goals and of the user's own coding agents are the same event. An answer is a `control.requested` event; whoever asked reads
+Requests of goals and of the user's own coding agents are the same event. An answer is a `control.requested` event; the asking process reads
 it from the log: the goal's driver, or the approval hook of the program.
 """
 

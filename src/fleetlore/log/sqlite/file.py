@@ -289,7 +289,7 @@ def is_read_only(connection: apsw.Connection) -> bool:
 def set_busy_wait(connection: apsw.Connection, timeout: float) -> None:
     """Wait for a lock that another process holds, asking again every millisecond.
 
-    SQLite's own wait asks less and less often, up to every 100 ms, so whoever has waited longest gets the lock last: beside
+    SQLite's own wait asks less and less often, up to every 100 ms, so the writer that has waited longest gets the lock last: beside
     busy writers, others waited up to 10 s and failed.
     """
     start = 0.0
