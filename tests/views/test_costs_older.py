@@ -25,7 +25,7 @@ from fleetlore.views.cost_sums import (
 from fleetlore.views.costs import MAX_HELD_ENTRIES, PRUNED_EVERY, Costs, Spending
 from tests.views.test_costs import NOON, PRICE, folded, reply, streams
 
-EXACT = tuple(dimension for dimension in COST_DIMENSIONS if dimension not in RUN_DIMENSIONS)
+EXACT = ("agent", *(dimension for dimension in COST_DIMENSIONS if dimension not in RUN_DIMENSIONS))
 
 
 def finished(tasks: int) -> Iterator[Event]:
@@ -99,6 +99,19 @@ def test_what_was_printed_of_older_sessions_is_put_down_to_its_agent(monkeypatch
     spending = folded(recorded, Costs(most_held=4))
     assert spending.older
     assert sum_by_agent(spending)["ada"].input == sum_by(spending, "agent")["ada"].input == 20_000
+
+
+def test_sessions_of_years_leave_little_more_behind_than_those_of_months() -> None:
+    def sessions(days: int) -> Iterator[Event]:
+        for number in range(days * 24):
+            yield reply(at=NOON + timedelta(hours=number), agent=f"claude-code/{number:08x}", run=f"{number:08x}")
+
+    months, years = folded(sessions(100), Costs(most_held=500)), folded(sessions(700), Costs(most_held=500))
+    assert size(years) < size(months) * 1.5
+    assert sum_total(years).input == 700 * 24 * 1_000
+    assert sum_by(years, "day") == sum_by(folded(sessions(700), Costs().unpruned), "day"), "days in UTC are exact"
+    assert sum_by(years, "agent")[None].input > 600 * 24 * 1_000, "agents of older sessions are one sum"
+    assert sum_by_agent(years)[f"claude-code/{700 * 24 - 1:08x}"].input == 1_000
 
 
 def test_prices_and_the_whole_have_checkpoints_of_their_own() -> None:

@@ -205,6 +205,7 @@ def test_a_name_that_somebody_chose_stays_as_it_is() -> None:
 
 def test_the_newest_sessions_and_goals_are_known_however_many_there_were(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(names, "MAX_NAMED", 20)
+    monkeypatch.setattr(names, "MAX_AGENTS", 20)
     monkeypatch.setattr(names, "PRUNED_EVERY", 5)
     sessions = [Event(kind="session.started", at=at(n), agent=ONE, run=f"r{n}") for n in range(100)]
     goals = [Event(kind="driver.goal_started", at=at(n), agent=ONE, goal=f"g{n}", text=f"Mend part {n}") for n in range(100)]
@@ -212,6 +213,25 @@ def test_the_newest_sessions_and_goals_are_known_however_many_there_were(monkeyp
     assert (len(state.runs), len(state.goals)) == (20, 20)
     assert names.agents_by_session(state)["r99"] == ONE
     assert names.all_goal_names(state)["g99"] == "Mend part 99"
+
+
+def test_the_most_recently_active_agents_keep_their_names_and_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    agents = [f"claude-code/{number:08x}" for number in range(60)]
+    told = [event for number, agent in enumerate(agents) for event in (started(agent, number), prompt("Fix it", agent, number))]
+    told.insert(2, named(agents[0], 1, name="Ada"))
+    told += [prompt("And this", agents[30], 70)]
+    whole = folded(told)
+    monkeypatch.setattr(names, "MAX_AGENTS", 20)
+    monkeypatch.setattr(names, "PRUNED_EVERY", 5)
+    state = folded(told)
+    assert agents[-1] in state.agents
+    assert agents[5] not in state.agents
+    assert len(state.agents) <= 20 + 5 + 1
+    assert len(msgspec.json.encode(state)) < len(msgspec.json.encode(whole)) / 2
+    assert display_name(state, agents[0]) == "Ada", "a person named it"
+    assert display_name(state, agents[-1]) == display_name(whole, agents[-1]) == "app@main: Fix it (59)"
+    assert short_name(state, agents[-1]) == short_name(whole, agents[-1])
+    assert display_name(state, agents[5]) == agents[5], "as in the log"
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from datetime import date, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, cast, get_args
 
 from msgspec import Meta, Struct, field
+from msgspec.structs import replace
 
 from fleetlore.errors import Invalid
 from fleetlore.log.base import TOWN
@@ -29,13 +30,17 @@ from fleetlore.views.cost_sums import (
     sum_by_dimensions,
     sum_total,
 )
-from fleetlore.views.costs import CostAmount, Costs, PlanLimit, Spending, slot_number
+from fleetlore.views.costs import MAX_HELD_ENTRIES, CostAmount, Costs, PlanLimit, Spending, slot_number
 
 if TYPE_CHECKING:
     from fleetlore.settings import Settings
 
 MOST_NAMED = 300
 """Sessions whose names are looked up."""
+MOST_READ_RUNS = 1000
+"""Sessions that are read one by one; for more, all of the log is folded."""
+MAX_WHOLE_RUN = MAX_HELD_ENTRIES // 4
+"""A run with more entries may have been truncated."""
 
 _FIGURES = ("input", "output", "cache_read", "cache_write", "tokens", "usd")
 
@@ -78,7 +83,7 @@ class CostsPage(Head, kw_only=True):
     budgets: list[CostBudget] = field(default_factory=list)
     """Budgets of the settings, always of the current day, week or month."""
     older: dict[str, Any] | None = None
-    """By task or session: the sum of older ones, which are not kept one by one. It is included in the row without a name."""
+    """By agent, task or session: the sum of older ones, which are not kept one by one. It is included in the row without a name."""
 
 
 def read_costs(context: OperationContext, request: ReadCosts) -> CostsPage:
@@ -220,21 +225,35 @@ def _select_spending(
 ) -> tuple[Spending, CostFilter | None]:
     with context.source.open_view("costs") as (spending, _):
         pass
-    unpruned = context.source.costs_fold.unpruned
-    if spending.older and (dimension in RUN_DIMENSIONS or scope != TOWN or request.since is not None):
-        spending = _fold_unpruned(context, unpruned)  # the pruned view has details of the newest sessions only
     kind, _, name = scope.partition(":")
     # A filter of the sums, because most replies do not name their task.
-    filters: dict[str, CostFilter] = {"task": lambda line: line.task == name, "run": lambda line: line.session == name}
-    where = filters.get(kind)
+    where: CostFilter | None = (lambda line: line.task == name) if kind == "task" else None
     replies = TOWN if where is not None else scope
+    unpruned = context.source.costs_fold.unpruned
     if replies == TOWN and request.since is None:
+        if spending.older and (dimension in RUN_DIMENSIONS or where is not None):
+            spending = _fold_unpruned(context, unpruned)  # the pruned view has details of the newest sessions only
         return spending, where
     part = unpruned.initial()
     for event in context.log.read(replies, kinds=("model.replied",), since=request.since):
         if request.until is None or (event.at is not None and event.at < request.until):
             part = unpruned.apply(part, event)
+    if spending.older:
+        spending = _complete_runs(context, unpruned, spending, part)
     return restrict_spending(spending, part), where
+
+
+def _complete_runs(context: OperationContext, unpruned: Costs, spending: Spending, part: Spending) -> Spending:
+    """The costs with all that is known about the runs of a part: those that the pruned view does not hold whole are read again."""
+    named = {*part.runs, *(reply.run for reply in part.open.values())}
+    missing = [name for name in named if (run := spending.runs.get(name)) is None or run.size > MAX_WHOLE_RUN]
+    if len(missing) > MOST_READ_RUNS or "" in missing:
+        return _fold_unpruned(context, unpruned)
+    found = unpruned.initial()
+    for name in missing:
+        for event in context.log.read(f"run:{name}"):
+            found = unpruned.apply(found, event)
+    return replace(spending, runs=spending.runs | found.runs)
 
 
 def _fold_unpruned(context: OperationContext, unpruned: Costs) -> Spending:
@@ -258,7 +277,7 @@ def _parse_dimensions(text: str) -> tuple[CostDimension, ...]:
 
 
 def _sum_older(spending: Spending, dimensions: Sequence[CostDimension], where: CostFilter | None) -> dict[str, Any] | None:
-    """The sum of older costs, which are no longer kept by task and session, if one of those is asked for."""
+    """The sum of older costs, which are no longer kept by agent, task and session, if one of those is asked for."""
     lines = (
         [line for line in iterate_older_lines(spending) if where is None or where(line)] if set(RUN_DIMENSIONS) & set(dimensions) else []
     )

@@ -161,8 +161,10 @@ def resolve_scope(source: ViewSource, scope: str, *, may_be_new: bool = False) -
         kind, _, name = scope.partition(":")
         if kind not in ("run", "agent"):
             raise
-        named = _list_session_names(source)
-        found = [outcome for shown, outcome in named if shown == _fold_name(name)]
+        found, named = _find_sessions_by_id(source, name), list[tuple[str, "Outcome"]]()
+        if not found:
+            named = _list_session_names(source)
+            found = [outcome for shown, outcome in named if shown == _fold_name(name)]
         ids = list(dict.fromkeys(outcome.session if kind == "run" else outcome.agent for outcome in found))
         if len(ids) > 1:
             listed = ", ".join(ids[: name_lookup.MAX_CANDIDATES])
@@ -183,6 +185,17 @@ def _list_session_names(source: ViewSource) -> list[tuple[str, Outcome]]:
     from fleetlore.projections.outcomes import OutcomeQuery
 
     return [(_fold_name(outcome.name), outcome) for outcome in source.find_outcomes(OutcomeQuery(limit=MOST_NAMED_SESSIONS))]
+
+
+def _find_sessions_by_id(source: ViewSource, name: str) -> list[Outcome]:
+    """The sessions whose ids begin with a name, or with what follows its program: the views know names of the newest sessions only."""
+    from fleetlore.projections.name_lookup import MAX_CANDIDATES, MIN_ID_CHARS
+    from fleetlore.projections.outcomes import OutcomeQuery
+
+    prefix = name.rpartition("/")[2]
+    if len(prefix) < MIN_ID_CHARS or " " in prefix:
+        return []
+    return source.find_outcomes(OutcomeQuery(prefix=prefix, limit=MAX_CANDIDATES + 1))
 
 
 def _fold_name(name: str) -> str:

@@ -69,10 +69,12 @@ class OutcomeQuery(NamedTuple):
     """Without what happened before `since` or after `until`."""
     tasks: frozenset[str] | None = None
     """Of tasks, only these."""
+    prefix: str = ""
+    """Only sessions whose ids begin with this."""
 
     def matches_session(self, state: SessionState) -> bool:
         """Whether a session is asked for."""
-        return (self.runs is None or state.run in self.runs) and self._overlaps_period(state)
+        return (self.runs is None or state.run in self.runs) and state.run.startswith(self.prefix) and self._overlaps_period(state)
 
     def matches_task(self, state: TaskState) -> bool:
         """Whether a task is asked for."""
@@ -516,13 +518,17 @@ def _to_microseconds(at: datetime | None) -> int:
 def _select_sessions(connection: apsw.Connection, wanted: OutcomeQuery) -> list[tuple[bytes, bytes]]:
     """State and record of each session; only one of the two is read."""
     where, values = _period_condition(wanted)
+    by_time = "is_row = 1", "ended"
+    if wanted.prefix:
+        where, values = f"{where} AND run >= ? AND run < ?", (*values, wanted.prefix, f"{wanted.prefix}\U0010ffff")
+        by_time = "+is_row = 1", "+ended"  # searched by id, not by time
     clipped = f"(started < {_to_microseconds(wanted.since)} OR ended >= {_to_microseconds(wanted.until) or _END})" if wanted.clip else "0"
     columns = f"iif(record = x'' OR {clipped}, state, x''), iif({clipped}, x'', record)"
     if wanted.runs is not None:
         sql = f"SELECT ended, run, {columns} FROM sessions WHERE is_row = 1 AND {where} AND run = ?"
         found = [row for run in sorted(wanted.runs) for row in fetch_rows(connection, sql, (*values, run))]
         return [row[2:] for row in sorted(found, key=lambda row: row[:2], reverse=True)[: wanted.limit]]
-    sql = f"SELECT {columns} FROM sessions WHERE is_row = 1 AND {where} ORDER BY ended DESC, run DESC LIMIT ?"
+    sql = f"SELECT {columns} FROM sessions WHERE {by_time[0]} AND {where} ORDER BY {by_time[1]} DESC, run DESC LIMIT ?"
     return list(fetch_rows(connection, sql, (*values, -1 if wanted.limit is None else wanted.limit)))
 
 
@@ -555,9 +561,9 @@ def _select_times(connection: apsw.Connection, wanted: OutcomeQuery) -> list[dat
     return [EPOCH + timedelta(microseconds=at) for at in found if at]
 
 
-def _period_condition(wanted: OutcomeQuery) -> tuple[str, tuple[int, ...]]:
+def _period_condition(wanted: OutcomeQuery) -> tuple[str, tuple[int | str, ...]]:
     """The rows that touch the period."""
-    conditions, values = ["1"], list[int]()
+    conditions, values = ["1"], list[int | str]()
     if wanted.since is not None:
         conditions.append("ended >= ?")
         values.append(_to_microseconds(wanted.since))

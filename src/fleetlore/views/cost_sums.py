@@ -15,8 +15,8 @@ from fleetlore.views.costs import SLOT_SECONDS, UNKNOWN_MODEL, CostAmount, CostC
 CostDimension = Literal["agent", "day", "week", "month", "model", "task", "session", "project", "person", "pull_request"]
 COST_DIMENSIONS: tuple[CostDimension, ...] = get_args(CostDimension)
 TIME_DIMENSIONS: tuple[CostDimension, ...] = ("day", "week", "month")
-RUN_DIMENSIONS: tuple[CostDimension, ...] = ("task", "session", "pull_request")
-"""Dimensions known only for the newest sessions; older ones are summed under `None`."""
+RUN_DIMENSIONS: tuple[CostDimension, ...] = ("agent", "task", "session", "pull_request")
+"""Dimensions known only for the newest sessions; older ones are summed under `None`. Agents with names of their own are known."""
 
 
 class CostLine(NamedTuple):
@@ -142,7 +142,7 @@ def _text_of(stamped: StampedText | None) -> str | None:
 def _dimension_reader(dimension: CostDimension, zone: tzinfo) -> Callable[[CostLine], str | None]:
     match dimension:
         case "agent":
-            return lambda line: line.cell.agent
+            return lambda line: line.cell.agent or None
         case "model":
             return lambda line: line.cell.model
         case "day":

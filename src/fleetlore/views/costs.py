@@ -4,8 +4,9 @@ Replies with the same agent, run, model, task and quarter of an hour share one c
 computed from these. A run may be bound to a task, project or person before or after its replies: `cost_sums` resolves
 that.
 
-The number of tasks and sessions is unbounded, so only the newest are kept apart; older ones are merged by agent,
-model, project and person. `Costs.unpruned` keeps all of them.
+The number of tasks and sessions is unbounded, so only the newest are kept apart; older ones are merged by model, project,
+person and, if it has a name of its own, agent. What is older than a month is merged by day. `Costs.unpruned` keeps all of
+them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from functools import cache, cached_property
 from hashlib import blake2b
+from itertools import islice
 from operator import attrgetter
 from typing import Any, TypeAlias
 
@@ -23,9 +25,10 @@ from fleetlore.events.envelope import Event
 from fleetlore.programs.registry import list_names
 from fleetlore.views.event_text import EventStamp, event_stamp
 from fleetlore.views.folders import find_home_owner, find_main_folder
+from fleetlore.views.names import is_generated_name
 from fleetlore.views.prices import PICO, Prices, TokenCounts
 
-VERSION = 6
+VERSION = 7
 """Increased with every change of the state or its rules; checkpoints of other versions are dropped."""
 PRINTED_SOURCES = ("exec", "metrics")  # no set: a stored source may be anything, even what has no hash
 """The `source` of totals that a program printed per turn or sent as metrics; its recording has each reply."""
@@ -43,6 +46,11 @@ MAX_LIMITS = 20
 """Rate limits kept, and read from one reply."""
 SLOT_SECONDS = 900
 """Time zones differ by multiples of a quarter of an hour."""
+SLOTS_PER_DAY = 96
+MERGED_AFTER_DAYS = 35
+"""Older sessions are kept by the day in UTC when they are this much older than the newest one: budgets ask for a month."""
+MAX_AGENT_SUMS = 2000
+"""Agents whose sums are kept, the most recently active ones."""
 MAX_REPLY_TOKENS = 1_000_000_000
 """Per reply: more is an error in the source."""
 MAX_REPLY_USD = 1_000_000
@@ -179,7 +187,7 @@ class Spending(Struct, kw_only=True):
     older: dict[str, RunCosts] = field(default_factory=dict)
     """Project and person → costs of their older sessions, without task and session."""
     agents: dict[str, CostAmount] = field(default_factory=dict)
-    """Sums by agent over the cells of all runs, without printed ones: the fleet pages ask for them often."""
+    """Sums by agent over the cells of all runs, without printed ones: the fleet pages ask for them often. The newest are last."""
     open: dict[str, PartialReply] = field(default_factory=dict)
     """Message and request → the partial reply."""
     wholes: dict[str, None] = field(default_factory=dict)
@@ -267,7 +275,7 @@ class Costs:
             if _merge_cell(cells, cell):
                 spending.fresh += 1
             if cells is costs.cells:
-                spending.agents.setdefault(cell.agent, CostAmount()).add(cell.amount)
+                _add_to_agent(spending, cell)
 
     def price_reply(self, event: Event) -> CostAmount:
         """Tokens and money of one `model.replied`; nothing for a part of a reply that comes whole later."""
@@ -408,6 +416,9 @@ def _prune_runs(spending: Spending, limit: int) -> None:
         total -= run.size
         if total <= limit:
             break
+    _merge_old_days(spending)
+    for agent in list(islice(spending.agents, max(0, len(spending.agents) - MAX_AGENT_SUMS))):
+        del spending.agents[agent]
 
 
 def _truncate_run(spending: Spending, run: RunCosts, limit: int) -> None:
@@ -435,8 +446,27 @@ def _move_to_older(spending: Spending, run: RunCosts, cells: Iterable[CostCell],
     for cell in cells:
         cell.task = None
         if is_printed:
-            spending.agents.setdefault(cell.agent, CostAmount()).add(cell.amount)
+            _add_to_agent(spending, cell)
+        if is_generated_name(cell.agent):  # an agent of one session: there are as many as sessions
+            cell.agent = ""
         _merge_cell(older.cells, cell)
+
+
+def _add_to_agent(spending: Spending, cell: CostCell) -> None:
+    amount = spending.agents.pop(cell.agent, None) or CostAmount()
+    amount.add(cell.amount)
+    spending.agents[cell.agent] = amount
+
+
+def _merge_old_days(spending: Spending) -> None:
+    """Merge the quarters of an hour of days that are long past."""
+    newest = max((cell.slot for run in spending.older.values() for cell in run.cells.values()), default=0)
+    until = newest - MERGED_AFTER_DAYS * SLOTS_PER_DAY
+    for run in spending.older.values():
+        for cell in [cell for cell in run.cells.values() if cell.slot < until and cell.slot % SLOTS_PER_DAY]:
+            del run.cells[cell.key]
+            cell.slot -= cell.slot % SLOTS_PER_DAY
+            _merge_cell(run.cells, cell)
 
 
 def _count_trimmed(spending: Spending, event: Event) -> None:

@@ -18,7 +18,7 @@ from fleetlore.events.visibility import READER, can_see
 from fleetlore.programs.registry import list_names
 from fleetlore.views.event_text import EventStamp, event_stamp
 
-VERSION = 7
+VERSION = 8
 """Increased with every change of the state or its rules; checkpoints of other versions are dropped."""
 
 MAX_PROMPT_WORDS = 6
@@ -28,9 +28,11 @@ MAX_FOLDER_CHARS = 30
 MAX_GOAL_CHARS = 60
 MAIN_BRANCHES = ("main", "master", "trunk")
 """Branches that are not worth mentioning."""
+MAX_AGENTS = 2000
+"""Agents and sessions whose names are kept, the most recently active ones; others are shown by their names in the log."""
 MAX_NAMED = 20_000
-"""Sessions, and goals, whose names are kept; older ones are shown by their ids."""
-PRUNED_EVERY = 1000
+"""Agents with a name given by a person, and goals, that are kept at most."""
+PRUNED_EVERY = 250
 """This many more may accumulate before the oldest are dropped."""
 DEFAULT_ROLE = "helper"
 """The role of a subagent without a described one."""
@@ -68,6 +70,13 @@ class AgentNames(Struct, kw_only=True):
 
     version: int = VERSION
     agents: dict[str, AgentNameFacts] = field(default_factory=dict)
+    """The agent that was silent longest comes first."""
+    fresh: int = 0
+    """Number of agents added since the last pruning."""
+    dropped: dict[str, int] = field(default_factory=dict)
+    """Display name → how many dropped agents had it: those that are kept do not change their numbers."""
+    dropped_short: dict[str, int] = field(default_factory=dict)
+    """The same for short names."""
     runs: dict[str, tuple[EventStamp, str]] = field(default_factory=dict)
     """Session → the first agent that started it."""
     goals: dict[str, StampedText] = field(default_factory=dict)
@@ -108,7 +117,9 @@ def apply(names: AgentNames, event: Event) -> AgentNames:
         if event.kind == "session.started" and event.run is not None and event.agent is not None:
             start = stamp, event.agent
             names.runs[event.run] = min(names.runs.get(event.run, start), start)
-            _drop_oldest(names.runs)
+            _drop_oldest(names.runs, MAX_AGENTS)
+    if names.fresh > PRUNED_EVERY:
+        _prune_agents(names)
     return names
 
 
@@ -124,12 +135,12 @@ def short_name(names: AgentNames, agent: str) -> str:
 
 def all_display_names(names: AgentNames) -> dict[str, str]:
     """Every agent → its unique display name."""
-    return _number_agents(names, {name: _build_display_name(name, agent).whole for name, agent in names.agents.items()})
+    return _number_agents(names, {name: _build_display_name(name, agent).whole for name, agent in names.agents.items()}, names.dropped)
 
 
 def all_short_names(names: AgentNames) -> dict[str, str]:
     """Every agent → its unique short name: for a session the folder, and the branch only if it adds something."""
-    return _number_agents(names, {name: _build_short_name(name, agent) for name, agent in names.agents.items()})
+    return _number_agents(names, {name: _build_short_name(name, agent) for name, agent in names.agents.items()}, names.dropped_short)
 
 
 def agents_by_session(names: AgentNames) -> dict[str, str]:
@@ -140,7 +151,7 @@ def agents_by_session(names: AgentNames) -> dict[str, str]:
 def all_goal_names(names: AgentNames) -> dict[str, str]:
     """Every goal → a unique name: the beginning of its description. Untrusted text, on one line."""
     order = sorted(names.goals, key=lambda goal: (names.goals[goal][0], goal))
-    return _number_duplicates(order, {goal: description for goal, (_, description) in names.goals.items()})
+    return _number_duplicates(order, {goal: description for goal, (_, description) in names.goals.items()}, {})
 
 
 def has_display_name(names: AgentNames, event: Event) -> bool:
@@ -166,14 +177,13 @@ def truncate_to_first_words(text: str) -> str:
     return start
 
 
-def _number_agents(names: AgentNames, wanted: dict[str, str]) -> dict[str, str]:
+def _number_agents(names: AgentNames, wanted: dict[str, str], dropped: dict[str, int]) -> dict[str, str]:
     """Make names unique: the agent that appeared first keeps the name, others get a number."""
-    return _number_duplicates(sorted(names.agents, key=lambda name: (names.agents[name].appeared, name)), wanted)
+    return _number_duplicates(sorted(names.agents, key=lambda name: (names.agents[name].appeared, name)), wanted, dropped)
 
 
-def _number_duplicates(order: list[str], wanted: dict[str, str]) -> dict[str, str]:
-    taken: set[str] = set()
-    counts: dict[str, int] = {}
+def _number_duplicates(order: list[str], wanted: dict[str, str], dropped: dict[str, int]) -> dict[str, str]:
+    taken, counts = set(dropped), dict(dropped)
     numbered = {}
     for id in order:
         name = wanted[id]
@@ -232,12 +242,38 @@ def _text_of(stamped: StampedText | None) -> str:
 
 
 def _touch_agent(names: AgentNames, name: str, stamp: EventStamp) -> AgentNameFacts:
-    agent = names.agents.get(name)
+    """Return the agent and move it to the end, as the most recently active."""
+    agent = names.agents.pop(name, None)
     if agent is None:
-        agent = names.agents[name] = AgentNameFacts(appeared=stamp)
+        agent = AgentNameFacts(appeared=stamp)
+        names.fresh += 1
     elif stamp < agent.appeared:
         agent.appeared = stamp
+    names.agents[name] = agent
     return agent
+
+
+def _prune_agents(names: AgentNames) -> None:
+    """Drop the agents that were silent longest, and their sessions. Names given by a person stay longer."""
+    names.fresh = 0
+    surplus = len(names.agents) - MAX_AGENTS
+    if surplus <= 0:
+        return
+    unnamed = (name for name, agent in names.agents.items() if not _text_of(agent.given))
+    gone = list(islice(unnamed, surplus))
+    if len(names.agents) - len(gone) > MAX_NAMED:
+        gone = list(islice(names.agents, surplus))
+    for name in gone:
+        agent = names.agents.pop(name)
+        whole, short = _build_display_name(name, agent).whole, _build_short_name(name, agent)
+        names.dropped[whole] = names.dropped.get(whole, 0) + 1
+        names.dropped_short[short] = names.dropped_short.get(short, 0) + 1
+    # The number matters only while somebody has the name.
+    wholes = {_build_display_name(name, agent).whole for name, agent in names.agents.items()}
+    shorts = {_build_short_name(name, agent) for name, agent in names.agents.items()}
+    names.dropped = {name: count for name, count in names.dropped.items() if name in wholes}
+    names.dropped_short = {name: count for name, count in names.dropped_short.items() if name in shorts}
+    names.runs = {run: start for run, start in names.runs.items() if start[1] in names.agents}
 
 
 def _on_agent_launched(child: AgentNameFacts, event: Event, stamp: EventStamp) -> None:
@@ -279,11 +315,11 @@ def _on_goal_started(names: AgentNames, goal: str, event: Event) -> None:
     line = _truncate_at_word(next((line for part in text[:_MAX_SCANNED_CHARS].splitlines() if (line := _join_lines(part))), ""))
     if (stamped := _keep_first(names.goals.get(goal), event_stamp(event), line)) is not None:
         names.goals[goal] = stamped
-        _drop_oldest(names.goals)
+        _drop_oldest(names.goals, MAX_NAMED)
 
 
-def _drop_oldest(known: dict[str, StampedText]) -> None:
-    if len(known) >= MAX_NAMED + PRUNED_EVERY:
+def _drop_oldest(known: dict[str, StampedText], limit: int) -> None:
+    if len(known) >= limit + PRUNED_EVERY:
         for oldest in list(islice(known, PRUNED_EVERY)):
             del known[oldest]
 
