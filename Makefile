@@ -25,7 +25,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PAGES := src/fleetlore/server/static/index.html
 NODE_STAMP := web/node_modules/.installed
 
-.PHONY: help setup web wheel demo test check coverage bench truth torture reference sbom lock clean
+.PHONY: help setup web wheel demo test check coverage bench truth simulate torture reference sbom lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -75,15 +75,15 @@ demo: $(STAMP) $(PAGES)  ## run the demo: a fleet, goals, a stage and a town, in
 
 test: $(STAMP) $(PAGES) $(CHROMIUM)  ## run all checks and tests, as CI does
 	cd web && npm run --silent check && npm run --silent test
-	$(BIN)/ruff check src tests benchmarks torture hatch_build.py
-	$(BIN)/ruff format --check src tests benchmarks torture hatch_build.py
+	$(BIN)/ruff check src tests benchmarks torture simulation hatch_build.py
+	$(BIN)/ruff format --check src tests benchmarks torture simulation hatch_build.py
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal || $(AGAIN)
 
 check: $(STAMP) $(PAGES)  ## run linters, type checks, import contracts and the fast tests
-	$(BIN)/ruff check src tests benchmarks torture hatch_build.py
-	$(BIN)/ruff format --check src tests benchmarks torture hatch_build.py
+	$(BIN)/ruff check src tests benchmarks torture simulation hatch_build.py
+	$(BIN)/ruff format --check src tests benchmarks torture simulation hatch_build.py
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
@@ -122,6 +122,10 @@ truth: $(STAMP)  ## measure outcomes, flags and claims on labelled sessions
 
 torture: $(VENV)/torture/.installed  ## run the long fault tests with full repeat counts
 	$(BIN)/python -m torture.run
+
+# SEED=n replays one run and prints its story. SEEDS=n runs that many; an interrupted run of the same seeds continues.
+simulate: $(STAMP)  ## run the whole system in virtual time, with faults, under many seeds
+	$(BIN)/python -m simulation $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),200)) $(if $(FIRST),--first $(FIRST))
 
 reference: $(STAMP)  ## regenerate docs/reference
 	$(BIN)/python docs/reference/make.py

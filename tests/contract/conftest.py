@@ -10,6 +10,7 @@ import pytest
 from fleetlore import connect
 from fleetlore.log.async_recorder import Recorder
 from fleetlore.log.connect import Log
+from tests.contract import simulated
 from tests.servers import Nats, Valkey
 
 BACKENDS = ("memory", "sqlite", "redis", "nats")
@@ -30,8 +31,11 @@ def address(backend: str, request: pytest.FixtureRequest, folder: Path) -> str:
             return server.url
 
 
-@pytest.fixture(params=BACKENDS)
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+@pytest.fixture(params=(*BACKENDS, *simulated.ENGINES))
+def url(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param in simulated.ENGINES:
+        simulated.open_simulated_urls(monkeypatch)
+        return f"simulated:{request.param}"
     return address(request.param, request, tmp_path)
 
 

@@ -98,8 +98,16 @@ class _SourceWentBack(Exception):
 class Shipper:
     """Ships a log into another until stopped. Opens both, and reopens them after a failure."""
 
-    def __init__(self, open_source: OpenRecorder, open_target: OpenRecorder, *, full: bool = False, now: clock.Clock = clock.now) -> None:
-        self._open_source, self._open_target, self._full, self._now = open_source, open_target, full, now
+    def __init__(
+        self,
+        open_source: OpenRecorder,
+        open_target: OpenRecorder,
+        *,
+        full: bool = False,
+        now: clock.Clock = clock.now,
+        read_ahead: type[LogReadAhead] = LogReadAhead,
+    ) -> None:
+        self._open_source, self._open_target, self._full, self._now, self.read_ahead = open_source, open_target, full, now, read_ahead
         self._retry_pause = FIRST_PAUSE
         self._on_progress: Callable[[ShipStatus], None] = lambda status: None
         self.status = ShipStatus()
@@ -264,7 +272,7 @@ class _ShipSession:
         self._set_landmark(start.landmark)
         if start.went_back:
             self._status.went_back = self._status.position or LOG_BEGINNING
-        reader = LogReadAhead(self._source, after=self._status.position)
+        reader = self._shipper.read_ahead(self._source, after=self._status.position)
         self._stack.callback(reader.close)  # closed before the source, which ends its thread
         return reader
 

@@ -499,21 +499,30 @@ class Journal(JournalRules[State]):
         *,
         sleep: tasks.Sleep = tasks.sleep,
         spawn: tasks.Spawn = tasks.spawn,
+        make_holder: Callable[[], str] | None = None,
         flushes_soon: bool = False,
         **options: Any,
     ) -> None:
-        """With `flushes_soon` recorded events are stored without waiting for `flush`, together with others of the same moment."""
+        """`make_holder` names this process in a lease.
+
+        With `flushes_soon` recorded events are stored without waiting for `flush`, together with others of the same moment.
+        """
         import asyncio  # not at the top: commands use the blocking journal, and importing asyncio takes 40 ms
 
+        from fleetlore.kernel.lease import make_holder_name  # imports asyncio
+
         super().__init__(fold, admission=log.admission, **options)
-        self.log, self.sleep, self.spawn, self._options, self._flushes_soon = log, sleep, spawn, options, flushes_soon
+        self.log, self.sleep, self.spawn, self._options = log, sleep, spawn, options
+        self.make_holder = make_holder or make_holder_name
+        self._flushes_soon = flushes_soon
         self._loop, self._lock = asyncio.get_running_loop(), asyncio.Lock()
         self._flush_task: asyncio.Task[None] | None = None
         self._is_flush_scheduled = False
 
     def narrow(self, fold: StateFold[_T], **options: Any) -> Journal[_T]:
         """A journal of its own for other scopes of the same log, with the same key, clock and retries."""
-        return Journal(self.log, fold, sleep=self.sleep, spawn=self.spawn, **(self._options | options))
+        same = self._options | {"sleep": self.sleep, "spawn": self.spawn, "make_holder": self.make_holder}
+        return Journal(self.log, fold, **(same | options))
 
     async def wait_at_most(self, work: Coroutine[Any, Any, object], seconds: float) -> bool:
         """Run `work` for at most `seconds`; returns whether it ended in time."""
@@ -540,7 +549,14 @@ class Journal(JournalRules[State]):
         if name is None:
             [name] = self._heads
         lease = LeaseHolder(
-            coordination, name, holder=holder, seconds=ttl, renew=renew, ticks=self.ticks, sleep=self.sleep, spawn=self.spawn
+            coordination,
+            name,
+            holder=holder or self.make_holder(),
+            seconds=ttl,
+            renew=renew,
+            ticks=self.ticks,
+            sleep=self.sleep,
+            spawn=self.spawn,
         )
         async with lease, lease.cancel_when_lost():
             self._fence = lease if fenced else self._fence

@@ -38,10 +38,38 @@ _T = TypeVar("_T")
 _PendingBatch = tuple[AppendBatch, "asyncio.Future[list[Position]]"]
 
 
+class CommitThread:
+    """The thread that writes for a recorder: runs `commit` for each group, one at a time."""
+
+    def __init__(self, commit: Callable[[list[_PendingBatch]], None]) -> None:
+        self._commit = commit
+        self._queue: SimpleQueue[list[_PendingBatch] | None] = SimpleQueue()
+        self._thread = Thread(target=self._run_commits, name="fleetlore-writer", daemon=True)
+        self._thread.start()
+
+    def submit(self, group: list[_PendingBatch]) -> None:
+        """Commit a group after those before it."""
+        self._queue.put(group)
+
+    async def close(self) -> None:
+        """Wait until everything is committed, and end the thread."""
+        self._queue.put(None)
+        await asyncio.to_thread(self._thread.join)
+
+    def _run_commits(self) -> None:
+        while (group := self._queue.get()) is not None:
+            try:
+                self._commit(group)
+            except RuntimeError:  # the loop has ended, nobody waits any more
+                return
+
+
 class Recorder:
     """An open log for the running event loop. Tasks that append at the same time share one commit."""
 
-    def __init__(self, backend: Backend, admission: Admission, *, shares_backend: bool = False) -> None:
+    def __init__(
+        self, backend: Backend, admission: Admission, *, shares_backend: bool = False, writer: type[CommitThread] = CommitThread
+    ) -> None:
         self._backend = backend
         self._shares_backend = shares_backend
         self.admission = admission
@@ -49,9 +77,7 @@ class Recorder:
         self._pending: list[_PendingBatch] = []
         self._is_committing = False
         self._closed: asyncio.Future[None] | None = None
-        self._write_queue: SimpleQueue[list[_PendingBatch] | None] = SimpleQueue()
-        self._writer = Thread(target=self._run_writer, name="fleetlore-writer", daemon=True)
-        self._writer.start()
+        self._writer = writer(self._commit_group)
         self._readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="fleetlore-reader")
         self._idle = asyncio.Event()
         self._idle.set()
@@ -70,8 +96,7 @@ class Recorder:
 
     async def _close_backend(self) -> None:
         await self._idle.wait()
-        self._write_queue.put(None)
-        await asyncio.to_thread(self._writer.join)
+        await self._writer.close()
         if not self._shares_backend:
             await asyncio.to_thread(self._backend.close)
         self._readers.shutdown(wait=False)
@@ -122,18 +147,15 @@ class Recorder:
             self._idle.set()
             return
         group, self._pending = self._pending, []
-        self._write_queue.put(group)
+        self._writer.submit(group)
 
-    def _run_writer(self) -> None:
-        while (group := self._write_queue.get()) is not None:
-            try:
-                outcomes: Sequence[AppendOutcome | BaseException] = self._backend.commit([batch for batch, _ in group])
-            except BaseException as error:  # noqa: BLE001 - re-raised in the waiting tasks
-                outcomes = [error] * len(group)
-            try:
-                self._loop.call_soon_threadsafe(self._resolve_futures, group, outcomes)
-            except RuntimeError:  # the loop has ended, nobody waits any more
-                return
+    def _commit_group(self, group: list[_PendingBatch]) -> None:
+        """Runs in the writer's thread. Raises `RuntimeError` if the loop has ended."""
+        try:
+            outcomes: Sequence[AppendOutcome | BaseException] = self._backend.commit([batch for batch, _ in group])
+        except BaseException as error:  # noqa: BLE001 - re-raised in the waiting tasks
+            outcomes = [error] * len(group)
+        self._loop.call_soon_threadsafe(self._resolve_futures, group, outcomes)
 
     def _resolve_futures(self, group: Sequence[_PendingBatch], outcomes: Sequence[AppendOutcome | BaseException]) -> None:
         for (_, future), outcome in zip(group, outcomes, strict=True):

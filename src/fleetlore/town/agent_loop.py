@@ -447,7 +447,7 @@ class AgentSubscriptions:
             async with aclosing(self._journal.log.follow(after=self._after)) as events:
                 async for event in events:
                     self._on_event(event)
-                    for name in {event.agent, event.parent, event.child}:
+                    for name in dict.fromkeys((event.agent, event.parent, event.child)):  # not a set: its order changes between processes
                         if name is not None and (queue := self._queues.get(name)) is not None:
                             queue.put_nowait(event)
         finally:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from fleetlore.errors import Invalid, LeaseLost, LogError
 from fleetlore.events.envelope import Event
 from fleetlore.events.names import is_name
-from fleetlore.kernel.lease import is_dead, make_holder_name
+from fleetlore.kernel.lease import is_dead
 from fleetlore.log.coordination import Coordination
 from fleetlore.projections.runner import Runner, view_of
 from fleetlore.projections.store import ProjectionStore
@@ -62,7 +62,7 @@ class Worker:
         self._max_agents = max(concurrency, len(names))
         self._has_shared_follower = self._max_agents > MAX_SEPARATE_FOLLOWERS
         self._lease_seconds, self._scan_seconds, self._report_status = lease_seconds, scan_seconds, report_status
-        self.name = make_holder_name()
+        self.name = journal.make_holder()
         self._town: TownState = journal.fold.initial()
         self._position = ""
         self._has_spawned_agents = False

@@ -37,9 +37,9 @@ class _Row(NamedTuple):
 class MemoryLog:
     """Keeps one town's records in dicts and sorted lists."""
 
-    def __init__(self, *, town: str) -> None:
+    def __init__(self, *, town: str, log_id: str | None = None) -> None:
         self._town = town
-        self._log_id = clock.uuid7()
+        self._log_id = log_id or clock.uuid7()
         self._rows: dict[int, _Row] = {}
         self._members: dict[str, list[int]] = {TOWN: []}
         self._ids: dict[str, int] = {}
