@@ -28,6 +28,8 @@ BEGIN_SECONDS = 5.0
 SURE_SECONDS = 1.0
 """How often to check that the log is still the one that was folded."""
 JOIN_SECONDS = 10.0
+SAVE_SECONDS = 0.02
+"""How long checkpoints are saved between two steps of folding; at least one is."""
 
 ViewStates = Mapping[str, Any]
 """View name → state. The states change with every event, so read them only inside `open_states`."""
@@ -205,15 +207,25 @@ class LiveViews:
         self.pause_if_requested()
         with self._changed:
             runs = self._fold_runs.values()
-            is_whole = all(run.fold_new_events(events) for run in runs) and self._save_due_checkpoint()
+            is_whole = all(run.fold_new_events(events) for run in runs) and self._save_due_checkpoints()
             if not is_whole:
                 self._discard_states()
             self._changed.notify_all()
         return is_whole
 
-    def _save_due_checkpoint(self) -> bool:
-        """Save one due checkpoint; saving all at once would make readers wait. Returns the result of `save_if_due`."""
-        return next((run.save_if_due() for run in self._fold_runs.values() if run.is_checkpoint_due), True)
+    def _save_due_checkpoints(self) -> bool:
+        """Save due checkpoints for a moment; saving all large ones at once would make readers wait. Whether the log is still the same.
+
+        Looking at the past starts from the oldest checkpoint of the views it needs, so they should be close to each other.
+        """
+        end = monotonic() + SAVE_SECONDS
+        for run in self._fold_runs.values():
+            if run.is_checkpoint_due:
+                if not run.save_if_due():
+                    return False
+                if monotonic() >= end:
+                    break
+        return True
 
     def _discard_states(self) -> None:
         with self._changed:

@@ -22,7 +22,7 @@ from fleetlore.errors import Closed, Invalid
 from fleetlore.events.envelope import Event
 from fleetlore.events.installed_kinds import combine_version
 from fleetlore.events.installed_kinds import installed_beats as foreign_beats
-from fleetlore.log.base import Position
+from fleetlore.log.base import Position, position_after
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.projections.store import EventAnchor, ProjectionStore, StoreAgreement, ViewCheckpoint, is_anchor_valid
 
@@ -31,7 +31,7 @@ State = TypeVar("State")
 CHUNK = 1000
 SAVE_AFTER = 1000
 """Folded events that make a checkpoint at the end worthwhile."""
-SAVE_EVERY = 10_000
+SAVE_EVERY = 5_000
 """Events between checkpoints during a fold; `as_of` starts from them."""
 SAVE_COST_FACTOR = 8
 """A checkpoint during a fold waits until folding took this many times as long as the last save."""
@@ -295,7 +295,7 @@ class FoldRun(Generic[State]):
 def check_position(log: BlockingRecorder, position: Position) -> None:
     """Raise `Invalid` for something that cannot be a position of this log."""
     head = log.head()
-    if head is not None and (len(position) != len(head) or not position.isascii()):
+    if head is not None and (len(position) != len(head) or not (position.isascii() and position.isdecimal())):
         raise Invalid(f"not a position of this log: {position!r}; take one as `lore events --json` prints it")
 
 
@@ -315,16 +315,16 @@ def advance_folds(
     """
     positions = [run.position for run in runs]
     after = None if None in positions else min(filter(None, positions), default=None)
-    for chunk in split_chunks(log.read(after=after), CHUNK):
-        events = [event for event in chunk if upto is None or (event.position or "") <= upto]
+    if upto == "":  # before the first event
+        return True
+    before = None if upto is None else position_after(upto)
+    for events in split_chunks(log.read(after=after, before=before), CHUNK):
         for run in runs:
             if not run.fold_new_events(events):
                 return False
         if progress is not None:
             done = max(run.events for run in runs)
             progress(done, max(total, done))
-        if len(events) < len(chunk):
-            break
         for run in runs if save else ():
             run.save_if_due()
     return True

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from fleetlore.errors import Invalid
 from fleetlore.events.envelope import Event
-from fleetlore.log.base import Position
+from fleetlore.log.base import Position, position_after
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.projections.runner import LogView, ProgressCallback, Runner, view_of
 from fleetlore.projections.store import ProjectionStore
@@ -49,9 +49,9 @@ def read_ranges(
     """
     for range_ in ranges:
         end = range_.through if upto is None else min(upto, range_.through or upto)
-        for event in log.read(after=range_.after):
-            if end is not None and (event.position or "") > end:
-                break
+        if end == "":  # before the first event
+            continue
+        for event in log.read(after=range_.after, before=None if end is None else position_after(end)):
             at = event_stamp(event)[0]
             if (since is None or at >= since) and (until is None or at < until):
                 yield event

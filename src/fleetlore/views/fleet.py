@@ -6,7 +6,6 @@ and sets fields that no newer event has set, but never overwrites newer values.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -136,18 +135,16 @@ def apply(fleet: FleetState, event: Event) -> FleetState:
     fleet.position = event.position or fleet.position
     fleet.counts[beat] = fleet.counts.get(beat, 0) + 1
     stamp = event_stamp(event)
-    if (
-        event.kind == "agent.identified"
-        and event.agent is not None
-        and session_status.is_named_after(event.agent, (event.trace or "")[3:35])
-    ):
+    kind = event.kind
+    if kind == "agent.identified" and event.agent is not None and session_status.is_named_after(event.agent, (event.trace or "")[3:35]):
         _remove_provisional_agent(fleet, event.agent)
         return fleet
-    if event.kind == "goal.session_bound":
+    if kind == "goal.session_bound":
         _bind_session(fleet, event)
-    approvals.apply(fleet.approvals, event)
-    session = _follow_session(fleet, event)
-    affected = list(_find_affected_agents(fleet, event))
+    if kind in approvals.KINDS:
+        approvals.apply(fleet.approvals, event)
+    session = _follow_session(fleet, event) if event.run is not None and kind in session_status.KINDS else None
+    affected = _find_affected_agents(fleet, event)
     for name, effect, is_child in affected:
         agent = fleet.agents.get(name)
         if agent is None:
@@ -159,7 +156,7 @@ def apply(fleet: FleetState, event: Event) -> FleetState:
         _update_agent(fleet, agent, event, stamp, effect, is_child, own)
     if not affected:
         fleet.without_agent += 1
-    if not affected or event.kind in _HELP_ENDING_KINDS:
+    if not affected or kind in _HELP_ENDING_KINDS:
         _update_fleet(fleet, event, stamp)
     if len(fleet.agents) > fleet.drop_above:
         _drop_old_agents(fleet)
@@ -264,13 +261,12 @@ def is_inactive(agent: FleetAgent, standing: AgentStanding, now: datetime) -> bo
     return standing not in ("needs you", "working") and now - (agent.last_seen or EPOCH) >= INACTIVE_AFTER
 
 
-def _follow_session(fleet: FleetState, event: Event) -> SessionStatus | None:
+def _follow_session(fleet: FleetState, event: Event) -> SessionStatus:
     """The session that an event belongs to, after the event."""
-    if event.run is None or event.kind not in session_status.KINDS:
-        return None
-    session = fleet.sessions.get(event.run)
+    run = event.run or ""
+    session = fleet.sessions.get(run)
     if session is None:
-        session = fleet.sessions[event.run] = SessionStatus()
+        session = fleet.sessions[run] = SessionStatus()
     session_status.apply(session, event)
     return session
 
@@ -311,19 +307,21 @@ def _resolve_name(fleet: FleetState, event: Event, name: str) -> str:
     return fleet.bound[event.run] if is_own else name
 
 
-def _find_affected_agents(fleet: FleetState, event: Event) -> Iterator[tuple[str, StandingEffect, bool]]:
-    """Yield the agents that an event is about, the effect on each, and whether it is the event's child."""
+def _find_affected_agents(fleet: FleetState, event: Event) -> list[tuple[str, StandingEffect, bool]]:
+    """The agents that an event is about, the effect on each, and whether it is the event's child."""
     effects = CHILD_EFFECTS.get(event.kind) if event.child is not None else None
     if effects is not None and event.kind == "town.reviewer_handoff" and event.actor != event.agent:
         effects = ("nothing", effects[1])  # handed over by somebody else: the agent may be working on something else by now
+    affected: list[tuple[str, StandingEffect, bool]] = []
     if event.agent is not None:
-        yield _resolve_name(fleet, event, event.agent), (find_standing_effect(event) if effects is None else effects[0]), False
+        affected.append((_resolve_name(fleet, event, event.agent), find_standing_effect(event) if effects is None else effects[0], False))
     elif event.goal is not None:
-        yield from ((name, find_standing_effect(event), False) for name in tuple(fleet.held.get(f"goal:{event.goal}", ())))
+        affected += [(name, find_standing_effect(event), False) for name in fleet.held.get(f"goal:{event.goal}", ())]
     elif event.run is not None and event.kind.startswith(("run.", "session.")):
-        yield from ((name, find_standing_effect(event), False) for name in tuple(fleet.held.get(f"run:{event.run}", ())))
+        affected += [(name, find_standing_effect(event), False) for name in fleet.held.get(f"run:{event.run}", ())]
     if effects is not None and event.child is not None:
-        yield event.child, effects[1], True
+        affected.append((event.child, effects[1], True))
+    return affected
 
 
 def _update_agent(
@@ -390,12 +388,16 @@ def _set_standing(agent: FleetAgent, effect: Literal["needs you", "working", "id
 
 def _update_scopes(fleet: FleetState, agent: FleetAgent, event: Event, stamp: EventStamp, is_child: bool) -> None:
     """Set the scopes that the event names and clear those that it closes."""
-    left = () if is_child and event.kind not in LEFT_SCOPES_BY_KIND else LEFT_SCOPES_BY_KIND.get(event.kind, ())
+    left = LEFT_SCOPES_BY_KIND.get(event.kind, ())
     if event.kind in TASK_CLOSING_KINDS and not is_child:
         left = (*left, "task")
     for name in _CHILD_SCOPE_FIELDS if is_child and not left else _SCOPE_FIELDS:
-        value = None if name in left else getattr(event, name)
-        if (value is not None or name in left) and _claim_field(agent, name, stamp) and getattr(agent, name) != value:
+        value = getattr(event, name)
+        if name in left:
+            value = None
+        elif value is None:
+            continue
+        if _claim_field(agent, name, stamp) and getattr(agent, name) != value:
             _set_scope(fleet, agent, name, value, stamp)
 
 

@@ -66,7 +66,10 @@ def match_steps(thread: str, steps: Sequence[PatternStep], patterns: Sequence[Pa
     """The patterns in the steps of a thread, which are in the order of time."""
     closed: list[Finding] = []
     partials: list[PartialMatch] = []
+    signs = frozenset[str]().union(*[step.signs for step in steps])
     for pattern in patterns:
+        if signs.isdisjoint(pattern.parts[0].signs):  # it cannot begin
+            continue
         found, under_way = _match_pattern(thread, steps, pattern)
         closed += found
         partials += under_way
@@ -93,34 +96,36 @@ def _match_pattern(thread: str, steps: Sequence[PatternStep], pattern: Pattern) 
     partials: list[PartialMatch] = []
     may_begin, is_fresh = True, True
     before: PatternStep | None = None
+    first_signs, anew, preceding = pattern.parts[0].signs, pattern.anew, pattern.preceded_by
     for step in steps:
-        is_anew = bool(pattern.anew & step.signs)
+        signs = step.signs
+        is_anew = not anew.isdisjoint(signs)
         has_ended = False
-        for partial in list(partials):
+        for partial in list(partials) if partials else ():
             fate = _advance_match(partial, step)
             if fate is None:
                 continue
             partials.remove(partial)
             has_ended = has_ended or fate == "closed"
-            if fate == "broken" and pattern.anew and not is_anew:
+            if fate == "broken" and anew and not is_anew:
                 may_begin = False
             if fate in ("closed", "paused") and partial.seconds >= pattern.at_least:
                 found.append(_make_finding(partial, thread, "closed"))
         may_begin = may_begin or is_anew
         # What closes a finding does not begin the next one of its kind.
-        if not has_ended and may_begin and (is_fresh or not pattern.from_the_start):
+        if not has_ended and may_begin and not first_signs.isdisjoint(signs) and (is_fresh or not pattern.from_the_start):
             begun = _start_match(partials, pattern, step, before)
             if begun is not None and _is_closed_at_once(begun):
                 partials.remove(begun)
                 found.append(_make_finding(begun, thread, "closed"))
-        is_fresh = "deliver" in step.signs
-        if pattern.preceded_by & step.signs:
+        is_fresh = "deliver" in signs
+        if not preceding.isdisjoint(signs):
             before = step
     return found, partials
 
 
 def _start_match(partials: list[PartialMatch], pattern: Pattern, step: PatternStep, before: PatternStep | None) -> PartialMatch | None:
-    if not _has_sign(pattern.parts[0], step) or any(not pattern.per_agent or partial.agent == step.who for partial in partials):
+    if any(not pattern.per_agent or partial.agent == step.who for partial in partials):
         return None
     partial = PartialMatch(pattern, step.who if before is None else before.who, steps=[], agents=[], causes=set())
     if before is not None and (pattern.within is None or (step.at - before.at).total_seconds() <= pattern.within):
@@ -183,10 +188,11 @@ def _wait_for_end(partial: PartialMatch, step: PatternStep, *, is_end: bool) -> 
 
 
 def _is_broken(partial: PartialMatch, step: PatternStep, ignored_signs: frozenset[str] = frozenset()) -> bool:
-    return any(
-        bool((part.signs - ignored_signs if part.who == "any" else part.signs) & step.signs) and _is_by(part.who, partial, step)
-        for part in partial.pattern.broken_by
-    )
+    for part in partial.pattern.broken_by:
+        if not part.signs.isdisjoint(step.signs) and _is_by(part.who, partial, step):
+            if part.who != "any" or not (part.signs - ignored_signs).isdisjoint(step.signs):
+                return True
+    return False
 
 
 def _has_sign(part: Part, step: PatternStep) -> bool:
