@@ -189,9 +189,9 @@ def _wait_for_end(partial: PartialMatch, step: PatternStep, *, is_end: bool) -> 
 
 def _is_broken(partial: PartialMatch, step: PatternStep, ignored_signs: frozenset[str] = frozenset()) -> bool:
     for part in partial.pattern.broken_by:
-        if not part.signs.isdisjoint(step.signs) and _is_by(part.who, partial, step):
-            if part.who != "any" or not (part.signs - ignored_signs).isdisjoint(step.signs):
-                return True
+        signs = part.signs - ignored_signs if ignored_signs and part.who == "any" else part.signs
+        if not signs.isdisjoint(step.signs) and _is_by(part.who, partial, step):
+            return True
     return False
 
 
