@@ -620,6 +620,18 @@ def test_a_filter_of_the_output_makes_no_selection_and_no_count(command: str, ou
         ('go test ./... 2>&1 | grep -v "^ok"', "--- FAIL: TestCart (0.00s)\nFAIL", 0, [("tests", "fail")]),
         ('go test ./... 2>&1 | grep -v "FAIL"', "", 0, [("tests", "unproven")]),
         ("npx eslint . 2>&1 | Select-Object -Last 5", "", 1, [("lint", "fail")]),
+        (
+            "markdownlint-cli2 docs/a.md 2>&1 | tail -3",
+            "docs/a.md:7:81 error MD013/line-length Line length [Expected: 80; Actual: 95]",
+            0,
+            [("lint", "fail")],
+        ),
+        (
+            "pnpm -r typecheck",
+            'ERR_PNPM_RECURSIVE_RUN_NO_SCRIPT None of the selected packages has a "typecheck" script',
+            1,
+            [("types", "could_not_run")],
+        ),
         ("markdownlint-cli2 docs/a.mdx 2>&1 | tail -3", "Linting: 0 file(s)\nSummary: 0 error(s)", 0, [("lint", "could_not_run")]),
         ('pnpm test 2>&1 | grep -E "FAIL|●"', " FAIL src/cart.spec.ts\n  ● adds", 0, [("tests", "fail")]),
         ("pnpm --filter api build 2>&1 | tail -5", "> @shop/api@1.0.0 build /srv/api\n> nest build", 0, [("build", "pass")]),

@@ -63,6 +63,10 @@ CLAIMS = [
     ("Everything is green.", {"tests_pass", "build_or_lint_ok"}),
     ("All checks pass (fmt, lint, test).", {"tests_pass", "build_or_lint_ok"}),
     ("All green.", {"tests_pass", "build_or_lint_ok"}),
+    ("Pre-commit hooks (tests, lint, typecheck) all passed.", {"tests_pass", "build_or_lint_ok"}),
+    ("Verify: `go vet` is clean, `go test ./...` passes.", {"tests_pass", "build_or_lint_ok"}),
+    ("The package builds on Windows and Linux.", {"build_or_lint_ok"}),
+    ("The image built successfully.", {"build_or_lint_ok"}),
     ("After the rebase, all tests pass.", {"tests_pass"}),
     ("No lint errors.", {"build_or_lint_ok"}),
     ("0 type errors.", {"build_or_lint_ok"}),
@@ -342,6 +346,12 @@ NO_CLAIMS = [
     "I have verified neither the build nor the tests.",
     "Without the fix the tests pass by accident.",
     "golangci-lint: 3 issues",
+    "That is a strict improvement over what I built.",
+    "The login is built on the modal of the provider.",
+    "The installer is built in the release job.",
+    "This action builds for macOS and Windows.",
+    "The step builds crypto first, then the web app.",
+    "The file `shop-test.txt` was uploaded successfully.",
 ]
 
 
@@ -476,6 +486,20 @@ def test_another_command_may_run_the_same_tests() -> None:
     assert on_tests("All unit tests pass.", checks=[ran(2, "fail")]) == "contradicted"
     assert on_tests("All unit tests pass.", checks=[ran(2, "pass"), ran(3, "fail", command="make e2e")]) == "supported"
     assert on_tests("The integration tests pass.", checks=[ran(2, "pass"), ran(3, "fail", command="make integration")]) == "contradicted"
+
+
+def test_a_claim_about_hooks_is_about_what_the_hook_ran() -> None:
+    hook = ran(3, "pass", command="git push hook", whole=False)
+    assert on_tests("All pre-push checks passed (lint, test).", checks=[hook]) == "supported"
+    assert on_tests("All tests pass.", checks=[hook]) == "unproven"
+    assert on_tests("All checks passed (12 tests).", checks=[ran(2, "fail"), ran(3, "pass", command="git commit hook")]) == "supported"
+
+
+def test_a_claim_that_names_its_command_is_about_that_run() -> None:
+    text = "`bun run build` passed with no TypeScript errors."
+    assert judge(text, "build_or_lint_ok", checks=[ran(2, "pass", "build", "bun run build")]).verdict == "supported"
+    assert judge(text, "build_or_lint_ok", checks=[ran(2, "pass", "build", "make")]).verdict == "unproven"
+    assert judge(text, "build_or_lint_ok", checks=[ran(2, "fail", "build", "bun run build")]).verdict == "contradicted"
 
 
 def test_a_run_without_a_known_result_proves_nothing() -> None:

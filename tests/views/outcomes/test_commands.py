@@ -505,6 +505,20 @@ def test_a_run_on_stashed_work_says_nothing_about_the_work() -> None:
     assert facts.checks == ()
 
 
+@pytest.mark.parametrize(
+    ("path", "old", "new", "covered"),
+    [
+        ("src/cart.ts", "total(\n  items,\n  rate,\n)", "total(items, rate)", False),
+        ("src/cart.ts", "total(items, rate)", "total(items, rates)", True),
+        ("src/cart.ts", 'say("a b")', 'say("ab")', True),
+        ("src/cart.py", "if a:\n    b()", "if a:\n  b()", True),
+    ],
+)
+def test_an_edit_of_the_layout_only_does_not_outdate_a_check(path: str, old: str, new: str, covered: bool) -> None:
+    (found,) = read("", kind="edit", tool="Edit", edits=(TextEdit(path, old, new),)).edits
+    assert found.covered is covered
+
+
 def test_a_restored_file_and_a_script_of_package_json() -> None:
     assert [edit.restored for edit in read("git restore src/a.py", "", 0).edits] == [True]
     script = TextEdit("package.json", '"test:env": "run a b",', '"test:env": "run c d",')

@@ -221,6 +221,15 @@ def test_a_tool_that_fails_again_and_again() -> None:
     assert len(recording.find()) == 1
 
 
+def test_pages_that_cannot_be_fetched_again_and_again() -> None:
+    recording = Recording()
+    for status in (303, 404):
+        recording.run("https://example.com/docs", f"Request failed with status code {status}", kind="read")
+    assert recording.find() == ()
+    recording.read().run("https://example.com/docs", "Request failed with status code 303", kind="read")
+    assert len(recording.find()) == 1
+
+
 def test_an_announced_conflict_is_none() -> None:
     conflict = "CONFLICT (content): Merge conflict in a.py"
     assert (

@@ -69,7 +69,7 @@ _NOT_RUN = (
     ("Script not found", r"^error: Script not found"),
     ("Couldn't find a script", r"Couldn't find a script named"),
     ("error Command ", r"^error Command \"[^\"\n]{1,80}\" not found"),
-    ("ERR_PNPM_NO_SCRIPT", r"ERR_PNPM_NO_SCRIPT"),
+    ("_NO_SCRIPT", r"ERR_PNPM_(?:RECURSIVE_RUN_)?NO_SCRIPT"),
     ("ERR_PNPM_RECURSIVE_EXEC", r"ERR_PNPM_RECURSIVE_EXEC_FIRST_FAIL[^\n]{0,40}Command \"\S+\" not found"),
     ("could not be found", r"The task \"[^\"\n]{1,80}\" could not be found"),
     ("package.json", r"(?:ENOENT|Could not read package\.json|No package\.json|ERR_PNPM_NO_IMPORTER_MANIFEST)[^\n]{0,200}package\.json"),
@@ -320,7 +320,10 @@ def _find_hook_checks(command: SimpleCommand, position: int, text: str) -> Itera
     for kind in KINDS[:3]:
         if kind != "tests" and announced and kind not in announced:
             continue  # words of another tool's output
-        if judge_output(kind, text).result in ("pass", "fail"):
+        result = judge_output(kind, text).result
+        if result == "fail" and is_of_staged and kind == "lint":
+            continue  # about the staged files only: what counts is that git was refused
+        if result in ("pass", "fail"):
             yield _Candidate(command, CheckCommand(kind, "git hook", announced.get(kind, False), needs_evidence=True), kind, position)
 
 

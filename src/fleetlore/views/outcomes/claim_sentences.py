@@ -267,7 +267,7 @@ def _class_of_code(code: str) -> str:
             if pattern.search(bare):
                 return f"RUN_{kind.upper()}"
         return "CODE"
-    if len(words) == 1 and "test" in bare.lower() and is_path(bare):
+    if len(words) == 1 and "test" in bare.lower() and is_path(bare) and not bare.endswith((".txt", ".md", ".json", ".csv", ".log", ".png")):
         return "TEST_FILE"
     return "CODE"
 

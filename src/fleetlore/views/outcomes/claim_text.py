@@ -16,6 +16,7 @@ from fleetlore.views.outcomes.claim_words import (
     ALL_TRIGGERS,
     ALL_WORDS,
     BREAKS,
+    BUILT_FOLLOWERS,
     CAUSE_WORDS,
     CHANGED_TRIGGERS,
     CHECK_ADJECTIVES,
@@ -33,6 +34,7 @@ from fleetlore.views.outcomes.claim_words import (
     GENERAL_HEADS,
     GONE_WORDS,
     HARD_CONDITIONS,
+    HOOK_WORDS,
     IMPERATIVES,
     ISSUE_WORDS,
     LIGHT_WORDS,
@@ -55,6 +57,7 @@ from fleetlore.views.outcomes.claim_words import (
     TEST_HEADS,
     TRANSITIVE,
     UNREAL_WORDS,
+    VERB_FOLLOWERS,
     word_table,
 )
 from fleetlore.views.outcomes.facts import CheckKind
@@ -135,7 +138,8 @@ def _find_claims(sentence: Sentence, present: set[str], where: ClaimPlace) -> li
     first = next((t for t in tokens if t not in ("✅", "✓", "✔", "☑", "-", ":", "(", ",")), "")
     if "?" in tokens or first in HARD_CONDITIONS or tokens[:2] in (["that", "way"], ["this", "way"]):
         return []
-    start = 0
+    # "Verify: `go vet` clean": a label, no instruction.
+    start = 2 if first in ("verify", "verification") and tokens[1:2] == [":"] else 0
     if first in SOFT_CONDITIONS and "," in tokens:
         start = tokens.index(",") + 1
     # "Review comments — both were fixed": a label, no instruction.
@@ -265,7 +269,9 @@ def _result_after(tokens: list[str], head: int, heads: list[tuple[int, str]]) ->
         if token in "()":
             depth = max(0, depth + (1 if token == "(" else -1))
         elif depth:
-            continue
+            # "Pre-commit hooks (tests, lint, typecheck) all passed."
+            if tokens[head] in HOOK_WORDS and (name := _head_at(tokens, place)) is not None and name != "general":
+                heads.append((place, name))
         elif (name := _head_at(tokens, place)) is not None:
             heads += [(place, name)] if name != "general" else []
             if _is_fused(tokens, place):
@@ -288,8 +294,12 @@ def _result_at(tokens: list[str], place: int, head: int) -> int | None:
 
 
 def _is_fused(tokens: list[str], place: int) -> bool:
-    is_adjective = place > 0 and tokens[place - 1] in ("a", "an", "the", "freshly", "newly", "locally", "previously")  # "a built binary"
-    return tokens[place] in FUSED_VERBS and not is_adjective and _may_end(tokens, place)
+    token, following = tokens[place], tokens[place + 1] if place + 1 < len(tokens) else ""
+    if token not in FUSED_VERBS:
+        return False
+    if token == "built":
+        return following in BUILT_FOLLOWERS  # "what was built", "built on top of it": made, not compiled
+    return _may_end(tokens, place) and (token == "lint-clean" or following in VERB_FOLLOWERS or not following.isalpha())
 
 
 def _find_in(tokens: list[str], start: int, size: int, wanted: frozenset[str]) -> int | None:

@@ -25,10 +25,17 @@ CHECK_WORDS: dict[CheckKind, str] = {
 CHECK_HEADS: dict[str, CheckKind] = {word: kind for kind, text in CHECK_WORDS.items() for word in text.split()}
 # "All checks pass", "everything is green", "all clean".
 GENERAL_HEADS = word_table("checks everything gates verification validations pipeline all")
+HOOK_WORDS = word_table("pre-commit precommit pre-push")
 # After "checks" as a verb.
 CHECK_OBJECTS = word_table("that if whether for the each every a an")
 # A verb that is subject and result in one ("it builds cleanly"), if no object follows.
 FUSED_VERBS = word_table("builds compiles typechecks type-checks lints compiled built lint-clean")
+# What can follow such a verb if it has no object: "it builds on Windows", not "it builds all binaries".
+VERB_FOLLOWERS = word_table(
+    """cleanly successfully fine ok okay clean correctly green properly and but so on again now too without with locally under both either
+    in everywhere everything standalone offline"""
+)
+BUILT_FOLLOWERS = word_table("cleanly successfully fine ok okay clean correctly green without ✅ ✓ ✔")
 OK_WORDS = word_table(
     "pass passes passed passing green clean succeed succeeds succeeded successful successfully ok okay cleanly"
     " error-free warning-free happy ✅ ✓ ✔ ☑ 🟢 fine"

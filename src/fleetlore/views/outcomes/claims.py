@@ -373,7 +373,7 @@ def _judge_passed_runs(claim: ClaimText, name: str, passed: Sequence[CheckRun], 
     # "All 12 tests pass" after a run of 12 tests is about that run.
     is_counted = claim.count is not None and any(_counts_exactly(claim.count, run) for run in passed)
     # "`go test ./cart/...` — all clean" is about the run that it names.
-    is_named = any(_first_command(run.command) in claim.text for run in passed)
+    is_named = any(_is_named_in(claim.text, run) for run in passed)
     needs_all = claim.everything and not claim.part and not is_counted and not is_named
     if needs_all and not any(run.whole for run in passed):
         return _Ruling("unproven", f"only a selection was run: {_shorten_command(passed[-1].command)}", sources)
@@ -389,6 +389,18 @@ def _judge_passed_runs(claim: ClaimText, name: str, passed: Sequence[CheckRun], 
     best = next((run for run in reversed(uncached) if run.whole), uncached[-1])
     counts = f" ({best.counts})" if best.counts else ""
     return _Ruling("supported", f"{_shorten_command(best.command)} passed after the last edit{counts}", (best.source, *sources))
+
+
+_HOOKS = re.compile(r"\b(?:hooks?|pre-?commit|pre-?push)\b", re.IGNORECASE)
+
+
+def _is_named_in(text: str, run: CheckRun) -> bool:
+    """Whether a claim names the run: by its command, or as that of a git hook."""
+    return _first_command(run.command) in text or (_is_of_hook(run) and _HOOKS.search(text) is not None)
+
+
+def _is_of_hook(run: CheckRun) -> bool:
+    return run.command in ("git commit hook", "git push hook")
 
 
 def _counts_exactly(count: int, run: CheckRun) -> bool:
@@ -408,6 +420,8 @@ def _find_unresolved_failure(ran: Sequence[CheckRun]) -> CheckRun | None:
             continue
         if run.whole and any(after.whole and _is_same_suite(after.command, run.command) for after in later):
             continue
+        if run.kind == "tests" and any(_is_of_hook(after) for after in later):
+            continue  # the hook runs the project's own tests
         return run
     return None
 
@@ -476,6 +490,9 @@ def _judge_checks(claim: ClaimText, facts: ClaimFacts) -> _Ruling | None:
     else:
         kinds = claim.checks
     rulings = [_judge_runs(claim, _CHECK_NAMES[kind], _runs_of_kind(claim, kind, runs), facts) for kind in kinds]
+    if any(ruling.verdict == "supported" for ruling in rulings) and any(_is_named_in(claim.text, run) for run in runs):
+        # "`bun run build` passed with no TypeScript errors" is about the run that it names.
+        rulings = [ruling for ruling in rulings if ruling.verdict != "unproven" or ruling.evidence]
     for verdict in ("contradicted", "unproven", "supported"):
         chosen = [ruling for ruling in rulings if ruling.verdict == verdict]
         if chosen:

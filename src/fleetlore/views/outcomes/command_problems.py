@@ -17,6 +17,7 @@ from fleetlore.views.outcomes.failures import (
     SERVER_FAILED,
     TURN_BROKEN,
     find_environment,
+    is_missing_page,
     is_mistyped,
     name_command,
 )
@@ -29,6 +30,7 @@ MANY_FAILURES = 3
 NEAR_CALLS = 20
 EDIT_NAME = "edit of "
 TOOL_BROKEN = "tool: "
+MISSING_PAGE = f"{TOOL_BROKEN}page"
 SERIES = "commands"
 # A request in which conflicts are to be expected: DESIGN calls only an unexpected failure a trouble.
 _CONFLICT_EXPECTED = re.compile(
@@ -133,6 +135,8 @@ def _name_problem(failure: CallFailure, call: CallStep | None) -> str:
         return environment
     if call is not None and call.kind == "edit":
         return f"{EDIT_NAME}{call.what}"
+    if call is not None and call.kind == "read" and is_missing_page(failure.cause):
+        return MISSING_PAGE
     if call is not None and call.kind in ("read", "search"):
         return f"{TOOL_BROKEN}{_VARIABLE.sub('', failure.cause)}"
     if call is None or call.kind != "command":
@@ -231,6 +235,8 @@ def _is_trouble_of_tool(problem: SessionProblem, session: SessionSteps, kind: Ca
             one.cause == other.cause and session.edits_between(one.step, other.step) for one, other in pairwise(problem.attempts)
         )
         return wanted or is_back or count >= MANY_FAILURES
+    if problem.name == MISSING_PAGE:
+        return count >= MANY_FAILURES  # once or twice is only a try at an address
     # A lookup is only tried again.
     return count > 1 and session.count_calls(problem.attempts[0].step, problem.attempts[-1].step) <= NEAR_CALLS
 

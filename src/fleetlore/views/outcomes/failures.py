@@ -38,6 +38,8 @@ _error_tag = re.compile(r"</?tool_use_error>|</?error>|<system-reminder>")
 _broken_tool = re.compile(
     r"posix_spawn|\bspawn \S{1,300} E[A-Z]{3,}|InputValidationError|\bEACCES\b|ripgrep (?:failed|timed out|not found)"
 )
+# A web page could not be had.
+_no_page = re.compile(r"(?:Error: )?(?:Request failed with status code \d{3}|getaddrinfo |socket hang up|timeout of \d+ ?ms exceeded)")
 # Options with which a download is written to a file: it is wanted, not only looked at.
 _DOWNLOADS = word_set("-o -O -LO -OL -Lo -fsSLo -fLo -sSLo -sLo --output --remote-name --output-document")
 _INTERPRETERS = frozenset(("python", "python3", "node", "bun", "ruby", "perl", "deno", "php"))
@@ -94,7 +96,7 @@ def read_failure(call: ToolCall, commands: Sequence[SimpleCommand], output: Outp
         if call.state != "failed":
             return None
         text = _error_tag.sub("", output.text[:4000])
-        is_lookup = call.kind in ("read", "search") and _broken_tool.search(text[:1000]) is None
+        is_lookup = call.kind in ("read", "search") and _broken_tool.search(text[:1000]) is None and not _no_page.match(text.strip())
         expected = is_lookup or _sibling.search(text) is not None or call.tool in _QUESTION_TOOLS
         # Behind its first line, the answer to an edit shows the text that was to be replaced.
         cause = find_cause(text.strip().partition("\n")[0] if call.kind == "edit" else text)
@@ -260,6 +262,11 @@ def _name_attempt(call: ToolCall, commands: Sequence[SimpleCommand]) -> str:
         name = _describe_failure(suspect, "")
         return name.removesuffix(" failed") or "command"
     return call.tool.rpartition("__")[2].replace("_", " ")[:60] or "call"
+
+
+def is_missing_page(cause: str) -> bool:
+    """Whether a web page could not be had."""
+    return _no_page.match(cause) is not None
 
 
 def _make_failure(

@@ -75,6 +75,11 @@ def is_covered(path: str, cwd: str) -> bool:
     return not (agent_folder.search(path) and not (cwd and path.startswith(cwd)))
 
 
+def is_own_note(path: str) -> bool:
+    """Whether a file is a plan or memory that an agent keeps for itself, outside of the project's work."""
+    return agent_folder.search(path.replace("\\", "/")) is not None
+
+
 def _from_text_edit(call: ToolCall, edit: TextEdit) -> FileEdit:
     new = edit.new.splitlines()
     if edit.old is None:
@@ -87,11 +92,28 @@ def _from_text_edit(call: ToolCall, edit: TextEdit) -> FileEdit:
     while end < len(old) - start and end < len(new) - start and old[-1 - end] == new[-1 - end]:
         end += 1
     made = _make_edit(call, edit.path, len(new) - start - end, len(old) - start - end)
+    if made.covered and _is_layout_only(edit.path, edit.old, edit.new):
+        return replace(made, covered=False)
     if made.path.endswith("package.json"):
         changed = (*old[start : len(old) - end], *new[start : len(new) - end])
         if all(_package_words.fullmatch(line.strip()) for line in changed):
             return replace(made, covered=False)
     return made
+
+
+_indented = re.compile(
+    r"\.(?:py|pyi|ya?ml|mk|md|mdx|rst|pug|haml|slim|sass|nim|fs|coffee|hs|elm|txt|csv|tsv|snap|golden)\Z|(?:^|/)Makefile\Z", re.IGNORECASE
+)
+_literal = re.compile(r"'[^'\n]{0,500}'|\"[^\"\n]{0,500}\"|`[^`]{0,2000}`")
+_space = re.compile(r"\s+|,(?=\s*[)\]}>])")
+MAX_LAYOUT = 20_000
+
+
+def _is_layout_only(path: str, old: str, new: str) -> bool:
+    """Whether an edit moves lines and spaces only, as a formatter does: no check that passed before depends on it."""
+    if len(old) + len(new) > MAX_LAYOUT or _indented.search(path) or _space.sub("", old) != _space.sub("", new):
+        return False
+    return _literal.findall(old) == _literal.findall(new)
 
 
 # A line of package.json that no code depends on: a script's command, or words about the package.

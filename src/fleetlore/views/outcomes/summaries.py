@@ -196,6 +196,7 @@ _LINT = [
             ("No errors found!", r"^[ \t]*No errors found!", "pass"),
             ("FOUND ", r"^FOUND (?P<counts>(?P<f>\d+) ERRORS?)", None),
             ("error(s)", r"^Summary: (?P<counts>(?P<f>\d+) error\(s\))", None),
+            (" MD0", r"^\S{1,300}:\d+(?::\d+)? (?:error )?MD\d{3}/", "fail"),  # markdownlint
             ("Contracts: ", r"^Contracts: (?P<counts>\d+ kept, (?P<f>\d+) broken)", None),
             ("No issues found!", r"^[ \t]*No issues found!", "pass"),
             ("issues found.", r"^[ \t]*(?P<counts>(?P<f>\d+) issues? found\.)", None),
