@@ -312,6 +312,8 @@ def test_what_no_rule_allows_is_explained() -> None:
         ("https://docs.example.com@evil.com", "open"),
         ("https://evil.com\\@docs.example.com", "open"),
         ("https://docs.example.com.evil.com", "open"),
+        ("https://evildocs.example.com", "open"),
+        ("https://somebody@docs.example.com", "open"),
         ("file://docs.example.com/etc", "open"),
         ("https://docs.example.com\n.evil.com", "open"),
         (None, "open"),
