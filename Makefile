@@ -25,7 +25,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PAGES := src/fleetlore/server/static/index.html
 NODE_STAMP := web/node_modules/.installed
 
-.PHONY: help setup web wheel demo test check coverage bench truth simulate torture reference sbom lock clean
+.PHONY: help setup web wheel demo test check coverage bench truth simulate torture mutations reference sbom lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -126,6 +126,9 @@ torture: $(VENV)/torture/.installed  ## run the long fault tests with full repea
 # SEED=n replays one run and prints its story. SEEDS=n runs that many; an interrupted run of the same seeds continues.
 simulate: $(STAMP)  ## run the whole system in virtual time, with faults, under many seeds
 	$(BIN)/python -m simulation $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),200)) $(if $(FIRST),--first $(FIRST))
+
+mutations: $(STAMP)  ## change central decisions one at a time, and see whether a test notices
+	$(BIN)/python -m torture.mutations
 
 reference: $(STAMP)  ## regenerate docs/reference
 	$(BIN)/python docs/reference/make.py
