@@ -635,6 +635,7 @@ def test_pull_requests() -> None:
     assert pull("PR #41 is open.", pull_requests=[opened]) == "supported"
     assert pull(attempts=[Attempt(7, src(7), "pull_request", failed=True)]) == "contradicted"
     assert pull("PR #12 is open.") == "unproven"
+    assert pull("Opened PR #12.", pull_requests=[opened]) == "unproven"
     assert pull("I opened a PR for #12.", pull_requests=[opened]) == "supported"
 
 
