@@ -222,8 +222,8 @@ static PyTypeObject WordsType = {
 
 /* How a field of the envelope is checked. Python passes the fields in, in the envelope's order, each with the name of its check; there is no
    list of them here. */
-enum { C_ABSENT, C_KIND, C_NAME, C_TEXT, C_ID, C_CHOICE, C_VERSION, C_DATA, CHECKS };
-static const char *const check_names[CHECKS] = {"absent", "kind", "name", "text", "id", "choice", "version", "data"};
+enum { C_ABSENT, C_OWN_ID, C_TIME, C_KIND, C_NAME, C_TEXT, C_ID, C_CHOICE, C_VERSION, C_DATA, CHECKS };
+static const char *const check_names[CHECKS] = {"absent", "own id", "time", "kind", "name", "text", "id", "choice", "version", "data"};
 enum { MOST_FIELDS = 64, TIME_LENGTH = 27, DEEPEST = 32 };
 
 /* What the Python side brings along; each is asked only where the quick way cannot know. */
@@ -238,7 +238,7 @@ typedef struct {
     Py_ssize_t offset[MOST_FIELDS];
     int check[MOST_FIELDS];
     Py_ssize_t fields, names;
-    Py_ssize_t kind, data, actor, agent; /* the first name is the actor, the second the agent that acts where no actor is named */
+    Py_ssize_t id, at, kind, data, actor, agent; /* the first name is the actor, the second the agent that acts where no actor is named */
     Py_ssize_t longest;
 } Admitter;
 
@@ -314,6 +314,11 @@ static int is_version(Admitter *self, PyObject *value)
     return PyLong_CheckExact(value) && PyLong_AsLongAndOverflow(value, &overflow) == PyLong_AsLong(self->part[P_VERSION]) && overflow == 0;
 }
 
+static int is_utc_time(Admitter *self, PyObject *at)
+{
+    return PyDateTime_CheckExact(at) && PyDateTime_DATE_GET_TZINFO(at) == self->part[P_UTC];
+}
+
 static int passes(Admitter *self, int check, PyObject *value)
 {
     switch (check) {
@@ -324,8 +329,11 @@ static int passes(Admitter *self, int check, PyObject *value)
     case C_NAME:
     case C_TEXT:
         return is_text_or_none(value);
+    case C_OWN_ID:
     case C_ID:
         return value == Py_None || is_uuid(value);
+    case C_TIME:
+        return value == Py_None || is_utc_time(self, value);
     case C_CHOICE:
         return is_choice(self, value);
     case C_VERSION:
@@ -341,6 +349,8 @@ static int is_plain_event(Admitter *self, PyObject *const *field)
     for (Py_ssize_t n = 0; n < self->fields; n++)
         if (!passes(self, self->check[n], field[n]))
             return 0;
+    if ((field[self->id] == Py_None) != (field[self->at] == Py_None))
+        return 0; /* one of both is rare */
     return field[self->actor] != Py_None || field[self->agent] != Py_None;
 }
 
@@ -381,7 +391,7 @@ static int fits_kind(Admitter *self, PyObject *const *field)
     return converted != NULL;
 }
 
-/* The JSON without id and time, if no secret can be in it. */
+/* The JSON, if no secret can be in it. */
 static PyObject *clean_body(Admitter *self, PyObject *event)
 {
     PyObject *body = PyObject_CallOneArg(self->part[P_ENCODE], event);
@@ -430,14 +440,34 @@ static Py_ssize_t length_of_agent(const char *rest, Py_ssize_t length)
     return n < length ? n + 1 : 0;
 }
 
-/* {"id":"…","at":"…", and then the body, with the agent as actor where none is named. NULL without an error: the body is not as it should be. */
-static PyObject *stamped(PyObject *body, PyObject *kind, int needs_actor, PyObject *id, PyObject *at)
+/* How long the id and the time are that a body begins with, `{"id":"…","at":"…"`; 0 where it does not. */
+static Py_ssize_t length_of_stamp(const char *body, Py_ssize_t length)
 {
-    static const char id_key[] = "{\"id\":\"", at_key[] = "\",\"at\":\"", kind_key[] = "{\"kind\":\"", actor_key[] = ",\"actor\"", agent_key[] = ",\"agent\"";
+    static const char id_key[] = "{\"id\":\"", at_key[] = "\",\"at\":\"";
+    Py_ssize_t n = (Py_ssize_t)(sizeof id_key + sizeof at_key - 2) + ID_LENGTH;
+    if (length < n || memcmp(body, id_key, sizeof id_key - 1) != 0 || memcmp(body + sizeof id_key - 1 + ID_LENGTH, at_key, sizeof at_key - 1) != 0)
+        return 0;
+    while (n < length && body[n] != '"')
+        n++;
+    return n < length ? n + 1 : 0;
+}
+
+/* {"id":"…","at":"…", and then the body, with the agent as actor where none is named. NULL without an error: the body is not as it should be. */
+static PyObject *stamped(PyObject *body, PyObject *kind, int needs_actor, int has_stamp, PyObject *id, PyObject *at)
+{
+    static const char id_key[] = "{\"id\":\"", at_key[] = "\",\"at\":\"", kind_key[] = "\"kind\":\"", actor_key[] = ",\"actor\"", agent_key[] = ",\"agent\"";
     const char *from = PyBytes_AS_STRING(body);
     Py_ssize_t length = PyBytes_GET_SIZE(body), named = 0;
-    Py_ssize_t head = (Py_ssize_t)sizeof kind_key - 1 + PyUnicode_GET_LENGTH(kind) + 1;
-    if (length <= head || memcmp(from, kind_key, sizeof kind_key - 1) != 0)
+    if (has_stamp) {
+        /* The time may be written in another way: what follows it is kept, with the comma in place of the brace. */
+        Py_ssize_t skipped = length_of_stamp(from, length);
+        if (skipped == 0)
+            return NULL;
+        from += skipped;
+        length -= skipped;
+    }
+    Py_ssize_t head = (Py_ssize_t)sizeof kind_key + PyUnicode_GET_LENGTH(kind) + 1;
+    if (length <= head || memcmp(from + 1, kind_key, sizeof kind_key - 1) != 0)
         return NULL;
     if (needs_actor && (named = length_of_agent(from + head, length - head)) == 0)
         return NULL;
@@ -490,24 +520,20 @@ static PyObject *moment_of(PyObject *at)
     return PyLong_FromLongLong(seconds * 1000000 + PyDateTime_DATE_GET_MICROSECOND(at));
 }
 
-static int is_utc_time(Admitter *self, PyObject *at)
-{
-    return PyDateTime_CheckExact(at) && PyDateTime_DATE_GET_TZINFO(at) == self->part[P_UTC];
-}
-
 static PyObject *make_record(Admitter *self, PyObject *const *field, PyObject *scopes, PyObject *body)
 {
     PyObject *id = NULL, *at = NULL, *raw = NULL, *key = NULL, *moment = NULL, *record = NULL;
-    if ((id = PyObject_CallNoArgs(self->part[P_NEW_ID])) == NULL || (at = PyObject_CallNoArgs(self->part[P_NOW])) == NULL)
+    int has_stamp = field[self->id] != Py_None;
+    id = has_stamp ? Py_NewRef(field[self->id]) : PyObject_CallNoArgs(self->part[P_NEW_ID]);
+    at = has_stamp ? Py_NewRef(field[self->at]) : PyObject_CallNoArgs(self->part[P_NOW]);
+    if (id == NULL || at == NULL || !is_uuid(id) || !is_utc_time(self, at))
         goto done;
-    if (!is_uuid(id) || !is_utc_time(self, at))
-        goto done;
-    raw = stamped(body, field[self->kind], field[self->actor] == Py_None, id, at);
+    raw = stamped(body, field[self->kind], field[self->actor] == Py_None, has_stamp, id, at);
     if (raw == NULL || PyBytes_GET_SIZE(raw) > self->longest)
         goto done;
     if ((key = key_of(id)) == NULL || (moment = moment_of(at)) == NULL)
         goto done;
-    PyObject *arguments[] = {id, at, field[self->kind], scopes, raw, key, moment, Py_True};
+    PyObject *arguments[] = {id, at, field[self->kind], scopes, raw, key, moment, has_stamp ? Py_False : Py_True};
     record = PyObject_Vectorcall(self->part[P_RECORD], arguments, sizeof arguments / sizeof *arguments, NULL);
 done:
     Py_XDECREF(id);
@@ -568,7 +594,7 @@ static int learn_fields(Admitter *self, PyObject *event, PyObject *fields)
         return -1;
     }
     self->names = 0;
-    self->kind = self->data = self->actor = self->agent = -1;
+    self->id = self->at = self->kind = self->data = self->actor = self->agent = -1;
     for (Py_ssize_t n = 0; n < count; n++) {
         const char *name;
         PyObject *check;
@@ -576,6 +602,10 @@ static int learn_fields(Admitter *self, PyObject *event, PyObject *fields)
             return PyErr_Occurred() ? -1 : (PyErr_SetString(PyExc_TypeError, "a field is a pair of texts"), -1);
         if ((self->check[n] = find_check(check)) < 0 || (self->offset[n] = offset_of(event, name)) < 0)
             return -1;
+        if (self->check[n] == C_OWN_ID)
+            self->id = n;
+        if (self->check[n] == C_TIME)
+            self->at = n;
         if (self->check[n] == C_KIND)
             self->kind = n;
         if (self->check[n] == C_DATA)
@@ -584,8 +614,8 @@ static int learn_fields(Admitter *self, PyObject *event, PyObject *fields)
             *(self->names == 1 ? &self->actor : &self->agent) = n;
     }
     self->fields = count;
-    if (self->kind < 0 || self->data < 0 || self->agent < 0) {
-        PyErr_SetString(PyExc_ValueError, "an envelope has a kind, data, an actor and an agent");
+    if (self->id < 0 || self->at < 0 || self->kind < 0 || self->data < 0 || self->agent < 0) {
+        PyErr_SetString(PyExc_ValueError, "an envelope has an id, a time, a kind, data, an actor and an agent");
         return -1;
     }
     return 0;
@@ -668,7 +698,7 @@ PyMODINIT_FUNC PyInit__quick(void)
     if (PyDateTimeAPI == NULL)
         return NULL;
     PyObject *made = PyModule_Create(&module);
-    if (made == NULL || PyModule_AddType(made, &WordsType) < 0 || PyModule_AddType(made, &AdmitterType) < 0 || PyModule_AddIntConstant(made, "INTERFACE", 3) < 0) {
+    if (made == NULL || PyModule_AddType(made, &WordsType) < 0 || PyModule_AddType(made, &AdmitterType) < 0 || PyModule_AddIntConstant(made, "INTERFACE", 4) < 0) {
         Py_XDECREF(made);
         return NULL;
     }

@@ -32,9 +32,11 @@ _NAME_FIELDS_SLICE = slice(Event.__struct_fields__.index(_NAME_FIELDS[0]), Event
 _IMMUTABLE_FIELDS = frozenset({"id", "at", "kind", "cause", "trace", "visibility", "mac", "v"})
 # Keys of our own format. User-defined redaction patterns must not change them: the event would become unreadable.
 _ENVELOPE_KEYS = frozenset(name for part in (Event, Origin, Cut, LogPlace) for name in part.__struct_fields__)
-_COMPILED_INTERFACE = 3
+_COMPILED_INTERFACE = 4
 # How the compiled admission checks each field. An event with any other field, a new one for example, is left to Python.
 _FAST_CHECKS = dict.fromkeys(_NAME_FIELDS, "name") | {
+    "id": "own id",
+    "at": "time",
     "kind": "kind",
     "cause": "id",
     "old_state": "text",

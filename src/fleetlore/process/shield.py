@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, TypeVar
 
 _T = TypeVar("_T")
@@ -22,13 +23,24 @@ async def run_uncancelled(work: Coroutine[Any, Any, _T], on_cancel: Callable[[],
 
 async def wait_uncancelled(work: asyncio.Future[Any], on_cancel: Callable[[], object] | None = None) -> None:
     """Wait for its end. If cancelled meanwhile, call `on_cancel` each time, keep waiting, and raise the cancellation at the end."""
+    # A future of our own instead of `asyncio.wait`, which takes three times as long: a goal waits like this four times a turn.
+    loop = asyncio.get_running_loop()
     cancelled: asyncio.CancelledError | None = None
     while not work.done():
+        waiter = loop.create_future()
+        wake = partial(_set_done, waiter)
+        work.add_done_callback(wake)
         try:
-            await asyncio.wait((work,))
+            await waiter
         except asyncio.CancelledError as error:
             cancelled = error
+            work.remove_done_callback(wake)
             if on_cancel is not None:
                 on_cancel()
     if cancelled is not None:
         raise cancelled
+
+
+def _set_done(waiter: asyncio.Future[None], work: asyncio.Future[Any]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
