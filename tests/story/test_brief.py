@@ -233,7 +233,7 @@ def test_what_an_agent_repairs_by_itself_is_not_told() -> None:
     ("what", "told"),
     [
         ('Lint failed 2 times: error: script "lint" exited with code 1', "Lint failed 2 times"),
-        ("Tests failed (121 passed (121)) 2 times: Error: fail 2", "Tests failed 2 times: Error: fail 2"),
+        ("Tests failed (121 passed (121)) 2 times: Error: fail 2", "Tests failed 2 times: fail 2"),
         ("Tests failed (1273 pass, 1 fail): cart > rounds", "Tests failed (1273 pass, 1 fail): cart > rounds"),
         ("`experiment` remains failed: GraphQL: it is deprecated", None),
         ("Commit refused by a hook: [FAILED] markdownlint --fix [FAILED]", "Commit refused by a hook: markdownlint --fix"),

@@ -9,6 +9,7 @@ import pytest
 
 from fleetlore.story.story import Story, StoryParagraph, count_words, make_story
 from fleetlore.story.story_formats import FORMATS
+from fleetlore.story.titles import describe_trouble
 from fleetlore.views.outcomes.record import Check, Checks, Correction, Delivered, Helper, Outcome
 from fleetlore.views.task_outcomes import TaskOutcome
 from tests.story.records import DAY, NEXT_DAY, cite, claim, flag, make_outcome, make_task, request, trouble, with_changes, with_commit
@@ -98,13 +99,51 @@ def test_how_a_session_stopped() -> None:
     stopped = make_outcome(
         delivered=Delivered(), status="interrupted", headline='Asked: Fix it; no files edited; stopped during "please push"'
     )
-    assert write_one(stopped) == 'The last request on record is "please push", without a final answer.'
+    assert write_one(stopped) == 'The last request on record is "please push".'
+    assert story_of(stopped).paragraphs[0].title.endswith("no final answer)")
     refused = make_outcome(delivered=Delivered(), status="interrupted", headline="Asked: Fix it; nothing changed; its plan was refused")
     assert write_one(refused) == "Its plan was refused."
 
 
 def test_a_session_without_an_answer() -> None:
-    assert write_one(make_outcome(delivered=Delivered(), status="interrupted")) == "The last request on record has no final answer."
+    stopped = make_outcome(delivered=Delivered(), status="interrupted", headline="Asked: Fix it; no files edited; no final answer")
+    assert write_one(stopped) == 'Mira asked: "Fix the parser".'
+    assert story_of(stopped).paragraphs[0].title.endswith("no final answer)")
+
+
+def test_many_things_are_named_and_not_counted() -> None:
+    """A reader of at most six source events cannot count eight helpers."""
+    helpers = [
+        Helper(agent=f"a{n}", role="tester" if n else "reviewer", asked="", answer="", status="finished", evidence=cite(f"h{n}"))
+        for n in range(8)
+    ]
+    one = with_commit(helpers=helpers, troubles=[trouble("Tests failed 9 times: boom", resolved=True)])
+    [paragraph] = story_of(one).paragraphs
+    started = next(sentence for sentence in paragraph.sentences if "helpers" in sentence.text)
+    assert (started.text, len(started.evidence)) == ("The agent started helpers (reviewer, tester).", 2)
+    assert "Tests failed several times: boom; a later run worked." in text_of(paragraph)
+
+
+def test_the_same_failure_is_told_once() -> None:
+    same = [trouble("Push failed: rejected"), trouble("Push failed: rejected")]
+    assert write_one(with_commit(troubles=same)).count("Push failed: rejected.") == 1
+
+
+@pytest.mark.parametrize(
+    ("what", "told"),
+    [
+        (
+            "Rebase stopped at a conflict: CONFLICT (content): Merge conflict in a.go",
+            "Rebase stopped at a conflict: Merge conflict in a.go",
+        ),
+        ("CI failed: X main Validate code ann/shop#7 · 29339084", "CI failed: Validate code"),
+        ("Tests failed: Test Suites: 2 failed, 23 passed, 25 total", "Tests failed"),
+        ("Lint failed (1 issues): a.go:4: unused variable", "Lint failed (1 issue): a.go:4: unused variable"),
+        ("Lint failed: a.go:9: string `one", "Lint failed: a.go:9: string `one…"),
+    ],
+)
+def test_a_cause_has_no_marks_of_tools(what: str, told: str) -> None:
+    assert describe_trouble(trouble(what), 200) == told
 
 
 def test_checks_say_counts_and_reasons() -> None:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, tzinfo
@@ -70,8 +71,8 @@ LEAST_WORDS = 300
 HEADLINE_RISK = 60
 LONGEST_SAME = 30
 """Characters at the beginning of two texts that show that they are the same."""
-FIRST_COMMITS = 3
-"""Commits that are cited before the push: a reader looks at the first pieces of evidence."""
+MOST_COUNTED = 5
+"""Things that a sentence counts: a reader can look at so many pieces of evidence, and one more for the push. Of more it names some."""
 LONGEST_PROMPT = 190
 """A record cuts prompts at 200 characters."""
 
@@ -208,6 +209,8 @@ class _ParagraphWriter:
             *self._write_claims(one),
             *self._write_end(one),
         ]
+        if not sentences:
+            sentences = list(self._write_request(one, ""))
         facts = ", ".join(
             part
             for part in (
@@ -216,6 +219,7 @@ class _ParagraphWriter:
                 self._name_times(one),
                 format_usd(one.usd),
                 self._name_left(one),
+                self._name_end(one),
             )
             if part
         )
@@ -262,20 +266,20 @@ class _ParagraphWriter:
             }
             pushes = one.evidence.get("delivered.pushed", []) if delivered.pushed else []
             # The call has the message, the result shows that it worked.
-            first = [source for commit in commits[:FIRST_COMMITS] for source in commit.evidence[-2:]]
-            evidence = [*first, *pushes[-1:], *(source for commit in commits[FIRST_COMMITS:] for source in commit.evidence[-1:])]
-            yield self._sentence("session", "one_commit" if len(commits) == 1 or not shown else "commits", values, evidence)
+            evidence = [source for commit in commits[:MOST_COUNTED] for source in commit.evidence[-2:]] + pushes[-1:]
+            phrase = "one_commit" if len(commits) == 1 or not shown else "commits" if len(commits) <= MOST_COUNTED else "many_commits"
+            yield self._sentence("session", phrase, values, evidence)
         for request in delivered.pull_requests:
             values = {"number": request.number, "title": f'"{quote_inside(shorten_text(request.title, 100))}"' if request.title else ""}
             yield self._sentence("session", "request", values, request.evidence)
         files = list_work_files(one.files)
         if files and not commits:
             ranked = sorted(files, key=lambda file: -(file.added + file.removed))
-            evidence = [source for file in ranked for source in file.evidence[-1:]]
+            evidence = [source for file in ranked[: MOST_COUNTED + 1] for source in file.evidence[-1:]]
             named = list(dict.fromkeys(name_files([file]) for file in ranked))
             shown = named[: self._limits.items + 1]
             more = len(files) - len(shown)
-            others = f"{more} more file{'s' if more > 1 else ''}" if more else ""
+            others = "" if not more else "more files" if len(files) > MOST_COUNTED + 1 else f"{more} more file{'s' if more > 1 else ''}"
             values = {"files": ", ".join(shown) if more else join_words(shown), "more": others}
             yield self._sentence("session", "changed", values, evidence)
             discarded = [flag for flag in one.flags if flag.executed and flag.what.startswith("uncommitted changes")]
@@ -307,13 +311,19 @@ class _ParagraphWriter:
             left = "" if find_part(one, HELPERS_UNSEEN) else left
         return self._phrases["left"][left] if left else ""
 
+    def _name_end(self, one: Outcome) -> str:
+        """`no final answer`, for the heading: no event shows that something is missing."""
+        if one.status != "interrupted" or (self._until is not None and one.ended is not None and one.ended >= self._until):
+            return ""
+        return self._phrases["left"]["no_answer"] if find_part(one, "stopped ", "no final answer") else ""
+
     def _is_refuted(self, one: Outcome) -> bool:
         answer = one.delivered.answer
         return any(claim.verdict == "contradicted" and (claim.text in answer or answer in claim.text) for claim in one.claims)
 
     def _write_request(self, one: Outcome, title: str) -> Iterator[StorySentence]:
         asked = self._quote(one.asked)
-        if asked and is_whole_request(one.asked) and not name_request(one, 1000).startswith(title.rstrip("…. ")):
+        if asked and is_whole_request(one.asked) and not (title and name_request(one, 1000).startswith(title.rstrip("…. "))):
             plan = asked.removeprefix("Plan: ")
             phrase = "asked" if plan == asked else "planned"
             yield self._sentence("session", phrase, {"person": one.person, "asked": plan}, one.evidence.get("asked", ()))
@@ -324,8 +334,12 @@ class _ParagraphWriter:
             named = [f"{count} × {role}" if count > 1 else role for role, count in roles.most_common(6)]
             if more := len(one.helpers) - sum(count for _, count in roles.most_common(6)):
                 named = [*named, f"{more} more"] if named else []
-            evidence = [source for helper in one.helpers for source in helper.evidence[:1]]
-            values = {"helpers": count_things(len(one.helpers), "helper"), "roles": ", ".join(named)}
+            helpers = list(one.helpers)
+            counted = count_things(len(helpers), "helper")
+            if len(helpers) > MOST_COUNTED + 1:  # one of each role shows what is said
+                helpers, named, counted = list({helper.role: helper for helper in helpers}.values()), list(roles), "helpers"
+            evidence = [source for helper in helpers[: MOST_COUNTED + 1] for source in helper.evidence[:1]]
+            values = {"helpers": counted, "roles": ", ".join(named[: MOST_COUNTED + 1])}
             yield self._sentence("session", "helpers", values, evidence)
 
     def _write_checks(self, one: Outcome) -> Iterator[StorySentence]:
@@ -350,8 +364,14 @@ class _ParagraphWriter:
         notable = list_notable_troubles(one)
         troubles = [found for found in notable if found.resolved or failing.isdisjoint(cited.event for cited in found.evidence)]
         ranked = sorted(troubles, key=lambda trouble: (trouble.resolved, -count_attempts(trouble)))
-        for trouble in ranked[: self._limits.items]:
+        named: set[str] = set()
+        for trouble in ranked:
             values = {"what": describe_trouble(trouble, self._limits.quote)}
+            if count_attempts(trouble) > MOST_COUNTED:
+                values["what"] = re.sub(r" \d+ times\b", " several times", values["what"], count=1)
+            if values["what"] in named or len(named) >= self._limits.items:
+                continue
+            named.add(values["what"])
             evidence = [*trouble.evidence, *trouble.fixed_by, *trouble.retried]
             yield self._sentence("trouble", name_end(one, trouble), values, evidence)
 
@@ -386,14 +406,12 @@ class _ParagraphWriter:
         status = one.evidence.get("status") or one.evidence.get("delivered.answer") or one.evidence.get("asked", [])
         if self._until is not None and one.ended is not None and one.ended >= self._until:
             yield self._sentence("session", "continued", {}, status)
-        elif one.status == "interrupted" and (end := describe_end(one)):
-            request = end.removeprefix("stopped during ").strip('"')
-            if not end.startswith("stopped"):
-                yield StorySentence(text=f"{_capitalise_text(end)}.", evidence=status[:MOST_EVIDENCE])
-            elif request != end:
+        elif one.status == "interrupted":
+            end = describe_end(one)
+            if request := end.removeprefix("stopped during ").strip('"') if end.startswith("stopped during ") else "":
                 yield self._sentence("session", "unanswered", {"request": request}, status)
-            else:
-                yield self._sentence("session", "interrupted", {}, status)
+            elif end and not end.startswith("stopped"):
+                yield StorySentence(text=f"{_capitalise_text(end)}.", evidence=status[:MOST_EVIDENCE])
         elif one.status != "finished":
             error = ERROR_OF_OUTCOME.search(one.outcome)
             values = {"error": shorten_text(error[1], self._limits.quote).rstrip(".") if error else ""}

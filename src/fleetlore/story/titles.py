@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from fleetlore.story.phrases import count_things
 from fleetlore.views.outcomes.headline import ASKED, EDITED, LAST_PLAN_REFUSED, PLAN_REFUSED, choose_commit
+from fleetlore.views.outcomes.output_text import MAX_CAUSE
 from fleetlore.views.outcomes.record import ChangedFile, Outcome, Trouble
 
 _polite = re.compile(
@@ -31,7 +32,7 @@ _no_report = re.compile(
     r"\b(?:merged|pushed|remote|marked|updated|closed|complete)\b"
 )
 LEAST_REPORT_WORDS = 5
-_no_work = re.compile(r"^/(?:private/)?(?:tmp|var/folders)/|(?:^|/)\.\w+/(?:plans|projects|todos)/")
+_no_work = re.compile(r"^\$|^/(?:private/)?(?:tmp|var/folders)/|(?:^|/)\.\w+/(?:plans|projects|todos)/")
 
 
 LEAST_TOPIC_ROOM = 30
@@ -69,13 +70,17 @@ _no_name = re.compile(r"[^:]{0,60}[`'\"$<>|{}]")
 """Words of a text that was taken for a command."""
 _empty_cause = re.compile(
     r"(?i)\W*(?:error: )?(?:script \S+ exited with code \d+|exit(?:ed with)?(?: code| status)? \d+|found \d+ errors?|item \d+ failed"
-    r"|test suite failed to run|process completed with exit code \d+|command failed[^:]{0,60}"
+    r"|test suite failed to run|tests?(?: suites)?:(?:,? +\d+ \w+)+|process completed with exit code \d+|command failed[^:]{0,60}"
     r"|husky - .*|\S+ \(?[\d.]+m?s\)?|\d+ ?\|.*|\{.*|\[\{.*|\W*)\W*"
 )
 """A cause that does not say what is wrong."""
 _no_failure = re.compile(r" \((?:(?!fail|error|issue|problem|finding|[✖×])[^()]|\(\d+\))+\)", re.IGNORECASE)
 """Counts of a failed run that has only successes: what failed is not a test."""
 _times_failed = re.compile(r" \d+ times(?:, (?:first|last))?$")
+_tool_marks = re.compile(r"^(?:CONFLICT \([\w/ ]{1,30}\): |\[[A-Z]\] [^\w\s] +|(?:Error|error|fatal): (?=\w))")
+_ci_row = re.compile(r"^X \S{1,100} (.{1,100}?) [\w.-]{1,60}/[\w.-]{1,60}#\d+ · \d+$")
+"""The heading of a CI run in GitHub's command line: its branch, workflow, pull request and number."""
+_one_of = re.compile(r"\(1 (issue|problem|error|warning|failure|finding)s\)")
 _hook_marks = re.compile(r",? see:? {0,3}(?:\(.{0,300})?$|\[(?:FAILED|STARTED|COMPLETED)\]|^❯ ")
 _api_message = re.compile(r'^(.{0,60}?)\s*\{.{0,200}?"message":\s*"([^"]{4,200})".*$')
 
@@ -90,7 +95,7 @@ def describe_trouble(trouble: Trouble, longest: int) -> str:
     what, _, cause = trouble.what.partition(": ")
     if trouble.cause and trouble.what.endswith(trouble.cause):
         what, cause = trouble.what[: -len(trouble.cause)].rstrip(": "), trouble.cause
-    what = _no_failure.sub("", what)
+    what = _one_of.sub(r"(1 \1)", _no_failure.sub("", what))
     if what.startswith("CI "):  # a failed run may be looked at several times
         what = _times_failed.sub("", what)
     cause = clean_cause(cause, max(40, longest - len(what)))
@@ -99,7 +104,10 @@ def describe_trouble(trouble: Trouble, longest: int) -> str:
 
 def clean_cause(cause: str, longest: int) -> str:
     """Why something failed, without the marks of tools; empty if the text does not say it."""
+    if len(cause) >= MAX_CAUSE or cause.count("`") % 2:  # the record has only the beginning
+        cause = f"{cause.rstrip('…. ')}…" if cause.count("`") % 2 else f"{cause.rpartition(' ')[0]}…"
     text = _api_message.sub(r"\1 \2", " ".join(_hook_marks.sub(" ", shorten_paths(cause)).split()))
+    text = _ci_row.sub(r"\1", _tool_marks.sub("", text))
     return "" if _empty_cause.fullmatch(text) else shorten_text(text, longest).rstrip(".: ")
 
 

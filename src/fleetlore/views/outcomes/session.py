@@ -361,7 +361,11 @@ def _note_claims(state: SessionState, text: str, where: ClaimPlace, source: Sour
 def _shorten_answer(answer: Answer) -> Answer:
     if len(answer.text) <= LONGEST_OLD_ANSWER + LONGEST_OLD_END + 1:
         return answer
-    text = f"{answer.text[:LONGEST_OLD_ANSWER]}\n{answer.text[-LONGEST_OLD_END:]}"  # a question stands at the end
+    start, end = answer.text[:LONGEST_OLD_ANSWER], answer.text[-LONGEST_OLD_END:]  # a question stands at the end
+    # Half a sentence would be read as a whole one.
+    start = start[: max(start.rfind("\n"), start.rfind(". ") + 1)] or start.rpartition(" ")[0] + "…"
+    first = min((place for mark in ("\n", ". ") if (place := end.find(mark)) >= 0), default=end.find(" "))
+    text = f"{start}\n{end[first + 1 :].lstrip()}"
     return Answer(answer.step, answer.turn, answer.at, answer.source, text, answer.helper)
 
 
