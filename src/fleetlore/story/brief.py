@@ -94,8 +94,10 @@ _tests_claim = re.compile(
     r"(?:pass(?:es|ed|ing)?\b(?! rate)|green|succe\w+)|\btests? (?:now |all |still )?(?:pass(?:es|ed|ing)?|are green)\b"
 )
 """A claim that tests pass."""
-_planned = re.compile(r"(?i)\b(?:should|would|will|must|once|until|if|when|before|after|ensure|verify that|to make|need|expect)\b|\?")
-"""Not a claim: a condition, a plan or a wish."""
+_condition = re.compile(r"(?i)\W*(?:once|until|unless|if|when)\b|.*\?\W*$")
+"""Not a claim: a sentence that begins with a condition, or asks."""
+_planned = re.compile(r"(?i)\b(?:should|would|will|must|once|until|if|when|before|after|ensure|verify that|to make|need|expect)\b")
+"""A clause with a condition, a plan or a wish."""
 _own_act = re.compile(
     r"(?i)\W*(?:done[.,:!]? |all )?(?:(?:i|we)(?:['’]ve| have)?"
     r"|(?:all |the |your )?(?:changes?|fix(?:es)?|work|branch|commits?|everything|it|pr|pull request))?"
@@ -756,17 +758,18 @@ def group_troubles(found: Iterable[tuple[Outcome, Trouble]]) -> list[list[tuple[
 
 def is_clear_claim(claim: JudgedClaim) -> bool:
     """Whether the words of a claim say that the agent checked or delivered something, and not a plan, a wish or a condition."""
-    if claim.text.rstrip().endswith(":") or _no_claim.search(claim.text) or _planned.search(claim.text):
+    if claim.text.rstrip().endswith(":") or _no_claim.search(claim.text) or _condition.match(claim.text):
         return False
+    clauses = [clause for clause in _clause_end.split(claim.text) if not _planned.search(clause)]
     match claim.kind:
         case "committed" | "pushed" | "pr_opened":
-            return any(_own_act.match(clause) for clause in _clause_end.split(claim.text))
+            return any(_own_act.match(clause) for clause in clauses)
         case "tests_pass":
-            return _tests_claim.search(claim.text) is not None
+            return any(_tests_claim.search(clause) for clause in clauses)
         case "build_or_lint_ok":
-            return _checks_claim.search(claim.text) is not None
+            return any(_checks_claim.search(clause) for clause in clauses)
         case _:
-            return True
+            return len(clauses) > 0
 
 
 def needs_proof(one: Outcome, claim: JudgedClaim) -> bool:
