@@ -73,6 +73,7 @@ def test_appends_continue_and_followers_see_no_seam(old: OldLog) -> None:
         assert position > events[-1]["position"]
 
 
+@pytest.mark.parametrize("old", ["sqlite", "redis"], indirect=True)  # NATS knows ids for a day by its own clock: docs/backends.md
 def test_an_event_stored_by_0_1_is_not_stored_again(old: OldLog) -> None:
     with connect(old.url).blocking() as log:
         assert log.append_all(list(log.read())) == [event["position"] for event in old.events()]

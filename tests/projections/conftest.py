@@ -1,19 +1,20 @@
-"""One suite for every keeper, as in `tests/contract/`."""
+"""Cursors, leases, tokens and seal: one suite for every backend, as in `tests/contract/`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from time import monotonic, sleep
 from typing import Protocol
 
 import pytest
 
 from fleetlore.log.coordination import Coordination, open_shared
-from tests.contract.conftest import shared_url, url
+from tests.contract.conftest import BACKENDS, address, shared_url
 from tests.patience import PATIENCE
 
-__all__ = ["shared_url", "url"]  # fixtures of the other suite, for this one
+__all__ = ["shared_url"]  # a fixture of the contract suite
 
 
 class Opening(Protocol):
@@ -21,11 +22,16 @@ class Opening(Protocol):
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    """Wait until something is so; it has to become so soon."""
+    """Wait until a condition holds; fails if it does not within the patience of tests."""
     deadline = monotonic() + PATIENCE
     while not condition():
-        assert monotonic() < deadline, "it does not come about"
+        assert monotonic() < deadline, "the condition does not hold"
         sleep(0.005)
+
+
+@pytest.fixture(params=BACKENDS)
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return address(request.param, request, tmp_path)
 
 
 @pytest.fixture

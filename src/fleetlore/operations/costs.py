@@ -278,9 +278,12 @@ def _parse_dimensions(text: str) -> tuple[CostDimension, ...]:
 
 def _sum_older(spending: Spending, dimensions: Sequence[CostDimension], where: CostFilter | None) -> dict[str, Any] | None:
     """The sum of older costs, which are no longer kept by agent, task and session, if one of those is asked for."""
-    lines = (
-        [line for line in iterate_older_lines(spending) if where is None or where(line)] if set(RUN_DIMENSIONS) & set(dimensions) else []
-    )
+    asked = set(RUN_DIMENSIONS) & set(dimensions)
+    if asked == {"agent"}:  # an older line is still under its agent if that one has a name of its own
+        lines = [line for line in iterate_older_lines(spending) if not line.cell.agent]
+    else:
+        lines = list(iterate_older_lines(spending)) if asked else []
+    lines = [line for line in lines if where is None or where(line)]
     total = CostAmount()
     for line in lines:
         total.add(line.cell.amount)

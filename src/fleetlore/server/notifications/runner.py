@@ -123,14 +123,14 @@ class RuleRun:
         """Resume at the cursor; a new rule starts at the head."""
         head, cursor = self._log.head(), self._context.shared.load_cursor(self.rule.cursor)
         self._at = head if cursor is None or head is None or cursor > head else cursor  # after the head: a backup was restored
+        if self._watch.needs_history:
+            self._replay_recent()
         if cursor is None:
+            # What is already the case is not news to a new rule. The cursor says that it has begun, so it is stored after that.
+            self._found = {occasion.key for occasion in self._watch.find_due(self._context.now())}
             self._commit_cursor()
         self._committed = self._at
         self._committed_at = monotonic()
-        if self._watch.needs_history:
-            self._replay_recent()
-        if cursor is None:  # what is already the case is not news to a new rule
-            self._found = {occasion.key for occasion in self._watch.find_due(self._context.now())}
 
     def _replay_recent(self) -> None:
         """Read older events to know the current state, without sending anything."""
