@@ -90,7 +90,7 @@ class AmbiguousName(Invalid):
 
     def __init__(self, kind: str, name: str, candidates: Sequence[str], shown: str) -> None:
         self.kind, self.name, self.candidates = kind, name, tuple(candidates)
-        super().__init__(f"several {kind}s are called {name!r}, or begin with it; say which: {shown}")
+        super().__init__(f"several {kind}s are called {name!r}, or begin with it; choose one: {shown}")
 
 
 class InvalidUrl(Invalid):

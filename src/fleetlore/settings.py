@@ -276,7 +276,7 @@ def redact_levels(words: Sequence[str]) -> tuple[str, ...]:
     """The levels that some words name, in their order: `secrets` adds nothing, `all` means every one. `ValueError` for any other."""
     for word in words:
         if word not in (*REDACT_LEVELS, "secrets", "all"):
-            raise ValueError(f"no such level: {word!r}; known are secrets, {', '.join(REDACT_LEVELS)} and all")
+            raise ValueError(f"unknown level: {word!r}; choose from secrets, {', '.join(REDACT_LEVELS)} and all")
     return tuple(name for name in REDACT_LEVELS if name in words or "all" in words)
 
 
@@ -370,7 +370,7 @@ def _read_price(path: str, model: str, table: Any) -> Mapping[str, float]:
     _reject_unknown_keys(path, table, PRICE_KEYS, under=f"{where}.")
     for key in ("input", "output"):
         if key not in table:
-            raise ConfigError(f"{path}: {where}.{key}: is missing; say what a million tokens cost, as in {key} = 5.0")
+            raise ConfigError(f"{path}: {where}.{key}: is missing; set the price of a million tokens, as in {key} = 5.0")
     for key, value in table.items():
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= MAX_PRICE_USD:
             raise ConfigError(f"{path}: {where}.{key}: US dollars for a million tokens are needed, from 0 to {MAX_PRICE_USD:,}")
@@ -492,7 +492,7 @@ def _reject_unknown_keys(path: str, table: Mapping[str, Any], known: Sequence[st
 
             near = get_close_matches(key, known, n=1)
             hint = f"; did you mean {under}{near[0]}?" if near else ""
-            raise ConfigError(f"{path}: no such setting: {under}{key}{hint}; known are {', '.join(under + name for name in known)}")
+            raise ConfigError(f"{path}: unknown setting: {under}{key}{hint}; choose from {', '.join(under + name for name in known)}")
 
 
 # --- Project files. They come with a repository that others wrote, so they count only after the user has approved their content.

@@ -125,7 +125,7 @@ def test_the_package_run_as_a_module_is_the_same_command() -> None:
 
 def test_a_typing_error_is_answered_with_the_nearest_command(lore: Lore) -> None:
     result = lore("evnets", code=2)
-    assert result.err == "lore: no such command: evnets; did you mean `lore events`? or see lore help all\n"
+    assert result.err == "lore: unknown command: evnets; did you mean `lore events`?\n"
     assert "did you mean" not in lore("xyzzy", code=2).err
 
 
@@ -180,12 +180,12 @@ def test_log_and_town_may_stand_before_or_behind_the_command(lore: Lore, argv: l
 @pytest.mark.parametrize(
     ("argv", "code", "reason"),
     [
-        (["events", "--scope", "planet:x"], 2, "no such scope"),
+        (["events", "--scope", "planet:x"], 2, "unknown scope"),
         (["events", "--log", "fleet.db"], 2, "write sqlite:fleet.db"),
         (["events", "--log", "sqlite:absent.db"], 1, "there is no log yet"),
         (["emit", "fleet.idle", "--log", "sqlite:no/such/folder.db"], 1, "folder.db"),
-        (["import", "klingon", "x"], 2, "no such dialect"),
-        (["export", "klingon"], 2, "no such dialect"),
+        (["import", "klingon", "x"], 2, "unknown format"),
+        (["export", "klingon"], 2, "unknown format"),
         (["verify", "--log", "memory:"], 2, "sqlite: logs only"),
         (["events", "--since", "whenever"], 2, "not a time"),
         (["events", "--last", "-1"], 2, "--last"),

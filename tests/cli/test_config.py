@@ -83,12 +83,12 @@ def test_patterns_of_project_and_user_add_up(lore: Lore) -> None:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ("lgo = 'x'", "no such setting: lgo; did you mean log?"),
+        ("lgo = 'x'", "unknown setting: lgo; did you mean log?"),
         ("log = 7", "log: a string is needed"),
         ("log = ''", "log: a string is needed"),
         ("town = []", "town: a string is needed"),
         ("redact = 1", "redact: a table is needed"),
-        ("[redact]\npattern = []", "no such setting: redact.pattern"),
+        ("[redact]\npattern = []", "unknown setting: redact.pattern"),
         ("[redact]\npatterns = 'x'", "redact.patterns: a list of strings is needed"),
         ("[redact]\npatterns = [1]", "redact.patterns: a list of strings is needed"),
         ("[redact]\npatterns = ['(']", "redact.patterns: '(' is no regular expression"),

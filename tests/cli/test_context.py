@@ -92,8 +92,8 @@ def test_the_settings_say_how_tokens_are_counted_and_how_many_there_may_be(baker
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        ("tokenizer = 'abacus'", "no such tokenizer"),
-        ("nearness = 'stars'", "no such nearness"),
+        ("tokenizer = 'abacus'", "unknown tokenizer"),
+        ("nearness = 'stars'", "unknown similarity measure"),
         ("budget = 'much'", "context.budget"),
         ("taste = 1", "context.taste"),
         ("decay = -1", "decay"),

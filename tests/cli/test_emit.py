@@ -53,7 +53,7 @@ def test_the_same_id_again_stores_nothing_and_answers_with_the_first_position(lo
     ("argv", "reason"),
     [
         (["fleet.commit", "--at", "soon"], "not a time: 'soon'"),
-        (["fleet.commit", "--visibility", "secret"], "--visibility: no such choice: 'secret'; there are 'public'"),
+        (["fleet.commit", "--visibility", "secret"], "--visibility: unknown choice: 'secret'; choose from 'public'"),
         (["fleet.commit", "--text"], "--NAME=VALUE"),
         (["-", "--agent", "ada"], "--agent does not go with -"),
         ([], "KIND"),

@@ -200,7 +200,7 @@ def test_what_makes_no_sense_is_refused_and_nothing_is_stored(lore: Lore, log: B
 
 def test_a_verb_is_needed(lore: Lore) -> None:
     assert "a verb is missing" in lore("goal", code=2).err
-    assert "no such choice: 'dance'" in lore("goal", "dance", code=2).err
+    assert "unknown choice: 'dance'" in lore("goal", "dance", code=2).err
 
 
 # --- check

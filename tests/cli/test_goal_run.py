@@ -103,7 +103,7 @@ def test_the_command_line_wins_over_the_file(lore: Lore) -> None:
     path = write(lore, "one", "cat >/dev/null; touch ok")
     goal(lore, "run", path, "--agent", "hopper", code=0)
     assert goal(lore, "show", "--json").json["agent"] == "hopper"
-    assert "no mind at" in goal(lore, "run", path, "--mind", "gpt", code=2).err
+    assert "unknown model address" in goal(lore, "run", path, "--mind", "gpt", code=2).err
     assert "--parallel" in goal(lore, "run", path, "--parallel", "0", code=2).err
 
 
@@ -335,7 +335,7 @@ def test_a_goal_is_run_without_a_file(lore: Lore) -> None:
     assert started["budget"]["max_turns"] == 1
     assert started["workspace"] == str(lore.folder)
     assert started["metadata"]["fleetlore"]["agent"] == "make-the-file"
-    assert "no such choice" in goal(lore, "lst", code=2).err
+    assert "unknown choice" in goal(lore, "lst", code=2).err
     assert "either goal files, or --do" in goal(lore, "run", code=2).err
 
 

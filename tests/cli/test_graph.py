@@ -87,8 +87,8 @@ def test_a_conversation_can_be_read_by_programs(lore: Lore) -> None:
 
 def test_what_goes_wrong_in_a_conversation_does_not_end_it(lore: Lore) -> None:
     shown = lore("graph", "chat", *LOG, stdin=b"fail\n/dance\n/switch nine\nhello\n", code=0)
-    assert "lore: thinker: this script fails when it is told to" in shown.err
-    assert "no such command: /dance" in shown.err
+    assert "lore: thinker: this script fails on request" in shown.err
+    assert "unknown command: /dance" in shown.err
     assert "no graph is called 'nine'" in shown.err
     assert "Good to see you." in shown.out
 

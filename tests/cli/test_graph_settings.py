@@ -65,7 +65,7 @@ def test_a_mind_that_cannot_be_is_refused_before_anything_is_served(lore: Lore, 
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ("[graph]\nmind = 'x'", "no such setting: graph.mind"),
+        ("[graph]\nmind = 'x'", "unknown setting: graph.mind"),
         ("[graph]\ndefault = 7", "graph.default: a string is needed"),
         ("[graph]\nminds = 'x'", "graph.minds: names with their addresses are needed"),
         ("[graph.databases]\nshop = 1", "graph.databases: names with their addresses are needed"),

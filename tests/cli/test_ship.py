@@ -319,7 +319,7 @@ def test_what_counts_as_a_server_is_the_same_everywhere() -> None:
     for scheme in settings.SERVERS:
         log_connect.connect(f"{scheme}://host")  # taken, and not opened yet
         assert log_connect.resolve_url(f"{scheme}://u:p%40q@host", None)[1] == f"{scheme}://u:p%40q@host"
-    with pytest.raises(InvalidUrl, match="no log at ftp"):
+    with pytest.raises(InvalidUrl, match="unknown log address ftp"):
         log_connect.connect("ftp://host")
 
 
@@ -336,7 +336,7 @@ def test_a_project_may_ship_to_servers_and_to_its_own_files(recorded: Lore, to: 
         ("log = 'sqlite:a.db'\n[ship]\nto = 7", "ship.to: the address of a log is needed"),
         ("log = 'sqlite:a.db'\n[ship]\nto = 'x'", "ship.to: the address of a log is needed"),
         ("log = 'sqlite:a.db'\n[ship]\nto = 'x:'\nfull = 1", "ship.full: true or false"),
-        ("[ship]\ntoo = 'x:'", "no such setting: ship.too"),
+        ("[ship]\ntoo = 'x:'", "unknown setting: ship.too"),
         ("ship = 1", "ship: a table is needed"),
     ],
 )

@@ -83,7 +83,7 @@ def test_the_settings_say_how_prompts_are_built(lore: Lore) -> None:
 
 @pytest.mark.parametrize(
     ("said", "why"),
-    [("tokenizer = 'abacus'", "no such tokenizer"), ("nearness = 'stars'", "no such nearness"), ("nearness = 3", "nearness")],
+    [("tokenizer = 'abacus'", "unknown tokenizer"), ("nearness = 'stars'", "unknown similarity measure"), ("nearness = 3", "nearness")],
 )
 def test_settings_that_mean_nothing_leave_no_run_behind(lore: Lore, said: str, why: str) -> None:
     lore.write("fleetlore.toml", f"[context]\n{said}\n")

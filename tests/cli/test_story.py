@@ -115,13 +115,13 @@ def test_an_error_on_one_day_and_its_fix_on_the_next(lore: Lore) -> None:
 @pytest.mark.parametrize(
     ("argv", "reason"),
     [
-        (["--tz", "Mars/Olympus"], "no such time zone"),
-        (["--tz", "../../etc/passwd"], "no such time zone"),
+        (["--tz", "Mars/Olympus"], "unknown time zone"),
+        (["--tz", "../../etc/passwd"], "unknown time zone"),
         (["--day", "tomorrow"], "not a day"),
         (["--day", "9999-12-31"], "out of reach"),
         (["--last", "0"], "--last"),
         (["--now", "whenever"], "not a time"),
-        (["--scope", "planet:x"], "no such scope"),
+        (["--scope", "planet:x"], "unknown scope"),
         (["--follow", "--format", "html"], "--follow"),
         (["--follow", "--out", "x"], "--follow"),
         (["--out", "."], "is no file"),

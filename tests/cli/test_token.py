@@ -74,7 +74,7 @@ def test_an_end_that_is_none_is_refused_and_nothing_is_made(lore: Lore, when: st
     ("argv", "reason"),
     [
         (["create"], "--scope"),
-        (["create", "--scope", "root"], "no such choice"),
+        (["create", "--scope", "root"], "unknown choice"),
         (["create", "12345678", "--scope", "read"], "takes no id"),
         (["create", "--scope", "read", "--label", "two\nlines"], "not a label"),
         (["revoke"], "the id is missing"),
@@ -83,7 +83,7 @@ def test_an_end_that_is_none_is_refused_and_nothing_is_made(lore: Lore, when: st
         (["list", "--label", "x"], "--label is for"),
         (["list", "--log", "memory:"], "a memory: log stores no tokens"),
         ([], "VERB"),
-        (["steal"], "no such choice"),
+        (["steal"], "unknown choice"),
     ],
 )
 def test_a_wrong_command_line_says_what_to_do(lore: Lore, argv: list[str], reason: str) -> None:

@@ -98,7 +98,7 @@ def test_doctor_lists_them_with_their_versions(lore: Place) -> None:
 
 def test_a_dialect_takes_records_in_and_gives_them_back_byte_for_byte(lore: Place) -> None:
     assert lore("export", "kanban").out == BOARD.read_text()
-    assert "known are nexus, tinytown, nexo, stage, cloudevents, beads, git, kanban" in lore("export", "klingon").err
+    assert "choose from nexus, tinytown, nexo, stage, cloudevents, beads, git, kanban" in lore("export", "klingon").err
 
 
 def test_a_line_that_the_dialect_cannot_read_is_kept_as_rejected(site: Path, tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def test_commands_list_it(lore: Place) -> None:
     assert "opencode, sprig, forge" in lore("import", "--help").out
     assert "Sprig (~/.sprig/sessions)" in lore("setup", "--help").out
     assert "sprig has no hooks" in lore("install", "sprig").err
-    assert "sprig is only read, not written" in lore("export", "sprig").err
+    assert "sprig can only be read, not written" in lore("export", "sprig").err
     listed = json.loads(lore("doctor", "--json").out)["extensions"]
     assert [(each["group"], each["name"], each["usable"]) for each in listed] == [("fleetlore.programs", "sprig", True)]
 

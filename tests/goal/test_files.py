@@ -168,7 +168,7 @@ def test_all_problems_are_reported_at_once_each_with_its_place(tmp_path: Path) -
     assert sorted(found) == sorted(
         [
             "descripton: is not known here; did you mean description?",
-            'description is missing: say what to do, as in description = "Make the tests pass"',
+            'description is missing; write what to do, as in description = "Make the tests pass"',
             "harness: 'claude' is none of claude-code, codex, command, mind; did you mean claude-code?",
             "max_turns: belongs in a table: write it under [budget]",
             "agent: text in quotes is needed, not a whole number",
@@ -198,7 +198,7 @@ def test_errors_name_their_lines(tmp_path: Path) -> None:
     assert located_problems(text, tmp_path, "g.toml") == [
         "g.toml:2: budget.max_turns: a whole number is needed, not text in quotes",
         "g.toml:6: acceptance[1].command: is empty",
-        'g.toml: description is missing: say what to do, as in description = "Make the tests pass"',
+        'g.toml: description is missing; write what to do, as in description = "Make the tests pass"',
     ]
 
 
@@ -211,7 +211,7 @@ def test_errors_name_their_lines(tmp_path: Path) -> None:
         ("description = 'x'\nharness = 'mind'", "mind: is missing: give the model's address"),
         ("description = 'x'\nharness = 'mind'\nmind = 'scripted:'\ncommand = ['x']", "command: is for programs"),
         ("description = 'x'\nharness = 'command'\ncommand = \"a 'b\"", "command: cannot be split into arguments"),
-        ("description = 'x'\nmind = 'gpt-5'", "mind: no mind at 'gpt-5'"),
+        ("description = 'x'\nmind = 'gpt-5'", "mind: unknown model address 'gpt-5'"),
         ("description = 'x'\nid = '7'", "id: is no UUID; leave it out"),
         ("description = 'x'\nparent = '7'", "parent: is no UUID"),
         ("description = 'x'\nworkspace = 'absent'", "workspace: there is no folder"),

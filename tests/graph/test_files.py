@@ -77,10 +77,10 @@ def test_a_browser_can_name_graphs_but_no_files(tmp_path: Path) -> None:
     ("change", "reason"),
     [
         ({"nodes": {"input": "input_v1"}}, "the role output is missing"),
-        ({"nodes": {"input": "input_v9", "output": "output_v1"}}, "no implementation is called 'input_v9'; known are"),
+        ({"nodes": {"input": "input_v9", "output": "output_v1"}}, "no implementation is called 'input_v9'; choose from"),
         ({"edges": [{"from": "user", "to": "inptu"}]}, "leads to nowhere: there is no node inptu"),
         ({"edges": [{"from": "usr", "to": "input"}]}, "comes from nowhere: there is no node usr"),
-        ({"edges": [{"from": "user", "to": "input", "when": "late"}]}, "no condition is called 'late'; known are"),
+        ({"edges": [{"from": "user", "to": "input", "when": "late"}]}, "no condition is called 'late'; known: local"),
         (
             {"edges": [{"from": "user", "to": "input"}, {"from": "input", "to": "output"}, {"from": "output", "to": "input"}]},
             "data goes in a circle: input → output → input",
@@ -92,10 +92,10 @@ def test_a_browser_can_name_graphs_but_no_files(tmp_path: Path) -> None:
         ({"edges": [{"from": "user", "to": "input", "type": "wish"}]}, "edges[0].type: 'wish' is none of data, context, state"),
         ({"edges": [{"from": "user", "to": "input", "carry": "x"}]}, "edges[0].carry: is not known here; did you mean carries?"),
         ({"edges": ["user > input"]}, "edges[0]: a table with from and to is needed"),
-        ({"conditions": {"x": {"words": "data"}}}, "condition x: no list of words is called 'data'"),
+        ({"conditions": {"x": {"words": "data"}}}, "condition x: unknown word list 'data'"),
         ({"conditions": {"x": {}}}, "condition x: it must hold at least one key"),
         ({"options": {"output": {"loud": True}}}, "options.output.loud: output_v1 has no such option"),
-        ({"minds": {"nobody": "quick"}}, "minds.nobody: there is no such node"),
+        ({"minds": {"nobody": "quick"}}, "minds.nobody: unknown node"),
         ({"history_tokens": "many"}, "history_tokens: a whole number is needed, not text in quotes"),
         ({"colour": "red"}, "colour: is not known here; known: name, description, agent"),
         ({"agent": "two\nlines"}, "agent: the name must have"),
@@ -149,7 +149,7 @@ def test_files_that_cannot_be_read_say_why(tmp_path: Path) -> None:
             files.load_graph(str(tmp_path / name))
     with pytest.raises(Invalid, match="cannot be read"):
         files.load_graph(str(tmp_path / "none.toml"))
-    with pytest.raises(Invalid, match="no graph is called 'svn'; known are eight, reflex, seven"):
+    with pytest.raises(Invalid, match="no graph is called 'svn'; choose from eight, reflex, seven"):
         files.load_graph("svn")
 
 

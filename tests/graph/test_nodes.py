@@ -135,14 +135,14 @@ def machine(id: str = "m", *states: str, initial: str = "s0", go: str = "s0") ->
             [machine("m", *(f"s{number}" for number in range(MAX_STATES))), ("add_state", {"id": "m", "state": {"name": "more"}})],
             f"at most {MAX_STATES} states",
         ),
-        ([("add_state", {"id": "gone", "state": {"name": "more"}})], "there is no machine 'gone'; there are none"),
+        ([("add_state", {"id": "gone", "state": {"name": "more"}})], "unknown machine 'gone'; known: none"),
         (
             [("set_state", {"key": f"x{number}", "value": 1}) for number in range(MAX_VARIABLES + 1)],
             f"there are {MAX_VARIABLES} variables",
         ),
         ([("set_state", {"key": " ", "value": 1})], "set_state takes a key"),
     ],
-    ids=["no such beginning", "no such way", "machines", "states", "one state more", "no such machine", "variables", "no key"],
+    ids=["no such beginning", "no such way", "machines", "states", "one state more", "unknown machine", "variables", "no key"],
 )
 async def test_what_a_screen_cannot_hold_is_refused_with_the_reason_and_the_turn_goes_on(
     calls: list[tuple[str, dict[str, Any]]], why: str
@@ -302,7 +302,7 @@ async def test_machines_grow_go_back_and_go() -> None:
         assert "off" in chat.session.build_screen().machines["light"].states
         await chat.say("set it back")
         assert chat.session.build_screen().machines["light"].current == "red"
-        assert [event.data["error"] for event in await chat.events("tool.failed")] == ["there is no machine 'gone'; there are light"]
+        assert [event.data["error"] for event in await chat.events("tool.failed")] == ["unknown machine 'gone'; known: light"]
         await chat.say("clear the screen")
         assert chat.session.build_screen().machines == {}
         assert chat.sink.select_messages("controls") == [{"type": "controls", "controls": [], "state": {}}]

@@ -76,7 +76,7 @@ async def test_what_holds_is_reported_too() -> None:
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("shout: hello", "a.md:4: no such word: shout; known are send, action"),
+        ("shout: hello", "a.md:4: unknown command: shout; choose from send, action"),
         ("expect_response: is nice", "a.md:4: 'is nice' says nothing; the response takes"),
         ("expect_state: count", "a.md:4: 'count' says nothing; the state takes"),
         ("expect_trace: machine", "a.md:4: 'machine' says nothing; the trace takes"),

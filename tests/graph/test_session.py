@@ -128,7 +128,7 @@ async def test_of_what_we_did_not_raise_the_user_learns_only_where_it_happened()
         settings=GraphSettings(default="wired"), graphs=[build_graph("user > input", "input > output")], registry=registry
     ) as chat:
         await chat.say("hello")
-        assert chat.sink.error == "output: something went wrong (RuntimeError); say it again, or look into the trace"
+        assert chat.sink.error == "output: internal error (RuntimeError); try again, or look at the trace"
         assert "hunter2" not in repr(chat.sink.messages)
 
 

@@ -148,9 +148,9 @@ def test_what_is_no_line_of_ours_is_kept_as_rejected(home: Path) -> None:
     assert [event.kind for event in kept] == ["log.rejected"] * 4
     reasons = [event.data["reason"] for event in kept]
     assert sorted(reasons) == [
-        "no such program: 'emacs'; known are claude-code, codex",
         "not a line of `lore hook`",
         "not a line of `lore hook`",
+        "unknown program: 'emacs'; choose from claude-code, codex",
         "what the program handed over is no JSON object",
     ]
     assert "abcdef" not in str([event.data for event in kept])

@@ -191,7 +191,7 @@ def test_wherever_a_history_was_cut_each_call_has_its_result_and_each_result_its
         (("query_db", '{"sql": ' + "[" * 100 + "]" * 100 + "}"), "query_db: its arguments are no JSON object"),
         (("query_db", '{"sql": 5}'), "query_db: .*sql: wants string; got 5"),
         (("query_db", ""), "query_db: .*sql: is missing"),
-        (("drop_db", "{}"), "there is no tool 'drop_db'; there are query_db, clear"),
+        (("drop_db", "{}"), "unknown tool 'drop_db'; choose from query_db, clear"),
     ],
 )
 async def test_a_call_that_cannot_be_used_is_nonsense_that_says_why_and_what_it_took(

@@ -246,7 +246,7 @@ async def test_nothing_is_started_where_nothing_is_left(tmp_path: Path) -> None:
 async def test_a_missing_program_is_said_to_be_missing(tmp_path: Path) -> None:
     ended = await ClaudeCodeHarness(("claude-that-is-not-there",)).take_turn(order_for(tmp_path), Watcher())
     assert ended.how == "not_started"
-    assert "claude-that-is-not-there: there is no such program" in ended.error
+    assert "claude-that-is-not-there: program not found" in ended.error
 
 
 async def test_a_turn_that_is_cancelled_leaves_neither_process_nor_file(tmp_path: Path) -> None:

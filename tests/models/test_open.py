@@ -44,10 +44,10 @@ def test_patience_can_be_said() -> None:
 @pytest.mark.parametrize(
     ("address", "advice"),
     [
-        ("", "say scripted:, openai:MODEL or anthropic:MODEL"),
-        ("gpt-5", "say scripted:, openai:MODEL"),
-        ("mistral:large", "no mind at 'mistral:large'"),
-        ("sk-ant-api03-" + "Ab3" * 20, r"no mind at '\[redacted\]"),
+        ("", "use scripted:, openai:MODEL or anthropic:MODEL"),
+        ("gpt-5", "use scripted:, openai:MODEL"),
+        ("mistral:large", "unknown model address 'mistral:large'"),
+        ("sk-ant-api03-" + "Ab3" * 20, r"unknown model address '\[redacted\]"),
         ("openai:", "which model"),
         ("anthropic:?total=5", "which model"),
         ("openai:m?temperature=1", "it takes base_url, key_env"),

@@ -324,15 +324,15 @@ class TestWhatCannotBeStarted:
         return str(raised.value)
 
     async def test_a_program_that_is_not_there(self) -> None:
-        assert await self.refused("clod") == "clod: there is no such program; install it, or say where it is with its full path"
+        assert await self.refused("clod") == "clod: program not found; install it, or give its full path"
 
     async def test_a_folder_that_is_not_there(self, tmp_path: Path) -> None:
-        assert "there is no such folder" in await self.refused("true", cwd=str(tmp_path / "gone"))
+        assert "the working folder does not exist" in await self.refused("true", cwd=str(tmp_path / "gone"))
 
     async def test_a_file_where_a_folder_should_be(self, tmp_path: Path) -> None:
         (tmp_path / "file").touch()
-        assert "there is no such folder" in await self.refused("true", cwd=str(tmp_path / "file"))
-        assert "there is no such program" in await self.refused(str(tmp_path / "file" / "program"))
+        assert "the working folder does not exist" in await self.refused("true", cwd=str(tmp_path / "file"))
+        assert "program not found" in await self.refused(str(tmp_path / "file" / "program"))
 
     async def test_a_file_that_may_not_be_run(self, tmp_path: Path) -> None:
         (tmp_path / "script").write_text("#!/bin/sh\n")

@@ -106,7 +106,7 @@ def test_a_program_keeps_its_files_where_its_variable_says() -> None:
 def test_a_program_that_nobody_knows_is_refused_with_those_that_are_known() -> None:
     assert registry.find_program("sprig") is None
     assert registry.find_hooks("sprig") is None
-    with pytest.raises(Invalid, match="no such program: sprig; known are claude-code, codex, gemini-cli, "):
+    with pytest.raises(Invalid, match="unknown program: sprig; choose from claude-code, codex, gemini-cli, "):
         registry.require_program("sprig")
     with pytest.raises(Invalid, match="opencode, forge, otlp"):
         registry.find_recording("sprig")

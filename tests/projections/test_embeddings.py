@@ -30,7 +30,7 @@ def test_words_are_the_default_and_need_nothing() -> None:
 
 
 def test_a_name_that_means_nothing_is_answered_with_those_that_do() -> None:
-    with pytest.raises(ConfigError, match="no such nearness: 'stars'; known are words, wordllama"):
+    with pytest.raises(ConfigError, match="unknown similarity measure: 'stars'; choose from words, wordllama"):
         embeddings.find_nearness("stars")
 
 

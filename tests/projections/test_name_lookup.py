@@ -154,5 +154,5 @@ def test_a_name_whose_events_were_trimmed_away_is_still_known(fleet: Log) -> Non
 
 @pytest.mark.parametrize("typed", ["planet:x", "agent:", "ada", "agent:a\nb"])
 def test_what_is_no_scope_is_refused_as_before(fleet: Log, typed: str) -> None:
-    with pytest.raises(Invalid, match="no such scope"):
+    with pytest.raises(Invalid, match="unknown scope"):
         fleet.find(typed)

@@ -203,7 +203,7 @@ def test_a_memory_that_was_put_together_elsewhere_stands_in_place_of_ours() -> N
 
 def test_the_estimate_is_the_stated_one_and_an_unknown_tokenizer_is_named() -> None:
     assert [estimate_tokens(text) for text in ("", "a", "abcd", "abcde", "öö")] == [0, 1, 1, 2, 1]
-    with pytest.raises(ConfigError, match="no such tokenizer: 'abacus'; known are estimate"):
+    with pytest.raises(ConfigError, match="unknown tokenizer: 'abacus'; choose from estimate"):
         find_tokenizer("abacus")
 
 

@@ -189,7 +189,7 @@ def test_a_prompt_brings_what_it_is_about(served: Served) -> None:
         assert len((await client.get_prompt("hand_over", {"task": TASK})).messages) == 3
         with pytest.raises(MCPError, match="task is needed"):
             await client.get_prompt("hand_over", {})
-        with pytest.raises(MCPError, match="no such prompt"):
+        with pytest.raises(MCPError, match="unknown prompt"):
             await client.get_prompt("sing", {})
 
     over_http(served, talk)
@@ -199,12 +199,12 @@ def test_a_prompt_brings_what_it_is_about(served: Served) -> None:
     ("tool", "asked", "said"),
     [
         ("fleet", {"limit": 0}, "limit: Expected `int` >= 1"),
-        ("fleet", {"who": "ada"}, "known are standing, everybody, limit, page"),
+        ("fleet", {"who": "ada"}, "choose from standing, everybody, limit, page"),
         ("story", {"scope": "planet:x"}, "planet"),
         ("story", {"since": "soon"}, "since: not a time"),
-        ("story", {"tz": "Mars/Olympus"}, "no such time zone"),
+        ("story", {"tz": "Mars/Olympus"}, "unknown time zone"),
         ("events", {"page": "7"}, "is not what `next` said"),
-        ("arcs", {"kind": ["tragedy"]}, "no such pattern"),
+        ("arcs", {"kind": ["tragedy"]}, "unknown pattern"),
         ("search", {"q": " "}, "q: "),
         ("task", {"id": "none"}, "there is no task"),
         ("mission", {"id": "none"}, "there is no mission"),
@@ -223,7 +223,7 @@ def test_what_cannot_be_answered_is_refused_with_a_reason(served: Served, tool: 
 
 def test_a_tool_that_is_not_there_is_an_error_that_names_those_that_are(served: Served) -> None:
     async def talk(client: Client) -> None:
-        with pytest.raises(MCPError, match="known are fleet, story"):
+        with pytest.raises(MCPError, match="choose from fleet, story"):
             await client.call_tool("rm", {})
 
     over_http(served, talk)

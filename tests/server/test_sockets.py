@@ -60,7 +60,7 @@ async def test_scope_kinds_and_after_choose() -> None:
 async def test_what_cannot_be_watched_is_refused_with_a_reason_before_anything_is_opened() -> None:
     async with station(limits=RequestLimits(streams=1)) as place:
         status, detail = await refused(place, "?scope=nobody")
-        assert (status, "no such scope" in detail) == (422, True)
+        assert (status, "unknown scope" in detail) == (422, True)
         async with watch(place) as client:
             await receive(client)
             status, detail = await refused(place)

@@ -67,7 +67,7 @@ async def test_scope_and_kinds_choose() -> None:
 @pytest.mark.parametrize(
     ("query", "reason"),
     [
-        ("?scope=nobody", "no such scope"),
+        ("?scope=nobody", "unknown scope"),
         ("?kind=NOT+A+KIND", "neither a kind"),
         ("?after=yesterday", "after"),
         ("?after=1-1", "not a position"),

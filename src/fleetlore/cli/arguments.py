@@ -18,7 +18,7 @@ _REWORDED = (
     (r"^argument (.+?): ", r"\1: "),
     (r"invalid int value: ", "a whole number is needed, not "),
     (r"invalid float value: ", "a number is needed, not "),
-    (r"invalid choice: (.+) \(choose from (.+)\)$", r"no such choice: \1; there are \2"),
+    (r"invalid choice: (.+) \(choose from (.+)\)$", r"unknown choice: \1; choose from \2"),
     (r"not allowed with argument ", "does not go with "),
     (r"expected one argument$", "a value is needed; one that begins with a dash is written --NAME=VALUE"),
     (r"expected at least one argument$", "at least one value is needed"),

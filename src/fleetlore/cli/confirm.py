@@ -13,7 +13,7 @@ _YES = ("y", "yes")
 def ask_yes_no(question: str) -> bool:
     """Whether the person at the terminal says yes; where there is none, `--yes` must have been said."""
     if not terminal.is_terminal(sys.stdin):
-        raise UsageError(f"{question} Nobody is here to be asked: say --yes, or look first with --dry-run")
+        raise UsageError(f"{question} There is no terminal to ask at: use --yes, or --dry-run to look first")
     terminal.flush_output()
     sys.stderr.write(f"{terminal.sanitise_text(question)} [y/N] ")
     sys.stderr.flush()

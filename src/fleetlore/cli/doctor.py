@@ -46,7 +46,7 @@ def find_extensions() -> list[ExtensionStatus]:
     known = extension_points()
     groups = [point.group for point in known]
     astray = [
-        plugins.ExtensionStatus(each, f"there is no extension point {each.group}; there are {', '.join(groups)}")
+        plugins.ExtensionStatus(each, f"there is no extension point {each.group}; choose from {', '.join(groups)}")
         for each in installed
         if each.group not in groups
     ]

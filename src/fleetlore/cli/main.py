@@ -267,7 +267,7 @@ def _split_arguments(argv: Sequence[str]) -> CommandLine:
         name, equals, value = word.partition("=")
         if name not in ("--log", "--town"):
             if word.startswith("-") and word not in ("-h", "--help", "--version"):
-                raise UsageError(f"no such option before the command: {word}; see lore --help")
+                raise UsageError(f"unknown option before the command: {word}; see lore --help")
             return CommandLine(word, list(words), given.get("log"), given.get("town"))
         if not equals:
             value = next(words, "")
@@ -280,7 +280,7 @@ def _split_arguments(argv: Sequence[str]) -> CommandLine:
 def _run_command(call: CommandLine) -> int:
     name = call.command or ""
     if name not in COMMANDS | BEHIND | ALIASES:
-        raise UsageError(f"no such command: {name}; {_suggest_command(name)}see lore help all")
+        raise UsageError(f"unknown command: {name}; {_suggest_command(name)}")
     return _load_command(name).run(parser_of(name, log=call.log, town=call.town).parse_args(call.rest))
 
 
@@ -298,11 +298,11 @@ def parser_of(name: str, *, log: str | None = None, town: str | None = None) -> 
 
 def _suggest_command(name: str) -> str:
     if name in GUESSES:
-        return f"use `lore {GUESSES[name]}`, or "
+        return f"use `lore {GUESSES[name]}`"
     from difflib import get_close_matches
 
     near = get_close_matches(name, COMMANDS, n=1)
-    return f"did you mean `lore {near[0]}`? or " if near else ""
+    return f"did you mean `lore {near[0]}`?" if near else "`lore help all` lists all commands"
 
 
 def _load_command(name: str) -> CommandModule:

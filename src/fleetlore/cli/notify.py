@@ -161,7 +161,7 @@ def _find_rule(settings: Settings, name: str | None) -> Rule:
     if name is None:
         raise UsageError("name a rule, as in `lore notify test RULE`; `lore notify list` shows them")
     if name not in rules:
-        raise Invalid(f"no rule is called {name!r}; there are {', '.join(rules) or 'none for this log'}")
+        raise Invalid(f"unknown rule {name!r}; known: {', '.join(rules) or 'none for this log'}")
     return rules[name]
 
 

@@ -182,7 +182,7 @@ def make_request(kind: type[_R], values: dict[str, Any]) -> _R:
     try:
         return parse_request(kind, values)
     except InvalidRequest as error:
-        name, colon, reason = str(error).partition("; known are ")[0].partition(": ")
+        name, colon, reason = str(error).partition("; choose from ")[0].partition(": ")
         required = {field.name: field.required for field in msgspec.structs.fields(kind)}
         if not colon or name not in required:
             raise

@@ -21,7 +21,7 @@ def open_private_file(path: str) -> Iterator[Callable[[bytes], int]]:
     if os.path.exists(path) and not os.path.isfile(path):
         raise Invalid(f"--out {path}: is no file; leave it out and redirect the output")
     if not os.path.isdir(os.path.dirname(os.path.realpath(path))):
-        raise FileNotFoundError(ENOENT, "there is no such directory", path)
+        raise FileNotFoundError(ENOENT, "no such directory", path)
     with write_atomically(path) as file:
         yield file.write
 

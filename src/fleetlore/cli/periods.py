@@ -29,7 +29,7 @@ def zone_of(name: str) -> tzinfo:
     try:
         return UTC if name.upper() == "UTC" else ZoneInfo(name)
     except (KeyError, ValueError, OSError, RecursionError) as error:
-        raise Invalid(f"--tz: no such time zone: {name!r}; use UTC, or a name such as Europe/Berlin") from error
+        raise Invalid(f"--tz: unknown time zone: {name!r}; use UTC, or a name such as Europe/Berlin") from error
 
 
 def span_of(args: Namespace, zone: tzinfo, now: datetime, *, whole: bool = False) -> Span:

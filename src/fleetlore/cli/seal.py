@@ -41,7 +41,7 @@ def run(args: Namespace) -> int:
     """Set or change the passphrase, or print the status."""
     settings = open_log.settings_of(args)
     if args.status and args.new_key:
-        raise Invalid("--new-key changes the seal, and --status only looks; say one of them")
+        raise Invalid("--new-key changes the seal, and --status only shows it; use one of them")
     with _open_coordination(settings, is_new=not args.status) as shared:
         if args.status:
             _print_status(shared.load_seal(), args)

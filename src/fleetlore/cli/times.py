@@ -32,7 +32,7 @@ def parse_time(text: str, *, now: datetime) -> datetime:
         at = datetime.fromisoformat(text)
         return at.astimezone(UTC)  # one without a zone is taken as local
     except (ValueError, OverflowError, OSError) as error:
-        raise Invalid(f"not a time: {text!r}; say 30m, 2h or 3d for that long ago, 2026-11-15, or 2026-11-15T20:00Z") from error
+        raise Invalid(f"not a time: {text!r}; use 30m, 2h or 3d for that long ago, 2026-11-15, or 2026-11-15T20:00Z") from error
 
 
 def parse_cutoff(text: str, *, now: datetime) -> datetime:
@@ -41,7 +41,7 @@ def parse_cutoff(text: str, *, now: datetime) -> datetime:
     try:
         return parse_time(text, now=now) if days is None else now - timedelta(days=days)
     except OverflowError as error:
-        raise Invalid(f"too long ago: {text}; say 90d, or a day such as 2026-11-15") from error
+        raise Invalid(f"too long ago: {text}; use 90d, or a day such as 2026-11-15") from error
 
 
 def parse_until(text: str, *, now: datetime) -> datetime:
@@ -50,9 +50,9 @@ def parse_until(text: str, *, now: datetime) -> datetime:
     try:
         at = now + (now - at) if _AGO.fullmatch(text.strip()) else at
     except OverflowError as error:
-        raise Invalid(f"too far away: {text}; say a day before the year 10000") from error
+        raise Invalid(f"too far away: {text}; use a day before the year 10000") from error
     if at <= now:
-        raise Invalid(f"{text!r} is over already; say 12h, 30d or 1w for that long from now, or a day that is yet to come")
+        raise Invalid(f"{text!r} is in the past; use 12h, 30d or 1w for that long from now, or a future day")
     return at
 
 
@@ -60,4 +60,4 @@ def _parse_ago(text: str, now: datetime) -> datetime:
     try:
         return now - sum((timedelta(**{_UNITS[unit]: int(number)}) for number, unit in _PART.findall(text)), timedelta())
     except OverflowError as error:
-        raise Invalid(f"too long ago: {text}; say a day such as 2026-11-15") from error
+        raise Invalid(f"too long ago: {text}; use a day such as 2026-11-15") from error

@@ -92,7 +92,7 @@ def switch_graph(name: str, folder: str | None = None) -> str:
     """Use another graph for new runtimes; `Invalid` if there is none of that name. A running one: `Runtime.switch_graph`."""
     wanted = GRAPH_ALIASES.get(name, name)
     if wanted not in files.list_graphs(folder):
-        raise Invalid(f"no graph is called {name!r}; known are {', '.join(files.list_graphs(folder))}")
+        raise Invalid(f"no graph is called {name!r}; choose from {', '.join(files.list_graphs(folder))}")
     _active["graph"] = wanted
     return wanted
 

@@ -73,5 +73,5 @@ def find_dialect(name: str, *, only_read: Collection[str] = RECORDINGS) -> Diale
         return dialect
     if (installed := DIALECT_EXTENSIONS.find_by_name(name)) is not None:
         return installed
-    problem = f"{name} is only read, not written; known are" if name in only_read else f"no such dialect: {name!r}; known are"
-    raise Invalid(f"{problem} {', '.join(list_dialects())}")
+    problem = f"{name} can only be read, not written" if name in only_read else f"unknown format: {name!r}"
+    raise Invalid(f"{problem}; choose from {', '.join(list_dialects())}")

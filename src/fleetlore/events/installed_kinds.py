@@ -34,7 +34,7 @@ def check_kinds(kinds: Any) -> Mapping[str, Beat]:
     for kind, beat in kinds.items():
         check_kind(kind)
         if beat not in BEATS:
-            raise ValueError(f"{kind}: {beat!r} is no beat; there are {', '.join(BEATS)}")
+            raise ValueError(f"{kind}: {beat!r} is not a beat; choose from {', '.join(BEATS)}")
     return dict(kinds)
 
 

@@ -122,7 +122,7 @@ def _check_limit(goal: GoalState, row: BudgetRow, written: Any) -> None:
 def _check_decide(goal: GoalState, value: Any, of: str | None) -> None:
     _require_open(goal, "there is no open question")
     if of is None or of not in goal.questions:
-        raise Invalid("no such open question; it was answered, or has timed out; `lore decide` lists open ones")
+        raise Invalid("this question is not open: it was answered or has timed out; `lore decide` lists open ones")
 
 
 _CHECKS: Mapping[str, Callable[[GoalState, Any, str | None], None]] = {

@@ -81,9 +81,9 @@ def check_goal(
 def _check_description(document: Document, header: Mapping[str, Any], missing: Sequence[str]) -> None:
     description = header.get("description")
     if "description" in missing:
-        document.add_error((), 'description is missing: say what to do, as in description = "Make the tests pass"')
+        document.add_error((), 'description is missing; write what to do, as in description = "Make the tests pass"')
     elif description is not None and not description.strip():
-        document.add_error(("description",), "is empty; say what to do")
+        document.add_error(("description",), "is empty; write what to do")
     elif description is not None and len(description.encode()) > MAX_DESCRIPTION_BYTES:
         document.add_error(
             ("description",), f"is over {MAX_DESCRIPTION_BYTES // 1024} KiB; put the rest into a file of the workspace, and name the file"

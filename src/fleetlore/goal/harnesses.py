@@ -48,7 +48,7 @@ def create_harness(plan: Plan, environ: Mapping[str, str]) -> Harness:
     """Create the harness of a coding agent or of a package. Raises `Invalid` if none has that name or it cannot be created."""
     factory = find_factory(plan.harness)
     if factory is None:
-        raise Invalid(f"no harness is called {plan.harness!r}; known are {', '.join(known_harnesses())}; install the package that has it")
+        raise Invalid(f"no harness is called {plan.harness!r}; choose from {', '.join(known_harnesses())}; install the package that has it")
     if plan.harness in registry.DRIVEN_NAMES:
         return factory(plan, environ)
     try:

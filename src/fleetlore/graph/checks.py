@@ -60,7 +60,7 @@ def _check_roles(graph: Graph, implementations: dict[str, type[Node]], registry:
             yield f"no node may be called {USER}: edges from there carry what the user said"
         if name not in implementations:
             known = ", ".join(registry.list_nodes())
-            yield f"{role}: no implementation is called {name!r}; known are {known}; others register with @node(…)"
+            yield f"{role}: no implementation is called {name!r}; choose from {known}; others register with @node(…)"
         elif missing := [needed for needed in implementations[name].needs if needed not in graph.nodes]:
             yield f"{role}: {name} needs the role {missing[0]}, which the graph does not have; add it to [nodes]"
 
@@ -84,16 +84,16 @@ def _resolve_conditions(graph: Graph, implementations: dict[str, type[Node]], re
 def _check_edge(graph: Graph, edge: Edge, tests: dict[str, Test]) -> Iterator[str]:
     label = f"the edge {edge.source} → {edge.target}"
     if edge.target not in graph.nodes:
-        yield f"{label} leads to nowhere: there is no node {edge.target}; known are {', '.join(graph.nodes)}"
+        yield f"{label} leads to nowhere: there is no node {edge.target}; choose from {', '.join(graph.nodes)}"
     if edge.source not in graph.nodes and edge.source != USER:
-        yield f"{label} comes from nowhere: there is no node {edge.source}; known are {USER}, {', '.join(graph.nodes)}"
+        yield f"{label} comes from nowhere: there is no node {edge.source}; choose from {USER}, {', '.join(graph.nodes)}"
     if edge.source == USER and edge.type != "data":
         yield f"{label}: only data comes from the {USER}, no {edge.type}"
     if edge.type != "data" and (edge.when or edge.unless or edge.after):
         yield f"{label}: conditions and `after` belong to data edges; a {edge.type} edge always holds"
     for name in (*edge.when, *edge.unless):
         if name not in tests:
-            yield f"{label}: no condition is called {name!r}; known are {', '.join(sorted(tests)) or 'none'}; write one under [conditions]"
+            yield f"{label}: no condition is called {name!r}; known: {', '.join(sorted(tests)) or 'none'}; write one under [conditions]"
 
 
 def _check_paths(graph: Graph) -> Iterator[str]:
@@ -125,10 +125,10 @@ def _check_options(graph: Graph, implementations: dict[str, type[Node]]) -> Iter
     for table, names in (("options", graph.options), ("minds", graph.minds)):
         for role in names:
             if role not in graph.nodes:
-                yield f"{table}.{role}: there is no such node; known are {', '.join(graph.nodes)}"
+                yield f"{table}.{role}: unknown node; choose from {', '.join(graph.nodes)}"
     for role, options in graph.options.items():
         implementation = implementations.get(graph.nodes.get(role, ""))
         for key in options:
             if implementation is not None and key not in implementation.options:
                 known = ", ".join(implementation.options) or "none"
-                yield f"options.{role}.{key}: {graph.nodes[role]} has no such option; known are {known}"
+                yield f"options.{role}.{key}: {graph.nodes[role]} has no such option; choose from {known}"

@@ -64,7 +64,7 @@ def _parse_any(value: Any, words: Mapping[str, Sequence[str]]) -> Test:
 
 def _parse_words(value: Any, words: Mapping[str, Sequence[str]]) -> Test:
     if not isinstance(value, str) or value not in words:
-        raise InvalidCondition(f"no list of words is called {value!r}; there are {', '.join(words) or 'none'}: write one under [words]")
+        raise InvalidCondition(f"unknown word list {value!r}; known: {', '.join(words) or 'none'}: write one under [words]")
     is_found_in = WordList(words[value]).is_found_in
     return lambda output, turn: is_found_in(_read_words(output, turn))
 

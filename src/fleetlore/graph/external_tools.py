@@ -52,7 +52,7 @@ async def query_database(step: Step, call: ModelToolCall) -> tuple[UiControl, st
 
     name = str(call.arguments.get("database"))
     if name not in step.host.tools.databases:
-        raise ToolFailure(f"no database is called {name!r}; there are {', '.join(step.host.tools.databases)}")
+        raise ToolFailure(f"unknown database {name!r}; choose from {', '.join(step.host.tools.databases)}")
     async with show_tool_card(step, call) as card:
         try:
             database, sql = parse_database_address(name, step.host.tools.databases[name]), str(call.arguments.get("query", "")).strip()

@@ -53,7 +53,7 @@ def load_graph(place: str, *, folder: str | None = None) -> Graph:
     path = Path(place).expanduser()
     if path.suffix not in GRAPH_SUFFIXES:
         known = ", ".join(list_graphs(folder))
-        raise Invalid(f"no graph is called {place!r}; known are {known}; or name a file, as in ./my.toml")
+        raise Invalid(f"no graph is called {place!r}; choose from {known}; or name a file, as in ./my.toml")
     return _read_file(path)
 
 

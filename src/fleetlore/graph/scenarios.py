@@ -264,7 +264,7 @@ def parse_scenario(text: str, source: str) -> GraphScenario:
 
 def _add_line(steps: list[ScenarioStep], number: int, command: str, argument: str, problems: list[str]) -> None:
     if command not in (*STEP_COMMANDS, *EXPECTATIONS):
-        problems.append(f"{number}: no such word: {command}; known are {', '.join((*STEP_COMMANDS, *EXPECTATIONS))}")
+        problems.append(f"{number}: unknown command: {command}; choose from {', '.join((*STEP_COMMANDS, *EXPECTATIONS))}")
         return
     if not steps:
         problems.append(f"{number}: a step needs a heading before its lines, as in `### 1. Ask`")

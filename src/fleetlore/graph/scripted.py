@@ -148,7 +148,7 @@ def _clear_screen(request: ModelRequest) -> Answer:
 
 
 def _make_failure(request: ModelRequest) -> Answer:
-    return ModelError("this script fails when it is told to; say anything else to go on")
+    return ModelError("this script fails on request; send anything else to continue")
 
 
 def _first_database(request: ModelRequest) -> str | None:

@@ -132,7 +132,7 @@ class Session:
         if not stripped:
             raise Invalid("nothing was said; send some words")
         if (size := len(stripped.encode())) > MAX_TEXT_BYTES:
-            raise Invalid(f"a message has at most {MAX_TEXT_BYTES:,} bytes, not {size:,}; say it in parts")
+            raise Invalid(f"a message has at most {MAX_TEXT_BYTES:,} bytes, not {size:,}; split it")
         return await self._run_shielded(self._take_turn(_UserInput(self.session.controls, text=stripped, dashboard=dashboard)))
 
     async def handle_action(self, action: str, data: Any = None, dashboard: list[UiControl] | None = None) -> GraphTurnResult:
@@ -432,7 +432,7 @@ def _describe_error_for_user(error: BaseException) -> str:
     prefix = f"{error.role}: " if isinstance(error, NodeError) else ""
     if isinstance(inner, FleetloreError):
         return Redactor().redact_value(f"{prefix}{inner}")[0]
-    return f"{prefix}something went wrong ({type(inner).__name__}); say it again, or look into the trace"
+    return f"{prefix}internal error ({type(inner).__name__}); try again, or look at the trace"
 
 
 async def _run_watcher(node: Node, session: Session) -> None:

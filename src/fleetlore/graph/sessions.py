@@ -188,7 +188,7 @@ class SessionManager:
             )
             if graph is None:
                 known = ", ".join(files.list_graphs(self._settings.folder))
-                raise Invalid(f"no graph is called {name[:80]!r}; known are {known}")
+                raise Invalid(f"no graph is called {name[:80]!r}; choose from {known}")
             engine = Engine(graph, self._registry)
             self._engines[name] = self._engines[graph.name] = engine
         return self._engines[name]

@@ -269,7 +269,7 @@ class ToolRunner:
     def _find_machine(self, call: ModelToolCall) -> tuple[str, Machine]:
         id = controls.clean_text(call.arguments.get("id"))
         if (machine := self._known_machines.get(id)) is None:
-            raise InvalidControl(f"there is no machine {id!r}; there are {', '.join(self._known_machines) or 'none'}")
+            raise InvalidControl(f"unknown machine {id!r}; known: {', '.join(self._known_machines) or 'none'}")
         return id, machine
 
     async def query_db(self, call: ModelToolCall) -> str:

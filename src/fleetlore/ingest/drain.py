@@ -373,7 +373,7 @@ def _convert_entry(entry: SpoolEntry, at: datetime | None, recent_calls: RecentC
     hooks = entry.hooks
     if hooks is None:
         known = ", ".join(program.name for program in registry.list_hooked())
-        raise DialectError("", f"no such program: {entry.program!r}; known are {known}")
+        raise DialectError("", f"unknown program: {entry.program!r}; choose from {known}")
     record = add_branch(drop_missing_transcript(entry))
     return hooks.read(record, id=deduplicate_id(entry, id, at, recent_calls), at=at)
 

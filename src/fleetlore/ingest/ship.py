@@ -262,7 +262,7 @@ class _ShipSession:
         with attribute_errors("target"):
             self._target_id = self._target.info().log_id
         if self._id == self._target_id:
-            raise Invalid("the source and the target are the same log; say another with --to")
+            raise Invalid("the source and the target are the same log; name another with --to")
         self._scope = f"source:{self._id}"
         return True
 

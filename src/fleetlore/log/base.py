@@ -210,7 +210,7 @@ def check_scope(scope: str) -> str:
     kind, colon, value = scope.partition(":")
     if scope == TOWN or (colon and kind in SCOPE_KINDS and is_name(value)):
         return scope
-    raise InvalidScope(f"no such scope: {scope!r}; say `town`, or {', '.join(f'`{kind}:NAME`' for kind in SCOPE_KINDS)}")
+    raise InvalidScope(f"unknown scope: {scope!r}; use `town` or {', '.join(f'`{kind}:NAME`' for kind in SCOPE_KINDS)}")
 
 
 def matches_kind(kind: str, wanted: Sequence[str]) -> bool:

@@ -98,7 +98,7 @@ def _backend_opener(scheme: str, place: str, options: dict[str, str], town: str)
 
 def unknown_scheme_error(scheme: str) -> InvalidUrl:
     """Return the error for a scheme without a backend."""
-    return InvalidUrl(f"no log at {scheme}:; say sqlite:PATH, redis://HOST, nats://HOST, or memory: for one that is not kept")
+    return InvalidUrl(f"unknown log address {scheme}:; use sqlite:PATH, redis://HOST, nats://HOST, or memory: for a log that is not kept")
 
 
 def _open_memory(options: dict[str, str], town: str) -> Backend:
@@ -144,7 +144,7 @@ def resolve_sqlite_path(path: str) -> str:
     from fleetlore.log.sqlite import file as sqlite_file
 
     if path.startswith(":"):
-        raise InvalidUrl(f"sqlite:{path} is no file; say memory: for a log that is not kept")
+        raise InvalidUrl(f"sqlite:{path} is not a file; use memory: for a log that is not kept")
     if path:
         return os.path.expanduser(path)
     own = sqlite_file.default_path()

@@ -77,7 +77,7 @@ def validate_token(token: Token) -> Token:
     if not _is_hash(token.hash):
         raise Invalid("the hash of a token is SHA-256 in lower-case hex; use mint()")
     if token.scope not in TOKEN_SCOPES:
-        raise Invalid(f"no such scope: {token.scope!r}; there are {', '.join(TOKEN_SCOPES)}")
+        raise Invalid(f"unknown scope: {token.scope!r}; choose from {', '.join(TOKEN_SCOPES)}")
     if token.mac and not _is_hash(token.mac):
         raise Invalid("the signature of a token is HMAC-SHA-256 in lower-case hex; use OperatorKey.vouch()")
     if token.label and not is_name(token.label):

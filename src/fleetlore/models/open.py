@@ -59,7 +59,7 @@ def parse_address(address: str) -> ModelAddress:
     """The parts of an address. Raises `InvalidModelAddress` if anything is wrong with them."""
     provider, colon, rest = address.partition(":")
     if not colon or provider not in _PROVIDERS:
-        raise InvalidModelAddress(f"no mind at {_mask_address(address)!r}; say scripted:, openai:MODEL or anthropic:MODEL")
+        raise InvalidModelAddress(f"unknown model address {_mask_address(address)!r}; use scripted:, openai:MODEL or anthropic:MODEL")
     model, _, query = rest.partition("?")
     options = {name: unquote(value) for name, _, value in (part.partition("=") for part in query.split("&") if part)}
     _check_option_names(provider, options)

@@ -93,7 +93,7 @@ def _find_written_call(text: str, request: ModelRequest) -> PartialToolCall | No
 def _parse_call(id: str, call: PartialToolCall, tools: dict[str, ToolDefinition]) -> ModelToolCall:
     tool = tools.get(call.name or "")
     if tool is None:
-        raise UnusableAnswer(f"there is no tool {(call.name or '')[:80]!r}; there are {', '.join(tools)}")
+        raise UnusableAnswer(f"unknown tool {(call.name or '')[:80]!r}; choose from {', '.join(tools)}")
     # Some endpoints send an empty string for no arguments.
     arguments = parse_whole_object(call.arguments.strip() or "{}")
     if arguments is None:

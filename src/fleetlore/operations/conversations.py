@@ -185,7 +185,7 @@ def read_active_graph(context: OperationContext, request: ReadActiveGraph) -> Gr
     with context.source.snapshot(None, ("sessions",)) as snapshot:
         screen = _build_chat(snapshot, context.actor, request.session).screen
     if screen is None:
-        raise NotFound("there is no such session of yours on this log; `GET /api/chat` lists those there are")
+        raise NotFound("session not found; `GET /api/chat` lists your sessions")
     graph = next((graph for graph in graphs if graph.name == screen.graph), None)
     if graph is None:
         raise Impossible("the graph of this session is not here any more; switch to another with POST /api/graph/switch")

@@ -152,7 +152,7 @@ def search_events(context: OperationContext, request: SearchEvents) -> SearchHit
 def find_matching_events(context: OperationContext, request: SearchEvents) -> tuple[list[Event], bool]:
     """The events themselves, and whether older ones may be missing because they are not indexed yet."""
     if not request.q.strip():
-        raise InvalidRequest("q: nothing to look for; say a word")
+        raise InvalidRequest("q: is empty; give a word to search for")
     by_time, scope = bool(context.source.newest_blocks()), resolve_scope(context.source, request.scope)
     end = _find_end(context, request.as_of)
     return context.source.find(
@@ -181,5 +181,5 @@ def read_whole_text(context: OperationContext, request: ReadWholeText) -> WholeT
     event = next(iter(context.log.get([request.id])), None)
     text = context.log.get_blob(request.id, request.sha256) if event is not None and can_see(event, READER) else None
     if text is None:
-        raise NotFound("there is no such text: the event does not name it, is private or gone, or the log does not keep whole texts")
+        raise NotFound("text not found: the event does not name it, is private or erased, or the log does not keep whole texts")
     return WholeText(text=text)

@@ -434,7 +434,7 @@ def _find_current_turn(context: OperationContext, run: str) -> int | None:
     if is_over or (found is None and _has_events(context.log, run, ["run.finished"])):
         raise Invalid("this run has ended and takes no more messages; start another with `lore stage run`")
     if found is None and not _has_events(context.log, run):
-        raise NotFound("there is no such run on this log; `GET /api/stage` lists those there are")
+        raise NotFound("run not found; `GET /api/stage` lists the runs")
     return turn
 
 

@@ -300,7 +300,7 @@ class ControlTask(Request, kw_only=True):
 def control_task(context: OperationContext, request: ControlTask) -> Stored:
     """Assign a task, cancel it, retry it, or mark it as done. An agent that loses its task stops working on it."""
     if request.action in ("assign", "redirect") and request.agent is None:
-        raise InvalidRequest("agent: is missing; say to whom the task goes")
+        raise InvalidRequest("agent: is missing; name the agent that gets the task")
     by, reason = context.actor, request.reason.strip()
 
     def make_commands(town: TownState) -> list[TownCommand]:

@@ -85,12 +85,12 @@ def _explain_start_failure(program: ProcessSpec, error: OSError | ValueError) ->
     """What went wrong and what to do."""
     name = program.argv[0]
     if not os.path.isdir(program.cwd):
-        return f"{program.cwd}: there is no such folder to work in; make it, or name another"
+        return f"{program.cwd}: the working folder does not exist; create it, or name another"
     match getattr(error, "errno", None):
         case errno.ENOENT if os.path.sep in name and os.path.exists(os.path.join(program.cwd, name)):
             return f"{name}: what its first line says is to run it is not there; install that, or correct the line"
         case errno.ENOENT | errno.ENOTDIR:
-            return f"{name}: there is no such program; install it, or say where it is with its full path"
+            return f"{name}: program not found; install it, or give its full path"
         case errno.EACCES | errno.EPERM:
             return f"{name}: may not be run; make it executable (chmod +x), and see that {program.cwd} may be entered"
         case errno.ENOEXEC:

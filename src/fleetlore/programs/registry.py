@@ -77,7 +77,7 @@ def require_program(name: str) -> Program:
     """The program with that name; `Invalid` lists the known ones."""
     program = find_program(name)
     if program is None:
-        raise Invalid(f"no such program: {name}; known are {', '.join(list_names())}")
+        raise Invalid(f"unknown program: {name}; choose from {', '.join(list_names())}")
     return program
 
 
@@ -206,7 +206,7 @@ def find_recording(name: str) -> Recording:
             from fleetlore.dialects.otlp.reader import make_recording
 
             return make_recording(load_telemetry())
-    raise Invalid(f"no such recording: {name!r}; known are {', '.join(list_recordings())}")
+    raise Invalid(f"unknown program: {name!r}; choose from {', '.join(list_recordings())}")
 
 
 @cache

@@ -45,7 +45,7 @@ def find_tokenizer(name: str) -> Tokenizer:
     if name.startswith(TIKTOKEN_PREFIX):
         return _load_tiktoken(name.removeprefix(TIKTOKEN_PREFIX))
     raise ConfigError(
-        f"no such tokenizer: {name!r}; known are {', '.join(KNOWN_TOKENIZERS)}, and {TIKTOKEN_PREFIX}ENCODING where tiktoken is installed"
+        f"unknown tokenizer: {name!r}; choose from {', '.join(KNOWN_TOKENIZERS)}, and {TIKTOKEN_PREFIX}ENCODING where tiktoken is installed"
     )
 
 

@@ -30,7 +30,7 @@ def find_nearness(name: str) -> Nearness | None:
     if name == SHARED_WORDS:
         return None
     if name != WORDLLAMA:
-        raise ConfigError(f"no such nearness: {name!r}; known are {', '.join(KNOWN_MEASURES)}")
+        raise ConfigError(f"unknown similarity measure: {name!r}; choose from {', '.join(KNOWN_MEASURES)}")
     return _load_wordllama()
 
 

@@ -185,7 +185,7 @@ _STATUS_DESCRIPTIONS = {
     400: "The request is malformed",
     401: "A token is needed, or this one is not known",
     403: "The token may not do this, or the request comes from another site",
-    404: "There is no such thing",
+    404: "Not found",
     408: "The body came too slowly",
     409: "The log has moved on",
     410: "These events were erased for good",

@@ -89,7 +89,7 @@ def _allowed_methods(request: Request) -> str:
 
 async def on_unexpected_error(request: Request, error: Exception) -> Response:
     """A bug: the response does not show internals."""
-    return Problem(500, "something went wrong in here; the server's own output says what").to_response()
+    return Problem(500, "internal error; the server's output has the details").to_response()
 
 
 def _status_title(status: int) -> str:

@@ -32,7 +32,7 @@ def read_parameters(request: HTTPConnection, kind: type[Struct]) -> dict[str, An
         if types.get(name) is list:
             given.setdefault(name, []).append(value)
         elif name in given:
-            raise Problem(422, f"{name}: is given twice; say it once")
+            raise Problem(422, f"{name}: is given twice; give it once")
         elif types.get(name) is bool and value in ("true", "false"):
             given[name] = value == "true"
         else:

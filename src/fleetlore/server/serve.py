@@ -47,7 +47,7 @@ def bind_socket(host: str, port: int) -> socket.socket:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except (socket.gaierror, UnicodeError) as error:
-        raise Invalid(f"--host {host}: no such address here; leave it out for {HOST}") from error
+        raise Invalid(f"--host {host}: this machine has no such address; leave it out for {HOST}") from error
     # With the protocol: without it asyncio does not set TCP_NODELAY, and every response on a kept-alive connection takes 40 ms longer.
     opened = socket.socket(family, kind, protocol)
     try:
@@ -58,7 +58,7 @@ def bind_socket(host: str, port: int) -> socket.socket:
         opened.close()
         reason = getattr(error, "strerror", None) or error
         raise ConfigError(
-            f"{host}:{port}: cannot listen there ({reason}); say another with --port, or --port 0 for any that is free"
+            f"{host}:{port}: cannot listen there ({reason}); choose another with --port, or --port 0 for any free one"
         ) from error
     return opened
 

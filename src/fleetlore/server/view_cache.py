@@ -131,8 +131,9 @@ class ViewCache:
 
     def newest_blocks(self) -> list[TimeBlock]:
         """The blocks that `read_newest` needs; none while the log is still being read."""
+        is_whole = self._catch_up()  # otherwise events that were imported late would be missing in the order for a moment
         with self.live_views.open_states() as states:
-            return time_ranges.newest_blocks(states["calendar"]) if self.live_views.caught_up else []
+            return time_ranges.newest_blocks(states["calendar"]) if is_whole else []
 
     def find_outcomes(self, wanted: OutcomeQuery, now: datetime | None = None) -> list[Outcome]:
         """The outcome records of sessions, the newest first."""
@@ -248,7 +249,7 @@ def parse_time(text: str, name: str) -> datetime:
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
-        raise Invalid(f"{name}: not a time: {text!r}; say it as 2026-11-15T20:00:00Z") from None
+        raise Invalid(f"{name}: not a time: {text!r}; use 2026-11-15T20:00:00Z") from None
     if time.tzinfo is None:
         raise Invalid(f"{name}: {text!r} has no time zone; add Z for UTC")
     return time

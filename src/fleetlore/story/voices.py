@@ -57,7 +57,7 @@ def load_voice(name_or_path: str | os.PathLike[str]) -> Voice:
     path = Path(name).expanduser()
     if not path.is_file():
         suggestion = f" Did you mean {close[0]!r}?" if (close := get_close_matches(name, BUILT_IN, n=1)) else ""
-        raise Invalid(f"voice {name!r}: there is no such file, and the built-in voices are {' and '.join(BUILT_IN)}.{suggestion}")
+        raise Invalid(f"voice {name!r}: no such file, and the built-in voices are {' and '.join(BUILT_IN)}.{suggestion}")
     if path.stat().st_size > LARGEST_FILE:
         raise Invalid(f"{path}: a voice has at most {LARGEST_FILE:,} bytes")
     try:

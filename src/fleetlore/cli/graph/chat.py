@@ -83,7 +83,7 @@ async def _handle_line(session: Session, output: _JsonOutput | _TextOutput, line
         case "/screen":
             output.print_screen(session)
         case _ if word.startswith("/"):
-            raise Invalid(f"no such command: {word}; {HELP}")
+            raise Invalid(f"unknown command: {word}; {HELP}")
         case _:
             await session.handle_text(line)
 

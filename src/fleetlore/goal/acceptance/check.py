@@ -354,7 +354,7 @@ class _CheckRound:
     async def _check_file(self, criterion: FileMatches) -> Unmet | None:
         content = await asyncio.to_thread(self._read_content, criterion.path)
         if content is None:
-            return Unmet(message=f"{criterion.path}: there is no such file") if criterion.required else None
+            return Unmet(message=f"{criterion.path}: file not found") if criterion.required else None
         problem = await find_match_error(criterion.regex, content, self._judging.mark)
         if problem is None:
             return None

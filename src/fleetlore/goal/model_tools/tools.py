@@ -104,7 +104,7 @@ TOOLS: Mapping[str, WorkspaceTool] = {
 def find_call_error(name: str, args: Mapping[str, Any]) -> str | None:
     """What is wrong with a call, as a message to the model; `None` if it is valid."""
     if name not in TOOLS:
-        return f"there is no tool {name!r}; there are {', '.join(TOOLS)}"
+        return f"unknown tool {name!r}; choose from {', '.join(TOOLS)}"
     if error := first_error(args, TOOLS[name].schema):
         return f"the arguments of {name} are wrong: {error}"
     return "search wants either `text` or `regex`" if name == "search" and ("text" in args) == ("regex" in args) else None

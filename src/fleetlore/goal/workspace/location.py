@@ -180,7 +180,7 @@ def _choose_location(folder: str, goal_id: str, plan: Plan, source: str, home: s
         return WorkspaceLocation(kind="folder", root=root)
     path = os.path.realpath(os.path.expanduser(source))
     if not os.path.isdir(path):
-        raise Invalid(f"{source}: there is no such folder; name the repository or folder to work in")
+        raise Invalid(f"{source}: folder not found; name the repository or folder to work in")
     repo = repository.find_repository(path)
     if repo is not None and plan.isolation == "worktree":
         return _worktree_location(folder, goal_id, source, repo)

@@ -94,7 +94,7 @@ def _parse_server_address(name: str, kind: DatabaseKind, parts: SplitResult, env
         raise ConfigError(f"database {name}: it takes no ?{unknown[:40]}=; it takes {', '.join(_OPTIONS)}")
     database = unquote(parts.path.removeprefix("/"))
     if not parts.username or not database:
-        raise ConfigError(f"database {name}: say who reads and what, as in {parts.scheme}://USER@HOST:PORT/DATABASE")
+        raise ConfigError(f"database {name}: user or database is missing, as in {parts.scheme}://USER@HOST:PORT/DATABASE")
     host = parts.hostname or "127.0.0.1"
     is_local = bool(options.get("socket")) or host in _LOCAL_HOSTS
     return Database(

@@ -84,7 +84,7 @@ def _parse_tokens(tokens: list[Any], sql: str, dialect: SqlDialect) -> Any:
     except sqlglot.errors.ParseError as error:
         raise QueryRefused(_describe_parse_error(error)) from error
     except (sqlglot.errors.SqlglotError, ValueError, RecursionError) as error:
-        raise QueryRefused("it cannot be read; say it in simpler words") from error
+        raise QueryRefused("the query cannot be parsed; write a simpler one") from error
     if len(trees) != 1 or not isinstance(trees[0], sqlglot.exp.Query | sqlglot.exp.Values):
         raise QueryRefused("only queries are allowed: start with SELECT, WITH or VALUES")
     return trees[0]

@@ -64,7 +64,7 @@ def parse_address(address: str) -> NatsAddress:
         raise InvalidUrl(f"{scheme}: two slashes are missing; did you mean {scheme}://{host if _is_host(host) else 'HOST:4222'}?")
     credentials, at, hosts = rest.rpartition("@")
     if "://" in rest or ("@" in credentials and "," in credentials):
-        raise InvalidUrl(f"{scheme}: several servers share one name and one password: say {scheme}://USER:PASSWORD@ONE:4222,TWO:4222")
+        raise InvalidUrl(f"{scheme}: several servers share one user name and password: use {scheme}://USER:PASSWORD@ONE:4222,TWO:4222")
     servers = [f"{scheme}://{host}" for host in _split_hosts(scheme, hosts)]
     if not at:
         return NatsAddress(servers)
@@ -79,7 +79,7 @@ def _split_hosts(scheme: str, hosts: str) -> list[str]:
     servers = hosts.split(",")
     if not all(map(_is_valid_host, servers)):
         raise InvalidUrl(
-            f"{scheme}: not an address of a NATS server; say {scheme}://HOST:4222, and escape / ? @ : in a password (%2F %3F %40 %3A)"
+            f"{scheme}: not the address of a NATS server; use {scheme}://HOST:4222, and escape / ? @ : in a password (%2F %3F %40 %3A)"
         )
     return servers
 

@@ -138,7 +138,7 @@ class NatsStream:
         if self.dedup_seconds < 2 * self.client.timeout:
             raise Unsuitable(
                 f"{self.client.display_address}: the stream {self.name} knows ids for {self.dedup_seconds:g} seconds only, "
-                f"too short to repeat what was not answered; say ?dedup=24h, or a ?timeout= of at most half of it"
+                f"too short to retry what was not answered; use ?dedup=24h, or a ?timeout= of at most half of it"
             )
         self._remember_state(await self.info())
         await self.client.subscribe(

@@ -303,7 +303,7 @@ class _TownCheck:
 def open_existing(path: str) -> apsw.Connection:
     """Open a connection to an existing log without changing the file; raise `LogError` if it is missing."""
     if not os.path.exists(path):
-        raise LogError(f"{path}: there is no such file; check the path")
+        raise LogError(f"{path}: file not found; check the path")
     with translate_errors(path):
         connection = sqlite_file.connect_file(path)
         try:

@@ -457,7 +457,7 @@ def parse_options(options: dict[str, str]) -> dict[str, Any]:
         elif name == "timeout" and value.replace(".", "", 1).isdigit() and float(value) <= MAX_TIMEOUT_SECONDS:
             known["timeout"] = float(value)
         else:
-            raise InvalidUrl(f"?{name}={value}: not an option of sqlite:; say sync=full|normal or timeout=SECONDS")
+            raise InvalidUrl(f"?{name}={value}: not an option of sqlite:; use sync=full|normal or timeout=SECONDS")
     return known
 
 

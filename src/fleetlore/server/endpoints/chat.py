@@ -111,7 +111,7 @@ async def read_message(request: Request, context: AppContext, kind: type[_T], us
     """The request body as a type; a `Problem` that ends with `usage` if it does not fit."""
     raw = (await read_body(request, context.limits)).decompress(context.limits.body)
     if len(raw) > MAX_MESSAGE_BYTES:
-        raise Problem(413, f"more than {MAX_MESSAGE_BYTES:,} bytes were said at once; say less, or say it in parts")
+        raise Problem(413, f"more than {MAX_MESSAGE_BYTES:,} bytes in one message; shorten it or split it")
     return decode_json(raw, kind, usage)
 
 

@@ -48,7 +48,7 @@ def find_resource(uri: str) -> tuple[McpResource, dict[str, Any]]:
             return resource, {**resource.arguments, "id": name}
         if uri == resource.uri:
             return resource, dict(resource.arguments)
-    raise Invalid(f"there is nothing at {clean_line(uri)!r}; known are {', '.join(resource.uri for resource in RESOURCES)}")
+    raise Invalid(f"there is nothing at {clean_line(uri)!r}; choose from {', '.join(resource.uri for resource in RESOURCES)}")
 
 
 def read_resource(uri: str, source: ViewSource, caller: Caller) -> str:

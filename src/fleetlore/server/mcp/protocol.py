@@ -85,7 +85,7 @@ class _Handlers:
         tool = tools.BY_NAME.get(params.name)
         if tool is None:
             known = ", ".join(each.name for each in tools.allowed_tools(self._transport.find_caller(context)))
-            raise MCPError(types.INVALID_PARAMS, f"there is no such tool; known are {known}")
+            raise MCPError(types.INVALID_PARAMS, f"unknown tool; choose from {known}")
         caller, given = self._transport.find_caller(context), params.arguments or {}
         try:
             output = await self._run_work(
@@ -135,7 +135,7 @@ class _Handlers:
         """A prompt with current texts from the log."""
         prompt = pages.PROMPT_BY_NAME.get(params.name)
         if prompt is None:
-            raise MCPError(types.INVALID_PARAMS, f"there is no such prompt; known are {', '.join(pages.PROMPT_BY_NAME)}")
+            raise MCPError(types.INVALID_PARAMS, f"unknown prompt; choose from {', '.join(pages.PROMPT_BY_NAME)}")
         caller, given = self._transport.find_caller(context), params.arguments or {}
         try:
             instructions, texts = await self._run_work(
@@ -156,7 +156,7 @@ class _Handlers:
             raise _RequestRefused(problem.detail) from problem
         except Exception as error:  # a bug: do not show internals to the caller
             _log.exception("a question over MCP could not be answered")
-            raise MCPError(types.INTERNAL_ERROR, "something went wrong in here; the server's own output says what") from error
+            raise MCPError(types.INTERNAL_ERROR, "internal error; the server's output has the details") from error
 
 
 class _RequestRefused(Exception):

@@ -18,6 +18,6 @@ def parse_since(text: str | None, *, now: datetime, zone: tzinfo = UTC) -> datet
     try:
         return now - timedelta(microseconds=durations.parse_duration(text) / 1000)
     except OverflowError as error:
-        raise Invalid(f"since: too long ago: {text!r}; say 2h, today, or a time") from error
+        raise Invalid(f"since: too long ago: {text!r}; use 2h, today, or a time") from error
     except Invalid:
         return parse_time(text, "since")

@@ -186,7 +186,7 @@ def _parse_trigger(table: Mapping[str, Any]) -> tuple[By, str]:
         return by, " ".join(what.lower().split())
     known = WHENS if by == "when" else tuple(all_kinds())
     if by != "kind" and what not in known and not (by == "arc" and what in GONE_KINDS):
-        raise Invalid(f"{by}: no such thing as {what!r}; there are {', '.join(known)}")
+        raise Invalid(f"{by}: unknown value {what!r}; choose from {', '.join(known)}")
     if by == "kind" and (not is_kind_or_family(what) or what.startswith(OWN_FAMILY)):
         raise Invalid(f"kind: {what!r} is neither a kind such as fleet.error nor a family such as town.* (and notices tell of no notices)")
     return by, what
@@ -206,7 +206,7 @@ def _parse_schedule(table: Mapping[str, Any]) -> Schedule | None:
 def _brief_format(table: Mapping[str, Any]) -> str:
     form: str = table.get("brief_format", "chat")
     if form not in BRIEF_FORMATS:
-        raise Invalid(f"brief_format: no such format: {form!r}; there are {', '.join(BRIEF_FORMATS)}")
+        raise Invalid(f"brief_format: unknown format: {form!r}; choose from {', '.join(BRIEF_FORMATS)}")
     return form
 
 
@@ -242,7 +242,7 @@ def _parse_target(table: Mapping[str, Any]) -> Target:
 def _parse_webhook(table: Mapping[str, Any]) -> Webhook:
     form = table.get("format", "json")
     if form not in FORMATS:
-        raise Invalid(f"format: no such format: {form!r}; there are {', '.join(FORMATS)}")
+        raise Invalid(f"format: unknown format: {form!r}; choose from {', '.join(FORMATS)}")
     for key in ("secret", "token", "approve_token"):
         if not is_fit_for_a_header(table.get(key, "")):
             raise Invalid(f"{key}: only printable ASCII characters are taken; write others out")

@@ -51,15 +51,15 @@ def parse_schedule(text: str, zone: str) -> Schedule:
     """Read `daily 08:30` and the name of a time zone; `Invalid` says what is wrong."""
     found = _written.fullmatch(text.strip().lower())
     if found is None:
-        raise Invalid(f"brief: {text!r} is no schedule; write {EXAMPLES}")
+        raise Invalid(f"brief: {text!r} is not a schedule; write {EXAMPLES}")
     hour, minute = int(found["hour"]), int(found["minute"])
     if hour > 23 or minute > 59:
-        raise Invalid(f"brief: {found['hour']}:{found['minute']} is no time of day; write one from 00:00 to 23:59")
+        raise Invalid(f"brief: {found['hour']}:{found['minute']} is not a time of day; write one from 00:00 to 23:59")
     days = frozenset[int]().union(*(_parse_days(word.strip()) for word in found["days"].split(",")))
     try:
         return Schedule(days, time(hour, minute), ZoneInfo(zone))
     except (KeyError, ValueError, OSError) as error:
-        raise Invalid(f"zone: no such time zone: {zone!r}; write UTC, or a name such as Europe/Berlin") from error
+        raise Invalid(f"zone: unknown time zone: {zone!r}; write UTC, or a name such as Europe/Berlin") from error
 
 
 def _parse_days(word: str) -> frozenset[int]:
@@ -70,4 +70,4 @@ def _parse_days(word: str) -> frozenset[int]:
     for number, name in enumerate(DAYS):
         if word in (name, name[:3]):
             return frozenset((number,))
-    raise Invalid(f"brief: no such day: {word!r}; write {EXAMPLES}")
+    raise Invalid(f"brief: unknown day: {word!r}; write {EXAMPLES}")

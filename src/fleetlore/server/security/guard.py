@@ -116,7 +116,7 @@ class Guard:
         types = declared_for(scope["path"], self._declared)
         if types is None or _content_type(headers) in types or b"ce-specversion" in headers:  # an HTML form cannot send this header
             return None
-        detail = f"this kind of body is not read here; say what it is with one Content-Type header: {', '.join(types)}"
+        detail = f"unsupported content type; send one Content-Type header: {', '.join(types)}"
         return Problem(415, detail, headers={"accept-post": ", ".join(types)}, accepted=list(types))
 
 

@@ -124,5 +124,5 @@ def describe_unknown(kind: str) -> str:
     """An error message for a kind that does not exist."""
     known = ", ".join(all_kinds())
     if kind in GONE_KINDS:
-        return f"no such pattern any more: {kind!r} was removed in 0.2 (docs/patterns.md); there are {known}"
-    return f"no such pattern: {kind!r}; there are {known}"
+        return f"pattern {kind!r} was removed in 0.2 (docs/patterns.md); choose from {known}"
+    return f"unknown pattern: {kind!r}; choose from {known}"
