@@ -44,7 +44,7 @@ class CriticNode(Node):
             role=step.role,
         )
         try:
-            answer = (await step.ask(request)).data or {}
+            answer = await step.ask_for_object(request)
         except UnusableAnswer:
             return thought
         if answer.get("ok") is not False or not answer.get("advice"):

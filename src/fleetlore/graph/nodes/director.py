@@ -62,7 +62,7 @@ class DirectorNode(Node):
             max_tokens=200,
             role=step.role,
         )
-        answer = (await step.ask(request)).data or {}
+        answer = await step.ask_for_object(request)
         return {
             "mode": answer.get("mode", "casual"),
             "style": str(answer.get("style", ""))[:MAX_TEXT_LENGTH],
@@ -80,7 +80,7 @@ class DirectorNode(Node):
             role=f"{step.role}:plan",
         )
         try:
-            answer = (await step.ask(request, profile=str(step.options["plan_profile"]))).data or {}
+            answer = await step.ask_for_object(request, profile=str(step.options["plan_profile"]))
         except ModelError:
             return None
         steps = [str(each)[:MAX_TEXT_LENGTH] for each in answer.get("steps", ())][:MAX_STEPS]

@@ -67,7 +67,7 @@ class InputNode(Node):
             role=step.role,
         )
         try:
-            answer = (await step.ask(request)).data or {}
+            answer = await step.ask_for_object(request)
         except UnusableAnswer:
             answer = {}  # continue with the default analysis
         fields = {**answer, "who": step.turn.identity, "topic": str(answer.get("topic", ""))[:MAX_TOPIC_LENGTH]}

@@ -44,7 +44,7 @@ class MemorizerNode(Node):
             max_tokens=500,
             role=step.role,
         )
-        answer = (await step.ask(request)).data or {}
+        answer = await step.ask_for_object(request)
         return merge_memory(earlier, answer, step.turn.identity)
 
     def told(self, output: Any) -> Any:
