@@ -218,6 +218,38 @@ async def test_a_text_that_is_no_message_is_an_error_for_the_client_and_not_for_
         assert runtime.history == history
 
 
+async def test_what_the_dashboard_shows_is_in_the_prompt(tmp_path: Path) -> None:
+    """Whatever a browser sends: nothing of it makes the turn fail."""
+    prompts = []
+
+    def answer(request: ModelRequest) -> Answer:
+        if request.role == "thinker":
+            prompts.append(request.system or "")
+        return scripted.answer_request(request)
+
+    shown: list[Any] = [
+        {"type": "button", "label": "Old", "action": "old"},
+        {"type": "label", "id": "n", "text": "Count", "value": 3},
+        {"type": "table", "columns": ["a", "b"], "data": [[1, 2], [3, 4]]},
+        {"type": "slider", "label": "Size"},
+        {"type": "table", "columns": 5, "data": 7},
+        {"note": "x"},
+        "no control",
+    ]
+    async with opened(tmp_path, models={"default": ScriptedModel(answer)}) as (runtime, socket):
+        await runtime.handle_message("make me a counter", dashboard=shown)
+        assert not socket.of("error")
+    lines = prompts[0].split("## What the user sees instead\n")[1].splitlines()[:6]
+    assert lines == [
+        "> Button: Old (action old)",
+        "> Label: Count = 3",
+        "> Table: a, b (2 rows)",
+        "> slider: Size",
+        "> Table:  (0 rows)",
+        "> control: ?",
+    ]
+
+
 async def test_messages_that_come_at_once_have_their_own_replies(tmp_path: Path) -> None:
     async with opened(tmp_path) as (runtime, socket):
         counter, press, hello = await asyncio.gather(

@@ -26,6 +26,7 @@ from fleetlore import clock
 from fleetlore.errors import Invalid
 from fleetlore.events.names import is_name
 from fleetlore.graph import files
+from fleetlore.graph.controls import parse_reported_controls
 from fleetlore.graph.node import Node
 from fleetlore.graph.registry import REGISTRY, node
 from fleetlore.graph.session import GraphTurnResult, Session
@@ -156,7 +157,7 @@ class Runtime:
             action, data = parse_action(text)
             return await self.handle_action(action, data)
         session = await self.start()
-        shown = None if dashboard is None else [dict(control) for control in dashboard]
+        shown = None if dashboard is None else parse_reported_controls(dashboard)
         async with self._taking_turn:
             return await self._client.take_turn(session.handle_text(text, shown))
 
