@@ -65,12 +65,12 @@ class TurnHost:
         return None
 
     def on_step_finished(self, step: Step, output: Any, edges: list[str], seconds: float) -> Awaitable[object] | None:
-        """Record `node.finished`, with the node's `told` output."""
+        """Record `node.finished`, with the node's recorded output."""
         data = self._step_data(step)
         data["duration_ms"] = duration_ms = round(seconds * 1000, 3)
         if edges:
             data["edges"] = edges
-        if (recorded := step.node.told(output)) is not None:
+        if (recorded := step.node.to_record(output)) is not None:
             data["output"] = to_plain_json(recorded)
         step.done = self._journal.note("node.finished", data, cause=step.cause)
         if step.role == "output":

@@ -36,7 +36,7 @@ class CriticNode(Node):
         """The thinker's result, with advice added if something is missing."""
         thought: ThinkerResult = step.inputs["thought"]
         request = ModelRequest(
-            prompt=f"{USER_HEADING}\n{text_safety.quote_record(step.turn.said, 4000)}\n\n"
+            prompt=f"{USER_HEADING}\n{text_safety.quote_record(step.turn.input_text, 4000)}\n\n"
             f"{NOTES_HEADING}\n{text_safety.quote_record(thought.response, 4000)}",
             system=step.build_system_prompt(TASK),
             schema=SCHEMA,

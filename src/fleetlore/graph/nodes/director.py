@@ -91,7 +91,7 @@ class DirectorNode(Node):
             "turn": step.turn.number,
         }
 
-    def told(self, output: Any) -> Any:
+    def to_record(self, output: Any) -> Any:
         """Everything; the newest output replaces the previous one."""
         return output
 

@@ -73,7 +73,7 @@ class InputNode(Node):
         fields = {**answer, "who": step.turn.identity, "topic": str(answer.get("topic", ""))[:MAX_TOPIC_LENGTH]}
         return msgspec.convert(fields, Analysis)
 
-    def told(self, output: Any) -> Any:
+    def to_record(self, output: Any) -> Any:
         """The part of the output for the log: the analysis, and whether the command is local."""
         return {**msgspec.to_builtins(output.analysis), "local": output.local}
 

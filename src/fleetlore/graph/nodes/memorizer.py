@@ -47,7 +47,7 @@ class MemorizerNode(Node):
         answer = await step.ask_for_object(request)
         return merge_memory(earlier, answer, step.turn.identity)
 
-    def told(self, output: Any) -> Any:
+    def to_record(self, output: Any) -> Any:
         """Everything; the newest output is the memory."""
         return output
 

@@ -54,7 +54,7 @@ class OutputNode(Node):
 
     async def _reword_thought(self, step: Step, thought: ThinkerResult) -> str:
         notes = text_safety.quote_record(thought.response or "(It is done; there is nothing to add.)", MAX_DRAFT_LENGTH)
-        user_text = text_safety.quote_record(step.turn.said, MAX_DRAFT_LENGTH)
+        user_text = text_safety.quote_record(step.turn.input_text, MAX_DRAFT_LENGTH)
         return await self._stream_answer(step, TASK, f"{USER_HEADING}\n{user_text}\n\n{NOTES_HEADING}\n{notes}", _create_delta_sender(step))
 
     async def _answer_by_reflex(self, step: Step, command: UserCommand) -> str:

@@ -37,7 +37,7 @@ class ThinkerNode(Node):
         """Ask the model and run its tool calls until there is an answer."""
         return await _ThinkerRun(step, step.inputs["command"]).run_rounds()
 
-    def told(self, output: Any) -> Any:
+    def to_record(self, output: Any) -> Any:
         """The tools that were called."""
         return {"tools": list(output.tools)}
 

@@ -62,7 +62,7 @@ class UiNode(Node):
             step.send({"type": "controls", "controls": controls, "state": dict(state)})
         return ScreenUpdate(text=text, pressed=bool(text), changed=has_changed, controls=len(controls))
 
-    def told(self, output: Any) -> Any:
+    def to_record(self, output: Any) -> Any:
         """The number of controls."""
         return {"controls": output.controls, "changed": output.changed}
 
