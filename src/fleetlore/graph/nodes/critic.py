@@ -16,8 +16,8 @@ from fleetlore.models.base import JsonSchema, ModelRequest
 from fleetlore.prompts import text_safety
 
 TASK = """\
-You check an agent's notes before they are said. As one JSON object: ok (whether they answer the user), and advice (one sentence on what is
-missing or wrong; empty if nothing is)."""
+Check the notes before the reply is written from them. Answer with one JSON object: ok (whether they answer the user), and advice (one
+sentence on what is missing or wrong; empty if nothing is)."""
 MAX_ADVICE_LENGTH = 400
 SCHEMA: JsonSchema = {
     "type": "object",

@@ -16,12 +16,10 @@ from fleetlore.prompts import text_safety
 from fleetlore.views.conversation_state import Conversation
 
 MODES = ("casual", "building", "debugging", "exploring")
-MODE_TASK = (
-    "You set an agent's course. From what was said, decide as one JSON object: mode, style (a few words), proactive (true or false)."
-)
+MODE_TASK = "Choose how to continue the conversation. Answer with one JSON object: mode, style (a few words), proactive (true or false)."
 PLAN_TASK = """\
-You plan an agent's answer before it begins. As one JSON object: goal (one sentence), steps (at most six short ones, each naming the tool
-to use where one is needed), present_as (table, summary, machine or buttons)."""
+Plan the answer to the user's message. Answer with one JSON object: goal (one sentence), steps (at most six, short; each names the tool
+that it needs, if any), present_as (table, summary, machine or buttons)."""
 MAX_STEPS = 6
 MAX_TEXT_LENGTH = 300
 

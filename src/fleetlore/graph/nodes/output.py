@@ -14,11 +14,9 @@ from fleetlore.models.base import ModelRequest
 from fleetlore.prompts import text_safety
 
 TASK = """\
-You give the agent its voice. Say in the user's language what the notes below hold, in the style that is asked for: no headings, no code
-unless it is asked for, and nothing that the notes do not hold. Buttons, labels and tables are on the screen already: do not repeat them."""
-REFLEX_TASK = (
-    "You give the agent its voice. Answer this small talk in one short sentence, in the user's language. Never repeat the user's words."
-)
+Write the reply to the user from the notes below, in the user's language and in the style that is asked for: no headings, no code unless
+it is asked for, and nothing that is not in the notes. Buttons, labels and tables are on the screen already: do not repeat them."""
+REFLEX_TASK = "Answer this small talk in one short sentence, in the user's language. Never repeat the user's words."
 USER_HEADING, NOTES_HEADING = "The user said:", "The notes:"
 MAX_DRAFT_LENGTH = 12_000
 STREAM_CHUNK_LENGTH = 24
