@@ -264,6 +264,20 @@ def test_every_command_that_a_message_names_is_there() -> None:
     assert wrong == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_every_name_that_an_example_imports_from_here_exists(page: Path) -> None:
+    """Examples that cannot be run were kept for months."""
+    missing = []
+    for language, code in FENCE.findall(text_of(page)):
+        if language in ("python", "py"):
+            for statement in re.findall(r"^ *(from fleetlore(?:[.]\w+)* import [\w, ]+)", code, re.MULTILINE):
+                try:
+                    exec(statement, {})
+                except ImportError as error:
+                    missing.append(str(error))
+    assert missing == []
+
+
 def test_the_architecture_names_modules_that_exist() -> None:
     package = ROOT / "src" / "fleetlore"
     named = re.findall(r"`([a-z0-9_]+(?:/[a-z0-9_]+)+)(?:\.py|/\*?|/)?`", (ROOT / "ARCHITECTURE.md").read_text())

@@ -44,7 +44,7 @@ OLD_WORDS = """
 """
 """Words of 0.1 that nobody searches for."""
 KEPT_WORDS = {
-    "told": "`Node.told`, which docs/extending.md names",
+    "told": "a field of scenario files: what the holder of a hidden role reads",
     "is_worth_telling": "plain English",
     "is_told": "a published field",
     "deed": "a stored field",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -204,6 +205,66 @@ async def test_a_failed_turn_says_so_and_the_next_one_works(tmp_path: Path) -> N
         is_down = False
         await runtime.handle_message("make me a counter")
         assert runtime.current_controls
+
+
+@pytest.mark.parametrize("text", ["", "   ", "ACTION:", "ACTION: | data: {}", "x" * 100_000, f"ACTION: {'x' * 1000}"])
+async def test_a_text_that_is_no_message_is_an_error_for_the_client_and_not_for_the_server(tmp_path: Path, text: str) -> None:
+    async with opened(tmp_path) as (runtime, socket):
+        await runtime.handle_action("press")
+        history = runtime.history
+        socket.messages.clear()
+        assert await runtime.handle_message(text) == ""
+        assert [message["type"] for message in socket.messages if message["type"] != "hud"] == ["error", "done"]
+        assert runtime.history == history
+
+
+async def test_what_the_dashboard_shows_is_in_the_prompt(tmp_path: Path) -> None:
+    """Whatever a browser sends: nothing of it makes the turn fail."""
+    prompts = []
+
+    def answer(request: ModelRequest) -> Answer:
+        if request.role == "thinker":
+            prompts.append(request.system or "")
+        return scripted.answer_request(request)
+
+    shown: list[Any] = [
+        {"type": "button", "label": "Old", "action": "old"},
+        {"type": "label", "id": "n", "text": "Count", "value": 3},
+        {"type": "table", "columns": ["a", "b"], "data": [[1, 2], [3, 4]]},
+        {"type": "slider", "label": "Size"},
+        {"type": "table", "columns": 5, "data": 7},
+        {"note": "x"},
+        "no control",
+    ]
+    async with opened(tmp_path, models={"default": ScriptedModel(answer)}) as (runtime, socket):
+        await runtime.handle_message("make me a counter", dashboard=shown)
+        assert not socket.of("error")
+    lines = prompts[0].split("## What the user sees instead\n")[1].splitlines()[:6]
+    assert lines == [
+        "> Button: Old (action old)",
+        "> Label: Count = 3",
+        "> Table: a, b (2 rows)",
+        "> slider: Size",
+        "> Table:  (0 rows)",
+        "> control: ?",
+    ]
+
+
+async def test_messages_that_come_at_once_have_their_own_replies(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (runtime, socket):
+        counter, press, hello = await asyncio.gather(
+            runtime.handle_message("make me a counter"), runtime.handle_message("ACTION: count_up"), runtime.handle_message("hello there")
+        )
+        assert counter + press + hello == socket.text
+        assert [entry["content"] for entry in runtime.history] == [
+            "make me a counter",
+            counter,
+            "[clicked count_up]",
+            press,
+            "hello there",
+            hello,
+        ]
+        assert all((counter, press, hello))
 
 
 @pytest.mark.parametrize(

@@ -111,6 +111,7 @@ def test_reading_starts_with_the_last_id_itself(stream: EventStream) -> None:
     assert [event.message for _, event in stream.read_agent_events(ADA, "0-0", 2)] == ["0", "1"]
     assert [event.message for _, event in stream.read_mission_events(MISSION, "0-0", 2)] == ["0", "1"]
     assert stream.read_agent_events(uuid4(), "0-0", 10) == []
+    assert stream.read_town_events("0-0", 0) == stream.read_recent_town_events(0) == []
 
 
 def test_the_newest_are_read_oldest_first(stream: EventStream) -> None:

@@ -372,7 +372,7 @@ async def test_what_a_node_shows_need_not_be_json() -> None:
         async def run(self, step: Step) -> Any:
             return {"set": {1}, "odd": object(), "long": ""} if step.turn.number == 1 else {"long": "x" * 100_000}
 
-        def told(self, made: Any) -> Any:
+        def told(self, made: Any) -> Any:  # the name of 0.1, which works until 0.3
             return made
 
     registry, _ = make_tracing_nodes("input")

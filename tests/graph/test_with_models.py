@@ -9,7 +9,7 @@ import pytest
 
 from fleetlore.errors import ModelRefused
 from fleetlore.graph import scripted
-from fleetlore.graph.step_runner import drop_oldest_messages
+from fleetlore.graph.step_runner import SHORTEST_CUT, shorten_request
 from fleetlore.models.base import ChatMessage, ModelReply, ModelRequest
 from fleetlore.models.open import open_model
 from fleetlore.models.scripted import ScriptedModel
@@ -73,9 +73,48 @@ def test_what_is_to_be_answered_is_kept() -> None:
     said = [ChatMessage(role="user", text=str(number)) for number in range(4)]
     result = ChatMessage(role="tool", call="c1", text="7")
     asked = ModelRequest(prompt="", messages=(*said, result))
-    shorter = drop_oldest_messages(asked)
+    shorter = shorten_request(asked)
     assert shorter is not None
     assert shorter.messages == (*said[2:], result)
-    assert drop_oldest_messages(ModelRequest(prompt="", messages=(said[3], result))) is None
-    assert drop_oldest_messages(ModelRequest(prompt="now", messages=tuple(said))) == ModelRequest(prompt="now", messages=tuple(said[2:]))
-    assert drop_oldest_messages(ModelRequest(prompt="now")) is None
+    assert shorten_request(ModelRequest(prompt="", messages=(said[3], result))) is None
+    assert shorten_request(ModelRequest(prompt="now", messages=tuple(said))) == ModelRequest(prompt="now", messages=tuple(said[2:]))
+    assert shorten_request(ModelRequest(prompt="now")) is None
+
+
+def test_without_a_history_the_longest_text_is_cut_in_the_middle() -> None:
+    long = "begin " + "x" * 2000 + " end"
+    in_prompt = shorten_request(ModelRequest(prompt=long, system="s" * 9000))
+    assert in_prompt is not None
+    assert len(in_prompt.prompt) == len(long) // 2
+    assert (in_prompt.prompt[:6], in_prompt.prompt[-4:]) == ("begin ", " end")
+    question = ChatMessage(role="user", text="what is it?")
+    with_result = shorten_request(ModelRequest(prompt="", messages=(question, ChatMessage(role="tool", call="c1", text=long))))
+    assert with_result is not None
+    assert (with_result.messages[0], with_result.messages[1].call) == (question, "c1")
+    assert len(with_result.messages[1].text) == len(long) // 2
+    assert shorten_request(ModelRequest(prompt="x" * SHORTEST_CUT)) is None
+
+
+async def test_notes_that_are_too_long_for_the_model_are_shortened() -> None:
+    """A small model can write more notes than fit into its next request."""
+
+    def think_long(body: dict[str, Any]) -> str:
+        return "It is a lighthouse. " * 300
+
+    async with FunctionStub("strict", think_long, max_context=4000) as stub:
+        address = f"openai:small?base_url={stub.url}/v1"
+        async with open_model(address) as model, open_chat(models={"default": model}) as chat:
+            assert await chat.say("what is that tower out there")
+            assert chat.sink.error is None
+    assert any("exceeds the available context size" in refusal for refusal in stub.refusals)
+
+
+async def test_an_answer_that_is_no_object_is_corrected_once() -> None:
+    """Otherwise the memory of a turn is lost with the first slip of a small model."""
+    async with FunctionStub("slips_once") as stub:
+        address = f"openai:small?base_url={stub.url}/v1"
+        async with open_model(address) as model, open_chat(models={"default": model}) as chat:
+            assert await chat.say("what is that tower out there")
+            assert not await chat.events("node.failed")
+    corrections = [one for one in stub.asked if "could not be used" in str(one.body["messages"][-1])]
+    assert len(corrections) == 3, "input, memorizer and director"

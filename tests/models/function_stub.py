@@ -1,4 +1,4 @@
-"""An OpenAI-compatible endpoint on loopback that is strict about schemas, answers prose, or fails every third call."""
+"""An OpenAI-compatible endpoint on loopback that is strict about schemas, answers prose, fails every third call, or slips once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 from tests.models.stub import Stub, Wire, answers, chat, refuses
 
-Mode = Literal["strict", "prose", "fails_third"]
+Mode = Literal["strict", "prose", "fails_third", "slips_once"]
+"""`slips_once`: the first answer to each request for an object is prose."""
 PROSE = "I have thought about it, and this is what I say about the matter."
 _FORBIDDEN_IN_STRICT_MODE = {"minLength", "maxLength", "minProperties", "maxProperties", "default", "allOf"}
 
@@ -19,9 +20,12 @@ ChooseCalls = Callable[[dict[str, Any]], "list[tuple[str, dict[str, Any]]] | str
 class FunctionStub(Stub):
     """Fills the schema that a request asks for; requests with tools are answered by `choose`."""
 
-    def __init__(self, mode: Mode = "strict", choose: ChooseCalls = lambda body: "Nothing to do.") -> None:
+    def __init__(
+        self, mode: Mode = "strict", choose: ChooseCalls = lambda body: "Nothing to do.", *, max_context: int | None = None
+    ) -> None:
+        """`max_context`: characters of messages; longer requests are refused in the words of llama.cpp."""
         super().__init__(self._act)
-        self.mode, self._choose = mode, choose
+        self.mode, self._choose, self._max_context = mode, choose, max_context
         self.refusals: list[str] = []
 
     async def _act(self, wire: Wire) -> None:
@@ -30,6 +34,11 @@ class FunctionStub(Stub):
             await refuses(500, {"error": {"message": "out of order"}})(wire)
         elif self.mode == "prose":
             await answers(*chat(f"{PROSE} ({number})"))(wire)
+        elif self.mode == "slips_once" and "response_format" in body and "could not be used" not in str(body["messages"][-1]):
+            await answers(*chat(PROSE))(wire)
+        elif self._max_context and (size := len(json.dumps(body["messages"]))) > self._max_context:
+            self.refusals.append(f"request ({size} tokens) exceeds the available context size ({self._max_context} tokens)")
+            await refuses(400, {"error": {"message": self.refusals[-1]}})(wire)
         elif problem := _find_problem(body):
             self.refusals.append(problem)
             await refuses(400, {"error": {"message": f"Invalid schema: {problem}"}})(wire)

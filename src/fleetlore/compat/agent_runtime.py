@@ -26,6 +26,7 @@ from fleetlore import clock
 from fleetlore.errors import Invalid
 from fleetlore.events.names import is_name
 from fleetlore.graph import files
+from fleetlore.graph.controls import parse_reported_controls
 from fleetlore.graph.node import Node
 from fleetlore.graph.registry import REGISTRY, node
 from fleetlore.graph.session import GraphTurnResult, Session
@@ -129,7 +130,7 @@ class Runtime:
         self._client = _ClientSink(ws, broadcast, Path(TRACE_FILE if trace_file is None else trace_file))
         self._stack = AsyncExitStack()
         self._session: Session | None = None
-        self._opening = asyncio.Lock()
+        self._opening, self._taking_turn = asyncio.Lock(), asyncio.Lock()
         self._action_texts: dict[int, str] = {}
         """Turn → how the history shows the action that it was taken for."""
 
@@ -149,24 +150,28 @@ class Runtime:
     async def handle_message(self, text: str, dashboard: Sequence[Mapping[str, Any]] | None = None) -> str:
         """Take a turn for a text, and return the reply. `ACTION: x | data: {…}` is the action `x`.
 
-        `dashboard` is what the browser shows. A failed turn sends `error` and `done`; the next one works.
+        `dashboard` is what the browser shows. A failed turn, and a text that is empty or too long, send `error` and `done`; the next
+        one works. Messages and actions that come meanwhile wait.
         """
         if text.startswith("ACTION:"):
             action, data = parse_action(text)
             return await self.handle_action(action, data)
         session = await self.start()
-        shown = None if dashboard is None else [dict(control) for control in dashboard]
-        return await self._client.take_turn(session.handle_text(text, shown))
+        shown = None if dashboard is None else parse_reported_controls(dashboard)
+        async with self._taking_turn:
+            return await self._client.take_turn(session.handle_text(text, shown))
 
     async def handle_action(self, action: str, data: Any = None) -> str:
         """Take a turn for a pressed control: a state machine or a local operation answers at once, else the model."""
         session = await self.start()
-        is_machine = any(control.get("action") == action and "machine_id" in control for control in self.current_controls)
-        reply = await self._client.take_turn(session.handle_action(action, data), action=action, is_machine=is_machine)
-        if turns := [entry.turn for entry in session.session.history if entry.role == "user"]:
-            asked = f"ACTION: {action}" + ("" if data is None else f" | data: {json.dumps(data, default=str)}")
-            self._action_texts[turns[-1]] = asked if self._client.has_thought else f"[clicked {action}]"
-        return reply
+        async with self._taking_turn:
+            is_machine = any(control.get("action") == action and "machine_id" in control for control in self.current_controls)
+            last_turn = session.session.turn
+            reply = await self._client.take_turn(session.handle_action(action, data), action=action, is_machine=is_machine)
+            if (turn := session.session.turn) > last_turn:
+                asked = f"ACTION: {action}" + ("" if data is None else f" | data: {json.dumps(data, default=str)}")
+                self._action_texts[turn] = asked if self._client.has_thought else f"[clicked {action}]"
+            return reply
 
     async def switch_graph(self, name: str) -> None:
         """Go on with another graph; history and state stay."""
@@ -248,7 +253,11 @@ class _ClientSink:
         """Run a turn until the client has everything; returns the reply."""
         self._reply, self.has_thought, self._action = [], False, action
         self._held_controls = [] if is_machine else None
-        await turn
+        try:
+            await turn
+        except Invalid as error:
+            self._put({"type": "error", "message": str(error)})
+            self._put({"type": "done"})
         await self.flush()
         return "".join(self._reply)
 

@@ -38,6 +38,11 @@ from fleetlore.views.patterns.chronicle import Chronicle, add_event, find_arcs
 from fleetlore.views.patterns.model import Finding
 from fleetlore.views.threads import QUIET_BEATS
 
+__all__ = [
+    "ARC_TEMPLATES", "FOLDER", "AgentEvent", "ChronicleWriter", "EventKind", "event_from_commit", "event_from_gitea_issue",
+    "event_from_heartbeat",
+]  # fmt: skip
+
 FOLDER = Path("~/.nexus/chronicle")
 """Default folder, with one file per day: `chronicle_2026-01-31.jsonl`."""
 

@@ -25,6 +25,11 @@ from fleetlore.dialects.stage import DIALECT, SCHEMA_VERSION
 from fleetlore.events.envelope import Event as LogEvent
 from fleetlore.prompts.text_safety import sanitize_line
 
+__all__ = [
+    "CORE_EVENT_KINDS", "IMPORTANCE", "ContextBuilder", "EpisodicMemory", "Event", "Ledger", "MemoryIndex", "ReflectionTracker",
+    "SalienceMemory", "StageProjection", "event_summary", "is_valid_kind", "normalize_session_id", "rebuild_stage",
+]  # fmt: skip
+
 BLACKBOARD_WINDOW, SHOWN_DISTURBANCES, KEPT_NOTES = 8, 3, 5
 SPEECH_KINDS = frozenset(("agent.spoke", "oracle.spoke"))
 REFLECTION_KINDS = frozenset(("world.observed", "judge.verdict", "user.injected", "run.started", "agent.reflected"))

@@ -22,6 +22,11 @@ from fleetlore import clock
 from fleetlore.dialects.fields import read_time, write_time
 from fleetlore.dialects.tinytown import derive_town_uuid
 
+__all__ = [
+    "AGENT_STREAM_MAXLEN", "MISSION_STREAM_MAXLEN", "SUPERVISOR_ID", "TOWN_STREAM_MAXLEN", "AgentId", "EventStream", "EventType",
+    "MissionId", "SpawnMode", "TaskId", "TownEvent", "id_of_name", "new_id",
+]  # fmt: skip
+
 TOWN_STREAM_MAXLEN, AGENT_STREAM_MAXLEN, MISSION_STREAM_MAXLEN = 1000, 100, 500
 """How many entries a stream keeps; approximately, as Redis trims whole nodes."""
 AgentId = TaskId = MissionId = UUID
@@ -256,9 +261,9 @@ async def _finish_later(answers: Awaitable[Any], finish: Callable[[Any], _T]) ->
     return finish(await answers)
 
 
-def _parse_entries(raw: Sequence[Any]) -> list[Entry]:
+def _parse_entries(raw: Sequence[Any] | None) -> list[Entry]:
     found = []
-    for id, fields in raw:
+    for id, fields in raw or ():  # a server answers nil to COUNT 0
         data = {_to_text(key): value for key, value in (fields or {}).items()}.get("data")
         try:
             found.append((_to_text(id), TownEvent.from_json(data)))  # type: ignore[arg-type]

@@ -22,7 +22,7 @@ from fleetlore.errors import ModelBusy, ModelError, NotStarted, UnusableAnswer
 from fleetlore.events.driver_types import Allow, BudgetAxis, Choice, Deny
 from fleetlore.events.envelope import Event
 from fleetlore.goal.model_tools.commands import ToolPrograms
-from fleetlore.goal.model_tools.text import ToolResult, truncate_middle
+from fleetlore.goal.model_tools.text import ToolResult
 from fleetlore.goal.model_tools.tools import TOOLS, WorkspaceToolRunner, find_call_error
 from fleetlore.goal.model_transcript import EntryRole, ModelTranscript, SessionLost, TranscriptEntry
 from fleetlore.models import usage
@@ -30,6 +30,7 @@ from fleetlore.models.base import ChatMessage, Model, ModelReply, ModelRequest, 
 from fleetlore.models.tool_loop import ToolLoop, ToolOutcome, with_messages
 from fleetlore.process.identity import Process
 from fleetlore.programs.harness import RemainingBudget, TurnOutcome, TurnProgress, TurnRequest, TurnResult, Watch
+from fleetlore.prompts.text_safety import truncate_middle
 
 # --- Events for model calls and tool calls
 

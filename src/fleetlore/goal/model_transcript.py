@@ -15,8 +15,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from fleetlore.errors import HarnessError
-from fleetlore.goal.model_tools.text import truncate_middle
 from fleetlore.models.base import ChatMessage, ModelToolCall, estimate_tokens
+from fleetlore.prompts.text_safety import truncate_middle
 from fleetlore.redact import Redactor
 
 EntryRole: TypeAlias = Literal["task", "you", "tool", "note"]

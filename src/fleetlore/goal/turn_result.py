@@ -175,7 +175,7 @@ def _settle_summary(factory: GoalEvents, goal: GoalState, ending: AttemptEnd, no
     """A turn in which the agent only wrote a summary, for compaction."""
     if ending.how != "finished" or not ending.words.strip():
         return _settle_failed_summary(factory, goal, ending, now, parents)
-    outcome = types.Continue(reason="wrote down where things stand")
+    outcome = types.Continue(reason="wrote a summary")
     completed = factory.attempt_completed(goal, outcome, words=ending.words, counts=False, cause=ending.id)
     compacted = factory.compact_completed(goal, after=estimate_tokens(ending.words), stored=True)
     return [completed, *_report_turn_to_parents(factory, goal, parents, counts=False), *compacted]

@@ -1,6 +1,6 @@
 """The base class of nodes: one step of a turn, its context for other prompts, and its state for other nodes.
 
-A node keeps nothing between turns. What it wants to remember it returns from `run`; `told` selects what goes on the log, and
+A node keeps nothing between turns. What it wants to remember it returns from `run`; `to_record` selects what goes on the log, and
 `step.earlier` returns that, also after a restart.
 """
 
@@ -35,9 +35,10 @@ class Node:
         """Run one step; the edges carry its output on."""
         raise NotImplementedError
 
-    def told(self, output: Any) -> Any:
+    def to_record(self, output: Any) -> Any:
         """The part of the output that goes on the log, as JSON; `None` by default."""
-        return None
+        old = getattr(self, "told", None)  # what 0.1 called this method; until 0.3
+        return old(output) if old is not None else None
 
     def context(self, session: Conversation) -> str:
         """Text for the prompts of nodes at the end of a context edge. Untrusted text in it must be fenced."""

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
+from fleetlore.models.base import ChatMessage
+from fleetlore.models.tool_loop import ToolLoop, ToolOutcome, with_messages
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
@@ -13,7 +16,7 @@ if TYPE_CHECKING:
     from fleetlore.graph.settings import Toolbox
     from fleetlore.graph.sink import SinkMessage
     from fleetlore.graph.turn import GraphTurn
-    from fleetlore.models.base import ModelReply, ModelRequest
+    from fleetlore.models.base import ModelReply, ModelRequest, ModelToolCall
     from fleetlore.views.conversation_state import Conversation
 
 
@@ -105,7 +108,7 @@ class Step:
 
     @property
     def earlier(self) -> Any:
-        """What this node last recorded with `told`."""
+        """What this node last put on the log (`to_record`)."""
         return self.host.session.kept.get(self.role)
 
     @property
@@ -135,3 +138,17 @@ class Step:
     async def ask(self, request: ModelRequest, *, profile: str | None = None) -> ModelReply:
         """Ask the model of this role, or of another profile."""
         return await self.host.ask(self, request, profile)
+
+    async def ask_for_object(self, request: ModelRequest, *, profile: str | None = None) -> dict[str, Any]:
+        """The object that the request's schema describes. An unusable answer is corrected once; `UnusableAnswer` after the second."""
+        messages = [*request.messages, ChatMessage(role="user", text=request.prompt)]
+
+        async def ask_model(is_last: bool) -> ModelReply:
+            return await self.ask(with_messages(request, messages), profile=profile)
+
+        reply = await ToolLoop(ask_model, messages.append, _refuse_tool, max_rounds=2).run()
+        return (reply.data if reply else None) or {}
+
+
+async def _refuse_tool(call: ModelToolCall) -> ToolOutcome:
+    return ToolOutcome("There are no tools. Answer with the object.", failed=True)

@@ -16,12 +16,15 @@ from fleetlore.graph.step import Step
 from fleetlore.kernel.recorded_model import ask_and_record
 from fleetlore.models.base import Model, ModelReply, ModelRequest
 from fleetlore.programs.failure_patterns import find_failure_by_text
+from fleetlore.prompts.text_safety import truncate_middle
 
 if TYPE_CHECKING:
     from fleetlore.views.conversation_state import Conversation
 
 DEFAULT_PROFILE = "default"
 MAX_OUTPUT_BYTES = 64 * 1024
+SHORTEST_CUT = 400
+"""Characters of a text that is not cut further, however small the model's context is."""
 
 
 class TurnHost:
@@ -62,12 +65,12 @@ class TurnHost:
         return None
 
     def on_step_finished(self, step: Step, output: Any, edges: list[str], seconds: float) -> Awaitable[object] | None:
-        """Record `node.finished`, with the node's `told` output."""
+        """Record `node.finished`, with the node's recorded output."""
         data = self._step_data(step)
         data["duration_ms"] = duration_ms = round(seconds * 1000, 3)
         if edges:
             data["edges"] = edges
-        if (recorded := step.node.told(output)) is not None:
+        if (recorded := step.node.to_record(output)) is not None:
             data["output"] = to_plain_json(recorded)
         step.done = self._journal.note("node.finished", data, cause=step.cause)
         if step.role == "output":
@@ -103,14 +106,14 @@ class TurnHost:
     async def ask(self, step: Step, request: ModelRequest, profile: str | None) -> ModelReply:
         """Ask the model of the profile, the role or the default; `model.called` is stored first.
 
-        If the request is too long for the model, it is asked again with less of the history.
+        If the request is too long for the model, it is asked again with less text.
         """
         model = self.select_model(profile or self.engine.graph.minds.get(step.role, DEFAULT_PROFILE))
         while True:
             try:
                 return await self._ask_once(step, model, request)
             except ModelRefused as error:
-                shorter = drop_oldest_messages(request)
+                shorter = shorten_request(request)
                 if shorter is None or find_failure_by_text(str(error)) != "overflow":
                     raise
                 request = shorter
@@ -141,11 +144,25 @@ class TurnHost:
         self._send(message)
 
 
-def drop_oldest_messages(request: ModelRequest) -> ModelRequest | None:
-    """The request with the newer half of its history; `None` if there is none left. What is to be answered stays."""
-    users = [index for index, message in enumerate(request.messages) if message.role == "user"]
-    end = len(request.messages) if request.prompt or not users else users[-1]
-    return msgspec.structs.replace(request, messages=request.messages[(end + 1) // 2 :]) if end else None
+def shorten_request(request: ModelRequest) -> ModelRequest | None:
+    """The request with the newer half of its history. Without a history: with its longest text cut in the middle.
+
+    `None` if no text is longer than `SHORTEST_CUT`. Instructions (`system`) are never cut.
+    """
+    messages = request.messages
+    users = [index for index, message in enumerate(messages) if message.role == "user"]
+    end = len(messages) if request.prompt or not users else users[-1]  # from there on is what is to be answered
+    if end:
+        return msgspec.structs.replace(request, messages=messages[(end + 1) // 2 :])
+    longest = max(messages, key=lambda message: len(message.text), default=None)
+    text = request.prompt if longest is None or len(request.prompt) > len(longest.text) else longest.text
+    if len(text) <= SHORTEST_CUT:
+        return None
+    shorter = truncate_middle(text, len(text) // 2)
+    if longest is None or text is request.prompt:
+        return msgspec.structs.replace(request, prompt=shorter)
+    cut = msgspec.structs.replace(longest, text=shorter)
+    return msgspec.structs.replace(request, messages=tuple(cut if message is longest else message for message in messages))
 
 
 def to_plain_json(output: Any) -> Any:

@@ -30,7 +30,7 @@ class GraphTurn(Struct, frozen=True, kw_only=True):
     """Seconds since the user's previous input; 0 in the first turn."""
 
     @property
-    def said(self) -> str:
+    def input_text(self) -> str:
         """The input as text, for a prompt."""
         return self.text if self.action is None else f"[pressed {self.action}]"
 

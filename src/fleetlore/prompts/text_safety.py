@@ -92,6 +92,16 @@ def truncate_text(text: str, max_chars: int) -> str:
     return text if len(text) <= max_chars else f"{text[: max(0, max_chars - 1)].rstrip()}…"
 
 
+def truncate_middle(text: str, max_chars: int) -> str:
+    """The beginning and the end of a text, with a note how much was left out. Replaces what cannot be encoded."""
+    text = text.encode("utf-8", "replace").decode("utf-8", "replace")
+    if len(text) <= max_chars:
+        return text
+    note = f"\n… {len(text) - max_chars:,} characters left out …\n"
+    kept = max(0, max_chars - len(note))
+    return text[: kept - kept // 2] + note + text[len(text) - kept // 2 :]
+
+
 def truncate_block(text: str, max_chars: int) -> str:
     """The beginning of a sanitised text, which stays safe: an open code block is closed."""
     shortened = truncate_text(text, max_chars)

@@ -6,6 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from fleetlore.goal.model_tools.folder import ToolError
+from fleetlore.prompts.text_safety import truncate_middle
 
 
 class ToolResult(Struct, frozen=True, kw_only=True):
@@ -20,16 +21,6 @@ class ToolResult(Struct, frozen=True, kw_only=True):
     def truncate_to(self, max_chars: int) -> ToolResult:
         """The same with at most `max_chars` of text."""
         return replace(self, text=truncate_middle(self.text, max_chars))
-
-
-def truncate_middle(text: str, max_chars: int) -> str:
-    """The beginning and the end of a text, with a note how much was left out. Replaces what cannot be encoded."""
-    text = text.encode("utf-8", "replace").decode("utf-8", "replace")
-    if len(text) <= max_chars:
-        return text
-    note = f"\n… {len(text) - max_chars:,} characters left out …\n"
-    kept = max(0, max_chars - len(note))
-    return text[: kept - kept // 2] + note + text[len(text) - kept // 2 :]
 
 
 def is_text(content: bytes) -> bool:

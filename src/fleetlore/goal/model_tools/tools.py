@@ -25,10 +25,11 @@ from msgspec import Struct
 
 from fleetlore.goal.model_tools.commands import ToolPrograms
 from fleetlore.goal.model_tools.folder import ConfinedFolder, ToolError
-from fleetlore.goal.model_tools.text import ToolResult, is_text, replace_once, select_lines, truncate_middle
+from fleetlore.goal.model_tools.text import ToolResult, is_text, replace_once, select_lines
 from fleetlore.models.base import JsonSchema
 from fleetlore.models.json_schema import first_error
 from fleetlore.process.shield import run_uncancelled
+from fleetlore.prompts.text_safety import truncate_middle
 
 MAX_RESULT_CHARS = 16_384
 """Longest text that a tool returns to the model."""

@@ -16,8 +16,8 @@ from fleetlore.models.base import JsonSchema, ModelRequest
 from fleetlore.prompts import text_safety
 
 TASK = """\
-You check an agent's notes before they are said. As one JSON object: ok (whether they answer the user), and advice (one sentence on what is
-missing or wrong; empty if nothing is)."""
+Check the notes before the reply is written from them. Answer with one JSON object: ok (whether they answer the user), and advice (one
+sentence on what is missing or wrong; empty if nothing is)."""
 MAX_ADVICE_LENGTH = 400
 SCHEMA: JsonSchema = {
     "type": "object",
@@ -36,7 +36,7 @@ class CriticNode(Node):
         """The thinker's result, with advice added if something is missing."""
         thought: ThinkerResult = step.inputs["thought"]
         request = ModelRequest(
-            prompt=f"{USER_HEADING}\n{text_safety.quote_record(step.turn.said, 4000)}\n\n"
+            prompt=f"{USER_HEADING}\n{text_safety.quote_record(step.turn.input_text, 4000)}\n\n"
             f"{NOTES_HEADING}\n{text_safety.quote_record(thought.response, 4000)}",
             system=step.build_system_prompt(TASK),
             schema=SCHEMA,
@@ -44,7 +44,7 @@ class CriticNode(Node):
             role=step.role,
         )
         try:
-            answer = (await step.ask(request)).data or {}
+            answer = await step.ask_for_object(request)
         except UnusableAnswer:
             return thought
         if answer.get("ok") is not False or not answer.get("advice"):

@@ -16,12 +16,10 @@ from fleetlore.prompts import text_safety
 from fleetlore.views.conversation_state import Conversation
 
 MODES = ("casual", "building", "debugging", "exploring")
-MODE_TASK = (
-    "You set an agent's course. From what was said, decide as one JSON object: mode, style (a few words), proactive (true or false)."
-)
+MODE_TASK = "Choose how to continue the conversation. Answer with one JSON object: mode, style (a few words), proactive (true or false)."
 PLAN_TASK = """\
-You plan an agent's answer before it begins. As one JSON object: goal (one sentence), steps (at most six short ones, each naming the tool
-to use where one is needed), present_as (table, summary, machine or buttons)."""
+Plan the answer to the user's message. Answer with one JSON object: goal (one sentence), steps (at most six, short; each names the tool
+that it needs, if any), present_as (table, summary, machine or buttons)."""
 MAX_STEPS = 6
 MAX_TEXT_LENGTH = 300
 
@@ -62,7 +60,7 @@ class DirectorNode(Node):
             max_tokens=200,
             role=step.role,
         )
-        answer = (await step.ask(request)).data or {}
+        answer = await step.ask_for_object(request)
         return {
             "mode": answer.get("mode", "casual"),
             "style": str(answer.get("style", ""))[:MAX_TEXT_LENGTH],
@@ -80,7 +78,7 @@ class DirectorNode(Node):
             role=f"{step.role}:plan",
         )
         try:
-            answer = (await step.ask(request, profile=str(step.options["plan_profile"]))).data or {}
+            answer = await step.ask_for_object(request, profile=str(step.options["plan_profile"]))
         except ModelError:
             return None
         steps = [str(each)[:MAX_TEXT_LENGTH] for each in answer.get("steps", ())][:MAX_STEPS]
@@ -91,7 +89,7 @@ class DirectorNode(Node):
             "turn": step.turn.number,
         }
 
-    def told(self, output: Any) -> Any:
+    def to_record(self, output: Any) -> Any:
         """Everything; the newest output replaces the previous one."""
         return output
 

@@ -16,10 +16,10 @@ from fleetlore.graph.turn import Analysis, Complexity, GraphTurn, Intent, Tone, 
 from fleetlore.models.base import JsonSchema, ModelRequest
 
 TASK = """\
-You listen for an agent. Say what the user's last message is, as one JSON object:
-language: its two-letter code. intent: question, request (something is to be made or done), social (greeting, thanks, small talk), action
-or feedback. topic: at most eight words. tone: casual, frustrated, playful or urgent. complexity: trivial (needs no thought), simple, or
-complex (several steps, or data to be looked up)."""
+Classify the user's last message. Answer with one JSON object:
+language: its two-letter code. intent: question, request (make or do something), social (greeting, thanks, small talk), action or feedback.
+topic: at most eight words. tone: casual, frustrated, playful or urgent. complexity: trivial (needs no thought), simple, or complex
+(several steps, or data must be looked up)."""
 MAX_TOPIC_LENGTH = 120
 EMPTY_SCREEN = ScreenState([], {}, {})
 """Used if no state edge leads here from the screen."""
@@ -67,13 +67,13 @@ class InputNode(Node):
             role=step.role,
         )
         try:
-            answer = (await step.ask(request)).data or {}
+            answer = await step.ask_for_object(request)
         except UnusableAnswer:
             answer = {}  # continue with the default analysis
         fields = {**answer, "who": step.turn.identity, "topic": str(answer.get("topic", ""))[:MAX_TOPIC_LENGTH]}
         return msgspec.convert(fields, Analysis)
 
-    def told(self, output: Any) -> Any:
+    def to_record(self, output: Any) -> Any:
         """The part of the output for the log: the analysis, and whether the command is local."""
         return {**msgspec.to_builtins(output.analysis), "local": output.local}
 

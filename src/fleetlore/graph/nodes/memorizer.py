@@ -13,8 +13,8 @@ from fleetlore.prompts import text_safety
 from fleetlore.views.conversation_state import Conversation, Entry
 
 TASK = """\
-You keep an agent's memory of its user. From the memory so far and the newest exchange, say as one JSON object what holds now. facts: only
-new ones that are worth knowing in a month, each a short sentence; what is known already need not be said again."""
+Update the memory of the user. From the memory so far and the newest exchange, answer with one JSON object that says what is true now.
+facts: only new facts that are worth knowing in a month, each one short sentence; do not repeat known ones."""
 MAX_FACTS = 20
 MAX_TOPICS = 8
 MAX_TEXT_LENGTH = 200
@@ -44,10 +44,10 @@ class MemorizerNode(Node):
             max_tokens=500,
             role=step.role,
         )
-        answer = (await step.ask(request)).data or {}
+        answer = await step.ask_for_object(request)
         return merge_memory(earlier, answer, step.turn.identity)
 
-    def told(self, output: Any) -> Any:
+    def to_record(self, output: Any) -> Any:
         """Everything; the newest output is the memory."""
         return output
 

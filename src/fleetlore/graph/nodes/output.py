@@ -14,11 +14,9 @@ from fleetlore.models.base import ModelRequest
 from fleetlore.prompts import text_safety
 
 TASK = """\
-You give the agent its voice. Say in the user's language what the notes below hold, in the style that is asked for: no headings, no code
-unless it is asked for, and nothing that the notes do not hold. Buttons, labels and tables are on the screen already: do not repeat them."""
-REFLEX_TASK = (
-    "You give the agent its voice. Answer this small talk in one short sentence, in the user's language. Never repeat the user's words."
-)
+Write the reply to the user from the notes below, in the user's language and in the style that is asked for: no headings, no code unless
+it is asked for, and nothing that is not in the notes. Buttons, labels and tables are on the screen already: do not repeat them."""
+REFLEX_TASK = "Answer this small talk in one short sentence, in the user's language. Never repeat the user's words."
 USER_HEADING, NOTES_HEADING = "The user said:", "The notes:"
 MAX_DRAFT_LENGTH = 12_000
 STREAM_CHUNK_LENGTH = 24
@@ -54,7 +52,7 @@ class OutputNode(Node):
 
     async def _reword_thought(self, step: Step, thought: ThinkerResult) -> str:
         notes = text_safety.quote_record(thought.response or "(It is done; there is nothing to add.)", MAX_DRAFT_LENGTH)
-        user_text = text_safety.quote_record(step.turn.said, MAX_DRAFT_LENGTH)
+        user_text = text_safety.quote_record(step.turn.input_text, MAX_DRAFT_LENGTH)
         return await self._stream_answer(step, TASK, f"{USER_HEADING}\n{user_text}\n\n{NOTES_HEADING}\n{notes}", _create_delta_sender(step))
 
     async def _answer_by_reflex(self, step: Step, command: UserCommand) -> str:

@@ -37,7 +37,7 @@ class SensorNode(Node):
             audit_screen(step)
         return dict(step.session.flags)
 
-    def told(self, output: Any) -> Any:
+    def to_record(self, output: Any) -> Any:
         """The open flags."""
         return {"flags": sorted(output)}
 

@@ -19,9 +19,9 @@ from fleetlore.models.base import ChatMessage, ModelReply, ModelRequest, ModelTo
 from fleetlore.models.tool_loop import ToolLoop, ToolOutcome, with_messages
 
 TASK = """\
-You think for an agent that shares a screen with its user. What is to be seen or pressed you put there with your tools, never in words
-alone; what must be looked up you look up with them. Buttons stay until you replace them. Then say in a few plain notes what the user
-should be told. Your notes are put into words by another; code and tables do not belong into them."""
+You share a screen with the user. Use your tools to show or change anything on it; never describe buttons or tables in words instead.
+Use your tools to look things up. Buttons stay until you replace them. Then write a few plain notes on what to tell the user. Another
+model writes the reply from your notes, so leave out code and tables."""
 CODE_ADVICE = "Your answer contained code instead of a tool call. Call the tool, or answer without code."
 TALK_ADVICE = "The user asked for an action, and you called no tool. Call the tools for it; if there is none, say so."
 _CODE_PATTERN = re.compile(r"```|~~~|^[ \t]*(?:SELECT\b.+\bFROM\b|def \w+\(|import \w+$)", re.IGNORECASE | re.MULTILINE)
@@ -37,7 +37,7 @@ class ThinkerNode(Node):
         """Ask the model and run its tool calls until there is an answer."""
         return await _ThinkerRun(step, step.inputs["command"]).run_rounds()
 
-    def told(self, output: Any) -> Any:
+    def to_record(self, output: Any) -> Any:
         """The tools that were called."""
         return {"tools": list(output.tools)}
 

@@ -62,7 +62,7 @@ class UiNode(Node):
             step.send({"type": "controls", "controls": controls, "state": dict(state)})
         return ScreenUpdate(text=text, pressed=bool(text), changed=has_changed, controls=len(controls))
 
-    def told(self, output: Any) -> Any:
+    def to_record(self, output: Any) -> Any:
         """The number of controls."""
         return {"controls": output.controls, "changed": output.changed}
 
@@ -72,11 +72,7 @@ class UiNode(Node):
 
     def context(self, session: Conversation) -> str:
         """Description of the screen for the model's prompt: controls, state machines, variables, and what the browser reports."""
-        lines = [
-            line
-            for control in session.controls[:MAX_DESCRIBED_CONTROLS]
-            if "machine_id" not in control and (line := _describe_control(control))
-        ]
+        lines = [_describe_control(control) for control in session.controls[:MAX_DESCRIBED_CONTROLS] if "machine_id" not in control]
         for id, machine in session.machines.items():
             actions = ", ".join(machine_action(id, each) for each in machine_buttons(machine)) or "no buttons"
             lines.append(f"Machine {id}: in {machine.current} (of {', '.join(machine.states)}); {actions}")
@@ -91,8 +87,7 @@ def _describe_browser(session: Conversation) -> str:
         return ""
     if compare_controls(session.controls, session.reported) is None:
         return "\nThe user's browser shows exactly this."
-    lines = [line for control in session.reported[:MAX_DESCRIBED_CONTROLS] if (line := _describe_control(control))]
-    quoted = "\n".join(text_safety.quote_record(line, 300) for line in lines)
+    quoted = "\n".join(text_safety.quote_record(_describe_control(control), 300) for control in session.reported[:MAX_DESCRIBED_CONTROLS])
     return f"\n\n## What the user sees instead\n{quoted or '> nothing'}"
 
 
@@ -103,9 +98,10 @@ def _describe_control(control: UiControl) -> str:
         case "label":
             return f"Label: {control.get('text')} = {control.get('value')}"
         case "table":
-            return f"Table: {', '.join(map(str, control.get('columns', ())))} ({len(control.get('data', ()))} rows)"
-        case _:
-            return ""
+            rows = control.get("rows", len(control.get("data", ())))  # of a browser's table only the number of rows is known
+            return f"Table: {', '.join(map(str, control.get('columns', ())))} ({rows} rows)"
+        case other:
+            return f"{other or 'control'}: {control.get('label') or control.get('text') or '?'}"
 
 
 def _note_transition(step: Step, transition: MachineTransition) -> None:
