@@ -54,15 +54,79 @@ EVASIONS: dict[str, Any] = {
     "token behind a unicode escape": json.dumps({"a": f"→{TOKEN}"}),
     "token twice in a row": f"{TOKEN} {TOKEN}\n{TOKEN}",
     "mask beside it": f"password=[redacted] password={SECRET}",
+    # beside or behind a reference, which alone is no secret
+    "behind a reference": f"TOKEN=$GH_TOKEN API_KEY={SECRET}",
+    "default of a reference": f"TOKEN=${{GH_TOKEN:-{SECRET}}}",
+    "assigned by a reference": f"PASSWORD=${{DB_PASSWORD:={SECRET}}}",
+    "joined to a reference": f"PASSWORD=$PREFIX-{SECRET}",
+    "joined to a reference in braces": f"PASSWORD=${{PREFIX}}{SECRET}",
+    "joined to a substitution": f"PASSWORD=$(cat x){SECRET}",
+    "before a reference": f"PASSWORD={SECRET}$SUFFIX",
+    "in quotes with a reference": f'PASSWORD="$A {SECRET}"',
+    "flag behind a reference": f"tool --token $TOKEN --password {SECRET}",
+    "reference, comma": f"TOKEN=$A,PASSWORD={SECRET}",
+    "echo in a substitution": f"export TOKEN=$(echo -n '{SECRET}' | base64)",
+    "printf in a substitution": f"TOKEN=$(printf %s {SECRET})",
+    "echo in backticks": f"PASSWORD=`echo {SECRET}`",
+    "token in a substitution": f"TOKEN=$(echo {TOKEN})",
+    # shells and settings
+    "setenv": f"setenv DB_PASSWORD {SECRET}",
+    "declare -x": f'declare -x DB_PASSWORD="{SECRET}"',
+    "environment with byte zero": f"A=1\x00DB_PASSWORD={SECRET}\x00B=2",
+    "environment as a list": {"Env": ["PATH=/bin", f"DB_PASSWORD={SECRET}"]},
+    "list in a variable": f"API_TOKENS={SECRET},x",
+    "sshpass in the environment": f"SSHPASS={SECRET} sshpass -e ssh x",
+    "make assignments": f"PASSWORD := {SECRET}\nTOKEN ?= {SECRET}",
+    "YAML block": f"password: |\n  {SECRET}\n",
+    "YAML folded block": f"password: >-\n    {SECRET}\n",
+    "YAML anchor": f"password: &pw {SECRET}",
+    "TOML in three quotes": f'password = """{SECRET}"""',
+    "property list": f"<key>password</key><string>{SECRET}</string>",
+    "table": f"| password | {SECRET} |",
+    "bold": f"**Password:** {SECRET}",
+    "colon of full width": f"密码 password：{SECRET}",
+    "numbered line of a listing": f"    12\tDB_PASSWORD={SECRET}",
+    "line of a diff": f"-  password: {SECRET}\n+  password: {SECRET}",
+    "grep": f"config/db.yml-3-  password: {SECRET}",
+    "file name": f"backup-password={SECRET}.tar.gz /home/ada/{TOKEN}/x",
+    # code
+    "type in Python": f'password: str = "{SECRET}"',
+    "type in TypeScript": f"const apiKey: string = '{SECRET}'",
+    "type in Rust": f'let api_key: &str = "{SECRET}";',
+    "Go": f'password := "{SECRET}"',
+    "Ruby": f"ENV['API_TOKEN'] ||= '{SECRET}'",
+    "macro of C": f'#define API_KEY "{SECRET}"',
+    "default of getenv": f'os.getenv("API_TOKEN", "{SECRET}")',
+    "default behind bars": f"process.env.API_TOKEN || '{SECRET}'",
+    "default behind question marks": f'const token = process.env.TOKEN ?? "{SECRET}"',
+    "default behind or": f'token = os.environ.get("TOKEN") or "{SECRET}"',
+    "SQL": f"CREATE USER ada WITH PASSWORD '{SECRET}'; ALTER USER ada IDENTIFIED BY '{SECRET}'",
+    "mail server": f"AUTH PLAIN {base64.b64encode(f'ada {SECRET}'.encode()).decode()} password={SECRET}",
+    # structure and encodings
+    "name and default": {"name": "DB_PASSWORD", "default": SECRET},
+    "Key and Value": {"Key": "DB_PASSWORD", "Value": SECRET},
+    "pairs of headers": {"headers": [["Authorization", f"Bearer {SECRET}"], ["X-Api-Key", SECRET]]},
+    "headers in a row": ["X-Api-Key", SECRET, "Accept", "*"],
+    "cookies by name": {"cookies": {"session": SECRET}},
+    "cookies that are set": {"set-cookie": [f"sid={SECRET}; Path=/"]},
+    "passwords by name": {"passwords": {"ada": SECRET}, "secrets": {"a": SECRET}},
+    "link in a link in a link": "next=" + quote(quote(f"/login?token={SECRET}", safe=""), safe=""),
+    "equals sign as an escape": f"password\\u003d{SECRET}",
+    "private key without its frame": f"MIIEvQIBADANBgkqhkiG9w0BAQEFAASC{SECRET}{SECRET}\n{SECRET * 3}\n",
 }
+ONLY_AS_DATA = {
+    "under a telling key, in a list", "name and default", "pairs of headers", "headers in a row", "cookies by name", "cookies that are set",
+    "passwords by name",
+}  # fmt: skip
+"""JSON inside of a text is not parsed: docs/security.md, what does not hold."""
 
 
 @pytest.mark.parametrize("place", ["text", "data", "item"])
 @pytest.mark.parametrize("name", EVASIONS)
 def test_a_secret_is_found_however_it_is_hidden(name: str, place: str) -> None:
     value = EVASIONS[name]
-    if place == "text" and name == "under a telling key, in a list":
-        pytest.skip("JSON inside of a text is not parsed: docs/security.md, what does not hold")
+    if place == "text" and name in ONLY_AS_DATA:
+        pytest.skip("JSON inside of a text is not parsed")
     if place == "text":
         event = Event(kind="tool.output", actor="ada", text=value if isinstance(value, str) else json.dumps(value))
     else:

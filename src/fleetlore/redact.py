@@ -284,6 +284,9 @@ _SUFFIX = r"(?:_?(?:base|value|prod|live|test|dev|old|new|\d{1,2})(?![A-Za-z0-9]
 _COLOURS = r"(?:\x1b\[[\d;]{0,12}[mK])*+"
 _BEFORE_VALUE = rf"{_SUFFIX}{_COLOURS}\\*+[\"'`]?+\]?+\s*+"
 _AROUND_VALUE = r"\s*+\\*+[\"'`]?+"
+# `=` of settings, code and JSON: also `:=`, `?=`, `||=`, `: str =`, `\u003d`, and the full width of East Asian text.
+_EQUALS = r"(?::\s?[&\w.<>]{1,30}\s?(?==))?+(?:(?:[:?+]|\|\|)?=|(?<=\\)u003[dD]|＝)"
+_COLON = r"(?::\**+|：)"
 # A number alone is a count: token=4096.
 _NOT_A_COUNT = r"(?!\d+(?:[\s\"',;&)\]}]|$))(?!\[redacted\])"
 # Code that fetches a secret does not contain it.
@@ -294,19 +297,22 @@ _NOT_CODE = (
 )
 _VALUE = r"[^\s\"',;&)\]}\\]"
 # TOKEN=$GH_TOKEN, TOKEN=${GH_TOKEN}: the variable from which a shell takes the secret.
-_NOT_A_REFERENCE = r"(?!\$(?:(?-i:[A-Z][A-Z0-9_]{2,60})|\{(?-i:[A-Z][A-Z0-9_]{2,60})\})(?:[\s\"',;&|)\]]|$))"
+# A name with four digits or more is taken for a value.
+_NOT_A_REFERENCE = r"(?!\$(?:(?-i:(?!(?:[A-Z_]*\d){4})[A-Z][A-Z0-9_]{2,60})|\{(?-i:[A-Z][A-Z0-9_]{2,60})\})(?:[\s\"',;&|)\]]|$))"
 # The first characters of a value, so that looking for it takes the same time however long it is.
-_EQUALS_VALUE = rf"={_AROUND_VALUE}){_NOT_A_COUNT}{_NOT_A_REFERENCE}(?!\$\(){_NOT_CODE}{_VALUE}{{4}}"
+_AFTER_REFERENCE = r"(?:(?:\$\([^()\n]{0,100}\)|\$\{\w{1,60}\}){1,3}+(?=\w{4}))?+"
+_EQUALS_VALUE = rf"{_EQUALS}{_AROUND_VALUE}){_NOT_A_COUNT}{_NOT_A_REFERENCE}{_AFTER_REFERENCE}(?!\$\(){_NOT_CODE}{_VALUE}{{4}}"
 # The value must not look like a word of prose.
-_COLON_VALUE = rf":{_AROUND_VALUE}){_NOT_A_COUNT}{_NOT_CODE}(?=[^\s\"',;]{{0,200}}[0-9!#$%^&*+=~]){_VALUE}{{6}}"
+_YAML = r"(?:(?:[|>][+-]?(?=\s|\\n)|[&!][\w-]{1,40}(?=\s))(?:\\n|\s)*+)?+"
+_COLON_VALUE = rf"{_COLON}{_AROUND_VALUE}{_YAML}){_NOT_A_COUNT}{_NOT_CODE}(?=[^\s\"',;]{{0,200}}[0-9!#$%^&*+=~]){_VALUE}{{6}}"
 _NAMED_VALUE = (
     rf"password|passwd|passphrase|(?:{SECRET_WORDS}){_BEFORE_VALUE}"
-    rf"(?:(?:=>|[=:])\s*+\\*+[\"']|(?:{_EQUALS_VALUE}|(?:{_COLON_VALUE})"
+    rf"(?:(?:=>|{_EQUALS}|{_COLON})\s*+\\*+[\"']|(?:{_EQUALS_VALUE}|(?:{_COLON_VALUE})"
 )
 """Matches wherever one of the rules with `_WORD_ANCHORS` does: one attempt instead of four."""
 _WORD_STARTS = tuple(start for starts in _WORD_ANCHORS.values() for start in starts)
 _SENTENCE_ANCHORS = {f"{needle} {verb} ": _WORD_ANCHORS[needle] for needle in WORD_NEEDLES for verb in ("is", "was", "to", "are")}
-_SETTERS = ("env ", "arg ", "setx ", "set -", "configure set", "config set")
+_SETTERS = ("env ", "arg ", "setx ", "setenv ", "define ", "set -", "configure set", "config set")
 # What stands in examples and in types instead of a password.
 _NOT_A_PASSWORD = (
     r"(?!(?:string|boolean|number|integer|object|array|optional|required|undefined|password|passwords|username|unknown|encrypted|disabled"
@@ -619,10 +625,16 @@ _IN_CONTEXT = (
     SecretRule(
         "named value behind a space",
         _SETTERS,
-        rf"(?P<before>{{start}}(?:ENV|ARG|setx|set -\w{{1,4}}|configure set|config set) +[\w./:-]{{0,80}}"
+        rf"(?P<before>{{start}}(?:ENV|ARG|setx|setenv|define|set -\w{{1,4}}|configure set|config set) +[\w./:-]{{0,80}}"
         rf"(?:{SECRET_WORDS}){_SUFFIX} +\\*[\"']?)"
         rf"{_NOT_A_COUNT}(?=[A-Za-z+/_=.-]{{0,60}}[0-9!#$%^&*]){_VALUE}{{6,}}",
-        ("ENV DB_PASSWORD «{X16}»", "set -gx API_KEY «{X32}»", "aws configure set aws_secret_access_key «{X40}»"),
+        (
+            "ENV DB_PASSWORD «{X16}»",
+            "setenv DB_PASSWORD «{X16}»",
+            '#define API_KEY "«{X24}»"',
+            "set -gx API_KEY «{X32}»",
+            "aws configure set aws_secret_access_key «{X40}»",
+        ),
         ignore_case=True,
         is_token=True,
         anchors={needle: (needle,) for needle in _SETTERS},
@@ -630,9 +642,10 @@ _IN_CONTEXT = (
     SecretRule(
         "named argument",
         tuple(f"{word}{end}" for word in WORD_NEEDLES for end in ("',", '",', "\\")),
-        rf"(?P<before>\b(?:define|setenv|putenv|set|put|add|append|header|setdefault|setProperty|setRequestHeader)\( ?\\*[\"']"
+        r"(?P<before>\b(?:define|setenv|putenv|getenv|get|env|fetch|set|put|add|append|header|setdefault|setProperty|setRequestHeader)"
+        rf"\( ?\\*[\"']"
         rf"[\w. -]{{0,60}}(?:{SECRET_WORDS})\\*[\"'], ?\\*[\"'])(?!\[redacted\])(?=[A-Za-z+/_=. -]{{0,60}}[0-9!#$%^&*])[^\"'\\\n]{{6,}}",
-        ("define('DB_PASSWORD', '«{X16}»');",),
+        ("define('DB_PASSWORD', '«{X16}»');", 'os.getenv("API_TOKEN", "«{X24}»")'),
         ignore_case=True,
         is_token=True,
     ),
@@ -648,8 +661,8 @@ _IN_CONTEXT = (
     ),
     SecretRule(
         "encoded for a link",
-        ("%3d", "%3a"),
-        rf"(?P<before>(?:{SECRET_WORDS})(?:%22|%27)?(?:%3[AD])(?:%20|%22|%27|\+)*)(?!\[redacted\])[\w.~+-]{{6,}}",
+        ("%3d", "%3a", "%253d", "%253a"),
+        rf"(?P<before>(?:{SECRET_WORDS})(?:%(?:25)?2[27])?(?:%(?:25)?3[AD])(?:%20|%22|%27|\+)*)(?!\[redacted\])[\w.~+-]{{6,}}",
         ("q=%7B%22password%22%3A%22«{X16}»%22%7D", "next=/login%3Ftoken%3D«{X24}»"),
         ignore_case=True,
         is_token=True,
@@ -787,9 +800,18 @@ _IN_CONTEXT = (
         ('{"kty": "EC", "crv": "P-256", "d": "«{X43}»"}',),
     ),
     SecretRule(
+        "value that a command substitution prints",
+        ("echo ", "printf "),
+        rf"(?P<before>(?:{SECRET_WORDS}){_SUFFIX}=\\*[\"']?(?:\$\(|`)\s?(?:echo|printf)\s(?:-\w{{1,3}}\s)?(?:\\*[\"']?%s\\*[\"']?\s)?\\*[\"']?)"
+        r"(?!\[redacted\]|[$-])[^\s\"'\\()`|]{4,}",
+        ("TOKEN=$(echo «{X16}»)", "PASSWORD=`printf %s '«{X16}»'`"),
+        ignore_case=True,
+        is_token=True,
+    ),
+    SecretRule(
         "named value in quotes",
         WORD_NEEDLES,
-        rf"(?P<before>(?:{SECRET_WORDS}){_BEFORE_VALUE}(?:=>|[=:])\s*+\\*+(?P<quote>[\"']))(?!\[redacted\]){_NOT_A_REFERENCE}[^\"'\\\n]{{2,}}(?P<after>\\*(?P=quote))",
+        rf"(?P<before>(?:{SECRET_WORDS}){_BEFORE_VALUE}(?:=>|{_EQUALS}|{_COLON})\s*+\\*+(?P<quote>[\"'])(?:(?P=quote){{2}})?+)(?!\[redacted\]){_NOT_A_REFERENCE}[^\"'\\\n]{{2,}}(?P<after>\\*(?P=quote))",
         ('password: "«correct horse battery»"', 'password = "«{X16}»"'),
         ignore_case=True,
         anchors=_WORD_ANCHORS,
@@ -843,9 +865,60 @@ _IN_CONTEXT = (
     ),
     SecretRule(
         "password in the environment",
-        tuple(f"{word}{end}" for word in ("pass", "pwd", "auth", "_dsn") for end in ENDS_OF_NAMES),
-        rf"(?P<before>\b[A-Z][A-Z0-9_]*_(?:PASS|PWD|AUTH|DSN)\\*[\"']?\s*[:=]\s*\\*[\"']?){_NOT_A_COUNT}(?![$<{{/.~]|0x|\w+://){_VALUE}{{6,}}",
-        ("DB_PASS=«{X16}»", "DB_PWD=«{X16}»"),
+        tuple(
+            f"{word}{end}"
+            for word in ("pass", "pwd", "auth", "_dsn", "_tokens", "_secrets", "_passwords", "_keys")
+            for end in ENDS_OF_NAMES
+        ),
+        rf"(?P<before>\b(?:[A-Z][A-Z0-9_]*_(?:PASS|PWD|AUTH|DSN|(?:TOKEN|SECRET|PASSWORD|KEY)S(?=\S{{0,60}}\d))|SSHPASS)\\*[\"']?\s*[:=]\s*\\*[\"']?){_NOT_A_COUNT}(?![$<{{/.~]|0x|\w+://){_VALUE}{{6,}}",
+        ("DB_PASS=«{X16}»", "DB_PWD=«{X16}»", "SSHPASS=«{X16}» sshpass -e ssh x"),
+    ),
+    SecretRule(
+        "default of a setting",
+        ("|| '", '|| "', "?? '", '?? "', ') or "', ") or '", "|| \\", "?? \\", ") or \\"),
+        rf"(?P<before>(?:{SECRET_WORDS})\\*[\"']?[)\]]{{0,2}} ?(?:\|\||\?\?|or) \\*[\"'])(?=[^\"'\\\n]{{0,60}}\d)[^\s\"'\\]{{8,}}",
+        ("process.env.API_TOKEN || '«{X24}»'", 'os.environ.get("TOKEN") or "«{X24}»"'),
+        ignore_case=True,
+        is_token=True,
+    ),
+    SecretRule(
+        "password in SQL",
+        ("password '", "identified by '", 'identified by "', "identified by \\"),
+        r"(?P<before>(?:with (?:encrypted )?password|identified by(?: password)?) \\*[\"'])(?!\[redacted\])[^\s\"'\\]{4,}",
+        ("CREATE USER ada WITH PASSWORD '«{X16}»'", "ALTER USER ada IDENTIFIED BY '«{X16}»'"),
+        ignore_case=True,
+        is_token=True,
+    ),
+    SecretRule(
+        "cell of a table",
+        tuple(f"{word} |" for word in WORD_NEEDLES),
+        rf"(?P<before>(?:{SECRET_WORDS}) {{1,40}}\| {{1,40}}`?)(?!\[redacted\])"
+        r"(?=[A-Za-z_-]{0,40}\d)(?=\d{0,40}[A-Za-z])[\w+/=~!@#%^&*-]{12,}(?![\w+/=~!@#%^&*.-])",
+        ("| password | «{X16}» |",),
+        ignore_case=True,
+        is_token=True,
+    ),
+    SecretRule(
+        "private key without its frame",
+        ("ibadanbgkqhkig9w0baqef", "ibaakc", "b3blbnnzac1rzxktdj"),
+        r"{start}(?:MII[A-Za-z0-9+/]{2,5}IBA(?:DANBgkqhkiG9w0BAQEF|AKC)|b3BlbnNzaC1rZXktdj)[A-Za-z0-9+/]{16,}={0,2}"
+        r"(?:(?:\s|\\[rn]){1,4}[A-Za-z0-9+/]{24,80}={0,2}(?![\w+/=])){0,200}",
+        ("«MIIEvQIBADANBgkqhkiG9w0BAQEFAASC{X32}»\n«{X64}»\n", "«b3BlbnNzaC1rZXktdj{X50}»\n«{X70}»\n"),
+    ),
+    SecretRule(
+        "value in a property list",
+        ("</key>",),
+        rf"(?P<before>(?:{SECRET_WORDS})</key>(?:\s|\\[rnt]){{0,40}}<string>)(?!\[redacted\])[^\s<>]{{4,}}(?P<after></string>)",
+        ("<key>password</key>\n<string>«{X16}»</string>",),
+        ignore_case=True,
+        is_token=True,
+    ),
+    SecretRule(
+        "login of a mail server",
+        ("auth plain ", "auth login "),
+        r"(?P<before>{start}AUTH (?:PLAIN|LOGIN) )[A-Za-z0-9+/]{12,}={0,2}",
+        ("AUTH PLAIN «{B64}»",),
+        is_token=True,
     ),
 )
 
@@ -855,7 +928,9 @@ RULES: tuple[SecretRule, ...] = (*_TOKENS, *_IN_CONTEXT)
 # --- Searching for needles
 
 # A secret word counts only if a value follows: `token=…`, `"token": "…"`, `--token …`.
-_FOLLOWED_BY_VALUE = rf"(?={_SUFFIX}(?:\\[nrt]|\\u001b\[[\d;]{{0,12}}[mK]|[\\\"'`\]\s])*+[=:])"
+_FOLLOWED_BY_VALUE = (
+    rf"(?={_SUFFIX}(?:\\[nrt]|\\u001b\[[\d;]{{0,12}}[mK]|[\\\"'`\]\s])*+(?:[?+|]{{0,2}}[=:]|：|＝|u003[dD]|(?<=[\"'])[,\]]))"
+)
 
 
 def _secret_word_pattern(rest: str, *words: str) -> str:
@@ -892,7 +967,7 @@ _WORDS_BY_LETTER = {
 _WORD_PATTERN = "|".join(f"{letter}(?:{'|'.join(rests)})" for letter, rests in _WORDS_BY_LETTER.items())
 """Matches in every text in which a secret follows one of the usual words."""
 
-_OTHER_KEYS = ('_pass"', '_pwd"', '"auth"', '"_auth"')
+_OTHER_KEYS = ('_pass"', '_pwd"', '"auth"', '"_auth"', 'cookie"', 'cookies"', 'passwords"', 'secrets"', 'keys"')
 """Keys of secret values without one of the usual words."""
 _KEY_NEEDLES = (*WORD_NEEDLES, "authorization", "credential", *_OTHER_KEYS)
 _INNER_NEEDLES = {*_KEY_NEEDLES, *(needle for rule in RULES if not (rule.is_token and rule.anchors) for needle in rule.needles)}
@@ -910,11 +985,15 @@ _INTERFACE = 3
 _HEADER_BYTES = 80
 
 
-_SECRET_KEY_PATTERN = rf"(?:{SECRET_WORDS}|authorization|credentials?|_pass|_pwd){_SUFFIX}$"
+_SECRET_KEY_PATTERN = rf"(?:{SECRET_WORDS}|passwords|secrets|api_?keys|authorization|credentials?|_pass|_pwd){_SUFFIX}$"
 # The files of registries keep a name and a password as base64.
 _LOGIN_KEYS = ("auth", "_auth")
 _LOGIN_PATTERN = r"[A-Za-z0-9+/]{12,}={0,2}"
 _NUMERIC_SECRET_PATTERN = r"(?:password|passwd|passphrase|secret)$"
+_MAX_FLAG_CHARS = 100
+_SECRET_HEADER_PATTERN = rf"(?:[\w.-]{{0,40}}(?:{SECRET_WORDS})|(?:proxy-)?authorization|(?:set-)?cookie){_SUFFIX}"
+_COOKIE_KEYS = ("cookie", "cookies", "set-cookie", "set_cookie")
+_TOKEN_PATTERN = r"(?:(?:Bearer|Basic|Token) )?(?=[A-Za-z_.=/+-]{0,80}\d)(?=[^A-Za-z]{0,80}[A-Za-z])\S{10,}(?:; .*)?"
 _SECRET_FLAG_PATTERN = rf"--[\w-]{{0,40}}(?:{SECRET_WORDS})"
 
 _Value = TypeVar("_Value")
@@ -1068,11 +1147,12 @@ class _Mask:
 
 
 class _SecretContext(NamedTuple):
-    """Whether the keys above a value make its strings, or also its numbers, secret, or only strings that look like a login."""
+    """Whether the keys above a value make its strings, or also its numbers, secret, or only strings that look like a login or a token."""
 
     strings: bool = False
     numbers: bool = False
     logins: bool = False
+    tokens: bool = False
 
 
 _NO_SECRET_CONTEXT = _SecretContext()
@@ -1080,7 +1160,11 @@ _NO_SECRET_CONTEXT = _SecretContext()
 
 def _redact_nested(value: Any, mask: _Mask, needles: tuple[str, ...], context: _SecretContext = _NO_SECRET_CONTEXT) -> Any:
     if isinstance(value, str):
-        if context.strings or (context.logins and _compile_expression(_LOGIN_PATTERN).fullmatch(value)):
+        if (
+            context.strings
+            or (context.logins and _compile_expression(_LOGIN_PATTERN).fullmatch(value))
+            or (context.tokens and _compile_expression(_TOKEN_PATTERN).fullmatch(value))
+        ):
             return value if value in ("", MASK) else mask.mask_value()
         return _redact_text(value, mask, needles)
     if isinstance(value, dict):
@@ -1097,12 +1181,12 @@ def _redact_dict(value: dict[Any, Any], mask: _Mask, needles: tuple[str, ...], c
     """Most keys are plain and most values are texts or numbers, so these need no further calls."""
     cleaned, plain_keys, is_plain_context = {}, _PLAIN_KEYS, context is _NO_SECRET_CONTEXT
     if (
-        "value" in value
-        and is_plain_context
-        and (of_name := _context_from_key(value.get("name") or value.get("key"), context)) is not context
+        is_plain_context
+        and not _VALUE_KEYS.isdisjoint(value)
+        and (of_name := _context_from_key(next((value[key] for key in _NAME_KEYS if key in value), None), context)) is not context
     ):
         # {"name": "DB_PASSWORD", "value": "…"}
-        return {key: _redact_nested(item, mask, needles, of_name if key == "value" else context) for key, item in value.items()}
+        return {key: _redact_nested(item, mask, needles, of_name if key in _VALUE_KEYS else context) for key, item in value.items()}
     for key, item in value.items():
         if is_plain_context and key in plain_keys:
             kind = type(item)
@@ -1125,6 +1209,8 @@ def _redact_dict(value: dict[Any, Any], mask: _Mask, needles: tuple[str, ...], c
     return cleaned
 
 
+_NAME_KEYS = ("name", "key", "Name", "Key", "variable", "header")
+_VALUE_KEYS = frozenset(("value", "Value", "default"))
 _PLAIN_KEYS: set[str] = set()
 """Keys that were found to be no secret and to say nothing about their value; keys recur."""
 _MOST_PLAIN_KEYS = 4096
@@ -1252,17 +1338,19 @@ def _context_from_key(key: Any, above: _SecretContext) -> _SecretContext:
 
 def _find_key_context(key: str) -> _SecretContext | None:
     if not _compile_expression(_SECRET_KEY_PATTERN).search(key):
-        return _SecretContext(logins=True) if key.lower() in _LOGIN_KEYS else None
+        lowered = key.lower()
+        return _SecretContext(logins=True) if lowered in _LOGIN_KEYS else _SecretContext(tokens=True) if lowered in _COOKIE_KEYS else None
     return _SecretContext(True, _compile_expression(_NUMERIC_SECRET_PATTERN).search(key) is not None)
 
 
 def _context_from_flag(before: Any, above: _SecretContext) -> _SecretContext:
     """So is the argument after a secret flag in a list of arguments."""
-    if above.strings or not isinstance(before, str) or not before.startswith("--"):
+    if above.strings or not isinstance(before, str) or len(before) > _MAX_FLAG_CHARS:
         return above
-    if not _compile_expression(_SECRET_FLAG_PATTERN).fullmatch(before):
-        return above
-    return _SecretContext(True, False)
+    if before.startswith("--"):
+        return _SecretContext(True, False) if _compile_expression(_SECRET_FLAG_PATTERN).fullmatch(before) else above
+    # ["X-Api-Key", "…"], as of headers
+    return _SecretContext(tokens=True) if _compile_expression(_SECRET_HEADER_PATTERN).fullmatch(before) else above
 
 
 @cache

@@ -18,11 +18,12 @@ from fleetlore.events.driver_types import BudgetGuards, Goal, ShellCommand
 from fleetlore.events.goal_plan import Plan
 from fleetlore.goal.acceptance import judging_copy
 from fleetlore.goal.acceptance.check import AcceptanceChecker, AcceptanceReport
-from fleetlore.goal.acceptance.judging_files import JudgingRules, expand_command
+from fleetlore.goal.acceptance.expansion import expand_command
+from fleetlore.goal.acceptance.judging_files import JudgingRules
 from fleetlore.goal.acceptance.runners import RUNNERS, find_missing_report, find_runners
 from fleetlore.goal.workspace.workspace import Workspace, open_workspace
 from fleetlore.process.sandbox import has_landlock
-from tests.goal.judge_tricks import HONEST, MAKE_PROJECT, PYTEST_PROJECT, TRICKS, Honest, Trick, write_files
+from tests.goal.judge_tricks import HONEST, MAKE_PROJECT, MORE_TRICKS, PYTEST_PROJECT, TRICKS, Honest, Trick, write_files
 from tests.goal.working import git, plan, repository
 
 PYTHON = os.path.realpath(sys.executable)
@@ -69,10 +70,12 @@ def _court_of(folder: Path, case: Trick | Honest) -> Court:
     return Court(folder, case.files, case.command, ignored=case.ignored, **fields)
 
 
-@pytest.mark.parametrize("name", TRICKS)
+@pytest.mark.parametrize("name", [*TRICKS, *MORE_TRICKS])
 async def test_a_trick_does_not_make_the_judge_say_yes(tmp_path: Path, name: str) -> None:
-    trick = TRICKS[name]
+    trick = (TRICKS | MORE_TRICKS)[name]
     court = _court_of(tmp_path, trick)
+    if trick.runs:
+        _run_as_agent(trick.runs, court.root)
     write_files(court.root, trick.writes)
     report = await court.judge()
     assert not report.verdict.met, report
@@ -177,6 +180,44 @@ async def test_a_new_program_earlier_in_the_path_does_not_count(tmp_path: Path, 
     assert "the program make was replaced" in (await court.judge()).outcomes[0].message
 
 
+@pytest.mark.parametrize(
+    "path", [".cargo/config.toml", ".config/go/env", ".local/lib/python3.11/site-packages/usercustomize.py", ".gradle/init.d/a.gradle"]
+)
+async def test_settings_in_the_home_folder_that_changed_since_the_start_do_not_count(
+    tmp_path: Path, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "person"))
+    write_files(tmp_path / "person", {".bashrc": ""})
+    court = Court(tmp_path, MAKE_PROJECT, "make test")
+    write_files(court.root, {"result.txt": "done\n"})
+    assert (await court.judge()).verdict.met
+    write_files(tmp_path / "person", {path: "x"})
+    assert "was changed since the goal started" in (await court.judge()).outcomes[0].message
+    (tmp_path / "person" / path).unlink()
+    os.mkfifo(tmp_path / "person" / path)
+    assert (await court.judge()).verdict.met, "a pipe is not read"
+
+
+async def test_a_link_that_takes_the_place_of_an_ignored_file_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a process of the agent could put it there between the listing of files and their copy."""
+    files = {".gitignore": "*.out\n", "a": "b"}
+    court = Court(tmp_path, files, "cat app.out")
+    write_files(court.root, {"app.out": "mine"})
+    write_files(tmp_path, {"key": "PRIVATE"})
+    listed = judging_copy.JudgingCopy._ignored_files
+
+    def list_and_replace(*arguments: object) -> object:
+        found = listed(*arguments)  # type: ignore[arg-type]
+        (court.root / "app.out").unlink()
+        (court.root / "app.out").symlink_to(tmp_path / "key")
+        return found
+
+    monkeypatch.setattr(judging_copy.JudgingCopy, "_ignored_files", list_and_replace)
+    report = await court.judge()
+    assert not report.verdict.met
+    assert "PRIVATE" not in str(report)
+
+
 async def test_dependencies_that_were_changed_in_our_own_folder_are_noticed(tmp_path: Path) -> None:
     files = {"package.json": "{}", ".gitignore": "node_modules\n"}
     court = Court(tmp_path, files, "node_modules/.bin/check", ignored={"node_modules/.bin/check": "#!/bin/sh\nexit 1\n"})
@@ -230,6 +271,15 @@ def test_each_runner_is_known_by_its_command_and_its_report(runner: object) -> N
         ("cargo build", None),
         ("echo pytest", None),
         ("cd web && npx vitest run", "vitest"),
+        ("timeout -k 5 60 python3 -X dev -m pytest", "pytest"),
+        ("sh -ec 'cd a && pytest -q'", "pytest"),
+        ("uv run --with pytest-xdist pytest", "pytest"),
+        ("coverage run -m pytest", "pytest"),
+        ("$(PYTHON) -m pytest", "pytest"),
+        ("pnpm vitest", "vitest"),
+        ("npm install jest", None),
+        ("python tools/run.py pytest", None),
+        ("timeout 5 sleep 1", None),
     ],
 )
 def test_a_runner_is_found_behind_its_wrappers_and_not_where_it_is_only_named(command: str, name: str | None) -> None:
@@ -250,7 +300,7 @@ def test_commands_are_followed_through_make_npm_and_scripts() -> None:
 
 
 def test_files_of_the_agent_s_own_work_do_not_judge() -> None:
-    files = {**PYTEST_PROJECT, "Makefile": "test:\n\tcc -o app app.c\n\tsh tests/run.sh\n", "app.c": "", "tests/run.sh": ""}
+    files = {**PYTEST_PROJECT, "Makefile": ".PHONY: test\ntest:\n\tcc -o app app.c\n\tsh tests/run.sh\n", "app.c": "", "tests/run.sh": ""}
     rules = JudgingRules([expand_command("make test", files.get)], files.keys())
     assert [path for path in ("app.c", "src/types.py", "docs/test/x.md", "test/__init__.py", "json/a.js") if rules.is_judging(path)] == []
     assert [path for path in ("tests/run.sh", "json.py", "sub/conftest.py", "web/package.json") if not rules.is_judging(path)] == []

@@ -150,3 +150,64 @@ def test_no_form_of_a_request_reads_without_a_token(served: Served, name: str) -
             received += piece
     assert WORD.encode() not in received
     assert b" 200 " not in received.split(b"\r\n")[0]
+
+
+COOKIES = {
+    "two of one name, ours last": "{name}=lore_{x}; {name}={value}x",
+    "another path": "{name}={value}x; $Path=/",
+    "quoted": '{name}="{value}x"',
+    "escaped": "{name}=%6core_{x}",
+    "name in capitals": "{upper}={value}",
+    "name of another log": "{name}2={value}",
+    "prefix of hosts": "__Host-{name}={value}",
+}
+
+
+@pytest.mark.parametrize("name", COOKIES)
+def test_a_tossed_cookie_opens_nothing(served: Served, name: str) -> None:
+    key, _, value = sign_in(served)["cookie"].partition("=")
+    cookie = COOKIES[name].format(name=key, upper=key.upper(), value=value, x="a" * 43)
+    assert refused(served, "GET", "/api/fleet", {"cookie": cookie}) == 401
+
+
+@pytest.mark.parametrize(
+    "header", ["referer", "x-original-url", "x-rewrite-url", "via", "x-token", "proxy-authorization", "sec-websocket-protocol"]
+)
+def test_a_token_in_another_header_opens_nothing(served: Served, header: str) -> None:
+    for value in (f"Bearer {served.token}", f"http://127.0.0.1:{served.port}/api/events?token={served.token}", served.token):
+        assert refused(served, "GET", "/api/events", {header: value}) == 401
+
+
+TRAVERSALS = ("..%2f", "..%5c", "%2e%2e%2f", "..%252f", "%c0%ae%c0%ae/", "..;/", "....//", "%00../", "..%ef%bc%8f")
+
+
+@pytest.mark.parametrize("step", TRAVERSALS)
+@pytest.mark.parametrize("base", ["/assets/", "/goals/", "/"])
+def test_no_path_leads_to_a_file_of_this_machine(served: Served, base: str, step: str) -> None:
+    for target in ("etc/passwd", "server/app.py", "pyproject.toml"):
+        answer = served.ask("GET", base + step * 12 + target, None, served.bearer)
+        assert b"root:" not in answer.body
+        assert b"[project]" not in answer.body
+        assert b"Starlette(" not in answer.body
+
+
+@pytest.mark.parametrize(
+    "to", ["/%0d%0aSet-Cookie:%20a=b", "//evil.test", "/\\evil.test", "javascript:alert(1)", "/x%22%3E%3Cscript%3E", "/%E2%80%A8x"]
+)
+def test_a_link_injects_no_header_and_leads_to_no_other_place(served: Served, to: str) -> None:
+    answer = served.ask("GET", f"{make_link(served)}&to={to}")
+    assert answer.headers.get("set-cookie", "").count("=b") == 0
+    assert b"evil.test" not in answer.body
+    assert b"<script" not in answer.body
+    assert b"javascript:" not in answer.body
+
+
+@pytest.mark.parametrize(
+    "origin", ["null", "http://127.0.0.1.evil.test", "http://localhost@evil.test", "file://", "http://127.0.0.1:{port}.evil.test"]
+)
+def test_a_socket_of_another_origin_is_refused_with_a_token_too(served: Served, origin: str) -> None:
+    headers = served.bearer | {
+        "origin": origin.format(port=served.port), "upgrade": "websocket", "connection": "Upgrade", "sec-websocket-version": "13",
+        "sec-websocket-key": base64.b64encode(b"0" * 16).decode(),
+    }  # fmt: skip
+    assert refused(served, "GET", "/ws", headers) == 403

@@ -37,7 +37,9 @@ CONTROL_TAGS = {
     "local-command-caveat user-prompt-submit-hook bash-stdout bash-stderr bash-input",
     "other harnesses": "user_instructions environment_context permissions instructions developer assistant user human tool_code "
     "tool_output tool_outputs session_context user_query environment_details execute_command attempt_completion feedback turn_aborted "
-    "user_shell_command ephemeral_message additional_data",
+    "user_shell_command ephemeral_message additional_data execute_bash execute_ipython_cell scratch_pad read_file write_to_file "
+    "ask_followup_question antThinking antArtifact",
+    "vision": "box_start box_end object_ref_start object_ref_end",
 }
 """Names of tags that model servers and harnesses may take for their own, by family. `<|…|>` and DeepSeek's `<｜…｜>` are always theirs."""
 CONTROL_BRACKETS = {
@@ -49,14 +51,31 @@ CONTROL_BRACKETS = {
     "GLM and MiniMax": "[gMASK] [sMASK] ]~b] ]~!b[ [e~[",
 }
 """The same, without a tag."""
+_BARS = "|｜¦∣‖￨│┃"
+_ANY_WIDTH = {"[": r"[\[［]", "]": r"[\]］]", "<": "[<＜]"}
 _CONTROL_TOKENS = re.compile(
-    # `<<SYS>>` of Llama 2 is a tag after another `<`.
-    rf"<(?=[|｜])|(?<=[|｜])>|<(?=/?(?:{'|'.join(sorted(' '.join(CONTROL_TAGS.values()).split(), reverse=True))})[\s>/])|<(?=</?sys>)|"
-    + "|".join(f"{re.escape(token[0])}(?={re.escape(token[1:])})" for token in " ".join(CONTROL_BRACKETS.values()).split()),
+    # `<<SYS>>` of Llama 2 is a tag after another `<`. Signs of other widths look the same to a model, so they count, too.
+    rf"[<＜﹤](?=[{_BARS}])|(?<=[{_BARS}])[>＞﹥]"
+    rf"|[<＜﹤](?=[/／]?(?:{'|'.join(sorted(' '.join(CONTROL_TAGS.values()).split(), reverse=True))})[\s>＞﹥/=\"'])|<(?=</?sys>)|"
+    + "|".join(
+        f"{_ANY_WIDTH.get(token[0], token[0])}(?={''.join(_ANY_WIDTH.get(char, re.escape(char)) for char in token[1:])})"
+        for token in " ".join(CONTROL_BRACKETS.values()).split()
+    ),
     re.IGNORECASE,
 )
 _TOKEN_STARTS = frozenset("<[]|")
-_TOKEN_REPLACEMENTS = {"<": "< ", ">": " >", "[": "[ ", "]": "] "}
+_TOKEN_REPLACEMENTS = {
+    "<": "< ",
+    ">": " >",
+    "[": "[ ",
+    "]": "] ",
+    "＜": "＜ ",
+    "﹤": "﹤ ",
+    "＞": " ＞",
+    "﹥": " ﹥",
+    "［": "［ ",
+    "］": "］ ",
+}
 _MARKDOWN_SYNTAX = re.compile(r"[#＃﹟>]|(?:=+|-{2,}|\*{3,}|_{3,})\s*$")
 _CODE_FENCE = re.compile(r"\s*(?:```|~~~)")
 _RESERVED_NAMES = frozenset(("you", "the scene", "a visitor"))

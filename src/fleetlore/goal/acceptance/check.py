@@ -30,13 +30,15 @@ from fleetlore.goal.acceptance.commands import (
     check_command,
     clean_evidence,
     digest_programs,
+    digest_settings,
     find_match_error,
     make_check_place,
 )
 from fleetlore.goal.acceptance.dependencies import DependencySnapshot
+from fleetlore.goal.acceptance.expansion import ExpandedCommand, expand_command, split_words
 from fleetlore.goal.acceptance.judge import MAX_DIFF_BYTES, judge_criterion
 from fleetlore.goal.acceptance.judging_copy import MAX_TOUCHED, JudgingCopy, TouchedFile, judging_root
-from fleetlore.goal.acceptance.judging_files import ExpandedCommand, JudgingRules, expand_command, split_words
+from fleetlore.goal.acceptance.judging_files import JudgingRules
 from fleetlore.goal.acceptance.runners import find_runners
 from fleetlore.goal.acceptance.verifiers import Unmet
 from fleetlore.goal.workspace import files, repository
@@ -83,6 +85,8 @@ class CapturedChecks(Struct, frozen=True, kw_only=True):
     """Digest of the listing of `DependencySnapshot`."""
     programs: dict[str, str] = {}
     """Path and digest of the programs that commands start."""
+    home_settings: dict[str, str] = {}
+    """Digests of settings in the home folder that programs of checks read."""
     source_settings: dict[str, str] = {}
     """Digests of settings and hooks of the user's repository."""
 
@@ -128,6 +132,7 @@ class AcceptanceChecker:
                 settled=workspace.location_digest,
                 dependencies=judging.capture_dependencies(folder),
                 programs=judging.digest_programs(),
+                home_settings=digest_settings(),
                 source_settings=workspace.source_settings,
             )
             manifest = msgspec.json.format(msgspec.json.encode(captured, order="deterministic"))
@@ -335,11 +340,14 @@ class _CheckRound:
         replaced = sorted(name for name, digest in self._captured.programs.items() if programs.get(name) != digest)
         if replaced:
             return Unmet(message=f"the program {replaced[0]} was replaced or changed since the goal started, so its word does not count")
+        settings = await asyncio.to_thread(digest_settings)
+        if changed := sorted(name for name, digest in self._captured.home_settings.items() if settings.get(name) != digest):
+            return Unmet(message=f"~/{changed[0]} was changed since the goal started; it takes part in checks, so they do not count")
         runners = find_runners(self._judging.commands[criterion.command].texts)
         unmet, self.walls = await check_command(criterion, self._judging.make_place(), runners)
-        changed = await asyncio.to_thread(copy.find_changed_by_run)
-        if unmet is None and changed:
-            return Unmet(message=f"the run itself changed what judges it: {', '.join(changed[:_MAX_NAMED])}")
+        rewritten = await asyncio.to_thread(copy.find_changed_by_run)
+        if unmet is None and rewritten:
+            return Unmet(message=f"the run itself changed what judges it: {', '.join(rewritten[:_MAX_NAMED])}")
         if unmet is not None and (missing := await asyncio.to_thread(copy.find_missing_folders)):
             hint = (
                 f"Checks do not see {', '.join(missing[:_MAX_NAMED])} of the workspace: let the command install it,"

@@ -6,19 +6,21 @@ tools, and read neither the agent's workspace nor the operator's keys. Where the
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import shutil
 import sys
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from hashlib import sha256
 
 from msgspec import Struct
 
 from fleetlore.errors import NotStarted
 from fleetlore.events.driver_types import ShellCommand
-from fleetlore.goal.acceptance.judging_files import split_simple_commands
+from fleetlore.goal.acceptance.expansion import split_simple_commands
 from fleetlore.goal.acceptance.runners import TestRunner, find_missing_report
 from fleetlore.goal.acceptance.verifiers import Unmet
 from fleetlore.process.environment import scrub_environment
@@ -138,6 +140,49 @@ def digest_programs(commands: Iterable[str], place: CheckPlace, *, outside: str)
             with open(path, "rb") as file:
                 digests[name] = f"{path} {sha256(file.read()).hexdigest()}"
     return digests
+
+
+def digest_settings() -> dict[str, str]:
+    """Digests of settings and start-up files in the home folder that programs of checks read, by pattern; those that are missing, too."""
+    home = os.path.expanduser("~")
+    return {pattern: _digest_matches(os.path.join(glob.escape(home), pattern)) for pattern in _HOME_SETTINGS}
+
+
+def _digest_matches(pattern: str) -> str:
+    digest = sha256()
+    for path in sorted(glob.glob(pattern, include_hidden=True)):
+        with suppress(OSError):
+            if os.path.isfile(path):  # opening a pipe would wait for ever
+                with open(path, "rb") as file:
+                    digest.update(os.fsencode(path) + b"\0" + file.read(_MAX_SETTINGS_BYTES) + b"\0")
+    return digest.hexdigest()
+
+
+_HOME_SETTINGS = (
+    *(
+        ".cargo/config",
+        ".cargo/config.toml",
+        ".config/go/env",
+        ".gradle/init.gradle*",
+        ".gradle/init.d/*",
+        ".m2/extensions.xml",
+        ".mavenrc",
+    ),
+    *(
+        ".mocharc*",
+        ".yarnrc*",
+        ".bunfig.toml",
+        ".config/pnpm/rc",
+        ".babelrc*",
+        ".node_modules/*",
+        ".node_libraries/*",
+        ".rspec",
+        ".bazelrc",
+    ),
+    *(".config/pip/pip.conf", ".config/uv/uv.toml", ".config/mypy/config", ".mypy.ini", ".config/ruff/*", ".config/flake8", ".pylintrc"),
+    *(".proverc", ".local/lib/python*/site-packages/*customize.py", ".local/lib/python*/site-packages/*.pth"),
+)
+_MAX_SETTINGS_BYTES = 1024 * 1024
 
 
 async def check_command(criterion: ShellCommand, place: CheckPlace, runners: Sequence[TestRunner]) -> tuple[Unmet | None, tuple[str, ...]]:

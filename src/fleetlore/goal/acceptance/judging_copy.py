@@ -219,10 +219,12 @@ class JudgingCopy:
         elif isinstance(entry, DependencySource) and entry.is_linked and _try_link(entry.path, full):
             self._dependencies.note_linked(path)
         else:
-            with open(entry.path, "rb") as source, open(full, "xb") as copy:
+            # What the agent left running could put a link or a pipe there meanwhile: neither is followed or waited for.
+            base, relative = (os.path.split(entry.path)) if isinstance(entry, DependencySource) else (self._workspace.root, path)
+            with files.open_file(base, relative) as source, open(full, "xb") as copy:
                 copy_content(source.fileno(), copy.fileno())
+                status = os.fstat(source.fileno())
             os.chmod(full, entry.mode)
-            status = os.stat(entry.path)
             os.utime(full, ns=(status.st_atime_ns, status.st_mtime_ns))
         self._copied[path] = entry, file_stamp(os.lstat(full))
 

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
-from fleetlore.goal.acceptance.judging_files import split_simple_commands
+from fleetlore.dialects.commands.shell import make_word_set
+from fleetlore.goal.acceptance.expansion import split_simple_commands
 
 
 class TestRunner(Struct, frozen=True):
@@ -58,8 +59,9 @@ RUNNERS = (
     TestRunner(("mypy",), r"^Success: no issues found", "Success: no issues found in 2 source files"),
     TestRunner(("ruff check",), r"^All checks passed!", "All checks passed!"),
 )  # fmt: skip
-_WRAPPERS = re.compile(r"(?:python[\d.]*|pypy\d?|uv|uvx|poetry|pdm|hatch|pipenv|rye|npx|bunx|pnpx|bundle|xvfb-run|coverage|php)\Z")
-_WRAPPER_WORDS = frozenset(("run", "exec", "dlx", "-m", "--", "-B", "-I", "-u", "-X", "-W", "dev"))
+_LAUNCHERS = make_word_set("uv uvx poetry pdm hatch pipenv rye npx bunx pnpx bundle coverage php npm yarn pnpm bun")
+_PYTHON = re.compile(r"python[\d.]*\Z|pypy[\d.]*\Z|\$[({]?\w*(?:PY|PYTHON)\w*[)}]?\Z", re.IGNORECASE)
+"""Also a variable that a makefile does not set itself, such as `$(PYTHON)`."""
 _ONLY_ASKS = frozenset(("--version", "-V", "--help", "-h", "install", "add"))
 
 
@@ -72,15 +74,32 @@ def find_runners(commands: Iterable[str]) -> list[TestRunner]:
 def _match_runner(words: Sequence[str]) -> Iterator[TestRunner]:
     if _ONLY_ASKS & set(words):
         return
-    words = [os.path.basename(words[0]), *words[1:]]
-    while len(words) > 1 and _WRAPPERS.match(words[0]):
-        rest = words[1:]
-        while rest and (rest[0] in _WRAPPER_WORDS or rest[0].startswith("-")):
-            rest = rest[1:]
-        words = [os.path.basename(rest[0]), *rest[1:]] if rest else rest
+    words = _find_runner_words([os.path.basename(words[0]), *words[1:]])
     options = [word for word in words[1:] if not word.startswith("-") or word == "--test"]
     line = " ".join([*words[:1], *options]) + " "
     yield from (runner for runner in RUNNERS if any(line.startswith(f"{command} ") for command in runner.commands))
+
+
+def _find_runner_words(words: Sequence[str]) -> Sequence[str]:
+    """The words from the runner on, behind `python -m`, `uv run --with x`, `npx` and the like."""
+    while len(words) > 1:
+        if _PYTHON.match(words[0]):
+            has_module = "-m" in words
+            rest = words[words.index("-m") + 1 :] if has_module else [word for word in words[1:] if not word.startswith("-")]
+        elif words[0] in _LAUNCHERS:
+            names = [os.path.basename(word) for word in words[1:]]
+            found = (number for number, name in enumerate(names) if _PYTHON.match(name) or name in _LAUNCHERS or _starts_runner(name))
+            if (start := next(found, None)) is None:
+                return words
+            rest = words[start + 1 :]
+        else:
+            return words
+        words = [os.path.basename(rest[0]), *rest[1:]] if rest else rest
+    return words
+
+
+def _starts_runner(name: str) -> bool:
+    return any(command.partition(" ")[0] == name for runner in RUNNERS for command in runner.commands)
 
 
 def find_missing_report(runners: Iterable[TestRunner], output: str) -> str | None:

@@ -1,0 +1,261 @@
+"""Finds out what the command of a criterion runs: through wrappers, `make`, `npm run` and shell scripts, by the original files.
+
+Nothing is run. `judging_files.py` decides by the result which files judge, `runners.py` which test runners must report.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, TypeAlias
+
+from msgspec import Struct
+
+from fleetlore.dialects.commands.shell import make_word_set
+
+ReadText: TypeAlias = Callable[[str], str | None]
+"""Returns the original text of a file, or `None`."""
+
+_MAX_EXPANSIONS = 40
+_MAX_INCLUDES = 20
+_SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
+_WRAPPERS = make_word_set("timeout nice env time exec command nohup setsid stdbuf ionice xvfb-run sudo doas chrt taskset unbuffer flock")
+"""Programs that run the command behind their own options."""
+_WRAPPER_ARGUMENT = re.compile(r"-|[A-Za-z_]\w*=|\d[\d.]*[smhd]?\Z|/")
+_SHELL_WORD = re.compile(r"[A-Za-z_]\w*=|[!({]\Z|(?:then|do|else|if|while|until)\Z")
+_SUBSTITUTION = re.compile(r"\$\(([^()]+)\)|`([^`]+)`")
+_SEARCHED = re.compile(r"(?:^|[\s;&\"'])(?:PYTHON)?PATH[ \t]*[:+?]?=[ \t]*([^\s;&|]+)")
+_HERE = re.compile(r"(?:\./|\$PWD/|\$\{PWD\}/|\$\(pwd\)/|\$\$\{?PWD\}?/|\$\(CURDIR\)/)+")
+_MAKE_VARIABLE = re.compile(r"^[ ]*(?:export[ \t]+|override[ \t]+)*([A-Za-z_][\w.-]*)[ \t]*(?:\?|::?)?=[ \t]*([^#\n]*)", re.MULTILINE)
+_MAKE_RULE = re.compile(r"([^\s#:=](?:[^:=#]*[^\s:=#])?)\s*::?(?!=)\s*([^;#]*)(?:;(.*))?")
+
+
+class ExpandedCommand(Struct, frozen=True, kw_only=True):
+    """The command of a criterion, and the recipes and scripts that it runs. Paths are relative to the root of the workspace."""
+
+    direct: str
+    nested: tuple[str, ...] = ()
+    included: tuple[str, ...] = ()
+    """Patterns of files that makefiles and scripts include."""
+    targets: tuple[str, ...] = ()
+    """Targets of make that are not declared phony: a file or folder of that name can keep make from running the recipe."""
+    searched: tuple[str, ...] = ()
+    """Folders of the workspace that the commands put into `PATH` or `PYTHONPATH`."""
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The command and everything that it runs."""
+        return (self.direct, *self.nested)
+
+
+def expand_command(command: str, read_text: ReadText, *, prefix: str = "") -> ExpandedCommand:
+    """Follow `make`, `npm run` and shell scripts to the commands that they run, by the original files."""
+    expansion = _Expansion(read_text)
+    expansion.follow(command, prefix)
+    return ExpandedCommand(
+        direct=command,
+        nested=tuple(expansion.nested),
+        included=tuple(dict.fromkeys(expansion.included)),
+        targets=tuple(dict.fromkeys(expansion.targets)),
+        searched=tuple(dict.fromkeys(expansion.searched)),
+    )
+
+
+class _Expansion:
+    """What was found so far."""
+
+    def __init__(self, read_text: ReadText) -> None:
+        self._read_text = read_text
+        self.nested: list[str] = []
+        self.included: list[str] = []
+        self.targets: list[str] = []
+        self.searched: list[str] = []
+
+    def follow(self, command: str, prefix: str) -> None:
+        queue = [(command, prefix)]
+        seen: set[tuple[str, str]] = set()
+        while queue and len(seen) < _MAX_EXPANSIONS:
+            text, folder = queue.pop(0)
+            if (text, folder) in seen:
+                continue
+            seen.add((text, folder))
+            self._note_searched(text, folder)
+            for found in self._expand_once(text, folder):
+                self.nested.append(found[0])
+                queue.append(found)
+
+    def _expand_once(self, text: str, folder: str) -> Iterator[tuple[str, str]]:
+        for words in split_simple_commands(text):
+            folder = _changed_folder(words, folder)
+            program = os.path.basename(words[0])
+            if program in ("make", "gmake") or words[0] in ("$(MAKE)", "${MAKE}"):
+                yield from self._expand_make(words[1:], folder)
+            elif program in ("npm", "yarn", "pnpm", "bun"):
+                yield from self._expand_package_script(words[1:], folder)
+            elif words[0] in (".", "source") and len(words) > 1 and "$" not in words[1]:
+                self.included.append(os.path.normpath(folder + words[1]))
+            for word in words if words[0] in (*_SHELLS, ".", "source") or program in _SHELLS else words[:1]:
+                is_script = word.endswith((".sh", ".bash")) or (words[0] in (".", "source") and word == words[-1])
+                if is_script and (content := self._read_text(os.path.normpath(folder + word))) is not None:
+                    yield content, folder
+
+    def _note_searched(self, text: str, folder: str) -> None:
+        for value in _SEARCHED.findall(text):
+            for part in value.strip("\"'").split(":"):
+                path = _HERE.sub("", part)
+                if path and "$" not in path and not os.path.isabs(path):
+                    self.searched.append(os.path.normpath(folder + path))
+
+    def _expand_make(self, arguments: Sequence[str], folder: str) -> Iterator[tuple[str, str]]:
+        goals, names = [], ["GNUmakefile", "makefile", "Makefile"]
+        values = iter(arguments)
+        for argument in values:
+            if argument in ("-C", "--directory"):
+                folder = os.path.normpath(folder + next(values, "")) + "/"
+            elif argument in ("-f", "--file", "--makefile"):
+                names = [next(values, "")]
+            elif not argument.startswith("-") and "=" not in argument:
+                goals.append(argument)
+        content = next((text for name in names if (text := self._read_text(os.path.normpath(folder + name))) is not None), None)
+        if content is None:
+            return
+        content = self._read_included(content, folder)
+        self._note_searched(content, folder)
+        makefile = _parse_makefile(content)
+        for name in _reach_targets(makefile, goals):
+            recipe = makefile.rules[name].recipe
+            if recipe:
+                if name not in makefile.phony and "%" not in name and "$" not in name:
+                    self.targets.append(os.path.normpath(folder + name))
+                yield "\n".join(recipe), folder
+
+    def _read_included(self, content: str, folder: str) -> str:
+        """A makefile with its variables replaced, followed by those that it includes."""
+        parts, queue = list[str](), [content]
+        while queue and len(parts) < _MAX_INCLUDES:
+            text = _replace_variables(queue.pop(0))
+            parts.append(text)
+            for line in re.findall(r"^ *[-s]?include[ \t]+(.+)$", text, re.MULTILINE):
+                for path in (os.path.normpath(folder + word) for word in re.sub(r"\$\(wildcard ([^()]*)\)", r"\1", line).split()):
+                    if "$" not in path:
+                        self.included.append(path)
+                        queue += [found for found in (self._read_text(path),) if found is not None]
+        return "\n".join(parts)
+
+    def _expand_package_script(self, arguments: Sequence[str], folder: str) -> Iterator[tuple[str, str]]:
+        words = [word for word in arguments if not word.startswith("-")]
+        names = words[1:2] if words[:1] in (["run"], ["run-script"]) else words[:1]
+        names = ["test" if name in ("t", "tst") else name for name in names]
+        try:
+            scripts = json.loads(self._read_text(f"{folder}package.json") or "{}").get("scripts", {})
+        except (ValueError, AttributeError):
+            return
+        for name in names:
+            for key in (f"pre{name}", name, f"post{name}"):
+                if isinstance(scripts, dict) and isinstance(scripts.get(key), str):
+                    yield scripts[key], folder
+
+
+def _changed_folder(words: Sequence[str], folder: str) -> str:
+    return os.path.normpath(folder + words[1]) + "/" if words[0] == "cd" and len(words) == 2 and not os.path.isabs(words[1]) else folder
+
+
+# --- Makefiles
+
+
+class _MakeRule(NamedTuple):
+    prerequisites: list[str]
+    recipe: list[str]
+
+
+class _Makefile(NamedTuple):
+    rules: dict[str, _MakeRule]
+    phony: frozenset[str]
+
+
+def _replace_variables(content: str) -> str:
+    """A makefile with the values of its plain variables in place of their names."""
+    content = content.replace("\\\n", " ")
+    values = {name: value.strip() for name, value in _MAKE_VARIABLE.findall(content) if "$" not in value and len(value) < 1000}
+    return re.sub(r"\$[({]([A-Za-z_][\w.-]*)[)}]", lambda match: values.get(match[1], match[0]), content) if values else content
+
+
+def _parse_makefile(content: str) -> _Makefile:
+    rules: dict[str, _MakeRule] = {}
+    current: list[_MakeRule] = []
+    for line in content.splitlines():
+        if line.startswith("\t"):
+            for rule in current:
+                rule.recipe.append(line.strip().lstrip("@-+"))
+        elif match := _MAKE_RULE.match(line):
+            current = [rules.setdefault(name, _MakeRule([], [])) for name in match[1].split()]
+            for rule in current:
+                rule.prerequisites.extend(match[2].split())
+                rule.recipe.extend([match[3]] if match[3] else [])
+        elif line.strip() and not line.startswith("#"):
+            current = []
+    return _Makefile(rules, frozenset(rules[".PHONY"].prerequisites if ".PHONY" in rules else ()))
+
+
+def _reach_targets(makefile: _Makefile, goals: Sequence[str]) -> list[str]:
+    """The targets with a rule that make reaches from its goals; from the first target if none is named."""
+    queue = list(goals) or [name for name in makefile.rules if not name.startswith(".")][:1]
+    for name in queue:
+        rule = makefile.rules.get(name)
+        queue += [each for each in (rule.prerequisites if rule else ()) if each not in queue]
+    return [name for name in queue if name in makefile.rules]
+
+
+# --- Words
+
+
+def split_simple_commands(text: str) -> Iterator[list[str]]:
+    """The simple commands of a shell text as lists of words, without assignments in front.
+
+    What a wrapper such as `timeout`, `sh -c` or `$(…)` runs follows as a command of its own.
+    """
+    for line in re.split(r"\n|;|&&|\|\||\||&", text.replace("\\\n", " ")):
+        try:
+            words = shlex.split(line, comments=True)
+        except ValueError:
+            words = line.split()
+        words = [word if word.startswith("$") else word.strip("(){}") or word for word in words]
+        while words and _SHELL_WORD.match(words[0]):
+            words = words[1:]
+        while words:
+            yield words
+            words, shell_text = _unwrap_command(words)
+            if shell_text:
+                yield from split_simple_commands(shell_text)
+    for match in _SUBSTITUTION.finditer(text):
+        yield from split_simple_commands(match[1] or match[2])
+
+
+def _unwrap_command(words: list[str]) -> tuple[list[str], str]:
+    """The command that a wrapper runs, and the text that it passes to a shell; empty for other programs."""
+    program = os.path.basename(words[0])
+    if program in _SHELLS or program == "eval":
+        flag = next((number for number, word in enumerate(words) if re.fullmatch(r"-\w*c\w*", word)), 0 if program == "eval" else None)
+        return [], "" if flag is None else " ".join(words[flag + 1 :] if program == "eval" else words[flag + 1 : flag + 2])
+    if program not in _WRAPPERS:
+        return [], ""
+    words = words[1:]
+    while words and _WRAPPER_ARGUMENT.match(words[0]):
+        has_value = words[0] in ("-u", "-C", "-k", "-s", "--signal", "--kill-after", "--unset", "--chdir")
+        words = words[2 if has_value else 1 :]
+    return words, ""
+
+
+def split_words(command: str) -> list[str]:
+    """All words of a shell command, also inside quotes, and parts of words: `a.py::test`, `--rc=a.toml`."""
+    try:
+        lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
+        lexer.whitespace_split, lexer.commenters = True, ""
+        words = list(lexer)
+    except ValueError:
+        words = command.split()
+    nested = [part for word in words if any(separator in word for separator in " \n;") for part in re.split(r"[\s;&|()<>\"']+", word)]
+    return [part for word in (*words, *nested) for part in {word, word.partition("::")[0], word.rpartition("=")[2]} if part]
