@@ -186,11 +186,13 @@ _SPECIAL_SUBCOMMANDS: Mapping[tuple[str, str], Callable[[Sequence[str]], tuple[C
     ("cargo", "xtask"): _find_cargo_tool,
     ("cargo", "hack"): _find_cargo_tool,
     ("cargo", "make"): _find_cargo_tool,
+    ("cargo", "tauri"): _find_cargo_tool,
     ("zig", "build"): _find_zig_build,
     ("biome", "format"): _find_biome_format,
     ("mix", "do"): _find_mix_list,
     ("mix", "test."): lambda arguments: (CheckCommand(TESTS, f"mix {arguments[0]}"),),
     ("docker", "buildx"): lambda arguments: (CheckCommand(BUILD, "docker build"),) if "build" in arguments[:3] else (),
+    ("docker", "compose"): lambda arguments: (CheckCommand(BUILD, "docker compose build"),) if "build" in arguments[:6] else (),
     ("nix", "flake"): lambda arguments: (CheckCommand(MIXED, "nix flake check"),) if "check" in arguments[:3] else (),
 }
 

@@ -416,13 +416,15 @@ def _is_silence_success(candidate: _Candidate, commands: Sequence[SimpleCommand]
     command, check, _, position = candidate
     if _is_error_search(candidate, commands, text) or _leaves_out_successes(candidate, commands, text):
         return True
-    if text.strip():
+    if text.strip() == "0" and command.piped and commands[-1].words[:2] == ("wc", "-l") and len(commands) == position + 2:
+        text = ""  # its lines were counted
+    elif text.strip():
         return _is_silent_script(command, text)
     if check.name.replace(" ", "-") not in _SILENT or command.writes or command.background:
         return False
     if not command.piped:
         return command.operator != "||"
-    return position + 1 < len(commands) and commands[position + 1].program in _PASSING_ON
+    return position + 1 < len(commands) and commands[position + 1].program in (*_PASSING_ON, "wc")
 
 
 _script_note = re.compile(r"yarn run v\d\S*|(?:✨ {1,3})?Done in [\d.]+ ?m?s\.?|info Visit https://yarnpkg\S*[^\n]{0,80}")
@@ -469,10 +471,12 @@ def _is_error_search(candidate: _Candidate, commands: Sequence[SimpleCommand], t
     search = commands[position + 1] if position + 1 < len(commands) else None
     if not command.piped or search is None or search.program not in ("grep", "egrep", "rg") or check.name not in _NAMES_ERRORS:
         return False
-    if {"-v", "-c", "-q"} & set(search.words):
+    if {"-v", "-q"} & set(search.words):
         return False
+    if "-c" in search.words and text.strip() == "0":
+        text = ""
     pattern = next((word for word in search.words[1:] if not word.startswith("-")), "").replace("\\|", "|").lower()
-    if not any(part.strip("^ \\[:") in ("error", "error ts", "error:") for part in pattern.split("|")):
+    if not any(part.strip("^ \\[:()") in ("error", "error ts", "error:") for part in pattern.split("|")):
         return False
     printed = {" ".join(later.words[1:]) for later in commands[position + 2 :] if later.program == "echo"}
     return all(not line.strip() or line.strip() in printed for line in text.splitlines())

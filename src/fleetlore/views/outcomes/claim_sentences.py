@@ -24,6 +24,15 @@ _QUOTED = re.compile(r"\"[^\"\n]{1,300}\"|“[^”\n]{1,300}”|(?<!\w)'[^'\n]{2
 _WAS_RED = re.compile(r"\b(?:previously|formerly|originally|once)[ -](?:failing|broken|red|skipped)\b", re.IGNORECASE)
 _CAN_CONFIRM = re.compile(r"\bI can (?:now )?confirm\b")
 _TYPE_CHECK = re.compile(r"\b[Tt]ype[ -]?check(?:s|ing|er|ers)?\b")
+# "go vet: clean", "npm test passes": a command at the beginning that is not marked as code, and what is said of it.
+_PLAIN_COMMAND = re.compile(
+    r"(?:[✅✓✔☑🟢] ?)?((\.?[a-z][\w./-]{1,20})(?: (?!passe[sd]\b|is\b|are\b|now\b|clean\b)[\w./:=@-]{1,40}){1,6})"
+    r"(?= ?(?:[:→—–✅✓✔]|- |passe[sd]\b|succe|is (?:clean|green)|clean\b|now passes))"
+)
+_BROKEN_BEFORE = re.compile(
+    r"\b(?:failing|failed|broken|flaky)(?= (?:tests?|specs?|suites?|builds?) (?:(?:all|both|also) )?now (?:pass|succe|build))"
+)
+_CHECK_OF = re.compile(r"\b([Ff]ormat(?:ting)?|[Ll]int(?:ing)?|[Ss]tyle|[Bb]uild) checks?(?= \w)")
 _PLACEHOLDER = re.compile("\x00(\\d{1,4})\x00")
 _URL = re.compile(r"https?://[^\s<>()\[\]\"']{3,400}")
 _QUOTE_MARK = "\x01"
@@ -44,12 +53,18 @@ _OTHER_SECTION = re.compile(
 )
 # Which check a command in backticks is, by its words.
 _COMMAND_KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("types", re.compile(r"\b(?:mypy|pyright|tsc|typecheck|type-check|typing|dialyzer|check-types|types)\b")),
+    (
+        "types",
+        re.compile(
+            r"\b(?:mypy|pyright|tsc|typecheck|type-check|typing|dialyzer|check-types|types)\b"
+            r"|^(?:npx |bunx )?(?:cargo|deno|gleam|astro|svelte)[ -](?:\+\w+ )?check\b"
+        ),
+    ),
     (
         "lint",
         re.compile(
             r"lint|\b(?:ruff|clippy|rubocop|flake8|black|prettier|fmt|format|biome|credo|vet|checkstyle|spotless\w*"
-            r"|ktlint\w*|detekt|staticcheck|shellcheck|stylelint|rustfmt)\b"
+            r"|ktlint\w*|detekt|staticcheck|shellcheck|stylelint|rustfmt|analy[sz]e)\b|^(?:terraform|tofu|sam) validate\b"
         ),
     ),
     (
@@ -201,6 +216,9 @@ def _prepare_block(block: str) -> tuple[str, list[str]]:
         block = _URL.sub(keep, block)
     if "*" in block or "_" in block or "~" in block:
         block = _EMPHASIS.sub("", block)
+    if (found := _PLAIN_COMMAND.match(block)) and found.group(2) in RUNNERS and len(codes) < 999:
+        codes.append(found.group(1))
+        block = f"{block[: found.start(1)]}\x00{len(codes) - 1}\x00{block[found.end(1) :]}"
     return block, codes
 
 
@@ -215,11 +233,13 @@ def _normalise_sentence(part: str) -> str:
     if '"' in matched or "'" in matched or "“" in matched or "«" in matched:
         matched = _QUOTED.sub(f" {_QUOTE_MARK} ", matched)
     if "check" in matched:
-        matched = _TYPE_CHECK.sub("type-check", matched)
+        matched = _CHECK_OF.sub(r"\1", _TYPE_CHECK.sub("type-check", matched))
     if "confirm" in matched:
         matched = _CAN_CONFIRM.sub("I confirmed", matched)
     if "ly" in matched or "once" in matched:
         matched = _WAS_RED.sub("affected", matched)
+    if " now " in matched:
+        matched = _BROKEN_BEFORE.sub("affected", matched)
     return matched
 
 

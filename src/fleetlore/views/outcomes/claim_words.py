@@ -14,10 +14,13 @@ def word_table(text: str) -> frozenset[str]:
 
 
 TEST_HEADS = word_table("tests test testsuite suite suites specs spec doctests testcases assertions")
+# Before a colon only: "pytest: 88 passed".
+TEST_TOOLS = word_table("pytest jest vitest mocha rspec phpunit playwright cypress ctest junit unittest bats exunit xctest")
 CHECK_WORDS: dict[CheckKind, str] = {
     "lint": "lint lints linting linter linters lint-clean formatting format formatter fmt gofmt vet golangci-lint eslint"
     " ruff clippy rubocop prettier black flake8 pylint credo checkstyle spotless ktlint detekt swiftlint biome stylelint"
-    " shellcheck hadolint oxlint standardrb phpcs pre-commit precommit",
+    " shellcheck hadolint oxlint standardrb phpcs pre-commit precommit rustfmt goimports gofumpt staticcheck actionlint markdownlint"
+    " yamllint isort",
     "types": "types type-check type-checks typecheck typechecks type-checking typechecking type-checker typechecker"
     " mypy pyright tsc typescript basedpyright dialyzer sorbet phpstan psalm flow typing",
     "build": "build builds compile compiles compilation compiled built bundle bundles",
@@ -38,7 +41,7 @@ VERB_FOLLOWERS = word_table(
 BUILT_FOLLOWERS = word_table("cleanly successfully fine ok okay clean correctly green without ✅ ✓ ✔")
 OK_WORDS = word_table(
     "pass passes passed passing green clean succeed succeeds succeeded successful successfully ok okay cleanly"
-    " error-free warning-free happy ✅ ✓ ✔ ☑ 🟢 fine"
+    " error-free warning-free happy success ✅ ✓ ✔ ☑ 🟢 fine"
 )
 CHECK_MARKS = word_table("✅ ✓ ✔ ☑ 🟢")
 # These may have an object, and are then no result: "the test passes a context".
@@ -127,6 +130,7 @@ RUNNERS = word_table(
     " hatch pdm pre-commit golangci-lint ruff eslint mypy tsc jest vitest mocha playwright cypress rubocop flake8 black prettier"
     " biome pyright pylint clippy stack cabal turbo nx lerna moon earthly buck2 pants meson prove ginkgo gotestsum invoke doit"
     " ant xcodebuild elixir gleam lein clojure ruby php node tsx hurl bats ava tap lint-staged staticcheck shellcheck rustfmt"
+    " docker podman terraform tofu helm next vite ng astro nuxt expo eas anchor forge hardhat pio phpstan"
 )
 
 # After "test": it is the subject of a statement, not part of a name.
@@ -137,6 +141,7 @@ STOP_WORDS = (NOT_WORDS | UNREAL_WORDS | word_table("; . ? ❌ ✗ ✘")) - RESU
 # A sentence without any of these holds no claim of the kind.
 CHECK_TRIGGERS = (
     TEST_HEADS
+    | TEST_TOOLS
     | GENERAL_HEADS
     | frozenset(CHECK_HEADS)
     | word_table("RUN_TESTS RUN_LINT RUN_TYPES RUN_BUILD RUN_CHECKS TEST_FILE ci type compiler syntax passed passing pass failures failed")
