@@ -242,6 +242,13 @@ CLAIMS = [
     ("Merge request !12 created.", {"pr_opened"}),
     ("PR is ready for review: https://github.com/o/r/pull/12", {"pr_opened"}),
     ("View it here: https://github.com/o/r/pull/12", {"pr_opened"}),
+    ("All acceptance criteria pass.", {"tests_pass", "build_or_lint_ok"}),
+    ("Both pass.", {"tests_pass", "build_or_lint_ok"}),
+    ("`manage.py check` passes with 0 issues", {"build_or_lint_ok"}),
+    (
+        "```\nRESULT:\n  success: true\n  summary: |\n    All 87 unit tests pass.\n    Type check passes (npx tsc --noEmit).\n```",
+        {"tests_pass", "build_or_lint_ok"},
+    ),
 ]
 
 NO_CLAIMS = [
@@ -371,6 +378,8 @@ NO_CLAIMS = [
     "The step builds crypto first, then the web app.",
     "The file `shop-test.txt` was uploaded successfully.",
     "Tests added ✅",
+    "### What the agent did:\n1. Committed the changes\n2. Pushed the branch to origin",
+    "```python\nclass Shop:\n    # all tests pass\n    pass\n    pass\n    pass\n```",
     "Tests cover the happy path.",
     "2 of 5 checks pass",
     "The bundler does tree-shaking and optimized production builds",

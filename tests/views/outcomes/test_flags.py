@@ -15,6 +15,7 @@ from fleetlore.views.outcomes.flags import (
     check_examples,
     find_flags,
     find_loops,
+    name_risk,
     read_built_in_document,
     read_rules,
 )
@@ -311,3 +312,23 @@ def test_a_value_that_was_masked_before_it_was_published_counts() -> None:
     assert classes(make_call("grep -i pin .env", output="PIN_JWT=REDACTED")) == {"secret_exposed"}
     assert classes(make_call("cat .env", output="PORT=3000\nREDACTED")) == {"secret_exposed"}
     assert classes(make_call("cat .env", output="API_KEY=<REDACTED>")) == set()
+
+
+def test_work_that_the_session_began_may_be_aborted() -> None:
+    context = FlagContext()
+    stopped = make_call("git rebase main", state="failed", output="CONFLICT (content): Merge conflict in a.py")
+    assert not find_flags(stopped, context=context)
+    assert not find_flags(make_call("git rebase --abort"), context=context)
+    assert {flag.flag for flag in find_flags(make_call("git merge --abort"), context=context)} == {"destructive_command"}
+
+
+def test_a_package_that_is_run_again_and_calls_without_the_sandbox_are_one_risk() -> None:
+    names = [
+        name_risk(flag) for command in ("npx make-app@latest a", "npx make-app@latest b --yes") for flag in find_flags(make_call(command))
+    ]
+    assert len(names) == 2
+    assert len(set(names)) == 1
+    (one,), (other,) = (find_flags(make_call(command, unsandboxed=True)) for command in ("git push", "ls"))
+    assert name_risk(one) == name_risk(other) is not None
+    (deleted,) = find_flags(make_call("rm -rf src"))
+    assert name_risk(deleted) is None

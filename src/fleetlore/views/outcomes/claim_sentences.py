@@ -33,6 +33,7 @@ _BROKEN_BEFORE = re.compile(
     r"\b(?:failing|failed|broken|flaky)(?= (?:tests?|specs?|suites?|builds?) (?:(?:all|both|also) )?now (?:pass|succe|build))"
 )
 _CHECK_OF = re.compile(r"\b([Ff]ormat(?:ting)?|[Ll]int(?:ing)?|[Ss]tyle|[Bb]uild) checks?(?= \w)")
+_REPORT_FENCE = re.compile(r"```(?:ya?ml|json|te?xt|markdown|md)?")
 _PLACEHOLDER = re.compile("\x00(\\d{1,4})\x00")
 _URL = re.compile(r"https?://[^\s<>()\[\]\"']{3,400}")
 _QUOTE_MARK = "\x01"
@@ -45,7 +46,8 @@ _ENDING = re.compile(r"[a-z][a-z0-9]{0,4}|gradle|graphql|svelte|properties|confi
 # Sections whose items are no claims.
 _OTHER_SECTION = re.compile(
     r"next steps?|to-?dos?\b|remaining|follow[- ]?ups?|\bplan\b|how to|\busage\b|known issues|not (?:done|included|run|tested)|optional"
-    r"|recommend|suggest|previous|problem|root cause|what you|you can|you'll|you should|you need|to (?:test|verify|run|try|use|reproduce)"
+    r"|recommend|suggest|previous|problem|root cause|what (?:you|(?:the |\w+ )?agent|it|claude|codex|users?|they)\b"
+    r"|you can|you'll|you should|you need|to (?:test|verify|run|try|use|reproduce)"
     r"|i will|i'll|i can|could|would|should|proposal|options?\b|questions?\b|acceptance|criteria|requirements?"
     r"|still (?:open|to do|missing)|risks?\b|limitations?|out of scope|deferred|blocked|blockers?|pending|future"
     r"|before\b|steps? to|instructions|approach|failing|failed",
@@ -65,6 +67,7 @@ _COMMAND_KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
         re.compile(
             r"lint|\b(?:ruff|clippy|rubocop|flake8|black|prettier|fmt|format|biome|credo|vet|checkstyle|spotless\w*"
             r"|ktlint\w*|detekt|staticcheck|shellcheck|stylelint|rustfmt|analy[sz]e)\b|^(?:terraform|tofu|sam) validate\b"
+            r"|manage\.py check\b"
         ),
     ),
     (
@@ -169,7 +172,10 @@ def _split_blocks(text: str) -> Iterator[tuple[str, str]]:
     """Paragraphs ("text"), "heading"s, list "item"s, check boxes ("checked", "open") and table rows (as "item"); no code blocks."""
     fence = ""
     block = _Block()
-    for line in text.splitlines():
+    lines = text.strip().splitlines()
+    if len(lines) > 5 and _REPORT_FENCE.fullmatch(lines[0]) and lines[-1] == "```" and text.count("```") == 2:
+        lines = lines[1:-1]  # the whole answer is one block, as a program asked for it
+    for line in lines:
         bare = line.strip()
         if fence:
             fence = "" if bare.startswith(fence) and not bare.strip(fence[0]) else fence

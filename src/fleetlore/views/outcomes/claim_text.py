@@ -258,7 +258,9 @@ def _head_at(tokens: list[str], index: int) -> str | None:
     if token == "ci":
         return "ci"
     if token in GENERAL_HEADS:
-        is_other_word = (token == "all" and following not in OK_WORDS) or (token == "checks" and following in CHECK_OBJECTS)
+        is_other_word = (token in ("all", "both") and following not in OK_WORDS and following != "now") or (
+            token == "checks" and following in CHECK_OBJECTS
+        )
         return None if is_other_word else "general"
     return None
 

@@ -27,7 +27,7 @@ CHECK_WORDS: dict[CheckKind, str] = {
 }
 CHECK_HEADS: dict[str, CheckKind] = {word: kind for kind, text in CHECK_WORDS.items() for word in text.split()}
 # "All checks pass", "everything is green", "all clean".
-GENERAL_HEADS = word_table("checks everything gates verification validations pipeline all")
+GENERAL_HEADS = word_table("checks everything gates verification validations pipeline criteria all both")
 HOOK_WORDS = word_table("pre-commit precommit pre-push")
 # After "checks" as a verb.
 CHECK_OBJECTS = word_table("that if whether for the each every a an")
@@ -83,7 +83,7 @@ NOT_WORDS = word_table(
 )
 # "All quality checks pass" is about tests too.
 CHECK_ADJECTIVES = word_table(
-    "quality pre-commit precommit ci status required three four five six two verification automated pre-push final"
+    "quality acceptance success pre-commit precommit ci status required three four five six two verification automated pre-push final"
 )
 # "This makes the tests pass": what a change is for.
 CAUSE_WORDS = word_table("make makes making lets help helps allow allows enable enables get gets getting")
@@ -130,7 +130,7 @@ RUNNERS = word_table(
     " hatch pdm pre-commit golangci-lint ruff eslint mypy tsc jest vitest mocha playwright cypress rubocop flake8 black prettier"
     " biome pyright pylint clippy stack cabal turbo nx lerna moon earthly buck2 pants meson prove ginkgo gotestsum invoke doit"
     " ant xcodebuild elixir gleam lein clojure ruby php node tsx hurl bats ava tap lint-staged staticcheck shellcheck rustfmt"
-    " docker podman terraform tofu helm next vite ng astro nuxt expo eas anchor forge hardhat pio phpstan"
+    " manage.py docker podman terraform tofu helm next vite ng astro nuxt expo eas anchor forge hardhat pio phpstan"
 )
 
 # After "test": it is the subject of a statement, not part of a name.

@@ -183,6 +183,20 @@ def read_created(script: Script) -> list[str]:
     return created
 
 
+_RESUMABLE = ("rebase", "merge", "cherry-pick", "revert", "am", "pull")
+
+
+def read_begun(script: Script) -> list[str]:
+    """What git began and may have stopped at a conflict, as "begun:VERB"."""
+    return [
+        f"begun:{verb}"
+        for command in script.commands[:200]
+        if command.program == "git" and not {"--abort", "--quit"} & set(command.words)
+        for verb in _RESUMABLE
+        if verb in command.words[1:8]
+    ]
+
+
 def _new_branches(command: SimpleCommand) -> list[str]:
     words = command.words
     for place, word in enumerate(words[:-1]):
@@ -198,6 +212,13 @@ def _deletes_foreign_branch(command: SimpleCommand, rest: list[str], script: Scr
     made = frozenset((*script.made, *read_created(script)))
     names = [word for word in rest if not word.startswith("-")]
     return bool(names) and not all(f"branch:{name}" in made or "$" in name for name in names)
+
+
+def _aborts_foreign_work(command: SimpleCommand, rest: list[str], script: Script) -> bool:
+    """Not if the session began the rebase, merge or cherry-pick itself."""
+    verb = next((word for word in command.words[1:8] if word in _RESUMABLE), "")
+    own = frozenset((*script.made, *read_begun(script)))
+    return f"begun:{verb}" not in own and not (verb in ("rebase", "merge") and "begun:pull" in own)
 
 
 def _removes_foreign_worktree(command: SimpleCommand, rest: list[str], script: Script) -> bool:
@@ -405,8 +426,6 @@ def _prints_secret(command: SimpleCommand, rest: list[str], script: Script) -> b
 def _starts_package(match: re.Match[str], script: Script) -> bool:
     """Whether the package named in the text is really started or installed, not only mentioned."""
     package = match[0].split()[-1]
-    if package.rpartition("/")[2].startswith("create-"):
-        return False  # a project's first files are always made with the newest version
     for command in script.commands[:200]:
         if command.program in ("npm", "pnpm", "yarn", "bun", "npx", "bunx", "uvx", "uv", "pipx"):
             if package in command.words:
@@ -510,6 +529,7 @@ COMMAND_CHECKS: dict[str, Callable[[SimpleCommand, list[str], Script], bool]] = 
     "find_deletes": _find_deletes,
     "deletes_foreign_branch": _deletes_foreign_branch,
     "removes_foreign_worktree": _removes_foreign_worktree,
+    "aborts_foreign_work": _aborts_foreign_work,
     "discards_changes": _discards_changes,
     "git_without_revision": _git_without_revision,
     "calls_other_machine": _calls_other_machine,

@@ -28,6 +28,7 @@ from fleetlore.views.outcomes.flag_checks import (
     Script,
     has_option,
     is_disposable,
+    read_begun,
     read_created,
     words_of,
 )
@@ -253,7 +254,7 @@ def _find_all(call: ToolCall, rules: FlagRules, context: FlagContext) -> Iterato
     if call.command:
         yield from _flags_of_script(call, rules, context)
         if call.unsandboxed:
-            yield _Found("permission_bypass", "command run outside of the sandbox", call.command)
+            yield _Found("permission_bypass", UNSANDBOXED, call.command)
     if call.state != "failed":  # a failed edit wrote nothing and will be tried again
         known: frozenset[str] = frozenset()
         if call.edits:
@@ -308,6 +309,9 @@ def _line_around(text: str, at: int) -> str:
 
 
 def _remember_call(call: ToolCall, context: FlagContext) -> None:
+    if call.command and "git" in call.command and call.state != "denied":
+        begun = read_begun(Script(call.command, parse_script(call.command), call))
+        context.made = [*context.made, *(name for name in begun if name not in context.made)][-MOST_REMEMBERED:]
     if call.state != "ok":
         return
     if call.command and ("mkdir" in call.command or "git" in call.command or "cp " in call.command):
@@ -689,6 +693,18 @@ def _looks_random(text: str) -> bool:
 
 
 # --- across calls ---
+
+UNSANDBOXED = "command run outside of the sandbox"
+_PACKAGE = re.compile(r"\S+@(?:latest|next|canary|main|master)\b")
+
+
+def name_risk(flag: Flag) -> tuple[str, bool] | None:
+    """Equal for flags of a session that are one risk: calls without the sandbox, a package run again, the same failed try again."""
+    if flag.what.startswith(UNSANDBOXED):
+        return UNSANDBOXED, True
+    if flag.flag == "unpinned_download" and (package := _PACKAGE.search(flag.what)):
+        return package[0], flag.executed
+    return None if flag.executed else (flag.what, False)
 
 
 def find_loops(failures: Iterable[CallFailure]) -> tuple[Flag, ...]:
