@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fleetlore.dialects.commands.shell import make_word_set
 from fleetlore.views.outcomes.facts import CallFailure, Source, TextEdit, ToolCall
-from fleetlore.views.outcomes.flag_checks import FlagContext, words_of
+from fleetlore.views.outcomes.flag_checks import FlagContext
 from fleetlore.views.outcomes.flags import (
     FLAGS,
     built_in_rules,
@@ -208,7 +209,7 @@ def test_the_same_failure_again_and_again_is_a_loop() -> None:
 
 PIECES = st.sampled_from(
     sorted(
-        words_of(
+        make_word_set(
             """git push -f rm -rf / ; && | || ( ) $( ` " ' \\ << EOF curl sh npx a@latest .env echo $TOKEN # noqa //nolint t.Skip(
             [redacted] find -exec -delete sed -i s/a/b/ cat > tests/test_a.py chmod 777 checkout -- . env printenv ssh pip install git+https://x@"""
         )

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from fleetlore.dialects.commands.shell import make_word_set, program_name
 from fleetlore.views.outcomes import check_tables as tables
 from fleetlore.views.outcomes.check_tables import BUILD, LINT, MIXED, TESTS, TYPES, Kind
-from fleetlore.views.outcomes.shell import program_name, word_set
 
 
 class CheckCommand(NamedTuple):
@@ -123,7 +123,7 @@ def _read_direct_command(kind: Kind, name: str, rest: Sequence[str]) -> tuple[Ch
     return (CheckCommand(kind, name, not _is_selection(rest)),)
 
 
-_WITHOUT_LISTING = word_set("pytest py.test prettier shfmt rspec clang-format google-java-format php-cs-fixer phpunit ktfmt")
+_WITHOUT_LISTING = make_word_set("pytest py.test prettier shfmt rspec clang-format google-java-format php-cs-fixer phpunit ktfmt")
 
 
 def _keeps_running(name: str, rest: Sequence[str]) -> bool:
@@ -198,7 +198,7 @@ _SPECIAL_SUBCOMMANDS: Mapping[tuple[str, str], Callable[[Sequence[str]], tuple[C
 
 
 _NO_OPTIONS: frozenset[str] = frozenset()
-_GLOBAL_VALUED = word_set("-C --manifest-path --directory --color --config --prefix")
+_GLOBAL_VALUED = make_word_set("-C --manifest-path --directory --color --config --prefix")
 
 
 def _own_arguments(program: str, sub: str, arguments: Sequence[str]) -> Sequence[str]:
@@ -582,7 +582,7 @@ def _covers_all(arguments: Sequence[str]) -> bool:
     return all(word.startswith("-") or word in _EVERYTHING for word in arguments)
 
 
-_INTERPRETERS = word_set("node ruby perl bash sh zsh php")
+_INTERPRETERS = make_word_set("node ruby perl bash sh zsh php")
 _FINDERS: Mapping[str, Callable[[str, tuple[str, ...]], tuple[CheckCommand, ...]]] = {
     **dict.fromkeys(tables.MODULE_PROGRAMS, _find_python_checks),
     **dict.fromkeys(_INTERPRETERS, _find_interpreter_checks),

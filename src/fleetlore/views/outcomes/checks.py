@@ -11,10 +11,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
+from fleetlore.dialects.commands.shell import make_word_set
 from fleetlore.views.outcomes.check_commands import CheckCommand, find_checks, kinds_of_task
 from fleetlore.views.outcomes.facts import CheckKind, CheckResult, CheckRun, ToolCall
 from fleetlore.views.outcomes.output_text import MAX_CAUSE, Output, compile_pattern, find_cause, strip_task_prefixes
-from fleetlore.views.outcomes.shell import SimpleCommand, parse_script, word_set
+from fleetlore.views.outcomes.shell import SimpleCommand, parse_script
 from fleetlore.views.outcomes.summaries import GOOD_WORDS, SUMMARIES, Summary
 
 KINDS: tuple[CheckKind, ...] = ("tests", "lint", "types", "build")
@@ -38,7 +39,7 @@ class _Candidate(NamedTuple):
 
 
 # Tools that print nothing when all is well: no output at all is their way to say so.
-_SILENT = word_set(
+_SILENT = make_word_set(
     """go-build go-vet mix-compile mix-format tsc eslint shellcheck flake8 pyflakes staticcheck gofmt goimports gofumpt cargo-fmt rustfmt
     stylelint yamllint actionlint hadolint vue-tsc pycodestyle deno-check bash--n python--m-py_compile node---check gcc g++ clang clang++
     javac rustc terraform-fmt zig-fmt zig-build luacheck oxfmt errcheck nest-build"""
@@ -51,7 +52,7 @@ _NAMES_ERRORS = frozenset(
 _CANNOT_START = frozenset((126, 127, 124, 137, 143))
 _PASSING_ON = frozenset(("head", "tail", "cat", "tee", "less"))
 # Programs that hardly fail and say nothing about a check.
-TRIVIAL = word_set(
+TRIVIAL = make_word_set(
     """cd pushd popd echo printf export set unset source . true : mkdir sleep pwd cat ls head tail date tee wc clear ulimit local
     grep sort touch shopt alias exit rm"""
 )
@@ -143,7 +144,7 @@ _cargo_result = re.compile(r"^test result: \w+\. (\d{1,9}) passed; (\d{1,9}) fai
 _announced = re.compile(r"^(?:\[[\w:.-]{1,40}\] )?(?:\$|>|\[COMPLETED\]|✔) (?P<line>[\w./@-]{2,100}(?: [^\n]{0,300})?)$", re.M)
 _npm_script = re.compile(r"(?:@[\w.-]+/)?[\w.-]+@\d[\w.+-]* (?P<task>[\w:.-]{1,60})(?: /\S{1,300}| [A-Za-z]:\S{1,300})?\Z")
 _commit_made = re.compile(r"^\[[^\]\n]{1,200} [0-9a-f]{7,40}\] ", re.M)
-_ANNOUNCING = word_set("npm pnpm yarn bun mise git")
+_ANNOUNCING = make_word_set("npm pnpm yarn bun mise git")
 _echoed = re.compile(r"^(?:\[[\w:.-]{1,40}\] )?(?:[$>+] |)(?P<line>[\w./@-]{2,60} ?[^\n]{0,300})$", re.M)
 
 

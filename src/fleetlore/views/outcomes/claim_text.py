@@ -11,6 +11,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from fleetlore.dialects.commands.shell import make_word_set
 from fleetlore.views.outcomes.claim_sentences import PULL_URL, SHA, Sentence, is_path, may_claim, split_sentences
 from fleetlore.views.outcomes.claim_words import (
     ALL_TRIGGERS,
@@ -59,7 +60,6 @@ from fleetlore.views.outcomes.claim_words import (
     TRANSITIVE,
     UNREAL_WORDS,
     VERB_FOLLOWERS,
-    word_table,
 )
 from fleetlore.views.outcomes.facts import CheckKind
 
@@ -577,16 +577,16 @@ def _replace_kind(claim: ClaimText, kind: ClaimKind) -> ClaimText:
 
 # --- Commits, pushes, pull requests ----------------------------------------------------------------------------------
 
-_ACT_BEFORE = word_table(
+_ACT_BEFORE = make_word_set(
     "i we i've we've have has been was were is are now and also then all everything successfully , : - – — ( just both it already"
     " finally done force is: → + & ✅ ✓ ✔ got changes change fix fixes commit commits branch work code update updates files file"
     " it's they're that's which"
 )
-_ACT_AFTER = word_table(
+_ACT_AFTER = make_word_set(
     ", . ; : ! ( ) and to as in on at with — – - the all both my these this it them successfully cleanly up for"
     " everything changes your our from straight directly → only locally here now again as-is a one two three"
 )
-_NOT_PUSHED = word_table("onto into down out off over aside forward further against stack queue array button boundaries limits")
+_NOT_PUSHED = make_word_set("onto into down out off over aside forward further against stack queue array button boundaries limits")
 
 
 _ACTS: tuple[tuple[str, ClaimKind], ...] = (("committed", "committed"), ("amended", "committed"), ("pushed", "pushed"))
@@ -658,10 +658,12 @@ def _find_push(tokens: list[str], start: int) -> int | None:
 
 _ON_REMOTE = re.compile(r"(?:is|are) (?:now |both |all )?on (?:the )?(?:pr|mr|pull request|remote|origin)\b")
 _SUCCEEDED = (["went", "through"], ["was", "successful"], ["is", "done"], ["was", "accepted"])
-_FIX_VERBS = word_table("fixed added done addressed implemented landed resolved introduced shipped included applied updated removed merged")
-_MADE_WORDS = CHANGED_TRIGGERS | word_table("written implemented reviewed planned defined covered stubs stub tbd")
+_FIX_VERBS = make_word_set(
+    "fixed added done addressed implemented landed resolved introduced shipped included applied updated removed merged"
+)
+_MADE_WORDS = CHANGED_TRIGGERS | make_word_set("written implemented reviewed planned defined covered stubs stub tbd")
 # "Builds" after these is a noun, or about what a script does.
-_BUILD_NOUNS = word_table(
+_BUILD_NOUNS = make_word_set(
     """production optimized release debug nightly ci docker static incremental previous old slow faster script workflow pipeline job step
     action target dev preview"""
 )

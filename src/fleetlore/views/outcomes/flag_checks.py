@@ -10,15 +10,10 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct, field
 
+from fleetlore.dialects.commands.shell import make_word_set
 from fleetlore.views.outcomes.check_commands import find_checks
 from fleetlore.views.outcomes.facts import ToolCall
 from fleetlore.views.outcomes.shell import SimpleCommand
-
-
-def words_of(text: str) -> frozenset[str]:
-    """A set of words, written as one text."""
-    return frozenset(text.split())
-
 
 QUIET_OPTIONS = frozenset(("-q", "--quiet", "-c", "--count", "-l", "--files-with-matches", "-L"))
 
@@ -74,7 +69,7 @@ _TEMPORARY = re.compile(
 _SHARED_TEMPORARY = re.compile(
     r"^(?:/private)?/(?:tmp|var/tmp)/?(?:\*|[a-z]{2,30}-(?:0|50\d|100\d)|(?:ssh-|systemd-|com\.)[\w.*-]{1,80})?/?$"
 )
-_BUILD_FOLDERS = words_of(
+_BUILD_FOLDERS = make_word_set(
     """node_modules dist build out target .next .nuxt .output .svelte-kit .turbo .parcel-cache .vite .angular .cache cache coverage htmlcov
     .nyc_output .coverage __pycache__ .pytest_cache .mypy_cache .ruff_cache .hypothesis .tox .nox .eggs .venv venv env virtualenv .gradle
     .terraform .serverless obj bin Debug Release DerivedData Pods .dart_tool _build deps .elixir_ls .bloop .metals .stack-work
@@ -435,7 +430,7 @@ def _starts_package(match: re.Match[str], script: Script) -> bool:
     return False
 
 
-_INTERPRETERS = words_of("bash sh zsh dash fish python python3 node perl ruby")
+_INTERPRETERS = make_word_set("bash sh zsh dash fish python python3 node perl ruby")
 
 
 def _pipes_into_interpreter(match: re.Match[str], script: Script) -> bool:

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from fleetlore.dialects.commands.shell import make_word_set
 from fleetlore.views.outcomes.facts import CallFailure, Flag, Source, TextEdit, ToolCall
 from fleetlore.views.outcomes.flag_checks import (
     COMMAND_CHECKS,
@@ -30,7 +31,6 @@ from fleetlore.views.outcomes.flag_checks import (
     is_disposable,
     read_begun,
     read_created,
-    words_of,
 )
 from fleetlore.views.outcomes.shell import SimpleCommand, parse_script
 from fleetlore.views.session_status import EPOCH
@@ -54,11 +54,11 @@ LOOP_GAP = 15
 MAX_MATCHES = 200
 
 # Global options that take a value and stand between a program and its sub-command.
-_GLOBAL_VALUED = words_of(
+_GLOBAL_VALUED = make_word_set(
     """-C -c --git-dir --work-tree --namespace -n --context --kubeconfig --cluster -f --file -p --project-name --profile --project
     --region --config -R --repo --cwd --prefix --dir -H --host --org"""
 )
-_PRINTERS = words_of("cat bat batcat less more head tail grep egrep rg ag sed awk strings xxd od hexdump nl tac Get-Content gc")
+_PRINTERS = make_word_set("cat bat batcat less more head tail grep egrep rg ag sed awk strings xxd od hexdump nl tac Get-Content gc")
 
 
 class CommandRule(Struct, frozen=True, forbid_unknown_fields=True):

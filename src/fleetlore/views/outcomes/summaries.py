@@ -8,8 +8,8 @@ result. `counts` is what is quoted. `only` is the same for a line that counts fa
 
 from typing import NamedTuple
 
+from fleetlore.dialects.commands.shell import make_word_set
 from fleetlore.views.outcomes.facts import CheckKind, CheckResult
-from fleetlore.views.outcomes.shell import word_set
 
 
 class Summary(NamedTuple):
@@ -323,5 +323,5 @@ _BUILD = _make_summaries(
 
 SUMMARIES: dict[CheckKind, list[Summary]] = {"tests": _TESTS, "lint": _LINT, "types": _TYPES, "build": _BUILD}
 
-GOOD_WORDS = word_set("OK PASS PASSED Passed passed successful Successful SUCCEEDED Succeeded SUCCESS complete no")
+GOOD_WORDS = make_word_set("OK PASS PASSED Passed passed successful Successful SUCCEEDED Succeeded SUCCESS complete no")
 """Values of the group `word` that mean success. An optional `word` group that did not match means success, too."""
