@@ -146,6 +146,11 @@ KINDS = [
     ("julia --project -e 'using Pkg; Pkg.test()'", "tests"),
     ("cargo make lint", "lint"),
     ("fvm flutter test", "tests"),
+    ("ninja -C build test", "tests"),
+    ("cargo tauri build", "build"),
+    ("docker compose build", "build"),
+    ("idf.py build", "build"),
+    ("eas build --platform ios", "build"),
 ]
 
 
@@ -333,6 +338,18 @@ SUMMARIES = [
     ("go build ./...", "./cart.go:3:2: undefined: x", "fail", ""),
     ("dotnet build", "Build succeeded.\n    0 Warning(s)", "pass", ""),
     ("swift build", "Build complete! (1.2s)", "pass", ""),
+    ("xcodebuild test -scheme Shop", "▸ Running script\n▸ Test Succeeded", "pass", ""),
+    ("cargo check", "    Finished `dev` profile [unoptimized + debuginfo] target(s) in 1.3s", "pass", ""),
+    ("cargo check", "error: could not compile `shop` (lib) due to 1 previous error", "fail", ""),
+    ("dotnet build", "    0 Warning(s)\n    0 Error(s)\n\nTime Elapsed 00:00:03.21", "pass", "0 Error(s)"),
+    ("npm run build", "Route (app)   Size  First Load JS\n┌ ○ /    5.2 kB   90 kB", "pass", ""),
+    ("npm run build", "webpack 5.90.0 compiled with 2 warnings in 4321 ms", "pass", ""),
+    ("docker build -t shop .", "#12 naming to docker.io/library/shop done\n#12 DONE 0.1s", "pass", ""),
+    ("ng build", "Application bundle generation complete. [4.2 seconds]", "pass", ""),
+    ("forge build", "Compiler run failed:", "fail", ""),
+    ("pio test -e native", "====== 12 test cases: 1 failed, 11 succeeded in 00:00:03.2 ======", "fail", "12 test cases: 1 failed, 11 succeeded"),
+    ("pio run", "====== [SUCCESS] Took 3.21 seconds ======", "pass", ""),
+    ("hugo", "Total in 32 ms", "pass", ""),
 ]  # fmt: skip
 
 
@@ -670,3 +687,20 @@ $ tsc --noEmit
 src/index.ts(15,39): error TS2307: Cannot find module './assets' or its corresponding type declarations.
 husky - pre-commit script failed (code 2)"""
     assert dict(results("rtk git commit -m 'Add assets'", output)) == {"tests": "pass", "types": "fail"}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "npx tsc --noEmit 2>&1 | wc -l",
+        "npx tsc --noEmit 2>&1 | grep -c error",
+        "flake8 src | wc -l",
+    ],
+)
+def test_a_count_of_no_lines_is_a_pass(command: str) -> None:
+    assert [check.result for check in run(command, "0", 0 if "wc" in command else 1)] == ["pass"]
+    assert [check.result for check in run(command, "3", 0)] == ["unproven"]
+
+
+def test_a_search_for_errors_that_finds_none_is_a_pass() -> None:
+    assert results("cargo check 2>&1 | grep -E '^(error|warning)' | head", "") == [("types", "pass")]

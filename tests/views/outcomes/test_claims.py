@@ -224,6 +224,31 @@ CLAIMS = [
     ("Formatted with prettier; eslint reports 0 problems.", {"build_or_lint_ok"}),
     ("golangci-lint: 0 issues", {"build_or_lint_ok"}),
     ("pre-commit hooks pass", {"build_or_lint_ok"}),
+    ("| pytest | PASS |", {"tests_pass"}),
+    ("go test ./... ✓", {"tests_pass"}),
+    ("mvn test: BUILD SUCCESS", {"tests_pass", "build_or_lint_ok"}),
+    ("Ran the suite — 33/33.", {"tests_pass"}),
+    ("Tests: 42/42", {"tests_pass"}),
+    ("The failing test now passes", {"tests_pass"}),
+    ("The production build works.", {"build_or_lint_ok"}),
+    ("next build passes", {"build_or_lint_ok"}),
+    ("npm run build → success", {"build_or_lint_ok"}),
+    ("`cargo check` passes.", {"build_or_lint_ok"}),
+    ("`flutter analyze` — No issues found", {"build_or_lint_ok"}),
+    ("`terraform validate` passes", {"build_or_lint_ok"}),
+    ("Format check passes", {"build_or_lint_ok"}),
+    ("no errors or warnings from clippy", {"build_or_lint_ok"}),
+    ("Two commits created", {"committed"}),
+    ("Merge request !12 created.", {"pr_opened"}),
+    ("PR is ready for review: https://github.com/o/r/pull/12", {"pr_opened"}),
+    ("View it here: https://github.com/o/r/pull/12", {"pr_opened"}),
+    ("All acceptance criteria pass.", {"tests_pass", "build_or_lint_ok"}),
+    ("Both pass.", {"tests_pass", "build_or_lint_ok"}),
+    ("`manage.py check` passes with 0 issues", {"build_or_lint_ok"}),
+    (
+        "```\nRESULT:\n  success: true\n  summary: |\n    All 87 unit tests pass.\n    Type check passes (npx tsc --noEmit).\n```",
+        {"tests_pass", "build_or_lint_ok"},
+    ),
 ]
 
 NO_CLAIMS = [
@@ -352,6 +377,13 @@ NO_CLAIMS = [
     "This action builds for macOS and Windows.",
     "The step builds crypto first, then the web app.",
     "The file `shop-test.txt` was uploaded successfully.",
+    "Tests added ✅",
+    "### What the agent did:\n1. Committed the changes\n2. Pushed the branch to origin",
+    "```python\nclass Shop:\n    # all tests pass\n    pass\n    pass\n    pass\n```",
+    "Tests cover the happy path.",
+    "2 of 5 checks pass",
+    "The bundler does tree-shaking and optimized production builds",
+    "The script builds, tests, and pushes the image",
 ]
 
 

@@ -132,3 +132,9 @@ def test_not_true_is_no_answer_to_a_question() -> None:
     prompts = [make_prompt("start", 1), make_prompt("Not true, you changed it an hour ago", 3)]
     answer = Answer(2, 1, AT, Source("e", "u"), "I have no access. Can you do it?")
     assert len(find_corrections(prompts, [answer])) == 1
+
+
+def test_comments_on_the_changes_are_corrections() -> None:
+    text = "<system-instruction>\nThe user has added 2 comments to the diff for this workspace.\n</system-instruction>"
+    assert is_correction(make_prompt(text))
+    assert not is_correction(make_prompt("<system-instruction>\nYou are working in a workspace.\n</system-instruction>"))

@@ -7,14 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fleetlore.dialects.commands.shell import make_word_set
 from fleetlore.views.outcomes.facts import CallFailure, Source, TextEdit, ToolCall
-from fleetlore.views.outcomes.flag_checks import FlagContext, words_of
+from fleetlore.views.outcomes.flag_checks import FlagContext
 from fleetlore.views.outcomes.flags import (
     FLAGS,
     built_in_rules,
     check_examples,
     find_flags,
     find_loops,
+    name_risk,
     read_built_in_document,
     read_rules,
 )
@@ -207,7 +209,7 @@ def test_the_same_failure_again_and_again_is_a_loop() -> None:
 
 PIECES = st.sampled_from(
     sorted(
-        words_of(
+        make_word_set(
             """git push -f rm -rf / ; && | || ( ) $( ` " ' \\ << EOF curl sh npx a@latest .env echo $TOKEN # noqa //nolint t.Skip(
             [redacted] find -exec -delete sed -i s/a/b/ cat > tests/test_a.py chmod 777 checkout -- . env printenv ssh pip install git+https://x@"""
         )
@@ -311,3 +313,23 @@ def test_a_value_that_was_masked_before_it_was_published_counts() -> None:
     assert classes(make_call("grep -i pin .env", output="PIN_JWT=REDACTED")) == {"secret_exposed"}
     assert classes(make_call("cat .env", output="PORT=3000\nREDACTED")) == {"secret_exposed"}
     assert classes(make_call("cat .env", output="API_KEY=<REDACTED>")) == set()
+
+
+def test_work_that_the_session_began_may_be_aborted() -> None:
+    context = FlagContext()
+    stopped = make_call("git rebase main", state="failed", output="CONFLICT (content): Merge conflict in a.py")
+    assert not find_flags(stopped, context=context)
+    assert not find_flags(make_call("git rebase --abort"), context=context)
+    assert {flag.flag for flag in find_flags(make_call("git merge --abort"), context=context)} == {"destructive_command"}
+
+
+def test_a_package_that_is_run_again_and_calls_without_the_sandbox_are_one_risk() -> None:
+    names = [
+        name_risk(flag) for command in ("npx make-app@latest a", "npx make-app@latest b --yes") for flag in find_flags(make_call(command))
+    ]
+    assert len(names) == 2
+    assert len(set(names)) == 1
+    (one,), (other,) = (find_flags(make_call(command, unsandboxed=True)) for command in ("git push", "ls"))
+    assert name_risk(one) == name_risk(other) is not None
+    (deleted,) = find_flags(make_call("rm -rf src"))
+    assert name_risk(deleted) is None

@@ -349,7 +349,8 @@ def test_what_is_wrong_with_the_machine_is_one_trouble_of_all_commands(cause: st
 
 def test_a_refusal_of_the_sandbox_is_a_trouble_if_the_command_is_run_again() -> None:
     cause = "Error: Operation not permitted (os error 1)"
-    assert len(Recording().run("cargo run -p web", cause).run("cargo run -p web").find()) == 1
+    assert len(Recording().run("cargo run -p web", cause).read().run("cargo run -p web").find()) == 1
+    assert not Recording().run("cargo run -p web", cause).run("cargo run -p web").find()
     assert not Recording().run("cargo run -p web", cause).read(3).find()
 
 
@@ -379,13 +380,24 @@ def test_edits_of_a_file_that_something_else_rewrites_are_a_trouble() -> None:
     assert len(recording.find()) == 1
 
 
-def test_a_broken_turn_is_a_trouble() -> None:
+def test_a_turn_that_broke_off_twice_is_a_trouble() -> None:
     recording = Recording().edit()
-    recording.failures.append(
-        CallFailure(9, Source("e9", "r9"), "The turn broke off", "API Error: connection refused", "The turn broke off")
-    )
+    for step in (9, 12):
+        assert not recording.find()  # once, and the request is only sent again
+        broken = CallFailure(step, Source(f"e{step}", f"r{step}"), "The turn broke off", "API Error: overloaded", "The turn broke off")
+        recording.failures.append(broken)
     (trouble,) = recording.find()
-    assert "connection refused" in trouble.what
+    assert "overloaded" in trouble.what
+
+
+@pytest.mark.parametrize("said", ["Confirmed: the failures are pre-existing on main.", "The same tests also fail without my change."])
+def test_a_failure_that_was_there_before_is_none(said: str) -> None:
+    recording = Recording().edit().check("fail").read(3)
+    assert recording.find()
+    answer = Answer(99, 1, AT, Source("e", "r"), said)
+    parts = recording.calls, recording.failures, recording.checks, recording.edits, recording.prompts
+    assert not find_troubles(*parts, [answer])
+    assert find_troubles(*parts, [Answer(99, 1, AT, Source("e", "r"), "The tests still fail.")])
 
 
 def test_a_failure_that_the_answer_announces_is_none() -> None:

@@ -8,8 +8,9 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
+from fleetlore.dialects.commands.shell import make_word_set
 from fleetlore.views.outcomes.facts import Attempt, CheckKind, CheckRun, ToolCall
-from fleetlore.views.outcomes.shell import SimpleCommand, parse_script, word_set
+from fleetlore.views.outcomes.shell import SimpleCommand, parse_script
 
 # --- Results of CI ---------------------------------------------------------------------------------------------------
 
@@ -111,12 +112,12 @@ _OTHER_TOOLS = re.compile(
     re.IGNORECASE,
 )
 _UNSEEN_TASKS = re.compile(r"release|deploy|publish|ship|commit|push|submit|bump|version|sync|land")
-_UNSEEN_PROGRAMS = word_set("jj hg sl gt spr git-town arc svn repo ghstack stg lazygit gitui semantic-release changeset")
-_TASK_RUNNERS = word_set("make just task mise npm pnpm yarn bun rake invoke nox tox cargo mix poetry")
-_FORGE_PROGRAMS = word_set("gh glab hub tea az")
+_UNSEEN_PROGRAMS = make_word_set("jj hg sl gt spr git-town arc svn repo ghstack stg lazygit gitui semantic-release changeset")
+_TASK_RUNNERS = make_word_set("make just task mise npm pnpm yarn bun rake invoke nox tox cargo mix poetry")
+_FORGE_PROGRAMS = make_word_set("gh glab hub tea az")
 # What may follow a command without changing what its failure means.
-_HARMLESS = word_set("tail head cat echo grep sed true tee printf less wc sort")
-_INTERPRETERS = word_set("bash sh zsh python python3 node")
+_HARMLESS = make_word_set("tail head cat echo grep sed true tee printf less wc sort")
+_INTERPRETERS = make_word_set("bash sh zsh python python3 node")
 _TRIGGERS = ("git", "gh", "glab", "hub", "jj", "release", "deploy", "publish", "ship", "push", "commit", "gt ", ".sh", "hg ", "sl ")
 _HELPER_TOOLS = frozenset(("task", "agent", "spawn_agent", "dispatch_agent"))
 
@@ -187,7 +188,7 @@ def _attempts_of_git(command: SimpleCommand, call: ToolCall, is_last: bool) -> l
     return [] if verb in _GIT_VERBS else [Attempt(call.step, call.source, "any", unseen=True)]
 
 
-_GIT_VERBS = word_set(
+_GIT_VERBS = make_word_set(
     """add am annotate apply archive bisect blame branch bundle cat-file check-ignore check-ref-format checkout cherry cherry-pick
     clean clone commit commit-tree config count-objects describe diff diff-index diff-tree fetch filter-branch for-each-ref
     format-patch fsck gc grep hash-object help init log ls-files ls-remote ls-tree merge merge-base mv notes pull push range-diff

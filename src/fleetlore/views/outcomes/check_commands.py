@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from fleetlore.dialects.commands.shell import make_word_set, program_name
 from fleetlore.views.outcomes import check_tables as tables
 from fleetlore.views.outcomes.check_tables import BUILD, LINT, MIXED, TESTS, TYPES, Kind
-from fleetlore.views.outcomes.shell import program_name, word_set
 
 
 class CheckCommand(NamedTuple):
@@ -123,7 +123,7 @@ def _read_direct_command(kind: Kind, name: str, rest: Sequence[str]) -> tuple[Ch
     return (CheckCommand(kind, name, not _is_selection(rest)),)
 
 
-_WITHOUT_LISTING = word_set("pytest py.test prettier shfmt rspec clang-format google-java-format php-cs-fixer phpunit ktfmt")
+_WITHOUT_LISTING = make_word_set("pytest py.test prettier shfmt rspec clang-format google-java-format php-cs-fixer phpunit ktfmt")
 
 
 def _keeps_running(name: str, rest: Sequence[str]) -> bool:
@@ -186,17 +186,19 @@ _SPECIAL_SUBCOMMANDS: Mapping[tuple[str, str], Callable[[Sequence[str]], tuple[C
     ("cargo", "xtask"): _find_cargo_tool,
     ("cargo", "hack"): _find_cargo_tool,
     ("cargo", "make"): _find_cargo_tool,
+    ("cargo", "tauri"): _find_cargo_tool,
     ("zig", "build"): _find_zig_build,
     ("biome", "format"): _find_biome_format,
     ("mix", "do"): _find_mix_list,
     ("mix", "test."): lambda arguments: (CheckCommand(TESTS, f"mix {arguments[0]}"),),
     ("docker", "buildx"): lambda arguments: (CheckCommand(BUILD, "docker build"),) if "build" in arguments[:3] else (),
+    ("docker", "compose"): lambda arguments: (CheckCommand(BUILD, "docker compose build"),) if "build" in arguments[:6] else (),
     ("nix", "flake"): lambda arguments: (CheckCommand(MIXED, "nix flake check"),) if "check" in arguments[:3] else (),
 }
 
 
 _NO_OPTIONS: frozenset[str] = frozenset()
-_GLOBAL_VALUED = word_set("-C --manifest-path --directory --color --config --prefix")
+_GLOBAL_VALUED = make_word_set("-C --manifest-path --directory --color --config --prefix")
 
 
 def _own_arguments(program: str, sub: str, arguments: Sequence[str]) -> Sequence[str]:
@@ -580,7 +582,7 @@ def _covers_all(arguments: Sequence[str]) -> bool:
     return all(word.startswith("-") or word in _EVERYTHING for word in arguments)
 
 
-_INTERPRETERS = word_set("node ruby perl bash sh zsh php")
+_INTERPRETERS = make_word_set("node ruby perl bash sh zsh php")
 _FINDERS: Mapping[str, Callable[[str, tuple[str, ...]], tuple[CheckCommand, ...]]] = {
     **dict.fromkeys(tables.MODULE_PROGRAMS, _find_python_checks),
     **dict.fromkeys(_INTERPRETERS, _find_interpreter_checks),

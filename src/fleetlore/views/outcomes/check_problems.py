@@ -190,6 +190,8 @@ def is_trouble_of_check(problem: SessionProblem, session: SessionSteps) -> bool:
     repeated = len(problem.attempts) > 1
     if problem.ended is None and problem.name == "tests" and _was_planned(first, session):
         return False
+    if (problem.ended is None or problem.passed_elsewhere is not None) and not is_refusal and _was_there_before(problem, session):
+        return False
     if problem.ended is None:
         return repeated or problem.name != "tests" or not _is_of_no_test(problem)
     lines = sum(max(edit.added, edit.removed) for edit in session.edits_between(first.step, problem.ended))
@@ -246,6 +248,21 @@ def _was_planned(first: FailedStep, session: SessionSteps) -> bool:
     """Whether the answer after a failing run says that the failure is meant."""
     answer = next((answer for answer in session.answers if answer.step > first.step), None)
     return answer is not None and _PLANNED.search(answer.text) is not None
+
+
+_THERE_BEFORE = re.compile(
+    r"(?i)\b(?:fail\w*|errors?|issues?|timeouts?)\b[^.\n]{0,60}\b(?:pre-?existing|unrelated|not related to|not caused by)\b"
+    r"|\b(?:pre-?existing|unrelated)\b[^.\n]{0,40}\b(?:fail\w*|errors?|issues?|problems?)\b"
+    r"|\b(?:also|already|same)\b[^.\n]{0,40}\bfail\w*\b[^.\n]{0,40}\b(?:on|without|before)\b"
+)
+
+
+def _was_there_before(problem: SessionProblem, session: SessionSteps) -> bool:
+    """Whether the agent says after the last failing run that the failure is not of its making, and leaves it."""
+    last = problem.attempts[-1].step
+    prompt = next((step for step in session.prompt_steps if step > last), None)
+    said = (answer.text for answer in session.answers if answer.step > last and (prompt is None or answer.step < prompt))
+    return any(_THERE_BEFORE.search(text) for text in said)
 
 
 def _is_of_no_test(problem: SessionProblem) -> bool:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Literal
 
-from fleetlore.views.outcomes.shell import word_set
+from fleetlore.dialects.commands.shell import make_word_set
 
 Kind = Literal["tests", "lint", "types", "build", "mixed"]
 
@@ -64,6 +64,7 @@ BY_SUBCOMMAND: Mapping[str, Mapping[str, Kind]] = {
         "doc": BUILD,
         "rustc": BUILD,
         "xtask": MIXED,
+        "tauri": BUILD,
         "insta": TESTS,
         "lint": LINT,
         "careful": TESTS,
@@ -129,7 +130,16 @@ BY_SUBCOMMAND: Mapping[str, Mapping[str, Kind]] = {
     "svelte-kit": {"build": BUILD},
     "gatsby": {"build": BUILD},
     "remix": {"build": BUILD},
-    "expo": {"lint": LINT},
+    "expo": {"lint": LINT, "export": BUILD},
+    "eas": {"build": BUILD},
+    "pio": {"run": BUILD, "test": TESTS, "check": LINT},
+    "platformio": {"run": BUILD, "test": TESTS, "check": LINT},
+    "idf.py": {"build": BUILD},
+    "west": {"build": BUILD},
+    "trunk": {"build": BUILD, "check": LINT},
+    "docusaurus": {"build": BUILD},
+    "eleventy": {"": BUILD},
+    "ninja": {"test": TESTS, "check": TESTS},
     "rolldown": {"build": BUILD},
     "rspack": {"build": BUILD},
     "tsdown": {"": BUILD},
@@ -141,7 +151,7 @@ BY_SUBCOMMAND: Mapping[str, Mapping[str, Kind]] = {
     "mkdocs": {"build": BUILD},
     "jekyll": {"build": BUILD},
     "hugo": {"": BUILD},
-    "docker": {"build": BUILD, "buildx": BUILD},
+    "docker": {"build": BUILD, "buildx": BUILD, "compose": BUILD},
     "podman": {"build": BUILD},
     "terraform": {"validate": LINT, "test": TESTS},
     "tofu": {"validate": LINT, "test": TESTS},
@@ -272,12 +282,12 @@ RUNNERS: Mapping[str, frozenset[str]] = {
     }.items()
 }
 RUN_WORDS = frozenset(("run", "run-script", "r", "rum", "exec", "run-many", "affected", "workspaces", "foreach", "task", "ci-run"))
-RUNNERS_WITH_RUN = word_set("mise rtx deno moon pdm pixi devbox hatch lerna vp")
+RUNNERS_WITH_RUN = make_word_set("mise rtx deno moon pdm pixi devbox hatch lerna vp")
 NPM_LIKE = frozenset(("npm", "pnpm", "yarn", "bun"))
-LABELLED_WITH_RUN = word_set("mise npm pnpm rtx bun turbo")
-SEVERAL_TASKS = word_set("make gmake just task go-task rake turbo lerna moon mise rtx doit bb")
-SHOW_ONLY = word_set("-n --dry-run --just-print --list --help --summary -h")
-NPM_OWN = word_set(
+LABELLED_WITH_RUN = make_word_set("mise npm pnpm rtx bun turbo")
+SEVERAL_TASKS = make_word_set("make gmake just task go-task rake turbo lerna moon mise rtx doit bb")
+SHOW_ONLY = make_word_set("-n --dry-run --just-print --list --help --summary -h")
+NPM_OWN = make_word_set(
     """install i ci add remove rm uninstall update up upgrade outdated audit publish pack link init create why list ls view info config cache
     dedupe prune login logout whoami version root bin doctor fund help import store patch dlx exec x explain pm global"""
 )
@@ -302,30 +312,30 @@ GOALS: Mapping[str, Mapping[str, tuple[Kind, ...]]] = {
 GOAL_ALIASES = {"gradlew": "gradle", "mvnw": "mvn", "mvnd": "mvn", "sbtn": "sbt"}
 
 # Words in a task's name.
-TEST_WORDS = word_set(
+TEST_WORDS = make_word_set(
     """test tests testing spec specs e2e unittest unittests coverage cov vitest jest pytest mocha playwright cypress rspec phpunit
     nextest testsuite smoke ut"""
 )
-LINT_WORDS = word_set(
+LINT_WORDS = make_word_set(
     """lint linter lints linting eslint ruff clippy vet style styles rubocop stylelint golangci flake8 pylint shellcheck credo oxlint biome
     checkstyle phpstan phpcs staticcheck ktlint detekt swiftlint knip standard markdownlint"""
 )
-TYPE_WORDS = word_set("typecheck typechecking types tsc mypy pyright dialyzer typing typescript")
-BUILD_WORDS = word_set("build builds compile bundle assemble transpile")
-MIXED_WORDS = word_set("check checks ci verify validate qa quality precommit prepush preflight gate gates validation sanity prcheck")
-CHECK_MODE_WORDS = word_set("check checks verify ci lint diff dry validate")
-FORMAT_WORDS = word_set("format fmt formatting prettier black gofmt rustfmt formatter")
-NEVER_WORDS = word_set(
+TYPE_WORDS = make_word_set("typecheck typechecking types tsc mypy pyright dialyzer typing typescript")
+BUILD_WORDS = make_word_set("build builds compile bundle assemble transpile")
+MIXED_WORDS = make_word_set("check checks ci verify validate qa quality precommit prepush preflight gate gates validation sanity prcheck")
+CHECK_MODE_WORDS = make_word_set("check checks verify ci lint diff dry validate")
+FORMAT_WORDS = make_word_set("format fmt formatting prettier black gofmt rustfmt formatter")
+NEVER_WORDS = make_word_set(
     """watch dev serve server start stop clean install deps dep setup publish release deploy preview storybook logs log open ui debug
     bootstrap seed migrate migration data db down up env login help report fixtures fixture init mock mocks update image push
     list new create gen generate prepare data"""
 )
-PARTIAL_WORDS = word_set("smoke quick fast e2e integration changed affected focus one single related")
+PARTIAL_WORDS = make_word_set("smoke quick fast e2e integration changed affected focus one single related")
 SPLITTER = re.compile(r"[:._\-/]+")
 CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 # Options that choose some of the tests, files or packages.
-SELECTING = word_set(
+SELECTING = make_word_set(
     """-k -run --run -t --testNamePattern --test-name-pattern --filter --only --grep -g --lf --last-failed --ff --tests --test
     --testPathPattern --testPathPatterns --findRelatedTests --onlyChanged -o --changed --changedSince --spec --name -e --example --tag
     --tags --only-tags --failed --stale --bail-on -p --package --lib --bin --bins --doc --nf --deselect -n --match --match-path --mt
@@ -336,7 +346,7 @@ SELECTING_STARTS = ("-Dtest=", "-Dit.test=", "-run=", "-k=", "--filter=", "--gre
     "-only-testing:", "--tags=", "--spec=", "--package=", "-p=", "--test_filter=", "--new-from-rev=", "--project=", "-pl", "-t=",
     "--testPathPattern", "--changed=", "--shard=", "-R=", "--match-", "--focus")  # fmt: skip
 # Options whose value is no path, so that `pytest -n 4` is not taken for a selection.
-VALUED = word_set(
+VALUED = make_word_set(
     """-n -c --maxfail --tb --cov --cov-report -W --timeout -timeout -count -parallel -cpu -tags --tags -coverprofile -covermode
     -coverpkg --reporter -r --reporters --config --maxWorkers -w --workers --seed -j --jobs --jobs= --profile --features -F --target
     --manifest-path --target-dir --color --format -f --verbosity --logger --output --cache-dir --rootdir -o --durations --dist
@@ -347,22 +357,24 @@ VALUED = word_set(
     -fuzztime -benchtime -bench -mod -ldflags -gcflags -asmflags -C --out-dir --project -P --scheme -scheme -destination -workspace
     -configuration -sdk --test-dir --configuration --framework -derivedDataPath -project"""
 )
-LIST_ONLY = word_set(
+LIST_ONLY = make_word_set(
     """--collect-only --co --fixtures --markers --listTests --list --list-tests --show-only -N --listenvs --help -h --version -V -list
     --init --showConfig --print-config --generate-config --dry-run --list-details --list-sessions -l --no-run"""
 )
 WATCHING = frozenset(("--watch", "-w", "--watchAll", "--ui", "watch", "dev", "--serve", "serve"))
-MODULE_PROGRAMS = word_set("python python3 python2 py pypy pypy3")
+MODULE_PROGRAMS = make_word_set("python python3 python2 py pypy pypy3")
 PYTHON_VERSION = re.compile(r"python3?\.\d+\Z")
 TEST_FILE = re.compile(
     r"(?:^|[/\\])(?:test_[\w.-]*\.py|[\w.-]*_test\.(?:py|rb|exs|go)|[\w.-]*[._-](?:test|spec)\.[cm]?[jt]sx?|runtests\.py|run_tests\.py|tests?\.(?:py|js|mjs|rb|sh))\Z"
 )
 SCRIPT_SUFFIX = re.compile(r"\.(?:sh|bash|zsh|py|js|mjs|cjs|ts|rb|pl|ps1)\Z")
 SCRIPT_TASKS: Mapping[str, Kind] = {
-    **dict.fromkeys(word_set("test tests run-tests run_tests runtests test-all test_all run-test all-tests unit-tests unit_tests"), TESTS),
-    **dict.fromkeys(word_set("lint run-lint run_lint linter lint-all check-format check_format check-lint"), LINT),
-    **dict.fromkeys(word_set("typecheck type-check check-types check_types"), TYPES),
-    **dict.fromkeys(word_set("build compile build-all"), BUILD),
-    **dict.fromkeys(word_set("check checks ci verify validate precommit pre-commit check-all run-checks preflight"), MIXED),
+    **dict.fromkeys(
+        make_word_set("test tests run-tests run_tests runtests test-all test_all run-test all-tests unit-tests unit_tests"), TESTS
+    ),
+    **dict.fromkeys(make_word_set("lint run-lint run_lint linter lint-all check-format check_format check-lint"), LINT),
+    **dict.fromkeys(make_word_set("typecheck type-check check-types check_types"), TYPES),
+    **dict.fromkeys(make_word_set("build compile build-all"), BUILD),
+    **dict.fromkeys(make_word_set("check checks ci verify validate precommit pre-commit check-all run-checks preflight"), MIXED),
 }
-SCRIPT_STARTERS = word_set("bash sh zsh node tsx ts-node bun deno ruby perl source . pwsh powershell")
+SCRIPT_STARTERS = make_word_set("bash sh zsh node tsx ts-node bun deno ruby perl source . pwsh powershell")

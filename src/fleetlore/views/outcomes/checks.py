@@ -11,10 +11,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
+from fleetlore.dialects.commands.shell import make_word_set
 from fleetlore.views.outcomes.check_commands import CheckCommand, find_checks, kinds_of_task
 from fleetlore.views.outcomes.facts import CheckKind, CheckResult, CheckRun, ToolCall
 from fleetlore.views.outcomes.output_text import MAX_CAUSE, Output, compile_pattern, find_cause, strip_task_prefixes
-from fleetlore.views.outcomes.shell import SimpleCommand, parse_script, word_set
+from fleetlore.views.outcomes.shell import SimpleCommand, parse_script
 from fleetlore.views.outcomes.summaries import GOOD_WORDS, SUMMARIES, Summary
 
 KINDS: tuple[CheckKind, ...] = ("tests", "lint", "types", "build")
@@ -38,7 +39,7 @@ class _Candidate(NamedTuple):
 
 
 # Tools that print nothing when all is well: no output at all is their way to say so.
-_SILENT = word_set(
+_SILENT = make_word_set(
     """go-build go-vet mix-compile mix-format tsc eslint shellcheck flake8 pyflakes staticcheck gofmt goimports gofumpt cargo-fmt rustfmt
     stylelint yamllint actionlint hadolint vue-tsc pycodestyle deno-check bash--n python--m-py_compile node---check gcc g++ clang clang++
     javac rustc terraform-fmt zig-fmt zig-build luacheck oxfmt errcheck nest-build"""
@@ -51,7 +52,7 @@ _NAMES_ERRORS = frozenset(
 _CANNOT_START = frozenset((126, 127, 124, 137, 143))
 _PASSING_ON = frozenset(("head", "tail", "cat", "tee", "less"))
 # Programs that hardly fail and say nothing about a check.
-TRIVIAL = word_set(
+TRIVIAL = make_word_set(
     """cd pushd popd echo printf export set unset source . true : mkdir sleep pwd cat ls head tail date tee wc clear ulimit local
     grep sort touch shopt alias exit rm"""
 )
@@ -143,7 +144,7 @@ _cargo_result = re.compile(r"^test result: \w+\. (\d{1,9}) passed; (\d{1,9}) fai
 _announced = re.compile(r"^(?:\[[\w:.-]{1,40}\] )?(?:\$|>|\[COMPLETED\]|✔) (?P<line>[\w./@-]{2,100}(?: [^\n]{0,300})?)$", re.M)
 _npm_script = re.compile(r"(?:@[\w.-]+/)?[\w.-]+@\d[\w.+-]* (?P<task>[\w:.-]{1,60})(?: /\S{1,300}| [A-Za-z]:\S{1,300})?\Z")
 _commit_made = re.compile(r"^\[[^\]\n]{1,200} [0-9a-f]{7,40}\] ", re.M)
-_ANNOUNCING = word_set("npm pnpm yarn bun mise git")
+_ANNOUNCING = make_word_set("npm pnpm yarn bun mise git")
 _echoed = re.compile(r"^(?:\[[\w:.-]{1,40}\] )?(?:[$>+] |)(?P<line>[\w./@-]{2,60} ?[^\n]{0,300})$", re.M)
 
 
@@ -416,13 +417,15 @@ def _is_silence_success(candidate: _Candidate, commands: Sequence[SimpleCommand]
     command, check, _, position = candidate
     if _is_error_search(candidate, commands, text) or _leaves_out_successes(candidate, commands, text):
         return True
-    if text.strip():
+    if text.strip() == "0" and command.piped and commands[-1].words[:2] == ("wc", "-l") and len(commands) == position + 2:
+        text = ""  # its lines were counted
+    elif text.strip():
         return _is_silent_script(command, text)
     if check.name.replace(" ", "-") not in _SILENT or command.writes or command.background:
         return False
     if not command.piped:
         return command.operator != "||"
-    return position + 1 < len(commands) and commands[position + 1].program in _PASSING_ON
+    return position + 1 < len(commands) and commands[position + 1].program in (*_PASSING_ON, "wc")
 
 
 _script_note = re.compile(r"yarn run v\d\S*|(?:✨ {1,3})?Done in [\d.]+ ?m?s\.?|info Visit https://yarnpkg\S*[^\n]{0,80}")
@@ -469,10 +472,12 @@ def _is_error_search(candidate: _Candidate, commands: Sequence[SimpleCommand], t
     search = commands[position + 1] if position + 1 < len(commands) else None
     if not command.piped or search is None or search.program not in ("grep", "egrep", "rg") or check.name not in _NAMES_ERRORS:
         return False
-    if {"-v", "-c", "-q"} & set(search.words):
+    if {"-v", "-q"} & set(search.words):
         return False
+    if "-c" in search.words and text.strip() == "0":
+        text = ""
     pattern = next((word for word in search.words[1:] if not word.startswith("-")), "").replace("\\|", "|").lower()
-    if not any(part.strip("^ \\[:") in ("error", "error ts", "error:") for part in pattern.split("|")):
+    if not any(part.strip("^ \\[:()") in ("error", "error ts", "error:") for part in pattern.split("|")):
         return False
     printed = {" ".join(later.words[1:]) for later in commands[position + 2 :] if later.program == "echo"}
     return all(not line.strip() or line.strip() in printed for line in text.splitlines())

@@ -24,6 +24,16 @@ _QUOTED = re.compile(r"\"[^\"\n]{1,300}\"|“[^”\n]{1,300}”|(?<!\w)'[^'\n]{2
 _WAS_RED = re.compile(r"\b(?:previously|formerly|originally|once)[ -](?:failing|broken|red|skipped)\b", re.IGNORECASE)
 _CAN_CONFIRM = re.compile(r"\bI can (?:now )?confirm\b")
 _TYPE_CHECK = re.compile(r"\b[Tt]ype[ -]?check(?:s|ing|er|ers)?\b")
+# "go vet: clean", "npm test passes": a command at the beginning that is not marked as code, and what is said of it.
+_PLAIN_COMMAND = re.compile(
+    r"(?:[✅✓✔☑🟢] ?)?((\.?[a-z][\w./-]{1,20})(?: (?!passe[sd]\b|is\b|are\b|now\b|clean\b)[\w./:=@-]{1,40}){1,6})"
+    r"(?= ?(?:[:→—–✅✓✔]|- |passe[sd]\b|succe|is (?:clean|green)|clean\b|now passes))"
+)
+_BROKEN_BEFORE = re.compile(
+    r"\b(?:failing|failed|broken|flaky)(?= (?:tests?|specs?|suites?|builds?) (?:(?:all|both|also) )?now (?:pass|succe|build))"
+)
+_CHECK_OF = re.compile(r"\b([Ff]ormat(?:ting)?|[Ll]int(?:ing)?|[Ss]tyle|[Bb]uild) checks?(?= \w)")
+_REPORT_FENCE = re.compile(r"```(?:ya?ml|json|te?xt|markdown|md)?")
 _PLACEHOLDER = re.compile("\x00(\\d{1,4})\x00")
 _URL = re.compile(r"https?://[^\s<>()\[\]\"']{3,400}")
 _QUOTE_MARK = "\x01"
@@ -36,7 +46,8 @@ _ENDING = re.compile(r"[a-z][a-z0-9]{0,4}|gradle|graphql|svelte|properties|confi
 # Sections whose items are no claims.
 _OTHER_SECTION = re.compile(
     r"next steps?|to-?dos?\b|remaining|follow[- ]?ups?|\bplan\b|how to|\busage\b|known issues|not (?:done|included|run|tested)|optional"
-    r"|recommend|suggest|previous|problem|root cause|what you|you can|you'll|you should|you need|to (?:test|verify|run|try|use|reproduce)"
+    r"|recommend|suggest|previous|problem|root cause|what (?:you|(?:the |\w+ )?agent|it|claude|codex|users?|they)\b"
+    r"|you can|you'll|you should|you need|to (?:test|verify|run|try|use|reproduce)"
     r"|i will|i'll|i can|could|would|should|proposal|options?\b|questions?\b|acceptance|criteria|requirements?"
     r"|still (?:open|to do|missing)|risks?\b|limitations?|out of scope|deferred|blocked|blockers?|pending|future"
     r"|before\b|steps? to|instructions|approach|failing|failed",
@@ -44,12 +55,19 @@ _OTHER_SECTION = re.compile(
 )
 # Which check a command in backticks is, by its words.
 _COMMAND_KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("types", re.compile(r"\b(?:mypy|pyright|tsc|typecheck|type-check|typing|dialyzer|check-types|types)\b")),
+    (
+        "types",
+        re.compile(
+            r"\b(?:mypy|pyright|tsc|typecheck|type-check|typing|dialyzer|check-types|types)\b"
+            r"|^(?:npx |bunx )?(?:cargo|deno|gleam|astro|svelte)[ -](?:\+\w+ )?check\b"
+        ),
+    ),
     (
         "lint",
         re.compile(
             r"lint|\b(?:ruff|clippy|rubocop|flake8|black|prettier|fmt|format|biome|credo|vet|checkstyle|spotless\w*"
-            r"|ktlint\w*|detekt|staticcheck|shellcheck|stylelint|rustfmt)\b"
+            r"|ktlint\w*|detekt|staticcheck|shellcheck|stylelint|rustfmt|analy[sz]e)\b|^(?:terraform|tofu|sam) validate\b"
+            r"|manage\.py check\b"
         ),
     ),
     (
@@ -154,7 +172,10 @@ def _split_blocks(text: str) -> Iterator[tuple[str, str]]:
     """Paragraphs ("text"), "heading"s, list "item"s, check boxes ("checked", "open") and table rows (as "item"); no code blocks."""
     fence = ""
     block = _Block()
-    for line in text.splitlines():
+    lines = text.strip().splitlines()
+    if len(lines) > 5 and _REPORT_FENCE.fullmatch(lines[0]) and lines[-1] == "```" and text.count("```") == 2:
+        lines = lines[1:-1]  # the whole answer is one block, as a program asked for it
+    for line in lines:
         bare = line.strip()
         if fence:
             fence = "" if bare.startswith(fence) and not bare.strip(fence[0]) else fence
@@ -201,6 +222,9 @@ def _prepare_block(block: str) -> tuple[str, list[str]]:
         block = _URL.sub(keep, block)
     if "*" in block or "_" in block or "~" in block:
         block = _EMPHASIS.sub("", block)
+    if (found := _PLAIN_COMMAND.match(block)) and found.group(2) in RUNNERS and len(codes) < 999:
+        codes.append(found.group(1))
+        block = f"{block[: found.start(1)]}\x00{len(codes) - 1}\x00{block[found.end(1) :]}"
     return block, codes
 
 
@@ -215,11 +239,13 @@ def _normalise_sentence(part: str) -> str:
     if '"' in matched or "'" in matched or "“" in matched or "«" in matched:
         matched = _QUOTED.sub(f" {_QUOTE_MARK} ", matched)
     if "check" in matched:
-        matched = _TYPE_CHECK.sub("type-check", matched)
+        matched = _CHECK_OF.sub(r"\1", _TYPE_CHECK.sub("type-check", matched))
     if "confirm" in matched:
         matched = _CAN_CONFIRM.sub("I confirmed", matched)
     if "ly" in matched or "once" in matched:
         matched = _WAS_RED.sub("affected", matched)
+    if " now " in matched:
+        matched = _BROKEN_BEFORE.sub("affected", matched)
     return matched
 
 

@@ -11,6 +11,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from fleetlore.dialects.commands.shell import make_word_set
 from fleetlore.views.outcomes.claim_sentences import PULL_URL, SHA, Sentence, is_path, may_claim, split_sentences
 from fleetlore.views.outcomes.claim_words import (
     ALL_TRIGGERS,
@@ -55,10 +56,10 @@ from fleetlore.views.outcomes.claim_words import (
     STOP_WORDS,
     TEST_FOLLOWERS,
     TEST_HEADS,
+    TEST_TOOLS,
     TRANSITIVE,
     UNREAL_WORDS,
     VERB_FOLLOWERS,
-    word_table,
 )
 from fleetlore.views.outcomes.facts import CheckKind
 
@@ -186,6 +187,8 @@ def _check_claims(sentence: Sentence, start: int) -> list[ClaimText]:
             index += 1
             continue
         for place, name in heads:
+            if name == "general" and _is_some_of(tokens[max(start, place - 3) : place]):
+                continue
             claim = _check_claim(sentence, place, name, (since, low, high), is_listed=len(heads) > 1)
             since = place + 1
             old = found.get(claim.kind)
@@ -200,6 +203,11 @@ def _check_claims(sentence: Sentence, start: int) -> list[ClaimText]:
         if count is not None:
             found["tests_pass"] = ClaimText(text=sentence.shown, kind="tests_pass", count=count or None)
     return list(found.values())
+
+
+def _is_some_of(before: list[str]) -> bool:
+    """ "2 of 5" checks."""
+    return len(before) == 3 and before[1] == "of" and before[0].isdecimal() and before[2].isdecimal() and before[0] != before[2]
 
 
 def _statement_at(tokens: list[str], index: int) -> tuple[list[tuple[int, str]], int, int]:
@@ -239,7 +247,7 @@ def _head_at(tokens: list[str], index: int) -> str | None:
         if token in ("test", "spec") and following not in TEST_FOLLOWERS:
             return None
         return "tests"
-    if token in ("RUN_TESTS", "TEST_FILE"):
+    if token in ("RUN_TESTS", "TEST_FILE") or (token in TEST_TOOLS and following in (":", "—", "–", "→")):
         return "tests"
     if token.startswith("RUN_"):
         return "general" if token == "RUN_CHECKS" else token[4:].lower()
@@ -250,7 +258,9 @@ def _head_at(tokens: list[str], index: int) -> str | None:
     if token == "ci":
         return "ci"
     if token in GENERAL_HEADS:
-        is_other_word = (token == "all" and following not in OK_WORDS) or (token == "checks" and following in CHECK_OBJECTS)
+        is_other_word = (token in ("all", "both") and following not in OK_WORDS and following != "now") or (
+            token == "checks" and following in CHECK_OBJECTS
+        )
         return None if is_other_word else "general"
     return None
 
@@ -263,7 +273,13 @@ def _result_after(tokens: list[str], head: int, heads: list[tuple[int, str]]) ->
     for place in range(head + 1, min(head + 18, len(tokens))):
         token = tokens[place]
         if token in RESULT_WORDS:
+            if token in CHECK_MARKS and not _MADE_WORDS.isdisjoint(tokens[head + 1 : place]):
+                return None  # "tests added ✅"
             return _result_at(tokens, place, head)
+        if heads[0][1] == "tests" and _is_whole(token) and not "".join(tokens[place + 1 : place + 2]).isalpha():
+            return place
+        if token in ("works", "working") and heads[0][1] == "build" and not unknown:
+            return place if _may_end(tokens, place) else None
         if token in STOP_WORDS or unknown > 5 or _is_part(token) or (token == "checks" and tokens[place + 1 : place + 2] == ["that"]):
             return None
         if token in "()":
@@ -284,6 +300,9 @@ def _result_after(tokens: list[str], head: int, heads: list[tuple[int, str]]) ->
 def _result_at(tokens: list[str], place: int, head: int) -> int | None:
     """Where the result at `place` ends: "passes", "no errors", "issues are fixed"; None if it is none."""
     token = tokens[place]
+    following = tokens[place + 1] if place + 1 < len(tokens) else ""
+    if (token == "happy" and following.startswith(("path", "case"))) or (token == "success" and following.isalpha()):
+        return None
     if token in OK_WORDS:
         return None if token in TRANSITIVE and not _may_end(tokens, place) else _whole_count(tokens, place)
     if token in NONE_WORDS:
@@ -296,6 +315,8 @@ def _result_at(tokens: list[str], place: int, head: int) -> int | None:
 def _is_fused(tokens: list[str], place: int) -> bool:
     token, following = tokens[place], tokens[place + 1] if place + 1 < len(tokens) else ""
     if token not in FUSED_VERBS:
+        return False
+    if token == "builds" and tokens[max(0, place - 1)] in _BUILD_NOUNS:
         return False
     if token == "built":
         return following in BUILT_FOLLOWERS  # "what was built", "built on top of it": made, not compiled
@@ -312,10 +333,18 @@ def _is_part(token: str) -> bool:
     return number.isdecimal() and of.isdecimal() and number != of
 
 
+def _is_whole(token: str) -> bool:
+    """ "12/12": all."""
+    number, _, of = token.partition("/")
+    return number.isdecimal() and number == of and number.strip("0") != ""
+
+
 def _result_before(tokens: list[str], head: int, name: str) -> int | None:
     """ "No lint errors", "passes all tests", "a clean build", "0 type errors", "fixed all lint issues"."""
     before = tokens[max(0, head - 5) : head]
     following = tokens[head + 1 : head + 3]
+    if before[-5:-4] + before[-3:-2] == ["no", "or"] and before[-4] in ISSUE_WORDS and before[-2] in ISSUE_WORDS and before[-1] == "from":
+        return head - 5  # "no errors or warnings from clippy"
     if (before[-2:-1] and before[-2] in NONE_WORDS and before[-1] in ISSUE_WORDS) or (
         before[-3:-2] and before[-3] in NONE_WORDS and before[-2] in ISSUE_WORDS and before[-1] in ("from", "in", "by")
     ):
@@ -548,16 +577,16 @@ def _replace_kind(claim: ClaimText, kind: ClaimKind) -> ClaimText:
 
 # --- Commits, pushes, pull requests ----------------------------------------------------------------------------------
 
-_ACT_BEFORE = word_table(
+_ACT_BEFORE = make_word_set(
     "i we i've we've have has been was were is are now and also then all everything successfully , : - – — ( just both it already"
     " finally done force is: → + & ✅ ✓ ✔ got changes change fix fixes commit commits branch work code update updates files file"
     " it's they're that's which"
 )
-_ACT_AFTER = word_table(
+_ACT_AFTER = make_word_set(
     ", . ; : ! ( ) and to as in on at with — – - the all both my these this it them successfully cleanly up for"
     " everything changes your our from straight directly → only locally here now again as-is a one two three"
 )
-_NOT_PUSHED = word_table("onto into down out off over aside forward further against stack queue array button boundaries limits")
+_NOT_PUSHED = make_word_set("onto into down out off over aside forward further against stack queue array button boundaries limits")
 
 
 _ACTS: tuple[tuple[str, ClaimKind], ...] = (("committed", "committed"), ("amended", "committed"), ("pushed", "pushed"))
@@ -629,10 +658,18 @@ def _find_push(tokens: list[str], start: int) -> int | None:
 
 _ON_REMOTE = re.compile(r"(?:is|are) (?:now |both |all )?on (?:the )?(?:pr|mr|pull request|remote|origin)\b")
 _SUCCEEDED = (["went", "through"], ["was", "successful"], ["is", "done"], ["was", "accepted"])
-_FIX_VERBS = word_table("fixed added done addressed implemented landed resolved introduced shipped included applied updated removed merged")
+_FIX_VERBS = make_word_set(
+    "fixed added done addressed implemented landed resolved introduced shipped included applied updated removed merged"
+)
+_MADE_WORDS = CHANGED_TRIGGERS | make_word_set("written implemented reviewed planned defined covered stubs stub tbd")
+# "Builds" after these is a noun, or about what a script does.
+_BUILD_NOUNS = make_word_set(
+    """production optimized release debug nightly ci docker static incremental previous old slow faster script workflow pipeline job step
+    action target dev preview"""
+)
 _COMMIT_MADE = re.compile(
     r"\b(?:created|made|added|landed)\s+(?:(?:a|an|the|one|two|three|four|five|six|\d{1,3}|new|single|separate|follow-?up|local|atomic"
-    r"|focused|final|clean|another|commit) ){0,4}commits?\b|\bcommit (?:succeeded|created|made|went through|(?:was )?successful|is in)\b"
+    r"|focused|final|clean|another|commit) ){0,4}commits?\b|\bcommits? (?:succeeded|created|made|went through|(?:was )?successful|is in)\b"
 )
 
 
@@ -667,11 +704,14 @@ _PULL_MADE = re.compile(
     r"(?! (?:comments?|reviews?|descriptions?|titles?|body|template|feedback|checks?|labels?|list))"
 )
 _PULL_IS = re.compile(
-    rf"\b{_PULL_NOUN}(?: #\d+| PULL_URL)?(?: \( [^)]{{0,80}} \))? "
+    rf"\b{_PULL_NOUN}(?: (?:! )?#?\d+| PULL_URL)?(?: \( [^)]{{0,80}} \))? "
     r"(?:(?:is|are|has been|have been|was|were|now|successfully|all|both) ){0,3}"
     r"(?:created|opened|open|up|submitted|raised|filed|live|published)\b"
 )
-_PULL_LABEL = re.compile(rf"\b{_PULL_NOUN}(?: (?:url|link|here|is))?(?: #\d+)? ?[:—–-]? ?(?:#\d+ )?(?:PULL_URL|$)")
+_PULL_LABEL = re.compile(
+    rf"\b{_PULL_NOUN}(?: #\d+)?(?: (?:url|link|here|is(?: at| ready)?|ready|for review))*(?: #\d+)? ?[:—–-]? ?(?:#\d+ )?(?:PULL_URL|$)"
+    r"|^(?:view|see|find|it's|available|here|link)(?: it| it's| is| up| here| at)* ?:? PULL_URL$"
+)
 
 
 # "PR #12 — fix the parser (https://…/pull/12)"

@@ -15,6 +15,7 @@ from typing import Literal, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from fleetlore.dialects.commands.shell import make_word_set
 from fleetlore.views.outcomes.attempts import SEVERAL, read_attempts, read_ci_results
 from fleetlore.views.outcomes.check_commands import find_package
 from fleetlore.views.outcomes.claim_text import ClaimKind, ClaimPlace, ClaimText, extract_claims
@@ -29,7 +30,6 @@ from fleetlore.views.outcomes.facts import (
     Source,
     WorkspaceFact,
 )
-from fleetlore.views.outcomes.shell import word_set
 
 __all__ = [
     "Claim",
@@ -709,7 +709,7 @@ def _first_command(command: str) -> str:
 
 
 # Words of a command that do not name a suite: `pytest -q` and `uv run python -m pytest` are the same tests.
-_RUNNER_WORDS = word_set(
+_RUNNER_WORDS = make_word_set(
     """npm npx yarn pnpm bun bunx run test tests check pytest py python python3 m uv poetry pipenv hatch pdm jest vitest mocha node go
     cargo mix make just mise task gradle gradlew mvn mvnw bundle exec rspec rake tox nox dotnet swift deno php vendor bin composer
     phpunit ctest no install q v vv x s race count 1 0 2 tail head n silent verbose color colors cov coverage short tb watch ci all

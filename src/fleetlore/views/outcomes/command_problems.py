@@ -246,9 +246,12 @@ def _is_trouble_of_command(problem: SessionProblem, session: SessionSteps, by_st
     call = by_step.get(first.step)
     count = len(problem.attempts)
     if call is None or call.kind != "command":
-        return problem.name == TURN_BROKEN or _is_trouble_of_tool(problem, session, "other" if call is None else call.kind)
+        if problem.name == TURN_BROKEN:
+            return count > 1  # once, and the request is only sent again
+        return _is_trouble_of_tool(problem, session, "other" if call is None else call.kind)
     if problem.name in ENVIRONMENTS:
-        return count > 1 or _was_run_again(first, call, session)
+        is_repaired = problem.ended is not None and not session.count_calls(first.step, problem.ended)
+        return count > 1 or (_was_run_again(first, call, session) and not (is_repaired and problem.name == "sandbox"))
     if problem.name == "server":
         place = bisect_right(session.prompt_steps, last.step)
         end = session.prompt_steps[place] if place < len(session.prompt_steps) else session.call_steps[-1] + 1

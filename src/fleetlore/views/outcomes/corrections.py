@@ -29,6 +29,8 @@ _MADE_BY_PROGRAM = re.compile(
     r"|\*\*ACTION REQUIRED|Stop hook feedback|\w+ hook (?:feedback|blocking|error)|\[\w+ hook\]|API Error|# AGENTS\.md|Tool loaded"
     r"|The user wants to clarify these questions|Unknown skill: )"
 )
+# What a program writes when a person has commented on the agent's changes.
+_COMMENTS_ON_DIFF = re.compile(r"^\s*<system[-_]instruction>\s*The user has added \d+ comments? to the diff\b")
 _NEGATIVE_ANSWER = re.compile(
     r"(?:(?:no|nope)\b(?!\W{1,6}i (?:want|meant|said|asked|told))"
     r"|nah|not(?! (?:true|correct|right|quite))|don['’]t|do not|leave)\b"
@@ -112,7 +114,7 @@ def find_corrections(
     previous = ""
     for number, prompt in enumerate(prompts):
         start = " ".join(prompt.text[:120].split())[:RETYPED_LENGTH]
-        retyped = start == previous
+        retyped = start == previous and not _COMMENTS_ON_DIFF.match(prompt.text[:200])
         previous = start
         if retyped or (number == 0 and not prompt.mid_turn and prompt.refuses is None):
             continue  # sent again, or nothing has been done yet that could be corrected
@@ -135,6 +137,8 @@ def is_correction(prompt: Prompt, *, worked: bool = True, answered: bool = True,
 
     `worked`: it has changed files before. `answered`: it has ended a turn before. `asked`: it ended the last one with a question.
     """
+    if _COMMENTS_ON_DIFF.search(prompt.text[:200]):
+        return True
     if _MADE_BY_PROGRAM.match(prompt.text[:200]):
         return False
     opening = read_opening(prompt.text)
@@ -153,7 +157,7 @@ def is_correction(prompt: Prompt, *, worked: bool = True, answered: bool = True,
         "after_refusal": prompt.refuses in ("command", "edit"),
         "after_refused_edit": prompt.refuses == "edit",
         "after_work": worked,
-        "after_turn": worked or answered or stopped,
+        "after_turn": worked or answered or stopped or prompt.mid_turn,
     }
     return any(
         situations[rule.when]

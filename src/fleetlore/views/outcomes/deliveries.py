@@ -8,9 +8,10 @@ from itertools import islice
 
 from msgspec.structs import replace
 
+from fleetlore.dialects.commands.shell import make_word_set
 from fleetlore.views.outcomes.facts import CommitMade, PullRequestOpened, PushMade, ToolCall
 from fleetlore.views.outcomes.output_text import Output
-from fleetlore.views.outcomes.shell import SimpleCommand, word_set
+from fleetlore.views.outcomes.shell import SimpleCommand
 
 MAX_SUBJECT = 300
 MAX_MESSAGE = 8_000
@@ -40,7 +41,7 @@ _jj_commit = re.compile(
 _GIT_VALUED = frozenset(("-C", "-c", "--git-dir", "--work-tree", "--exec-path", "--namespace"))
 _COMMITTING = frozenset(("commit", "merge", "cherry-pick", "revert", "rebase", "am", "ci", "citool", "commit-tree"))
 # Commands that print or search text: a commit line in their output is quoted, not made.
-_QUOTING = word_set("cat head tail less grep rg sed awk jq gh glab echo printf ls find curl diff")
+_QUOTING = make_word_set("cat head tail less grep rg sed awk jq gh glab echo printf ls find curl diff")
 
 
 @lru_cache(maxsize=128)

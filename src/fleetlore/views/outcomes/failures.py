@@ -3,28 +3,29 @@
 import re
 from collections.abc import Sequence
 
+from fleetlore.dialects.commands.shell import make_word_set
 from fleetlore.views.outcomes.attempts import polls_several
 from fleetlore.views.outcomes.checks import TRIVIAL, is_refused_by_hook
 from fleetlore.views.outcomes.deliveries import git_subcommand
 from fleetlore.views.outcomes.facts import CallFailure, CheckKind, CheckRun, ToolCall
 from fleetlore.views.outcomes.output_text import Output, find_cause
-from fleetlore.views.outcomes.shell import SimpleCommand, word_set
+from fleetlore.views.outcomes.shell import SimpleCommand
 
 MAX_SIGNATURE = 200
 
 _CHECK_NAMES: dict[CheckKind, str] = {"tests": "tests", "lint": "lint", "types": "type check", "build": "build"}
-_LOOKUPS = word_set(
+_LOOKUPS = make_word_set(
     """grep egrep fgrep rg ag ack diff cmp test [ [[ which type command whereis ls find fd stat file cat head tail less wc jq yq readlink
     realpath pgrep lsof ps curl wget ping nc dig host nslookup sed awk xxd tree bat printenv id getent systemctl false expr kill"""
 )
-_GIT_LOOKUPS = word_set(
+_GIT_LOOKUPS = make_word_set(
     """config diff show log rev-parse rev-list ls-files ls-remote ls-tree grep merge-base check-ignore symbolic-ref describe cat-file
     show-ref status branch blame check-ref-format remote for-each-ref name-rev var"""
 )
-_LOOKUP_VERBS = word_set("view list ls show status get describe info search inspect ps logs diff checks help api images version watch")
-_NEVER_FAILING = word_set("echo printf true : export set sleep pwd head tail wc sort tee exit")
+_LOOKUP_VERBS = make_word_set("view list ls show status get describe info search inspect ps logs diff checks help api images version watch")
+_NEVER_FAILING = make_word_set("echo printf true : export set sleep pwd head tail wc sort tee exit")
 # They wait for a person: no answer, or another one than was offered, is no failure.
-_QUESTION_TOOLS = word_set(
+_QUESTION_TOOLS = make_word_set(
     "AskUserQuestion ExitPlanMode EnterPlanMode ask_user_question ask_followup_question request_user_input exit_plan_mode"
 )
 _FORGES = frozenset(("gh", "glab", "tea", "hub"))
@@ -41,13 +42,13 @@ _broken_tool = re.compile(
 # A web page could not be had.
 _no_page = re.compile(r"(?:Error: )?(?:Request failed with status code \d{3}|getaddrinfo |socket hang up|timeout of \d+ ?ms exceeded)")
 # Options with which a download is written to a file: it is wanted, not only looked at.
-_DOWNLOADS = word_set("-o -O -LO -OL -Lo -fsSLo -fLo -sSLo -sLo --output --remote-name --output-document")
+_DOWNLOADS = make_word_set("-o -O -LO -OL -Lo -fsSLo -fLo -sSLo -sLo --output --remote-name --output-document")
 _INTERPRETERS = frozenset(("python", "python3", "node", "bun", "ruby", "perl", "deno", "php"))
 _flagged = re.compile(r"-{1,2}[\w-]+(?:=.*)?\Z", re.DOTALL)
 _git_error = re.compile(r"\s{0,5}(?:error|fatal): ")
 _failed_run = re.compile(r"[\"']conclusion[\"']:\s{0,3}[\"'](?:failure|timed_out|startup_failure)[\"']")
 _port_taken = re.compile(r"\bEADDRINUSE\b|[Aa]ddress already in use|[Pp]ort \d{2,5} is (?:already )?in use(?!,? (?:trying|using))")
-_SERVER_WORDS = word_set("dev start serve server runserver uvicorn gunicorn flask vite up run")
+_SERVER_WORDS = make_word_set("dev start serve server runserver uvicorn gunicorn flask vite up run")
 CI_FAILED = "CI failed"
 SERVER_FAILED = "Server did not start"
 TURN_BROKEN = "The turn broke off"

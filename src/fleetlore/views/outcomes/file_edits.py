@@ -9,13 +9,14 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from fleetlore.dialects.commands.shell import make_word_set
 from fleetlore.views.outcomes.deliveries import git_subcommand, is_scratch
 from fleetlore.views.outcomes.facts import FileEdit, TextEdit, ToolCall
-from fleetlore.views.outcomes.shell import SimpleCommand, word_set
+from fleetlore.views.outcomes.shell import SimpleCommand
 
 MAX_EDITS = 200
 
-_WRITERS = word_set("cat echo printf sed awk gawk jq yq tee envsubst perl python python3 node sort tr cut base64 curl")
+_WRITERS = make_word_set("cat echo printf sed awk gawk jq yq tee envsubst perl python python3 node sort tr cut base64 curl")
 _TEMPORARY = ("/tmp/", "/private/tmp/", "/var/folders/", "/dev/", "/var/tmp/", "&", "/proc/")
 # Where programs are installed: what is copied there was built before.
 _INSTALLED = ("/Applications/", "/usr/local/", "/usr/bin/", "/usr/lib/", "/opt/homebrew/", "~/.local/bin/", "~/bin/", "$HOME/.local/bin/")
@@ -170,7 +171,7 @@ def _written_paths(command: SimpleCommand) -> list[str]:
     return paths
 
 
-_SCRIPTING = word_set("python python3 node ruby perl bun deno")
+_SCRIPTING = make_word_set("python python3 node ruby perl bun deno")
 
 
 def _inline_script(command: SimpleCommand) -> str:

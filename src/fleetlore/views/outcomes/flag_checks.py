@@ -10,15 +10,10 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct, field
 
+from fleetlore.dialects.commands.shell import make_word_set
 from fleetlore.views.outcomes.check_commands import find_checks
 from fleetlore.views.outcomes.facts import ToolCall
 from fleetlore.views.outcomes.shell import SimpleCommand
-
-
-def words_of(text: str) -> frozenset[str]:
-    """A set of words, written as one text."""
-    return frozenset(text.split())
-
 
 QUIET_OPTIONS = frozenset(("-q", "--quiet", "-c", "--count", "-l", "--files-with-matches", "-L"))
 
@@ -74,7 +69,7 @@ _TEMPORARY = re.compile(
 _SHARED_TEMPORARY = re.compile(
     r"^(?:/private)?/(?:tmp|var/tmp)/?(?:\*|[a-z]{2,30}-(?:0|50\d|100\d)|(?:ssh-|systemd-|com\.)[\w.*-]{1,80})?/?$"
 )
-_BUILD_FOLDERS = words_of(
+_BUILD_FOLDERS = make_word_set(
     """node_modules dist build out target .next .nuxt .output .svelte-kit .turbo .parcel-cache .vite .angular .cache cache coverage htmlcov
     .nyc_output .coverage __pycache__ .pytest_cache .mypy_cache .ruff_cache .hypothesis .tox .nox .eggs .venv venv env virtualenv .gradle
     .terraform .serverless obj bin Debug Release DerivedData Pods .dart_tool _build deps .elixir_ls .bloop .metals .stack-work
@@ -183,6 +178,20 @@ def read_created(script: Script) -> list[str]:
     return created
 
 
+_RESUMABLE = ("rebase", "merge", "cherry-pick", "revert", "am", "pull")
+
+
+def read_begun(script: Script) -> list[str]:
+    """What git began and may have stopped at a conflict, as "begun:VERB"."""
+    return [
+        f"begun:{verb}"
+        for command in script.commands[:200]
+        if command.program == "git" and not {"--abort", "--quit"} & set(command.words)
+        for verb in _RESUMABLE
+        if verb in command.words[1:8]
+    ]
+
+
 def _new_branches(command: SimpleCommand) -> list[str]:
     words = command.words
     for place, word in enumerate(words[:-1]):
@@ -198,6 +207,13 @@ def _deletes_foreign_branch(command: SimpleCommand, rest: list[str], script: Scr
     made = frozenset((*script.made, *read_created(script)))
     names = [word for word in rest if not word.startswith("-")]
     return bool(names) and not all(f"branch:{name}" in made or "$" in name for name in names)
+
+
+def _aborts_foreign_work(command: SimpleCommand, rest: list[str], script: Script) -> bool:
+    """Not if the session began the rebase, merge or cherry-pick itself."""
+    verb = next((word for word in command.words[1:8] if word in _RESUMABLE), "")
+    own = frozenset((*script.made, *read_begun(script)))
+    return f"begun:{verb}" not in own and not (verb in ("rebase", "merge") and "begun:pull" in own)
 
 
 def _removes_foreign_worktree(command: SimpleCommand, rest: list[str], script: Script) -> bool:
@@ -405,8 +421,6 @@ def _prints_secret(command: SimpleCommand, rest: list[str], script: Script) -> b
 def _starts_package(match: re.Match[str], script: Script) -> bool:
     """Whether the package named in the text is really started or installed, not only mentioned."""
     package = match[0].split()[-1]
-    if package.rpartition("/")[2].startswith("create-"):
-        return False  # a project's first files are always made with the newest version
     for command in script.commands[:200]:
         if command.program in ("npm", "pnpm", "yarn", "bun", "npx", "bunx", "uvx", "uv", "pipx"):
             if package in command.words:
@@ -416,7 +430,7 @@ def _starts_package(match: re.Match[str], script: Script) -> bool:
     return False
 
 
-_INTERPRETERS = words_of("bash sh zsh dash fish python python3 node perl ruby")
+_INTERPRETERS = make_word_set("bash sh zsh dash fish python python3 node perl ruby")
 
 
 def _pipes_into_interpreter(match: re.Match[str], script: Script) -> bool:
@@ -510,6 +524,7 @@ COMMAND_CHECKS: dict[str, Callable[[SimpleCommand, list[str], Script], bool]] = 
     "find_deletes": _find_deletes,
     "deletes_foreign_branch": _deletes_foreign_branch,
     "removes_foreign_worktree": _removes_foreign_worktree,
+    "aborts_foreign_work": _aborts_foreign_work,
     "discards_changes": _discards_changes,
     "git_without_revision": _git_without_revision,
     "calls_other_machine": _calls_other_machine,

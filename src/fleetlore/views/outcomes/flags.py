@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from fleetlore.dialects.commands.shell import make_word_set
 from fleetlore.views.outcomes.facts import CallFailure, Flag, Source, TextEdit, ToolCall
 from fleetlore.views.outcomes.flag_checks import (
     COMMAND_CHECKS,
@@ -28,8 +29,8 @@ from fleetlore.views.outcomes.flag_checks import (
     Script,
     has_option,
     is_disposable,
+    read_begun,
     read_created,
-    words_of,
 )
 from fleetlore.views.outcomes.shell import SimpleCommand, parse_script
 from fleetlore.views.session_status import EPOCH
@@ -53,11 +54,11 @@ LOOP_GAP = 15
 MAX_MATCHES = 200
 
 # Global options that take a value and stand between a program and its sub-command.
-_GLOBAL_VALUED = words_of(
+_GLOBAL_VALUED = make_word_set(
     """-C -c --git-dir --work-tree --namespace -n --context --kubeconfig --cluster -f --file -p --project-name --profile --project
     --region --config -R --repo --cwd --prefix --dir -H --host --org"""
 )
-_PRINTERS = words_of("cat bat batcat less more head tail grep egrep rg ag sed awk strings xxd od hexdump nl tac Get-Content gc")
+_PRINTERS = make_word_set("cat bat batcat less more head tail grep egrep rg ag sed awk strings xxd od hexdump nl tac Get-Content gc")
 
 
 class CommandRule(Struct, frozen=True, forbid_unknown_fields=True):
@@ -253,7 +254,7 @@ def _find_all(call: ToolCall, rules: FlagRules, context: FlagContext) -> Iterato
     if call.command:
         yield from _flags_of_script(call, rules, context)
         if call.unsandboxed:
-            yield _Found("permission_bypass", "command run outside of the sandbox", call.command)
+            yield _Found("permission_bypass", UNSANDBOXED, call.command)
     if call.state != "failed":  # a failed edit wrote nothing and will be tried again
         known: frozenset[str] = frozenset()
         if call.edits:
@@ -308,6 +309,9 @@ def _line_around(text: str, at: int) -> str:
 
 
 def _remember_call(call: ToolCall, context: FlagContext) -> None:
+    if call.command and "git" in call.command and call.state != "denied":
+        begun = read_begun(Script(call.command, parse_script(call.command), call))
+        context.made = [*context.made, *(name for name in begun if name not in context.made)][-MOST_REMEMBERED:]
     if call.state != "ok":
         return
     if call.command and ("mkdir" in call.command or "git" in call.command or "cp " in call.command):
@@ -689,6 +693,18 @@ def _looks_random(text: str) -> bool:
 
 
 # --- across calls ---
+
+UNSANDBOXED = "command run outside of the sandbox"
+_PACKAGE = re.compile(r"\S+@(?:latest|next|canary|main|master)\b")
+
+
+def name_risk(flag: Flag) -> tuple[str, bool] | None:
+    """Equal for flags of a session that are one risk: calls without the sandbox, a package run again, the same failed try again."""
+    if flag.what.startswith(UNSANDBOXED):
+        return UNSANDBOXED, True
+    if flag.flag == "unpinned_download" and (package := _PACKAGE.search(flag.what)):
+        return package[0], flag.executed
+    return None if flag.executed else (flag.what, False)
 
 
 def find_loops(failures: Iterable[CallFailure]) -> tuple[Flag, ...]:

@@ -21,7 +21,7 @@ from fleetlore.views.outcomes.claims import ClaimFacts, judge_claims
 from fleetlore.views.outcomes.corrections import find_corrections
 from fleetlore.views.outcomes.facts import Answer, CallStep, CheckRun, RiskFlag, Source, TroubleFact
 from fleetlore.views.outcomes.file_edits import is_own_note
-from fleetlore.views.outcomes.flags import find_loops
+from fleetlore.views.outcomes.flags import find_loops, name_risk
 from fleetlore.views.outcomes.headline import describe_results
 from fleetlore.views.outcomes.headline import write_headline as write_headline
 from fleetlore.views.outcomes.session import SessionState, Statement, find_request, make_statement
@@ -438,7 +438,13 @@ def _list_corrections(state: SessionState) -> list[Correction]:
 
 def _list_flags(state: SessionState) -> list[RiskFlag]:
     flags = sorted((*state.flags, *find_loops(state.failures)), key=lambda flag: flag.step)
-    return [RiskFlag(flag=flag.flag, what=flag.what, executed=flag.executed, evidence=[flag.source]) for flag in flags]
+    found: dict[object, RiskFlag] = {}
+    for flag in flags:
+        same = found.setdefault(name_risk(flag) or flag, RiskFlag(flag=flag.flag, what=flag.what, executed=flag.executed))
+        same.executed = same.executed or flag.executed
+        if flag.source not in same.evidence and len(same.evidence) < MOST_EVIDENCE:
+            same.evidence.append(flag.source)
+    return list(found.values())
 
 
 def _judge_statements(state: SessionState, *, is_over: bool) -> list[JudgedClaim]:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from fleetlore.views.outcomes.shell import word_set
+from fleetlore.dialects.commands.shell import make_word_set
 from fleetlore.views.outcomes.words import LONGEST_LOOK, cut_words, is_lead_in, is_open, is_weak, list_sentences
 
 _CHANGED = (
@@ -91,7 +91,7 @@ class Report(NamedTuple):
 _split_name = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _word = re.compile(r"[^\W_]{2,}")
 _suffix = re.compile(r"(?:ings?|ures?|ions?|ed|es|s|ly)$")
-_COMMON = word_set(
+_COMMON = make_word_set(
     """about after again also and any are because been before being both but can code could does done file files find fix for from get
     has have here how into its just let like look make more need new not now off only our out over please run see should some such
     take than that the their them then there these they this use want was way we were what when where which why will with would you

@@ -12,11 +12,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-
-def word_set(text: str) -> frozenset[str]:
-    """A set of words from a text, for tables."""
-    return frozenset(text.split())
-
+from fleetlore.dialects.commands.shell import make_word_set, program_name
 
 MAX_SCRIPT = 64_000
 MAX_TOKENS_TEXT = 12_000
@@ -56,15 +52,15 @@ _WRITING = frozenset((">", ">>", ">|", "&>", "&>>"))
 _ENDINGS = {"&&": "&&", "||": "||", "|": "|", "|&": "|", "&": "&"}
 _LEAVING = frozenset(("exit", "return", "false"))
 
-_PREFIXES = word_set(
+_PREFIXES = make_word_set(
     """sudo doas nohup exec command builtin time nice ionice chrt stdbuf setsid unbuffer caffeinate chronic env timeout gtimeout xargs
     npx bunx pnpx uvx cross-env dotenv xvfb-run flock winpty arch and or not begin proxychains4 proxychains reattach-to-user-namespace
     faketime rtk fvm"""
 )
 # Words between such a program and the command that it starts: `rtk test npm test`.
-_PREFIX_WORDS = {"rtk": word_set("test lint err proxy summary")}
+_PREFIX_WORDS = {"rtk": make_word_set("test lint err proxy summary")}
 _ONE_ARGUMENT_FIRST = frozenset(("timeout", "gtimeout", "flock", "faketime"))
-_PREFIX_VALUED = word_set(
+_PREFIX_VALUED = make_word_set(
     """-u -g -n -k -s -I -L -P -d -p -S -C --signal --kill-after --user --package --max-args --max-procs --with --with-requirements
     --with-editable --python --extra --group --env-file --project --directory --from --unset --chdir --name -e --only-group
     --no-group --index-url --prefix --cwd --isolated-env"""
@@ -100,7 +96,7 @@ _STARTERS: dict[str, frozenset[str]] = {
 }
 _FIRST_ARGUMENT_IS_PLACE = frozenset(("direnv", "rustup"))
 _CONTAINERS = frozenset(("docker", "docker-compose", "podman", "nerdctl", "kubectl", "oc"))
-_CONTAINER_VALUED = word_set(
+_CONTAINER_VALUED = make_word_set(
     """-e -w -u -v -p -f -h -l -m -n -c --env --env-file --workdir --user --volume --publish --file --project-name --profile --name
     --network --mount --platform --entrypoint --index --add-host --hostname --label --memory --cpus --gpus --context --host --pull
     --project-directory --namespace --container"""
@@ -157,15 +153,6 @@ def parse_script(script: str) -> tuple[SimpleCommand, ...]:
             )
         )
     return tuple(commands)
-
-
-def program_name(word: str) -> str:
-    """The name of a program without its folder and extension: `C:\\Git\\git.exe` is `git`."""
-    if "/" in word or "\\" in word:
-        word = word.replace("\\", "/").rstrip("/").rpartition("/")[2]
-    if word[-4:].lower() in (".exe", ".cmd", ".bat") and len(word) > 4:
-        return word[:-4]
-    return word
 
 
 def _extract_here_documents(script: str) -> tuple[str, list[str]]:

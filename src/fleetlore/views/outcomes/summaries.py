@@ -8,8 +8,8 @@ result. `counts` is what is quoted. `only` is the same for a line that counts fa
 
 from typing import NamedTuple
 
+from fleetlore.dialects.commands.shell import make_word_set
 from fleetlore.views.outcomes.facts import CheckKind, CheckResult
-from fleetlore.views.outcomes.shell import word_set
 
 
 class Summary(NamedTuple):
@@ -104,6 +104,8 @@ _TESTS = _make_summaries(
         ("FAILURES!", r"^FAILURES!$", "fail"),
         ("ERRORS!", r"^ERRORS!$", "fail"),
         ("No tests executed", r"^No tests executed!", "could_not_run"),
+        ("Test Succeeded", r"^▸ Test Succeeded$", "pass"),  # xcpretty
+        (" test cases: ", r"^=+ (?P<counts>\d+ test cases?: (?:(?P<f>\d+) failed,? ?)?(?:\d+ \w+,? ?){0,3}) ?in \d", None),  # PlatformIO
         ("Tests: ", r"^[ \t]+Tests:[ \t]+(?P<counts>(?:(?P<f>\d+) failed, )?(?:\d+ \w+, ){0,4}\d+ passed)", None),
         # JVM, .NET
         ("Tests run: ", r"^(?:\[\w+\] )?(?P<counts>Tests run: \d+, Failures: (?P<f>\d+), Errors: (?P<f2>\d+)(?:, Skipped: \d+)?)", None),
@@ -247,6 +249,8 @@ _TYPES = _make_summaries(
         ("No type error detected", r"No type errors? detected", "pass"),
         ("diagnostic", r"^Found (?P<counts>(?P<f>\d+) diagnostics?)", None),
         ("error[E", r"^error\[E\d{4}\]", "fail"),
+        ("could not compile", r"^error: could not compile ", "fail"),  # cargo check
+        ("Finished", r"^[ \t]*Finished `?\w+`? (?:profile )?\[", "pass"),
         ("nox > ", r"^nox > Session \S*(?:type|mypy)\S* (?:was )?(?P<word>successful|failed)", None),
         (": error: ", r"^\S{1,200}:\d+: error: .{1,400}\[[\w-]+\]$", "fail"),  # mypy
         (": OK", r"^[ \t]{0,9}[\w.-]{0,30}(?:mypy|pyright|typ(?:e|ing))[\w.-]{0,30}: (?P<word>OK)\b", None),  # environments of tox
@@ -293,11 +297,31 @@ _BUILD = _make_summaries(
         ("No syntax errors detected", r"^No syntax errors detected", "pass"),
         ("Syntax OK", r"^Syntax OK", "pass"),
         ("bundle generated", r"\[\d\d:\d\d:\d\d\] bundle generated", "pass"),
+        ("bundle generation ", r"^(?:Application )?bundle generation (?P<word>complete|failed)\.", None),  # Angular
+        ("Route (", r"^[ \t]*Route \((?:app|pages)\)", "pass"),  # Next.js prints its routes last
+        ("First Load JS", r"First Load JS shared by all", "pass"),
+        ("compiled with ", r"compiled with \d+ warnings?", "pass"),
+        ("Compiled with warnings", r"Compiled with warnings", "pass"),
+        ("Error(s)", r"^[ \t]*(?P<counts>(?P<f>\d+) Error\(s\))$", None),  # .NET
+        ("Build ", r"^(?:▸ |[✔✨✓] {0,2})?Build (?P<word>Succeeded|Failed|complete)!?$", None),  # xcpretty, Nuxt
+        ("[build] Complete!", r"\[build\] Complete!$", "pass"),  # Astro
+        ("Built in ", r"^✨ {1,2}Built in \d", "pass"),  # Parcel
+        ("Done in ", r"^⚡ ?Done in \d", "pass"),  # esbuild
+        ("Exported: ", r"^(?:\w+ )?Exported: \S", "pass"),  # Expo
+        ("Finished ", r"^[ \t]*Finished \d+ bundles? at:", "pass"),  # Tauri
+        ("Generated static files", r"^\[SUCCESS\] Generated static files in ", "pass"),  # Docusaurus
+        ("Total in ", r"^Total in \d+ ms", "pass"),  # Hugo
+        (" naming to ", r"^#\d+ naming to \S+(?: \S+)? done$", "pass"),  # Docker
+        ("Solidity file", r"^Compiled \d+ Solidity files? successfully", "pass"),  # Hardhat
+        ("Compiler run ", r"^Compiler run (?P<word>successful|failed)", None),  # Foundry
+        ("] Took ", r"\[(?P<word>SUCCESS|FAILED)\] Took \d", None),  # PlatformIO
+        ("Project build complete", r"^Project build complete\.", "pass"),  # ESP-IDF
+        (":-) Done in ", r":-\) Done in \d", "pass"),  # wasm-pack
     ),
     decisive=False,
 )  # fmt: skip
 
 SUMMARIES: dict[CheckKind, list[Summary]] = {"tests": _TESTS, "lint": _LINT, "types": _TYPES, "build": _BUILD}
 
-GOOD_WORDS = word_set("OK PASS PASSED Passed passed successful Successful SUCCEEDED no")
+GOOD_WORDS = make_word_set("OK PASS PASSED Passed passed successful Successful SUCCEEDED Succeeded SUCCESS complete no")
 """Values of the group `word` that mean success. An optional `word` group that did not match means success, too."""

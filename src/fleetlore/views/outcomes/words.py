@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from fleetlore.views.outcomes.shell import word_set
+from fleetlore.dialects.commands.shell import make_word_set
 
 LONGEST_LOOK = 6000
 """Characters of a text that are looked at."""
@@ -146,7 +146,7 @@ _POLITE = re.compile(
     r"|i need you to|i want you to|i'?d like (?:you )?to|i would like (?:you )?to|i want to|need to|help me(?: to)?)\s+)",
     re.IGNORECASE,
 )
-_WORK_VERBS = word_set(
+_WORK_VERBS = make_word_set(
     """add address adjust allow apply automate build bump bring cache change clean clear close commit complete configure consolidate
     convert copy correct cover create cut debug decouple delete deploy deprecate disable document draft drop enable ensure expose extend
     extract finish fix format generate guard handle hide implement improve increase install integrate introduce limit link load log
