@@ -31,12 +31,14 @@ from fleetlore.story.titles import (
     name_result,
     name_topic,
     quote_inside,
+    reports_change,
     shorten_paths,
+    shorten_result,
     shorten_text,
     title_delivery,
 )
 from fleetlore.views.outcomes.facts import RiskFlag, Source
-from fleetlore.views.outcomes.headline import ASKED, DISCARDED, EDITED, HELPERS_UNSEEN, LAST_PLAN_REFUSED, PLAN_REFUSED
+from fleetlore.views.outcomes.headline import ASKED, DISCARDED, DONE, EDITED, HELPERS_UNSEEN, LAST_PLAN_REFUSED, PLAN_REFUSED
 from fleetlore.views.outcomes.record import CHECKS, JudgedClaim, Outcome, Trouble
 from fleetlore.views.outcomes.words import is_order
 from fleetlore.views.task_outcomes import TaskOutcome, TaskResult
@@ -335,6 +337,10 @@ class BriefWriter:
             state = find_part(one, DISCARDED, HELPERS_UNSEEN) or self._phrases["delivered"]["not_edited"]
             end = "; ".join(part for part in (state, describe_end(one)) if part)
             values = {"title": name_result(one, self._limits.title), "state": end, "who": self._describe_who(one, with_cost=True)}
+            if one.said and not reports_change(one):
+                topic = quote_inside(name_topic(one, max(self._limits.title // 2, 40)))
+                said = shorten_result(one.said, self._limits.title)
+                values["title"] = self._fill("delivered", "found_out", {"topic": topic, "said": said})
             yield self._line("delivered", "found", values, [one], one.evidence.get("result") or one.evidence.get("delivered.answer", []))
         quiet = [one for one in self._quiet() if one.status == "finished" and one.delivered.answer and not one.waiting_for]
         rest = [one for one in quiet if one not in told and not find_part(one, HELPERS_UNSEEN)]
@@ -567,7 +573,7 @@ class BriefWriter:
         return shown
 
     def _describe_claim(self, one: Outcome, claim: JudgedClaim) -> BriefLine:
-        why = shorten_text(shorten_paths(claim.why), self._limits.cause).rstrip(".")
+        why = shorten_text(shorten_paths(claim.why), self._limits.cause).rstrip(".: ")
         values = {
             "text": quote_inside(shorten_text(claim.text, self._limits.title)).rstrip("."),
             "why": why,
@@ -615,7 +621,7 @@ class BriefWriter:
         return self._line("check_this", "flag" if flags[0].executed else "attempted", values, [one], evidence)
 
     def _name_flag(self, flag: RiskFlag, *, is_short: bool = False) -> str:
-        what = shorten_text(_flag_name(flag) if is_short else flag.what, self._limits.cause)
+        what = shorten_text(drop_message(_flag_name(flag) if is_short else flag.what), self._limits.cause)
         return what[:1].upper() + what[1:]
 
     # --- needs you, bill
@@ -730,7 +736,8 @@ CHECK_NAMES = {"tests": "tests", "lint": "lint", "types": "type check", "build":
 
 def says_result(one: Outcome) -> bool:
     """Whether the headline says more than what was asked for, or which files were edited."""
-    return bool(one.result) and not one.result.startswith((ASKED, EDITED)) and one.result != one.name
+    is_asked = one.result.startswith((ASKED, EDITED)) or one.result.endswith(DONE)
+    return bool(one.result) and not is_asked and one.result != one.name
 
 
 def name_check(one: Outcome, kind: str) -> str:
@@ -813,6 +820,14 @@ def count_attempts(trouble: Trouble) -> int:
     """How often the same thing failed."""
     found = _times.search(trouble.what.partition(":")[0])
     return int(found[1]) if found else 1
+
+
+_message = re.compile(r" (?:-\w*m|--message)(?:[ =].{0,400})?$")
+
+
+def drop_message(what: str) -> str:
+    """What was done, without the message of a commit."""
+    return _message.sub("", what) if "git commit" in what else what
 
 
 def group_flags(flags: Sequence[RiskFlag]) -> list[list[RiskFlag]]:

@@ -37,7 +37,7 @@ def stream_text(story: AnyStory, *, zone: tzinfo = UTC, width: int = WIDTH, pain
                 for sentence in paragraph.sentences
             ]
         else:
-            lines = [_wrap_text(_join_sentences(paragraph), width, "  ")]
+            lines = [_wrap_text(_join_sentences(paragraph), width, "  ")] if paragraph.sentences else []
         yield "\n".join([heading, *lines, "", ""])
     yield f"{'' if story.detail != 'headline' else chr(10)}{clean_text(story.bill)}\n"
 

@@ -6,9 +6,10 @@ import re
 from collections.abc import Sequence
 
 from fleetlore.story.phrases import count_things
-from fleetlore.views.outcomes.headline import ASKED, EDITED, LAST_PLAN_REFUSED, PLAN_REFUSED, choose_commit
+from fleetlore.views.outcomes.headline import ASKED, DONE, EDITED, LAST_PLAN_REFUSED, PLAN_REFUSED, choose_commit
 from fleetlore.views.outcomes.output_text import MAX_CAUSE
 from fleetlore.views.outcomes.record import ChangedFile, Outcome, Trouble
+from fleetlore.views.outcomes.result_words import read_change
 
 _polite = re.compile(
     r"(?i)^(?:(?:ok(?:ay)?|hi|hey|hello|so|now|please|great|thanks|yes|and)[,.!]? +)*"
@@ -54,6 +55,7 @@ def shorten_result(text: str, longest: int) -> str:
     if len(text) <= longest:
         return text
     cuts = [place for mark in ("; ", ", ", " (") if (place := text.rfind(mark, longest // 2, longest)) > 0]
+    cuts = [place for place in cuts if text.count("(", 0, place) <= text.count(")", 0, place)]
     return text[: max(cuts)].rstrip(" ,;:.-") if cuts else shorten_text(text, longest)
 
 
@@ -77,11 +79,14 @@ _empty_cause = re.compile(
 _no_failure = re.compile(r" \((?:(?!fail|error|issue|problem|finding|[✖×])[^()]|\(\d+\))+\)", re.IGNORECASE)
 """Counts of a failed run that has only successes: what failed is not a test."""
 _times_failed = re.compile(r" \d+ times(?:, (?:first|last))?$")
+_shell_marks = re.compile(
+    r"^(?:\(eval\):\d+: |(?:/\S{1,60}/)?(?:ba|z|da)?sh: (?:-c: )?(?:line \d+: )?|ERR_[A-Z_]{3,60} |[^\w\s\"'`(\[./<@$~-]+ +)"
+)
 _tool_marks = re.compile(r"^(?:CONFLICT \([\w/ ]{1,30}\): |\[[A-Z]\] [^\w\s] +|(?:Error|error|fatal): (?=\w))")
 _ci_row = re.compile(r"^X \S{1,100} (.{1,100}?) [\w.-]{1,60}/[\w.-]{1,60}#\d+ · \d+$")
 """The heading of a CI run in GitHub's command line: its branch, workflow, pull request and number."""
 _one_of = re.compile(r"\(1 (issue|problem|error|warning|failure|finding)s\)")
-_hook_marks = re.compile(r",? see:? {0,3}(?:\(.{0,300})?$|\[(?:FAILED|STARTED|COMPLETED)\]|^❯ ")
+_hook_marks = re.compile(r"\.? Did you mean:?.{0,300}$|,? see:? {0,3}(?:\(.{0,300})?$|\[(?:FAILED|STARTED|COMPLETED)\]|^❯ ")
 _api_message = re.compile(r'^(.{0,60}?)\s*\{.{0,200}?"message":\s*"([^"]{4,200})".*$')
 
 
@@ -90,14 +95,28 @@ def list_notable_troubles(one: Outcome) -> list[Trouble]:
     return [trouble for trouble in one.troubles if not _no_news.match(trouble.what) and not _no_name.match(trouble.what)]
 
 
+ENOUGH_OF_CAUSE = 60
+"""Characters by which a cause is found in the name of a trouble, which may be cut."""
+_named_trouble = re.compile(
+    r"(?i)(?:tests|lint|type check|build|ci|commit|push|pull request|merge|rebase|cherry-pick|pull|revert|stash|edits?|search|the|a)\b"
+)
+
+
+def _name_trouble(what: str) -> str:
+    """`Tests failed`; of a command or another tool `"git pull" failed`."""
+    command, found, rest = what.partition(" failed")
+    return what if not found or _named_trouble.match(what) else f'"{quote_inside(command)}" failed{rest}'
+
+
 def describe_trouble(trouble: Trouble, longest: int) -> str:
     """`Lint failed 2 times: hooks.go:48 unused variable`: the cause only if it says something."""
     what, _, cause = trouble.what.partition(": ")
-    if trouble.cause and trouble.what.endswith(trouble.cause):
-        what, cause = trouble.what[: -len(trouble.cause)].rstrip(": "), trouble.cause
+    if trouble.cause and (at := trouble.what.find(trouble.cause[:ENOUGH_OF_CAUSE])) > 0:
+        what, cause = trouble.what[:at].rstrip(": "), trouble.cause
     what = _one_of.sub(r"(1 \1)", _no_failure.sub("", what))
     if what.startswith("CI "):  # a failed run may be looked at several times
         what = _times_failed.sub("", what)
+    what = _name_trouble(what)
     cause = clean_cause(cause, max(40, longest - len(what)))
     return f"{what}: {cause}" if cause else re.sub(r", (?:first|last)$", "", what)
 
@@ -107,8 +126,18 @@ def clean_cause(cause: str, longest: int) -> str:
     if len(cause) >= MAX_CAUSE or cause.count("`") % 2:  # the record has only the beginning
         cause = f"{cause.rstrip('…. ')}…" if cause.count("`") % 2 else f"{cause.rpartition(' ')[0]}…"
     text = _api_message.sub(r"\1 \2", " ".join(_hook_marks.sub(" ", shorten_paths(cause)).split()))
-    text = _ci_row.sub(r"\1", _tool_marks.sub("", text))
-    return "" if _empty_cause.fullmatch(text) else shorten_text(text, longest).rstrip(".: ")
+    text = _ci_row.sub(r"\1", _tool_marks.sub("", _shell_marks.sub("", text)))
+    return "" if _empty_cause.fullmatch(text) else shorten_text(text, longest).rstrip(".:! ")
+
+
+_open_end = re.compile(
+    r"(?i)[\s,](?:and|or|but|so|because|if|when|that|which|where|how|to|the|an?|of|with|for|from|in|on|at|by|as|is|are|was|have|has|like|it|i|we|they)$"
+)
+
+
+def mark_open_end(text: str) -> str:
+    """The text with a mark that it goes on, if its last word cannot be its end."""
+    return f"{text}…" if _open_end.search(text) else text
 
 
 def quote_inside(text: str) -> str:
@@ -127,7 +156,7 @@ def name_request(one: Outcome, longest: int) -> str:
     first = text.partition(" ")[0]
     if first.isalpha() and first.islower():  # not the name of a file or a function
         text = text[:1].upper() + text[1:]
-    return shorten_text(text, longest).rstrip(".:")
+    return shorten_text(mark_open_end(text.rstrip()), longest).rstrip(".:")
 
 
 def name_topic(one: Outcome, longest: int) -> str:
@@ -139,12 +168,17 @@ def name_result(one: Outcome, longest: int) -> str:
     """What came of the session, as its headline says; what it is about if nothing is known to have come of it."""
     if not one.result or one.result.startswith(EDITED):
         return name_topic(one, longest) if one.title or one.asked else ""
-    text = one.result.removeprefix(ASKED)
+    text = one.result.removeprefix(ASKED).removesuffix(DONE)
     if len(text) > longest and one.said and text.endswith(f": {one.said}"):  # what it is about is told before, and less important
         topic = text[: -len(one.said) - 2]
         room = longest - len(one.said) - 2
         text = f"{shorten_text(topic, room)}: {one.said}" if room >= LEAST_TOPIC_ROOM else one.said
     return shorten_result(text, longest).rstrip(".")
+
+
+def reports_change(one: Outcome) -> bool:
+    """Whether the agent says in `said` what it did; else that is what it answered."""
+    return bool(read_change(one.said, len(one.said.split()))) if one.said else False
 
 
 def find_part(one: Outcome, *starts: str) -> str:

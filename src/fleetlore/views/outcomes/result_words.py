@@ -240,7 +240,7 @@ def read_change(sentence: str, most: int) -> str:
     plain = _condition.sub("", _file_label.sub("", _label.sub("", _address.sub(r"\1", sentence), count=1)), count=1).strip().rstrip(".! ")
     if plain.endswith(":") and len(plain.split()) >= LEAST_OPEN:
         plain = re.sub(r",? ?(?:(?:that|which) \w+|(?:to|and) \w+|with [\w ]{0,30}for|with|such as|namely|for|by \w+ing)?:$", "", plain)
-        if _open_end.search(plain):
+        if _open_end.search(plain) or is_open(f"{plain}:"):
             return ""  # the list below says what
     if (
         plain.endswith(("?", ":", "…", ",", "？"))
