@@ -244,6 +244,7 @@ def test_what_an_agent_repairs_by_itself_is_not_told() -> None:
         ("ssh web-1 failed: bash: line 6: syntax error near unexpected token", '"ssh web-1" failed: syntax error near unexpected token'),
         ("Type check could not run: ERR_PNPM_NO_SCRIPT Missing script: types", "Type check could not run: Missing script: types"),
         ("Commit refused by a hook: ⚠️ The client is not generated!", "Commit refused by a hook: The client is not generated"),
+        ("Tests could not run", None),
         ('CI failed 3 times, last: {"conclusion":"success","name":"Set up job"}', "CI failed"),
         (
             'The turn broke off: API Error: 401 {"type":"error","error":{"message":"OAuth token has expired."},"request_id":"x"}',
@@ -524,6 +525,12 @@ def test_what_is_only_reported_as_done_is_named_by_its_files() -> None:
     asked = "I saw a mistake in the parser"
     done = with_changes(1, result=f"{asked}: reported as done", asked=asked, delivered=Delivered(answer="Done."))
     assert texts(brief_of(done).in_progress) == ['parser.py changed for "I saw a mistake in the parser" ($1.50)']
+
+
+def test_the_error_that_ended_a_session_is_told_once() -> None:
+    cause = "You've hit your limit"
+    failed = make_outcome(status="failed", outcome=f"Failed: {cause}", troubles=[trouble(f"The turn broke off: {cause}", cause=cause)])
+    assert texts(brief_of(failed).went_wrong) == [f"Fix the parser: the session ended with an error: {cause}"]
 
 
 def test_the_message_of_a_commit_is_no_part_of_a_risk() -> None:

@@ -19,6 +19,7 @@ from fleetlore.story.phrases import count_things, fill_phrase, join_words, load_
 from fleetlore.story.titles import (
     describe_end,
     describe_trouble,
+    find_error,
     find_part,
     find_report,
     format_usd,
@@ -123,7 +124,6 @@ ENDS = frozenset(
     ]
 )
 """Parts of a headline that a line repeats."""
-ERROR_OF_OUTCOME = re.compile(r"(?:^F|; f)ailed: (.{1,400})$")
 
 
 class Limits(NamedTuple):
@@ -496,10 +496,9 @@ class BriefWriter:
         yield from self._name_some("stopped", stopped)
 
     def _describe_failed(self, one: Outcome) -> BriefLine:
-        error = ERROR_OF_OUTCOME.search(one.outcome)
         values = {
             "title": name_topic(one, self._limits.title),
-            "error": shorten_text(error[1].rstrip("."), self._limits.cause) if error else "",
+            "error": shorten_text(find_error(one), self._limits.cause),
             "who": self._describe_who(one),
         }
         return self._line("went_wrong", "session_failed", values, [one], one.evidence.get("status", ()))

@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 from fleetlore.story.brief import (
     CLOSED,
-    ERROR_OF_OUTCOME,
     LIMITS,
     SERIOUS,
     BriefLine,
@@ -43,6 +42,7 @@ from fleetlore.story.titles import (
     clean_cause,
     describe_end,
     describe_trouble,
+    find_error,
     find_part,
     format_usd,
     has_discarded,
@@ -430,8 +430,7 @@ class _ParagraphWriter:
             elif end and not end.startswith("stopped"):
                 yield StorySentence(text=f"{_capitalise_text(end)}.", evidence=status[:MOST_EVIDENCE])
         elif one.status != "finished":
-            error = ERROR_OF_OUTCOME.search(one.outcome)
-            values = {"error": shorten_text(error[1], self._limits.quote).rstrip(".") if error else ""}
+            values = {"error": shorten_text(find_error(one), self._limits.quote)}
             yield self._sentence("session", one.status, values, status)
         if one.waiting_for == "person" and one.question:
             question = self._quote(one.question)

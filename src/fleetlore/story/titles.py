@@ -78,6 +78,9 @@ _empty_cause = re.compile(
 """A cause that does not say what is wrong."""
 _no_failure = re.compile(r" \((?:(?!fail|error|issue|problem|finding|[✖×])[^()]|\(\d+\))+\)", re.IGNORECASE)
 """Counts of a failed run that has only successes: what failed is not a test."""
+_no_cause = re.compile(r"[\w ]{1,30} could not run(?: \d+ times)?")
+"""A check that did not run for an unknown reason: neither a success nor a failure."""
+_error_of_outcome = re.compile(r"(?:^F|; f)ailed: (.{1,400})$")
 _times_failed = re.compile(r" \d+ times(?:, (?:first|last))?$")
 _shell_marks = re.compile(
     r"^(?:\(eval\):\d+: |(?:/\S{1,60}/)?(?:ba|z|da)?sh: (?:-c: )?(?:line \d+: )?|ERR_[A-Z_]{3,60} |[^\w\s\"'`(\[./<@$~-]+ +)"
@@ -86,13 +89,22 @@ _tool_marks = re.compile(r"^(?:CONFLICT \([\w/ ]{1,30}\): |\[[A-Z]\] [^\w\s] +|(
 _ci_row = re.compile(r"^X \S{1,100} (.{1,100}?) [\w.-]{1,60}/[\w.-]{1,60}#\d+ · \d+$")
 """The heading of a CI run in GitHub's command line: its branch, workflow, pull request and number."""
 _one_of = re.compile(r"\(1 (issue|problem|error|warning|failure|finding)s\)")
-_hook_marks = re.compile(r"\.? Did you mean:?.{0,300}$|,? see:? {0,3}(?:\(.{0,300})?$|\[(?:FAILED|STARTED|COMPLETED)\]|^❯ ")
+_hook_marks = re.compile(r"(?:\.? Did you mean| \[Context):?.{0,300}$|,? see:? {0,3}(?:\(.{0,300})?$|\[(?:FAILED|STARTED|COMPLETED)\]|^❯ ")
 _api_message = re.compile(r'^(.{0,60}?)\s*\{.{0,200}?"message":\s*"([^"]{4,200})".*$')
 
 
 def list_notable_troubles(one: Outcome) -> list[Trouble]:
     """The troubles of a session that a reader wants to know of, and whose name is that of a command or a check."""
-    return [trouble for trouble in one.troubles if not _no_news.match(trouble.what) and not _no_name.match(trouble.what)]
+    found = [trouble for trouble in one.troubles if not _no_news.match(trouble.what) and not _no_name.match(trouble.what)]
+    found = [trouble for trouble in found if not _no_cause.fullmatch(describe_trouble(trouble, MAX_CAUSE))]
+    error = find_error(one)
+    return [trouble for trouble in found if not (error and trouble.cause and trouble.cause[:ENOUGH_OF_CAUSE] in error)]
+
+
+def find_error(one: Outcome) -> str:
+    """The error that ended the session, as its outcome says."""
+    found = _error_of_outcome.search(one.outcome) if one.status == "failed" else None
+    return found[1].rstrip(".") if found else ""
 
 
 ENOUGH_OF_CAUSE = 60
@@ -166,9 +178,9 @@ def name_topic(one: Outcome, longest: int) -> str:
 
 def name_result(one: Outcome, longest: int) -> str:
     """What came of the session, as its headline says; what it is about if nothing is known to have come of it."""
-    if not one.result or one.result.startswith(EDITED):
-        return name_topic(one, longest) if one.title or one.asked else ""
-    text = one.result.removeprefix(ASKED).removesuffix(DONE)
+    if not one.result or one.result.startswith((ASKED, EDITED)) or one.result.endswith(DONE):
+        return name_topic(one, longest) if one.title or one.asked else one.result.removeprefix(ASKED).removesuffix(DONE)
+    text = one.result
     if len(text) > longest and one.said and text.endswith(f": {one.said}"):  # what it is about is told before, and less important
         topic = text[: -len(one.said) - 2]
         room = longest - len(one.said) - 2

@@ -69,6 +69,7 @@ _label = re.compile(
 _condition = re.compile(r"^(?:(?:when|if|since|because) [^,]{3,160}, (?=\S)|now,? (?=the |`|[A-Z])|[✅🎉✓]\s*)", re.IGNORECASE)
 _progress = re.compile(
     r"(?:i['’]?(?:ve|m| have| am)? (?:finished|done|now|going|about)|i(?:['’]m| am) \w+ing"
+    r"|(?:launch|start|runn|spawn|wait|kick|proceed|continu|read|check|look|creat|updat|writ|fetch)ing\b.*\bnow$"
     r"|let me|now |next|got it|good[,.]|ok|yes|no)\b",
     re.IGNORECASE,
 )
