@@ -41,6 +41,7 @@ from fleetlore.story.titles import (
 from fleetlore.views.outcomes.facts import RiskFlag, Source
 from fleetlore.views.outcomes.headline import ASKED, DISCARDED, DONE, EDITED, HELPERS_UNSEEN, LAST_PLAN_REFUSED, PLAN_REFUSED
 from fleetlore.views.outcomes.record import CHECKS, JudgedClaim, Outcome, Trouble
+from fleetlore.views.outcomes.result_words import is_title
 from fleetlore.views.outcomes.words import is_order
 from fleetlore.views.task_outcomes import TaskOutcome, TaskResult
 
@@ -322,6 +323,8 @@ class BriefWriter:
             phrase = "continued" if self._went_on(one) else "running"
         else:
             phrase = "interrupted" if one.status == "interrupted" else "nothing"
+            if _is_plan_refused(one):
+                phrase, values["end"] = "refused", describe_end(one)
         text = fill_phrase(phrases[phrase], values)
         if one.waiting_for == "permission":
             text += phrases["permission"]
@@ -736,7 +739,7 @@ CHECK_NAMES = {"tests": "tests", "lint": "lint", "types": "type check", "build":
 def says_result(one: Outcome) -> bool:
     """Whether the headline says more than what was asked for, or which files were edited."""
     is_asked = one.result.startswith((ASKED, EDITED)) or one.result.endswith(DONE)
-    return bool(one.result) and not is_asked and one.result != one.name
+    return bool(one.result) and not is_asked and (one.result != one.name or is_title(one.result))
 
 
 def name_check(one: Outcome, kind: str) -> str:

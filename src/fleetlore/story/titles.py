@@ -9,7 +9,7 @@ from fleetlore.story.phrases import count_things
 from fleetlore.views.outcomes.headline import ASKED, DONE, EDITED, LAST_PLAN_REFUSED, PLAN_REFUSED, choose_commit
 from fleetlore.views.outcomes.output_text import MAX_CAUSE
 from fleetlore.views.outcomes.record import ChangedFile, Outcome, Trouble
-from fleetlore.views.outcomes.result_words import read_change
+from fleetlore.views.outcomes.result_words import list_content_words, read_change
 
 _polite = re.compile(
     r"(?i)^(?:(?:ok(?:ay)?|hi|hey|hello|so|now|please|great|thanks|yes|and)[,.!]? +)*"
@@ -26,7 +26,8 @@ _report = re.compile(
     r"|has been|have been|is (?:now|complete|done|ready|fixed)|are (?:now|fixed)|complete[d]?)\b"
 )
 _no_report = re.compile(
-    r"(?i)^(?:i (?:implemented the plan|found|see|think)|here|two|three|there|this|that|these|it|now when|when|if|which|what|how|option"
+    r"(?i)^(?:all (?:\w+ ){0,3}(?:fixes|tasks|changes|items|stories|steps|points)\b|(?:the )?review(?:er)?\b"
+    r"|i (?:implemented the plan|found|see|think)|here|two|three|there|this|that|these|it|now when|when|if|which|what|how|option"
     r"|the (?:fix|key|following|plan|question|answer|test|changes?)\b|without|with|step|you)\b|:\W*$|…$"
     r"|\b(?:tests?|lint|checks?|suite)\b.{0,20}\b(?:pass\w*|fixed|clean|green)\b|\bshould\b|\bprevious session\b"
     r"|\b(?:commits?|pr|pull request|branch|changeset|rec|task|story|ticket|status)\b.{0,40}"
@@ -168,7 +169,7 @@ def name_request(one: Outcome, longest: int) -> str:
     first = text.partition(" ")[0]
     if first.isalpha() and first.islower():  # not the name of a file or a function
         text = text[:1].upper() + text[1:]
-    return shorten_text(mark_open_end(text.rstrip()), longest).rstrip(".:")
+    return shorten_text(mark_open_end(text.rstrip(" :.")), longest)
 
 
 def name_topic(one: Outcome, longest: int) -> str:
@@ -222,6 +223,8 @@ def find_report(one: Outcome, longest: int) -> str:
     text = one.delivered.answer.rstrip(".")
     if any(claim.verdict == "contradicted" and (claim.text in text or text in claim.text) for claim in one.claims):
         return ""
+    if one.result.endswith(DONE) and list_content_words(text).isdisjoint(list_content_words(one.asked)):
+        return ""  # the last answer is about something else
     is_clear = len(text.split()) >= LEAST_REPORT_WORDS and _report.search(text) and not _no_report.search(text)
     return text if len(text) <= longest and is_clear else ""
 

@@ -32,6 +32,7 @@ _passive = re.compile(
     rf".{{3,100}}?\b(?:is|are|was|were|has been|have been|now)(?: now| all| also| been| being| \w+ly)* {_CHANGED}\b"
     r"|.{3,100}?\b(?:now|no longer) (?!(?:pass|clean|green|complete|ready|running)\w*)[a-z]+"
     r"|.{3,80} (?:is|are|works?) [^.]{3,60} now\b|.{8,120} now$"
+    r"|(?:add|remov|sett|chang|replac|switch|mov|updat|us)ing .{3,80}? (?:disables|enables|ensures|keeps|makes|prevents|removes|stops)\b.*"
     r"|.{8,100} [—–-] (?:complete|done|implemented|fixed)\b"
     r"|.{3,80}? (?:is|are) (?:now )?(?:installed|running (?:at|on|with)|live|deployed)\b"
     r"|.{8,80}? (?:is|are) (?:now |all |both |still |up and )*running(?: fine)?$"
@@ -204,6 +205,8 @@ def find_finding(text: str, most: int, wanted: Collection[str] = ()) -> Report |
 
 
 _point = re.compile(r"^(?:#{2,4} {1,3})?(?:\*\*)?(?P<number>\d{1,2})[.)] {1,3}(?P<text>[^\n]{8,600})", re.MULTILINE)
+_changed_item = re.compile(rf"(?i).{{0,40}}?(?:[-–—:]|\))\s*{_CHANGED}\b|{_CHANGED}\b")
+"""An item of a list of changes, not of a review: "Diagram - Added an overview"."""
 _place = re.compile(r"^(?:\*\*)?\[[^\]\n]{1,200}\]\([^)\n]{1,300}\):? *|^`?[\w./-]{1,120}\.\w{1,5}(?::\d+(?:-\d+)?)?`?:? +(?=[a-z`])")
 _marked_point = re.compile(
     r"^#{1,4} [^\n]{0,40}\b(?:[Ff]indings?|[Ii]ssues|[Bb]ugs|[Cc]orrectness|[Pp]roblems)\b[^\n]{0,40}\n+"
@@ -227,6 +230,8 @@ def find_points(text: str, most: int) -> str:
     elif len(points) >= LEAST_POINTS and is_counted:
         lead, first = f"{len(points)} review points, the first", points[0]["text"]
     else:
+        return ""
+    if _changed_item.match(first.replace("*", "")):
         return ""
     plain = next(list_sentences(_place.sub("", first.replace("**", "").replace("`", ""))), "").strip().rstrip(".!")
     short = _cut(_severity.sub("", plain), most)
