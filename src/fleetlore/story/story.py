@@ -379,7 +379,9 @@ class _ParagraphWriter:
     def _write_troubles(self, one: Outcome) -> Iterator[StorySentence]:
         failing = {source.event for kind in CHECKS if (check := getattr(one.checks, kind)).result == "fail" for source in check.evidence}
         notable = list_notable_troubles(one)
+        reasons = {check.reason for kind in CHECKS if (check := getattr(one.checks, kind)).result == "fail" and check.reason}
         troubles = [found for found in notable if found.resolved or failing.isdisjoint(cited.event for cited in found.evidence)]
+        troubles = [found for found in troubles if found.resolved or found.cause not in reasons]
         ranked = sorted(troubles, key=lambda trouble: (trouble.resolved, -count_attempts(trouble)))
         named: set[str] = set()
         for trouble in ranked:
