@@ -17,6 +17,7 @@ from msgspec import Struct, field
 from fleetlore.story.paragraphs import MOST_EVIDENCE
 from fleetlore.story.phrases import count_things, fill_phrase, join_words, load_phrases
 from fleetlore.story.titles import (
+    capitalise_text,
     describe_end,
     describe_trouble,
     find_error,
@@ -445,6 +446,9 @@ class BriefWriter:
         titles = [f'"{quote_inside(name_topic(one, self._limits.title - 10))}"' for one in reversed(named)]
         values = {key: count_things(len(found), thing), "titles": ", ".join(titles), "more": len(found) - len(named)}
         evidence = [source for one in named for source in one.evidence.get("delivered.answer", one.evidence.get("asked", ()))]
+        if phrase == "taken_over":
+            later = (other for one in named for other in self._landed if takes_over(other, one))
+            evidence += [source for other in later for commit in other.delivered.commits[:1] for source in commit.evidence[-2:]]
         yield self._line("delivered", phrase, values, found, evidence)
 
     def _went_on(self, one: Outcome) -> bool:
@@ -512,7 +516,7 @@ class BriefWriter:
         sessions = _unique_names(found.session for found, _ in pairs)
         people = _unique_names(name for found, _ in pairs if (name := self._describe_who(found)))
         values = {
-            "what": describe_trouble(trouble, self._limits.cause),
+            "what": capitalise_text(describe_trouble(trouble, self._limits.cause)),
             "end": self._phrases["went_wrong"][name_end(pairs[0][0], trouble)],
             "who": people[0] if len(people) == 1 else "",
             "such": len(pairs) if len(pairs) > 1 else "",

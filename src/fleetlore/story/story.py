@@ -39,6 +39,7 @@ from fleetlore.story.phrases import count_things, fill_phrase, join_words, load_
 from fleetlore.story.thread_paragraphs import MOST_TASKS, ThreadWriter
 from fleetlore.story.threads import ThreadBook
 from fleetlore.story.titles import (
+    capitalise_text,
     clean_cause,
     describe_end,
     describe_trouble,
@@ -255,7 +256,7 @@ class _ParagraphWriter:
         """What came of a session without a commit, as its headline says. The heading has what it is about."""
         if _has_result(one):
             phrase = "result" if list_work_files(one.files) or reports_change(one) else "found"
-            yield self._sentence("session", phrase, {"result": _capitalise_text(one.said or one.result)}, one.evidence["result"])
+            yield self._sentence("session", phrase, {"result": capitalise_text(one.said or one.result)}, one.evidence["result"])
 
     def _write_delivery(self, one: Outcome, title: str) -> Iterator[StorySentence]:
         delivered = one.delivered
@@ -366,7 +367,7 @@ class _ParagraphWriter:
                 continue
             checks = [getattr(one.checks, kind) for kind in found]
             values = {
-                "names": _capitalise_text(join_words([name_check(one, kind) for kind in found])),
+                "names": capitalise_text(join_words([name_check(one, kind) for kind in found])),
                 "counts": self._count_tests(one, found),
                 "reason": clean_cause(next((check.reason for check in checks if check.reason), ""), self._limits.quote),
             }
@@ -430,7 +431,7 @@ class _ParagraphWriter:
             if request := end.removeprefix("stopped during ").strip('"') if end.startswith("stopped during ") else "":
                 yield self._sentence("session", "unanswered", {"request": request}, status)
             elif end and not end.startswith("stopped"):
-                yield StorySentence(text=f"{_capitalise_text(end)}.", evidence=status[:MOST_EVIDENCE])
+                yield StorySentence(text=f"{capitalise_text(end)}.", evidence=status[:MOST_EVIDENCE])
         elif one.status != "finished":
             values = {"error": shorten_text(find_error(one), self._limits.quote)}
             yield self._sentence("session", one.status, values, status)
@@ -450,7 +451,7 @@ class _ParagraphWriter:
 
     def _sentence(self, section: str, phrase: str, values: Mapping[str, object], evidence: Iterable[Source]) -> StorySentence:
         text = self._fill(section, phrase, values)
-        return StorySentence(text=_capitalise_text(text).replace("….", "…"), evidence=list(dict.fromkeys(evidence))[:MOST_EVIDENCE])
+        return StorySentence(text=capitalise_text(text).replace("….", "…"), evidence=list(dict.fromkeys(evidence))[:MOST_EVIDENCE])
 
 
 def _cite_flags(flags: Sequence[RiskFlag]) -> list[Source]:
@@ -460,11 +461,6 @@ def _cite_flags(flags: Sequence[RiskFlag]) -> list[Source]:
 def _has_result(one: Outcome) -> bool:
     """Whether more is known of what came of it than the request."""
     return bool(one.evidence.get("result")) and not one.result.startswith(ASKED)
-
-
-def _capitalise_text(text: str) -> str:
-    """The text as a sentence begins: a plain word gets a capital, a name such as `ssh-agent` stays."""
-    return text[:1].upper() + text[1:] if text.partition(" ")[0].rstrip(".,:;").isalpha() else text
 
 
 def _end_sentence(text: str) -> str:

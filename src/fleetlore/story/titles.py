@@ -34,6 +34,8 @@ _no_report = re.compile(
     r"\b(?:merged|pushed|remote|marked|updated|closed|complete)\b"
 )
 LEAST_REPORT_WORDS = 5
+LEAST_SHARED = 2
+"""Words with content that a report and the request have in common."""
 _no_work = re.compile(r"^\$|^/(?:private/)?(?:tmp|var/folders)/|(?:^|/)\.\w+/(?:plans|projects|todos)/")
 
 
@@ -129,7 +131,7 @@ def describe_trouble(trouble: Trouble, longest: int) -> str:
     what = _one_of.sub(r"(1 \1)", _no_failure.sub("", what))
     if what.startswith("CI "):  # a failed run may be looked at several times
         what = _times_failed.sub("", what)
-    what = _name_trouble(what)
+    what = _name_trouble(what.replace(".)", ")"))
     cause = clean_cause(cause, max(40, longest - len(what)))
     return f"{what}: {cause}" if cause else re.sub(r", (?:first|last)$", "", what)
 
@@ -151,6 +153,11 @@ _open_end = re.compile(
 def mark_open_end(text: str) -> str:
     """The text with a mark that it goes on, if its last word cannot be its end."""
     return f"{text}…" if _open_end.search(text) else text
+
+
+def capitalise_text(text: str) -> str:
+    """The text as a sentence begins: a plain word gets a capital, a name such as `ssh-agent` stays."""
+    return text[:1].upper() + text[1:] if text.partition(" ")[0].rstrip(".,:;").isalpha() else text
 
 
 def quote_inside(text: str) -> str:
@@ -223,8 +230,9 @@ def find_report(one: Outcome, longest: int) -> str:
     text = one.delivered.answer.rstrip(".")
     if any(claim.verdict == "contradicted" and (claim.text in text or text in claim.text) for claim in one.claims):
         return ""
-    if one.result.endswith(DONE) and list_content_words(text).isdisjoint(list_content_words(one.asked)):
-        return ""  # the last answer is about something else
+    about = list_content_words(f"{one.title or ''} {one.asked}")
+    if len(list_content_words(text) & about) < min(LEAST_SHARED, max(1, len(about) // 2)):
+        return ""  # the last answer may be about something else
     is_clear = len(text.split()) >= LEAST_REPORT_WORDS and _report.search(text) and not _no_report.search(text)
     return text if len(text) <= longest and is_clear else ""
 

@@ -108,7 +108,7 @@ def strip_task_prefixes(text: str, command: str) -> str:
 
 _NOISE = r"""(?xi)\s*+(?: $ | Exit[ ]code | \[?[\w:.-]*\]?[ ]?\$[ ] | >[ ] | [=\-_*#~.─━]{3,} | npm[ ](?:ERR!|error)[ ](?:Lifecycle|code|path|command|A[ ]complete|errno)
       | (?:mise[ ]WARN|warning|warn|info|note|hint|debug)\b | (?:\[[\w:.-]+\][ ])?ERROR[ ]task[ ]failed | \[\w+\][ ]\$ | Finished[ ]in | make(?:\[\d+\])?:[ ](?:Entering|Leaving|\*\*\*)
-      | (?:Checking|Compiling|Downloading|Downloaded|Running|Building|Resolved|Updating|Blocking|Fetching|Installed|Prepared)\b | (?:ok|\?)[ ]{2,3}\t | ✓ | ✔ | PASS\b | RUN[ ] | ===[ ]
+      | (?:Analyzing|Checking|Compiling|Downloading|Downloaded|Running|Building|Resolved|Updating|Blocking|Fetching|Installed|Prepared)\b | (?:ok|\?)[ ]{2,3}\t | ✓ | ✔ | PASS\b | RUN[ ] | ===[ ]
       | Refreshing[ ]run[ ]status\b | (?:Ubuntu|Debian|Fedora|Rocky|Alpine)\b[\w/ ]{0,20}[ ]\d | Welcome[ ]to\b | Last[ ]login: | Warning:[ ]Permanently[ ]added
       | Usage:|usage: | At[ ]line:\d | v?\d+\.\d+\.\d+$ | %[ ]Total | (?:Dload|\d+)[ ]+\S+[ ]+\S+[ ]+\S+[ ]+\S+[ ]+\S+[ ] | at[ ]\S+[ ]\( | Traceback | File[ ]" | Shell[ ]cwd | \[\s*\d+%\] | \d+\.\.\d+ | TAP[ ]version | \#[ ] | \[(?:STARTED|COMPLETED|SKIPPED)\] | [\w.]+[ ]\(node: | (?:go|npm(?![ ]err)|npx|yarn|pnpm|make|ruff|pytest|mypy|cargo|eslint|python3?)[ ][\w./-]+[ ]?[\w./ -]*$ | \+[ ~] | [~^]+$ )"""
 _CAUSES: dict[str, tuple[tuple[str, str], ...]] = {
@@ -139,6 +139,7 @@ _CAUSES: dict[str, tuple[tuple[str, str], ...]] = {
         ("error TS", r"^(?P<cause>[^\n]{0,200}error TS\d+: [^\n]*)"),
         (":", r"^(?:\./|\[warn\] )?(?P<cause>[\w./@+-]{1,200}\.\w{1,8}:\d+(?::\d+)?:? (?!: #)[^\n]*)"),
         ("error", r"^[ \t]+(?P<cause>\d+:\d+ +error +[^\n]*)"),
+        (" - ", r"^[ \t]*(?P<cause>(?:error|warning) - [^\n]*)"),  # Dart
         ("error", r"^(?P<cause>error(?:\[[\w:]+\])?: (?!could not compile|aborting|script)[^\n]*)"),
         ("would reformat", r"^(?P<cause>[Ww]ould reformat:? [^\n]*)"),
         ("[warn]", r"^\[warn\] (?P<cause>\S+\.\w{1,8})$"),

@@ -31,7 +31,7 @@ _active = re.compile(
 _passive = re.compile(
     rf".{{3,100}}?\b(?:is|are|was|were|has been|have been|now)(?: now| all| also| been| being| \w+ly)* {_CHANGED}\b"
     r"|.{3,100}?\b(?:now|no longer) (?!(?:pass|clean|green|complete|ready|running)\w*)[a-z]+"
-    r"|.{3,80} (?:is|are|works?) [^.]{3,60} now\b|.{8,120} now$"
+    r"|.{3,80} (?:is|are|works?) [^.]{3,60} now\b|.{8,120}(?<! for) now$"
     r"|(?:add|remov|sett|chang|replac|switch|mov|updat|us)ing .{3,80}? (?:disables|enables|ensures|keeps|makes|prevents|removes|stops)\b.*"
     r"|.{8,100} [—–-] (?:complete|done|implemented|fixed)\b"
     r"|.{3,80}? (?:is|are) (?:now )?(?:installed|running (?:at|on|with)|live|deployed)\b"
@@ -48,7 +48,7 @@ _unnamed = re.compile(
 )
 _no_object = re.compile(r"\w+ (?:(?:to|it|them|this|these|now)\b(?! \w+s\b)|\()", re.IGNORECASE)
 _no_result = re.compile(
-    r"(?:(?:ground|work|mov|continu|start)ing|this|that|it|its|they|these|those|you|your|done|if|when|here|there|good|great|perfect"
+    r"(?:(?:ground|work|mov|continu|start|launch|runn|spawn|wait|kick|proceed|fetch|read|check|look)ing|this|that|it|its|they|these|those|you|your|done|if|when|here|there|good|great|perfect"
     r"|got it|let|next|one|step|note|which|what|why|how|to"
     r"|without|since|because|after|before|once|as|yes|no|but|so|and|or|previously|currently|suggested|with|status|story status|task #?\d+"
     r"|i['’]m|i (?:see|think|found|understand|need|will|can|could|did)|line \d|all (?:\d+ )?(?:\w+ )?(?:tests?|checks?|tasks?|todos?)"
@@ -176,6 +176,12 @@ _verdict = re.compile(
     r"|looks? (?:good|safe|clean)|there(?:['’]s| is) no way|not possible|works?\b|already"
     r"|approved?|pass(?:es|ing)\b|fail(?:s|ed|ing|ures?)\b)"
 )
+_fragment = re.compile(
+    r"[\w.-]*\d[\w.-]*:"
+    r"|\d(?!.*\b(?:is|are|was|were|has|have|found|remain\w*|fail\w*|pass\w*|need\w*|match\w*|points?|(?<!-)issues?|findings?|problems?)\b)",
+    re.IGNORECASE,
+)
+"""An item of a list that is no sentence: "t-12: merged", "4 steps instead of 3"."""
 _one_word_label = re.compile(r"[A-Z][a-z]+: ")
 MOST_LOOKED_AT = 12
 """Sentences of an answer in which its finding is looked for."""
@@ -191,6 +197,8 @@ def find_finding(text: str, most: int, wanted: Collection[str] = ()) -> Report |
             plain = sentence.strip().rstrip(".!。！ ")
             if plain.endswith(":") and len(plain.split()) >= LEAST_OPEN and not is_open(plain):
                 plain = plain.rstrip(" :")
+            if _fragment.match(plain):
+                continue
             if _vague.match(plain) or not is_statement(plain) or (_one_word_label.match(plain) and not _conclusion.match(plain)):
                 continue
             short = _cut(plain, most)
@@ -200,7 +208,7 @@ def find_finding(text: str, most: int, wanted: Collection[str] = ()) -> Report |
             weight = 9 if _conclusion.search(short) else 3 if _verdict.search(short) else 0
             score = 2 * min(shared, MOST_SHARED) + weight + (0 if is_item else 3) + max(0, 2 - place)
             if found is None or score > found.score:
-                found = Report(short[:1].upper() + short[1:], score)
+                found = Report(short[:1].upper() + short[1:] if short.partition(" ")[0].isalpha() else short, score)
     return found
 
 
