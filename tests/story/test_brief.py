@@ -527,6 +527,11 @@ def test_what_is_only_reported_as_done_is_named_by_its_files() -> None:
     assert texts(brief_of(done).in_progress) == ['parser.py changed for "I saw a mistake in the parser" ($1.50)']
 
 
+def test_a_greeting_is_no_topic() -> None:
+    [text] = texts(brief_of(with_changes(1, asked="Hello!", delivered=Delivered(answer="Done."))).in_progress)
+    assert text == "parser.py changed ($1.50)"
+
+
 def test_the_error_that_ended_a_session_is_told_once() -> None:
     cause = "You've hit your limit"
     failed = make_outcome(status="failed", outcome=f"Failed: {cause}", troubles=[trouble(f"The turn broke off: {cause}", cause=cause)])

@@ -43,7 +43,7 @@ from fleetlore.views.outcomes.facts import RiskFlag, Source
 from fleetlore.views.outcomes.headline import ASKED, DISCARDED, DONE, EDITED, HELPERS_UNSEEN, LAST_PLAN_REFUSED, PLAN_REFUSED
 from fleetlore.views.outcomes.record import CHECKS, JudgedClaim, Outcome, Trouble
 from fleetlore.views.outcomes.result_words import is_title
-from fleetlore.views.outcomes.words import is_order
+from fleetlore.views.outcomes.words import is_order, is_whole_request
 from fleetlore.views.task_outcomes import TaskOutcome, TaskResult
 
 AT_ONCE = timedelta(seconds=5)
@@ -421,7 +421,7 @@ class BriefWriter:
         is_named = has_result or bool(report)
         title = name_result(one, self._limits.title)
         values = {
-            "title": title if is_named else quote_inside(title),
+            "title": title if is_named else quote_inside(title) if one.title or is_whole_request(one.asked) else "",
             "report": report,
             "files": name_files(files) if self._limits.has_files or not is_named else "",
             "discarded": self._phrases["delivered"]["discarded"] if has_discarded(one) else "",

@@ -22,6 +22,11 @@ from fleetlore.views.outcomes.output_text import find_cause
             "tests",
             "",
         ),
+        (
+            "Analyzing shop...\n\nwarning • Unused import • test/a_test.dart:14:8 • unused_import\n\n1 issue found.",
+            "lint",
+            "warning • Unused import • test/a_test.dart:14:8 • unused_import",
+        ),
         ("(fail) queue > is full [3ms]\n\n 8 pass\n 1 fail\nRan 9 tests across 2 files. [9ms]", "tests", "queue > is full"),
     ],
 )

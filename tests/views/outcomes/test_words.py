@@ -129,9 +129,7 @@ def test_half_sentences_and_intentions_are_no_change(answer: str) -> None:
 
 
 def test_a_report_is_not_cut_between_two_adjectives() -> None:
-    answer = (
-        "The card has been rebuilt with a backdrop, an inset highlight and a border, an inner shadow, and dynamic, soft spots."
-    )
+    answer = "The card has been rebuilt with a backdrop, an inset highlight and a border, an inner shadow, and dynamic, soft spots."
     found = find_change(answer, 20)
     assert found is not None
     assert found.text == "The card has been rebuilt with a backdrop, an inset highlight and a border, an inner shadow"

@@ -134,12 +134,13 @@ _CAUSES: dict[str, tuple[tuple[str, str], ...]] = {
         ("FAIL", r"^[ \t]*FAIL(?:ED)?[: \t]+(?P<cause>\S[^\n]*)"),
     ),
     "lint": (
+        (" - ", r"^[ \t]*(?P<cause>(?:error|warning) - [^\n]*)"),  # Dart, Flutter
+        (" • ", r"^[ \t]*(?P<cause>(?:error|warning) • [^\n]*)"),
         (" lint/", r"^ ?(?:at )?(?P<cause>[^\s:]{1,200}:\d+:\d+ lint/\S+)"),
         ("\n", r"^(?:\S{1,200}:\d+:\d+: )?(?P<cause>[A-Z]{1,4}\d{3,4} (?:\[\*\] )?[^\n]*)"),
         ("error TS", r"^(?P<cause>[^\n]{0,200}error TS\d+: [^\n]*)"),
         (":", r"^(?:\./|\[warn\] )?(?P<cause>[\w./@+-]{1,200}\.\w{1,8}:\d+(?::\d+)?:? (?!: #)[^\n]*)"),
         ("error", r"^[ \t]+(?P<cause>\d+:\d+ +error +[^\n]*)"),
-        (" - ", r"^[ \t]*(?P<cause>(?:error|warning) - [^\n]*)"),  # Dart
         ("error", r"^(?P<cause>error(?:\[[\w:]+\])?: (?!could not compile|aborting|script)[^\n]*)"),
         ("would reformat", r"^(?P<cause>[Ww]ould reformat:? [^\n]*)"),
         ("[warn]", r"^\[warn\] (?P<cause>\S+\.\w{1,8})$"),

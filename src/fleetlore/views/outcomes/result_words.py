@@ -162,7 +162,8 @@ def _join_leads(text: str) -> Iterator[str]:
 
 
 _vague = re.compile(
-    r"(?:(?:this|that|it|its|they|these|those|here|which|ok|okay|let|next|note|if you|you|your|want|would|should|shall|could|see|try|to"
+    r"(?:(?:one (?:thing|note|caveat|question)|caveat|heads[- ]up"
+    r"|this|that|it|its|they|these|those|here|which|ok|okay|let|next|note|if you|you|your|want|would|should|shall|could|see|try|to"
     r"|\w+ing (?:it|this)"
     r"|spawned|launched|started|running|the (?:fix|solution|change) is|please|thanks|sorry|open|run|option|step|e\.g|for example"
     r"|i (?:see|think|understand|will|can|need|now|should|was|used))\b"
@@ -202,6 +203,8 @@ def find_finding(text: str, most: int, wanted: Collection[str] = ()) -> Report |
             if _vague.match(plain) or not is_statement(plain) or (_one_word_label.match(plain) and not _conclusion.match(plain)):
                 continue
             short = _cut(plain, most)
+            if plain[len(short) :].startswith(", but "):
+                continue  # what follows is the point
             if short.endswith("…") or short.count('"') % 2 or len(short) > LONGEST_REPORT:
                 continue
             shared = len(list_content_words(short).intersection(wanted))

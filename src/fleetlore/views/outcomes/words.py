@@ -87,6 +87,8 @@ _ASKS = re.compile(
     r"|i(?:['’]d| would)? (?:want|need|like) you to\b)",
     re.IGNORECASE,
 )
+_SHOULD = re.compile(r"\b(?:should be|needs? to be|must be|has to be|have to be) (?!ok\b|fine\b|good\b)\w+ed\b", re.IGNORECASE)
+"""Asks for something without a verb of asking: "The others should be addressed"."""
 LONGEST_CHAT = 600
 """Characters of a prompt that is not a document."""
 _request_heading = re.compile(r"^## My request for [^\n:]{1,40}:", re.MULTILINE)
@@ -135,7 +137,9 @@ def _find_asking(text: str, first: str) -> str:
     if _ASKS.match(first) or first.endswith("?") or _is_order(drop_courtesy(first)):
         return ""
     sentences = (sentence for line in _prose_lines(text) for sentence in cut_sentences(line))
-    return next((sentence for sentence in sentences if _ASKS.match(sentence) and not is_lead_in(sentence)), "")
+    others = [sentence for sentence in sentences if not is_lead_in(sentence)]
+    asked = next((sentence for sentence in others if _ASKS.match(sentence)), "")
+    return asked or next((sentence for sentence in others[1:] if _SHOULD.search(sentence)), "")
 
 
 _POLITE = re.compile(
