@@ -79,7 +79,7 @@ def test_an_empty_day_says_so(recorded: Lore) -> None:
 
 
 @pytest.mark.parametrize(
-    ("format", "start"), [("text", "Sunday"), ("markdown", "# Sunday"), ("html", "<article"), ("json", "{"), ("chat", "Sunday")]
+    ("format", "start"), [("text", "Sunday"), ("markdown", "# Sunday"), ("html", "<!DOCTYPE html>"), ("json", "{"), ("chat", "Sunday")]
 )
 def test_it_is_written_in_every_format(recorded: Lore, format: str, start: str) -> None:
     assert recorded("brief", "--format", format, code=0).out.startswith(start)

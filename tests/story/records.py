@@ -79,8 +79,8 @@ def request(number: str = "7", title: str = "Parser: accept tabs") -> PullReques
     return PullRequest(number=number, title=title, url=f"https://example.com/acme/shop/pull/{number}", evidence=cite("pr"))
 
 
-def trouble(what: str = "Tests failed: 3 failed", *, resolved: bool = False) -> Trouble:
-    return Trouble(what=what, resolved=resolved, evidence=cite("trouble"), fixed_by=cite("fix") if resolved else [])
+def trouble(what: str = "Tests failed: 3 failed", *, resolved: bool = False, cause: str = "") -> Trouble:
+    return Trouble(what=what, cause=cause, resolved=resolved, evidence=cite("trouble"), fixed_by=cite("fix") if resolved else [])
 
 
 def flag(kind: str = "force_push", what: str = "git push --force: git push -f", *, executed: bool = True) -> RiskFlag:

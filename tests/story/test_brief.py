@@ -205,6 +205,9 @@ def test_failed_tasks_and_checks_and_reopened_tasks_are_trouble() -> None:
     ]
 
 
+SAID = {"result": cite("answer")}
+
+
 # --- went wrong, check this, needs you
 
 
@@ -237,6 +240,11 @@ def test_what_an_agent_repairs_by_itself_is_not_told() -> None:
         ("Tests failed (1273 pass, 1 fail): cart > rounds", "Tests failed (1273 pass, 1 fail): cart > rounds"),
         ("`experiment` remains failed: GraphQL: it is deprecated", None),
         ("Commit refused by a hook: [FAILED] markdownlint --fix [FAILED]", "Commit refused by a hook: markdownlint --fix"),
+        ("python -c failed: (eval):1: command not found: python", '"python -c" failed: command not found: python'),
+        ("ssh web-1 failed: bash: line 6: syntax error near unexpected token", '"ssh web-1" failed: syntax error near unexpected token'),
+        ("Type check could not run: ERR_PNPM_NO_SCRIPT Missing script: types", "Type check could not run: Missing script: types"),
+        ("Commit refused by a hook: ⚠️ The client is not generated!", "Commit refused by a hook: The client is not generated"),
+        ("Tests could not run", None),
         ('CI failed 3 times, last: {"conclusion":"success","name":"Set up job"}', "CI failed"),
         (
             'The turn broke off: API Error: 401 {"type":"error","error":{"message":"OAuth token has expired."},"request_id":"x"}',
@@ -250,7 +258,7 @@ def test_a_cause_is_told_only_if_it_says_something(what: str, told: str | None) 
 
 def test_only_a_check_shows_that_a_later_run_worked() -> None:
     session = with_commit(troubles=[trouble("workmux wait failed 3 times: timeout", resolved=True)])
-    assert texts(brief_of(session).went_wrong) == ["workmux wait failed 3 times: timeout"]
+    assert texts(brief_of(session).went_wrong) == ['"workmux wait" failed 3 times: timeout']
 
 
 def test_risks_of_one_class_are_counted_together_only_if_the_same_was_done() -> None:
@@ -504,6 +512,37 @@ def test_a_session_is_named_by_what_came_of_it() -> None:
     assert texts(brief_of(stopped).went_wrong) == ['1 session without a final answer, no files edited: "Fix the parser"']
     waiting = make_outcome(3, waiting_for="permission")
     assert not brief_of(waiting).delivered
+
+
+def test_an_answer_is_told_with_its_question_and_a_change_without() -> None:
+    answered = make_outcome(1, result="Fix the parser: Tabs count as eight columns", said="Tabs count as eight columns", evidence=SAID)
+    assert texts(brief_of(answered).delivered) == ['Answered "Fix the parser": Tabs count as eight columns; no files edited ($1.50)']
+    did = make_outcome(2, result="Removed the stale branches", said="Removed the stale branches", evidence=SAID)
+    assert texts(brief_of(did).delivered) == ["Removed the stale branches; no files edited ($1.50)"]
+
+
+def test_what_is_only_reported_as_done_is_named_by_its_files() -> None:
+    asked = "I saw a mistake in the parser"
+    done = with_changes(1, result=f"{asked}: reported as done", asked=asked, delivered=Delivered(answer="Done."))
+    assert texts(brief_of(done).in_progress) == ['parser.py changed for "I saw a mistake in the parser" ($1.50)']
+
+
+def test_a_greeting_is_no_topic() -> None:
+    [text] = texts(brief_of(with_changes(1, asked="Hello!", delivered=Delivered(answer="Done."))).in_progress)
+    assert text == "parser.py changed ($1.50)"
+
+
+def test_the_error_that_ended_a_session_is_told_once() -> None:
+    cause = "You've hit your limit"
+    failed = make_outcome(status="failed", outcome=f"Failed: {cause}", troubles=[trouble(f"The turn broke off: {cause}", cause=cause)])
+    assert texts(brief_of(failed).went_wrong) == [f"Fix the parser: the session ended with an error: {cause}"]
+
+
+def test_the_message_of_a_commit_is_no_part_of_a_risk() -> None:
+    skipped = flag("no_verify", what="git hooks skipped with --no-verify: git commit --no-verify -m feat: accept tabs - and much more")
+    assert texts(brief_of(with_commit(flags=[skipped])).check_this) == [
+        "Git hooks skipped with --no-verify: git commit --no-verify",
+    ]
 
 
 def test_many_commits_do_not_crowd_out_what_shows_the_push_and_the_checks() -> None:

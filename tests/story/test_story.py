@@ -180,6 +180,30 @@ def test_a_contradicted_answer_is_not_quoted_without_the_remark() -> None:
     assert write_one(one) == 'It claimed "The parser accepts tabs now", but the edit failed.'
 
 
+def test_an_answer_is_no_report_and_its_names_stay_as_they_are() -> None:
+    one = make_outcome(result="x", said="opus-4 is the model that answers here", evidence={"result": cite("answer")})
+    assert write_one(one) == "The agent answered: opus-4 is the model that answers here."
+
+
+def test_a_question_is_not_told_twice() -> None:
+    one = make_outcome(delivered=Delivered(answer="What would you like?"), question="What would you like?", waiting_for="person")
+    assert write_one(one) == 'It asks: "What would you like?"'
+
+
+def test_a_quote_that_ends_in_the_middle_says_so() -> None:
+    one = with_commit(asked="Could a skill read the checkpoints so that two sessions share the notes and")
+    assert 'asked: "Could a skill read the checkpoints so that two sessions share the notes and…".' in write_one(one)
+
+
+def test_a_request_of_a_few_words_about_something_else_is_left_out() -> None:
+    assert "asked" not in write_one(with_commit(asked="ok lets get back to main"))
+
+
+def test_a_heading_without_sentences_stands_alone() -> None:
+    text = FORMATS["text"](story_of(make_outcome(status="interrupted", asked="go on", title="Tidy up the docs", delivered=Delivered())))
+    assert "  [00000001]\n\n$1.50" in text
+
+
 def test_tasks_have_a_paragraph() -> None:
     story = story_of(with_commit(), tasks=(make_task(1), make_task(2, "dropped")))
     assert text_of(story.paragraphs[-1]) == "1 task closed: Task 1 (ada). 1 task closed as stale, duplicate or not wanted."

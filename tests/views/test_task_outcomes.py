@@ -121,6 +121,13 @@ def test_only_what_happened_in_the_period_counts() -> None:
     assert make_task_outcome(state, START + timedelta(minutes=90), None) is None
 
 
+def test_a_short_reason_is_whole_and_a_long_one_says_that_it_goes_on() -> None:
+    short = "The worker lost its notes. Fixed in t9"
+    assert outcome(step("town.task_completed", data={"result": short})).reason == short
+    long = f"The worker lost its notes. {'And then it lost some more of them. ' * 5}"
+    assert outcome(step("town.task_completed", data={"result": long})).reason == "The worker lost its notes…"
+
+
 def test_a_second_closing_without_a_reason_does_not_hide_the_first() -> None:
     assert outcome(step("town.task_completed", 1, data={"result": "Duplicate of t2"}), step("town.task_completed", 2)).result == "dropped"
 

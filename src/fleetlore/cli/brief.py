@@ -32,13 +32,15 @@ def run(args: Namespace) -> int:
     from fleetlore.cli.periods import span_of, zone_of
     from fleetlore.operations.periods import ReadBrief, make_brief
     from fleetlore.operations.table import find_operation
-    from fleetlore.story.brief_formats import FORMATS
+    from fleetlore.story.brief_formats import FORMATS, write_page
 
     zone = zone_of(args.tz)
     scope = f"agent:{args.agent}" if args.agent else check_scope(args.scope)
     with open_context(args, find_operation("brief")) as context:
         span = span_of(args, zone, context.now())
         brief = make_brief(context, ReadBrief(scope=scope, since=span.since, until=span.until, all=args.all, tz=args.tz))
-    for line in FORMATS["json" if args.json else args.format](brief).splitlines():
+    format = "json" if args.json else args.format
+    written = write_page(brief) if format == "html" else FORMATS[format](brief)
+    for line in written.splitlines():
         terminal.print_line(line)
     return 0

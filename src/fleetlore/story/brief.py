@@ -17,8 +17,10 @@ from msgspec import Struct, field
 from fleetlore.story.paragraphs import MOST_EVIDENCE
 from fleetlore.story.phrases import count_things, fill_phrase, join_words, load_phrases
 from fleetlore.story.titles import (
+    capitalise_text,
     describe_end,
     describe_trouble,
+    find_error,
     find_part,
     find_report,
     format_usd,
@@ -31,14 +33,17 @@ from fleetlore.story.titles import (
     name_result,
     name_topic,
     quote_inside,
+    reports_change,
     shorten_paths,
+    shorten_result,
     shorten_text,
     title_delivery,
 )
 from fleetlore.views.outcomes.facts import RiskFlag, Source
-from fleetlore.views.outcomes.headline import ASKED, DISCARDED, EDITED, HELPERS_UNSEEN, LAST_PLAN_REFUSED, PLAN_REFUSED
+from fleetlore.views.outcomes.headline import ASKED, DISCARDED, DONE, EDITED, HELPERS_UNSEEN, LAST_PLAN_REFUSED, PLAN_REFUSED
 from fleetlore.views.outcomes.record import CHECKS, JudgedClaim, Outcome, Trouble
-from fleetlore.views.outcomes.words import is_order
+from fleetlore.views.outcomes.result_words import is_title
+from fleetlore.views.outcomes.words import is_order, is_whole_request
 from fleetlore.views.task_outcomes import TaskOutcome, TaskResult
 
 AT_ONCE = timedelta(seconds=5)
@@ -123,7 +128,6 @@ ENDS = frozenset(
     ]
 )
 """Parts of a headline that a line repeats."""
-ERROR_OF_OUTCOME = re.compile(r"(?:^F|; f)ailed: (.{1,400})$")
 
 
 class Limits(NamedTuple):
@@ -322,6 +326,8 @@ class BriefWriter:
             phrase = "continued" if self._went_on(one) else "running"
         else:
             phrase = "interrupted" if one.status == "interrupted" else "nothing"
+            if _is_plan_refused(one):
+                phrase, values["end"] = "refused", describe_end(one)
         text = fill_phrase(phrases[phrase], values)
         if one.waiting_for == "permission":
             text += phrases["permission"]
@@ -337,6 +343,10 @@ class BriefWriter:
             state = find_part(one, DISCARDED, HELPERS_UNSEEN) or self._phrases["delivered"]["not_edited"]
             end = "; ".join(part for part in (state, describe_end(one)) if part)
             values = {"title": name_result(one, self._limits.title), "state": end, "who": self._describe_who(one, with_cost=True)}
+            if one.said and not reports_change(one):
+                topic = quote_inside(name_topic(one, max(self._limits.title // 2, 40)))
+                said = shorten_result(one.said, self._limits.title)
+                values["title"] = self._fill("delivered", "found_out", {"topic": topic, "said": said})
             yield self._line("delivered", "found", values, [one], one.evidence.get("result") or one.evidence.get("delivered.answer", []))
         quiet = [one for one in self._quiet() if one.status == "finished" and one.delivered.answer and not one.waiting_for]
         rest = [one for one in quiet if one not in told and not find_part(one, HELPERS_UNSEEN)]
@@ -413,7 +423,7 @@ class BriefWriter:
         is_named = has_result or bool(report)
         title = name_result(one, self._limits.title)
         values = {
-            "title": title if is_named else quote_inside(title),
+            "title": title if is_named else quote_inside(title) if one.title or is_whole_request(one.asked) else "",
             "report": report,
             "files": name_files(files) if self._limits.has_files or not is_named else "",
             "discarded": self._phrases["delivered"]["discarded"] if has_discarded(one) else "",
@@ -438,6 +448,9 @@ class BriefWriter:
         titles = [f'"{quote_inside(name_topic(one, self._limits.title - 10))}"' for one in reversed(named)]
         values = {key: count_things(len(found), thing), "titles": ", ".join(titles), "more": len(found) - len(named)}
         evidence = [source for one in named for source in one.evidence.get("delivered.answer", one.evidence.get("asked", ()))]
+        if phrase == "taken_over":
+            later = (other for one in named for other in self._landed if takes_over(other, one))
+            evidence += [source for other in later for commit in other.delivered.commits[:1] for source in commit.evidence[-2:]]
         yield self._line("delivered", phrase, values, found, evidence)
 
     def _went_on(self, one: Outcome) -> bool:
@@ -492,10 +505,9 @@ class BriefWriter:
         yield from self._name_some("stopped", stopped)
 
     def _describe_failed(self, one: Outcome) -> BriefLine:
-        error = ERROR_OF_OUTCOME.search(one.outcome)
         values = {
             "title": name_topic(one, self._limits.title),
-            "error": shorten_text(error[1].rstrip("."), self._limits.cause) if error else "",
+            "error": shorten_text(find_error(one), self._limits.cause),
             "who": self._describe_who(one),
         }
         return self._line("went_wrong", "session_failed", values, [one], one.evidence.get("status", ()))
@@ -506,7 +518,7 @@ class BriefWriter:
         sessions = _unique_names(found.session for found, _ in pairs)
         people = _unique_names(name for found, _ in pairs if (name := self._describe_who(found)))
         values = {
-            "what": describe_trouble(trouble, self._limits.cause),
+            "what": capitalise_text(describe_trouble(trouble, self._limits.cause)),
             "end": self._phrases["went_wrong"][name_end(pairs[0][0], trouble)],
             "who": people[0] if len(people) == 1 else "",
             "such": len(pairs) if len(pairs) > 1 else "",
@@ -569,7 +581,7 @@ class BriefWriter:
         return shown
 
     def _describe_claim(self, one: Outcome, claim: JudgedClaim) -> BriefLine:
-        why = shorten_text(shorten_paths(claim.why), self._limits.cause).rstrip(".")
+        why = shorten_text(shorten_paths(claim.why), self._limits.cause).rstrip(".: ")
         values = {
             "text": quote_inside(shorten_text(claim.text, self._limits.title)).rstrip("."),
             "why": why,
@@ -617,7 +629,7 @@ class BriefWriter:
         return self._line("check_this", "flag" if flags[0].executed else "attempted", values, [one], evidence)
 
     def _name_flag(self, flag: RiskFlag, *, is_short: bool = False) -> str:
-        what = shorten_text(_flag_name(flag) if is_short else flag.what, self._limits.cause)
+        what = shorten_text(drop_message(_flag_name(flag) if is_short else flag.what), self._limits.cause)
         return what[:1].upper() + what[1:]
 
     # --- needs you, bill
@@ -732,7 +744,8 @@ CHECK_NAMES = {"tests": "tests", "lint": "lint", "types": "type check", "build":
 
 def says_result(one: Outcome) -> bool:
     """Whether the headline says more than what was asked for, or which files were edited."""
-    return bool(one.result) and not one.result.startswith((ASKED, EDITED)) and one.result != one.name
+    is_asked = one.result.startswith((ASKED, EDITED)) or one.result.endswith(DONE)
+    return bool(one.result) and not is_asked and (one.result != one.name or is_title(one.result))
 
 
 def name_check(one: Outcome, kind: str) -> str:
@@ -816,6 +829,14 @@ def count_attempts(trouble: Trouble) -> int:
     """How often the same thing failed."""
     found = _times.search(trouble.what.partition(":")[0])
     return int(found[1]) if found else 1
+
+
+_message = re.compile(r" (?:-\w*m|--message)(?:[ =].{0,400})?$")
+
+
+def drop_message(what: str) -> str:
+    """What was done, without the message of a commit."""
+    return _message.sub("", what) if "git commit" in what else what
 
 
 def group_flags(flags: Sequence[RiskFlag]) -> list[list[RiskFlag]]:

@@ -64,6 +64,24 @@ def write_html(brief: Brief) -> str:
     return "\n".join(parts) + "\n"
 
 
+_STYLE = """\
+body{font:16px/1.5 system-ui,sans-serif;max-width:46rem;margin:2rem auto;padding:0 1rem;color-scheme:light dark}
+h1{font-size:1.5rem}h2{font-size:1.05rem;margin:1.4rem 0 .2rem}p{margin:.2rem 0}ul{margin:.2rem 0;padding-left:1.2rem}
+time{opacity:.6;margin-right:.5rem}li,p{overflow-wrap:anywhere}
+details{font-size:.8rem;opacity:.75}code{overflow-wrap:anywhere}.bill{margin-top:2rem;font-weight:600}"""
+
+
+def open_page(title: str) -> str:
+    """The beginning of a page without scripts or anything from outside, up to its body."""
+    head = '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">\n'
+    return f"{head}<title>{html.escape(clean_text(title))}</title><style>{_STYLE}</style></head><body>\n"
+
+
+def write_page(brief: Brief) -> str:
+    """The brief as a page of HTML."""
+    return f"{open_page(brief.title)}{write_html(brief)}</body></html>\n"
+
+
 def write_chat(brief: Brief) -> str:
     """A short chat message with a few lines per section; sections that need a person come first."""
     lines = [f"{brief.title}: {brief.bill.text}"]

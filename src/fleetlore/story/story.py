@@ -16,12 +16,12 @@ from msgspec.structs import replace
 
 from fleetlore.story.brief import (
     CLOSED,
-    ERROR_OF_OUTCOME,
     LIMITS,
     SERIOUS,
     BriefLine,
     BriefWriter,
     count_attempts,
+    drop_message,
     group_flags,
     is_refuted,
     name_check,
@@ -39,20 +39,24 @@ from fleetlore.story.phrases import count_things, fill_phrase, join_words, load_
 from fleetlore.story.thread_paragraphs import MOST_TASKS, ThreadWriter
 from fleetlore.story.threads import ThreadBook
 from fleetlore.story.titles import (
+    capitalise_text,
     clean_cause,
     describe_end,
     describe_trouble,
+    find_error,
     find_part,
     format_usd,
     has_discarded,
     list_notable_troubles,
     list_work_files,
+    mark_open_end,
     name_agent,
     name_files,
     name_repo,
     name_request,
     name_topic,
     quote_inside,
+    reports_change,
     shorten_paths,
     shorten_result,
     shorten_text,
@@ -60,8 +64,9 @@ from fleetlore.story.titles import (
 )
 from fleetlore.story.voices import Voice
 from fleetlore.views.outcomes.facts import RiskFlag, Source
-from fleetlore.views.outcomes.headline import ASKED, HELPERS_UNSEEN
+from fleetlore.views.outcomes.headline import ASKED, HELPERS_UNSEEN, drop_trailer
 from fleetlore.views.outcomes.record import CHECKS, JudgedClaim, Outcome
+from fleetlore.views.outcomes.result_words import list_content_words
 from fleetlore.views.outcomes.words import is_whole_request
 from fleetlore.views.task_outcomes import TaskOutcome
 
@@ -73,6 +78,8 @@ LONGEST_SAME = 30
 """Characters at the beginning of two texts that show that they are the same."""
 MOST_COUNTED = 5
 """Things that a sentence counts: a reader can look at so many pieces of evidence, and one more for the push. Of more it names some."""
+LEAST_REQUEST = 5
+"""Words with content of a request that says something beside a title about something else."""
 LONGEST_PROMPT = 190
 """A record cuts prompts at 200 characters."""
 
@@ -231,7 +238,7 @@ class _ParagraphWriter:
         flags = sorted((flag for flag in one.flags if flag.executed and flag.flag in SERIOUS), key=rank_flag)
         text, evidence = line.text, line.evidence
         if flags:
-            risk = self._fill("headline", "risk", {"what": shorten_text(flags[0].what, HEADLINE_RISK).rstrip(".")})
+            risk = self._fill("headline", "risk", {"what": shorten_text(drop_message(flags[0].what), HEADLINE_RISK).rstrip(".")})
             text, evidence = text + risk, [*evidence[: MOST_EVIDENCE - 1], *flags[0].evidence[:1]]
         sentences = [StorySentence(text=text, evidence=evidence)]
         title = name_topic(one, self._limits.title)
@@ -248,14 +255,14 @@ class _ParagraphWriter:
     def _write_result(self, one: Outcome, title: str) -> Iterator[StorySentence]:
         """What came of a session without a commit, as its headline says. The heading has what it is about."""
         if _has_result(one):
-            text = one.said or one.result
-            yield self._sentence("session", "result", {"result": _capitalise_text(text)}, one.evidence["result"])
+            phrase = "result" if list_work_files(one.files) or reports_change(one) else "found"
+            yield self._sentence("session", phrase, {"result": capitalise_text(one.said or one.result)}, one.evidence["result"])
 
     def _write_delivery(self, one: Outcome, title: str) -> Iterator[StorySentence]:
         delivered = one.delivered
         commits = delivered.commits
         if commits:
-            subjects = [f'"{quote_inside(shorten_text(commit.subject, 100))}"' for commit in commits if commit.subject]
+            subjects = [f'"{quote_inside(shorten_text(drop_trailer(commit.subject), 100))}"' for commit in commits if commit.subject]
             shown = subjects[: self._limits.items + 1]
             values = {
                 "commits": count_things(len(commits), "commit"),
@@ -287,7 +294,9 @@ class _ParagraphWriter:
                 what = shorten_text(discarded[0].what.partition(": ")[2], self._limits.quote)
                 yield self._sentence("session", "discarded", {"what": what}, _cite_flags(discarded))
         answer = one.evidence.get("delivered.answer", [])
-        if not (commits or files or delivered.pull_requests or _has_result(one)) and delivered.answer and not self._is_refuted(one):
+        is_question = one.question is not None and one.question in delivered.answer
+        is_told = commits or files or delivered.pull_requests or _has_result(one) or is_question
+        if delivered.answer and not is_told and not self._is_refuted(one):
             yield self._sentence("session", "answered", {"answer": self._quote(delivered.answer)}, answer)
 
     def _describe_push(self, one: Outcome) -> str:
@@ -323,15 +332,24 @@ class _ParagraphWriter:
 
     def _write_request(self, one: Outcome, title: str) -> Iterator[StorySentence]:
         asked = self._quote(one.asked)
-        if asked and is_whole_request(one.asked) and not (title and name_request(one, 1000).startswith(title.rstrip("…. "))):
+        if asked and is_whole_request(one.asked) and not self._says_less(one, title):
             plan = asked.removeprefix("Plan: ")
             phrase = "asked" if plan == asked else "planned"
             yield self._sentence("session", phrase, {"person": one.person, "asked": plan}, one.evidence.get("asked", ()))
 
+    def _says_less(self, one: Outcome, title: str) -> bool:
+        """Whether the request only repeats the title, or is a few words that have nothing to do with it: "Back to main"."""
+        if not title:
+            return False
+        words = list_content_words(one.asked)
+        is_repeated = name_request(one, 1000).startswith(title.rstrip("…. "))
+        return is_repeated or (len(words) < LEAST_REQUEST and words.isdisjoint(list_content_words(title)))
+
     def _write_helpers(self, one: Outcome) -> Iterator[StorySentence]:
         if one.helpers:
             roles = Counter(helper.role for helper in one.helpers if helper.role)
-            named = [f"{count} × {role}" if count > 1 else role for role, count in roles.most_common(6)]
+            is_one = len(roles) == 1 and roles.total() == len(one.helpers)
+            named = [f"{count} × {role}" if count > 1 and not is_one else role for role, count in roles.most_common(6)]
             if more := len(one.helpers) - sum(count for _, count in roles.most_common(6)):
                 named = [*named, f"{more} more"] if named else []
             helpers = list(one.helpers)
@@ -349,7 +367,7 @@ class _ParagraphWriter:
                 continue
             checks = [getattr(one.checks, kind) for kind in found]
             values = {
-                "names": _capitalise_text(join_words([name_check(one, kind) for kind in found])),
+                "names": capitalise_text(join_words([name_check(one, kind) for kind in found])),
                 "counts": self._count_tests(one, found),
                 "reason": clean_cause(next((check.reason for check in checks if check.reason), ""), self._limits.quote),
             }
@@ -362,7 +380,9 @@ class _ParagraphWriter:
     def _write_troubles(self, one: Outcome) -> Iterator[StorySentence]:
         failing = {source.event for kind in CHECKS if (check := getattr(one.checks, kind)).result == "fail" for source in check.evidence}
         notable = list_notable_troubles(one)
+        reasons = {check.reason for kind in CHECKS if (check := getattr(one.checks, kind)).result == "fail" and check.reason}
         troubles = [found for found in notable if found.resolved or failing.isdisjoint(cited.event for cited in found.evidence)]
+        troubles = [found for found in troubles if found.resolved or found.cause not in reasons]
         ranked = sorted(troubles, key=lambda trouble: (trouble.resolved, -count_attempts(trouble)))
         named: set[str] = set()
         for trouble in ranked:
@@ -384,7 +404,7 @@ class _ParagraphWriter:
         groups = sorted(group_flags(one.flags), key=lambda flags: rank_flag(flags[0]))
         for flags in groups[: self._limits.items]:
             same = sum(flag.what == flags[0].what for flag in flags)
-            what = shorten_text(flags[0].what, self._limits.quote).rstrip(".")
+            what = shorten_text(drop_message(flags[0].what), self._limits.quote).rstrip(".")
             values = {"what": what, "times": same if same > 1 else "", "others": len(flags) - same or ""}
             yield self._sentence("check_this", "flag" if flags[0].executed else "attempted", values, _cite_flags(flags))
         if rest := [flag for flags in groups[self._limits.items :] for flag in flags]:
@@ -395,7 +415,7 @@ class _ParagraphWriter:
     def _write_claims(self, one: Outcome) -> Iterator[StorySentence]:
         refuted = [claim for claim in one.claims if is_refuted(claim)]
         for claim in (*refuted[: self._limits.items + 1], *self._find_unproven(one)):
-            why = shorten_text(shorten_paths(claim.why), self._limits.quote).rstrip(".")
+            why = shorten_text(shorten_paths(claim.why), self._limits.quote).rstrip(".: ")
             text = self._quote(claim.text)
             yield self._sentence("check_this", claim.verdict, {"text": text, "why": why}, claim.evidence)
 
@@ -411,10 +431,9 @@ class _ParagraphWriter:
             if request := end.removeprefix("stopped during ").strip('"') if end.startswith("stopped during ") else "":
                 yield self._sentence("session", "unanswered", {"request": request}, status)
             elif end and not end.startswith("stopped"):
-                yield StorySentence(text=f"{_capitalise_text(end)}.", evidence=status[:MOST_EVIDENCE])
+                yield StorySentence(text=f"{capitalise_text(end)}.", evidence=status[:MOST_EVIDENCE])
         elif one.status != "finished":
-            error = ERROR_OF_OUTCOME.search(one.outcome)
-            values = {"error": shorten_text(error[1], self._limits.quote).rstrip(".") if error else ""}
+            values = {"error": shorten_text(find_error(one), self._limits.quote)}
             yield self._sentence("session", one.status, values, status)
         if one.waiting_for == "person" and one.question:
             question = self._quote(one.question)
@@ -424,7 +443,7 @@ class _ParagraphWriter:
 
     def _quote(self, text: str) -> str:
         """The text for a place between quotes; a long one ends where a clause ends, with a mark that it goes on."""
-        short = shorten_result(text, self._limits.quote)
+        short = shorten_result(mark_open_end(text.rstrip()), self._limits.quote)
         return quote_inside(short if short.endswith("…") or len(short) >= len(" ".join(text.split())) else f"{short}…").rstrip(".")
 
     def _fill(self, section: str, phrase: str, values: Mapping[str, object]) -> str:
@@ -432,7 +451,7 @@ class _ParagraphWriter:
 
     def _sentence(self, section: str, phrase: str, values: Mapping[str, object], evidence: Iterable[Source]) -> StorySentence:
         text = self._fill(section, phrase, values)
-        return StorySentence(text=_capitalise_text(text), evidence=list(dict.fromkeys(evidence))[:MOST_EVIDENCE])
+        return StorySentence(text=capitalise_text(text).replace("….", "…"), evidence=list(dict.fromkeys(evidence))[:MOST_EVIDENCE])
 
 
 def _cite_flags(flags: Sequence[RiskFlag]) -> list[Source]:
@@ -442,10 +461,6 @@ def _cite_flags(flags: Sequence[RiskFlag]) -> list[Source]:
 def _has_result(one: Outcome) -> bool:
     """Whether more is known of what came of it than the request."""
     return bool(one.evidence.get("result")) and not one.result.startswith(ASKED)
-
-
-def _capitalise_text(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def _end_sentence(text: str) -> str:

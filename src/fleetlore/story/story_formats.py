@@ -9,16 +9,11 @@ from textwrap import fill
 
 import msgspec
 
-from fleetlore.story.brief_formats import WIDTH, clean_text, escape_markdown
+from fleetlore.story.brief_formats import WIDTH, clean_text, escape_markdown, open_page
 from fleetlore.story.paragraphs import Story, StoryParagraph, StorySentence, StreamedStory
 
 AnyStory = Story | StreamedStory
 Paint = Callable[[str], str]
-
-_STYLE = """\
-body{font:16px/1.5 system-ui,sans-serif;max-width:46rem;margin:2rem auto;padding:0 1rem;color-scheme:light dark}
-h1{font-size:1.5rem}h2{font-size:1.05rem;margin:1.4rem 0 .2rem}p{margin:.2rem 0}time{opacity:.6;margin-right:.5rem}
-details{font-size:.8rem;opacity:.75}code{overflow-wrap:anywhere}.bill{margin-top:2rem;font-weight:600}"""
 
 
 def stream_text(story: AnyStory, *, zone: tzinfo = UTC, width: int = WIDTH, paint: Paint = str) -> Iterator[str]:
@@ -37,7 +32,7 @@ def stream_text(story: AnyStory, *, zone: tzinfo = UTC, width: int = WIDTH, pain
                 for sentence in paragraph.sentences
             ]
         else:
-            lines = [_wrap_text(_join_sentences(paragraph), width, "  ")]
+            lines = [_wrap_text(_join_sentences(paragraph), width, "  ")] if paragraph.sentences else []
         yield "\n".join([heading, *lines, "", ""])
     yield f"{'' if story.detail != 'headline' else chr(10)}{clean_text(story.bill)}\n"
 
@@ -58,9 +53,7 @@ def stream_markdown(story: AnyStory, *, zone: tzinfo = UTC) -> Iterator[str]:
 
 def stream_html(story: AnyStory, *, zone: tzinfo = UTC) -> Iterator[str]:
     """One page without scripts or anything from outside; each sentence leads to the ids of its source events."""
-    title = html.escape(clean_text(story.title))
-    yield '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">\n'
-    yield f"<title>{title}</title><style>{_STYLE}</style></head><body>\n"
+    yield open_page(story.title)
     yield from stream_article(story, zone=zone)
     yield "</body></html>\n"
 

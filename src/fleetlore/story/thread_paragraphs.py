@@ -33,6 +33,8 @@ TASK_KINDS = frozenset(
     ["fleet.dispatch", "town.task_assigned", "town.task_completed", "town.task_failed", "work.started", "work.reopened", "work.cancelled"]
 )
 """Kinds that the outcome of a task covers."""
+ENDS_OF_REQUESTS = {"merged": "fleet.pr_merge", "not_merged": "fleet.abandon"}
+"""The kind that says how a pull request ended, which is told before the counts."""
 FRAME_KINDS = frozenset(["driver.goal_started", "driver.goal_completed", "run.started", "run.finished"])
 """The beginning and the end of a goal or a run, which are not counted."""
 _ending = re.compile(r"\[(?:(\w+)\|)?(\w+)\]")
@@ -156,7 +158,9 @@ class ThreadWriter:
         self, digest: ThreadDigest, ends: Sequence[StorySentence], task: TaskOutcome | None = None
     ) -> Iterator[StorySentence]:
         """What went wrong and how much there was of everything."""
+        told = {source.event for source in task.evidence} if task is not None and task.failed_check else ()
         troubles = [one for one in digest.newest_troubles if task is not None or one != digest.end]
+        troubles = [one for one in troubles if one.event.id not in told]
         count = digest.troubles - len(digest.newest_troubles) + len(troubles)
         if count == 1:
             values = {"time": self._format_time(troubles[-1].rank[0][0]), "text": self._describe(troubles[-1].event)}
@@ -165,7 +169,7 @@ class ThreadWriter:
             values = {"problems": count_things(count, "problem"), "time": self._format_time(troubles[-1].rank[0][0])}
             values["text"] = self._describe(troubles[-1].event)
             yield self._sentence("thread", "troubles", values, [one.source for one in troubles])
-        left_out = FRAME_KINDS | TASK_KINDS if task is not None else FRAME_KINDS
+        left_out = FRAME_KINDS | TASK_KINDS | {ENDS_OF_REQUESTS.get(task.result, "")} if task is not None else FRAME_KINDS
         if sum(count for kind, count in digest.kinds.items() if kind not in left_out) > 1:
             counts = self._count(digest, left_out=left_out)
             yield self._sentence("thread", "counts" if ends else "only_counts", {"counts": counts}, _cite_counts(digest), most=MOST_CITED)

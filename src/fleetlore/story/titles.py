@@ -6,9 +6,10 @@ import re
 from collections.abc import Sequence
 
 from fleetlore.story.phrases import count_things
-from fleetlore.views.outcomes.headline import ASKED, EDITED, LAST_PLAN_REFUSED, PLAN_REFUSED, choose_commit
+from fleetlore.views.outcomes.headline import ASKED, DONE, EDITED, LAST_PLAN_REFUSED, PLAN_REFUSED, choose_commit
 from fleetlore.views.outcomes.output_text import MAX_CAUSE
 from fleetlore.views.outcomes.record import ChangedFile, Outcome, Trouble
+from fleetlore.views.outcomes.result_words import list_content_words, read_change
 
 _polite = re.compile(
     r"(?i)^(?:(?:ok(?:ay)?|hi|hey|hello|so|now|please|great|thanks|yes|and)[,.!]? +)*"
@@ -25,13 +26,16 @@ _report = re.compile(
     r"|has been|have been|is (?:now|complete|done|ready|fixed)|are (?:now|fixed)|complete[d]?)\b"
 )
 _no_report = re.compile(
-    r"(?i)^(?:i (?:implemented the plan|found|see|think)|here|two|three|there|this|that|these|it|now when|when|if|which|what|how|option"
+    r"(?i)^(?:all (?:\w+ ){0,3}(?:fixes|tasks|changes|items|stories|steps|points)\b|(?:the )?review(?:er)?\b"
+    r"|i (?:implemented the plan|found|see|think)|here|two|three|there|this|that|these|it|now when|when|if|which|what|how|option"
     r"|the (?:fix|key|following|plan|question|answer|test|changes?)\b|without|with|step|you)\b|:\W*$|…$"
     r"|\b(?:tests?|lint|checks?|suite)\b.{0,20}\b(?:pass\w*|fixed|clean|green)\b|\bshould\b|\bprevious session\b"
     r"|\b(?:commits?|pr|pull request|branch|changeset|rec|task|story|ticket|status)\b.{0,40}"
     r"\b(?:merged|pushed|remote|marked|updated|closed|complete)\b"
 )
 LEAST_REPORT_WORDS = 5
+LEAST_SHARED = 2
+"""Words with content that a report and the request have in common."""
 _no_work = re.compile(r"^\$|^/(?:private/)?(?:tmp|var/folders)/|(?:^|/)\.\w+/(?:plans|projects|todos)/")
 
 
@@ -54,6 +58,7 @@ def shorten_result(text: str, longest: int) -> str:
     if len(text) <= longest:
         return text
     cuts = [place for mark in ("; ", ", ", " (") if (place := text.rfind(mark, longest // 2, longest)) > 0]
+    cuts = [place for place in cuts if text.count("(", 0, place) <= text.count(")", 0, place)]
     return text[: max(cuts)].rstrip(" ,;:.-") if cuts else shorten_text(text, longest)
 
 
@@ -76,28 +81,57 @@ _empty_cause = re.compile(
 """A cause that does not say what is wrong."""
 _no_failure = re.compile(r" \((?:(?!fail|error|issue|problem|finding|[✖×])[^()]|\(\d+\))+\)", re.IGNORECASE)
 """Counts of a failed run that has only successes: what failed is not a test."""
+_no_cause = re.compile(r"[\w ]{1,30} could not run(?: \d+ times)?")
+"""A check that did not run for an unknown reason: neither a success nor a failure."""
+_error_of_outcome = re.compile(r"(?:^F|; f)ailed: (.{1,400})$")
 _times_failed = re.compile(r" \d+ times(?:, (?:first|last))?$")
+_shell_marks = re.compile(
+    r"^(?:\(eval\):\d+: |(?:/\S{1,60}/)?(?:ba|z|da)?sh: (?:-c: )?(?:line \d+: )?|ERR_[A-Z_]{3,60} |[^\w\s\"'`(\[./<@$~-]+ +)"
+)
 _tool_marks = re.compile(r"^(?:CONFLICT \([\w/ ]{1,30}\): |\[[A-Z]\] [^\w\s] +|(?:Error|error|fatal): (?=\w))")
 _ci_row = re.compile(r"^X \S{1,100} (.{1,100}?) [\w.-]{1,60}/[\w.-]{1,60}#\d+ · \d+$")
 """The heading of a CI run in GitHub's command line: its branch, workflow, pull request and number."""
 _one_of = re.compile(r"\(1 (issue|problem|error|warning|failure|finding)s\)")
-_hook_marks = re.compile(r",? see:? {0,3}(?:\(.{0,300})?$|\[(?:FAILED|STARTED|COMPLETED)\]|^❯ ")
+_hook_marks = re.compile(r"(?:\.? Did you mean| \[Context):?.{0,300}$|,? see:? {0,3}(?:\(.{0,300})?$|\[(?:FAILED|STARTED|COMPLETED)\]|^❯ ")
 _api_message = re.compile(r'^(.{0,60}?)\s*\{.{0,200}?"message":\s*"([^"]{4,200})".*$')
 
 
 def list_notable_troubles(one: Outcome) -> list[Trouble]:
     """The troubles of a session that a reader wants to know of, and whose name is that of a command or a check."""
-    return [trouble for trouble in one.troubles if not _no_news.match(trouble.what) and not _no_name.match(trouble.what)]
+    found = [trouble for trouble in one.troubles if not _no_news.match(trouble.what) and not _no_name.match(trouble.what)]
+    found = [trouble for trouble in found if not _no_cause.fullmatch(describe_trouble(trouble, MAX_CAUSE))]
+    error = find_error(one)
+    return [trouble for trouble in found if not (error and trouble.cause and trouble.cause[:ENOUGH_OF_CAUSE] in error)]
+
+
+def find_error(one: Outcome) -> str:
+    """The error that ended the session, as its outcome says."""
+    found = _error_of_outcome.search(one.outcome) if one.status == "failed" else None
+    return found[1].rstrip(".") if found else ""
+
+
+ENOUGH_OF_CAUSE = 60
+"""Characters by which a cause is found in the name of a trouble, which may be cut."""
+_named_trouble = re.compile(
+    r"(?i)(?:tests|lint|type check|build|ci|commit|push|pull request|merge|rebase|cherry-pick|pull|revert|stash|edits?|search|the|a)\b"
+)
+
+
+def _name_trouble(what: str) -> str:
+    """`Tests failed`; of a command or another tool `"git pull" failed`."""
+    command, found, rest = what.partition(" failed")
+    return what if not found or _named_trouble.match(what) else f'"{quote_inside(command)}" failed{rest}'
 
 
 def describe_trouble(trouble: Trouble, longest: int) -> str:
     """`Lint failed 2 times: hooks.go:48 unused variable`: the cause only if it says something."""
     what, _, cause = trouble.what.partition(": ")
-    if trouble.cause and trouble.what.endswith(trouble.cause):
-        what, cause = trouble.what[: -len(trouble.cause)].rstrip(": "), trouble.cause
+    if trouble.cause and (at := trouble.what.find(trouble.cause[:ENOUGH_OF_CAUSE])) > 0:
+        what, cause = trouble.what[:at].rstrip(": "), trouble.cause
     what = _one_of.sub(r"(1 \1)", _no_failure.sub("", what))
     if what.startswith("CI "):  # a failed run may be looked at several times
         what = _times_failed.sub("", what)
+    what = _name_trouble(what.replace(".)", ")"))
     cause = clean_cause(cause, max(40, longest - len(what)))
     return f"{what}: {cause}" if cause else re.sub(r", (?:first|last)$", "", what)
 
@@ -107,8 +141,23 @@ def clean_cause(cause: str, longest: int) -> str:
     if len(cause) >= MAX_CAUSE or cause.count("`") % 2:  # the record has only the beginning
         cause = f"{cause.rstrip('…. ')}…" if cause.count("`") % 2 else f"{cause.rpartition(' ')[0]}…"
     text = _api_message.sub(r"\1 \2", " ".join(_hook_marks.sub(" ", shorten_paths(cause)).split()))
-    text = _ci_row.sub(r"\1", _tool_marks.sub("", text))
-    return "" if _empty_cause.fullmatch(text) else shorten_text(text, longest).rstrip(".: ")
+    text = _ci_row.sub(r"\1", _tool_marks.sub("", _shell_marks.sub("", text)))
+    return "" if _empty_cause.fullmatch(text) else shorten_text(text, longest).rstrip(".:! ")
+
+
+_open_end = re.compile(
+    r"(?i)[\s,](?:and|or|but|so|because|if|when|that|which|where|how|to|the|an?|of|with|for|from|in|on|at|by|as|is|are|was|have|has|like|it|i|we|they)$"
+)
+
+
+def mark_open_end(text: str) -> str:
+    """The text with a mark that it goes on, if its last word cannot be its end."""
+    return f"{text}…" if _open_end.search(text) else text
+
+
+def capitalise_text(text: str) -> str:
+    """The text as a sentence begins: a plain word gets a capital, a name such as `ssh-agent` stays."""
+    return text[:1].upper() + text[1:] if text.partition(" ")[0].rstrip(".,:;").isalpha() else text
 
 
 def quote_inside(text: str) -> str:
@@ -127,7 +176,7 @@ def name_request(one: Outcome, longest: int) -> str:
     first = text.partition(" ")[0]
     if first.isalpha() and first.islower():  # not the name of a file or a function
         text = text[:1].upper() + text[1:]
-    return shorten_text(text, longest).rstrip(".:")
+    return shorten_text(mark_open_end(text.rstrip(" :.")), longest)
 
 
 def name_topic(one: Outcome, longest: int) -> str:
@@ -137,14 +186,19 @@ def name_topic(one: Outcome, longest: int) -> str:
 
 def name_result(one: Outcome, longest: int) -> str:
     """What came of the session, as its headline says; what it is about if nothing is known to have come of it."""
-    if not one.result or one.result.startswith(EDITED):
-        return name_topic(one, longest) if one.title or one.asked else ""
-    text = one.result.removeprefix(ASKED)
+    if not one.result or one.result.startswith((ASKED, EDITED)) or one.result.endswith(DONE):
+        return name_topic(one, longest) if one.title or one.asked else one.result.removeprefix(ASKED).removesuffix(DONE)
+    text = one.result
     if len(text) > longest and one.said and text.endswith(f": {one.said}"):  # what it is about is told before, and less important
         topic = text[: -len(one.said) - 2]
         room = longest - len(one.said) - 2
         text = f"{shorten_text(topic, room)}: {one.said}" if room >= LEAST_TOPIC_ROOM else one.said
     return shorten_result(text, longest).rstrip(".")
+
+
+def reports_change(one: Outcome) -> bool:
+    """Whether the agent says in `said` what it did; else that is what it answered."""
+    return bool(read_change(one.said, len(one.said.split()))) if one.said else False
 
 
 def find_part(one: Outcome, *starts: str) -> str:
@@ -176,6 +230,9 @@ def find_report(one: Outcome, longest: int) -> str:
     text = one.delivered.answer.rstrip(".")
     if any(claim.verdict == "contradicted" and (claim.text in text or text in claim.text) for claim in one.claims):
         return ""
+    about = list_content_words(f"{one.title or ''} {one.asked}")
+    if len(list_content_words(text) & about) < min(LEAST_SHARED, max(1, len(about) // 2)):
+        return ""  # the last answer may be about something else
     is_clear = len(text.split()) >= LEAST_REPORT_WORDS and _report.search(text) and not _no_report.search(text)
     return text if len(text) <= longest and is_clear else ""
 

@@ -21,11 +21,13 @@ from fleetlore.views.event_text import EPOCH, event_rank
 from fleetlore.views.outcomes.facts import RiskFlag, Source
 from fleetlore.views.outcomes.words import first_sentence, shorten_text
 
-VERSION = 5
+VERSION = 6
 """Raised with every change of the state's shape or rules: stored states of another version are folded again."""
 MOST_STEPS = 60
 LONGEST_TITLE = 200
 LONGEST_REASON = 300
+LONGEST_SHOWN = 120
+"""A reason up to here is shown whole."""
 FIRST_WORDS = 5
 MOST_EVIDENCE = 5
 MOST_NOTES = 3
@@ -216,7 +218,7 @@ def make_task_outcome(
         task=state.task,
         title=state.title,
         result="open" if last is None else classify_ending(last),
-        reason=first_sentence(last.text) if last is not None else "",
+        reason=_shorten_reason(last.text) if last is not None else "",
         agent=before[-1].agent if before else last.agent if last is not None and last.kind != "closed" else "",
         agents=list(dict.fromkeys(step.agent for step in given)),
         given=len(given),
@@ -228,6 +230,14 @@ def make_task_outcome(
         flags=_find_repeated_work(state.steps, steps[-1].at if steps else EPOCH),
         evidence=cited,
     )
+
+
+def _shorten_reason(text: str) -> str:
+    """The reason on one line; of a long one the first sentence, with a mark that it goes on."""
+    whole, first = " ".join(text.split()), first_sentence(text)
+    if len(whole) <= LONGEST_SHOWN or not first:
+        return whole
+    return first if first.endswith("…") or whole.rstrip(". ").endswith(first.rstrip(". ")) else f"{first.rstrip('.')}…"
 
 
 def _find_repeated_work(steps: Sequence[TaskStep], until: datetime) -> list[RiskFlag]:

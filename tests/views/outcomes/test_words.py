@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleetlore.views.outcomes.result_words import find_change
+from fleetlore.views.outcomes.result_words import find_change, find_finding, find_points
 from fleetlore.views.outcomes.words import first_sentence, is_announcement, last_question
 
 
@@ -56,6 +56,9 @@ def test_a_long_sentence_is_cut_at_a_word() -> None:
         ("Why did it fail? The cache was empty.", ""),
         ("Done.", ""),
         ("", ""),
+        ("Built it. Let me know what you think of the new design!", ""),
+        ("Built it. Let me know what you would like to tackle next!", ""),
+        ("Two ways. Let me know which one to build.", "Let me know which one to build."),
     ],
 )
 def test_an_open_question_stands_at_the_end(text: str, expected: str) -> None:
@@ -115,3 +118,36 @@ def test_a_request_is_the_sentence_that_asks(prompt: str, expected: str) -> None
 def test_the_sentence_that_reports_a_change(answer: str, expected: str) -> None:
     found = find_change(answer, 20)
     assert (found.text if found else "") == expected
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["Added a prompt that tells the model to:\n- use the tools", "I'd keep the issue open for now.", "Launching three review layers now."],
+)
+def test_half_sentences_and_intentions_are_no_change(answer: str) -> None:
+    assert find_change(answer, 20) is None
+
+
+def test_a_report_is_not_cut_between_two_adjectives() -> None:
+    answer = "The card has been rebuilt with a backdrop, an inset highlight and a border, an inner shadow, and dynamic, soft spots."
+    found = find_change(answer, 20)
+    assert found is not None
+    assert found.text == "The card has been rebuilt with a backdrop, an inset highlight and a border, an inner shadow"
+
+
+@pytest.mark.parametrize(
+    "answer", ["4 sequential sub-issues instead of 3 parallel waves", "t-12: merged by the other pull request of June"]
+)
+def test_an_item_of_a_list_is_no_finding(answer: str) -> None:
+    assert find_finding(answer, 20) is None
+
+
+def test_a_finding_that_begins_with_a_name_keeps_it() -> None:
+    found = find_finding("opus-4 is the model that answers in this session.", 20)
+    assert found is not None
+    assert found.text == "opus-4 is the model that answers in this session"
+
+
+def test_a_list_of_changes_is_no_review() -> None:
+    assert find_points("1. Diagram (#6) - Added a drawing of the flow\n2. Index - Added links to the pages", 20) == ""
+    assert find_points("1. The cart rounds the total twice in one place\n2. The header is not tested", 20).startswith("2 review points")

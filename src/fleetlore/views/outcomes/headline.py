@@ -67,6 +67,8 @@ MANY_COMMITS = 2
 MOST_TURNS = 50
 ASKED = "Asked: "
 EDITED = "Edited "
+DONE = ": reported as done"
+"""Ends a result that is only the request and the word of the agent that it is done."""
 PLAN_REFUSED = "its plan was refused"
 LAST_PLAN_REFUSED = "the plan for its last request was refused"
 DISCARDED = "its changes were discarded"
@@ -427,7 +429,7 @@ def _name_request(record: Outcome, state: SessionState) -> str:
     asked = _task_label.sub("", asked or cut_words(drop_courtesy(record.asked).rstrip(".: "), MOST_ASKED))
     asked = asked[:1].upper() + asked[1:]
     if asked and not asked.endswith("?") and _is_reported_done(record, state):
-        return f"{asked}: reported as done"
+        return f"{asked}{DONE}"
     return f"{ASKED}{asked}" if asked else ""
 
 
@@ -465,7 +467,12 @@ def name_files(files: Sequence[ChangedFile]) -> str:
 
 
 def _clean_title(text: str) -> str:
-    return shorten_text(_trailer.sub("", text), LONGEST_TITLE).rstrip(". ")
+    return shorten_text(drop_trailer(text), LONGEST_TITLE).rstrip(". ")
+
+
+def drop_trailer(subject: str) -> str:
+    """The subject of a commit without a trailer such as `Change-Id: …` on its line."""
+    return _trailer.sub("", subject)
 
 
 # --- how it was left

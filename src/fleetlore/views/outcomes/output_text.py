@@ -108,7 +108,8 @@ def strip_task_prefixes(text: str, command: str) -> str:
 
 _NOISE = r"""(?xi)\s*+(?: $ | Exit[ ]code | \[?[\w:.-]*\]?[ ]?\$[ ] | >[ ] | [=\-_*#~.─━]{3,} | npm[ ](?:ERR!|error)[ ](?:Lifecycle|code|path|command|A[ ]complete|errno)
       | (?:mise[ ]WARN|warning|warn|info|note|hint|debug)\b | (?:\[[\w:.-]+\][ ])?ERROR[ ]task[ ]failed | \[\w+\][ ]\$ | Finished[ ]in | make(?:\[\d+\])?:[ ](?:Entering|Leaving|\*\*\*)
-      | (?:Checking|Compiling|Downloading|Downloaded|Running|Building|Resolved|Updating|Blocking|Fetching|Installed|Prepared)\b | (?:ok|\?)[ ]{2,3}\t | ✓ | ✔ | PASS\b | RUN[ ] | ===[ ]
+      | (?:Analyzing|Checking|Compiling|Downloading|Downloaded|Running|Building|Resolved|Updating|Blocking|Fetching|Installed|Prepared)\b | (?:ok|\?)[ ]{2,3}\t | ✓ | ✔ | PASS\b | RUN[ ] | ===[ ]
+      | Refreshing[ ]run[ ]status\b | (?:Ubuntu|Debian|Fedora|Rocky|Alpine)\b[\w/ ]{0,20}[ ]\d | Welcome[ ]to\b | Last[ ]login: | Warning:[ ]Permanently[ ]added
       | Usage:|usage: | At[ ]line:\d | v?\d+\.\d+\.\d+$ | %[ ]Total | (?:Dload|\d+)[ ]+\S+[ ]+\S+[ ]+\S+[ ]+\S+[ ]+\S+[ ] | at[ ]\S+[ ]\( | Traceback | File[ ]" | Shell[ ]cwd | \[\s*\d+%\] | \d+\.\.\d+ | TAP[ ]version | \#[ ] | \[(?:STARTED|COMPLETED|SKIPPED)\] | [\w.]+[ ]\(node: | (?:go|npm(?![ ]err)|npx|yarn|pnpm|make|ruff|pytest|mypy|cargo|eslint|python3?)[ ][\w./-]+[ ]?[\w./ -]*$ | \+[ ~] | [~^]+$ )"""
 _CAUSES: dict[str, tuple[tuple[str, str], ...]] = {
     "tests": (
@@ -133,6 +134,8 @@ _CAUSES: dict[str, tuple[tuple[str, str], ...]] = {
         ("FAIL", r"^[ \t]*FAIL(?:ED)?[: \t]+(?P<cause>\S[^\n]*)"),
     ),
     "lint": (
+        (" - ", r"^[ \t]*(?P<cause>(?:error|warning) - [^\n]*)"),  # Dart, Flutter
+        (" • ", r"^[ \t]*(?P<cause>(?:error|warning) • [^\n]*)"),
         (" lint/", r"^ ?(?:at )?(?P<cause>[^\s:]{1,200}:\d+:\d+ lint/\S+)"),
         ("\n", r"^(?:\S{1,200}:\d+:\d+: )?(?P<cause>[A-Z]{1,4}\d{3,4} (?:\[\*\] )?[^\n]*)"),
         ("error TS", r"^(?P<cause>[^\n]{0,200}error TS\d+: [^\n]*)"),
@@ -159,6 +162,7 @@ _CAUSES: dict[str, tuple[tuple[str, str], ...]] = {
         ("Error", r"^[ \t]*(?P<cause>(?:[\w.]{1,60}(?:Error|Exception)): [^\n]*)"),
     ),
     "": (
+        ("  X ", r"^ {2,6}X (?P<cause>(?!\S+ \S+ \S+ · )\S[^\n]*)"),  # a step of a CI run
         ("[", r"^(?P<cause>\[(?!INFO|WARN|DEBUG|STARTED|COMPLETED|SKIPPED|FAILED|ERROR\])[A-Z][A-Z ]{2,20}\][^\n]*)"),
         ("\tfail\t", r"^(?P<cause>[^\t\n]{1,100})\tfail\t"),
         ("nothing ", r"^(?P<cause>nothing (?:to commit|added to commit)[^\n]*)"),
@@ -176,9 +180,14 @@ _CAUSES: dict[str, tuple[tuple[str, str], ...]] = {
 }
 
 
+_BUN_END = r"^Ran \d+ tests across \d+ files"
+
+
 def find_cause(text: str, kind: CheckKind | None = None) -> str:
     """The first line that names why a command failed; "" if there is none."""
     text = text[: HEAD + TAIL]
+    if kind == "tests" and "(fail) " not in text and compile_pattern(_BUN_END).search(text):
+        return ""  # the errors above are what passing tests log
     if "\\n\\n" in text:  # a hook's text with escaped line breaks
         text = text.replace("\\n", "\n")
     padded = "\n" + text

@@ -31,7 +31,8 @@ _active = re.compile(
 _passive = re.compile(
     rf".{{3,100}}?\b(?:is|are|was|were|has been|have been|now)(?: now| all| also| been| being| \w+ly)* {_CHANGED}\b"
     r"|.{3,100}?\b(?:now|no longer) (?!(?:pass|clean|green|complete|ready|running)\w*)[a-z]+"
-    r"|.{3,80} (?:is|are|works?) [^.]{3,60} now\b|.{8,120} now$"
+    r"|.{3,80} (?:is|are|works?) [^.]{3,60} now\b|.{8,120}(?<! for) now$"
+    r"|(?:add|remov|sett|chang|replac|switch|mov|updat|us)ing .{3,80}? (?:disables|enables|ensures|keeps|makes|prevents|removes|stops)\b.*"
     r"|.{8,100} [—–-] (?:complete|done|implemented|fixed)\b"
     r"|.{3,80}? (?:is|are) (?:now )?(?:installed|running (?:at|on|with)|live|deployed)\b"
     r"|.{8,80}? (?:is|are) (?:now |all |both |still |up and )*running(?: fine)?$"
@@ -47,7 +48,7 @@ _unnamed = re.compile(
 )
 _no_object = re.compile(r"\w+ (?:(?:to|it|them|this|these|now)\b(?! \w+s\b)|\()", re.IGNORECASE)
 _no_result = re.compile(
-    r"(?:(?:ground|work|mov|continu|start)ing|this|that|it|its|they|these|those|you|your|done|if|when|here|there|good|great|perfect"
+    r"(?:(?:ground|work|mov|continu|start|launch|runn|spawn|wait|kick|proceed|fetch|read|check|look)ing|this|that|it|its|they|these|those|you|your|done|if|when|here|there|good|great|perfect"
     r"|got it|let|next|one|step|note|which|what|why|how|to"
     r"|without|since|because|after|before|once|as|yes|no|but|so|and|or|previously|currently|suggested|with|status|story status|task #?\d+"
     r"|i['’]m|i (?:see|think|found|understand|need|will|can|could|did)|line \d|all (?:\d+ )?(?:\w+ )?(?:tests?|checks?|tasks?|todos?)"
@@ -69,6 +70,7 @@ _label = re.compile(
 _condition = re.compile(r"^(?:(?:when|if|since|because) [^,]{3,160}, (?=\S)|now,? (?=the |`|[A-Z])|[✅🎉✓]\s*)", re.IGNORECASE)
 _progress = re.compile(
     r"(?:i['’]?(?:ve|m| have| am)? (?:finished|done|now|going|about)|i(?:['’]m| am) \w+ing"
+    r"|(?:launch|start|runn|spawn|wait|kick|proceed|continu|read|check|look|creat|updat|writ|fetch)ing\b.*\bnow$"
     r"|let me|now |next|got it|good[,.]|ok|yes|no)\b",
     re.IGNORECASE,
 )
@@ -160,7 +162,8 @@ def _join_leads(text: str) -> Iterator[str]:
 
 
 _vague = re.compile(
-    r"(?:(?:this|that|it|its|they|these|those|here|which|ok|okay|let|next|note|if you|you|your|want|would|should|shall|could|see|try|to"
+    r"(?:(?:one (?:thing|note|caveat|question)|caveat|heads[- ]up"
+    r"|this|that|it|its|they|these|those|here|which|ok|okay|let|next|note|if you|you|your|want|would|should|shall|could|see|try|to"
     r"|\w+ing (?:it|this)"
     r"|spawned|launched|started|running|the (?:fix|solution|change) is|please|thanks|sorry|open|run|option|step|e\.g|for example"
     r"|i (?:see|think|understand|will|can|need|now|should|was|used))\b"
@@ -174,6 +177,12 @@ _verdict = re.compile(
     r"|looks? (?:good|safe|clean)|there(?:['’]s| is) no way|not possible|works?\b|already"
     r"|approved?|pass(?:es|ing)\b|fail(?:s|ed|ing|ures?)\b)"
 )
+_fragment = re.compile(
+    r"[\w.-]*\d[\w.-]*:"
+    r"|\d(?!.*\b(?:is|are|was|were|has|have|found|remain\w*|fail\w*|pass\w*|need\w*|match\w*|points?|(?<!-)issues?|findings?|problems?)\b)",
+    re.IGNORECASE,
+)
+"""An item of a list that is no sentence: "t-12: merged", "4 steps instead of 3"."""
 _one_word_label = re.compile(r"[A-Z][a-z]+: ")
 MOST_LOOKED_AT = 12
 """Sentences of an answer in which its finding is looked for."""
@@ -189,20 +198,26 @@ def find_finding(text: str, most: int, wanted: Collection[str] = ()) -> Report |
             plain = sentence.strip().rstrip(".!。！ ")
             if plain.endswith(":") and len(plain.split()) >= LEAST_OPEN and not is_open(plain):
                 plain = plain.rstrip(" :")
+            if _fragment.match(plain):
+                continue
             if _vague.match(plain) or not is_statement(plain) or (_one_word_label.match(plain) and not _conclusion.match(plain)):
                 continue
             short = _cut(plain, most)
+            if plain[len(short) :].startswith(", but "):
+                continue  # what follows is the point
             if short.endswith("…") or short.count('"') % 2 or len(short) > LONGEST_REPORT:
                 continue
             shared = len(list_content_words(short).intersection(wanted))
             weight = 9 if _conclusion.search(short) else 3 if _verdict.search(short) else 0
             score = 2 * min(shared, MOST_SHARED) + weight + (0 if is_item else 3) + max(0, 2 - place)
             if found is None or score > found.score:
-                found = Report(short[:1].upper() + short[1:], score)
+                found = Report(short[:1].upper() + short[1:] if short.partition(" ")[0].isalpha() else short, score)
     return found
 
 
 _point = re.compile(r"^(?:#{2,4} {1,3})?(?:\*\*)?(?P<number>\d{1,2})[.)] {1,3}(?P<text>[^\n]{8,600})", re.MULTILINE)
+_changed_item = re.compile(rf"(?i).{{0,40}}?(?:[-–—:]|\))\s*{_CHANGED}\b|{_CHANGED}\b")
+"""An item of a list of changes, not of a review: "Diagram - Added an overview"."""
 _place = re.compile(r"^(?:\*\*)?\[[^\]\n]{1,200}\]\([^)\n]{1,300}\):? *|^`?[\w./-]{1,120}\.\w{1,5}(?::\d+(?:-\d+)?)?`?:? +(?=[a-z`])")
 _marked_point = re.compile(
     r"^#{1,4} [^\n]{0,40}\b(?:[Ff]indings?|[Ii]ssues|[Bb]ugs|[Cc]orrectness|[Pp]roblems)\b[^\n]{0,40}\n+"
@@ -227,6 +242,8 @@ def find_points(text: str, most: int) -> str:
         lead, first = f"{len(points)} review points, the first", points[0]["text"]
     else:
         return ""
+    if _changed_item.match(first.replace("*", "")):
+        return ""
     plain = next(list_sentences(_place.sub("", first.replace("**", "").replace("`", ""))), "").strip().rstrip(".!")
     short = _cut(_severity.sub("", plain), most)
     return "" if len(short.split()) < LEAST_WORDS or short.endswith(("?", ":")) else f"{lead}: {short}"
@@ -240,7 +257,7 @@ def read_change(sentence: str, most: int) -> str:
     plain = _condition.sub("", _file_label.sub("", _label.sub("", _address.sub(r"\1", sentence), count=1)), count=1).strip().rstrip(".! ")
     if plain.endswith(":") and len(plain.split()) >= LEAST_OPEN:
         plain = re.sub(r",? ?(?:(?:that|which) \w+|(?:to|and) \w+|with [\w ]{0,30}for|with|such as|namely|for|by \w+ing)?:$", "", plain)
-        if _open_end.search(plain):
+        if _open_end.search(plain) or is_open(f"{plain}:"):
             return ""  # the list below says what
     if (
         plain.endswith(("?", ":", "…", ",", "？"))

@@ -87,6 +87,8 @@ _ASKS = re.compile(
     r"|i(?:['’]d| would)? (?:want|need|like) you to\b)",
     re.IGNORECASE,
 )
+_SHOULD = re.compile(r"\b(?:should be|needs? to be|must be|has to be|have to be) (?!ok\b|fine\b|good\b)\w+ed\b", re.IGNORECASE)
+"""Asks for something without a verb of asking: "The others should be addressed"."""
 LONGEST_CHAT = 600
 """Characters of a prompt that is not a document."""
 _request_heading = re.compile(r"^## My request for [^\n:]{1,40}:", re.MULTILINE)
@@ -135,7 +137,9 @@ def _find_asking(text: str, first: str) -> str:
     if _ASKS.match(first) or first.endswith("?") or _is_order(drop_courtesy(first)):
         return ""
     sentences = (sentence for line in _prose_lines(text) for sentence in cut_sentences(line))
-    return next((sentence for sentence in sentences if _ASKS.match(sentence) and not is_lead_in(sentence)), "")
+    others = [sentence for sentence in sentences if not is_lead_in(sentence)]
+    asked = next((sentence for sentence in others if _ASKS.match(sentence)), "")
+    return asked or next((sentence for sentence in others[1:] if _SHOULD.search(sentence)), "")
 
 
 _POLITE = re.compile(
@@ -166,6 +170,8 @@ _review_command = re.compile(r"/(?:[\w-]{1,40}:)?(?=(?:security-)?review\b)(?:se
 _NEED = re.compile(r"(?:we |i )?(?:need|want) an? ", re.IGNORECASE)
 _CLAUSE_BREAK = re.compile(r" [-–—] |; |: (?=[A-Z])")
 _CLAUSE_END = re.compile(r" (?:[-–—]|--) |[;:](?= )|\.(?= )|, (?:and|but|so|because|which|where|then) | \(|, ")
+_last_of_row = re.compile(r"\b(?:and|or) \S+$")
+"""Before a comma, one of two adjectives: "a shadow and dynamic, soft spots"."""
 _dangling = re.compile(r",? (?:so that |so |and )?(?:when|if|while|once|because|since|unless)\b[^,;:.]*$")
 """The beginning of a clause whose end is cut off."""
 _ITEM = re.compile(r"^\s*(?:[-*+•|>]|\d{1,3}[.)]|#{1,6}\s|\*\*[^*\n]{1,80}\*\*\s*$)")
@@ -245,7 +251,7 @@ def cut_words(sentence: str, most: int) -> str:
     if len(words) <= most:
         return sentence
     start = " ".join(words[:most])
-    ends = [found.start() for found in _CLAUSE_END.finditer(start)]
+    ends = [found.start() for found in _CLAUSE_END.finditer(start) if found[0] != ", " or not _last_of_row.search(start[: found.start()])]
     whole = next((start[:end] for end in reversed(ends) if len(start[:end].split()) >= LEAST_CLAUSE), "")
     if len((closed := _dangling.sub("", whole)).split()) >= LEAST_CLAUSE:
         whole = closed
@@ -325,7 +331,7 @@ def last_question(text: str) -> str:
             if sentence.endswith(("?", "？")) and _is_for_person(sentence):
                 is_rest = place > 0 and sentence.startswith("Or ") and sentences[place - 1].endswith("?")
                 return shorten_text(f"{sentences[place - 1]} {sentence}" if is_rest else sentence, 400)
-        if sentences and _decide.search(sentences[-1]):
+        if sentences and _decide.search(sentences[-1]) and not _polite_end.search(sentences[-1][:1000]):
             return shorten_text(sentences[-1], 400)
         if not _is_option(line):
             return ""
@@ -336,7 +342,11 @@ _asks_person = re.compile(
     r"\b(?:you|your|i|we|me|should|shall|ready|which|what|how|any|or|proceed|ok(?:ay)?|want|prefer|does|is|are)\b", re.IGNORECASE
 )
 _english = re.compile(r"\b(?:the|to|of|and|this|that|it|with|for|in|on|be|do)\b", re.IGNORECASE)
-_polite_end = re.compile(r"\banything else\b|\bany (?:other|more|further) (?:questions|changes|help)\b", re.IGNORECASE)
+_polite_end = re.compile(
+    r"\banything else\b|\bany (?:other|more|further) (?:questions|changes|help)\b"
+    r"|\blet me know (?:what you think\b|(?:if|what|when|how|whether) .{0,60}\b(?:next|like|need|want|further)\b[^?]*$)",
+    re.IGNORECASE,
+)
 """A question that only closes an answer."""
 _decide = re.compile(
     r"\b(?:let me know (?:which|what|whether|how you|when you)|please (?:approve|confirm|choose|decide|grant|tell me|let me know which)"
