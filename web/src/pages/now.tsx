@@ -1,13 +1,13 @@
 import { useState } from "preact/hooks";
 
-import { useView } from "../moment";
+import { asOf, useView } from "../moment";
 import { useParam } from "../router";
-import type { AgentCard, FleetAnswer, Standing } from "../api/types";
+import type { AgentCard, FleetAnswer, OpenApproval, Standing } from "../api/types";
 import type { Outcome } from "../api/types";
 import "../styles/now.css";
 import { nameOf, openWork, StandingMark, useSessions } from "../ui/agent";
 import { Ago } from "../ui/ago";
-import { Approvals } from "../ui/approval";
+import { Requests, useApprovals } from "../ui/approval";
 import { Empty } from "../ui/empty";
 import { useHeldFocus } from "../ui/focus";
 import { unmarked } from "../ui/markdown";
@@ -15,7 +15,7 @@ import { Trouble, Waiting } from "../ui/state";
 import { Switch } from "../ui/switch";
 import { usd } from "../ui/times";
 import { Words } from "../ui/words";
-import { Card, ContextUse, trouble } from "./now-card";
+import { Card, ContextUse, costOf, costTitle, trouble } from "./now-card";
 import { useGentleMoves } from "./now-motion";
 import { STANDINGS, groups, matches, ordered, type Member } from "./now-order";
 import type { Page } from "./page";
@@ -33,6 +33,7 @@ function Table({ members, known }: { members: Member[]; known: Known }) {
       <tbody>
         {members.flatMap(({ agent, helpers }) => [agent, ...helpers].map((one) => {
           const outcome = known.get(one.session ?? "");
+          const member = { agent: one, helpers: one === agent ? helpers : [] };
           return (
             <tr key={one.name} class={one.standing.replace(" ", "-")} onClick={() => openWork(one.name)}>
               <td class={one === agent ? "now-who" : "now-who helper"}><button type="button" onClick={() => openWork(one.name)}><Words text={unmarked(nameOf(one, outcome))} /></button></td>
@@ -40,7 +41,7 @@ function Table({ members, known }: { members: Member[]; known: Known }) {
               <td class="now-doing">{trouble(outcome) && <strong class="now-trouble">{trouble(outcome)} </strong>}<Words text={unmarked(one.doing)} /></td>
               <td><Words text={[outcome?.repo, outcome?.branch].filter(Boolean).join(" @ ")} /></td>
               <td class="num"><ContextUse outcome={outcome} /></td>
-              <td class="num">{usd(one.usd)}</td>
+              <td class={one === agent ? "num" : "num faint"} title={one === agent ? costTitle(member) : "Part of the cost above"}>{usd(costOf(member))}</td>
               <td class="num"><Ago at={one.last_seen} suffix /></td>
             </tr>
           );
@@ -71,7 +72,7 @@ function Grid({ members, known, isTable = false }: { members: Member[]; known: K
 
 function Counts({ fleet, chosen, choose }: { fleet: FleetAnswer; chosen: string; choose: (standing: string) => void }) {
   const one = (standing: Standing) => {
-    const many = fleet.counts[standing] ?? 0;
+    const many = (fleet.counts[standing] ?? 0) + (standing === "needs you" ? fleet.asking.length : 0);
     const on = chosen === standing;
     return (
       <button key={standing} type="button" class={`count ${standing.replace(" ", "-")} ${many === 0 ? "none" : ""}`} aria-pressed={on} onClick={() => choose(on ? "" : standing)}>
@@ -79,14 +80,15 @@ function Counts({ fleet, chosen, choose }: { fleet: FleetAnswer; chosen: string;
       </button>
     );
   };
-  return <div class="counts" role="group" aria-label="Show only">{STANDINGS.map(one)}</div>;
+  const shown = STANDINGS.filter((standing) => standing === "needs you" || standing === chosen || (fleet.counts[standing] ?? 0) > 0);
+  return <div class="counts" role="group" aria-label="Show only">{shown.map(one)}</div>;
 }
 
-function Asking({ fleet }: { fleet: FleetAnswer }) {
-  if (fleet.asking.length === 0) return null;
+function Asking({ asking }: { asking: FleetAnswer["asking"] }) {
+  if (asking.length === 0) return null;
   return (
     <ul class="asking" aria-label="Missions that ask for help">
-      {fleet.asking.map(({ mission, text, since }) => (
+      {asking.map(({ mission, text, since }) => (
         <li key={mission}>
           <strong>Mission <Words text={mission} /> asks for help</strong> <Words text={text} /> <span class="faint"><Ago at={since} /></span>
         </li>
@@ -103,6 +105,33 @@ function Part({ title, members, known, isTable }: { title: string; members: Memb
       <Grid members={members} known={known} isTable={isTable} />
     </section>
   );
+}
+
+interface NeedsProps {
+  members: Member[];
+  asking: FleetAnswer["asking"];
+  known: Known;
+  isTable: boolean;
+}
+
+/** Everything that waits for a person: requests that can be answered here, missions, then the agents with anything else. */
+function NeedsYou({ members, asking, known, isTable, approvals }: NeedsProps & { approvals: readonly OpenApproval[] }) {
+  if (members.length + asking.length + approvals.length === 0) return null;
+  const isAnsweredHere = ({ agent, helpers }: Member): boolean => [agent, ...helpers].every((one) => one.standing !== "needs you" || approvals.some((approval) => approval.agent === one.name || (approval.goal !== null && approval.goal === one.goal)));
+  const others = isTable ? members : members.filter((member) => !isAnsweredHere(member));
+  const isBeside = !isTable && approvals.length > 0 && others.length > 0 && others.length <= 2 * approvals.length;
+  return (
+    <section class={isBeside ? "now-part needs beside" : "now-part needs"} aria-label="Needs you">
+      <h2>Needs you <span class="num faint">{Math.max(members.length + asking.length, approvals.length)}</span></h2>
+      <Requests approvals={approvals} />
+      <Asking asking={asking} />
+      <Grid members={others} known={known} isTable={isTable} />
+    </section>
+  );
+}
+
+function NeedsYouNow(props: NeedsProps) {
+  return <NeedsYou {...props} approvals={useApprovals()} />;
 }
 
 /** Agents that ended, or without an event for a day: folded away. */
@@ -135,10 +164,11 @@ function Now() {
   const all = groups(found);
   const members = all.filter(({ agent, helpers }) => !isAway(agent) || helpers.some((helper) => helper.standing === "needs you" || helper.standing === "working"));
   const isStuck = ({ agent }: Member): boolean => agent.standing === "silent" || (agent.standing === "working" && trouble(known.get(agent.session ?? "")) !== "");
-  const needs = members.filter(({ agent }) => agent.standing === "needs you");
-  const stuck = members.filter((member) => member.agent.standing !== "needs you" && isStuck(member));
+  const needs = members.filter(({ agent, helpers }) => [agent, ...helpers].some((one) => one.standing === "needs you"));
+  const stuck = members.filter((member) => !needs.includes(member) && isStuck(member));
   const works = members.filter((member) => !needs.includes(member) && !stuck.includes(member) && member.agent.standing === "working");
   const others = members.filter((member) => !needs.includes(member) && !stuck.includes(member) && !works.includes(member));
+  const asking = standing === "" || standing === "needs you" ? data.asking : [];
   const part = { known, isTable };
   return (
     <>
@@ -151,12 +181,10 @@ function Now() {
         <input class="field" type="search" placeholder="Find an agent, a task…" aria-label="Find an agent" value={text} onInput={(input) => find(input.currentTarget.value)} />
       </div>
       {error && <Trouble error={error} />}
-      <Approvals />
-      <Asking fleet={data} />
       {found.length === 0 && <Empty title={data.agents.length === 0 ? "No agents yet" : "No agent matches"} hint={data.agents.length === 0 ? "Move the time slider forward, or return to live." : "Change the filter, or click the selected count again."} />}
-      {found.length > 0 && needs.length === 0 && !standing && !text && <p class="now-calm"><strong>Nobody needs you.</strong>{stuck.length === 0 && " No agent is stuck."}</p>}
+      {found.length > 0 && needs.length + asking.length === 0 && !standing && !text && <p class="now-calm"><strong>Nobody needs you.</strong>{stuck.length === 0 && " No agent is stuck."}</p>}
       <div class="now-parts">
-        <Part title="Needs you" members={needs} {...part} />
+        {asOf.value === null ? <NeedsYouNow members={needs} asking={asking} {...part} /> : <NeedsYou members={needs} asking={asking} approvals={[]} {...part} />}
         <Part title="Stuck or silent" members={stuck} {...part} />
         <Part title="Working" members={works} {...part} />
         <Part title="Idle" members={others} {...part} />
