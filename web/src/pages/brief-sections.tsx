@@ -16,12 +16,12 @@ export const SECTIONS: readonly (readonly [SectionName, string])[] = [
   ["needs_you", "Needs you"],
 ];
 
-export function anchorOf(session: string): string {
+function anchorOf(session: string): string {
   return `session-${session}`;
 }
 
 /** Scrolls to a session's paragraph and gives it the focus. */
-export function goToSession(session: string): void {
+function goToSession(session: string): void {
   const place = document.getElementById(anchorOf(session));
   place?.scrollIntoView({ block: "start" });
   place?.focus({ preventScroll: true });

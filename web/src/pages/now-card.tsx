@@ -28,6 +28,11 @@ export function trouble(outcome: Outcome | undefined): string {
   return repeated ? `${repeated.what.split(":", 1)[0]}:` : "";
 }
 
+/** What an agent does, without what `trouble` says beside it. */
+export function doingOf(agent: AgentCard, outcome: Outcome | undefined): string {
+  return unmarked(trouble(outcome) ? agent.doing.replace(/^in a loop: /, "") : agent.doing);
+}
+
 /** How much of the model's context window the newest request used. */
 export function ContextUse({ outcome }: { outcome: Outcome | undefined }) {
   if (!outcome?.context_tokens) return <span class="faint">–</span>;
@@ -41,7 +46,7 @@ function Work({ agent, outcome }: { agent: AgentCard; outcome: Outcome | undefin
   const where = [outcome?.repo, outcome?.branch].filter(Boolean).join(" @ ");
   return (
     <>
-      <p class="card-doing">{stuck && <strong class="now-trouble">{stuck} </strong>}{agent.doing && !STATE_CHANGE.test(agent.doing) ? <Words text={unmarked(agent.doing)} /> : <span class="faint">–</span>}</p>
+      <p class="card-doing">{stuck && <strong class="now-trouble">{stuck} </strong>}{agent.doing && !STATE_CHANGE.test(agent.doing) ? <Words text={doingOf(agent, outcome)} /> : <span class="faint">–</span>}</p>
       {(scopes.length > 0 || where) && (
         <p class="card-chips">
           {where && <Chip label="repo"><Words text={where} /></Chip>}

@@ -15,7 +15,7 @@ import { Trouble, Waiting } from "../ui/state";
 import { Switch } from "../ui/switch";
 import { usd } from "../ui/times";
 import { Words } from "../ui/words";
-import { Card, ContextUse, costOf, costTitle, trouble } from "./now-card";
+import { Card, ContextUse, costOf, costTitle, doingOf, trouble } from "./now-card";
 import { useGentleMoves } from "./now-motion";
 import { STANDINGS, groups, matches, ordered, type Member } from "./now-order";
 import type { Page } from "./page";
@@ -38,7 +38,7 @@ function Table({ members, known }: { members: Member[]; known: Known }) {
             <tr key={one.name} class={one.standing.replace(" ", "-")} onClick={() => openWork(one.name)}>
               <td class={one === agent ? "now-who" : "now-who helper"}><button type="button" onClick={() => openWork(one.name)}><Words text={unmarked(nameOf(one, outcome))} /></button></td>
               <td><StandingMark standing={one.standing} inactive={one.at_rest} /></td>
-              <td class="now-doing">{trouble(outcome) && <strong class="now-trouble">{trouble(outcome)} </strong>}<Words text={unmarked(one.doing)} /></td>
+              <td class="now-doing">{trouble(outcome) && <strong class="now-trouble">{trouble(outcome)} </strong>}<Words text={doingOf(one, outcome)} /></td>
               <td><Words text={[outcome?.repo, outcome?.branch].filter(Boolean).join(" @ ")} /></td>
               <td class="num"><ContextUse outcome={outcome} /></td>
               <td class={one === agent ? "num" : "num faint"} title={one === agent ? costTitle(member) : "Part of the cost above"}>{usd(costOf(member))}</td>

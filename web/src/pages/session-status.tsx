@@ -2,7 +2,7 @@ import type { Outcome } from "../api/types";
 import { now } from "../clock";
 
 /** How a session is shown: what matters to the reader first. */
-export type ShownStatus = "needs you" | "running" | "silent" | "finished" | "stopped";
+type ShownStatus = "needs you" | "running" | "silent" | "finished" | "stopped";
 
 /** A running session without an event for so long is silent, as on Now (`views/fleet.py`). */
 const SILENT_AFTER = 10 * 60_000;

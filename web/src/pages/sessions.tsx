@@ -20,7 +20,7 @@ const PAGE = 100;
 const MOST = 1000;
 
 /** What makes a reader look twice, in a few words. */
-export function warnings(outcome: Outcome): [kind: "bad" | "warn", word: string][] {
+function warnings(outcome: Outcome): [kind: "bad" | "warn", word: string][] {
   const found: [kind: "bad" | "warn", word: string][] = [];
   const contradicted = outcome.claims.filter((claim) => claim.verdict === "contradicted").length;
   const risks = outcome.flags.filter((flag) => flag.executed).length;

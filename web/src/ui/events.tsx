@@ -17,7 +17,7 @@ import { Words } from "./words";
 const SESSION_KINDS = /^(?:tool|prompt|model|session)\.|^agent\.(?:thought|launched|returned)$/;
 
 /** Whether an event is a row of a session's transcript. */
-export function isInSession(event: LoreEvent): boolean {
+function isInSession(event: LoreEvent): boolean {
   return event.run !== undefined && SESSION_KINDS.test(event.kind);
 }
 
