@@ -102,6 +102,28 @@ def test_who_needs_a_person_and_what_a_session_cost_is_the_same_on_every_page(ro
     expect(page.locator(".costs-most")).to_contain_text("session Ship the release $1.25")
 
 
+def test_a_question_of_last_week_is_left_open_on_every_page(room: ControlRoom, visit: Visits) -> None:
+    days = 3 * 24 * 60
+    question = "The lock can be removed. Should I remove it?"
+    room.log.append(
+        [
+            *begin_session("Remove the lock", minutes=days + 5),
+            Event(kind="model.replied", agent=AGENT, run=RUN, text=question, at=ago(days), data={"said": question, "model": "m"}),
+            Event(kind="session.turn_ended", agent=AGENT, run=RUN, text=question, at=ago(days)),
+        ]
+    )
+    page = visit(room, "/now")
+    calm = page.locator(".now-calm")
+    expect(calm).to_have_text("Nobody needs you. No agent is stuck. 1 question of the last 7 days had no answer.")
+    calm.get_by_role("link").click()
+    expect(page.locator(".sl-row")).to_have_count(1)
+    expect(page.locator(".s-status")).to_contain_text("asked, no answer")
+    expect(page.get_by_role("button", name="Needs you")).to_contain_text("0")
+    page.goto(f"{room.url}/brief?last=7")
+    expect(page.locator("#left_open li")).to_contain_text(["Should I remove it?"])
+    expect(page.locator("#needs_you")).to_have_count(0)
+
+
 def test_limits_of_a_plan_name_the_program_and_hostile_names_stay_text(room: ControlRoom, visit: Visits) -> None:
     reply = {"model": "m", "input": 10, "output": 5, "usd": 1.0}
     limits = [{"used_percent": 36, "window_minutes": 300}, {"used_percent": 11, "window_minutes": 10080}]

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 
 import { asOf, useView } from "../moment";
-import { useParam } from "../router";
+import { go, href, useParam } from "../router";
 import type { AgentCard, FleetAnswer, OpenApproval, Standing } from "../api/types";
 import type { Outcome } from "../api/types";
 import "../styles/now.css";
@@ -11,6 +11,7 @@ import { Requests, useApprovals } from "../ui/approval";
 import { Empty } from "../ui/empty";
 import { useHeldFocus } from "../ui/focus";
 import { unmarked } from "../ui/markdown";
+import { follow } from "../ui/session-link";
 import { Trouble, Waiting } from "../ui/state";
 import { Switch } from "../ui/switch";
 import { usd } from "../ui/times";
@@ -19,6 +20,7 @@ import { Card, ContextUse, costOf, costTitle, doingOf, trouble } from "./now-car
 import { useGentleMoves } from "./now-motion";
 import { STANDINGS, groups, matches, ordered, type Member } from "./now-order";
 import type { Page } from "./page";
+import { isLeftOpen } from "./session-status";
 
 const MOST_SHOWN = 120;
 /** So few agents have room to say more. */
@@ -134,6 +136,20 @@ function NeedsYouNow(props: NeedsProps) {
   return <NeedsYou {...props} approvals={useApprovals()} />;
 }
 
+const LATELY = 7 * 24 * 3_600_000;
+
+/** Nobody waits now; questions that were left open lately are not urgent, and not forgotten. */
+function Calm({ isStuck, known, time }: { isStuck: boolean; known: Known; time: number }) {
+  const open = [...known.values()].filter((outcome) => isLeftOpen(outcome) && time - Date.parse(outcome.ended ?? "") < LATELY).length;
+  const show = { show: "open" };
+  return (
+    <p class="now-calm">
+      <strong>Nobody needs you.</strong>{!isStuck && " No agent is stuck."}
+      {open > 0 && <> <a href={href("sessions", show)} onClick={(click) => follow(click, () => go("sessions", show))}>{open === 1 ? "1 question" : `${open} questions`}</a> of the last 7 days had no answer.</>}
+    </p>
+  );
+}
+
 /** Agents that ended, or without an event for a day: folded away. */
 function Away({ members, known, opened, isTable }: { members: Member[]; known: Known; opened: boolean; isTable: boolean }) {
   const [open, set] = useState(opened);
@@ -182,7 +198,7 @@ function Now() {
       </div>
       {error && <Trouble error={error} />}
       {found.length === 0 && <Empty title={data.agents.length === 0 ? "No agents yet" : "No agent matches"} hint={data.agents.length === 0 ? "Move the time slider forward, or return to live." : "Change the filter, or click the selected count again."} />}
-      {found.length > 0 && needs.length + asking.length === 0 && !standing && !text && <p class="now-calm"><strong>Nobody needs you.</strong>{stuck.length === 0 && " No agent is stuck."}</p>}
+      {found.length > 0 && needs.length + asking.length === 0 && !standing && !text && <Calm isStuck={stuck.length > 0} known={known} time={Date.parse(data.now)} />}
       <div class="now-parts">
         {asOf.value === null ? <NeedsYouNow members={needs} asking={asking} {...part} /> : <NeedsYou members={needs} asking={asking} approvals={[]} {...part} />}
         <Part title="Stuck or silent" members={stuck} {...part} />

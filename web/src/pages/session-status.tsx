@@ -23,6 +23,12 @@ export function statusOf(outcome: Known): { kind: ShownStatus; word: string } {
   return outcome.status === "interrupted" ? { kind: "stopped", word: "stopped early" } : { kind: "finished", word: "finished" };
 }
 
+/** Whether it asked, and nobody answered for so long that it is not urgent any more. */
+export function isLeftOpen(outcome: Known): boolean {
+  const { kind } = statusOf(outcome);
+  return outcome.waiting_for === "person" && kind === "stopped";
+}
+
 const SIGNS: Record<ShownStatus, string> = { "needs you": "!", running: "▸", silent: "◌", finished: "✓", stopped: "■" };
 
 export function StatusMark({ outcome }: { outcome: Known }) {

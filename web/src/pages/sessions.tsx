@@ -14,7 +14,7 @@ import { clock, counted, day, length, usd, zone } from "../ui/times";
 import { Words } from "../ui/words";
 import type { Page } from "./page";
 import { SessionPage } from "./session";
-import { StatusMark, statusOf } from "./session-status";
+import { StatusMark, isLeftOpen, statusOf } from "./session-status";
 
 const PAGE = 100;
 const MOST = 1000;
@@ -34,11 +34,12 @@ function warnings(outcome: Outcome): [kind: "bad" | "warn", word: string][] {
 const FILTERS: Record<string, (outcome: Outcome) => boolean> = {
   all: () => true,
   needs: (outcome) => statusOf(outcome).kind === "needs you",
+  open: isLeftOpen,
   running: (outcome) => ["running", "silent"].includes(statusOf(outcome).kind),
   flagged: (outcome) => warnings(outcome).length > 0,
   delivered: (outcome) => outcome.delivered.commits.length + outcome.delivered.pull_requests.length > 0,
 };
-const FILTER_WORDS: readonly (readonly [string, string])[] = [["all", "All"], ["needs", "Needs you"], ["running", "Running"], ["flagged", "Flagged"], ["delivered", "Delivered"]];
+const FILTER_WORDS: readonly (readonly [string, string])[] = [["all", "All"], ["needs", "Needs you"], ["open", "Left open"], ["running", "Running"], ["flagged", "Flagged"], ["delivered", "Delivered"]];
 
 function hasWords(outcome: Outcome, text: string): boolean {
   const whole = [outcome.name, outcome.headline, outcome.person, outcome.repo, outcome.branch, outcome.session, outcome.program, outcome.asked].join("\n").toLowerCase();
