@@ -45,7 +45,7 @@ export class TimelineModel {
   #last = 0;
   /** What is shown as long as the log is being read and nobody chose another stretch. */
   #firstLook: Span | null = null;
-  /** The first look at a log in which nothing happens now, until its answer is there. */
+  /** The first look, until its answer is there. */
   #wide: Span | null = null;
   #tick = { now: 0, at: 0 };
   /** The time of the position that is looked at, where the address names one. */
@@ -165,11 +165,11 @@ export class TimelineModel {
     this.#last = last;
     const given = shown === null ? this.#fromAddress() : null;
     this.#show(given ?? firstLook({ first, last }, this.present()));
-    this.#wide = given === null && !isLiving(last, this.present()) ? this.span.peek() : null;
+    this.#wide = given === null && known?.caught_up ? this.span.peek() : null;
     this.#firstLook = known?.caught_up ? null : this.span.peek();
   }
 
-  /** A first look at an old log that is mostly empty becomes one at the newest work in it. */
+  /** A first look that is mostly empty becomes one at the newest work in it. */
   #narrow(scene: Scene): void {
     if (this.#wide === null || this.#wide !== this.span.peek()) return;
     const wide = this.#wide;
@@ -178,7 +178,9 @@ export class TimelineModel {
     const work = newestWork(times, HOUR);
     if (!work || lengthOf(work) >= lengthOf(wide) / 4) return;
     this.#stale = true;
-    this.#show({ from: work.from - lengthOf(work) * SPARE - MINUTE, to: work.to + lengthOf(work) * AIR + MINUTE });
+    const last = isLiving(this.#last, this.present()) ? this.present() : work.to;
+    const length = (last - work.from) * (1 + SPARE) + 2 * MINUTE;
+    this.#show(endingAt(last + length * AIR, length));
   }
 
   #fromAddress(): Span | null {
