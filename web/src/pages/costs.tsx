@@ -51,7 +51,7 @@ function Costs() {
         <p class="faint">Days in {zone}</p>
       </div>
       {error && <Trouble error={error} />}
-      {!isChosen && range !== "7d" && newest && <p class="faint costs-hint">No costs in the last {range === "all" ? "30" : "7"} days. The newest are of {day(noon(newest))}.</p>}
+      {!isChosen && range !== "7d" && newest && ever.data?.caught_up && <p class="faint costs-hint">No costs in the last {range === "all" ? "30" : "7"} days. The newest are of {day(noon(newest))}.</p>}
       <Totals total={agents.data.total} days={range === "today" ? 1 : barsOf(days.data.by, "tokens", localDay(today)).days} />
       <Dearest since={since} />
       <Budgets answer={agents.data} />

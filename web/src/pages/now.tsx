@@ -198,7 +198,7 @@ function Now() {
       </div>
       {error && <Trouble error={error} />}
       {found.length === 0 && <Empty title={data.agents.length === 0 ? "No agents yet" : "No agent matches"} hint={data.agents.length === 0 ? "Move the time slider forward, or return to live." : "Change the filter, or click the selected count again."} />}
-      {found.length > 0 && needs.length + asking.length === 0 && !standing && !text && <Calm isStuck={stuck.length > 0} known={known} time={Date.parse(data.now)} />}
+      {data.caught_up && found.length > 0 && needs.length + asking.length === 0 && !standing && !text && <Calm isStuck={stuck.length > 0} known={known} time={Date.parse(data.now)} />}
       <div class="now-parts">
         {asOf.value === null ? <NeedsYouNow members={needs} asking={asking} {...part} /> : <NeedsYou members={needs} asking={asking} approvals={[]} {...part} />}
         <Part title="Stuck or silent" members={stuck} {...part} />
