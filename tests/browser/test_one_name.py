@@ -71,6 +71,27 @@ def test_a_session_without_a_sign_of_life_is_silent_on_both_pages(room: ControlR
     expect(page.locator(".sl-row")).to_have_count(1)
 
 
+def test_a_session_that_fails_in_the_same_way_again_and_again_is_stuck(room: ControlRoom, visit: Visits) -> None:
+    room.log.append(begin_session("Upgrade Node"))
+    for number in range(4):
+        call, at = f"00000000-0000-4000-8000-{number:012}", ago(0.8 - number / 10)
+        called = {"tool": "Bash", "input": {"command": "npm run build"}}
+        failed = {"tool": "Bash", "error": "error TS2307: Cannot find module 'node:sqlite'", "exit_code": 1}
+        room.log.append(
+            [
+                Event(kind="tool.called", id=call, agent=AGENT, run=RUN, text="npm run build", at=at, data=called),
+                Event(kind="tool.failed", cause=call, agent=AGENT, run=RUN, text=failed["error"], at=at, data=failed),
+            ]
+        )
+    page = visit(room, "/now")
+    card = page.get_by_role("region", name="Stuck or silent").locator("article")
+    expect(card.locator(".card-doing")).to_contain_text("In a loop:")
+    expect(page.locator(".count.silent")).to_have_text("1 stuck or silent")
+    expect(page.locator(".count.working")).to_have_count(0)
+    page.goto(f"{room.url}/sessions")
+    expect(page.locator(".sl-warn")).to_contain_text("loop")
+
+
 def test_who_needs_a_person_and_what_a_session_cost_is_the_same_on_every_page(room: ControlRoom, visit: Visits) -> None:
     reply = {"model": "m", "input": 10, "output": 5}
     room.log.append(

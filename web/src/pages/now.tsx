@@ -72,17 +72,29 @@ function Grid({ members, known, isTable = false }: { members: Member[]; known: K
   );
 }
 
-function Counts({ fleet, chosen, choose }: { fleet: FleetAnswer; chosen: string; choose: (standing: string) => void }) {
+/** How an agent is shown: one at work that does not get on is stuck, and counted with the silent ones. */
+function shownStanding(agent: AgentCard, known: Known): Standing {
+  return agent.standing === "working" && trouble(known.get(agent.session ?? "")) !== "" ? "silent" : agent.standing;
+}
+
+const WORDS: Partial<Record<Standing, string>> = { silent: "stuck or silent" };
+
+function Counts({ fleet, known, chosen, choose }: { fleet: FleetAnswer; known: Known; chosen: string; choose: (standing: string) => void }) {
+  const counts = new Map<Standing, number>([["needs you", fleet.asking.length]]);
+  for (const agent of fleet.agents) {
+    const standing = shownStanding(agent, known);
+    if (!agent.at_rest) counts.set(standing, (counts.get(standing) ?? 0) + 1);
+  }
   const one = (standing: Standing) => {
-    const many = (fleet.counts[standing] ?? 0) + (standing === "needs you" ? fleet.asking.length : 0);
+    const many = counts.get(standing) ?? 0;
     const on = chosen === standing;
     return (
       <button key={standing} type="button" class={`count ${standing.replace(" ", "-")} ${many === 0 ? "none" : ""}`} aria-pressed={on} onClick={() => choose(on ? "" : standing)}>
-        <span class="count-many num">{many}</span> <span class="count-word">{standing === "needs you" && many !== 1 ? "need you" : standing}</span>
+        <span class="count-many num">{many}</span> <span class="count-word">{standing === "needs you" && many !== 1 ? "need you" : WORDS[standing] ?? standing}</span>
       </button>
     );
   };
-  const shown = STANDINGS.filter((standing) => standing === "needs you" || standing === chosen || (fleet.counts[standing] ?? 0) > 0);
+  const shown = STANDINGS.filter((standing) => standing === "needs you" || standing === chosen || (counts.get(standing) ?? 0) > 0);
   return <div class="counts" role="group" aria-label="Show only">{shown.map(one)}</div>;
 }
 
@@ -173,13 +185,13 @@ function Now() {
   const [standing, choose] = useParam("standing");
   const [layout, lay] = useParam("as", localStorage.getItem("fleetlore.now") ?? "cards");
   if (!data) return error ? <Trouble error={error} /> : <Waiting lines={6} />;
-  const found = ordered(data.agents, Date.parse(data.now)).filter((agent) => (!standing || agent.standing === standing) && matches(agent, text));
+  const found = ordered(data.agents, Date.parse(data.now)).filter((agent) => (!standing || shownStanding(agent, known) === standing) && matches(agent, text));
   const isTable = layout === "table";
   const foldEnded = found.length > FEW && standing !== "ended";
   const isAway = (agent: AgentCard): boolean => text === "" && (agent.at_rest || (foldEnded && agent.standing === "ended"));
   const all = groups(found);
   const members = all.filter(({ agent, helpers }) => !isAway(agent) || helpers.some((helper) => helper.standing === "needs you" || helper.standing === "working"));
-  const isStuck = ({ agent }: Member): boolean => agent.standing === "silent" || (agent.standing === "working" && trouble(known.get(agent.session ?? "")) !== "");
+  const isStuck = ({ agent }: Member): boolean => shownStanding(agent, known) === "silent";
   const needs = members.filter(({ agent, helpers }) => [agent, ...helpers].some((one) => one.standing === "needs you"));
   const stuck = members.filter((member) => !needs.includes(member) && isStuck(member));
   const works = members.filter((member) => !needs.includes(member) && !stuck.includes(member) && member.agent.standing === "working");
@@ -189,7 +201,7 @@ function Now() {
   return (
     <>
       <div class="fleet-tools">
-        <Counts fleet={data} chosen={standing} choose={choose} />
+        <Counts fleet={data} known={known} chosen={standing} choose={choose} />
         <Switch label="Layout" value={layout} choose={(value) => {
           localStorage.setItem("fleetlore.now", value);
           lay(value);
