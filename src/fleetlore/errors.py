@@ -82,7 +82,7 @@ class UnknownName(NotFound):
         self.kind, self.name, self.suggestions = kind, name, tuple(suggestions)
         *others, last = self.suggestions or ("",)
         next_step = f"did you mean {' or '.join(filter(None, (', '.join(others), last)))}?" if last else hint
-        super().__init__(f"no {kind} is called {name!r} on this log; {next_step}")
+        super().__init__(f"no {'session' if kind == 'run' else kind} is called {name!r} on this log; {next_step}")
 
 
 class AmbiguousName(Invalid):

@@ -71,10 +71,11 @@ def test_the_key_opens_the_list_and_who_needs_a_person_comes_first(goals: Contro
     expect(page.locator(".goal h2")).to_have_text("Mend the parser: empty lines, and messages that help")
 
 
-def test_the_card_of_an_agent_that_asks_leads_to_the_goal_where_it_is_answered(goals: ControlRoom, visit: Visits) -> None:
+def test_the_request_of_an_agent_is_on_now_once_and_leads_to_its_goal(goals: ControlRoom, visit: Visits) -> None:
     page = visit(goals, "/now")
-    page.locator(".card.needs-you", has_text=ASKING[:8]).click()
-    page.get_by_role("link", name="Goal").click()
+    request = page.get_by_role("region", name="Needs you").locator(".question")
+    expect(page.locator(".card.needs-you", has_text=ASKING[:8])).to_have_count(0)
+    request.get_by_role("link").click()
     expect(page).to_have_url(re.compile(f"/goals/{ASKING}"))
     expect(page.get_by_role("dialog")).to_have_count(0)
 

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 from fleetlore import Event
 from tests.browser.conftest import Visits
-from tests.browser.control_room import ControlRoom, ago
+from tests.browser.control_room import ControlRoom, ago, asks
 from tests.browser.test_hostile_text import CLEAN, IMAGE, SCRIPT, SWEEP
 from tests.browser.witness import scrolls_sideways
 
@@ -69,6 +69,80 @@ def test_a_session_without_a_sign_of_life_is_silent_on_both_pages(room: ControlR
     expect(page.locator(".s-status")).to_have_text(re.compile("silent"))
     page.get_by_role("button", name="Running").click()
     expect(page.locator(".sl-row")).to_have_count(1)
+
+
+def test_a_session_that_fails_in_the_same_way_again_and_again_is_stuck(room: ControlRoom, visit: Visits) -> None:
+    room.log.append(begin_session("Upgrade Node"))
+    for number in range(4):
+        call, at = f"00000000-0000-4000-8000-{number:012}", ago(0.8 - number / 10)
+        called = {"tool": "Bash", "input": {"command": "npm run build"}}
+        failed = {"tool": "Bash", "error": "error TS2307: Cannot find module 'node:sqlite'", "exit_code": 1}
+        room.log.append(
+            [
+                Event(kind="tool.called", id=call, agent=AGENT, run=RUN, text="npm run build", at=at, data=called),
+                Event(kind="tool.failed", cause=call, agent=AGENT, run=RUN, text=failed["error"], at=at, data=failed),
+            ]
+        )
+    page = visit(room, "/now")
+    card = page.get_by_role("region", name="Stuck or silent").locator("article")
+    expect(card.locator(".card-doing")).to_contain_text("In a loop:")
+    expect(page.locator(".count.silent")).to_have_text("1 stuck or silent")
+    expect(page.locator(".count.working")).to_have_count(0)
+    page.goto(f"{room.url}/sessions")
+    expect(page.locator(".sl-warn")).to_contain_text("loop")
+
+
+def test_who_needs_a_person_and_what_a_session_cost_is_the_same_on_every_page(room: ControlRoom, visit: Visits) -> None:
+    reply = {"model": "m", "input": 10, "output": 5}
+    room.log.append(
+        [
+            *begin_session("Ship the release"),
+            Event(kind="model.replied", agent=AGENT, run=RUN, data=reply | {"usd": 1.0}),
+            Event(kind="model.replied", agent=HELPER, parent=AGENT, run=RUN, data=reply | {"usd": 0.25}),
+            asks(AGENT, "May I push?", run=RUN),
+            asks("kaya", "May I restart staging?"),
+            Event(kind="town.mission_help_needed", actor="dispatcher", mission="rate-limits", text="No key for staging"),
+        ]
+    )
+    page = visit(room, "/now")
+    needs = page.get_by_role("region", name="Needs you")
+    expect(needs.get_by_role("heading", level=2)).to_have_text("Needs you 3")
+    expect(page.locator(".badge").first).to_have_text("3")
+    expect(page.locator(".count.needs-you")).to_contain_text("3 need you")
+    expect(needs.locator("article", has_text="Ship the release").locator(".card-figures")).to_contain_text("$1.25")
+    page.goto(f"{room.url}/brief")
+    expect(page.locator(".brief-jump.needs-you")).to_contain_text("3")
+    expect(page.locator("#needs_you li")).to_have_count(3)
+    page.goto(f"{room.url}/sessions")
+    expect(page.locator(".sl-cost")).to_contain_text("$1.25")
+    expect(page.get_by_role("button", name="Needs you")).to_contain_text("1")
+    expect(page.locator(".sl-others")).to_have_text("2 more need you, outside of these sessions: kaya, mission rate-limits")
+    page.goto(f"{room.url}/sessions/{RUN}")
+    expect(page.locator(".s-facts")).to_contain_text("$1.25 with 1 sub-agent")
+    page.goto(f"{room.url}/costs?by=session")
+    expect(page.locator(".costs-most")).to_contain_text("session Ship the release $1.25")
+
+
+def test_a_question_of_last_week_is_left_open_on_every_page(room: ControlRoom, visit: Visits) -> None:
+    days = 3 * 24 * 60
+    question = "The lock can be removed. Should I remove it?"
+    room.log.append(
+        [
+            *begin_session("Remove the lock", minutes=days + 5),
+            Event(kind="model.replied", agent=AGENT, run=RUN, text=question, at=ago(days), data={"said": question, "model": "m"}),
+            Event(kind="session.turn_ended", agent=AGENT, run=RUN, text=question, at=ago(days)),
+        ]
+    )
+    page = visit(room, "/now")
+    calm = page.locator(".now-calm")
+    expect(calm).to_have_text("Nobody needs you. No agent is stuck. 1 question of the last 7 days had no answer.")
+    calm.get_by_role("link").click()
+    expect(page.locator(".sl-row")).to_have_count(1)
+    expect(page.locator(".s-status")).to_contain_text("asked, no answer")
+    expect(page.get_by_role("button", name="Needs you")).to_contain_text("0")
+    page.goto(f"{room.url}/brief?last=7")
+    expect(page.locator("#left_open li")).to_contain_text(["Should I remove it?"])
+    expect(page.locator("#needs_you")).to_have_count(0)
 
 
 def test_limits_of_a_plan_name_the_program_and_hostile_names_stay_text(room: ControlRoom, visit: Visits) -> None:

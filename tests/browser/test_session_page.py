@@ -293,6 +293,16 @@ def test_rows_of_the_list_open_by_keyboard(room: ControlRoom, visit: Visits) -> 
     expect(page).to_have_url(re.compile(RUN))
 
 
+def test_on_a_phone_a_tab_moves_into_view_with_what_it_shows(room: ControlRoom, visit: Visits) -> None:
+    room.log.append(short_session().events)
+    page = visit(room, f"/sessions/{RUN}", viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True)
+    expect(page.locator(".s-continue .command")).to_contain_text("claude --resume 0b5e")
+    page.get_by_role("button", name="claims").or_(page.get_by_role("button", name="claim")).first.tap()
+    expect(page.get_by_role("tab", selected=True)).to_contain_text("Claims and risks")
+    expect(page.get_by_role("tab", selected=True)).to_be_in_viewport()
+    expect(page.locator(".s-review li").first).to_be_in_viewport()
+
+
 def test_a_phone_has_five_tabs(room: ControlRoom, visit: Visits) -> None:
     room.log.append_all(short_session().events)
     page = visit(room, "/sessions", viewport={"width": 390, "height": 844})

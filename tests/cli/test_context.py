@@ -131,7 +131,7 @@ def test_an_agent_or_run_that_is_not_there_is_an_error_and_no_prompt(bakery: Lor
     refused = bakery("context", "--agent", "marra", code=2)
     assert (refused.out, refused.err) == ("", "lore: no agent is called 'marra' on this log; did you mean agent:mara?\n")
     refused = bakery("context", "--agent", "mara", "--run", "bakkery", code=2)
-    assert (refused.out, refused.err) == ("", "lore: no run is called 'bakkery' on this log; did you mean run:bakery?\n")
+    assert (refused.out, refused.err) == ("", "lore: no session is called 'bakkery' on this log; did you mean run:bakery?\n")
 
 
 @pytest.mark.parametrize("budget", ["0", "-5"])

@@ -65,7 +65,7 @@ def test_every_name_of_the_status_table_can_be_typed(recorded: Lore) -> None:
         ("agent:shoop", "no agent is called 'shoop' on this log; did you mean agent:shop"),
         ("task:PAY-21", "no task is called 'PAY-21' on this log; did you mean task:PAY-12?"),
         ("mission:lunch", "no mission is called 'lunch' on this log; did you mean mission:launch?"),
-        ("run:nowhere", "no run is called 'nowhere' on this log; "),
+        ("run:nowhere", "no session is called 'nowhere' on this log; "),
         ("goal:nowhere", "no goal is called 'nowhere' on this log; "),
         ("source:nowhere", "no source is called 'nowhere' on this log; "),
         ("agent:PAY-12", "did you mean task:PAY-12"),

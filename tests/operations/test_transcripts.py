@@ -87,6 +87,19 @@ def test_a_call_and_its_result_are_one_row_and_a_reply_stands_before_its_calls(c
     assert rows[5].edits[0].diff.splitlines() == ["-x = 1", "+x = 2", "+y = 3"]
 
 
+def test_a_reply_that_was_never_completed_costs_what_its_longest_part_says(context: OperationContext) -> None:
+    def part(second: int, whole: int, usd: float, output: int) -> Event:
+        usage = {"model": "m", "input": 10, "output": output, "usd": usd, "partial": True, "whole": make_id(whole)}
+        return make_event("model.replied", second, text=f"part {second}", data=usage)
+
+    whole = make_event("model.replied", 16, id=make_id(8), text="whole", data={"model": "m", "input": 10, "output": 9, "usd": 0.5})
+    context.log.append([*make_session(), part(13, 8, 0.25, 5), part(14, 9, 0.125, 5), part(15, 9, 0.0625, 1), whole])
+    costs = {row.text: row.usd for row in read_rows(context) if row.kind == "answer"}
+    assert costs == {"I run it": 0.5, "Done": 0.25, "part 13": None, "part 14": 0.125, "part 15": None, "whole": 0.5}
+    session = get_session(context, GetSession(id=RUN)).session
+    assert session.usd == sum(usd or 0 for usd in costs.values())
+
+
 @pytest.mark.parametrize("limit", [1, 2, 3])
 def test_pages_of_any_size_give_the_same_rows(context: OperationContext, limit: int) -> None:
     context.log.append(make_session())

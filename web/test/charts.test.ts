@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { dollars, niceSteps, share } from "../src/charts/figures";
-import { DAY, HOUR, MINUTE, SECOND, asked, everything, lengthOf, moment, toTime, toX, within, zoomed } from "../src/charts/span";
+import { DAY, HOUR, MINUTE, SECOND, asked, everything, lengthOf, moment, newestWork, toTime, toX, within, zoomed } from "../src/charts/span";
 import { lengthInWords, ticksOf } from "../src/charts/ticks";
 import { counted } from "../src/ui/times";
 
@@ -15,6 +15,12 @@ test("a zoom keeps what is under the pointer where it is", () => {
     const anchor = toTime(span, 1000, x);
     assert.ok(Math.abs(toX(zoomed(span, factor, anchor), 1000, anchor) - x) < 1e-6);
   }
+});
+
+test("the newest work reaches back to the first long pause", () => {
+  assert.deepEqual(newestWork([0, 10, 9 * HOUR, 8 * HOUR, 8.5 * HOUR], HOUR), { from: 8 * HOUR, to: 9 * HOUR });
+  assert.deepEqual(newestWork([5], HOUR), { from: 5, to: 5 });
+  assert.equal(newestWork([], HOUR), null);
 });
 
 test("a zoom ends at five seconds and at a year and a bit", () => {

@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import { labelled } from "../src/charts/stacked";
 import { MOST_MODELS, OTHERS, barsOf, newestDay } from "../src/pages/costs-days";
-import { sinceOf, unpricedOf } from "../src/pages/costs-range";
+import { rangeOf, sinceOf, unpricedOf } from "../src/pages/costs-range";
 import type { CostRow } from "../src/api/types";
 
 process.env["TZ"] = "Europe/Berlin";
@@ -24,9 +24,10 @@ test("days on which nothing was spent have a bar of nothing, up to today", () =>
   assert.deepEqual(bars[2]?.parts, [1, 3]);
 });
 
-test("one day is shown among the six before it, and an average counts from the first that has any", () => {
+test("one day is shown among the six before it, and an average counts the days that have any", () => {
   const { bars, days } = barsOf([row("2026-11-16", "m", 2)], "usd", "2026-11-16");
   assert.deepEqual([bars.length, bars[0]?.day, days], [7, "2026-11-10", 1]);
+  assert.equal(barsOf([row("2026-01-01", "m", 2), row("2026-01-01", "n", 2), row("2026-11-16", "m", 1), row("2026-11-15", "m", 0, 0)], "usd", "2026-11-17").days, 2);
 });
 
 test("many days are added up by week, from Monday on", () => {
@@ -53,6 +54,11 @@ test("ranges begin at midnight here", () => {
   assert.equal(sinceOf("today", today), "2026-11-15T23:00:00.000Z");
   assert.equal(sinceOf("30d", today), "2026-10-17T22:00:00.000Z");
   assert.equal(sinceOf("all", today), null);
+});
+
+test("without a choice, the range reaches back to the newest costs", () => {
+  const today = Date.parse("2026-11-15T23:00:00Z");
+  assert.deepEqual([null, Date.parse("2026-11-10T12:00:00Z"), Date.parse("2026-11-01T12:00:00Z"), Date.parse("2026-02-13T12:00:00Z")].map((newest) => rangeOf(newest, today)), ["7d", "7d", "30d", "all"]);
 });
 
 test("tokens without a price are told by model, most first", () => {

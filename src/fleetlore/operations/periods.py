@@ -14,12 +14,14 @@ from msgspec.structs import replace
 from fleetlore.errors import Invalid
 from fleetlore.operations.context import OperationContext
 from fleetlore.operations.reading import AsOfRequest, Head, Scope, Text, Time, choose_scope, parse_time_zone
+from fleetlore.operations.sources import ViewSnapshot
 from fleetlore.projections.chronology import event_order
 from fleetlore.projections.outcomes import OutcomeQuery, select_scope
 from fleetlore.projections.thread_events import Selection, select_thread
-from fleetlore.story.brief import Brief, bounds_of_day, name_period
+from fleetlore.story.brief import Brief, BriefLine, bounds_of_day, name_period
 from fleetlore.story.event_story import write_events
 from fleetlore.story.paragraphs import StreamedStory
+from fleetlore.story.phrases import fill_phrase, load_phrases
 from fleetlore.story.reading import (
     PeriodEvents,
     ReadPeriod,
@@ -32,12 +34,17 @@ from fleetlore.story.reading import (
 )
 from fleetlore.story.story import Story
 from fleetlore.story.threads import is_news
+from fleetlore.story.titles import shorten_text
 from fleetlore.story.voices import Voice
+from fleetlore.views.fleet import FleetState, describe_activity, sort_by_standing, view_session
 from fleetlore.views.names import all_short_names, is_generated_name
+from fleetlore.views.outcomes.facts import Source
 from fleetlore.views.time_ranges import TimeIndex
 
 MOST_DAYS_BACK = 30
 """How many days with sessions or tasks are looked at for the newest one as of a position."""
+MOST_ASKED = 150
+"""Characters of what an agent waits for."""
 MOST_FULL_EVENTS = 2000
 """Events that `detail=full` describes: the last of the period."""
 
@@ -85,15 +92,15 @@ def read_brief(context: OperationContext, request: ReadBrief) -> PeriodBrief:
     """The brief, and the days before and after it."""
     position = context.source.resolve_position(request.as_of)
     wanted, zone = _read_request(context, request)
-    with context.source.snapshot(position, ("calendar",)) as snapshot:
-        head, at = snapshot.head_fields(), snapshot.now
+    with context.source.snapshot(position, ("calendar", "fleet", "names")) as snapshot:
+        head, at, waiting = snapshot.head_fields(), snapshot.now, _list_waiting(snapshot, wanted)
     times = context.source.list_active_times(wanted._replace(since=None, until=None, upto=None))
     if position is None:
         period = context.source.read_period(wanted, zone, whole=request.all)
     else:
         times = [time for time in times if time <= at]
         period = _read_past(context, wanted, zone, at, times, lambda period: False, whole=request.all)
-    brief = brief_of(period, zone)
+    brief = _add_waiting(brief_of(period, zone), waiting, at)
     return PeriodBrief(**head, brief=brief, days=_find_days(times, brief.since, brief.until, zone))
 
 
@@ -102,7 +109,41 @@ def make_brief(context: OperationContext, request: ReadBrief) -> Brief:
     if request.as_of is not None:
         return read_brief(context, request).brief
     wanted, zone = _read_request(context, request)
-    return brief_of(context.source.read_period(wanted, zone, whole=request.all), zone)
+    brief = brief_of(context.source.read_period(wanted, zone, whole=request.all), zone)
+    if not _includes(brief, context.now()):
+        return brief
+    with context.source.snapshot(None, ("fleet", "names")) as snapshot:
+        return _add_waiting(brief, _list_waiting(snapshot, wanted), snapshot.now)
+
+
+def _list_waiting(snapshot: ViewSnapshot, wanted: OutcomeQuery) -> list[BriefLine]:
+    """A line for each agent and mission that waits for a person; none if the brief is about chosen sessions."""
+    if wanted.runs is not None:
+        return []
+    fleet: FleetState = snapshot.states["fleet"]
+    phrases, name_of = load_phrases("brief")["needs_you"], snapshot.naming.agent
+    lines: list[BriefLine] = []
+    for standing, agent in sort_by_standing(fleet, now=snapshot.now):
+        if standing == "needs you":
+            doing = shorten_text(describe_activity(agent, view_session(fleet, agent, snapshot.now)), MOST_ASKED)
+            text = fill_phrase(phrases["agent"], {"name": name_of(agent.name), "doing": doing})
+            evidence = [Source(event=agent.last_id, source="")] if agent.last_id else []
+            lines.append(BriefLine(text=text, sessions=[agent.session] if agent.session else [], evidence=evidence))
+    for mission, ask in sorted(fleet.asking.items()):
+        lines.append(BriefLine(text=fill_phrase(phrases["mission"], {"mission": mission, "asked": shorten_text(ask.text, MOST_ASKED)})))
+    return lines
+
+
+def _add_waiting(brief: Brief, waiting: Sequence[BriefLine], now: datetime) -> Brief:
+    """The brief with what else waits now, such as a goal or an agent of a town; a brief of earlier days stays as it is."""
+    if not _includes(brief, now):
+        return brief
+    told = {session for line in brief.needs_you for session in line.sessions}
+    return replace(brief, needs_you=[*brief.needs_you, *(line for line in waiting if told.isdisjoint(line.sessions))])
+
+
+def _includes(brief: Brief, now: datetime) -> bool:
+    return (brief.since is None or brief.since <= now) and (brief.until is None or now < brief.until)
 
 
 # --- the story

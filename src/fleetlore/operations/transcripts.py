@@ -18,6 +18,7 @@ from fleetlore.operations.sources import resolve_scope
 from fleetlore.programs import registry
 from fleetlore.projections.outcomes import OutcomeQuery, runs_in
 from fleetlore.prompts.text_safety import sanitize_line, sanitize_text, truncate_block
+from fleetlore.views.costs import CostAmount
 from fleetlore.views.described_calls import CALL, RESULTS, FileDiff
 from fleetlore.views.outcomes.record import CHECKS, Outcome
 from fleetlore.views.transcripts import TranscriptRow, has_words, make_rows
@@ -117,7 +118,25 @@ class _SessionReader:
         earlier = {event.id for event in self._log.get(sorted(orphans)) if event.kind == CALL} if orphans else set()
         shown = [event for event in seen if not (event.kind in RESULTS and event.cause in earlier)]
         by_call = {str(cause): event for cause, event in results.items()}
-        return make_rows(shown, by_call, own_agent=self.agent, price=self._costs.price_reply, restore=self._log.restore_whole)
+        replaced = self._find_replaced(seen)
+
+        def price(event: Event) -> CostAmount:
+            return CostAmount() if event.id in replaced else self._costs.price_reply(event)
+
+        return make_rows(shown, by_call, own_agent=self.agent, price=price, restore=self._log.restore_whole)
+
+    def _find_replaced(self, events: list[Event]) -> set[str]:
+        """The partial replies among these that a complete one, or a longer part, replaces. The others are all that is known of a reply."""
+        parts: dict[str, list[Event]] = {}
+        for event in events:
+            if event.kind == "model.replied" and event.data.get("partial") is True:
+                parts.setdefault(str(event.data.get("whole")), []).append(event)
+        complete = {event.id for event in self._log.get(sorted(parts)) if not self._is_after_end(event)} if parts else set()
+        replaced = set[str]()
+        for whole, found in parts.items():
+            longest = max(found, key=lambda event: self._costs.price_reply(event).tokens)
+            replaced.update(event.id or "" for event in found if whole in complete or event is not longest)
+        return replaced
 
     def _is_after_end(self, event: Event) -> bool:
         return self._end is not None and (event.position or "") > self._end

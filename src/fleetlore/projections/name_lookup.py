@@ -29,7 +29,7 @@ MAX_COMPARED = 5000
 """Number of newest names compared with an unknown one."""
 HINTS = {
     "agent": "`lore status --all` lists the agents",
-    "run": "`lore costs --by session` lists the sessions",
+    "run": "`lore sessions --all` lists the sessions",
     "goal": "`lore goal list --all` lists the goals",
     "task": "`lore story --all --detail headline` names the tasks",
     "mission": "`lore town mission list --all` lists the missions",

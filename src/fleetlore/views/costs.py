@@ -278,9 +278,7 @@ class Costs:
                 _add_to_agent(spending, cell)
 
     def price_reply(self, event: Event) -> CostAmount:
-        """Tokens and money of one `model.replied`; nothing for a part of a reply that comes whole later."""
-        if event.data.get("partial") is True:
-            return CostAmount()
+        """Tokens and money of one `model.replied`. Whether a complete reply replaces a partial one is for the caller to know."""
         return self._price_reply(event.data, _model_name(event.data), event_stamp(event)[0])
 
     def _price_reply(self, data: dict[str, Any], model: str, at: datetime) -> CostAmount:

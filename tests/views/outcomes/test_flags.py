@@ -203,7 +203,9 @@ def test_the_same_failure_again_and_again_is_a_loop() -> None:
     assert (flag.flag, flag.step, flag.what) == ("loop", 3, "failed 4 times in the same way: git push")
     assert find_loops([make_failure(1, "git push"), make_failure(2, "git push")]) == ()
     assert find_loops([make_failure(step, "tests", f"cause {step}") for step in range(4)]) == ()
-    assert find_loops([make_failure(100 * step, "git push") for step in range(4)]) == ()
+    minute = 60 * 1_000_000
+    assert len(find_loops([make_failure(3 * minute * step, "npm run build") for step in range(4)])) == 1
+    assert find_loops([make_failure(20 * minute * step, "git push") for step in range(4)]) == ()
     assert find_loops([make_failure(step, "grep", expected=True) for step in range(4)]) == ()
 
 

@@ -9,8 +9,6 @@ type Schemas = components["schemas"];
 
 /** What a GET of this path answers. */
 export type Answer<Path extends keyof paths> = paths[Path] extends { get: { responses: { 200: { content: { "application/json": infer Body } } } } } ? Body : never;
-/** The query of a GET of this path. */
-export type Query<Path extends keyof paths> = paths[Path] extends { get: { parameters: { query?: infer Given } } } ? NonNullable<Given> : never;
 
 /** How every view begins. */
 export type Head = Pick<Schemas["Fleet"], "as_of" | "at" | "live" | "caught_up">;
@@ -39,10 +37,7 @@ export type FileDiff = Schemas["FileDiff"];
 export type Standing = Schemas["AgentCard"]["standing"];
 export type AgentCard = Omit<Schemas["AgentCard"], "beats"> & { beats: [at: string, beat: string][] };
 export type FleetAnswer = Omit<Schemas["Fleet"], "agents"> & { agents: AgentCard[] };
-export type Thread = Schemas["ThreadRow"];
-export type ThreadsAnswer = Schemas["Threads"];
 export type Arc = Schemas["ArcRow"];
-export type ArcsAnswer = Schemas["Arcs"];
 
 // Beats of the timeline and of events, in groups. The words are those of `views/beats.py`.
 export type BeatName =

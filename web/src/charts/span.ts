@@ -107,3 +107,12 @@ export function moment(text: string | null | undefined): number | null {
   const at = /^\d{4}-\d\d/.test(text ?? "") ? Date.parse(text ?? "") : Number.NaN;
   return Number.isNaN(at) ? null : at;
 }
+
+/** From the newest of these times back to the first pause that is longer than `pause`; null for none. */
+export function newestWork(times: readonly number[], pause: number): Span | null {
+  const newestFirst = [...times].sort((a, b) => b - a);
+  const [to] = newestFirst;
+  if (to === undefined) return null;
+  const end = newestFirst.findIndex((at, index) => at - (newestFirst[index + 1] ?? -Infinity) > pause);
+  return { from: newestFirst[end] as number, to };
+}

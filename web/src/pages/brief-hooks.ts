@@ -13,7 +13,7 @@ export interface ShownBrief {
   story: Story | null;
 }
 
-export interface ReadBrief {
+interface ReadBrief {
   shown: ShownBrief | null;
   /** Whether what is shown answers an earlier question. */
   stale: boolean;

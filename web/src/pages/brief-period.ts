@@ -1,6 +1,6 @@
 /** Which period the address of the Brief page asks for, and what it is called. Days are days of the reader's time zone. */
 
-export interface PeriodParams {
+interface PeriodParams {
   /** One day: 2026-11-16. */
   day: string;
   /** So many days up to today. */
@@ -10,7 +10,7 @@ export interface PeriodParams {
   to: string;
 }
 
-export interface PeriodQuery {
+interface PeriodQuery {
   day?: string;
   since?: string;
   until?: string;

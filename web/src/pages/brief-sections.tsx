@@ -6,7 +6,15 @@ import { SessionLink } from "../ui/session-link";
 import { Words } from "../ui/words";
 import { splitWho } from "./brief-period";
 
-type SectionName = "delivered" | "in_progress" | "went_wrong" | "check_this" | "needs_you";
+type SectionName = "delivered" | "in_progress" | "went_wrong" | "check_this" | "needs_you" | "left_open";
+
+export type Sections = Readonly<Record<SectionName, readonly BriefLine[]>>;
+
+/** The lines of each section. What waits for a person is in two: those who need one now, as Now counts them, and what had no answer. `needing`: the sessions on Now; null until they are known. */
+export function sectionsOf(brief: Brief, needing: ReadonlySet<string> | null): Sections {
+  const isNow = ({ sessions }: BriefLine): boolean => needing === null || sessions.length === 0 || sessions.some((session) => needing.has(session));
+  return { ...brief, needs_you: brief.needs_you.filter(isNow), left_open: brief.needs_you.filter((line) => !isNow(line)) };
+}
 
 export const SECTIONS: readonly (readonly [SectionName, string])[] = [
   ["delivered", "Delivered"],
@@ -14,14 +22,15 @@ export const SECTIONS: readonly (readonly [SectionName, string])[] = [
   ["went_wrong", "Went wrong"],
   ["check_this", "Check this"],
   ["needs_you", "Needs you"],
+  ["left_open", "Left open"],
 ];
 
-export function anchorOf(session: string): string {
+function anchorOf(session: string): string {
   return `session-${session}`;
 }
 
 /** Scrolls to a session's paragraph and gives it the focus. */
-export function goToSession(session: string): void {
+function goToSession(session: string): void {
   const place = document.getElementById(anchorOf(session));
   place?.scrollIntoView({ block: "start" });
   place?.focus({ preventScroll: true });
@@ -46,14 +55,14 @@ function Line({ line, titles }: { line: BriefLine; titles: ReadonlyMap<string, s
 }
 
 /** The sections of a brief that have lines. */
-export const BriefSections = memo(function BriefSections({ brief, story }: { brief: Brief; story: Story | null }) {
+export const BriefSections = memo(function BriefSections({ sections, story }: { sections: Sections; story: Story | null }) {
   const titles = new Map((story?.paragraphs ?? []).flatMap(({ session, title }) => (session ? [[session, title] as const] : [])));
   return (
     <>
-      {SECTIONS.map(([name, heading]) => brief[name].length > 0 && (
+      {SECTIONS.map(([name, heading]) => sections[name].length > 0 && (
         <section key={name} id={name} class={`brief-section ${name.replace("_", "-")}`} aria-labelledby={`${name}-heading`}>
           <h3 id={`${name}-heading`}>{heading}</h3>
-          <ul>{brief[name].map((line, index) => <Line key={index + line.text} line={line} titles={titles} />)}</ul>
+          <ul>{sections[name].map((line, index) => <Line key={index + line.text} line={line} titles={titles} />)}</ul>
         </section>
       ))}
     </>

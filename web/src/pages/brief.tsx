@@ -1,10 +1,10 @@
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 
 import { getText, type Params } from "../api";
 import { now } from "../clock";
-import { asOf } from "../moment";
+import { asOf, useView } from "../moment";
 import { go, href, params, setParams, useParam } from "../router";
-import type { BriefAnswer } from "../api/types";
+import type { BriefAnswer, FleetAnswer } from "../api/types";
 import "../styles/brief.css";
 import { CopyFrom } from "../ui/copy";
 import { Empty } from "../ui/empty";
@@ -14,7 +14,7 @@ import { zone } from "../ui/times";
 import { Words } from "../ui/words";
 import { useBrief, type ShownBrief } from "./brief-hooks";
 import { addDays, dayOf, daysAsked, dayTitle, periodQuery, periodTitle } from "./brief-period";
-import { BriefSections, SECTIONS, StoryPart } from "./brief-sections";
+import { BriefSections, SECTIONS, StoryPart, sectionsOf, type Sections } from "./brief-sections";
 import type { Page } from "./page";
 
 const NO_PERIOD = { day: null, last: null, from: null, to: null };
@@ -86,8 +86,8 @@ function Tools({ answer, days, today }: { answer: BriefAnswer | null; days: [str
 }
 
 /** How many lines ask for something, with a way to each. */
-function Summary({ answer }: { answer: BriefAnswer }) {
-  const asking = SECTIONS.filter(([name]) => ["went_wrong", "check_this", "needs_you"].includes(name) && answer.brief[name].length > 0).reverse();
+function Summary({ sections }: { sections: Sections }) {
+  const asking = (["needs_you", "left_open", "check_this", "went_wrong"] as const).flatMap((wanted) => SECTIONS.filter(([name]) => name === wanted && sections[name].length > 0));
   if (asking.length === 0) return null;
   return (
     <p class="brief-summary">
@@ -97,7 +97,7 @@ function Summary({ answer }: { answer: BriefAnswer }) {
             click.preventDefault();
             document.getElementById(name)?.scrollIntoView({ block: "start" });
           }}>
-          {heading} <span class="num">{answer.brief[name].length}</span>
+          {heading} <span class="num">{sections[name].length}</span>
         </a>
       ))}
     </p>
@@ -127,22 +127,26 @@ function Nothing({ answer, today }: { answer: BriefAnswer; today: string }) {
   );
 }
 
-function isEmpty({ brief, story }: ShownBrief): boolean {
-  return SECTIONS.every(([name]) => brief.brief[name].length === 0) && (story === null || story.paragraphs.length === 0);
+function isEmpty(sections: Sections, story: ShownBrief["story"]): boolean {
+  return SECTIONS.every(([name]) => sections[name].length === 0) && (story === null || story.paragraphs.length === 0);
 }
 
 function BriefText({ shown, title, asked, today }: { shown: ShownBrief; title: string; asked: Params; today: string }) {
   const { brief } = shown.brief;
+  const agents = useView<FleetAnswer>("/api/fleet").data?.agents;
+  const needing = agents?.flatMap((agent) => (agent.standing === "needs you" ? agent.session ?? [] : [])).sort().join("\n");
+  const sections = useMemo(() => sectionsOf(brief, needing === undefined ? null : new Set(needing.split("\n"))), [brief, needing]);
+  const nothing = isEmpty(sections, shown.story);
   return (
     <article class="brief" aria-label={title}>
       <header class="brief-head">
         <h2>{title}</h2>
-        {isEmpty(shown) ? null : <p class="bill"><Words text={brief.bill.text} /></p>}
+        {nothing ? null : <p class="bill"><Words text={brief.bill.text} /></p>}
       </header>
-      {isEmpty(shown) ? <Nothing answer={shown.brief} today={today} /> : (
+      {nothing ? <Nothing answer={shown.brief} today={today} /> : (
         <>
-          <Summary answer={shown.brief} />
-          <BriefSections brief={brief} story={shown.story} />
+          <Summary sections={sections} />
+          <BriefSections sections={sections} story={shown.story} />
           <p class="row brief-copy">
             <CopyFrom label="Copy as Markdown" read={() => getText("/api/brief", { ...asked, as_of: asOf.peek(), format: "markdown" })} />
             <CopyFrom label="Copy for chat" read={() => getText("/api/brief", { ...asked, as_of: asOf.peek(), format: "chat" })} />

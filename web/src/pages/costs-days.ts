@@ -18,7 +18,7 @@ export interface Bars {
   /** By what they came to, most first; what is beyond the palette is put together. */
   readonly models: readonly string[];
   readonly most: number;
-  /** From the first to the last. */
+  /** On how many days there was anything. */
   readonly days: number;
 }
 
@@ -44,12 +44,16 @@ export function barsOf(rows: readonly CostRow[], measure: Measure, last: string,
     if (stack) stack[place] = (stack[place] ?? 0) + amount(row, measure);
   });
   const bars = stacks.map((parts, index) => bar(first + index * wide, wide, parts));
-  return { bars, models, most: Math.max(0, ...bars.map((one) => one.sum)), days: end - begin + 1 };
+  return { bars, models, most: Math.max(0, ...bars.map((one) => one.sum)), days: new Set(days.filter((_, index) => isUsed(dated[index] as CostRow))).size };
+}
+
+function isUsed(row: CostRow): boolean {
+  return row.tokens > 0 || (row.usd ?? 0) > 0;
 }
 
 /** The last day on which anything was counted. */
 export function newestDay(rows: readonly CostRow[]): string | null {
-  const days = rows.filter((row) => row.tokens > 0 || (row.usd ?? 0) > 0).map((row) => String(row["day"]));
+  const days = rows.filter(isUsed).map((row) => String(row["day"]));
   return days.sort().findLast((day) => dayNumber(day) !== null) ?? null;
 }
 

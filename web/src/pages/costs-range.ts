@@ -14,6 +14,12 @@ export function sinceOf(range: Range, today: number): string | null {
   return instant(new Date(day.getFullYear(), day.getMonth(), day.getDate() - before).getTime());
 }
 
+/** The shortest range of at least a week that has costs, by the newest day that has some. */
+export function rangeOf(newest: number | null, today: number): Range {
+  if (newest === null) return "7d";
+  return (["7d", "30d"] as const).find((range) => newest >= Date.parse(sinceOf(range, today) ?? "")) ?? "all";
+}
+
 /** One bar says little: today is shown among the days before it. */
 export function daysOf(range: Range): Range {
   return range === "today" ? "7d" : range;

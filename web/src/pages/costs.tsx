@@ -17,7 +17,7 @@ import { Switch } from "../ui/switch";
 import { clock, compact, count, counted, day, zone } from "../ui/times";
 import { Words } from "../ui/words";
 import { OTHERS, barsOf, localDay, modelOf, newestDay, noon, type Bar, type Measure } from "./costs-days";
-import { daysOf, sinceOf, unpricedOf, type Range } from "./costs-range";
+import { daysOf, rangeOf, sinceOf, unpricedOf, type Range } from "./costs-range";
 import type { Page } from "./page";
 import "../styles/costs.css";
 
@@ -26,19 +26,22 @@ const MOST_ROWS = 200;
 const MEASURES = [["usd", "Dollars"], ["tokens", "Tokens"]] as const;
 
 function Costs() {
-  const [chosen, choose] = useParam("range", "7d");
+  const [chosen, choose] = useParam("range");
   const [shown, show] = useParam("in", "usd");
-  const range: Range = RANGES.some(([one]) => one === chosen) ? (chosen as Range) : "7d";
-  const measure: Measure = shown === "tokens" ? "tokens" : "usd";
   const today = useComputed(() => midnight(now.value)).value;
+  const ever = useView<CostsAnswer>("/api/costs", { by: "day", tz: zone });
+  const newest = ever.data && newestDay(ever.data.by);
+  const isChosen = RANGES.some(([one]) => one === chosen);
+  const range: Range = isChosen ? (chosen as Range) : rangeOf(newest ? noon(newest) : null, today);
+  const measure: Measure = shown === "tokens" ? "tokens" : "usd";
   const since = sinceOf(range, today);
   const [chosenBy, chooseBy] = useParam("by", "project");
   const by = (BY.find(([one]) => one === chosenBy) ?? BY[0])[0];
   const agents = useView<CostsAnswer>("/api/costs", { by, since, tz: zone });
   const models = useView<CostsAnswer>("/api/costs", { by: "model", since, tz: zone });
   const days = useView<CostsAnswer>("/api/costs", { by: "day,model", since: sinceOf(daysOf(range), today), tz: zone });
-  const error = agents.error ?? models.error ?? days.error;
-  if (!agents.data || !models.data || !days.data) return error ? <Trouble error={error} /> : <Waiting lines={8} />;
+  const error = ever.error ?? agents.error ?? models.error ?? days.error;
+  if (!(ever.data || isChosen) || !agents.data || !models.data || !days.data) return error ? <Trouble error={error} /> : <Waiting lines={8} />;
   const isEmpty = agents.data.total.tokens === 0 && !agents.data.total.usd;
   return (
     <section class="costs">
@@ -48,15 +51,16 @@ function Costs() {
         <p class="faint">Days in {zone}</p>
       </div>
       {error && <Trouble error={error} />}
+      {!isChosen && range !== "7d" && newest && ever.data?.caught_up && <p class="faint costs-hint">No costs in the last {range === "all" ? "30" : "7"} days. The newest are of {day(noon(newest))}.</p>}
       <Totals total={agents.data.total} days={range === "today" ? 1 : barsOf(days.data.by, "tokens", localDay(today)).days} />
       <Dearest since={since} />
       <Budgets answer={agents.data} />
       <Unpriced unpriced={unpricedOf(agents.data.unpriced)} prices={agents.data.prices} />
-      <Days rows={days.data.by} measure={measure} today={today} range={range} />
-      {isEmpty ? <NothingSpent range={range} showAll={() => choose("all")} /> : (
+      <Days rows={days.data.by} measure={measure} last={(range === "all" && newest) || localDay(today)} range={range} />
+      {isEmpty ? <NothingSpent range={range} ever={ever.data} showAll={() => choose("all")} /> : (
         <div class="costs-tables">
           <Table title={`By ${wordOf(by)}`} rows={agents.data.by} measure={measure} total={agents.data.total} name={(row) => nameOf(by, row)}
-            tools={<Switch label="Add up by" options={BY} value={by} choose={chooseBy} />} />
+            tools={<><Switch label="Add up by" options={BY} value={by} choose={chooseBy} />{by === "agent" && <p class="faint costs-hint">Sub-agents have rows of their own. The cost of a session includes them.</p>}</>} />
           <Table title="By model" rows={models.data.by} measure={measure} total={models.data.total} name={(row) => <Words text={modelOf(row)} />} />
         </div>
       )}
@@ -65,8 +69,7 @@ function Costs() {
 }
 
 /** No costs in these days: when there were some, or, if never, where they come from. */
-function NothingSpent({ range, showAll }: { range: Range; showAll: () => void }) {
-  const ever = useView<CostsAnswer>("/api/costs", { by: "day", tz: zone }).data;
+function NothingSpent({ range, ever, showAll }: { range: Range; ever: CostsAnswer | null; showAll: () => void }) {
   const newest = ever && newestDay(ever.by);
   if (range !== "all" && newest) {
     return (
@@ -113,9 +116,9 @@ function Dearest({ since }: { since: string | null }) {
   const session = sessions && dearestOf(sessions.by, "session");
   if (!project && !session) return null;
   return (
-    <p class="costs-hint">
-      Most expensive: {project && <>project {nameOf("project", project)} {dollars(project.usd)}</>}{project && session && ", "}
-      {session && <>session {nameOf("session", session)} {dollars(session.usd)}</>}
+    <p class="costs-most">
+      Most expensive: {project && <>project <strong>{nameOf("project", project)}</strong> <span class="num">{dollars(project.usd)}</span></>}{project && session && "; "}
+      {session && <>session <strong>{nameOf("session", session)}</strong> <span class="num">{dollars(session.usd)}</span></>}
     </p>
   );
 }
@@ -124,9 +127,15 @@ function dearestOf(rows: readonly CostRow[], by: By): CostRow | undefined {
   return rows.filter((row) => row[by] && row.usd).sort((a, b) => (b.usd ?? 0) - (a.usd ?? 0))[0];
 }
 
+/** Whether a limit still counts what it counted when it was reported: its window has not ended. */
+function isCurrent(limit: CostsAnswer["limits"][number]): boolean {
+  return (limit.resets_at ? Date.parse(limit.resets_at) : Date.parse(limit.at) + limit.window_minutes * 60_000) > now.value;
+}
+
 /** Budgets and plan limits: how much is used, and whether that is too much. */
 function Budgets({ answer }: { answer: CostsAnswer }) {
-  if (answer.budgets.length + answer.limits.length === 0) {
+  const limits = answer.limits.filter(isCurrent);
+  if (answer.budgets.length + limits.length === 0) {
     return <p class="faint costs-hint">No budget is set. Add one to fleetlore.toml, for example: <code>[budget]</code> <code>day = 20</code></p>;
   }
   return (
@@ -141,7 +150,7 @@ function Budgets({ answer }: { answer: CostsAnswer }) {
           </li>
         );
       })}
-      {answer.limits.map((limit) => (
+      {limits.map((limit) => (
         <li key={limit.provider + limit.window_minutes} class={limit.used_percent >= 80 ? "near" : ""}>
           <span>{limit.provider && <><Words text={limit.provider} />: </>}{Math.round(limit.used_percent)} % of the {windowOf(limit.window_minutes)} limit <span class="faint">as of {day(limit.at)}, {clock(limit.at)}{limit.resets_at ? `; resets ${day(limit.resets_at)}, ${clock(limit.resets_at)}` : ""}</span></span>
           <meter min={0} max={100} optimum={0} low={80} high={99} value={limit.used_percent} aria-label="Plan limit" />
@@ -185,8 +194,8 @@ function Figure({ name, value }: { name: string; value: number }) {
   return <div><dt>{name}</dt><dd class="num" title={`${count(value)} tokens`}>{compact(value)}</dd></div>;
 }
 
-function Days({ rows, measure, today, range }: { rows: readonly CostRow[]; measure: Measure; today: number; range: Range }) {
-  const { bars, models, most } = barsOf(rows, measure, localDay(today), range === "30d" ? 30 : 7);
+function Days({ rows, measure, last: end, range }: { rows: readonly CostRow[]; measure: Measure; last: string; range: Range }) {
+  const { bars, models, most } = barsOf(rows, measure, end, range === "30d" ? 30 : 7);
   if (most === 0) return null;
   const format = measure === "usd" ? dollars : compact;
   const last = bars.length - 1;

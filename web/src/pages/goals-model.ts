@@ -4,10 +4,10 @@ import { share } from "../charts/figures";
 import type { BudgetUse, GoalBurn, GoalFigures, GoalRow, GoalState, GoalTurn } from "../api/types";
 import { compact, count, length, usd } from "../ui/times";
 
-export type Axis = "turns" | "seconds" | "tokens" | "usd";
+type Axis = "turns" | "seconds" | "tokens" | "usd";
 
 /** The axes whose use is known turn by turn. */
-export const AXES: readonly Axis[] = ["turns", "seconds", "tokens", "usd"];
+const AXES: readonly Axis[] = ["turns", "seconds", "tokens", "usd"];
 export const CALLED: Record<Axis, string> = { turns: "Turns", seconds: "Time", tokens: "Tokens", usd: "Money" };
 
 export const SIGNS: Record<GoalState, string> = {
@@ -87,7 +87,7 @@ export function outcomeOf(turn: GoalTurn): string {
   return turn.complaint?.replaceAll("_", " ") ?? OUTCOMES[turn.outcome] ?? turn.outcome.replaceAll("_", " ");
 }
 
-export type Tone = "done" | "trouble" | "work" | "quiet";
+type Tone = "done" | "trouble" | "work" | "quiet";
 
 export function toneOf(turn: GoalTurn): Tone {
   if (turn.outcome === "done") return "done";

@@ -9,9 +9,9 @@ import { Name } from "../ui/name";
 import { unmarked } from "../ui/markdown";
 import { Sparkline } from "../ui/sparkline";
 import { Chip } from "../ui/state";
-import { compact, count, usd } from "../ui/times";
+import { compact, count, counted, usd } from "../ui/times";
 import { Words } from "../ui/words";
-import { heldSince } from "./now-order";
+import { heldSince, type Member } from "./now-order";
 
 const SCOPES = ["task", "mission", "goal"] as const;
 const MOST_HELPERS = 3;
@@ -28,6 +28,11 @@ export function trouble(outcome: Outcome | undefined): string {
   return repeated ? `${repeated.what.split(":", 1)[0]}:` : "";
 }
 
+/** What an agent does, without what `trouble` says beside it. */
+export function doingOf(agent: AgentCard, outcome: Outcome | undefined): string {
+  return unmarked(trouble(outcome) ? agent.doing.replace(/^in a loop: /, "") : agent.doing);
+}
+
 /** How much of the model's context window the newest request used. */
 export function ContextUse({ outcome }: { outcome: Outcome | undefined }) {
   if (!outcome?.context_tokens) return <span class="faint">–</span>;
@@ -41,7 +46,7 @@ function Work({ agent, outcome }: { agent: AgentCard; outcome: Outcome | undefin
   const where = [outcome?.repo, outcome?.branch].filter(Boolean).join(" @ ");
   return (
     <>
-      <p class="card-doing">{stuck && <strong class="now-trouble">{stuck} </strong>}{agent.doing && !STATE_CHANGE.test(agent.doing) ? <Words text={unmarked(agent.doing)} /> : <span class="faint">–</span>}</p>
+      <p class="card-doing">{stuck && <strong class="now-trouble">{stuck} </strong>}{agent.doing && !STATE_CHANGE.test(agent.doing) ? <Words text={doingOf(agent, outcome)} /> : <span class="faint">–</span>}</p>
       {(scopes.length > 0 || where) && (
         <p class="card-chips">
           {where && <Chip label="repo"><Words text={where} /></Chip>}
@@ -64,12 +69,24 @@ function Helpers({ helpers }: { helpers: readonly AgentCard[] }) {
   );
 }
 
-function Figures({ agent, outcome }: { agent: AgentCard; outcome: Outcome | undefined }) {
+/** What an agent and its sub-agents cost; null if no price is known. */
+export function costOf({ agent, helpers }: Member): number | null {
+  const known = [agent, ...helpers].flatMap((one) => one.usd ?? []);
+  return known.length === 0 ? null : known.reduce((sum, one) => sum + one, 0);
+}
+
+/** What the cost of an agent consists of. */
+export function costTitle({ agent, helpers }: Member): string {
+  const tokens = [agent, ...helpers].reduce((sum, one) => sum + one.tokens, 0);
+  return `${count(tokens)} tokens${helpers.length > 0 ? `, with ${counted(helpers.length, "sub-agent")}` : ""}`;
+}
+
+function Figures({ agent, helpers, outcome }: Props) {
   return (
     <dl class="card-figures num">
       <div><dt>last event</dt><dd><Ago at={agent.last_seen} suffix /></dd></div>
       {outcome?.context_tokens ? <div><dt>context</dt><dd><ContextUse outcome={outcome} /></dd></div> : agent.tokens > 0 ? <div><dt>tokens</dt><dd title={count(agent.tokens)}>{compact(agent.tokens)}</dd></div> : <div><dt>events</dt><dd>{compact(agent.events)}</dd></div>}
-      <div><dt>cost</dt><dd title={agent.tokens > 0 ? `${count(agent.tokens)} tokens` : undefined}>{usd(agent.usd)}</dd></div>
+      <div><dt>cost</dt><dd title={costTitle({ agent, helpers })}>{usd(costOf({ agent, helpers }))}</dd></div>
     </dl>
   );
 }
@@ -79,9 +96,7 @@ function isSame(a: AgentCard, b: AgentCard): boolean {
   return (Object.keys(a) as (keyof AgentCard)[]).every((field) => field === "beats" || a[field] === b[field]) && a.beats.at(-1)?.[0] === b.beats.at(-1)?.[0];
 }
 
-interface Props {
-  agent: AgentCard;
-  helpers: AgentCard[];
+interface Props extends Member {
   outcome: Outcome | undefined;
 }
 
@@ -110,7 +125,7 @@ export class Card extends Component<Props> {
         <Work agent={agent} outcome={outcome} />
         <Helpers helpers={helpers} />
         <Sparkline beats={agent.beats} />
-        <Figures agent={agent} outcome={outcome} />
+        <Figures agent={agent} helpers={helpers} outcome={outcome} />
       </article>
     );
   }

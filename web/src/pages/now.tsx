@@ -1,24 +1,26 @@
 import { useState } from "preact/hooks";
 
-import { useView } from "../moment";
-import { useParam } from "../router";
-import type { AgentCard, FleetAnswer, Standing } from "../api/types";
+import { asOf, useView } from "../moment";
+import { go, href, useParam } from "../router";
+import type { AgentCard, FleetAnswer, OpenApproval, Standing } from "../api/types";
 import type { Outcome } from "../api/types";
 import "../styles/now.css";
 import { nameOf, openWork, StandingMark, useSessions } from "../ui/agent";
 import { Ago } from "../ui/ago";
-import { Approvals } from "../ui/approval";
+import { Requests, useApprovals } from "../ui/approval";
 import { Empty } from "../ui/empty";
 import { useHeldFocus } from "../ui/focus";
 import { unmarked } from "../ui/markdown";
+import { follow } from "../ui/session-link";
 import { Trouble, Waiting } from "../ui/state";
 import { Switch } from "../ui/switch";
 import { usd } from "../ui/times";
 import { Words } from "../ui/words";
-import { Card, ContextUse, trouble } from "./now-card";
+import { Card, ContextUse, costOf, costTitle, doingOf, trouble } from "./now-card";
 import { useGentleMoves } from "./now-motion";
 import { STANDINGS, groups, matches, ordered, type Member } from "./now-order";
 import type { Page } from "./page";
+import { isLeftOpen } from "./session-status";
 
 const MOST_SHOWN = 120;
 /** So few agents have room to say more. */
@@ -33,14 +35,15 @@ function Table({ members, known }: { members: Member[]; known: Known }) {
       <tbody>
         {members.flatMap(({ agent, helpers }) => [agent, ...helpers].map((one) => {
           const outcome = known.get(one.session ?? "");
+          const member = { agent: one, helpers: one === agent ? helpers : [] };
           return (
             <tr key={one.name} class={one.standing.replace(" ", "-")} onClick={() => openWork(one.name)}>
               <td class={one === agent ? "now-who" : "now-who helper"}><button type="button" onClick={() => openWork(one.name)}><Words text={unmarked(nameOf(one, outcome))} /></button></td>
               <td><StandingMark standing={one.standing} inactive={one.at_rest} /></td>
-              <td class="now-doing">{trouble(outcome) && <strong class="now-trouble">{trouble(outcome)} </strong>}<Words text={unmarked(one.doing)} /></td>
+              <td class="now-doing">{trouble(outcome) && <strong class="now-trouble">{trouble(outcome)} </strong>}<Words text={doingOf(one, outcome)} /></td>
               <td><Words text={[outcome?.repo, outcome?.branch].filter(Boolean).join(" @ ")} /></td>
               <td class="num"><ContextUse outcome={outcome} /></td>
-              <td class="num">{usd(one.usd)}</td>
+              <td class={one === agent ? "num" : "num faint"} title={one === agent ? costTitle(member) : "Part of the cost above"}>{usd(costOf(member))}</td>
               <td class="num"><Ago at={one.last_seen} suffix /></td>
             </tr>
           );
@@ -69,24 +72,37 @@ function Grid({ members, known, isTable = false }: { members: Member[]; known: K
   );
 }
 
-function Counts({ fleet, chosen, choose }: { fleet: FleetAnswer; chosen: string; choose: (standing: string) => void }) {
+/** How an agent is shown: one at work that does not get on is stuck, and counted with the silent ones. */
+function shownStanding(agent: AgentCard, known: Known): Standing {
+  return agent.standing === "working" && trouble(known.get(agent.session ?? "")) !== "" ? "silent" : agent.standing;
+}
+
+const WORDS: Partial<Record<Standing, string>> = { silent: "stuck or silent" };
+
+function Counts({ fleet, known, chosen, choose }: { fleet: FleetAnswer; known: Known; chosen: string; choose: (standing: string) => void }) {
+  const counts = new Map<Standing, number>([["needs you", fleet.asking.length]]);
+  for (const agent of fleet.agents) {
+    const standing = shownStanding(agent, known);
+    if (!agent.at_rest) counts.set(standing, (counts.get(standing) ?? 0) + 1);
+  }
   const one = (standing: Standing) => {
-    const many = fleet.counts[standing] ?? 0;
+    const many = counts.get(standing) ?? 0;
     const on = chosen === standing;
     return (
       <button key={standing} type="button" class={`count ${standing.replace(" ", "-")} ${many === 0 ? "none" : ""}`} aria-pressed={on} onClick={() => choose(on ? "" : standing)}>
-        <span class="count-many num">{many}</span> <span class="count-word">{standing === "needs you" && many !== 1 ? "need you" : standing}</span>
+        <span class="count-many num">{many}</span> <span class="count-word">{standing === "needs you" && many !== 1 ? "need you" : WORDS[standing] ?? standing}</span>
       </button>
     );
   };
-  return <div class="counts" role="group" aria-label="Show only">{STANDINGS.map(one)}</div>;
+  const shown = STANDINGS.filter((standing) => standing === "needs you" || standing === chosen || (counts.get(standing) ?? 0) > 0);
+  return <div class="counts" role="group" aria-label="Show only">{shown.map(one)}</div>;
 }
 
-function Asking({ fleet }: { fleet: FleetAnswer }) {
-  if (fleet.asking.length === 0) return null;
+function Asking({ asking }: { asking: FleetAnswer["asking"] }) {
+  if (asking.length === 0) return null;
   return (
     <ul class="asking" aria-label="Missions that ask for help">
-      {fleet.asking.map(({ mission, text, since }) => (
+      {asking.map(({ mission, text, since }) => (
         <li key={mission}>
           <strong>Mission <Words text={mission} /> asks for help</strong> <Words text={text} /> <span class="faint"><Ago at={since} /></span>
         </li>
@@ -102,6 +118,47 @@ function Part({ title, members, known, isTable }: { title: string; members: Memb
       <h2>{title} <span class="num faint">{members.length}</span></h2>
       <Grid members={members} known={known} isTable={isTable} />
     </section>
+  );
+}
+
+interface NeedsProps {
+  members: Member[];
+  asking: FleetAnswer["asking"];
+  known: Known;
+  isTable: boolean;
+}
+
+/** Everything that waits for a person: requests that can be answered here, missions, then the agents with anything else. */
+function NeedsYou({ members, asking, known, isTable, approvals }: NeedsProps & { approvals: readonly OpenApproval[] }) {
+  if (members.length + asking.length + approvals.length === 0) return null;
+  const isAnsweredHere = ({ agent, helpers }: Member): boolean => [agent, ...helpers].every((one) => one.standing !== "needs you" || approvals.some((approval) => approval.agent === one.name || (approval.goal !== null && approval.goal === one.goal)));
+  const others = isTable ? members : members.filter((member) => !isAnsweredHere(member));
+  const isBeside = !isTable && approvals.length > 0 && others.length > 0 && others.length <= 2 * approvals.length;
+  return (
+    <section class={isBeside ? "now-part needs beside" : "now-part needs"} aria-label="Needs you">
+      <h2>Needs you <span class="num faint">{Math.max(members.length + asking.length, approvals.length)}</span></h2>
+      <Requests approvals={approvals} />
+      <Asking asking={asking} />
+      <Grid members={others} known={known} isTable={isTable} />
+    </section>
+  );
+}
+
+function NeedsYouNow(props: NeedsProps) {
+  return <NeedsYou {...props} approvals={useApprovals()} />;
+}
+
+const LATELY = 7 * 24 * 3_600_000;
+
+/** Nobody waits now; questions that were left open lately are not urgent, and not forgotten. */
+function Calm({ isStuck, known, time }: { isStuck: boolean; known: Known; time: number }) {
+  const open = [...known.values()].filter((outcome) => isLeftOpen(outcome) && time - Date.parse(outcome.ended ?? "") < LATELY).length;
+  const show = { show: "open" };
+  return (
+    <p class="now-calm">
+      <strong>Nobody needs you.</strong>{!isStuck && " No agent is stuck."}
+      {open > 0 && <> <a href={href("sessions", show)} onClick={(click) => follow(click, () => go("sessions", show))}>{open === 1 ? "1 question" : `${open} questions`}</a> of the last 7 days had no answer.</>}
+    </p>
   );
 }
 
@@ -128,22 +185,23 @@ function Now() {
   const [standing, choose] = useParam("standing");
   const [layout, lay] = useParam("as", localStorage.getItem("fleetlore.now") ?? "cards");
   if (!data) return error ? <Trouble error={error} /> : <Waiting lines={6} />;
-  const found = ordered(data.agents, Date.parse(data.now)).filter((agent) => (!standing || agent.standing === standing) && matches(agent, text));
+  const found = ordered(data.agents, Date.parse(data.now)).filter((agent) => (!standing || shownStanding(agent, known) === standing) && matches(agent, text));
   const isTable = layout === "table";
   const foldEnded = found.length > FEW && standing !== "ended";
   const isAway = (agent: AgentCard): boolean => text === "" && (agent.at_rest || (foldEnded && agent.standing === "ended"));
   const all = groups(found);
   const members = all.filter(({ agent, helpers }) => !isAway(agent) || helpers.some((helper) => helper.standing === "needs you" || helper.standing === "working"));
-  const isStuck = ({ agent }: Member): boolean => agent.standing === "silent" || (agent.standing === "working" && trouble(known.get(agent.session ?? "")) !== "");
-  const needs = members.filter(({ agent }) => agent.standing === "needs you");
-  const stuck = members.filter((member) => member.agent.standing !== "needs you" && isStuck(member));
+  const isStuck = ({ agent }: Member): boolean => shownStanding(agent, known) === "silent";
+  const needs = members.filter(({ agent, helpers }) => [agent, ...helpers].some((one) => one.standing === "needs you"));
+  const stuck = members.filter((member) => !needs.includes(member) && isStuck(member));
   const works = members.filter((member) => !needs.includes(member) && !stuck.includes(member) && member.agent.standing === "working");
   const others = members.filter((member) => !needs.includes(member) && !stuck.includes(member) && !works.includes(member));
+  const asking = standing === "" || standing === "needs you" ? data.asking : [];
   const part = { known, isTable };
   return (
     <>
       <div class="fleet-tools">
-        <Counts fleet={data} chosen={standing} choose={choose} />
+        <Counts fleet={data} known={known} chosen={standing} choose={choose} />
         <Switch label="Layout" value={layout} choose={(value) => {
           localStorage.setItem("fleetlore.now", value);
           lay(value);
@@ -151,12 +209,10 @@ function Now() {
         <input class="field" type="search" placeholder="Find an agent, a task…" aria-label="Find an agent" value={text} onInput={(input) => find(input.currentTarget.value)} />
       </div>
       {error && <Trouble error={error} />}
-      <Approvals />
-      <Asking fleet={data} />
       {found.length === 0 && <Empty title={data.agents.length === 0 ? "No agents yet" : "No agent matches"} hint={data.agents.length === 0 ? "Move the time slider forward, or return to live." : "Change the filter, or click the selected count again."} />}
-      {found.length > 0 && needs.length === 0 && !standing && !text && <p class="now-calm"><strong>Nobody needs you.</strong>{stuck.length === 0 && " No agent is stuck."}</p>}
+      {data.caught_up && found.length > 0 && needs.length + asking.length === 0 && !standing && !text && <Calm isStuck={stuck.length > 0} known={known} time={Date.parse(data.now)} />}
       <div class="now-parts">
-        <Part title="Needs you" members={needs} {...part} />
+        {asOf.value === null ? <NeedsYouNow members={needs} asking={asking} {...part} /> : <NeedsYou members={needs} asking={asking} approvals={[]} {...part} />}
         <Part title="Stuck or silent" members={stuck} {...part} />
         <Part title="Working" members={works} {...part} />
         <Part title="Idle" members={others} {...part} />

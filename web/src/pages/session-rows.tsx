@@ -82,11 +82,17 @@ function State({ row }: { row: TranscriptRow }) {
 
 const VERBS: Record<string, string> = { command: "Ran", edit: "Edited", read: "Read", search: "Searched", other: "" };
 
+/** What a call was about: its text often begins with the tool, which stands before it. */
+function withoutTool({ text = "", tool }: TranscriptRow): string {
+  const lead = `${tool}: `;
+  return tool && text.startsWith(lead) ? text.slice(lead.length) : text;
+}
+
 /** A tool call: one line, and below it what it shows. */
 function Call({ row }: { row: TranscriptRow }) {
   const [isOpen, open] = useState(false);
   const paths = row.paths ?? [];
-  const subject = row.command ? row.description ?? "" : paths.length > 0 ? paths.join(", ") : unmarked(row.text ?? "");
+  const subject = row.command ? row.description ?? "" : paths.length > 0 ? paths.join(", ") : unmarked(withoutTool(row));
   const isQuiet = (row.kind === "read" || row.kind === "search" || row.kind === "other") && row.state !== "failed" && row.state !== "denied";
   return (
     <div class="t-call">

@@ -2,7 +2,7 @@ import type { Outcome } from "../api/types";
 import { now } from "../clock";
 
 /** How a session is shown: what matters to the reader first. */
-export type ShownStatus = "needs you" | "running" | "silent" | "finished" | "stopped";
+type ShownStatus = "needs you" | "running" | "silent" | "finished" | "stopped";
 
 /** A running session without an event for so long is silent, as on Now (`views/fleet.py`). */
 const SILENT_AFTER = 10 * 60_000;
@@ -21,6 +21,12 @@ export function statusOf(outcome: Known): { kind: ShownStatus; word: string } {
   if (outcome.status === "running") return age > SILENT_AFTER ? { kind: "silent", word: "silent" } : { kind: "running", word: "running" };
   if (outcome.status === "failed") return { kind: "stopped", word: "failed" };
   return outcome.status === "interrupted" ? { kind: "stopped", word: "stopped early" } : { kind: "finished", word: "finished" };
+}
+
+/** Whether it asked, and nobody answered for so long that it is not urgent any more. */
+export function isLeftOpen(outcome: Known): boolean {
+  const { kind } = statusOf(outcome);
+  return outcome.waiting_for === "person" && kind === "stopped";
 }
 
 const SIGNS: Record<ShownStatus, string> = { "needs you": "!", running: "▸", silent: "◌", finished: "✓", stopped: "■" };

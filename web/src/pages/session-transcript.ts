@@ -73,7 +73,7 @@ function countTurns(rows: readonly TranscriptRow[]): Map<string, Turn> {
 }
 
 /** The position after which rows are asked for again: before the first of the last calls that had no result. */
-export function askAfter(rows: readonly TranscriptRow[], last: string | null): string | null {
+function askAfter(rows: readonly TranscriptRow[], last: string | null): string | null {
   const from = Math.max(0, rows.length - OPEN_CALLS);
   for (let index = from; index < rows.length; index += 1) {
     const row = rows[index] as TranscriptRow;
@@ -86,7 +86,7 @@ export function askAfter(rows: readonly TranscriptRow[], last: string | null): s
 }
 
 /** New rows added to known ones; a row with the same id is replaced. */
-export function merge(known: readonly TranscriptRow[], added: readonly TranscriptRow[]): TranscriptRow[] {
+function merge(known: readonly TranscriptRow[], added: readonly TranscriptRow[]): TranscriptRow[] {
   const places = new Map(known.slice(-OPEN_CALLS * 2).map((row, index) => [row.id, Math.max(0, known.length - OPEN_CALLS * 2) + index]));
   const merged = [...known];
   for (const row of added) {
@@ -97,7 +97,7 @@ export function merge(known: readonly TranscriptRow[], added: readonly Transcrip
   return merged;
 }
 
-export interface Loaded {
+interface Loaded {
   rows: TranscriptRow[];
   isComplete: boolean;
   error: Error | null;

@@ -23,6 +23,13 @@ import { Row, guessHeight } from "./session-rows";
 import { Transcript, arrange } from "./session-transcript";
 import { StatusMark, statusOf } from "./session-status";
 
+/** Opens a tab. Where it would begin below what is seen, as on a phone, the page moves to it. */
+function openTab(tab: string): void {
+  setParams({ tab: tab || null, at: null, q: null }, "push");
+  const tabs = document.querySelector(".s-tabs");
+  if (tabs && tabs.getBoundingClientRect().top > innerHeight / 2) tabs.scrollIntoView({ block: "start" });
+}
+
 /** Goes to the row of the transcript that shows something. */
 function goToRow(evidence: readonly Source[]): void {
   const at = evidence.at(-1)?.event;
@@ -59,7 +66,8 @@ function Checks({ outcome }: { outcome: Outcome }) {
   );
 }
 
-function Trust({ outcome, openTab }: { outcome: Outcome; openTab: () => void }) {
+function Trust({ outcome }: { outcome: Outcome }) {
+  const openReview = (): void => openTab("review");
   const many = (verdict: string): number => outcome.claims.filter((claim) => claim.verdict === verdict).length;
   const [contradicted, unproven, supported] = [many("contradicted"), many("unproven"), many("supported")];
   const worst = [...outcome.flags].sort((a, b) => Number(b.executed) - Number(a.executed)).slice(0, 3);
@@ -70,11 +78,11 @@ function Trust({ outcome, openTab }: { outcome: Outcome; openTab: () => void }) 
       {worst.length > 0 && (
         <ul class="s-chips">
           {worst.map((flag, index) => <li key={index}><ToRow evidence={flag.evidence} class={`s-chip flag ${flag.executed ? "" : "not-executed"}`}><strong>Risk</strong> <Words text={flag.what} />{!flag.executed && " (did not run)"}</ToRow></li>)}
-          {outcome.flags.length > worst.length && <li><button type="button" class="t-more" onClick={openTab}>{outcome.flags.length - worst.length} more</button></li>}
+          {outcome.flags.length > worst.length && <li><button type="button" class="t-more" onClick={openReview}>{outcome.flags.length - worst.length} more</button></li>}
         </ul>
       )}
       {outcome.claims.length > 0 ? (
-        <p class="s-claims"><button type="button" class="to-row" onClick={openTab}>
+        <p class="s-claims"><button type="button" class="to-row" onClick={openReview}>
           {contradicted > 0 && <span class="v-mark contradicted">{counted(contradicted, "claim")} contradicted</span>}
           {unproven > 0 && <span class="v-mark unproven">{counted(unproven, "claim")} unproven</span>}
           {supported > 0 && <span class="v-mark supported">{counted(supported, "claim")} supported</span>}
@@ -91,8 +99,7 @@ function Continue({ answer }: { answer: SessionAnswer }) {
     <section class="s-box s-continue" aria-label="How do I continue">
       <h3>How do I continue?</h3>
       {resume && <p class="command"><code title={plain(resume)}>{resume.split(/(?<= && )/).map((part, index) => <span key={index}><Words text={part} /></span>)}</code><Copy text={resume} label="Copy" /></p>}
-      <p class="row">
-        {resume && <span class="s-resume-small"><Copy text={resume} label="Copy resume command" /></span>}
+      <p class="row s-copies">
         <CopyFrom label="Copy hand-over" read={() => get<HandOverAnswer>(path, { as_of: asOf.peek() }).then((found) => found.answer)} />
         <span class="s-copy-show"><Copy text={`lore show ${outcome.session.slice(0, 8)}`} label="Copy lore show" title={`lore show ${outcome.session.slice(0, 8)}`} /></span>
       </p>
@@ -112,7 +119,7 @@ function Delivered({ outcome }: { outcome: Outcome }) {
         {requests.map((one, index) => <li key={index}><ToRow evidence={one.evidence}>Pull request {one.number && `#${one.number} `}<Words text={one.title} /></ToRow>{/^https?:\/\//.test(one.url) && <> <a href={one.url} rel="noopener noreferrer" target="_blank">open</a></>}</li>)}
         {commits.slice(-2).reverse().map((commit, index) => <li key={index}><ToRow evidence={commit.evidence}><code><Words text={commit.sha.slice(0, 7) || "commit"} /></code> <Words text={commit.subject} /></ToRow></li>)}
         {commits.length > 0 && <li class="faint">{commits.length > 2 && `and ${counted(commits.length - 2, "earlier commit")} · `}{pushed ? "pushed" : "not pushed"}</li>}
-        {outcome.files.length > 0 && <li><button type="button" class="to-row" onClick={() => setParams({ tab: "changes" }, "push")}>{counted(outcome.files.length, "file")} changed <span class="num plus">+{count(added)}</span> <span class="num minus">−{count(removed)}</span></button></li>}
+        {outcome.files.length > 0 && <li><button type="button" class="to-row" onClick={() => openTab("changes")}>{counted(outcome.files.length, "file")} changed <span class="num plus">+{count(added)}</span> <span class="num minus">−{count(removed)}</span></button></li>}
         {tasks.length > 0 && <li class="s-tasks">{tasks.length === 1 ? "Task" : "Tasks"} {tasks.slice(0, 6).map((task) => <a key={task} href={href("events", { scope: `task:${task}` })} onClick={(click) => follow(click, () => go("events", { scope: `task:${task}` }))}><Words text={task} /></a>)}{tasks.length > 6 && <span class="faint">and {tasks.length - 6} more</span>}</li>}
         {requests.length + commits.length + outcome.files.length + tasks.length === 0 && <li class="faint">No files changed.</li>}
       </ul>
@@ -126,7 +133,7 @@ function Facts({ outcome }: { outcome: Outcome }) {
     <dl class="s-facts">
       {outcome.person && <div><dt>Person</dt><dd><Words text={outcome.person} /></dd></div>}
       {where && <div><dt>Repository</dt><dd><Words text={where} /></dd></div>}
-      <div><dt>Cost</dt><dd class="num" title={`${count(outcome.tokens)} tokens`}>{usd(outcome.usd)} <span class="faint">{compact(outcome.tokens)} tokens</span></dd></div>
+      <div><dt>Cost</dt><dd class="num" title={`${count(outcome.tokens)} tokens`}>{usd(outcome.usd)} <span class="faint">{outcome.helpers.length > 0 && `with ${counted(outcome.helpers.length, "sub-agent")}, `}{compact(outcome.tokens)} tokens</span></dd></div>
       {outcome.started && outcome.ended && <div><dt>Time</dt><dd class="num" title={`${full(outcome.started)} to ${full(outcome.ended)}`}>{day(outcome.started)}, {stretch(outcome.started, outcome.ended)} {zone} <span class="faint">{length(outcome.active_seconds)} active</span></dd></div>}
       {outcome.program && <div><dt>Agent</dt><dd><Words text={outcome.program} /></dd></div>}
     </dl>
@@ -151,7 +158,7 @@ function Header({ answer }: { answer: SessionAnswer }) {
       <Approvals session={outcome.session} />
       <Facts outcome={outcome} />
       <div class="s-boxes">
-        <Trust outcome={outcome} openTab={() => setParams({ tab: "review", at: null }, "push")} />
+        <Trust outcome={outcome} />
         <Delivered outcome={outcome} />
         <Continue answer={answer} />
       </div>
@@ -174,7 +181,7 @@ function Review({ outcome }: { outcome: Outcome }) {
         <li key={index}><span class="v-mark contradicted">{flag.flag.replaceAll("_", " ")}</span> <ToRow evidence={flag.evidence}><Words text={flag.what} /></ToRow>{!flag.executed && <span class="faint"> did not run</span>}</li>
       ))}</ul></>}
       {outcome.troubles.length > 0 && <><h3>Trouble</h3><ul class="s-list">{outcome.troubles.map((trouble, index) => (
-        <li key={index}><span class={`v-mark ${trouble.resolved ? "supported" : "contradicted"}`}>{trouble.resolved ? "solved" : "not solved"}</span> <ToRow evidence={trouble.evidence}><Words text={trouble.what} /></ToRow>{trouble.cause && <span class="faint"> <Words text={trouble.cause} /></span>}</li>
+        <li key={index}><span class={`v-mark ${trouble.resolved ? "supported" : "contradicted"}`}>{trouble.resolved ? "solved" : "not solved"}</span> <ToRow evidence={trouble.evidence}><Words text={trouble.what} /></ToRow>{trouble.cause && !trouble.what.includes(trouble.cause) && <span class="faint"> <Words text={trouble.cause} /></span>}</li>
       ))}</ul></>}
       {outcome.corrections.length > 0 && <><h3>Corrections by a person</h3><ul class="s-list">{outcome.corrections.map((one, index) => <li key={index}><ToRow evidence={one.evidence}><Words text={one.prompt} /></ToRow></li>)}</ul></>}
       {outcome.helpers.length > 0 && <><h3>Sub-agents</h3><ul class="s-list">{outcome.helpers.map((one, index) => (
@@ -325,7 +332,7 @@ export function SessionPage({ name }: { name: string }) {
       {data ? <Header answer={data} /> : <div class="s-head"><Waiting lines={6} /></div>}
       <div class="s-tabs" role="tablist">
         {TABS.map(([value, word]) => (
-          <button key={value} type="button" role="tab" aria-selected={tab === value} onClick={() => setParams({ tab: value || null, at: null, q: null }, "push")}>{word}{counts[value] ? <span class="num faint"> {counts[value]}</span> : null}</button>
+          <button key={value} type="button" role="tab" aria-selected={tab === value} onClick={() => openTab(value)}>{word}{counts[value] ? <span class="num faint"> {counts[value]}</span> : null}</button>
         ))}
       </div>
       {error && <Trouble error={error} />}

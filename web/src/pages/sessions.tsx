@@ -1,26 +1,26 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 
 import { useView } from "../moment";
-import { go, rest, useParam } from "../router";
-import type { Outcome, SessionsAnswer } from "../api/types";
+import { go, href, rest, useParam } from "../router";
+import type { FleetAnswer, Outcome, SessionsAnswer } from "../api/types";
 import "../styles/sessions.css";
 import { Ago } from "../ui/ago";
 import { Empty } from "../ui/empty";
 import { plain } from "../ui/hostile";
 import { unmarked } from "../ui/markdown";
-import { openSession, SessionLink } from "../ui/session-link";
+import { follow, openSession, SessionLink } from "../ui/session-link";
 import { Trouble, Waiting } from "../ui/state";
 import { clock, counted, day, length, usd, zone } from "../ui/times";
 import { Words } from "../ui/words";
 import type { Page } from "./page";
 import { SessionPage } from "./session";
-import { StatusMark, statusOf } from "./session-status";
+import { StatusMark, isLeftOpen, statusOf } from "./session-status";
 
 const PAGE = 100;
 const MOST = 1000;
 
 /** What makes a reader look twice, in a few words. */
-export function warnings(outcome: Outcome): [kind: "bad" | "warn", word: string][] {
+function warnings(outcome: Outcome): [kind: "bad" | "warn", word: string][] {
   const found: [kind: "bad" | "warn", word: string][] = [];
   const contradicted = outcome.claims.filter((claim) => claim.verdict === "contradicted").length;
   const risks = outcome.flags.filter((flag) => flag.executed).length;
@@ -34,11 +34,12 @@ export function warnings(outcome: Outcome): [kind: "bad" | "warn", word: string]
 const FILTERS: Record<string, (outcome: Outcome) => boolean> = {
   all: () => true,
   needs: (outcome) => statusOf(outcome).kind === "needs you",
+  open: isLeftOpen,
   running: (outcome) => ["running", "silent"].includes(statusOf(outcome).kind),
   flagged: (outcome) => warnings(outcome).length > 0,
   delivered: (outcome) => outcome.delivered.commits.length + outcome.delivered.pull_requests.length > 0,
 };
-const FILTER_WORDS: readonly (readonly [string, string])[] = [["all", "All"], ["needs", "Needs you"], ["running", "Running"], ["flagged", "Flagged"], ["delivered", "Delivered"]];
+const FILTER_WORDS: readonly (readonly [string, string])[] = [["all", "All"], ["needs", "Needs you"], ["open", "No answer"], ["running", "Running"], ["flagged", "Flagged"], ["delivered", "Delivered"]];
 
 function hasWords(outcome: Outcome, text: string): boolean {
   const whole = [outcome.name, outcome.headline, outcome.person, outcome.repo, outcome.branch, outcome.session, outcome.program, outcome.asked].join("\n").toLowerCase();
@@ -65,6 +66,20 @@ function Row({ outcome, isChosen }: { outcome: Outcome; isChosen: boolean }) {
         <span class="sl-when num">{outcome.ended && <><Ago at={outcome.ended} suffix /><span class="faint">{day(outcome.ended)}, {clock(outcome.ended)}</span></>}</span>
       </SessionLink>
     </li>
+  );
+}
+
+/** Who else waits: goals and agents of a town are no sessions, and Now counts them, too. */
+function OthersWaiting({ sessions }: { sessions: readonly Outcome[] }) {
+  const { data } = useView<FleetAnswer>("/api/fleet");
+  const isListed = (session: string | null): boolean => sessions.some((outcome) => outcome.session === session && statusOf(outcome).kind === "needs you");
+  const waiting = data?.agents.filter((agent) => agent.standing === "needs you" && !isListed(agent.session)) ?? [];
+  const names = [...waiting.map((agent) => agent.shown), ...(data?.asking ?? []).map(({ mission }) => `mission ${mission}`)];
+  if (names.length === 0) return null;
+  return (
+    <p class="sl-others">
+      <a href={href("now")} onClick={(click) => follow(click, () => go("now"))}>{names.length === 1 ? "1 more needs you" : `${names.length} more need you`}</a>, outside of these sessions: <Words text={names.slice(0, 3).join(", ")} />{names.length > 3 && ` and ${names.length - 3} more`}
+    </p>
   );
 }
 
@@ -131,6 +146,7 @@ function SessionsList() {
         <input class="field" type="search" placeholder="Filter: name, repository, branch…" aria-label="Filter sessions" value={text} onInput={(input) => find(input.currentTarget.value)} />
       </div>
       {error && <Trouble error={error} />}
+      {(filter === "all" || filter === "needs") && <OthersWaiting sessions={all} />}
       {found.length === 0 && (all.length === 0
         ? <Empty title="No sessions yet" hint="Run `lore setup` to record your coding agents and to import their sessions. What else is in the log is under Events."><button type="button" class="button" onClick={() => go("events")}>Events</button></Empty>
         : <Empty title="No session matches" hint={data.more ? "Only the newest sessions are loaded. Load more below, or change the filter." : "Change the filter."} />)}

@@ -2,7 +2,7 @@
 
 import type { StageLine, StagePlay, StagePlayer, StageThought, StageVerdict } from "../api/types";
 
-export const VOICES = 8;
+const VOICES = 8;
 
 export type Entry =
   | { is: "line"; line: StageLine; thought: StageThought | null; goesOn: boolean }

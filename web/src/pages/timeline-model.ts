@@ -3,7 +3,7 @@
 import { batch, computed, effect, signal } from "@preact/signals";
 
 import { get } from "../api";
-import { MINUTE, HOUR, DAY, asked, covers, endingAt, everything, instant, lengthOf, moment, within, zoomed, type Bounds, type Span } from "../charts/span";
+import { MINUTE, HOUR, DAY, asked, covers, endingAt, everything, instant, lengthOf, moment, newestWork, within, zoomed, type Bounds, type Span } from "../charts/span";
 import { asOf, now } from "../clock";
 import { joinedAt, onEvents } from "../live";
 import { meta } from "../meta";
@@ -45,6 +45,8 @@ export class TimelineModel {
   #last = 0;
   /** What is shown as long as the log is being read and nobody chose another stretch. */
   #firstLook: Span | null = null;
+  /** The first look, until its answer is there. */
+  #wide: Span | null = null;
   #tick = { now: 0, at: 0 };
   /** The time of the position that is looked at, where the address names one. */
   #placed: number | null = null;
@@ -53,10 +55,10 @@ export class TimelineModel {
   /** Begins; gives what ends it. */
   start(): () => void {
     this.#ends = [
-      effect(() => this.#hearClock(now.value)),
+      effect(() => this.#onClock(now.value)),
       effect(() => this.#begin(meta.value)),
-      effect(() => this.#hearAddress(params.value)),
-      effect(() => void this.#hearMoment(asOf.value)),
+      effect(() => this.#onAddress(params.value)),
+      effect(() => void this.#onMoment(asOf.value)),
       effect(() => {
         void this.only.value;
         this.#want();
@@ -66,7 +68,7 @@ export class TimelineModel {
         if (joinedAt.value !== null) this.#stale = true;
         this.#want();
       }),
-      onEvents((events) => this.#hear(events)),
+      onEvents((events) => this.#onEvents(events)),
     ];
     return () => {
       this.#ends.forEach((end) => end());
@@ -161,8 +163,24 @@ export class TimelineModel {
     if (shown !== null) this.#stale = true;
     this.#first = first;
     this.#last = last;
-    this.#show((shown === null ? this.#fromAddress() : null) ?? firstLook({ first, last }, this.present()));
+    const given = shown === null ? this.#fromAddress() : null;
+    this.#show(given ?? firstLook({ first, last }, this.present()));
+    this.#wide = given === null && known?.caught_up ? this.span.peek() : null;
     this.#firstLook = known?.caught_up ? null : this.span.peek();
+  }
+
+  /** A first look that is mostly empty becomes one at the newest work in it. */
+  #narrow(scene: Scene): void {
+    if (this.#wide === null || this.#wide !== this.span.peek()) return;
+    const wide = this.#wide;
+    this.#wide = null;
+    const times = scene.lanes.flatMap((lane) => [...lane.marks, ...lane.columns].map((one) => one.at)).filter((at) => at >= wide.from && at <= wide.to);
+    const work = newestWork(times, HOUR);
+    if (!work || lengthOf(work) >= lengthOf(wide) / 4) return;
+    this.#stale = true;
+    const last = isLiving(this.#last, this.present()) ? this.present() : work.to;
+    const length = (last - work.from) * (1 + SPARE) + 2 * MINUTE;
+    this.#show(endingAt(last + length * AIR, length));
   }
 
   #fromAddress(): Span | null {
@@ -183,14 +201,14 @@ export class TimelineModel {
     }, ADDRESS_PAUSE);
   }
 
-  #hearAddress(given: URLSearchParams): void {
+  #onAddress(given: URLSearchParams): void {
     const said = JSON.stringify([given.get("last"), given.get("from"), given.get("to")]);
     const span = this.#fromAddress();
     if (said !== this.#written && span && this.span.peek()) this.#show(span);
     this.#written = said;
   }
 
-  #hearClock(time: number): void {
+  #onClock(time: number): void {
     this.#tick = { now: time, at: performance.now() };
     const span = this.span.peek();
     if (!span || !this.follow.peek()) return;
@@ -198,7 +216,7 @@ export class TimelineModel {
     this.#want();
   }
 
-  async #hearMoment(given: string | null): Promise<void> {
+  async #onMoment(given: string | null): Promise<void> {
     this.#placed = null;
     if (given !== null && moment(given) === null) this.#placed = await get<Head>("/api/fleet", { as_of: given }).then((head) => moment(head.at), () => null);
     if (given !== asOf.peek()) return;
@@ -208,7 +226,7 @@ export class TimelineModel {
     if (span) this.#show(this.follow.peek() ? (this.current() ?? span) : span);
   }
 
-  #hear(events: readonly LoreEvent[]): void {
+  #onEvents(events: readonly LoreEvent[]): void {
     if (asOf.peek() !== null) return;
     const scene = this.scene.peek();
     if (!scene || events.some((event) => Date.parse(event.at) >= scene.from)) this.#stale = true;
@@ -257,6 +275,7 @@ export class TimelineModel {
       batch(() => {
         this.scene.value = sceneOf(answer, { wanted: step, agent });
         this.error.value = null;
+        this.#narrow(this.scene.value);
       });
     } catch (error) {
       if (asking.signal.aborted) return;
@@ -268,10 +287,13 @@ export class TimelineModel {
   }
 }
 
+function isLiving(last: number, present: number): boolean {
+  return present - last < 10 * MINUTE;
+}
+
 /** What is shown first: all of it if that is no more than a day, else the last day; from the end of what is known. */
 function firstLook(known: Bounds, present: number): Span {
-  const isLiving = present - known.last < 10 * MINUTE;
-  const last = isLiving ? present : known.last;
+  const last = isLiving(known.last, present) ? present : known.last;
   const length = Math.min(DAY, Math.max(last - known.first, 5 * MINUTE)) * 1.05;
   return endingAt(last + length * AIR, length);
 }

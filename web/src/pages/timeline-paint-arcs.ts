@@ -2,11 +2,10 @@
 
 import type { Palette } from "../charts/palette";
 import { toX } from "../charts/span";
-import { arcWords } from "../ui/arc";
 import { plain } from "../ui/hostile";
 import type { Picture } from "./timeline-paint";
 import { HAIRLINE, RAIL, SHORTEST_ARC, railTop } from "./timeline-plan";
-import type { SceneArc } from "./timeline-scene";
+import { arcWords, type SceneArc } from "./timeline-scene";
 
 const BAR = RAIL - 3;
 const LEAST_LABEL = 44;

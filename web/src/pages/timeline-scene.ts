@@ -188,3 +188,8 @@ export function roundedUp(value: number): number {
   const step = 2 ** Math.max(0, Math.floor(Math.log2(value)) - 2);
   return Math.ceil(value / step) * step;
 }
+
+/** An arc's kind in words. */
+export function arcWords(kind: string): string {
+  return (kind[0] ?? "").toUpperCase() + kind.slice(1).replaceAll("_", " ");
+}

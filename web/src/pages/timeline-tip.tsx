@@ -2,7 +2,6 @@ import { useLayoutEffect, useRef } from "preact/hooks";
 
 import { DAY } from "../charts/span";
 import { shownName } from "../ui/agent";
-import { arcWords } from "../ui/arc";
 import { BeatMark } from "../ui/beat";
 import { SAID } from "../ui/beats";
 import { unmarked } from "../ui/markdown";
@@ -10,7 +9,7 @@ import { clock, clockSeconds, counted, day, length } from "../ui/times";
 import { Words } from "../ui/words";
 import type { Pointed } from "./timeline-chart";
 import type { Hit } from "./timeline-plan";
-import type { Scene } from "./timeline-scene";
+import { arcWords, type Scene } from "./timeline-scene";
 
 const GAP = 14;
 

@@ -7,7 +7,6 @@ import { lengthInWords } from "../charts/ticks";
 import { asOf } from "../clock";
 import { setParams } from "../router";
 import { openWork, shownName, useSessions } from "../ui/agent";
-import { arcWords } from "../ui/arc";
 import { BeatLegend } from "../ui/beat";
 import { SAID } from "../ui/beats";
 import { Empty } from "../ui/empty";
@@ -21,7 +20,7 @@ import type { Page } from "./page";
 import { TimelineChart } from "./timeline-chart";
 import { TimelineModel } from "./timeline-model";
 import type { Hit } from "./timeline-plan";
-import type { Scene } from "./timeline-scene";
+import { arcWords, type Scene } from "./timeline-scene";
 import { Tip } from "./timeline-tip";
 import "../styles/timeline.css";
 
@@ -77,12 +76,12 @@ function Tools({ model }: { model: TimelineModel }) {
       {only !== null && (
         <button type="button" class="chip" title="Show all agents" onClick={() => setParams({ agent: null })}><span class="chip-label">only</span><Words text={only} /> ×</button>
       )}
-      <p class="tl-span num faint">{told(span.from)} – {model.follow.value && isLive ? "now" : told(Math.min(span.to, model.present()))} · {lengthInWords(length)} · {zone}</p>
+      <p class="tl-span num faint">{timeOf(span.from)} – {model.follow.value && isLive ? "now" : timeOf(Math.min(span.to, model.present()))} · {lengthInWords(length)} · {zone}</p>
     </div>
   );
 }
 
-function told(at: number): string {
+function timeOf(at: number): string {
   return `${day(at)}, ${clock(at)}`;
 }
 
@@ -141,7 +140,7 @@ function Names({ scene, height }: { scene: Scene; height: number }) {
 }
 
 function Nothing({ model, scene }: { model: TimelineModel; scene: Scene }) {
-  const hint = scene.first !== null && scene.last !== null ? `There are events between ${told(scene.first)} and ${told(scene.last)}.` : "";
+  const hint = scene.first !== null && scene.last !== null ? `There are events between ${timeOf(scene.first)} and ${timeOf(scene.last)}.` : "";
   return (
     <Empty title="No events in this period" hint={hint}>
       <button type="button" class="button" onClick={() => model.glideTo("all")}>Show everything</button>

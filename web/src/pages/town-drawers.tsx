@@ -66,11 +66,11 @@ function TaskLink({ id, children }: { id: string; children?: ComponentChildren }
   return <button type="button" class="town-link" onClick={() => openTask(id)}>{children ?? <Words text={id} />}</button>;
 }
 
-export function AgentLink({ name, shown }: { name: string; shown?: string }) {
+function AgentLink({ name, shown }: { name: string; shown?: string }) {
   return <button type="button" class="town-link" onClick={() => openTownAgent(name)}><Name text={shown || name} /></button>;
 }
 
-export function TaskMark({ task }: { task: TownTask }) {
+function TaskMark({ task }: { task: TownTask }) {
   return <span class={`town-mark ${task.state}`}><span class="town-sign" aria-hidden="true">{TASK_SIGNS[task.state]}</span>{task.is_dead_letter ? "put aside" : task.state}</span>;
 }
 

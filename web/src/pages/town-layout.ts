@@ -5,14 +5,14 @@ export interface Knot {
   depends_on: readonly string[];
 }
 
-export interface Spot {
+interface Spot {
   id: string;
   layer: number;
   x: number;
   y: number;
 }
 
-export interface Edge {
+interface Edge {
   from: string;
   to: string;
   path: string;

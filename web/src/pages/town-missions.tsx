@@ -20,7 +20,7 @@ export function MissionLink({ id, children, class: extra, current }: { id: strin
   );
 }
 
-export function MissionMark({ mission }: { mission: TownMission }) {
+function MissionMark({ mission }: { mission: TownMission }) {
   return <span class={`town-mark mission-${mission.state}`}><span class="town-sign" aria-hidden="true">{MISSION_SIGNS[mission.state]}</span>{mission.is_archived ? "archived" : mission.state}</span>;
 }
 

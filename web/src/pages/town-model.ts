@@ -9,7 +9,7 @@ export const TASK_SIGNS: Record<TaskState, string> = { pending: "◌", assigned:
 export const MISSION_SIGNS: Record<MissionState, string> = { planning: "◌", running: "▸", blocked: "‖", completed: "✓", failed: "!" };
 
 /** How an item stands, as a person asks: one that is blocked waits for a review, or for a person. */
-export type Stand = "waits" | "ready" | "assigned" | "running" | "review" | "stuck" | "done";
+type Stand = "waits" | "ready" | "assigned" | "running" | "review" | "stuck" | "done";
 
 export const STANDS: readonly Stand[] = ["done", "running", "assigned", "review", "stuck", "ready", "waits"];
 export const STAND_SIGNS: Record<Stand, string> = { waits: "◌", ready: "○", assigned: "◔", running: "▸", review: "◎", stuck: "!", done: "✓" };

@@ -5,7 +5,7 @@ import { useLayoutEffect, useRef } from "preact/hooks";
 import { keepFocus } from "../ui/focus";
 
 /** Whether a dialog is open. */
-export type Opened = Signal<boolean>;
+type Opened = Signal<boolean>;
 
 export const closed = (): Opened => signal(false);
 

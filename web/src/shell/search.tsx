@@ -4,6 +4,7 @@ import { useLayoutEffect, useRef } from "preact/hooks";
 import { useFixed } from "../fixed";
 import { asOf } from "../moment";
 import type { SearchAnswer } from "../api/types";
+import { useSessions } from "../ui/agent";
 import { EventLine } from "../ui/events";
 import { openDrawer } from "../ui/drawer";
 import { Trouble } from "../ui/state";
@@ -41,6 +42,7 @@ function Found({ text }: { text: string }) {
 }
 
 function Results() {
+  useSessions();
   const box = useRef<HTMLInputElement>(null);
   // Before the next key is pressed: words of a quick hand would be commands.
   useLayoutEffect(() => box.current?.focus(), []);

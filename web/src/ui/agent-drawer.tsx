@@ -16,7 +16,7 @@ function Link({ page, params, children }: { page: string; params: Record<string,
   return <a class="button small" href={href(page, params)} onClick={open}>{children}</a>;
 }
 
-/** The ways on, and what it did last at the moment that is shown; while that is now, anew with each deed. */
+/** The ways on, and what it did last at the moment that is shown; while that is now, again with each event. */
 function AgentBody({ name }: { name: string }) {
   const agent = useView<FleetAnswer>("/api/fleet").data?.agents.find((one) => one.name === name);
   const scope = `agent:${name}`;

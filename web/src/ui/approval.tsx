@@ -6,10 +6,11 @@ import type { Choice, OpenApproval, OpenApprovals } from "../api/types";
 import { now } from "../clock";
 import { meta } from "../meta";
 import { asOf, useView } from "../moment";
+import { go, href } from "../router";
 import "../styles/approval.css";
 import { DiffLines } from "./diff";
 import { Json } from "./json";
-import { SessionLink } from "./session-link";
+import { follow, SessionLink } from "./session-link";
 import { Trouble } from "./state";
 import { length } from "./times";
 import { Words } from "./words";
@@ -96,7 +97,9 @@ export function Request({ asked, then, who, children, send }: {
 
 function One({ approval }: { approval: OpenApproval }) {
   const send = (choice: Choice, reason: string): Promise<unknown> => post(`/api/approvals/${encodeURIComponent(approval.id)}`, { choice, ...(reason ? { reason } : {}) });
-  const who = approval.session ? <SessionLink session={approval.session}><Words text={approval.shown} /></SessionLink> : <Words text={approval.shown || "A goal"} />;
+  const name = <Words text={approval.shown || "A goal"} />;
+  const goal = approval.goal ? `goals/${encodeURIComponent(approval.goal)}` : "";
+  const who = approval.session ? <SessionLink session={approval.session}>{name}</SessionLink> : goal ? <a href={href(goal)} onClick={(click) => follow(click, () => go(goal))}>{name}</a> : name;
   return (
     <Request asked={approval} who={who} then={approval.goal ? "it is denied" : "answer it in its terminal"} send={approval.can_answer && mayApprove() ? send : undefined}>
       {!approval.can_answer && <p class="question-answered">Answer it in <Words text={approval.program ?? "the program"} /> itself.</p>}
@@ -104,18 +107,25 @@ function One({ approval }: { approval: OpenApproval }) {
   );
 }
 
-function Live({ session }: { session?: string | undefined }) {
-  const { data } = useView<OpenApprovals>("/api/approvals");
-  const found = (data?.approvals ?? []).filter((one) => session === undefined || one.session === session);
-  if (found.length === 0) return null;
+/** What agents wait to be allowed, now. Only for components that are drawn while the present is shown. */
+export function useApprovals(): readonly OpenApproval[] {
+  return useView<OpenApprovals>("/api/approvals").data?.approvals ?? [];
+}
+
+export function Requests({ approvals }: { approvals: readonly OpenApproval[] }) {
+  if (approvals.length === 0) return null;
   return (
     <section class="questions" aria-label="Waiting for you">
-      <ul>{found.map((one) => <One key={one.id} approval={one} />)}</ul>
+      <ul>{approvals.map((one) => <One key={one.id} approval={one} />)}</ul>
     </section>
   );
 }
 
-/** What agents wait to be allowed, now; of one session, if given. */
-export function Approvals({ session }: { session?: string }) {
-  return asOf.value === null ? <Live session={session} /> : null;
+function OfSession({ session }: { session: string }) {
+  return <Requests approvals={useApprovals().filter((one) => one.session === session)} />;
+}
+
+/** What a session waits to be allowed, now. */
+export function Approvals({ session }: { session: string }) {
+  return asOf.value === null ? <OfSession session={session} /> : null;
 }

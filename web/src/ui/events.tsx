@@ -5,10 +5,11 @@ import type { Params } from "../api";
 import { now } from "../clock";
 import { useFixed } from "../fixed";
 import type { EventsAnswer, LoreEvent } from "../api/types";
-import { AgentName } from "./agent";
+import { AgentName, shownName } from "./agent";
 import { Copy } from "./copy";
 import { openDrawer } from "./drawer";
 import { Json } from "./json";
+import { unmarked } from "./markdown";
 import { SessionLink } from "./session-link";
 import { Trouble } from "./state";
 import { clock, clockSeconds, day, full } from "./times";
@@ -17,7 +18,7 @@ import { Words } from "./words";
 const SESSION_KINDS = /^(?:tool|prompt|model|session)\.|^agent\.(?:thought|launched|returned)$/;
 
 /** Whether an event is a row of a session's transcript. */
-export function isInSession(event: LoreEvent): boolean {
+function isInSession(event: LoreEvent): boolean {
   return event.run !== undefined && SESSION_KINDS.test(event.kind);
 }
 
@@ -34,7 +35,7 @@ export function EventLine({ event, whole = event, opened = false, leads = false 
       <button type="button" class="event-head" aria-expanded={open} onClick={() => setOpen(!open)}>
         <time class="num faint" dateTime={event.at} title={full(event.at)}>{when(event.at)}</time>
         <code class="kind">{event.kind}</code>
-        {event.agent && <Words class="who" text={event.agent} />}
+        {event.agent && <Words class="who" text={unmarked(shownName(event.agent))} />}
       </button>
       {event.text && <p class="event-text">{leads && isInSession(event) ? <SessionLink session={event.run ?? ""} at={event.id} class="event-link"><Words text={event.text} /></SessionLink> : <Words text={event.text} />}</p>}
       {open && (

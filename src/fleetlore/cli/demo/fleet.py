@@ -17,7 +17,7 @@ from fleetlore.events.ids import derive_id
 # --- Writers: one collects the events of the story, the other adds the events of one task.
 
 MISSION = "reliable-webhooks"
-MODEL = "sonnet"
+MODEL = "claude-sonnet-4-5"
 
 _JITTER = 4.0
 """Seconds of random offset; less than half the gap between two events of one task."""

@@ -50,7 +50,8 @@ MAX_COMMAND_TEXT = 12_000
 MAX_OUTPUT_TEXT = 8_000
 MAX_WHAT = 160
 LOOP_LENGTH = 3
-LOOP_GAP = 15
+LOOP_GAP = 10 * 60 * 1_000_000
+"""Microseconds, as steps are. A session that fails like this later has not been in a loop meanwhile."""
 MAX_MATCHES = 200
 
 # Global options that take a value and stand between a program and its sub-command.
