@@ -1,4 +1,4 @@
-"""What agents are told of each other: whatever is in the log, it comes as data, in measure, and nobody's thoughts are shown to others."""
+"""MCP answers with hostile events in the log: quoted as data, bounded in size, and without private thoughts of others."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def source(log: BlockingRecorder) -> OnDemandSource:
 
 
 def hostile_life(words: str) -> list[Event]:
-    """A little of everything, told in these words."""
+    """Events of many kinds with this text in every field."""
     names = {"agent": "ada", "task": "t1", "mission": "m1"}
     recorded: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         ("town.agent_spawned", {"agent": "ada"}, {}),

@@ -414,7 +414,7 @@ def through_json(state: GoalsState) -> GoalsState:
 
 @st.composite
 def odd(draw: st.DrawFn) -> Event:
-    """An event of a heard kind: as it should be, with something in it replaced, or with anything in it at all."""
+    """An event of a known kind: valid, with something in it replaced, or with anything in it at all."""
     event = draw(st.sampled_from(SAMPLES))
     how = draw(st.sampled_from(["as it should be", "replaced", "anything"]))
     data = event.data
