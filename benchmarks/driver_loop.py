@@ -149,7 +149,7 @@ def goal_of(turns: int) -> Goal:
     """A goal that takes so many turns."""
     return Goal(
         id=str(uuid4()),
-        description="Mend the parser so that all of its tests pass",
+        description="Fix the parser so that all of its tests pass",
         acceptance=(ShellCommand(command="make test"),),
         budget=BudgetGuards(max_turns=turns + 1, max_wall_time="4h", max_tokens=10**9, max_consecutive_denies=3),
         workspace="/nowhere",

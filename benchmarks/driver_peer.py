@@ -89,7 +89,7 @@ class Peer:
 
 
 class AsyncPeer(Peer):
-    """The same in asyncio, as whoever wants to call a turn off from outside, or to run several goals, has to have it."""
+    """The same in asyncio, which is needed to cancel a turn from outside or to run several goals."""
 
     def __init__(self, path: Path, shape: Shape) -> None:
         self._shape, self._workspace = shape, Nowhere()

@@ -238,7 +238,7 @@ def _broken(served: Served, clients: Clients, plan: Plan) -> Iterator[Row]:
     progress(f"{recorded['broken']:,} streams broken off and resumed", end=True)
     what = f"{recorded['broken']:,} reconnects under load"
     yield Row(f"{what}: events lost", "", recorded["missing"], None, None, None, 0.0, "≤", "ours")
-    yield Row(f"{what}: events told twice", "", recorded["doubled"], None, None, None, 0.0, "≤", "ours")
+    yield Row(f"{what}: events received twice", "", recorded["doubled"], None, None, None, 0.0, "≤", "ours")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A process of its own that watches streams of server-sent events, as many at a time as it is told to, as cheaply as it can.
+"""A process of its own that watches streams of server-sent events, a given number at a time, as cheaply as it can.
 
 `python -m benchmarks.server_clients`: one JSON command a line on standard input, one JSON answer a line on standard output.
 

@@ -90,7 +90,7 @@ class Sequential:
 
 
 def _redis(folder: Path, plan: Plan, fsync: str) -> Iterator[Row]:
-    # Rewriting its file is the server's own business, takes a whole core, and would fall on whoever has his turn.
+    # Rewriting its file is the server's own business, takes a whole core, and would distort the measurement of one of them.
     with Valkey(folder / f"valkey-{fsync}", "--auto-aof-rewrite-percentage", "0", fsync=fsync) as server:
         peer, single, many = Sequential(server.port), ours.Blocking(server.url, _events()), ours.Blocking(server.url, _events())
         lanes = [

@@ -110,7 +110,7 @@ class Server(ABC):
 
 
 class Valkey(Server):
-    """Valkey, which speaks as Redis 7.2 does. Every write is synced unless told otherwise."""
+    """Valkey, which speaks as Redis 7.2 does. Every write is synced by default."""
 
     def __init__(self, folder: Path, *options: str, password: str | None = None, fsync: str = "always") -> None:
         super().__init__(folder)

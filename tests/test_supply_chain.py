@@ -34,6 +34,15 @@ def test_build_tools_are_pinned_to_the_same_versions() -> None:
     assert re.search(r"^UV := uv==[\d.]+$", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
 
+def test_the_build_tools_are_pinned_with_all_that_they_need() -> None:
+    pinned = {name.lower() for name in PINNED.findall((ROOT / "requirements" / "build.txt").read_text())}
+    packages = re.split(r"\n(?=[A-Za-z])", (ROOT / "requirements" / "dev.txt").read_text())
+    # A package that hatchling needs says so in the locked list: "# via hatchling", alone or as one of several.
+    wanted = {package.split("==")[0].lower() for package in packages if re.search(r"^    # (?:via|  ) +hatchling$", package, re.MULTILINE)}
+    assert wanted
+    assert wanted <= pinned
+
+
 def test_make_says_what_it_installs_on_the_system_and_why() -> None:
     lines = [line for line in (ROOT / "Makefile").read_text().splitlines() if "apt-get" in line and not line.startswith("apt = ")]
     assert [line for line in lines if not line.lstrip().startswith("#")] == []

@@ -125,8 +125,8 @@ async def _run_interview(log_url: str, address: str, questions: int) -> str:
     fits, many = (helped.count("fits"), alone.count("fits")), 2 * questions + 2
     return (
         f"SmolLM2-135M asked {many} times ({written} tokens written, {written / seconds:.0f} a second): of {questions} objects that "
-        f"the endpoint held to a schema {fits[0]} fitted; of {questions} that it was only told of {fits[1]} did, and the rest were "
-        f"called nonsense; one question was cancelled; the log tells the end of each. Its words: “{prose.text}”"
+        f"the endpoint held to a schema {fits[0]} fitted; of {questions} with the schema in the prompt {fits[1]} did, and the rest were "
+        f"rejected; one question was cancelled; the log tells the end of each. Its words: “{prose.text}”"
     )
 
 

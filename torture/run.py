@@ -122,7 +122,7 @@ def kill_drivers(folder: Path) -> str:
 
 
 def kill_stages(folder: Path, seed: int, runs: int) -> str:
-    """Whoever plays a run, and whoever takes it up."""
+    """The process that runs a scene, and the one that resumes it."""
     killed = test_resume.torment(folder, seed, runs)
     return f"{runs} runs of a stage, their players killed with -9 {killed} times: each came to its end, no turn was taken twice"
 

@@ -287,7 +287,7 @@ def _kinds(kind: str) -> Sequence[str]:
 
 
 async def _stopped(stop: asyncio.Event, seconds: float) -> bool:
-    """Whether it is told to stop within some seconds."""
+    """Whether a stop is requested within some seconds."""
     try:
         async with asyncio.timeout(seconds):
             return await stop.wait()

@@ -117,7 +117,7 @@ async def _chunks(reader: asyncio.StreamReader) -> bytes:
 
 
 class Agent:
-    """One agent. `live` goes on until it is told to stop, and ends with what it has begun to say."""
+    """One agent. `live` runs until a stop is requested, and finishes what it has begun."""
 
     def __init__(self, number: int, seed: int, connection: Connection, tally: Tally) -> None:
         self.name, self.team = f"agent-{number:03d}", number // TEAM

@@ -47,7 +47,7 @@ PROFILES = (
 
 
 class Reader:
-    """One of them. `read` goes on until it is told to stop and has come to a position that it is told, too."""
+    """One reader. `read` runs until it gets a stop with a position, and has reached that position."""
 
     def __init__(self, profile: ReaderProfile, port: int, token: str, sent: Mapping[str, float], seed: int) -> None:
         self.profile, self._port, self._token, self._sent = profile, port, token, sent

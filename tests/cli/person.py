@@ -65,7 +65,7 @@ _BEHIND = "import subprocess, sys; sys.exit(subprocess.run(sys.argv[1:], process
 
 @contextmanager
 def seated(lore: Lore, *argv: str, behind: bool = False) -> Iterator[tuple[subprocess.Popen[bytes], Person]]:
-    """Start `lore` with a person at its terminal, in the background if told so; its other streams are pipes."""
+    """Start `lore` with a person at its terminal, in the background on request; its other streams are pipes."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-c", _BEHIND, *command(argv)] if behind else command(argv),

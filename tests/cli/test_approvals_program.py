@@ -117,7 +117,7 @@ def request(lore: Lore, terminal: Terminal) -> Any:
 
 
 def result_of(api: HeaderApi) -> str:
-    """What the model was told about its call; empty if it was told nothing yet."""
+    """The result that the model got for its call; empty if it got none yet."""
     messages = [message["content"] for asked in api.asked for message in asked["messages"] if isinstance(message["content"], list)]
     blocks = [block for content in messages for block in content]
     return next((json.dumps(block["content"]) for block in blocks if block.get("type") == "tool_result"), "")

@@ -1,4 +1,4 @@
-"""`lore archive`: what was archived is still told, found, shown, exported and forgotten."""
+"""`lore archive`: archived events are still in stories, found, shown, exported and forgotten."""
 
 from __future__ import annotations
 

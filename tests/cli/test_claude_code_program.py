@@ -1,4 +1,4 @@
-"""The real Claude Code, recorded by its hooks and then by its transcript: one session, told once."""
+"""The real Claude Code, recorded by its hooks and then by its transcript: one session, stored once."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def test_the_examples_of_the_list_are_taken() -> None:
 
 
 def buffered() -> dict[str, str]:
-    """Python keeps back what goes into a pipe, unless it is told not to, as on many a machine that runs tests."""
+    """Python buffers what goes into a pipe unless PYTHONUNBUFFERED is set, as on many CI machines."""
     return {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
 
 

@@ -1,4 +1,4 @@
-"""`lore decide`: what waits for a person, and the answer that the goal's driver hears."""
+"""`lore decide`: what waits for a person, and the answer that the goal's driver reads."""
 
 from __future__ import annotations
 

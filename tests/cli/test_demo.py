@@ -32,7 +32,7 @@ def list_actions(task: str) -> list[tuple[str | None, str]]:
 
 
 def in_order(task: str, *wanted: tuple[str, str]) -> bool:
-    """Whether these deeds come one after another on a thread, whatever is between them."""
+    """Whether these actions follow each other on a thread, with anything in between."""
     rest = iter(list_actions(task))
     return all(action in rest for action in wanted)
 

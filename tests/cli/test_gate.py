@@ -299,7 +299,7 @@ def test_a_socket_that_was_put_in_the_place_of_the_drivers_is_not_received(tmp_p
 
 
 async def run_claude(lore: Lore, decider: Decider, steps: list[dict[str, Any]], *more: str) -> tuple[list[Event], dict[str, Any]]:
-    """Let it take the steps, asking our gate; answers what was told, and its report."""
+    """Let it take the steps through our gate; returns its recorded events and its result."""
     recorded: list[Event] = []
 
     async def record(event: Event) -> None:

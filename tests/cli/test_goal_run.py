@@ -66,7 +66,7 @@ def test_a_goal_that_ends_otherwise_leaves_with_one(lore: Lore) -> None:
     assert f"lore goal raise {id} --turns" in goal(lore, "resume", id, code=2).err
     goal(lore, "raise", id, "--turns", "2", code=0)
     again = goal(lore, "resume", id, code=1)
-    assert again.lines[:2] == ["  grace: resume", "turn 2 starts"], "what was told before is not told again"
+    assert again.lines[:2] == ["  grace: resume", "turn 2 starts"], "what was printed before is not printed again"
 
 
 def test_every_event_is_a_line_of_json_if_that_is_asked_for(lore: Lore) -> None:

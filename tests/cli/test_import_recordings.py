@@ -200,7 +200,7 @@ def test_watching_copes_with_a_rollout_that_is_compressed_and_resumed_meanwhile(
     watching = lore.start("watch", "codex", "--json", "--since", "1960-01-01", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert watching.stdout is not None
     assert kinds(watching.stdout, 1) == ["session.started"]
-    os.utime(path)  # so that the compressed file is new to whoever watches
+    os.utime(path)  # so that a watcher takes the compressed file as new
     packed = compress(path)
     rows = [rollouts.event(60, "user_message", message="and now the other table")]
     path.write_bytes(zstandard.decompress(packed.read_bytes()) + json.dumps(rows[0]).encode() + b"\n")

@@ -42,7 +42,7 @@ def use(tool: str, **asked: Any) -> dict[str, Any]:
 
 
 class Output(io.BytesIO):
-    """Standard output; with the answer to the last question, the input is closed, as by a program that has heard what it wanted."""
+    """Standard output; after the answer to the last question the input is closed, as a client does when it is done."""
 
     def __init__(self, input: int) -> None:
         super().__init__()

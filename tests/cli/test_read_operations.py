@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from fleetlore import Event
+from fleetlore.cli.decide import JSON_FIELDS
 from fleetlore.operations.table import OPERATIONS
 from fleetlore.server.mcp.caller import Caller
 from fleetlore.server.mcp.sanitise import clean_text
@@ -35,6 +36,12 @@ def a_session(run: str, at: datetime, answer: str) -> list[Event]:
     ]
 
 
+def an_approval_request() -> Event:
+    """A session asks a person; without an end, for the command line does not take the server's clock."""
+    data = {"tool": "Bash", "input": {"command": "git push"}, "program": "claude-code", "call_id": "toolu_1"}
+    return Event(kind="approval.requested", at=AT + timedelta(hours=2), agent=f"claude-code/{RUN}", run=RUN, data=data)
+
+
 def a_town() -> list[Event]:
     """An agent with a task of a mission, and a message."""
     made = [
@@ -56,6 +63,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
             [Event(kind=kind, at=AT + timedelta(hours=2), agent="cy", task="t3") for kind in ("fleet.error", "fleet.recovery")]
         )
         running.log.append(a_town())
+        running.log.append([an_approval_request()])
         yield running
 
 
@@ -85,6 +93,11 @@ def brief_of(brief: dict[str, Any]) -> list[Any]:
 
 def story_of(story: dict[str, Any]) -> list[Any]:
     return [[each["title"], *(sentence["text"] for sentence in each["sentences"])] for each in story["paragraphs"]]
+
+
+def list_requests(rows: list[dict[str, Any]]) -> list[Any]:
+    """All that `lore decide` prints of each request."""
+    return [[row[name] for name in JSON_FIELDS] for row in rows]
 
 
 READS = {
@@ -189,6 +202,16 @@ READS = {
         lambda page: [row["id"] for row in page["events"]],
         lambda page: [row["id"] for row in page["events"]],
     ),
+    "approvals": Read(
+        ["decide", "--json"],
+        "approvals",
+        {},
+        "approvals",
+        {},
+        list_requests,
+        lambda page: list_requests(page["approvals"]),
+        lambda page: list_requests(page["approvals"]),
+    ),
     "search": Read(
         ["find", "Shall I push", "--json"],
         "search",
@@ -256,7 +279,6 @@ def test_every_read_with_a_tool_is_compared() -> None:
     assert {operation.name for operation in OPERATIONS if not operation.changes and operation.mcp} == {
         *READS,
         "session diff",  # compared in tests/operations/test_transcripts.py
-        "approvals",  # not compared yet
     }
 
 

@@ -1,4 +1,4 @@
-"""What of a play the audience hears, and what of a command line makes no play."""
+"""Which lines of a run are printed, and which command lines are refused."""
 
 from __future__ import annotations
 

@@ -169,6 +169,6 @@ def test_on_a_sealed_town_anybody_may_add_work_send_messages_and_look(lore: Lore
     lore("town", "backlog", "add", "one", "--as", "bob", code=0)
     lore("town", "send", "bob", "hello", code=0)
     state = believed(lore, key)
-    assert list(state.agents) == ["bob"]  # what was told before the log was sealed counts for nothing
+    assert list(state.agents) == ["bob"]  # events from before the seal do not count
     assert [task.by for task in state.tasks.values()] == ["bob"]
     assert lore("town", "inbox", "bob", "--json", code=0).json["messages"][0]["body"] == "hello"

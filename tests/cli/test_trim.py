@@ -1,4 +1,4 @@
-"""`lore trim` and `[retention]`: what goes, what is told of it, and what views know afterwards."""
+"""`lore trim` and `[retention]`: what is deleted, what is recorded about it, and what views know afterwards."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_a_crash_between_the_fact_and_the_cut_is_made_good(log: BlockingRecorder
     recorded = {key: value for key, value in found.totals.items() if key != "gone"}
     fact = {"log": log.info().log_id, "before": found.before, "last": found.last, **recorded}
     log.append([Event(kind="log.trimmed", actor="fleetlore", data=fact)])
-    assert spent(log).usd == 1.5  # whoever has seen what went does not count it twice
+    assert spent(log).usd == 1.5  # a view that has seen the deleted events does not count them twice
     assert cut(log, 40) is not None
     assert [fact.data["events"] for fact in log.read(kinds=["log.trimmed"])] == [1, 1]
     assert spent(log).usd == 1.5

@@ -1,4 +1,4 @@
-"""`lore up` and `lore demo` as people run them: processes that say where they are, serve, and end well when they are told to."""
+"""`lore up` and `lore demo` as people run them: processes that print their address, serve, and end cleanly on a signal."""
 
 from __future__ import annotations
 

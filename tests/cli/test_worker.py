@@ -214,7 +214,7 @@ def test_a_worker_needs_a_log_that_others_reach_and_options_that_leave_something
     assert "between 1 and 64" in lore("worker", "--concurrency", "0", code=2).err
 
 
-# --- what an agent is told
+# --- what the prompt says
 
 
 def job(**more: Any) -> TaskJob:

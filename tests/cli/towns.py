@@ -1,4 +1,4 @@
-"""Towns for tests of `lore town`: facts that workers and dispatchers would tell, told by hand."""
+"""Towns for tests of `lore town`: events of workers and dispatchers, written by hand."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def given(lore: Lore, task: str, agent: str, *, begun: bool = True) -> None:
 
 
 def ended(lore: Lore, task: str, result: str) -> None:
-    """Have whoever is at a task complete it."""
+    """Complete a task as the agent that works on it."""
     record(lore, town_events.task_completed(folded(lore).tasks[task], result=result))
 
 
@@ -120,5 +120,5 @@ def dead_worker() -> str:
 
 
 def silent_worker() -> str:
-    """A worker whose lease is over, while its process lives, and was heard of just now."""
+    """A worker whose lease has expired while its process is alive and wrote a moment ago."""
     return f"{make_holder_name()}@1"

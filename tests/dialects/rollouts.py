@@ -76,13 +76,13 @@ def response(seconds: float, name: str, /, **payload: Any) -> Row:
 
 
 def said(seconds: float, words: str) -> list[Row]:
-    """What a model says, told twice."""
+    """A message of the model, which a rollout records twice."""
     content = [{"type": "output_text", "text": words}]
     return [event(seconds, "agent_message", message=words), response(seconds, "message", role="assistant", content=content)]
 
 
 def asked(seconds: float, words: str) -> list[Row]:
-    """What a person says, told twice."""
+    """A message of a person, which a rollout records twice."""
     content = [{"type": "input_text", "text": words}]
     return [response(seconds, "message", role="user", content=content), event(seconds, "user_message", message=words, images=[])]
 

@@ -1,4 +1,4 @@
-"""Transcripts of Claude Code are told once, in order, with causes, and with each answer's final usage."""
+"""Transcripts of Claude Code become events once, in order, with causes, and with each reply's final usage."""
 
 from __future__ import annotations
 

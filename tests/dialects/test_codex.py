@@ -1,4 +1,4 @@
-"""Codex's rollouts: each thing that happened is told once, by whom it was done, with what led to it."""
+"""Codex's rollouts: each action becomes one event, with its actor and its cause."""
 
 from __future__ import annotations
 

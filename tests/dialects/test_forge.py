@@ -1,4 +1,4 @@
-"""Deliveries of Gitea, Forgejo and GitHub: what each becomes, and that one deed is told once."""
+"""Deliveries of Gitea, Forgejo and GitHub: which event each becomes, and that repeated deliveries become one event."""
 
 from __future__ import annotations
 

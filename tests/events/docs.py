@@ -37,7 +37,7 @@ def shapes() -> list[type[Struct]]:
 
 
 def _data(struct: type[Struct]) -> str:
-    # What every kind of the stage shares is told once, above its table.
+    # The fields that all kinds of the stage share are listed once, above the table.
     shared = StageFact.__struct_fields__ if issubclass(struct, StageFact) else ()
     return ", ".join(f"`{_field(struct, field)}`" for field in fields(struct) if field.name not in shared) or "–"
 

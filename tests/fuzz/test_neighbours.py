@@ -1,4 +1,4 @@
-"""A damaged line costs nothing but itself: what stands before it and behind it is told as if it were not there."""
+"""A damaged line costs only itself: the lines around it become the same events as without it."""
 
 from __future__ import annotations
 

@@ -192,7 +192,7 @@ async def test_turns_of_goals_below_count_above(log: BlockingRecorder) -> None:
     assert above.harness.orders == []
 
 
-# --- who steers is heard at any moment
+# --- control requests are applied at any moment
 
 
 async def test_anybody_who_is_called_off_between_the_beginning_of_a_turn_and_its_agent_starts_none(log: BlockingRecorder) -> None:

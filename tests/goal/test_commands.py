@@ -30,7 +30,7 @@ def make_command(action: str, value: Any = None, **more: Any) -> Event:
     return commands.make_control_event(ID, action, by="grace", value=value, now=lambda: NOW, **more)
 
 
-# --- the wish as an event
+# --- the command as an event
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The journal of a goal: its state is what the log has, whoever else writes, and everything around it is a parameter."""
+"""The journal of a goal: its state is what the log has, also if others write, and everything around it is a parameter."""
 
 from __future__ import annotations
 

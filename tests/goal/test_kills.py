@@ -120,7 +120,7 @@ async def killed_once(log: BlockingRecorder, at: int, *, after: bool) -> None:
     assert repeated <= len(cut_short) <= 1
     [completed] = [event for event in events if event.kind == "driver.goal_completed"]
     assert completed.data["outcome"]["total_turns"] == TURNS
-    assert max(Counter(mark for _, mark in world.actions).values()) == 1  # one attempt, one deed
+    assert max(Counter(mark for _, mark in world.actions).values()) == 1  # one attempt, one action
 
 
 async def test_killed_again_and_again_it_still_comes_to_its_end(log: BlockingRecorder) -> None:

@@ -423,7 +423,7 @@ def test_a_summary_is_stored_only_if_one_came_and_asked_for_again_if_it_could_no
     assert (kinds(events), counts(events)) == (facts, False)
 
 
-# --- what the agent is told
+# --- what the prompt says
 
 
 def hostile() -> GoalState:

@@ -96,7 +96,7 @@ async def test_stopped_while_the_workspace_is_saved_it_writes_nothing_once_it_ha
     await stopped(pursuit)
     assert shared.find_lease(f"goal:{GOAL}") is None
     assert setup.harness.orders == []
-    assert "crashed" not in list_complaints(log)  # it was told, as well as there was time for it
+    assert "crashed" not in list_complaints(log)  # it was recorded, as far as there was time
     assert (await make_driver(log, [done()], shared=shared).driver.run_goal()).outcome == "done"
 
 
@@ -338,7 +338,7 @@ async def test_a_goal_is_called_off_wherever_it_is(log: BlockingRecorder, where:
 
 
 async def test_a_budget_that_is_raised_in_the_midst_of_a_turn_holds_for_that_turn(log: BlockingRecorder) -> None:
-    """An agent that was told the old budget stops by itself at that."""
+    """An agent that got the old budget stops by itself at that."""
 
     async def by_the_order(order: TurnRequest, watch: Watch) -> TurnResult:
         log.append([control("raise", value={"tokens": 5000})])

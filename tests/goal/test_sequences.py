@@ -273,5 +273,5 @@ async def test_a_driver_that_dies_in_a_turn_is_followed_by_one_that_says_so(log:
     state = await again.driver.run_goal()
     assert (state.outcome, state.spent.turns) == ("done", 1)
     assert "Your last turn was interrupted" in again.harness.orders[0].prompt
-    assert "2 failed" in again.harness.orders[0].prompt, "the agent is told what was checked after the crash"
+    assert "2 failed" in again.harness.orders[0].prompt, "the prompt says what was checked after the crash"
     compare("crash_and_resume", render_events(log))

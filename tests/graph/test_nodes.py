@@ -179,7 +179,7 @@ async def test_a_query_of_a_real_database_becomes_a_table_and_a_card(tmp_path: P
         await chat.say("sql: DELETE FROM people")
         assert [event.data["tool"] for event in await chat.events("tool.failed")] == ["query_db"]
         assert "Correct it and call again" in asked(chat, "thinker")[-1].messages[-1].text
-        assert str(file) not in repr(chat.model.asked)  # an address is told to nobody
+        assert str(file) not in repr(chat.model.asked)  # no model gets the path
 
 
 async def test_the_model_is_given_every_column_that_there_is(tmp_path: Path) -> None:
@@ -437,7 +437,7 @@ async def test_a_control_that_the_page_lost_is_sent_again_once() -> None:
         assert found == {"missing": [{"type": "button", "label": "Zero", "action": "count_zero"}], "unexpected": [], "retried": True}
         chat.sink.messages.clear()
         await chat.session.report_dashboard(controls[:-2])
-        assert chat.sink.select_messages("controls") == []  # sending again did not help; it is told instead
+        assert chat.sink.select_messages("controls") == []  # sending again did not help; the thinker gets it instead
         assert [event.data["retried"] for event in await chat.events("audit.mismatch")] == [True, False]
         await chat.session.report_dashboard(controls[:-1])
         assert len(await chat.events("audit.mismatch")) == 2

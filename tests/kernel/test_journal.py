@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -42,9 +42,7 @@ class UnreliableLog:
     async def append_records(self, records: Sequence[Record], *, expect: Expect | None = None) -> list[Position]:
         return await self._fail_or_store(records, lambda: self._log.append_records(records, expect=expect))
 
-    async def _fail_or_store(
-        self, events: Sequence[Event | Record], store: Callable[[], Coroutine[Any, Any, list[Position]]]
-    ) -> list[Position]:
+    async def _fail_or_store(self, events: Sequence[Event | Record], store: Callable[[], Awaitable[list[Position]]]) -> list[Position]:
         failure = self.failures.pop(0) if self.failures else ""
         if failure == "before":
             raise Busy("another process writes")

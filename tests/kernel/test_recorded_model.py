@@ -1,4 +1,4 @@
-"""What the log is told of a question: before it is asked, and whatever becomes of it."""
+"""What is recorded of a model call: before it is sent, and its result or failure."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ async def test_an_answer_that_cannot_be_used_was_paid_for_all_the_same() -> None
     assert (replied.cause, failed.cause, caught.value.event) == (called.id, replied.id, failed.id)
     assert replied.data["output"] == 4
     assert failed.data["error"] == "an answer that cannot be used: there is no JSON object in it"
-    assert "latency_ms" not in failed.data  # the time is told once, with the tokens
+    assert "latency_ms" not in failed.data  # the time is recorded once, with the tokens
 
 
 @pytest.mark.parametrize(

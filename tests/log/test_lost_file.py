@@ -1,4 +1,4 @@
-"""A log file that is deleted, moved or replaced while it is open: nothing is acknowledged any more, and everybody is told why."""
+"""A log file that is deleted, moved or replaced while it is open: nothing is acknowledged any more, and every call says why."""
 
 from __future__ import annotations
 
@@ -313,7 +313,7 @@ def test_a_restore_into_a_log_in_use_is_not_taken_for_a_loss(path: Path) -> None
 
 
 def test_a_restore_in_place_of_a_damaged_log_ends_those_who_use_it(path: Path) -> None:
-    """What is left of the damaged one is moved aside, and whoever has that open must not go on with it."""
+    """The damaged file is moved aside; a process that has it open must not continue with it."""
     copy = path.with_name("backup.db")
     with opened(path) as log:
         log.append([make_event("kept")])

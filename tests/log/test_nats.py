@@ -78,7 +78,7 @@ def lasting(tmp_path: Path) -> Iterator[Nats]:
 
 @asynccontextmanager
 async def listening(url: str, subject: str) -> AsyncIterator[Callable[[int], Any]]:
-    """What a plain NATS client hears on a subject."""
+    """What a plain NATS client receives on a subject."""
     client: Client = await nats_py.connect(url)
     subscription = await client.subscribe(subject)
     await arrived(client)
@@ -814,7 +814,7 @@ def test_a_server_that_is_connected_and_silent_is_distinguished_from_one_that_is
 
 
 class Idle:
-    """As much of a stream as a consumer needs to hear messages."""
+    """As much of a stream as a consumer needs to receive messages."""
 
     def __init__(self) -> None:
         self.client: Any = self

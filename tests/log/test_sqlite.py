@@ -56,7 +56,7 @@ def test_a_commit_writes_few_pages_whatever_the_number_of_scopes(path: Path) -> 
 
 
 def test_threads_that_append_together_share_a_commit(path: Path) -> None:
-    """One thread holds the door; the others queue behind it and are stored by whoever comes next."""
+    """One thread holds the lock; the others queue behind it, and the next one stores them all."""
     with opened(path) as log:
         commits: list[int] = []
         backend = log._require_backend()

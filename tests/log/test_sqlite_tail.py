@@ -1,4 +1,4 @@
-"""Followers of one log in one process: one of them keeps a lookout for what other processes write, and all of them hear of it."""
+"""Followers of one log in one process: one of them watches for events of other processes and notifies the others."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def pool() -> Iterator[ThreadPoolExecutor]:
 
 
 def written_elsewhere(path: str, text: str) -> None:
-    """By another handle, which the log is not told of by anybody, as it is with another process."""
+    """Through another handle, so that nothing notifies the log, as with another process."""
     with connect(f"sqlite:{path}").blocking() as other:
         other.append([make_event(text)])
 

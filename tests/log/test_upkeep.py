@@ -75,7 +75,7 @@ def small(tmp_path: Path) -> Path:
 
 
 class Recorded:
-    """Progress as it was told: it grows, and ends at its end."""
+    """The reported progress: it grows, and ends at 100 %."""
 
     def __init__(self) -> None:
         self.steps: list[tuple[int, int]] = []

@@ -425,7 +425,7 @@ async def test_the_real_program_uses_no_tool_in_a_summary(tmp_path: Path) -> Non
         (workspace / "here.txt").write_text("secret of the house")
         ended = await claude.take_turn(order_for(workspace, is_summary=True, allow=("Read",)), watcher)
     assert (ended.how, ended.words, ended.denials) == ("finished", DONE, 1)
-    assert len(api.asked[0]["tools"]) > 5  # what the model was told before still holds, and its cache with it
+    assert len(api.asked[0]["tools"]) > 5  # the same prefix of the prompt, so the cache still holds
     assert "secret of the house" not in str(watcher.events)
 
 

@@ -18,7 +18,7 @@ from tests.models.agents import agent
 
 
 class Watcher:
-    """Hears everything; calls the turn off once more tokens are used than it allows."""
+    """Keeps all progress; stops the turn once more tokens are used than it allows."""
 
     def __init__(self, tokens: int | None = None) -> None:
         self.tokens = tokens
@@ -60,7 +60,7 @@ async def test_a_command_reads_the_prompt_works_and_reports(order: TurnRequest) 
 
 
 def used(watch: Watcher) -> list[dict[str, Any]]:
-    """What was told to be counted."""
+    """The payloads of the usage events that were reported."""
     return [event.data for received in watch.received for event in received.events if event.kind == "model.replied"]
 
 

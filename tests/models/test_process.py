@@ -38,7 +38,7 @@ def is_running(pid: int) -> bool:
 
 
 class OutputListener:
-    """Hears a program; stops it at the first line that is `until`."""
+    """Reads a program's output; stops it at the first line that is `until`."""
 
     def __init__(self, until: bytes | None = None) -> None:
         self.until = until

@@ -33,7 +33,7 @@ async def test_each_piece_is_received_as_it_comes(protocol: Protocol) -> None:
         await wire.head()
         for piece in pieces[:cut]:
             await wire.part(piece)
-        await asyncio.wait_for(first_word.wait(), PATIENCE)  # no more before the first was heard
+        await asyncio.wait_for(first_word.wait(), PATIENCE)  # no more before the first word arrived
         for piece in pieces[cut:]:
             await wire.part(piece)
         await wire.end()
@@ -105,7 +105,7 @@ def test_however_it_is_cut_the_pieces_are_the_text_of_the_reply(text: str, data:
     depth = 0
     for tag in REASONING_TAG.finditer(text):
         depth += -1 if tag["end"] else 1
-        assume(depth >= 0)  # reasoning whose beginning was left out was heard before its end could tell
+        assume(depth >= 0)  # without its beginning, reasoning is streamed as text until its end mark
     received: list[str] = []
     speech, place = TextStream(received.append), 0
     while place < len(text):

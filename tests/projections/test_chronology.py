@@ -1,4 +1,4 @@
-"""The order of telling: by time, source and line; and where these are equal, by what was told, not by when it was imported."""
+"""The order of a story: by time, source and line; if these are equal, by content, not by the time of import."""
 
 from __future__ import annotations
 

@@ -59,12 +59,12 @@ def test_what_means_the_same_is_near_though_no_word_is_shared(offline: None) -> 
 def test_it_finds_a_memory_by_what_it_means(offline: None) -> None:
     pytest.importorskip("wordllama", reason="the extra `embeddings` is not installed")
     with plays.new_log() as log:
-        pen = plays.RunWriter(log, "r")
-        pen.write("run.started", "conductor", "A long night")
-        pen.says("tomas", "The lighthouse keeper owns a crocodile.")
+        writer = plays.RunWriter(log, "r")
+        writer.write("run.started", "conductor", "A long night")
+        writer.says("tomas", "The lighthouse keeper owns a crocodile.")
         for number in range(40):
-            pen.says("tomas", f"Nothing of interest in drawer {number}.")
-        pen.says("edda", "Which reptiles live in the tower?")
+            writer.says("tomas", f"Nothing of interest in drawer {number}.")
+        writer.says("edda", "Which reptiles live in the tower?")
         nearest = MemoryPolicy(most=1, weights=MemoryWeights(relevance=1, recency=0, importance=0))
         by_words, by_meaning = (
             build_prompt(Recall(log, nearness=embeddings.find_nearness(name)).turn("mara", remembering=nearest))

@@ -180,7 +180,7 @@ def test_every_view_of_the_desk_is_the_fold_that_it_is_said_to_be(stored: list[E
                 log.append([event])
                 assert warm.wait_for(log.head(), PATIENCE)
                 with warm.open_states() as states:
-                    list(pattern_fold.find_patterns(states["arcs"], START))  # a look changes nothing that is told later
+                    list(pattern_fold.find_patterns(states["arcs"], START))  # reading changes no later answer
             assert warm.wait_for(log.head(), PATIENCE)
             with warm.open_states() as states:
                 for name, view in VIEWS.items():
@@ -189,7 +189,7 @@ def test_every_view_of_the_desk_is_the_fold_that_it_is_said_to_be(stored: list[E
                 past = warm.as_of(position, list(VIEWS))
                 for name, view in VIEWS.items():
                     assert same(view, past[name], naive(log, view, position).state), (name, position)
-            log.close()  # which wakes whoever follows: examples are many
+            log.close()  # which wakes the followers: there are many examples
 
 
 # --- what was erased

@@ -63,10 +63,10 @@ def test_the_newest_run_that_has_the_agent_is_taken_and_a_stranger_looks_on_at_t
 
 
 def test_as_of_a_position_nothing_later_is_known(log: BlockingRecorder) -> None:
-    pen = plays.bakery(log, lines=2)
+    writer = plays.bakery(log, lines=2)
     then = log.head()
     before = build_prompt(load_context(log, "mara")).text
-    pen.says("tomas", "It was me.")
+    writer.says("tomas", "It was me.")
     keeper = Recall(log)
     assert build_prompt(keeper.turn("mara", as_of=then)).text == before
     assert "It was me." in build_prompt(keeper.turn("mara")).text
@@ -76,9 +76,9 @@ def test_as_of_a_position_nothing_later_is_known(log: BlockingRecorder) -> None:
 
 
 def test_what_is_kept_warm_goes_on_with_the_log_and_heeds_what_was_erased(log: BlockingRecorder) -> None:
-    pen, keeper = plays.bakery(log, lines=1), Recall(log)
+    writer, keeper = plays.bakery(log, lines=1), Recall(log)
     assert len(keeper.turn("mara").said) == 1
-    pen.says("tomas", "I wish I had not said that.")
+    writer.says("tomas", "I wish I had not said that.")
     assert lines(keeper.turn("mara"))[-1] == "I wish I had not said that."
     [gone] = [event.id for event in log.read() if event.text == "I wish I had not said that."]
     log.erase([gone or ""], "asked to")
@@ -86,9 +86,9 @@ def test_what_is_kept_warm_goes_on_with_the_log_and_heeds_what_was_erased(log: B
 
 
 def test_a_run_that_is_handed_out_is_the_receivers_own(log: BlockingRecorder) -> None:
-    pen, keeper = plays.bakery(log, lines=1), Recall(log)
+    writer, keeper = plays.bakery(log, lines=1), Recall(log)
     run = keeper.load_run()
-    pen.says("tomas", "Hm.")
+    writer.says("tomas", "Hm.")
     keeper.turn("mara")
     assert run is not None
     assert run.said == 1
@@ -106,16 +106,16 @@ def test_a_run_that_is_long_past_is_folded_anew(log: BlockingRecorder) -> None:
 def test_a_line_that_left_the_transcript_is_found_by_its_words(tmp_path: Path, store: ProjectionStore) -> None:
     """The window of newest events does not reach back so far; the index does."""
     with connect(f"sqlite:{tmp_path / 'fleet.db'}?sync=off").blocking() as log:
-        pen = plays.RunWriter(log, "r")
-        pen.write("run.started", "conductor", "A long night")
-        pen.says("tomas", "The lighthouse keeper owns a crocodile.")
+        writer = plays.RunWriter(log, "r")
+        writer.write("run.started", "conductor", "A long night")
+        writer.says("tomas", "The lighthouse keeper owns a crocodile.")
         log.append_all(
             Event(kind="agent.spoke", actor="tomas", run="r", text=f"Nothing new, number {n}.", data={"turn": n + 2})
             for n in range(module.MAX_RECENT_EVENTS)
         )
         log.append_all(Event(kind="agent.spoke", actor="x", run="elsewhere", text="Another crocodile.") for _ in range(30))
-        pen.turn = module.MAX_RECENT_EVENTS + 2
-        pen.says("edda", "Has anybody seen a crocodile?")
+        writer.turn = module.MAX_RECENT_EVENTS + 2
+        writer.says("edda", "Has anybody seen a crocodile?")
         text = build_prompt(load_context(log, "mara", store=store, run="r")).text
         assert "> turn 1, tomas: The lighthouse keeper owns a crocodile." in text
         assert "Another crocodile" not in text
@@ -162,18 +162,18 @@ def test_a_measure_that_says_nonsense_finds_nothing_near(log: BlockingRecorder, 
 
 def test_a_measure_of_ones_own_weighs_what_the_index_finds_far_back(tmp_path: Path, store: ProjectionStore) -> None:
     with connect(f"sqlite:{tmp_path / 'fleet.db'}?sync=off").blocking() as log:
-        pen = plays.RunWriter(log, "r")
-        pen.write("run.started", "conductor", "A long night")
-        pen.says("tomas", "The lighthouse keeper owns a crocodile.")
+        writer = plays.RunWriter(log, "r")
+        writer.write("run.started", "conductor", "A long night")
+        writer.says("tomas", "The lighthouse keeper owns a crocodile.")
         log.append_all(Event(kind="agent.spoke", actor="tomas", run="r", text=f"Number {n}.") for n in range(module.MAX_RECENT_EVENTS))
-        pen.says("edda", "Has anybody seen a crocodile?")
+        writer.says("edda", "Has anybody seen a crocodile?")
         turn = Recall(log, store=store, nearness=lambda query, texts: [float("keeper" in text) for text in texts]).turn("mara", run="r")
     assert [line.text for line in turn.recalled if line.id in (turn.relevance or {})] == ["The lighthouse keeper owns a crocodile."]
 
 
 def test_who_subscribes_may_read_and_who_does_not_may_not(log: BlockingRecorder) -> None:
-    pen = plays.bakery(log, lines=1)
-    pen.write("clue.found", "edda", "A warm lid.", agent="edda")
+    writer = plays.bakery(log, lines=1)
+    writer.write("clue.found", "edda", "A warm lid.", agent="edda")
     assert "A warm lid." in build_prompt(load_context(log, "mara", subscribes_to=["clue.*"])).text
     assert "A warm lid." not in build_prompt(load_context(log, "mara")).text
     assert "A warm lid." in build_prompt(load_context(log, "edda")).text, "it is her own"
@@ -217,10 +217,10 @@ def test_a_coding_session_is_given_its_task_its_work_and_where_it_was_corrected(
 
 
 def test_a_task_that_was_given_long_ago_is_still_found(log: BlockingRecorder) -> None:
-    pen = plays.session(log)
+    writer = plays.session(log)
     agent = "claude-code/7f7a50ca"
     log.append_all(Event(kind="tool.called", actor=agent, agent=agent, data={"tool": "Read"}) for _ in range(700))
-    assert pen.log is log
+    assert writer.log is log
     assert load_context(log, agent).goal.startswith("The tide tables")
 
 

@@ -171,7 +171,7 @@ def test_the_operator_signs_for_every_goal_and_for_none() -> None:
 
 
 def test_a_published_signature_is_the_key_of_no_goal() -> None:
-    """Were goals' keys made as signatures are, whoever names a goal like a signed fact would know its key."""
+    """If keys of goals were derived as signatures are, a goal named like a signed event would reveal its key."""
     signed = OPERATOR.sign_event(raised(None))
     assert signed.mac is not None
     named = codec.encode_event(replace(signed, mac=None)).decode()

@@ -1,4 +1,4 @@
-"""Goals in every state, told by the real driver around scripted agents: what the pages and the API are tried with."""
+"""Goals in every state, recorded by the real driver with scripted agents, for tests of pages and API."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Served:
 
     @property
     def bearer(self) -> dict[str, str]:
-        """The header of the token of whoever opened the server."""
+        """The header with the token of the person who opened the server."""
         return {"authorization": f"Bearer {self.token}"}
 
     def get(
@@ -77,7 +77,7 @@ class Served:
         return answer.json
 
     def post(self, path: str, body: Any, *, token: str | None = "", headers: Mapping[str, str] | None = None) -> Answer:
-        """Send something as JSON, with the token of whoever opened the house unless another is named, or none."""
+        """Send JSON, with the token of the person who opened the server, another one, or none."""
         raw = body if isinstance(body, bytes) else msgspec.json.encode(body)
         given = {"content-type": "application/json"} | ({} if token is None else {"authorization": f"Bearer {token or self.token}"})
         return self.ask("POST", path, raw, given | dict(headers or {}))
@@ -97,7 +97,7 @@ def serve(
     """Serve the log of a folder, or that of an address, as long as the block lasts. What is kept beside it is kept in the folder, too."""
     address = url or f"sqlite:{folder}/fleet.db"
     generous = limits or RequestLimits(rate=1e6, burst=10**6)
-    with homely(folder), patch.object(recorder, "WAIT_SECONDS", 0.1):  # so that it ends as soon as it is told to
+    with homely(folder), patch.object(recorder, "WAIT_SECONDS", 0.1):  # so that it ends at once
         settings = config.load_settings(log=address, environ={}, folder=str(folder))
         talking = None if graph is None else lambda: graph
         with (
@@ -111,7 +111,7 @@ def serve(
 
 @contextmanager
 def homely(folder: Path) -> Iterator[None]:
-    """A home in a folder: no test touches that of whoever runs it."""
+    """A home directory in a folder: no test touches that of the user."""
     home = {"HOME": str(folder), "XDG_DATA_HOME": str(folder / "data"), "XDG_CACHE_HOME": str(folder / "cache")}
     with patch.dict(os.environ, home | {"XDG_CONFIG_HOME": str(folder / "config")}):
         yield

@@ -32,7 +32,7 @@ UNKNOWN = "lore_" + "x" * 43
 
 
 class Ticks:
-    """Time that moves when it is told to."""
+    """A clock that moves only if a test sets it."""
 
     def __init__(self) -> None:
         self.moment = 100.0

@@ -1,4 +1,4 @@
-"""Tokens at the door of a sealed log: only those that whoever knows the passphrase has made may steer."""
+"""Tokens of a sealed log: only those made with the passphrase may control goals."""
 
 from __future__ import annotations
 

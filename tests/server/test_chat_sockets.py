@@ -50,7 +50,7 @@ def send_message(client: ClientConnection, **said: Any) -> None:
 
 
 def until(client: ClientConnection, kind: str) -> list[dict[str, Any]]:
-    """All that is heard, the first of a kind included."""
+    """All messages received up to the first of a kind, that one included."""
     received = [receive_message(client)]
     while received[-1]["type"] != kind:
         received.append(receive_message(client))
@@ -153,7 +153,7 @@ def test_what_is_recorded_of_a_screen_that_has_changed_since_is_no_news(served: 
     assert list(served.log.read(f"run:{session}", kinds=["audit.*", "ui.reported"])) == []
 
 
-# --- who hears whom
+# --- who receives whose messages
 
 
 def test_two_windows_of_one_session_get_the_same_and_another_session_gets_nothing(served: Served) -> None:

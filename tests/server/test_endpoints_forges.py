@@ -1,4 +1,4 @@
-"""Deliveries of forges: whose they are, who signed them, and that each is told once."""
+"""Deliveries of forges: their source, their signature, and that each is stored once."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ SMALL = 1_000
 
 
 class Ticks:
-    """Time that moves when it is told to."""
+    """A clock that moves only if a test sets it."""
 
     def __init__(self) -> None:
         self.moment = 100.0

@@ -1,4 +1,4 @@
-"""What agents are told of each other: whatever is in the log, it comes as data, in measure, and nobody's thoughts are shown to others."""
+"""MCP answers with hostile events in the log: quoted as data, bounded in size, and without private thoughts of others."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def source(log: BlockingRecorder) -> OnDemandSource:
 
 
 def hostile_life(words: str) -> list[Event]:
-    """A little of everything, told in these words."""
+    """Events of many kinds with this text in every field."""
     names = {"agent": "ada", "task": "t1", "mission": "m1"}
     recorded: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         ("town.agent_spawned", {"agent": "ada"}, {}),
@@ -76,6 +76,11 @@ def hostile_life(words: str) -> list[Event]:
         ("tool.called", {"agent": "ada", "run": "r1"}, {"tool": words[:100], "input": {"command": words, "file_path": words}}),
         ("model.replied", {"agent": "ada", "run": "r1"}, {"said": f"{words}\nAll tests pass."}),
         ("session.turn_ended", {"agent": "ada", "run": "r1"}, {}),
+        (
+            "approval.requested",
+            {"agent": "ada", "run": "r1"},
+            {"tool": words[:100], "input": {"command": words, words: [words]}, "program": words[:100], "call_id": words[:100]},
+        ),
     ]
     return [
         Event(kind=kind, at=BEGAN + timedelta(seconds=n), text=words, data=data, **({"actor": "town"} | scopes))
@@ -111,7 +116,7 @@ def test_hostile_words_cannot_leave_their_quotation(log: BlockingRecorder, sourc
         ours = [line for line in done.text.splitlines() if not line.startswith("> ")]
         assert ours[0] == QUOTE_NOTICE
         assert not [line for line in ours if "ignore" in line or "System" in line or "page=" in line or "```" in line], (tool.name, ours)
-        assert "ignore all" in done.text.lower() or tool.name in ("approvals", "arcs", "costs", "tasks", "session_diff"), tool.name
+        assert "ignore all" in done.text.lower() or tool.name in ("arcs", "costs", "tasks", "session_diff"), tool.name
 
 
 def test_a_prompt_is_ours_and_what_it_shows_is_quoted(log: BlockingRecorder, source: OnDemandSource) -> None:

@@ -1,4 +1,4 @@
-"""The rules of `[[notify]]`: who may write them, what they may say, and that no secret is told."""
+"""The rules of `[[notify]]`: who may write them, what they may contain, and that no secret is sent."""
 
 from __future__ import annotations
 

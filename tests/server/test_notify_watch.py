@@ -29,7 +29,7 @@ def watch(what: str, *, by: Any = "when", every: int = 10) -> TriggerWatch:
 
 
 class Play:
-    """A watch that is told events, a second apart."""
+    """A watch that receives events, a second apart."""
 
     def __init__(self, watch: TriggerWatch) -> None:
         self.watch, self.clock, self._ids = watch, FrozenClock(), counting_ids()
@@ -51,7 +51,7 @@ class Play:
 
 
 def kinds_that_ring(what: str) -> set[str]:
-    """Every known kind, told of a fresh agent that is at work."""
+    """Every known kind, of a new agent that is working."""
     found = set()
     for kind in known_kinds():
         play = Play(watch(what))

@@ -355,7 +355,7 @@ def test_on_a_sealed_log_only_what_was_signed_steers(tmp_path: Path, story: list
 
 
 def test_who_asks_while_others_write_is_received_all_the_same(served: Served) -> None:
-    """A wish that expects the task as it was seen is looked at again."""
+    """A command that expects the task as it was read is decided again."""
     served.log.append_all(Event(kind="tool.called", actor="ada", task="w-store", data={"tool": "Bash"}) for _ in range(50))
     assert served.post("/api/town/tasks", {"task": "w-store", "action": "cancel"}).status == 200
     with served.context.view_cache.snapshot(None, ["town"]) as look:

@@ -385,7 +385,7 @@ def test_what_was_erased_is_gone_with_the_next_request(own: Served, newest_first
 
 
 def test_what_was_erased_before_all_is_begun_anew_is_not_answered_from_memory(own: Served) -> None:
-    """With the first event there is a store, and all begins anew with it; that may heed an erasure which nobody has heard of."""
+    """The first event creates a store, and all views start again with it; it may contain an erasure that they have not seen."""
     held, go_on, warm = Flag(), Flag(), own.context.view_cache.live_views
     begin = warm._resume_folds
 

@@ -69,7 +69,7 @@ def inside(folder: Path, stored: list[Event]) -> Iterator[tuple[Inside, list[Eve
             try:
                 yield Inside(make_app(rooms.context), rooms.token, runner), list(log.read())
             finally:
-                log.close()  # which ends at once whoever follows it
+                log.close()  # which ends its followers at once
                 rooms.context.close()
 
 

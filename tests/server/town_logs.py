@@ -1,4 +1,4 @@
-"""A town in the middle of its work, told with the facts that dispatchers and workers tell: all sorts of states at once."""
+"""A town in the middle of its work, made of the events that dispatchers and workers store: many states at once."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ async def play(live_town: LiveTown) -> None:
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[Event]]:
-    """The town's log, and all that was told in it."""
+    """The town's log and its events."""
     url = f"sqlite:{tmp_path_factory.mktemp('story') / 'town.db'}"
 
     async def run() -> list[Event]:

@@ -67,7 +67,7 @@ async def test_the_work_of_a_worker_that_died_is_done_by_another(live_town: Live
 
 
 async def test_nobody_is_declared_dead_by_one_sign_alone(sqlite_town: LiveTown) -> None:
-    """The lease has ended, and the process lives on this machine and has just been heard."""
+    """The lease has expired; the process is alive on this machine and wrote a moment ago."""
     live_town = sqlite_town
     worker = live_town.worker(ScriptedHandler(), "ada", lease_seconds=0.3)
     agent = await live_town.wait_for_agent("ada")
@@ -148,7 +148,7 @@ async def test_an_outage_of_the_log_is_waited_out(tmp_path: Path, make: type[Val
 
 
 async def test_a_life_that_ended_by_a_fault_is_begun_anew(sqlite_town: LiveTown, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its agent is let go of, and its task given to whoever takes it on."""
+    """Its agent is released, and its task is assigned to another agent."""
     live_town, gate = sqlite_town, BlockedHandler()
     live_town.dispatcher()
     live_town.worker(ScriptedHandler(t1=[gate]), "ada")

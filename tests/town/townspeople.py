@@ -132,7 +132,7 @@ class LiveTown:
                             await self._new_event.wait()
         except TimeoutError:
             tail = "\n".join(f"{event.kind} {event.agent} {event.task} {event.text} {event.data}" for event in self.events[-15:])
-            raise AssertionError(f"it did not come about; the last that was told:\n{tail}") from None
+            raise AssertionError(f"it did not happen; the newest events:\n{tail}") from None
         return self.state
 
     async def wait_for_task(self, id: str, state: str = "completed") -> Task:

@@ -17,7 +17,7 @@ START = datetime(2026, 11, 15, 9, tzinfo=UTC)
 
 
 class BeatReader:
-    """An agent at work: each call is told by two events, and answers the beats of both."""
+    """A working agent: each call is two events; returns the beats of both."""
 
     def __init__(self, agent: str = "ada", beats_before: BeatState | None = None) -> None:
         self.agent = agent

@@ -1,4 +1,4 @@
-"""Costs of a log that never ends: the newest tasks and sessions are told apart, older ones are in every sum, and nothing is lost."""
+"""Costs of an endless log: the newest tasks and sessions are listed, older ones are in every sum, and nothing is lost."""
 
 from __future__ import annotations
 

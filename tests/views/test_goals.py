@@ -17,8 +17,9 @@ from fleetlore.events.envelope import Event
 from fleetlore.goal.next_step import find_exhausted_axis
 from fleetlore.testing import START, FrozenClock, GivenView, given
 from fleetlore.views import goals
+from fleetlore.views.goal_control import parse_limits
 from fleetlore.views.goal_state import GoalState, elapsed_seconds, first_paragraph, goal_status, used_tokens, used_usd
-from fleetlore.views.goals import EVENT_HANDLERS, GoalsState, goal_usage, parse_limits
+from fleetlore.views.goals import EVENT_HANDLERS, GoalsState, goal_usage
 from tests.strategies import json_objects, json_values
 from tests.views.goal_facts import FAILURE, GOAL, SAMPLES, begun, completed, control, decided, ended, fact, judged, over, started, turn
 
@@ -414,7 +415,7 @@ def through_json(state: GoalsState) -> GoalsState:
 
 @st.composite
 def odd(draw: st.DrawFn) -> Event:
-    """An event of a heard kind: as it should be, with something in it replaced, or with anything in it at all."""
+    """An event of a known kind: valid, with something in it replaced, or with anything in it at all."""
     event = draw(st.sampled_from(SAMPLES))
     how = draw(st.sampled_from(["as it should be", "replaced", "anything"]))
     data = event.data

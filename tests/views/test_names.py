@@ -50,9 +50,9 @@ def launched(child: str, minutes: int = 2, text: str | None = None, **data: Any)
     return Event(kind="agent.launched", at=at(minutes), agent=ONE, child=child, text=text, data=data)
 
 
-def folded(told: Iterable[Event]) -> AgentNames:
+def folded(history: Iterable[Event]) -> AgentNames:
     state = names.initial()
-    for event in told:
+    for event in history:
         state = names.apply(state, event)
     return state
 
@@ -96,12 +96,12 @@ def test_an_agent_of_which_nothing_is_known_goes_by_its_own_name() -> None:
 
 
 def test_a_helper_is_called_by_its_role_and_errand() -> None:
-    told = [
+    history = [
         launched("a1b2c3d", role="Explore", prompt="Find all callers\nof parse()"),
         launched("a2b3c4d", text="Look around"),
         launched("a3b4c5d", role="Plan"),
     ]
-    state = folded(told)
+    state = folded(history)
     helpers = ("a1b2c3d", "a2b3c4d", "a3b4c5d")
     assert [display_name(state, name) for name in helpers] == [
         "Explore: Find all callers of parse()",
@@ -112,11 +112,11 @@ def test_a_helper_is_called_by_its_role_and_errand() -> None:
 
 
 def test_what_a_person_says_wins_until_it_is_taken_away() -> None:
-    told = [started(), prompt("Fix it"), named(name="boss: of all", minutes=6), named(title="Later title", minutes=9)]
-    assert (display_name(folded(told), ONE), short_name(folded(told), ONE)) == ("boss: of all", "boss: of all")
-    assert display_name(folded([*told, named(name="chief", minutes=7)]), ONE) == "chief"
-    assert display_name(folded([*told, named(name="chief", minutes=3)]), ONE) == "boss: of all", "an older name came late"
-    assert display_name(folded([*told, named(name="", minutes=7)]), ONE) == "app@main: Later title"
+    history = [started(), prompt("Fix it"), named(name="boss: of all", minutes=6), named(title="Later title", minutes=9)]
+    assert (display_name(folded(history), ONE), short_name(folded(history), ONE)) == ("boss: of all", "boss: of all")
+    assert display_name(folded([*history, named(name="chief", minutes=7)]), ONE) == "chief"
+    assert display_name(folded([*history, named(name="chief", minutes=3)]), ONE) == "boss: of all", "an older name came late"
+    assert display_name(folded([*history, named(name="", minutes=7)]), ONE) == "app@main: Later title"
 
 
 def test_equal_names_are_numbered_by_who_appeared_first() -> None:
@@ -152,9 +152,9 @@ def odd_event() -> st.SearchStrategy[Event]:
 
 @settings(max_examples=60, deadline=None)
 @for_all(st.lists(events() | odd_event(), max_size=6), st.randoms(use_true_random=False))
-def test_no_event_breaks_it_and_the_order_of_arrival_changes_nothing(told: list[Event], random: Any) -> None:
-    state = folded(told)
-    shuffled = list(told)
+def test_no_event_breaks_it_and_the_order_of_arrival_changes_nothing(history: list[Event], random: Any) -> None:
+    state = folded(history)
+    shuffled = list(history)
     random.shuffle(shuffled)
     assert (all_display_names(folded(shuffled)), all_short_names(folded(shuffled))) == (all_display_names(state), all_short_names(state))
     again = msgspec.json.decode(msgspec.json.encode(state), type=AgentNames)
@@ -187,11 +187,11 @@ ACTS = st.one_of(
 
 @settings(max_examples=150, deadline=None)
 @for_all(st.lists(ACTS, max_size=10), st.randoms(use_true_random=False))
-def test_agents_are_called_the_same_however_their_events_arrive(told: list[Event], random: Any) -> None:
-    shuffled = list(told)
+def test_agents_are_called_the_same_however_their_events_arrive(history: list[Event], random: Any) -> None:
+    shuffled = list(history)
     random.shuffle(shuffled)
-    assert all_display_names(folded(shuffled)) == all_display_names(folded(told))
-    assert all_short_names(folded(shuffled)) == all_short_names(folded(told))
+    assert all_display_names(folded(shuffled)) == all_display_names(folded(history))
+    assert all_short_names(folded(shuffled)) == all_short_names(folded(history))
 
 
 def test_a_name_that_somebody_chose_stays_as_it_is() -> None:
@@ -217,13 +217,13 @@ def test_the_newest_sessions_and_goals_are_known_however_many_there_were(monkeyp
 
 def test_the_most_recently_active_agents_keep_their_names_and_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     agents = [f"claude-code/{number:08x}" for number in range(60)]
-    told = [event for number, agent in enumerate(agents) for event in (started(agent, number), prompt("Fix it", agent, number))]
-    told.insert(2, named(agents[0], 1, name="Ada"))
-    told += [prompt("And this", agents[30], 70)]
-    whole = folded(told)
+    history = [event for number, agent in enumerate(agents) for event in (started(agent, number), prompt("Fix it", agent, number))]
+    history.insert(2, named(agents[0], 1, name="Ada"))
+    history += [prompt("And this", agents[30], 70)]
+    whole = folded(history)
     monkeypatch.setattr(names, "MAX_AGENTS", 20)
     monkeypatch.setattr(names, "PRUNED_EVERY", 5)
-    state = folded(told)
+    state = folded(history)
     assert agents[-1] in state.agents
     assert agents[5] not in state.agents
     assert len(state.agents) <= 20 + 5 + 1

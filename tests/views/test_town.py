@@ -91,7 +91,7 @@ def test_anybody_may_write_tasks_and_messages_and_nobody_an_items_task() -> None
 
 
 def test_what_is_not_believed_still_stands_in_the_tasks_scope() -> None:
-    """Whoever gives the task out expects the scope to end there: else nobody ever could."""
+    """The dispatcher expects the scope to end there; otherwise nobody could assign the task."""
     before = given(sealed(), created(), *(replace(event, mac=MAC) for event in (assigned(), started())))
     known = task_in(before.state).position or ""
     before.when(completed())

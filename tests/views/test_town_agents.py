@@ -119,7 +119,7 @@ def test_an_agent_that_is_asked_something_is_given_no_work() -> None:
     ("command", "ends"), [("interrupt", "paused"), ("drain", "draining"), ("kill", "stopped"), ("restart", "stopped"), ("kill", "cold")]
 )
 def test_a_request_is_kept_until_it_is_fulfilled(command: str, ends: str) -> None:
-    """What the agent wrote before it heard of the wish does not make it go away."""
+    """Events that the agent wrote before it read the request do not clear the request."""
     before = recorded(*idle(), asked(command), becomes("working"), becomes("idle"))
     assert agent_in(before.state).wish == command
     before.when(becomes(ends))

@@ -190,7 +190,7 @@ def _faults_of_waiting(state: TownState) -> list[str]:
     found = [f"nobody waits for {id} any more" for id, waiting in state.waiting.items() if not waiting]
     for id, task in state.tasks.items():
         found += [f"{id} is over and still misses {task.missing}" for _ in task.missing[:1] if task.state in ENDED_TASK_STATES]
-        found += [f"{id} misses {each}, and is not told of it" for each in task.missing if id not in state.waiting.get(each, ())]
+        found += [f"{id} misses {each}, and the view does not say so" for each in task.missing if id not in state.waiting.get(each, ())]
     for each, waiting in state.waiting.items():
         found += [f"{id} waits for {each} for nothing" for id in waiting if each not in state.tasks[id].missing]
     return found

@@ -128,7 +128,7 @@ class _Stopped(Exception):
     """The program ended the hook: its own dialog was answered, or it exits."""
 
 
-def _stop(number: int, frame: object) -> None:
+def _raise_stopped(number: int, frame: object) -> None:
     raise _Stopped
 
 
@@ -145,7 +145,7 @@ def _wait_for_answer(
     from fleetlore.views.approvals import find_end, read_choice
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, _stop)
+        signal.signal(number, _raise_stopped)
     deadline, parent, position, calls = monotonic() + wait, os.getppid(), approval.position, _SameCalls(log, call, approval)
     transcript = _GrowingTranscript(log, settings, program, call.transcript)
     try:

@@ -362,11 +362,11 @@ def _about_log(log: BlockingRecorder) -> dict[str, Any]:
     about["archive_bytes"] = info.details.get("archive_bytes", 0)
     if info.backend in _CLIENTS:
         about |= {"trust": TRUST.format("to this server"), **{key: info.details[key] for key in _SERVER_FACTS if key in info.details}}
-    about["advice"] = _advise(about, info.details.get("path"))
+    about["advice"] = _advise_on_size(about, info.details.get("path"))
     return about
 
 
-def _advise(about: dict[str, Any], path: str | None) -> list[str]:
+def _advise_on_size(about: dict[str, Any], path: str | None) -> list[str]:
     """What to do about the size of the log and where it lies, in the order of urgency."""
     advice = []
     grows = about["events_per_day"] * about.get("bytes_per_event", 0)

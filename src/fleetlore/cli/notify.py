@@ -48,7 +48,7 @@ def configure(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     """List them, or try one."""
     if args.action in ("on", "off"):
-        return _switch(args)
+        return _switch_defaults(args)
     if args.action == "list":
         if args.rule is not None or args.event is not None or args.print:
             raise UsageError("`lore notify list` takes no rule; write `lore notify test RULE`")
@@ -56,7 +56,7 @@ def run(args: Namespace) -> int:
     return _test_rule(args)
 
 
-def _switch(args: Namespace) -> int:
+def _switch_defaults(args: Namespace) -> int:
     from fleetlore.cli import default_notifications
 
     if args.action == "on":

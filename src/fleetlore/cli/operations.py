@@ -21,7 +21,7 @@ from fleetlore.operations.table import Argument, Command, Operation, find_comman
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from fleetlore.log.coordination import Coordination
     from fleetlore.log.seal import OperatorKey
@@ -217,6 +217,18 @@ def open_context(args: Namespace, operation: Operation, *, now: clock.Clock = cl
         open_source(log, settings, ask_key=_ask_key, progress=bar_if_long, now=now) as source,
     ):
         yield OperationContext(source, actor=actor, via="terminal")
+
+
+def print_read(args: Namespace, name: str, request: Request, describe: Callable[[Any], Iterable[str]]) -> None:
+    """Run a read operation, and print its response as JSON or as the lines that `describe` makes of it."""
+    operation = find_operation(name)
+    with open_context(args, operation) as context:
+        response = load_operation(operation).run(context, request)
+    if args.json:
+        terminal.print_value(response)
+        return
+    for line in describe(response):
+        terminal.print_line(terminal.sanitise_text(line))
 
 
 def _ask_key(coordination: Coordination, why: str) -> OperatorKey | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fleetlore.cli import arguments, terminal
+from fleetlore.cli import arguments
 from fleetlore.cli.main import OK
 
 if TYPE_CHECKING:
@@ -39,17 +39,10 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Print the report as Markdown."""
-    from fleetlore.cli.operations import open_context
-    from fleetlore.operations.review import ReviewRange, review_range
-    from fleetlore.operations.table import find_operation
+    from fleetlore.cli.operations import print_read
+    from fleetlore.operations.review import ReviewRange
 
-    with open_context(args, find_operation("review")) as context:
-        found = review_range(context, ReviewRange(range=args.range))
-    if args.json:
-        terminal.print_value(found)
-        return OK
-    for line in write_report(found):
-        terminal.print_line(terminal.sanitise_text(line))
+    print_read(args, "review", ReviewRange(range=args.range), write_report)
     return OK
 
 
@@ -61,7 +54,7 @@ def write_report(review: ChangeReview) -> Iterator[str]:
     shares = ", ".join(f"{review.authors[name]} {words}" for name, words in _AUTHOR_WORDS.items() if review.authors.get(name))
     costs = [session.usd for session in review.sessions if session.usd is not None]
     cost = f" The sessions behind them cost ${sum(costs):.2f}." if costs else ""
-    parts = (_count(total, "added line"), _count(len(review.files), "file"), _count(len(review.commits), "commit"))
+    parts = (_count_noun(total, "added line"), _count_noun(len(review.files), "file"), _count_noun(len(review.commits), "commit"))
     yield "{} in {} and {}: ".format(*parts) + f"{shares or 'none'}.{cost}"
     for session in review.sessions:
         yield ""
@@ -72,7 +65,7 @@ def write_report(review: ChangeReview) -> Iterator[str]:
         yield "|---|---|---|---|---|"
         for file in sorted(review.files, key=lambda each: -each.lines)[:MOST_FILES]:
             counts = " | ".join(str(file.authors.get(name, 0)) for name in _AUTHOR_WORDS)
-            yield f"| {_escape(file.path)} | {file.lines} | {counts} |"
+            yield f"| {_escape_text(file.path)} | {file.lines} | {counts} |"
         if len(review.files) > MOST_FILES:
             yield f"\nand {len(review.files) - MOST_FILES} more files"
     if review.left_out:
@@ -81,27 +74,28 @@ def write_report(review: ChangeReview) -> Iterator[str]:
 
 def _write_session(session: ReviewedSession) -> Iterator[str]:
     who = ", ".join(filter(None, (session.program, session.person, f"${session.usd:.2f}" if session.usd is not None else "")))
-    yield f"### {_escape(session.headline or session.name)}"
+    yield f"### {_escape_text(session.headline or session.name)}"
     yield ""
-    yield f"Session `{session.session[:8]}` ({_escape(who)}) wrote {session.lines} lines. Asked: {_escape(session.asked) or 'not recorded'}"
+    asked = _escape_text(session.asked) or "not recorded"
+    yield f"Session `{session.session[:8]}` ({_escape_text(who)}) wrote {session.lines} lines. Asked: {asked}"
     yield ""
     for kind in ("tests", "lint", "types", "build"):
         check = getattr(session.checks, kind)
         if check.result in _CHECK_WORDS and (check.result != "not_run" or check.earlier or kind == "tests"):
             detail = ", ".join(filter(None, (check.counts, check.reason)))
-            yield f"- {kind.capitalize()} {_CHECK_WORDS[check.result]}" + (f" ({_escape(detail)})" if detail else "")
+            yield f"- {kind.capitalize()} {_CHECK_WORDS[check.result]}" + (f" ({_escape_text(detail)})" if detail else "")
     for flag in session.flags:
-        yield f"- **Risk** {flag.flag.replace('_', ' ')}: {_escape(flag.what)}{'' if flag.executed else ' (not executed)'}"
+        yield f"- **Risk** {flag.flag.replace('_', ' ')}: {_escape_text(flag.what)}{'' if flag.executed else ' (not executed)'}"
     for claim in session.claims:
         verdict = "**Contradicted**" if claim.verdict == "contradicted" else "Unproven"
-        yield f'- {verdict}: "{_escape(claim.text)}" ({_escape(claim.why)})'
+        yield f'- {verdict}: "{_escape_text(claim.text)}" ({_escape_text(claim.why)})'
 
 
-def _count(number: int, noun: str) -> str:
+def _count_noun(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _escape(text: str) -> str:
+def _escape_text(text: str) -> str:
     from fleetlore.story.brief_formats import escape_markdown
 
     return escape_markdown(" ".join(text.split()))

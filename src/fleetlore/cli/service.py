@@ -60,7 +60,7 @@ def find_file() -> str:
 
 def can_install() -> bool:
     """Whether this machine has a service manager for users that answers."""
-    return sys.platform == "darwin" or _run("systemctl", "--user", "show-environment") == 0
+    return sys.platform == "darwin" or _run_quietly("systemctl", "--user", "show-environment") == 0
 
 
 def install_service() -> str:
@@ -74,10 +74,10 @@ def install_service() -> str:
     with open(path, "w", encoding="utf-8") as file:
         file.write(make_agent(command) if sys.platform == "darwin" else make_unit(command))
     if sys.platform == "darwin":
-        code = _run("launchctl", "bootstrap", f"gui/{os.getuid()}", path)
+        code = _run_quietly("launchctl", "bootstrap", f"gui/{os.getuid()}", path)
     else:
-        _run("systemctl", "--user", "daemon-reload")
-        code = _run("systemctl", "--user", "enable", "--now", UNIT)
+        _run_quietly("systemctl", "--user", "daemon-reload")
+        code = _run_quietly("systemctl", "--user", "enable", "--now", UNIT)
     started = "It runs now and starts with your login." if code == 0 else "It could not be started; see `lore service`."
     return f"{path} runs `lore up` in the background. {started}\nUndo it with `{UNDO}`."
 
@@ -88,20 +88,20 @@ def uninstall_service() -> str:
     if not os.path.exists(path):
         return f"Nothing to do: there is no {path}."
     if sys.platform == "darwin":
-        _run("launchctl", "bootout", f"gui/{os.getuid()}/{AGENT}")
+        _run_quietly("launchctl", "bootout", f"gui/{os.getuid()}/{AGENT}")
     else:
-        _run("systemctl", "--user", "disable", "--now", UNIT)
+        _run_quietly("systemctl", "--user", "disable", "--now", UNIT)
     os.unlink(path)
     if sys.platform != "darwin":
-        _run("systemctl", "--user", "daemon-reload")
+        _run_quietly("systemctl", "--user", "daemon-reload")
     return f"Stopped, and removed {path}."
 
 
 def is_running() -> bool:
     """Whether the service manager says so."""
     if sys.platform == "darwin":
-        return _run("launchctl", "print", f"gui/{os.getuid()}/{AGENT}") == 0
-    return _run("systemctl", "--user", "is-active", "--quiet", UNIT) == 0
+        return _run_quietly("launchctl", "print", f"gui/{os.getuid()}/{AGENT}") == 0
+    return _run_quietly("systemctl", "--user", "is-active", "--quiet", UNIT) == 0
 
 
 def make_unit(command: str) -> str:
@@ -143,7 +143,7 @@ def make_agent(command: str) -> str:
 """
 
 
-def _run(*command: str) -> int:
+def _run_quietly(*command: str) -> int:
     try:
         return subprocess.run(command, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=20).returncode
     except (OSError, subprocess.TimeoutExpired):

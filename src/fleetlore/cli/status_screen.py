@@ -204,9 +204,9 @@ class StatusScreen:
             symbol, style = status_table.LOOKS[row.standing]
             mark = "▸" if agent is selected else " "
             what = f"allow? {row.doing}" if agent.name in asking else row.doing
-            line = Text(f"{mark} {_fit(row.agent, width)}  ", style="bold reverse" if agent is selected else "", no_wrap=True)
-            line.append(_fit(f"{symbol} {row.standing}", 11), style=style)
-            line.append(f"  {_fit(what, doing)}  {row.seen}")
+            line = Text(f"{mark} {_fit_to_width(row.agent, width)}  ", style="bold reverse" if agent is selected else "", no_wrap=True)
+            line.append(_fit_to_width(f"{symbol} {row.standing}", 11), style=style)
+            line.append(f"  {_fit_to_width(what, doing)}  {row.seen}")
             yield line
 
     def _draw_detail(self, columns: int) -> Iterator[RenderableType]:
@@ -246,7 +246,7 @@ class StatusScreen:
         return f"↑↓ move  {opened}  a allow  d deny  / filter  A {'fewer' if self._everybody else 'all'}  q quit"
 
 
-def _fit(text: str, width: int) -> str:
+def _fit_to_width(text: str, width: int) -> str:
     """A text cut or padded to a width in cells."""
     from rich.cells import set_cell_size
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fleetlore.cli import arguments, terminal
+from fleetlore.cli import arguments
 from fleetlore.cli.main import OK
 
 if TYPE_CHECKING:
@@ -36,17 +36,10 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Print the origin of each part of the file."""
-    from fleetlore.cli.operations import open_context
-    from fleetlore.operations.table import find_operation
-    from fleetlore.operations.why import ExplainLines, explain_lines
+    from fleetlore.cli.operations import print_read
+    from fleetlore.operations.why import ExplainLines
 
-    with open_context(args, find_operation("why")) as context:
-        found = explain_lines(context, ExplainLines(place=args.place))
-    if args.json:
-        terminal.print_value(found)
-        return OK
-    for line in describe_file(found):
-        terminal.print_line(terminal.sanitise_text(line))
+    print_read(args, "why", ExplainLines(place=args.place), describe_file)
     return OK
 
 

@@ -284,12 +284,13 @@ class Driver:
     # --- a turn
 
     async def _run_turn(self, turn: int) -> None:
-        if await self._shared_budget.reserve_call(turns=1):
-            await self._wait_for_siblings()
-            return  # decide the next step again: the budget may be spent
-        if not isinstance(self._next_step(), RunTurn):  # something arrived meanwhile
-            await self._shared_budget.release()
-            return
+        if self.journal.parents:
+            if await self._shared_budget.reserve_call(turns=1):
+                await self._wait_for_siblings()
+                return  # decide the next step again: the budget may be spent
+            if not isinstance(self._next_step(), RunTurn):  # something arrived meanwhile
+                await self._shared_budget.release()
+                return
         journal, control_count = self.journal, self.journal.fold.control_count
         started_at, limits = journal.current_time(), self._budget_limits()
         # Both are repeated under the same number if the driver dies before the turn is stored.

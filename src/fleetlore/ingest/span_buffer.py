@@ -146,7 +146,7 @@ def _decode_rows(rows: Iterable[tuple[str, str, bytes]]) -> dict[SpanKey, OtlpSp
     return {(trace, id): _decoder.decode(body) for trace, id, body in rows}
 
 
-def _encode(span: OtlpSpan) -> bytes | None:
+def _encode_span(span: OtlpSpan) -> bytes | None:
     """`None` for a span with text that is not valid Unicode."""
     try:
         return msgspec.msgpack.encode(span)
@@ -173,7 +173,7 @@ class _Round:
             if not find_span_role(span):
                 continue
             end = self._find_open_end(span)
-            if end is None or self._is_final or _encode(span) is None:
+            if end is None or self._is_final or _encode_span(span) is None:
                 ready.add(key)
             else:
                 self._waiting[key] = end
@@ -186,7 +186,7 @@ class _Round:
         rows = []
         for key, span in self._new.items():
             end = self._waiting.get(key)
-            body = _encode(span if end else slim_span(span))
+            body = _encode_span(span if end else slim_span(span))
             if body is not None:
                 wait = MAX_REMOTE_WAIT if end and end.has_remote_parent else MAX_WAIT
                 rows.append((*key, body, end and end.parent, wait.total_seconds() if end else None, self._now))
@@ -194,7 +194,7 @@ class _Round:
         for key, span in self._released.items():
             if key not in self._new:
                 self._db.execute(
-                    "UPDATE spans SET body = ?, waiting = NULL, noted = 0 WHERE trace = ? AND id = ?", (_encode(slim_span(span)), *key)
+                    "UPDATE spans SET body = ?, waiting = NULL, noted = 0 WHERE trace = ? AND id = ?", (_encode_span(slim_span(span)), *key)
                 )
         moved = [(end.parent, *key) for key, end in self._waiting.items() if key not in self._new]
         self._db.executemany("UPDATE spans SET waiting = ? WHERE trace = ? AND id = ?", moved)

@@ -20,7 +20,7 @@ of runtimes run the same code.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Iterable, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from fleetlore.log.base import Record
     from fleetlore.log.coordination import Coordination
     from fleetlore.log.recorder import BlockingRecorder
+    from fleetlore.process.shield import UncancelledCalls
 
 MAX_CONFLICTS = 50
 RETRY_SECONDS = 0.5
@@ -342,7 +343,7 @@ class JournalRules(Generic[State]):
         is_outcome_unknown = False
         while True:
             try:
-                if self._fence is not None:
+                if self._fence is not None and self._fence.may_be_lost:
                     yield _EnsureHeld(self._fence)
                 positions: list[Position] = yield _Append(events, expect)
                 return [replace(event, position=at) for event, at in zip(events, positions, strict=True)]
@@ -629,21 +630,26 @@ class Journal(JournalRules[State]):
         """If a scope is owned, one call runs at a time, and to its end: nothing is written once a cancelled caller has gone on."""
         if self._owned is None:
             return await self._run_steps(steps)
-        from fleetlore.process.shield import run_uncancelled
+        from fleetlore.process.shield import UncancelledCalls  # imports asyncio
 
         async with self._lock:
             self._is_cancelled = False
-            return await run_uncancelled(self._run_steps(steps), on_cancel=self._end_retries)
+            calls = UncancelledCalls(on_cancel=self._end_retries)
+            try:
+                return await self._run_steps(steps, calls)
+            finally:
+                calls.raise_cancellation()
 
     def _end_retries(self) -> None:
         self._is_cancelled = True
 
-    async def _run_steps(self, steps: Steps[_T]) -> _T:
+    async def _run_steps(self, steps: Steps[_T], uncancelled: UncancelledCalls | None = None) -> _T:
         try:
             call = next(steps)
             while True:
                 try:
-                    result = await self._perform_call(call)
+                    work = self._start_call(call)
+                    result = await (work if uncancelled is None else uncancelled.wait_for(work))
                 except Exception as error:  # noqa: BLE001 - the rules decide what it means
                     call = steps.throw(error)
                 else:
@@ -652,20 +658,22 @@ class Journal(JournalRules[State]):
             result_of_steps: _T = end.value
             return result_of_steps
 
-    async def _perform_call(self, call: LogCall) -> object:
+    def _start_call(self, call: LogCall) -> Awaitable[object]:
         match call:
             case _Read(scope, after, kinds):
-                return [event async for event in self.log.read(scope, after=after, kinds=kinds)]
+                return self._read_scope(scope, after, kinds)
             case _Head(scope):
-                return await self.log.head(scope)
+                return self.log.head(scope)
             case _Get(ids):
-                return await self.log.get(ids)
+                return self.log.get(ids)
             case _Append(events, expect) if self._owned is None:
-                return await self.log.append(events, expect=expect)
+                return self.log.append(events, expect=expect)
             case _Append(events, expect):
-                return await self.log.append_records([self._records[event.id or ""] for event in events], expect=expect)
+                return self.log.append_records([self._records[event.id or ""] for event in events], expect=expect)
             case _Wait(seconds):
-                return await self.sleep(seconds)
+                return self.sleep(seconds)
             case _EnsureHeld(lease):
-                await lease.ensure_held()
-                return None
+                return lease.ensure_held()
+
+    async def _read_scope(self, scope: str, after: Position | None, kinds: tuple[str, ...]) -> list[Event]:
+        return [event async for event in self.log.read(scope, after=after, kinds=kinds)]

@@ -139,15 +139,20 @@ class LeaseHolder:
         await self.lost.wait()
         raise self.make_loss_error()
 
+    @property
+    def may_be_lost(self) -> bool:
+        """Whether it is lost, or may have expired, for example while the machine was suspended."""
+        return self.lost.is_set() or self._ticks() >= self._held_until
+
     async def ensure_held(self) -> None:
         """Return if nobody else can hold the lease now; otherwise raise `LeaseLost`.
 
-        Asks the store only if the lease may have expired, for example after the machine was suspended.
+        Asks the store only if the lease may have expired.
         """
         assert self.lease is not None
         if self.lost.is_set():
             raise self.make_loss_error()
-        if self._ticks() >= self._held_until:
+        if self.may_be_lost:
             await self._renew_lease()
 
     def on_lease_taken(self, epoch: object) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from functools import partial
@@ -117,10 +117,10 @@ class Recorder:
         self._check_open()
         return await self._submit_batch(prepare_batch(self.admission, events, expect))
 
-    async def append_records(self, records: Sequence[Record], *, expect: Expect | None = None) -> list[Position]:
-        """Store records made by `admission.admit`, all or none, as `append` does."""
+    def append_records(self, records: Sequence[Record], *, expect: Expect | None = None) -> Awaitable[list[Position]]:
+        """Store records made by `admission.admit`, all or none, as `append` does. They are stored also if nobody waits for it."""
         self._check_open()
-        return await self._submit_batch(make_batch(records, expect))
+        return self._submit_batch(make_batch(records, expect))
 
     async def append_all(self, events: Iterable[Event]) -> list[Position]:
         """Store any number of events in batches of the largest size; each batch is all or nothing."""

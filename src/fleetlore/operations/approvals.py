@@ -91,7 +91,7 @@ def list_approvals(context: OperationContext, request: ListApprovals) -> OpenApp
     with context.source.open_view("names") as (names, _):
         shown = {each.agent: names_view.display_name(names, each.agent) for each in found if each.agent}
     short = shorten_ids([each.id for each in found], SHORT_ID)
-    return OpenApprovals(approvals=[_describe(context, each, short[each.id], shown.get(each.agent or "", "")) for each in found])
+    return OpenApprovals(approvals=[_describe_request(context, each, short[each.id], shown.get(each.agent or "", "")) for each in found])
 
 
 def read_open(context: OperationContext) -> list[Approval]:
@@ -148,7 +148,7 @@ def _find_status(context: OperationContext, approval: Approval, is_trusted: IsTr
     return "expired" if is_expired(approval, context.now()) else "waiting"
 
 
-def _describe(context: OperationContext, approval: Approval, short: str, shown: str) -> OpenApproval:
+def _describe_request(context: OperationContext, approval: Approval, short: str, shown: str) -> OpenApproval:
     started = None
     if approval.goal is not None:
         started = next(iter(context.log.read(approval.scope, kinds=("driver.goal_started",), limit=1)), None)

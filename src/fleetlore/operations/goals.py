@@ -19,6 +19,7 @@ from fleetlore.operations.responses import Stored
 from fleetlore.operations.table import Argument
 from fleetlore.projections.signed_goals import SignedGoalsFold
 from fleetlore.views import goals as goals_view
+from fleetlore.views.goal_control import parse_limits
 from fleetlore.views.goal_state import GoalState
 
 MIN_ID_CHARS = 4
@@ -61,7 +62,7 @@ def control_goals(context: OperationContext, request: ControlGoals) -> Stored:
         try:
             commands.check_action(goal, action, value)
         except Invalid as error:
-            is_unreadable = isinstance(value, dict) and len(goals_view.parse_limits(value)) != len(value)
+            is_unreadable = isinstance(value, dict) and len(parse_limits(value)) != len(value)
             raise (InvalidRequest if is_unreadable else Invalid)(f"{commands.short_goal_id(goal)}: {error}") from error
     events = [
         commands.make_control_event(

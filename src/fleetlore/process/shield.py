@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any, TypeVar
 
@@ -19,6 +19,28 @@ async def run_uncancelled(work: Coroutine[Any, Any, _T], on_cancel: Callable[[],
         task.exception()  # retrieved, so that asyncio does not log it
         raise
     return task.result()
+
+
+class UncancelledCalls:
+    """Waits for several calls in a row, each to its end. A cancellation calls `on_cancel`, and is raised by `raise_cancellation`."""
+
+    def __init__(self, on_cancel: Callable[[], object]) -> None:
+        self._on_cancel = on_cancel
+        self._cancellation: asyncio.CancelledError | None = None
+
+    async def wait_for(self, work: Awaitable[_T]) -> _T:
+        """Return its result."""
+        future = asyncio.ensure_future(work)
+        try:
+            await wait_uncancelled(future, self._on_cancel)
+        except asyncio.CancelledError as error:
+            self._cancellation = error
+        return future.result()
+
+    def raise_cancellation(self) -> None:
+        """Raise the cancellation that came meanwhile, if there was one."""
+        if self._cancellation is not None:
+            raise self._cancellation
 
 
 async def wait_uncancelled(work: asyncio.Future[Any], on_cancel: Callable[[], object] | None = None) -> None:

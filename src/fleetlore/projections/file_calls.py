@@ -41,10 +41,10 @@ def find_file_calls(
 ) -> list[FileCall]:
     """The calls that name one of these files, by their last component, in the order of the log. Denied and failed ones are included."""
     hashes = {_hash_name(name) for name in names}
-    if store is None or not _update(log, store, progress):
-        return list(_scan(log, hashes))
+    if store is None or not _update_index(log, store, progress):
+        return list(_scan_log(log, hashes))
     none: list[tuple[Position, str, str | None]] = []
-    found = store.run_read(lambda connection: _select(connection, sorted(hashes)), none)
+    found = store.run_read(lambda connection: _select_rows(connection, sorted(hashes)), none)
     ids = [id for _, call, result in found for id in (call, result) if id]
     events = {
         event.id: event for start in range(0, len(ids), LOOKED_UP_AT_ONCE) for event in log.get(ids[start : start + LOOKED_UP_AT_ONCE])
@@ -82,7 +82,7 @@ def _hash_name(path: str) -> bytes:
     return blake2b(basename(path.replace("\\", "/")).encode(errors="replace"), digest_size=8).digest()
 
 
-def _scan(log: BlockingRecorder, hashes: set[bytes]) -> Iterator[FileCall]:
+def _scan_log(log: BlockingRecorder, hashes: set[bytes]) -> Iterator[FileCall]:
     """Without a store: read the whole log."""
     calls = {event.id: event for event in log.read(kinds=(CALL,)) if hashes & _names_of(event)}
     results = {event.cause: event for event in log.read(kinds=RESULTS) if event.cause in calls} if calls else {}
@@ -93,14 +93,14 @@ def _scan(log: BlockingRecorder, hashes: set[bytes]) -> Iterator[FileCall]:
 # --- the index
 
 
-def _select(connection: apsw.Connection, hashes: Sequence[bytes]) -> list[tuple[Position, str, str | None]]:
+def _select_rows(connection: apsw.Connection, hashes: Sequence[bytes]) -> list[tuple[Position, str, str | None]]:
     marks = ", ".join("?" * len(hashes))
     return fetch_rows(
         connection, f"SELECT DISTINCT position, call, result FROM file_calls WHERE name IN ({marks}) ORDER BY position", hashes
     )
 
 
-def _update(log: BlockingRecorder, store: ProjectionStore, progress: ProgressCallback | None) -> bool:
+def _update_index(log: BlockingRecorder, store: ProjectionStore, progress: ProgressCallback | None) -> bool:
     """Bring the index to the log's head; whether that was possible."""
     if not store.is_synced_with(log) or not store.run_write(_keep_version, False):
         return False

@@ -118,7 +118,7 @@ def summarize_events(events: Sequence[Event]) -> list[SourcedSentence]:
 
 
 def memorable_lines(events: Iterable[Event], agent: str) -> Iterator[PublicLine]:
-    """What an agent did or was told, as lines that it could remember; of others in its run, their messages to all."""
+    """What an agent did and received, as lines that it could remember; of others in its run, their messages to all."""
     lines = (_make_line(event) for event in events if _is_memorable(event) and (_involves_agent(event, agent) or _is_message(event)))
     return (line for line in lines if line is not None)
 

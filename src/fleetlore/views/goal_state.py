@@ -263,7 +263,7 @@ class GoalState(Struct, kw_only=True):
     crashes: int = 0
     """How many drivers in a row died during a turn or the check after it."""
     is_interrupted: bool = False
-    """Whether the previous turn was interrupted, which the agent is told."""
+    """Whether the previous turn was interrupted; the prompt says so."""
     checkpoint: TurnCheckpoint | None = None
     first_checkpoint: str | None = None
     """The workspace before the first turn."""

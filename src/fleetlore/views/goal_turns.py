@@ -88,7 +88,7 @@ def on_attempt_completed(goal: GoalState, event: Event) -> None:
     goal.is_interrupted = complaint in INTERRUPTED_FAILURES
     if isinstance(result.outcome, NeedsRetry):
         goal.failures = list(result.outcome.failures[:MAX_CRITERIA])
-    elif complaint == CRASHED and result.acceptance is not None:  # the repeated turn is told what the check found
+    elif complaint == CRASHED and result.acceptance is not None:  # the prompt of the repeated turn says what the check found
         goal.failures = list(result.acceptance.failures[:MAX_CRITERIA])
     if complaint != CRASHED:
         goal.crashes = 0

@@ -19,7 +19,6 @@ from fleetlore.events.envelope import Event
 from fleetlore.events.goal_plan import KEY, Plan
 from fleetlore.views import goal_turns
 from fleetlore.views.goal_control import apply_control
-from fleetlore.views.goal_control import parse_limits as parse_limits
 from fleetlore.views.goal_payloads import (
     add_others,
     convert_or_none,

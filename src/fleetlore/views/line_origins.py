@@ -71,19 +71,19 @@ def find_origins(text: str, edits: Sequence[RecordedEdit], versions: Sequence[Fi
     ordered = sorted(versions, key=lambda version: version.at)
     begun = bisect_right(ordered, edits[0].at, key=lambda version: version.at) if edits else len(ordered)
     if begun:
-        replay.lines = [_Line(line, None) for line in _split(ordered[begun - 1].text)]
+        replay.lines = [_Line(line, None) for line in _split_lines(ordered[begun - 1].text)]
     steps: list[tuple[datetime, int, int]] = [(edit.at, 0, index) for index, edit in enumerate(edits)]
     steps += [(version.at, 1, index) for index, version in enumerate(ordered) if index >= begun]
     for _, is_version, index in sorted(steps):
         if is_version:
-            replay.reconcile(_split(ordered[index].text))
+            replay.reconcile(_split_lines(ordered[index].text))
         else:
             replay.apply(index, edits[index])
-    replay.reconcile(_split(text))
+    replay.reconcile(_split_lines(text))
     return [line.origin for line in replay.lines]
 
 
-def _split(text: str) -> list[str]:
+def _split_lines(text: str) -> list[str]:
     lines = text.split("\n")
     return [line.removesuffix("\r") for line in (lines[:-1] if lines[-1] == "" else lines)]
 
@@ -99,7 +99,7 @@ class _Replay:
     def apply(self, index: int, edit: RecordedEdit) -> None:
         """Change the file as the edit did. If its place is not there, remember what it wrote."""
         if edit.old is None:
-            self._replace(0, len(self.lines), _split(edit.new), index)
+            self._replace(0, len(self.lines), _split_lines(edit.new), index)
             return
         text = "\n".join(line.text for line in self.lines)
         places = _find_all(text, edit.old)
@@ -118,14 +118,14 @@ class _Replay:
         old, new = self.lines[start : len(self.lines) - end], now[start : len(now) - end]
         if not old and not new:
             return
-        blocks = _compare([line.text for line in old], new)
+        blocks = _compare_lines([line.text for line in old], new)
         kept: dict[int, int | None] = {}
         for tag, low, high, place, until in blocks:
             if tag == "equal":
                 kept |= {place + offset: old[low + offset].origin for offset in range(until - place)}
             elif high > low:
                 for offset in range(low, high):
-                    self._remember(old[offset].text, old[offset].origin, _near(old, offset - 1), _near(old, offset + 1))
+                    self._remember(old[offset].text, old[offset].origin, _text_at(old, offset - 1), _text_at(old, offset + 1))
         for tag, low, high, place, until in blocks:
             if tag == "replace":
                 kept |= _match_formatted(old[low:high], new, place, until)
@@ -143,35 +143,35 @@ class _Replay:
         start, end = _common_ends([line.text for line in old], new)
         middle = old[start : len(old) - end]
         found: list[_Line] = []
-        for tag, low, high, place, until in _compare([line.text for line in middle], new[start : len(new) - end]):
+        for tag, low, high, place, until in _compare_lines([line.text for line in middle], new[start : len(new) - end]):
             if tag == "equal":
                 found += middle[low:high]
                 continue
             for offset in range(low, high):
-                self._remember(middle[offset].text, middle[offset].origin, _near(middle, offset - 1), _near(middle, offset + 1))
+                self._remember(middle[offset].text, middle[offset].origin, _text_at(middle, offset - 1), _text_at(middle, offset + 1))
             found += [_Line(text, origin) for text in new[start + place : start + until]]
         self.lines[first + start : last - end] = found
 
     def _remember_edit(self, index: int, edit: RecordedEdit) -> None:
-        old, new = _split(edit.old or ""), _split(edit.new)
-        for tag, _, _, place, until in _compare(old, new):
+        old, new = _split_lines(edit.old or ""), _split_lines(edit.new)
+        for tag, _, _, place, until in _compare_lines(old, new):
             if tag != "equal":
                 for offset in range(place, until):
                     self._remember(new[offset], index, new[offset - 1] if offset else "", new[offset + 1] if offset + 1 < len(new) else "")
 
     def _remember(self, text: str, origin: int | None, before: str, after: str) -> None:
         self._count += 1
-        left = self._left[_normalise(text)]
-        left.append(_Remembered(self._count, origin, _normalise(before), _normalise(after)))
+        left = self._left[_normalise_line(text)]
+        left.append(_Remembered(self._count, origin, _normalise_line(before), _normalise_line(after)))
         del left[:-MOST_REMEMBERED]
 
     def _recall(self, text: str, before: str, after: str) -> int | None:
         """The origin of a line that was in the file before, or in another worktree."""
-        key = _normalise(text)
-        before, after = _normalise(before), _normalise(after)
+        key = _normalise_line(text)
+        before, after = _normalise_line(before), _normalise_line(after)
         best: tuple[int, int, int | None] | None = None
         for each in self._left.get(key, ()):
-            fit = _fits(each.before, before) + _fits(each.after, after)
+            fit = _rate_match(each.before, before) + _rate_match(each.after, after)
             if (fit or _is_distinct(key)) and (best is None or (fit, each.number) > best[:2]):
                 best = fit, each.number, each.origin
         return None if best is None else best[2]
@@ -187,7 +187,7 @@ def _find_all(text: str, part: str) -> list[int]:
     return places
 
 
-def _near(lines: Sequence[_Line], place: int) -> str:
+def _text_at(lines: Sequence[_Line], place: int) -> str:
     return lines[place].text if 0 <= place < len(lines) else ""
 
 
@@ -199,7 +199,7 @@ def _common_ends(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
     return start, next((place for place in range(most) if old[-1 - place] != new[-1 - place]), most)
 
 
-def _compare(old: Sequence[str], new: Sequence[str]) -> Iterable[tuple[str, int, int, int, int]]:
+def _compare_lines(old: Sequence[str], new: Sequence[str]) -> Iterable[tuple[str, int, int, int, int]]:
     if not old or not new or len(old) > MOST_COMPARED_LINES or len(new) > MOST_COMPARED_LINES:
         return [("replace", 0, len(old), 0, len(new))]
     return SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
@@ -209,37 +209,37 @@ def _match_formatted(old: Sequence[_Line], new: Sequence[str], place: int, until
     """New lines that are old ones in another layout: same characters, or joined and split lines."""
     by_key: dict[str, list[int | None]] = defaultdict(list)
     for line in old:
-        by_key[_normalise(line.text)].append(line.origin)
+        by_key[_normalise_line(line.text)].append(line.origin)
     found: dict[int, int | None] = {}
     for at in range(place, until):
-        key = _normalise(new[at])
+        key = _normalise_line(new[at])
         if by_key.get(key):
             found[at] = by_key[key].pop(0)
-    joined = "".join(_reflowed(line.text) for line in old)
+    joined = "".join(_normalise_reflowed(line.text) for line in old)
     ends: list[int] = []
     for line in old:
-        ends.append((ends[-1] if ends else 0) + len(_reflowed(line.text)))
+        ends.append((ends[-1] if ends else 0) + len(_normalise_reflowed(line.text)))
     for at in range(place, until):
-        key = _reflowed(new[at])
+        key = _normalise_reflowed(new[at])
         if at not in found and len(key) >= MIN_REFLOWED_CHARS and (begin := joined.find(key)) >= 0:
             found[at] = old[bisect_right(ends, begin)].origin
     return found
 
 
-def _normalise(text: str) -> str:
+def _normalise_line(text: str) -> str:
     """A line without what formatters change: spaces, kinds of quotes, a comma or semicolon at the end."""
     return _spaces.sub("", text).replace("'", '"').rstrip(",;")
 
 
-def _reflowed(text: str) -> str:
-    return _normalise(text).replace(",", "").replace("(", "").replace(")", "")
+def _normalise_reflowed(text: str) -> str:
+    return _normalise_line(text).replace(",", "").replace("(", "").replace(")", "")
 
 
 def _is_distinct(key: str) -> bool:
     return len(_word_chars.findall(key)) >= MIN_DISTINCT_CHARS
 
 
-def _fits(remembered: str, found: str) -> int:
+def _rate_match(remembered: str, found: str) -> int:
     if remembered != found or not found:
         return 0
     return 2 if _is_distinct(found) else 1

@@ -108,14 +108,14 @@ def decide_status(state: SessionStatus, now: datetime) -> SessionView:
     """
     found = _decide_by_events(state, now)
     found = found._replace(
-        reason=_explain(state, found, now),
+        reason=_explain_status(state, found, now),
         is_looping=found.status == "running" and state.failures >= LOOP,
         is_clock_ahead=state.last is not None and state.last - now > CLOCK_SKEW,
     )
     return _compare_with_report(state, found, now)
 
 
-def _explain(state: SessionStatus, found: SessionView, now: datetime) -> str:
+def _explain_status(state: SessionStatus, found: SessionView, now: datetime) -> str:
     if found.waiting_for == "permission":
         return "asks for a permission"
     if found.waiting_for == "person":
@@ -294,10 +294,10 @@ def _on_answer(state: SessionStatus, event: Event, at: datetime) -> None:
     """A request was answered. One that timed out still waits, in the program's own window."""
     if event.data.get("action") == "decide" or event.data.get("reason") == "terminal":
         state.waiting = ""
-        _move(state, at)
+        _set_moved_at(state, at)
 
 
-def _move(state: SessionStatus, at: datetime) -> None:
+def _set_moved_at(state: SessionStatus, at: datetime) -> None:
     if state.moved_at is None or at > state.moved_at:
         state.moved_at = at
 
@@ -311,7 +311,7 @@ def _on_close(state: SessionStatus, event: Event, at: datetime) -> None:
 def _go_on(state: SessionStatus, event: Event, at: datetime) -> None:
     """The agent works. Its turn may have ended before: a background task has reported, and the agent was woken."""
     state.is_said = False
-    _move(state, at)
+    _set_moved_at(state, at)
     if state.turn != "running":
         state.has_background = False
         state.turn, state.error, state.text = "running", "", ""

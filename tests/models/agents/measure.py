@@ -1,4 +1,4 @@
-"""How much memory it takes to hear a flood: `python -m tests.models.agents.measure line|lines|stderr BYTES`."""
+"""How much memory reading a flood of output takes: `python -m tests.models.agents.measure line|lines|stderr BYTES`."""
 
 from __future__ import annotations
 

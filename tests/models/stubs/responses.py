@@ -9,7 +9,7 @@ from typing import Any
 
 DONE = "The note is written."
 HELP = "Look around for me"
-"""What a sub-agent is told."""
+"""The prompt of a sub-agent."""
 SPAWN = {"namespace": "multi_agent_v1", "name": "spawn_agent", "arguments": json.dumps({"message": HELP})}
 USAGE = {
     "input_tokens": 100,
@@ -21,7 +21,7 @@ USAGE = {
 
 
 class Responses(ThreadingHTTPServer):
-    """Makes these calls or runs these commands, one an answer; sub-agents are done at once. `refusal`: what every request is told."""
+    """Makes these calls or runs these commands, one an answer; sub-agents end at once. `refusal`: the answer to every request."""
 
     def __init__(self, *commands: str | dict[str, str], refusal: tuple[int, dict[str, Any]] | None = None) -> None:
         super().__init__(("127.0.0.1", 0), Handler)

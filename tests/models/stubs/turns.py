@@ -1,4 +1,4 @@
-"""What the tests of harnesses share: an order, a watcher that keeps what it hears, a scripted program, a server while it is needed."""
+"""Shared by the tests of harnesses: a turn request, a watcher that keeps the progress, a scripted program, a server during a block."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def order_for(workspace: Path, prompt: str = "Write a note", **fields: Any) -> T
 
 
 class Watcher:
-    """Hears everything; calls the turn off with `verdict` once so many tokens were used."""
+    """Keeps all progress; stops the turn with `verdict` once that many tokens were used."""
 
     def __init__(self, verdict: TurnOutcome | None = None, *, above: int = 0) -> None:
         self.received: list[TurnProgress] = []

@@ -1,4 +1,4 @@
-"""A node that says back what it hears."""
+"""A node that repeats what the user says."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar

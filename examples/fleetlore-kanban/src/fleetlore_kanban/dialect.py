@@ -10,14 +10,14 @@ from fleetlore.errors import DialectError
 from fleetlore.events.envelope import Event, Origin
 
 NAME = "kanban"
-DEEDS = ("taken", "moved", "blocked", "unblocked", "finished")
+ACTIONS = ("taken", "moved", "blocked", "unblocked", "finished")
 
 
 def read(record: Record) -> Event:
     """What a record tells. What no field of the event holds (here: the tags) is kept by the dialect's base."""
     at, who, card, did = need_time(record, "when"), need_text(record, "who"), need_text(record, "card"), need_text(record, "did")
-    if did not in DEEDS:
-        raise DialectError("$.did", f"{did[:40]!r} is none of {', '.join(DEEDS)}")
+    if did not in ACTIONS:
+        raise DialectError("$.did", f"{did[:40]!r} is none of {', '.join(ACTIONS)}")
     return Event(
         at=at,
         kind=f"kanban.card_{did}",
@@ -33,7 +33,7 @@ def read(record: Record) -> Event:
 def write(event: Event, town: str) -> Record | None:
     """The record of an event of the board; of any other, none."""
     did = event.kind.removeprefix("kanban.card_")
-    if did not in DEEDS or event.at is None:
+    if did not in ACTIONS or event.at is None:
         return None
     # The usual way. Where a record was written otherwise, the base has kept how, and puts it back.
     record = {

@@ -1,4 +1,4 @@
-"""What a card's deeds mean, how they are told, and the arc of a card that is stopped again and again."""
+"""What a card's actions mean in a story, their phrases, and the pattern of a card that is stopped again and again."""
 
 from collections.abc import Mapping
 

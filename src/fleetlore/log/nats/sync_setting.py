@@ -1,4 +1,4 @@
-"""How often NATS servers write to their disks, from their monitoring ports: clients are not told otherwise."""
+"""How often NATS servers write to their disks, from their monitoring ports: clients have no other way to know."""
 
 from __future__ import annotations
 

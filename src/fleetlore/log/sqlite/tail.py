@@ -8,6 +8,10 @@ the system reports those, and polls only a few times a second, for file systems 
 
 from __future__ import annotations
 
+import os
+import select
+import sys
+from contextlib import suppress
 from threading import Condition, Lock
 from time import monotonic
 from typing import Any, Protocol
@@ -16,7 +20,6 @@ import apsw
 
 from fleetlore.log.base import LogQuery, TailPage, to_position, to_sequence
 from fleetlore.log.sqlite.file import OpenedFile, fetch_rows, translate_errors
-from fleetlore.log.sqlite.file_watch import FileWatch, open_watch
 from fleetlore.log.sqlite.query import select_records, to_optional_position
 
 POLL_SECONDS, IDLE_POLL_SECONDS = 0.004, 0.01
@@ -171,3 +174,50 @@ class SqliteTail:
             if self._changes.listeners == 0 and self._changes.watch is not None:
                 self._changes.watch.close()
                 self._changes.watch, self._changes.is_watch_tried = None, False
+
+
+# --- writes of other processes
+
+_IN_MODIFY, _IN_CREATE, _IN_NONBLOCK, _IN_CLOEXEC = 0x2, 0x100, 0o4000, 0o2000000
+
+
+class FileWatch:
+    """Watches a file and the files beside it whose names begin alike, such as its write-ahead log: inotify on Linux."""
+
+    def __init__(self, descriptor: int, name: bytes) -> None:
+        self._descriptor, self._name = descriptor, name
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for a write; returns whether there was one."""
+        ready, _, _ = select.select([self._descriptor], [], [], seconds)
+        if not ready:
+            return False
+        is_ours = False
+        with suppress(BlockingIOError):
+            while raw := os.read(self._descriptor, 65536):
+                is_ours = is_ours or self._name in raw  # events end with the file's name
+        return is_ours
+
+    def close(self) -> None:
+        """Stop watching."""
+        os.close(self._descriptor)
+
+
+def open_watch(path: str) -> FileWatch | None:
+    """Watch a log's file; `None` if that is not possible: followers then poll."""
+    if sys.platform != "linux":
+        return None
+    try:
+        from ctypes import CDLL
+
+        library = CDLL(None, use_errno=True)
+        descriptor = library.inotify_init1(_IN_NONBLOCK | _IN_CLOEXEC)
+        if descriptor < 0:  # the limit of watches is reached
+            return None
+        folder, name = os.path.split(os.path.abspath(path))
+        if library.inotify_add_watch(descriptor, os.fsencode(folder), _IN_MODIFY | _IN_CREATE) < 0:
+            os.close(descriptor)
+            return None
+    except (ImportError, OSError, AttributeError):
+        return None
+    return FileWatch(descriptor, os.fsencode(name))
