@@ -798,3 +798,15 @@ def test_a_linter_without_files_and_an_adjective_contradict_nothing() -> None:
         claim for claim in extract_claims("So one canonical, committed copy there covers all of them.") if claim.kind == "committed"
     ]
     assert [claim.kind for claim in extract_claims("Fixed, committed as 4f2a91c and pushed.") if claim.kind == "committed"] == ["committed"]
+
+
+def test_a_number_of_a_named_part_is_judged_by_the_run_that_reports_it() -> None:
+    failed = ran(5, "fail", command="npm test", counts="4 failed, 101 passed")
+    assert on_tests("All 101 unit tests pass.", checks=[failed]) == "supported"
+    assert on_tests("All 101 tests pass.", checks=[failed]) == "contradicted"
+    assert on_tests("All 105 unit tests pass.", checks=[failed]) != "supported"
+
+
+def test_a_report_for_a_program_is_read_although_it_is_a_block() -> None:
+    report = "```\nWORK_RESULT:\n  success: true\n  summary: |\n    All 87 unit tests pass. Type check passes (npx tsc --noEmit).\n```"
+    assert kinds(f"Here is the result.\n\n{report}") & STRONG == {"tests_pass", "build_or_lint_ok"}

@@ -739,3 +739,13 @@ def test_a_change_that_was_taken_back_is_not_the_result(script: Script) -> None:
     script.say("Done - docs/geese.md has been deleted.")
     assert "docs/geese.md has been deleted" in script.outcome().headline
     assert "Created" not in script.outcome().headline
+
+
+def test_a_report_that_is_written_after_a_check_does_not_outdate_it(script: Script) -> None:
+    script.ask("Validate the branch and write a report")
+    script.run("pytest", "== 3 passed in 1s ==")
+    script.edit("/Users/mira/src/shop/docs/report.md")
+    script.say("Done.")
+    assert script.outcome().checks.tests.result == "pass"
+    script.edit()
+    assert script.outcome().checks.tests.result == "not_run"

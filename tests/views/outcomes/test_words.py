@@ -136,6 +136,23 @@ def test_a_report_is_not_cut_between_two_adjectives() -> None:
 
 
 @pytest.mark.parametrize(
+    "answer",
+    [
+        "One thing to double-check: the names of both apps may collide.",
+        "The pattern was already in the list of ignored files, but 13 of the compiled files were tracked by git before the rule.",
+        "I've removed them from the index with one command.",
+    ],
+)
+def test_side_notes_and_half_contrasts_are_no_finding(answer: str) -> None:
+    assert find_finding(answer, 12) is None
+
+
+def test_the_second_sentence_of_a_prompt_may_ask() -> None:
+    prompt = "ok the bot has many comments, most can be ignored. The other ones look valid and should be addressed."
+    assert first_sentence(prompt) == "The other ones look valid and should be addressed."
+
+
+@pytest.mark.parametrize(
     "answer", ["4 sequential sub-issues instead of 3 parallel waves", "t-12: merged by the other pull request of June"]
 )
 def test_an_item_of_a_list_is_no_finding(answer: str) -> None:

@@ -33,7 +33,8 @@ _BROKEN_BEFORE = re.compile(
     r"\b(?:failing|failed|broken|flaky)(?= (?:tests?|specs?|suites?|builds?) (?:(?:all|both|also) )?now (?:pass|succe|build))"
 )
 _CHECK_OF = re.compile(r"\b([Ff]ormat(?:ting)?|[Ll]int(?:ing)?|[Ss]tyle|[Bb]uild) checks?(?= \w)")
-_REPORT_FENCE = re.compile(r"```(?:ya?ml|json|te?xt|markdown|md)?")
+# A block with a title in capitals is a report for a program that asked for it: "RESULT:\n  success: true".
+_REPORT = re.compile(r"^```(?:ya?ml|te?xt|markdown|md)?\n([A-Z][A-Z0-9_ ]{3,40}:[ \t]*\n[^`]{40,8000})^```$", re.MULTILINE)
 _PLACEHOLDER = re.compile("\x00(\\d{1,4})\x00")
 _URL = re.compile(r"https?://[^\s<>()\[\]\"']{3,400}")
 _QUOTE_MARK = "\x01"
@@ -172,10 +173,9 @@ def _split_blocks(text: str) -> Iterator[tuple[str, str]]:
     """Paragraphs ("text"), "heading"s, list "item"s, check boxes ("checked", "open") and table rows (as "item"); no code blocks."""
     fence = ""
     block = _Block()
-    lines = text.strip().splitlines()
-    if len(lines) > 5 and _REPORT_FENCE.fullmatch(lines[0]) and lines[-1] == "```" and text.count("```") == 2:
-        lines = lines[1:-1]  # the whole answer is one block, as a program asked for it
-    for line in lines:
+    if "```" in text:
+        text = _REPORT.sub(r"\1", text)
+    for line in text.splitlines():
         bare = line.strip()
         if fence:
             fence = "" if bare.startswith(fence) and not bare.strip(fence[0]) else fence

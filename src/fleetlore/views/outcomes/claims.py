@@ -317,15 +317,15 @@ _CLAIMED = re.compile(
 def _find_run_with_count(claim: ClaimText, fresh: Sequence[CheckRun]) -> CheckRun | None:
     """The newest run that reports exactly the number of passing tests that is claimed.
 
-    "31 of 35 pass" and "the 9 parser tests pass" are about a part of the tests, so a run with other failures still supports
-    them. "All 31 pass" needs a run without failures.
+    "31 of 35 pass", "the 9 parser tests pass" and "all 101 unit tests pass" are about a part of the tests, so a run with other
+    failures still supports them. "All 31 pass" needs a run without failures.
     """
     claimed = {int(a or b) for a, b in _CLAIMED.findall(claim.text[:400])}
     for run in reversed(fresh):
         found = _PASSED.search(run.counts)
         if found is None or int(found[1]) not in claimed or run.cached:
             continue
-        if run.result == "pass" or (run.result == "fail" and not claim.everything):
+        if run.result == "pass" or (run.result == "fail" and (not claim.everything or claim.part not in ((), ("new",)))):
             return run
     return None
 

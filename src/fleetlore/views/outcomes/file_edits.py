@@ -67,7 +67,7 @@ def is_covered(path: str, cwd: str) -> bool:
         return False
     if path.endswith((".yml", ".yaml")) and _not_code_yaml.search(path):
         return False
-    if (_prose.search(path) and not _code_as_text.search(path)) or _artifact.search(path):
+    if is_prose(path) or _artifact.search(path):
         return False
     if path.startswith(_TEMPORARY[:5]) and not cwd.startswith(_TEMPORARY[:5]):
         return False
@@ -79,6 +79,11 @@ def is_covered(path: str, cwd: str) -> bool:
 def is_own_note(path: str) -> bool:
     """Whether a file is a plan or memory that an agent keeps for itself, outside of the project's work."""
     return agent_folder.search(path.replace("\\", "/")) is not None
+
+
+def is_prose(path: str) -> bool:
+    """Whether a file is read by people only."""
+    return _prose.search(path) is not None and _code_as_text.search(path) is None
 
 
 def _from_text_edit(call: ToolCall, edit: TextEdit) -> FileEdit:

@@ -20,7 +20,7 @@ from fleetlore.views.outcomes.check_problems import repeats_check
 from fleetlore.views.outcomes.claims import ClaimFacts, judge_claims
 from fleetlore.views.outcomes.corrections import find_corrections
 from fleetlore.views.outcomes.facts import Answer, CallStep, CheckRun, RiskFlag, Source, TroubleFact
-from fleetlore.views.outcomes.file_edits import is_own_note
+from fleetlore.views.outcomes.file_edits import is_own_note, is_prose
 from fleetlore.views.outcomes.flags import find_loops, name_risk
 from fleetlore.views.outcomes.headline import describe_results
 from fleetlore.views.outcomes.headline import write_headline as write_headline
@@ -292,8 +292,8 @@ def find_context_window(model: str, used: int) -> int | None:
 def judge_checks(state: SessionState) -> Checks:
     """The result of each check after the last edit that it covers."""
     covered = [edit.step for edit in state.edits if edit.covered]
-    if not covered:  # CI definitions and prose are work too, if there is no other
-        covered = [edit.step for edit in state.edits if not is_own_note(edit.path)]
+    if not covered:  # CI definitions and prose are work too, if there is no other; but a report does not outdate what it reports
+        covered = [0 if is_prose(edit.path) else edit.step for edit in state.edits if not is_own_note(edit.path)]
     last_edit = max(covered, default=None)
     checks = Checks()
     for kind in CHECKS:

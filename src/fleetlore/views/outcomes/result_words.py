@@ -162,7 +162,7 @@ def _join_leads(text: str) -> Iterator[str]:
 
 
 _vague = re.compile(
-    r"(?:(?:one (?:thing|note|caveat|question)|caveat|heads[- ]up"
+    r"(?:(?:one (?:thing|note|caveat|question)|caveat|heads[- ]up|(?:i|we)(?:['’]ve)? \w+ (?:it|them|this|these|that)"
     r"|this|that|it|its|they|these|those|here|which|ok|okay|let|next|note|if you|you|your|want|would|should|shall|could|see|try|to"
     r"|\w+ing (?:it|this)"
     r"|spawned|launched|started|running|the (?:fix|solution|change) is|please|thanks|sorry|open|run|option|step|e\.g|for example"
