@@ -35,6 +35,8 @@ PATCH = """*** Begin Patch
             CallInput("edit", paths=("a.py",), edits=(("a.py", "a", "b"), ("a.py", "c", "d"))),
         ),
         ("claude_code", "TodoWrite", {"todos": []}, CallInput("other")),
+        ("claude_code", "Agent", {"name": "tester", "mode": "bypassPermissions"}, CallInput("other", unchecked_agent="tester")),
+        ("claude_code", "Task", {"name": "tester", "prompt": "Run the tests"}, CallInput("other")),
         ("claude_code", "BashOutput", {"bash_id": "b1"}, CallInput("other", polls="b1")),
         ("codex", "shell", {"command": ["bash", "-lc", "cargo test"], "workdir": "/w"}, CallInput("command", "cargo test", cwd="/w")),
         ("codex", "exec_command", {"cmd": "npm test"}, CallInput("command", "npm test")),

@@ -24,6 +24,8 @@ class CallInput(NamedTuple):
     """Path, old text (`None`: the file is written whole) and new text."""
     unsandboxed: bool = False
     """Whether the command asks to run outside of the program's sandbox, without asking the person."""
+    unchecked_agent: str = ""
+    """The agent that the call starts without permission checks."""
 
 
 OutputState = Literal["completed", "running", "unknown"]

@@ -300,6 +300,14 @@ def test_a_command_outside_of_the_sandbox_is_flagged() -> None:
     assert classes(make_call("ls")) == set()
 
 
+def test_each_agent_that_is_started_without_permission_checks_is_flagged() -> None:
+    calls = [make_call(kind="other", tool="Task", unchecked_agent=name) for name in ("tester", "reviewer")]
+    assert [flag.what for call in calls for flag in find_flags(call)] == [
+        "agent started without permission checks: tester",
+        "agent started without permission checks: reviewer",
+    ]
+
+
 def test_a_search_in_a_file_with_secrets_counts_by_what_it_printed() -> None:
     assert classes(make_call("grep -i payment .env", output="PAYMENT_API_KEY=[redacted]")) == {"secret_exposed"}
     assert classes(make_call("grep PORT .env", output="PORT=3000")) == set()

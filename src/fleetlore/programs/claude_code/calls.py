@@ -101,6 +101,11 @@ def _read_search(fields: Mapping[str, Any]) -> CallInput:
     return CallInput("search", paths=(path,) if path else ())
 
 
+def _read_launch(fields: Mapping[str, Any]) -> CallInput:
+    is_unchecked = fields.get("mode") == "bypassPermissions"
+    return CallInput("other", unchecked_agent=_join_text(fields, "name", "description", "subagent_type") if is_unchecked else "")
+
+
 def _read_poll(fields: Mapping[str, Any]) -> CallInput:
     return CallInput("other", polls=_join_text(fields, "bash_id", "task_id", "shell_id", "agentId", "agent_id"))
 
@@ -117,6 +122,8 @@ _TOOLS: Mapping[str, Callable[[Mapping[str, Any]], CallInput]] = {
     "Grep": _read_search,
     "Glob": _read_search,
     "LS": _read_search,
+    "Task": _read_launch,
+    "Agent": _read_launch,
     "BashOutput": _read_poll,
     "BashOutputTool": _read_poll,
     "TaskOutput": _read_poll,

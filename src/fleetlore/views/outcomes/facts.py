@@ -51,6 +51,7 @@ class ToolCall(Struct, frozen=True):
     # The sub-agent that made the call, "" for the session's own agent.
     helper: str = ""
     unsandboxed: bool = False  # the call asked to run outside of the program's sandbox
+    unchecked_agent: str = ""  # the agent that the call started without permission checks
 
 
 class CheckRun(Struct, frozen=True):

@@ -256,6 +256,8 @@ def _find_all(call: ToolCall, rules: FlagRules, context: FlagContext) -> Iterato
         yield from _flags_of_script(call, rules, context)
         if call.unsandboxed:
             yield _Found("permission_bypass", UNSANDBOXED, call.command)
+    if call.unchecked_agent:
+        yield _Found("permission_bypass", "agent started without permission checks", call.unchecked_agent)
     if call.state != "failed":  # a failed edit wrote nothing and will be tried again
         known: frozenset[str] = frozenset()
         if call.edits:

@@ -56,7 +56,7 @@ from fleetlore.views.outcomes.rules import OutcomeRules
 from fleetlore.views.outcomes.words import first_sentence, is_whole_request
 from fleetlore.views.session_status import EPOCH, SessionStatus, end_of_turn, find_helper, is_answered, is_late
 
-VERSION = 22
+VERSION = 23
 """Raised with every change of the state's shape or rules: stored states of another version are folded again."""
 
 MOST_FACTS = 2000
@@ -502,6 +502,7 @@ def _call_of(pending: PendingCall, state: CallState, code: int | None, output: s
         edits=tuple(TextEdit(path, old, new) for path, old, new in given.edits),
         helper=pending.helper,
         unsandboxed=given.unsandboxed,
+        unchecked_agent=given.unchecked_agent,
     )
 
 
