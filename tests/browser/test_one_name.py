@@ -80,7 +80,7 @@ def test_a_session_that_fails_in_the_same_way_again_and_again_is_stuck(room: Con
         room.log.append(
             [
                 Event(kind="tool.called", id=call, agent=AGENT, run=RUN, text="npm run build", at=at, data=called),
-                Event(kind="tool.failed", cause=call, agent=AGENT, run=RUN, text=failed["error"], at=at, data=failed),
+                Event(kind="tool.failed", cause=call, agent=AGENT, run=RUN, text="npm run build", at=at, data=failed),
             ]
         )
     page = visit(room, "/now")

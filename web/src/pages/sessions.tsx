@@ -23,7 +23,7 @@ const MOST = 1000;
 function warnings(outcome: Outcome): [kind: "bad" | "warn", word: string][] {
   const found: [kind: "bad" | "warn", word: string][] = [];
   const contradicted = outcome.claims.filter((claim) => claim.verdict === "contradicted").length;
-  const risks = outcome.flags.filter((flag) => flag.executed).length;
+  const risks = outcome.flags.filter((flag) => flag.executed && flag.flag !== "loop").length;
   if (contradicted > 0) found.push(["bad", `${counted(contradicted, "claim")} contradicted`]);
   if (outcome.flags.some((flag) => flag.flag === "loop")) found.push(["bad", "loop"]);
   if (risks > 0) found.push(["warn", counted(risks, "risk")]);
