@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetlore import settings
-from fleetlore.cli.hook import MOST_BYTES, SETTINGS, _settings_files
+from fleetlore.cli.hook import MAX_PAYLOAD_BYTES, SETTINGS, _settings_files
 from fleetlore.redact import Redactor
 from fleetlore.redact_needles import is_surely_clean
 from tests.cli.running import Lore, command
@@ -132,9 +132,9 @@ def test_what_is_no_object_is_kept_as_far_as_it_goes(lore: Lore, payload: bytes)
 
 
 def test_of_too_much_only_the_beginning_is_kept(lore: Lore) -> None:
-    hook(b'{"a": "' + b"x" * MOST_BYTES + b'"}')
+    hook(b'{"a": "' + b"x" * MAX_PAYLOAD_BYTES + b'"}')
     [line] = lines(lore)
-    assert line["bytes"] > MOST_BYTES
+    assert line["bytes"] > MAX_PAYLOAD_BYTES
     assert len(line["raw"]) == 2048
 
 

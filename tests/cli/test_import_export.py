@@ -11,6 +11,7 @@ import pytest
 from fleetlore import Event, connect
 from fleetlore.dialects.registry import NAMES
 from tests.cli.running import Lore, nexus
+from tests.contract.conftest import SHARED, address
 
 GOLDEN = Path(__file__).parents[1] / "dialects" / "golden"
 
@@ -164,11 +165,13 @@ def test_an_import_shows_its_progress_on_a_terminal_only(lore: Lore) -> None:
     assert lore("import", "nexus", path, code=0).err == "imported 0 · already there 600 · rejected 0\n"
 
 
-def test_long_texts_go_out_whole_and_come_in_whole(lore: Lore) -> None:
+@pytest.mark.parametrize("backend", SHARED)
+def test_long_texts_go_out_whole_and_come_in_whole(lore: Lore, backend: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    url = address(backend, request, tmp_path)
     text = "All work and no play. " * 2000
     event = {"kind": "tool.returned", "actor": "ada", "data": {"tool": "Bash", "output": text}}
-    lore("emit", "-", stdin=json.dumps(event).encode(), code=0)
-    path = lore.write("out.jsonl", lore("export", "cloudevents", code=0).out)
+    lore("emit", "-", "--log", url, stdin=json.dumps(event).encode(), code=0)
+    path = lore.write("out.jsonl", lore("export", "cloudevents", "--log", url, code=0).out)
     assert text in json.dumps(json.loads(Path(path).read_text()))
     lore("import", "cloudevents", path, "--log", "sqlite:copy.db", code=0)
     [copied] = lore("events", "--json", "--whole", "--log", "sqlite:copy.db", code=0).ndjson

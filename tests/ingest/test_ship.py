@@ -21,6 +21,7 @@ from fleetlore.ingest import ship
 from fleetlore.ingest.ship import Shipper, ShipStatus
 from fleetlore.log.base import Expect
 from fleetlore.log.recorder import BlockingRecorder
+from tests.contract.conftest import address
 from tests.faults.processes import running
 from tests.ingest.shipping import largest_event
 from tests.patience import PATIENCE
@@ -750,7 +751,16 @@ def _wait_until_shipped(shipper: Running, more: int) -> None:
 LONG = "All work and no play. " * 2000
 
 
-def test_a_long_text_arrives_whole(source: BlockingRecorder, target: BlockingRecorder, source_url: str) -> None:
+@pytest.mark.parametrize(("sender", "receiver"), [("sqlite", "redis"), ("redis", "nats"), ("nats", "sqlite")])
+def test_a_long_text_arrives_whole(sender: str, receiver: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    (tmp_path / "sender").mkdir()
+    (tmp_path / "receiver").mkdir()
+    source_url, target_url = address(sender, request, tmp_path / "sender"), address(receiver, request, tmp_path / "receiver")
+    with connect(source_url).blocking() as source, connect(target_url).blocking() as target:
+        check_long_text_arrives(source, target, source_url)
+
+
+def check_long_text_arrives(source: BlockingRecorder, target: BlockingRecorder, source_url: str) -> None:
     source.append([Event(kind="tool.returned", actor="ada", data={"tool": "Bash", "output": LONG})])
     ship_once(source_url, target, full=True)
     [event] = [event for event in target.read() if event.kind == "tool.returned"]

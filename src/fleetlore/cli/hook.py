@@ -10,9 +10,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import NoReturn
 
-MOST_BYTES = 16 * 1024 * 1024
-SAMPLE = 2048
-LONGEST = 10.0
+MAX_PAYLOAD_BYTES = 16 * 1024 * 1024
+SAMPLE_BYTES = 2048
+"""How much is kept of a payload that cannot be read."""
+MAX_SECONDS = 10.0
 """Seconds after which the process exits in any case."""
 
 SETTINGS = "fleetlore.toml"
@@ -31,9 +32,7 @@ def configure(parser: ArgumentParser) -> None:
     from fleetlore.cli import arguments
 
     parser.add_argument("program", metavar="PROGRAM", nargs="?", default="", help="who calls: one of those that `lore install` lists")
-    parser.add_argument(
-        PROJECT, action="store_true", help="it is a project's settings that call, beside which the user's own may call, too"
-    )
+    parser.add_argument(PROJECT, action="store_true", help="called by a project's settings; the user's own settings may call, too")
     arguments.add_examples(parser, _EXAMPLES, _NOTES)
 
 
@@ -70,7 +69,7 @@ def _ignore_interrupts() -> None:
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGALRM, lambda number, frame: os._exit(0))
-    signal.setitimer(signal.ITIMER_REAL, LONGEST)
+    signal.setitimer(signal.ITIMER_REAL, MAX_SECONDS)
 
 
 def spool_payload(program: str, *, project: bool = False) -> None:
@@ -90,9 +89,9 @@ def line_of(program: str, raw: bytes, size: int, *, project: bool = False) -> by
     fields: dict[str, object] = {"at": at, "id": id, "program": program}
     if project:
         fields["project"] = True
-    fields |= (surroundings := _read_environment())
-    patterns, raw = _load_patterns(surroundings.get("cwd")), raw.strip()
-    if not patterns and size <= MOST_BYTES and is_surely_clean(raw) and _is_plain_object(raw):
+    fields |= (environment := _read_environment())
+    patterns, raw = _load_patterns(environment.get("cwd")), raw.strip()
+    if not patterns and size <= MAX_PAYLOAD_BYTES and is_surely_clean(raw) and _is_plain_object(raw):
         # Unchanged: encoding it again would take longer than reading it.
         return b'%b,"record":%b}' % (_encode_plain(fields)[:-1], raw)
     return _redact_line(fields, raw, size, patterns)
@@ -147,12 +146,12 @@ def _redact_line(fields: dict[str, object], raw: bytes, size: int, patterns: tup
 
     redactor = Redactor(patterns)
     try:
-        record = json.loads(raw) if size <= MOST_BYTES else None
+        record = json.loads(raw) if size <= MAX_PAYLOAD_BYTES else None
     except (ValueError, RecursionError):
         record = None
     if not isinstance(record, dict):
-        text, _ = redactor.redact_value(raw[: 4 * SAMPLE].decode(errors="replace"))  # before it is cut, so that every secret is recognised
-        return _encode_line(fields | {"raw": text.encode()[:SAMPLE].decode(errors="ignore"), "bytes": size})
+        text, _ = redactor.redact_value(raw[: 4 * SAMPLE_BYTES].decode(errors="replace"))  # redacted before it is cut
+        return _encode_line(fields | {"raw": text.encode()[:SAMPLE_BYTES].decode(errors="ignore"), "bytes": size})
     record, _ = redactor.redact_value(record, fixed_keys=frozenset(record))
     return _encode_line(fields | {"record": record})
 
@@ -171,7 +170,7 @@ def _read_input() -> tuple[bytes, int]:
     pieces, size = [], 0
     # All of it is read, even if it is too much: the program may not like its pipe closed.
     while piece := os.read(0, _PIECE):
-        if size <= MOST_BYTES:
+        if size <= MAX_PAYLOAD_BYTES:
             pieces.append(piece)
         size += len(piece)
     return b"".join(pieces), size

@@ -39,7 +39,7 @@ def run(args: Namespace) -> int:
     """Print one line; nothing if anything goes wrong, because the program shows what is printed."""
     try:
         line = " · ".join(_list_parts(args, _read_input()))
-    except Exception:  # noqa: BLE001  # a status bar must never show a fault of ours
+    except Exception:  # noqa: BLE001  # a status bar must never show our errors
         return 0
     if line:
         from fleetlore.cli import terminal

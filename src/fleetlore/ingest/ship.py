@@ -45,7 +45,7 @@ FAILURE_TEXTS: Mapping[type[LogError], str] = {
     Unreachable: "does not answer",
     Busy: "is held by another process",
     StorageFull: "has no room left",
-    Closed: "was made anew",
+    Closed: "was replaced by a new log",
     Conflict: "is being written by another shipper of this log",
 }
 

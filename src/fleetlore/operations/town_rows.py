@@ -44,7 +44,7 @@ class TownAgent(Struct, kw_only=True):
     seen_at: datetime | None
     reason: str
     wish: str
-    """A command that it has not carried out yet."""
+    """Pending control request: `interrupt`, `drain`, `kill` …"""
 
 
 class TownTask(Struct, kw_only=True):

@@ -1,5 +1,6 @@
 """Runs in the child process: applies the sandbox that this system supports, reports its walls, and executes a program.
 
+A wall is a restriction that holds: `files`, `network`, `processes`, `leftovers`. A system may support only some of them.
 Standalone: it is run as a file, by a Python without our packages. `sandbox.py` builds the requests.
 """
 

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 from msgspec import Struct, field
 
 from fleetlore.events.envelope import Event
+from fleetlore.events.visibility import PUBLIC, can_see
 from fleetlore.programs.tool_calls import read_question
 from fleetlore.views.outcomes.words import is_announcement, last_question, shorten_text
 
@@ -224,7 +225,7 @@ def apply(state: SessionStatus, event: Event) -> None:
     at = time_of(state, event)
     if state.last is None or at > state.last:
         state.last = at
-    if event.visibility != "public":
+    if not can_see(event, PUBLIC):
         return
     if event.kind == "session.started":
         state.agent = event.agent or state.agent

@@ -237,7 +237,7 @@ def private_thought(event: Event, turn: int = 0) -> PrivateThought | None:
 
 def is_public_event(event: Event) -> bool:
     """Whether an event is public; a thought never is, whatever its visibility says."""
-    return event.visibility == "public" and event.kind != "agent.thought"
+    return can_see(event, PUBLIC)
 
 
 def can_read(kind: str, subscribes_to: Collection[str]) -> bool:

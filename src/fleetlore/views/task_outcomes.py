@@ -17,6 +17,7 @@ from typing import Literal, NamedTuple
 from msgspec import Struct, field
 
 from fleetlore.events.envelope import Event
+from fleetlore.events.visibility import READER, can_see
 from fleetlore.views.event_text import EPOCH, event_rank
 from fleetlore.views.outcomes.facts import RiskFlag, Source
 from fleetlore.views.outcomes.words import first_sentence, shorten_text
@@ -116,7 +117,7 @@ def begin_task(task: str) -> TaskState:
 def apply(state: TaskState, event: Event) -> TaskState:
     """The task after one more of its events. Changes the state in place; never raises."""
     read = _READERS.get(event.kind)
-    if read is None or event.visibility == "private":
+    if read is None or not can_see(event, READER):
         return state
     at = event.at or state.ended
     if at is None:

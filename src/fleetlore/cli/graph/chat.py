@@ -9,7 +9,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from fleetlore.cli import open_log, terminal
-from fleetlore.cli.graph.settings import graph_settings_of
+from fleetlore.cli.graph.settings import load_graph_settings
 from fleetlore.cli.main import INTERRUPTED, OK
 from fleetlore.errors import Invalid
 from fleetlore.log.connect import connect
@@ -41,7 +41,7 @@ async def _run_chat(args: Namespace) -> int:
     redactor, anonymise = open_log.redactor_of(settings), open_log.load_anonymiser(settings)
     keeps_whole_texts = settings.whole_texts.value
     log = connect(settings.log.value, town=settings.town.value, redactor=redactor, anonymise=anonymise, keeps_whole_texts=keeps_whole_texts)
-    async with log as recorder, SessionManager(recorder, graph_settings_of(args)) as sessions:
+    async with log as recorder, SessionManager(recorder, load_graph_settings(args)) as sessions:
         id = args.session or sessions.new_id()
         session = await sessions.open_session(id, identity=getpass.getuser(), channel="terminal")
         if args.graph is not None and session.graph.name != sessions.default_graph:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fleetlore.cli import arguments, terminal
-from fleetlore.cli.graph.settings import graph_settings_of
+from fleetlore.cli.graph.settings import load_graph_settings
 from fleetlore.cli.main import FAILED, OK, UsageError
 from fleetlore.errors import Invalid
 
@@ -63,7 +63,7 @@ def run(args: Namespace) -> int:
 def _list_graphs(args: Namespace) -> int:
     from fleetlore.graph import files
 
-    settings = graph_settings_of(args)
+    settings = load_graph_settings(args)
     rows: list[dict[str, Any]] = []
     for name in files.list_graphs(settings.folder):
         try:
@@ -98,7 +98,7 @@ def _check_graphs(args: Namespace) -> int:
     from fleetlore.graph.engine import Engine
     from fleetlore.graph.registry import REGISTRY
 
-    settings, code = graph_settings_of(args), OK
+    settings, code = load_graph_settings(args), OK
     for place in args.places or graph_files.list_graphs(settings.folder):
         problems: list[str] = []
         try:
@@ -119,7 +119,7 @@ def _draw_graph(args: Namespace) -> int:
     from fleetlore.graph import drawing
     from fleetlore.graph import files as graph_files
 
-    settings = graph_settings_of(args)
+    settings = load_graph_settings(args)
     for place in args.places or [settings.default]:
         graph = graph_files.load_graph(place, folder=settings.folder)
         lines = list(drawing.FORMATS[args.form or "text"](graph))
@@ -147,7 +147,7 @@ async def _run_scenarios(args: Namespace) -> int:
 
     parsed = [scenarios.parse_scenario(_read_file(place), place) for place in args.places]
     failed = 0
-    async with connect("memory:") as log, SessionManager(log, graph_settings_of(args)) as sessions:
+    async with connect("memory:") as log, SessionManager(log, load_graph_settings(args)) as sessions:
         for scenario in parsed:
             results = await scenarios.run_scenario(scenario, sessions)
             failures = scenarios.select_failures(results)

@@ -1,4 +1,4 @@
-"""Merges flags and settings for agents that are graphs. Used by `lore up` and `lore graph`."""
+"""Graph settings from the settings files and the flags of `lore up` and `lore graph`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def merge_graph_settings(settings: Settings, args: Namespace) -> GraphSettings:
-    """The graph settings, with the flags on top; an error if they are invalid."""
+    """The settings with the flags of `lore up`: `--mind` may be given for several profiles. An error if they are invalid."""
     import msgspec
 
     from fleetlore.graph.settings import GraphSettings
@@ -58,8 +58,8 @@ def parse_model_options(values: list[str]) -> dict[str, str]:
     return minds
 
 
-def graph_settings_of(args: Namespace) -> GraphSettings:
-    """The graph settings, with the flags on top."""
+def load_graph_settings(args: Namespace) -> GraphSettings:
+    """The settings with the flags of `lore graph`: `--mind` is the default model."""
     from fleetlore.graph.settings import GraphSettings
 
     options = dict(open_log.settings_of(args).graph.value)

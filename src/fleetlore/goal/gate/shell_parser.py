@@ -1,7 +1,8 @@
 """Splits a shell command line into its simple commands, and says if it is not certain that these are all.
 
 Deliberately knows less than a shell: bash, zsh and dash differ in the rest, and a parser that guesses can be fooled.
-Used by `shell.py`.
+`dialects/commands/shell.py` is the other way round: it reads what already ran, and its best guess is good enough. A rule that
+allows a command must not rest on a guess, so the two do not share a parser. Used by `shell.py`.
 """
 
 from __future__ import annotations

@@ -195,7 +195,7 @@ class NatsStream:
             info = await self.info()
             is_same = (info.config.get("metadata") or {}).get("fleetlore_log") == self.config["metadata"]["fleetlore_log"]
             if not is_same or self._created not in ("", info.created):
-                self._end("was deleted and made anew behind this handle")
+                self._end("was deleted and created again while this handle was open")
             if info.state.last_seq >= known:
                 break
             if self.client.loop_time() >= deadline:

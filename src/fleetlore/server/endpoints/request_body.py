@@ -25,6 +25,7 @@ MAX_EVENTS = 100_000
 """In one request."""
 DECOMPRESS_STEP = 4096
 MAX_MEMBERS = 100_000
+"""Compressed streams that follow each other in one body, which gzip allows."""
 MAX_LINES = 1_000_000
 """Blank lines included."""
 MAX_COMMAS = 2_000_000

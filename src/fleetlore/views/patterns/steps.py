@@ -17,6 +17,7 @@ from msgspec import Struct
 from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
 from fleetlore.events.payload import BEATS
+from fleetlore.events.visibility import READER, can_see
 from fleetlore.views import task_outcomes
 from fleetlore.views.event_text import event_rank
 from fleetlore.views.outcomes.facts import Source
@@ -56,7 +57,7 @@ class PatternStep(Struct, frozen=True, array_like=True, gc=False):
 
 def read_step(event: Event) -> PatternStep | None:
     """The step that an event is; `None` if it is none."""
-    if event.kind in SESSION_KINDS or event.visibility == "private" or event.id is None or event.at is None:
+    if event.kind in SESSION_KINDS or event.id is None or event.at is None or not can_see(event, READER):
         return None
     signs = read_signs(event)
     if not signs:
