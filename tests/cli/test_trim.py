@@ -375,4 +375,4 @@ def test_the_command_line_adds_to_the_levels(lore: Lore) -> None:
 
 def test_an_unknown_level_is_refused(lore: Lore) -> None:
     lore.write("fleetlore.toml", '[redact]\nlevel = "everything"\n')
-    assert "known are secrets, prompts, code, paths, names and all" in lore("config", code=1).err
+    assert "choose from secrets, prompts, code, paths, names and all" in lore("config", code=1).err
