@@ -772,7 +772,7 @@ _IN_CONTEXT = (
     SecretRule(
         "line of a cookie file",
         ("\ttrue\t", "\tfalse\t", "\\ttrue", "\\tfalse"),
-        r"(?P<before>(?:\t|\\+t)(?:TRUE|FALSE)(?:\t|\\+t)\d{1,12}(?:\t|\\+t)[\w.-]{1,80}(?:\t|\\+t))(?!\[redacted\])[^\s\\\"]{8,}",
+        r"(?P<before>(?:\t|\\{1,8}t)(?:TRUE|FALSE)(?:\t|\\{1,8}t)\d{1,12}(?:\t|\\{1,8}t)[\w.-]{1,80}(?:\t|\\{1,8}t))(?!\[redacted\])[^\s\\\"]{8,}",
         ("x.test\tFALSE\t/\tTRUE\t1999999999\tsessionid\t«{X32}»",),
         is_token=True,
     ),

@@ -216,9 +216,12 @@ def _compile_any_depth(patterns: Iterable[str]) -> re.Pattern[str]:
     return re.compile(f"(?:.*/)?(?:{'|'.join(_translate_glob(each.casefold()) for each in patterns)})\\Z", re.DOTALL)
 
 
+_GLOB_PART = re.compile(r"\*\*/|\*\*|\*|\?|\[[^\]/]+\]|.", re.DOTALL)
+
+
 def _translate_glob(pattern: str) -> str:
     translated = ""
-    for part in re.findall(r"\*\*/|\*\*|\*|\?|\[[^\]/]+\]|.", pattern, re.DOTALL):
+    for part in _GLOB_PART.findall(pattern):
         if part.startswith("[") and len(part) > 2:
             translated += "[" + part[1:-1].replace("\\", "\\\\").replace("!", "^", 1) + "]"
         else:

@@ -143,7 +143,7 @@ _EXPLICIT_LABEL = re.compile(r"\s*(type|kind|role)\s*[:/=]\s*(.+?)\s*", re.IGNOR
 def infer_type(labels: Iterable[str], title: str) -> str:
     """The type of work from labels or title; `implement` if neither says."""
     for label in labels:
-        if explicit := _EXPLICIT_LABEL.fullmatch(label):
+        if explicit := _EXPLICIT_LABEL.fullmatch(label[:200]):
             label = explicit[2] if explicit[1].lower() != "role" else ""
         if type := _find_first_known(_TYPE_BY_WORD, _split_words(label)):
             return type
@@ -157,7 +157,7 @@ def infer_type(labels: Iterable[str], title: str) -> str:
 
 def infer_roles(labels: Iterable[str], title: str) -> tuple[str, ...]:
     """Roles from labels such as `role: backend`, else from a known word in labels or title; empty means any agent."""
-    stated = [found[2].lower() for label in labels if (found := _EXPLICIT_LABEL.fullmatch(label)) and found[1].lower() == "role"]
+    stated = [found[2].lower() for label in labels if (found := _EXPLICIT_LABEL.fullmatch(label[:200])) and found[1].lower() == "role"]
     known = (role for text in (*labels, title) if (role := _find_first_known(_ROLE_BY_WORD, _split_words(text))))
     return tuple(dict.fromkeys(stated)) or tuple(islice(known, 1))
 

@@ -705,7 +705,7 @@ def _same_command(one: str, other: str) -> bool:
 
 def _first_command(command: str) -> str:
     """The command up to its first pipe, redirection, `&&` or `;`."""
-    return " ".join(re.split(r"\s*(?:\||2>|>|&&|;)", command[:400].strip(), maxsplit=1)[0].split())
+    return " ".join(re.split(r"(?:\||2>|>|&&|;)", command[:400].strip(), maxsplit=1)[0].split())
 
 
 # Words of a command that do not name a suite: `pytest -q` and `uv run python -m pytest` are the same tests.

@@ -26,7 +26,7 @@ _prose = re.compile(
     r"\.(?:md|mdx|markdown|rst|adoc|txt|org|log)\Z|(?:^|[/\\])(?:\.gitignore|\.gitattributes|\.mailmap|LICEN[CS]E|COPYING|AUTHORS|CODEOWNERS|\.env\.(?:example|sample|template)|\.editorconfig)\Z",
     re.IGNORECASE,
 )
-_code_as_text = re.compile(r"(?:requirements[\w.-]*|constraints[\w.-]*|CMakeLists)\.txt\Z")
+_code_as_text = re.compile(r"(?:requirements[\w.-]{0,100}|constraints[\w.-]{0,100}|CMakeLists)\.txt\Z")
 _artifact = re.compile(
     r"(?:^|/)(?:node_modules|dist|build|target|coverage|htmlcov|__pycache__|\.pytest_cache|\.cache|\.next|out|_build)(?:/|\Z)"
 )

@@ -322,7 +322,7 @@ def _git_without_revision(command: SimpleCommand, rest: list[str], script: Scrip
             continue
         address = word[at:].partition("#")[0]
         _, found, revision = address.partition("://")[2].rpartition("@")
-        if not found or "/" in revision.rpartition(".git")[0] or not _REVISION.fullmatch(revision):
+        if not found or "/" in revision.rpartition(".git")[0] or not _REVISION.fullmatch(revision[:200]):
             return True
     return False
 
@@ -449,7 +449,7 @@ def _runs_download(match: re.Match[str], script: Script) -> bool:
     for command in script.commands[:200]:
         words = command.words
         if command.program in ("curl", "wget"):
-            if any(re.search(r"v?\d+\.\d+", word) for word in words if "://" in word):
+            if any(re.search(r"v?\d{1,9}\.\d", word) for word in words if "://" in word):
                 continue
             for place, word in enumerate(words[:-1]):
                 if word.startswith("-") and word.endswith(("o", "O", "--output", "--output-document")):
@@ -498,7 +498,7 @@ def _replaces_assertion(match: re.Match[str], old: str, new: str) -> bool:
     return _ASSERTION.search(old) is not None
 
 
-_number = re.compile(r"\d+(?:\.\d+)?\Z")
+_number = re.compile(r"\d{1,20}(?:\.\d{1,20})?\Z")
 
 
 def _number_lowered(match: re.Match[str], old: str, new: str) -> bool:

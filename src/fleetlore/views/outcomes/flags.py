@@ -332,7 +332,7 @@ def _remember_call(call: ToolCall, context: FlagContext) -> None:
 # The result of writing a file that existed: what stood in it before is unknown, so nothing can be said to be added.
 _REPLACED = re.compile(r"The file \S{1,400} has been (?:updated|overwritten)")
 _ASSIGNED_SECRET = re.compile(
-    r"(?i)(?:key|token|jwt|secret|passw\w*|credential\w*|private\w*|auth|dsn|pwd)\w{0,40}[\"']?[ \t]*[=:][ \t]*[\"']?([^\s\"']{6,200})|://[^\s:@/]{1,80}:([^\s@]{1,200})@"
+    r"(?i)(?:key|token|jwt|secret|passw\w{0,40}|credential\w{0,40}|private\w{0,40}|auth|dsn|pwd)\w{0,40}[\"']?[ \t]*[=:][ \t]*[\"']?([^\s\"']{6,200})|://[^\s:@/]{1,80}:([^\s@]{1,200})@"
 )
 
 
@@ -490,7 +490,7 @@ def _files_printed(command: SimpleCommand, script: Script, rules: FlagRules) -> 
                 yield _Found(rule.flag, rule.what, _format_command(command))
 
 
-_MASKED_VALUE = re.compile(r"(?i)(?:key|token|secret|passw\w*|jwt|dsn|pwd)\w{0,40}[\"']?[ \t]{0,3}[=:][ \t]{0,3}[\"']?\[redacted\]")
+_MASKED_VALUE = re.compile(r"(?i)(?:key|token|secret|passw\w{0,40}|jwt|dsn|pwd)\w{0,40}[\"']?[ \t]{0,3}[=:][ \t]{0,3}[\"']?\[redacted\]")
 
 
 def _prints_masked(output: str) -> bool:

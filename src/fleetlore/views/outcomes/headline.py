@@ -98,7 +98,7 @@ _done = re.compile(
     r"(?:is |are |has been |have been )?(?:now )?(?:complete|completed|delivered|done|implemented|finished|works)\b"
 )
 _task_label = re.compile(r"(?i)^(?:task|issue|story|ticket)\b[^:—]{0,30}[:—-]\s*(?:#?\d+\s*[—:-]\s*)?")
-_trailer = re.compile(r"\s+[A-Z][\w-]{2,40}: \S{6,80}$")
+_trailer = re.compile(r"\s{1,20}[A-Z][\w-]{2,40}: \S{6,80}$")
 _notes = re.compile(r"^\$|(?:^|/)\.\w+/(?:plans|projects|todos|memory)/|^/(?:private/)?(?:tmp|var/folders)/")
 _merges = re.compile(r"\bgh pr merge\b|\bglab mr merge\b")
 _tags = re.compile(r"\bgit tag (?:-[asf] ){0,3}(?!-)([\w./-]{1,60})(?=\s|$)")

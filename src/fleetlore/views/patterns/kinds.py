@@ -28,7 +28,7 @@ GONE_KINDS = (
 )
 """Kinds of 0.1. They were wrong too often, or said no more than one event says. A notification rule that names one still loads."""
 _DURATIONS = ("within", "pause", "at_least", "least_gap", "longer", "shortest")
-_DAYS = re.compile(r"(\d+)d")
+_DAYS = re.compile(r"(\d{1,9})d")
 
 
 class PatternKind(Struct, frozen=True, kw_only=True):

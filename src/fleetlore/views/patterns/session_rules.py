@@ -105,7 +105,7 @@ def _is_passed_again(state: SessionState, trouble: TroubleFact) -> bool:
 
 def _name_run(command: str) -> str:
     """A command without what shows only a part of its output."""
-    return " ".join(re.split(r"\s*(?:2>&1|\||;|&&\s*echo)", command, maxsplit=1)[0].split())
+    return " ".join(re.split(r"(?:2>&1|\||;|&&\s*echo)", command, maxsplit=1)[0].split())
 
 
 def _find_long_turns(state: SessionState, troubles: Sequence[TroubleFact], bounds: Bounds) -> Iterator[Finding]:

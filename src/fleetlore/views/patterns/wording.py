@@ -11,7 +11,7 @@ from zlib import crc32
 from fleetlore.views.patterns.kinds import all_kinds
 from fleetlore.views.patterns.model import Finding
 
-_OPTIONAL = re.compile(r"\[([^\]]*)\]")
+_OPTIONAL = re.compile(r"\[([^\[\]]*)\]")
 _UNITS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 MOST_AGENTS = 5
 
