@@ -512,8 +512,11 @@ def test_a_background_command_counts_when_its_output_is_read(script: Script) -> 
     script.edit()
     script.call("Bash", {"command": "pytest", "run_in_background": True}, "Command running in background with ID: b1. Output is in a file.")
     assert script.outcome().checks.tests.result == "not_run"
-    script.call("BashOutput", {"bash_id": "b1"}, "<status>completed</status><exit_code>1</exit_code><stdout>== 1 failed in 1s ==</stdout>")
+    shown = script.call(
+        "BashOutput", {"bash_id": "b1"}, "<status>completed</status><exit_code>1</exit_code><stdout>== 1 failed in 1s ==</stdout>"
+    )
     assert script.outcome().checks.tests.result == "fail"
+    assert shown.data["call_id"] in [source.source for source in script.outcome().checks.tests.evidence]
 
 
 def test_a_notice_ends_a_background_command_and_its_file_has_the_details(script: Script) -> None:
