@@ -565,3 +565,27 @@ def test_a_question_is_not_joined_to_what_an_earlier_answer_said(said: str, titl
     cited = {"question": cite("question"), "result": cite(said), "asked": cite("asked")}
     asking = make_outcome(waiting_for="person", question="Which way?", result="Removed the second query", evidence=cited)
     assert texts(brief_of(asking).needs_you) == [f"{title}: Which way?"]
+
+
+def test_a_folder_is_no_changed_file_beside_the_files_in_it() -> None:
+    (line,) = brief_of(with_changes(1, "libs/parser", "libs/parser/tabs.py", "cart.py")).in_progress
+    assert "1 more file" in line.text
+    assert len([source for source in line.evidence if source.source.startswith("libs")]) == 1
+
+
+def test_a_copied_folder_is_no_changed_file_beside_edited_ones() -> None:
+    one = with_changes(1, "cart.py", "libs/parser", "Makefile")
+    for file in one.files[1:]:
+        file.added = 0
+    assert "cart.py and 1 more file changed" in brief_of(one).in_progress[0].text
+    alone = with_changes(1, "libs/parser")
+    alone.files[0].added = 0
+    assert "parser changed" in brief_of(alone).in_progress[0].text
+
+
+def test_a_line_that_names_ci_cites_its_result() -> None:
+    one = with_commit(headline="Accept tabs; pushed; CI failed")
+    one.evidence["ci"] = cite("ci-7")
+    (line,) = brief_of(one).delivered
+    assert "CI failed" in line.text
+    assert cite("ci-7")[0] in line.evidence

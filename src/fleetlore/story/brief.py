@@ -812,9 +812,9 @@ def is_refuted(claim: JudgedClaim) -> bool:
 
 
 def _cite_checks(one: Outcome) -> list[Source]:
-    """The results of the checks that a line names."""
+    """The results of the checks that a line names, and of CI."""
     checks = (getattr(one.checks, kind) for kind in CHECKS)
-    return [source for check in checks if check.result in ("pass", "fail") for source in check.evidence[-1:]]
+    return [*(source for check in checks if check.result in ("pass", "fail") for source in check.evidence), *one.evidence.get("ci", ())]
 
 
 def name_end(one: Outcome, trouble: Trouble) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import PurePosixPath
 
 from fleetlore.story.phrases import count_things
 from fleetlore.views.outcomes.headline import ASKED, DONE, EDITED, LAST_PLAN_REFUSED, PLAN_REFUSED, choose_commit
@@ -238,8 +239,20 @@ def find_report(one: Outcome, longest: int) -> str:
 
 
 def list_work_files(files: Sequence[ChangedFile]) -> list[ChangedFile]:
-    """The changed files without plans and temporary files."""
-    return [file for file in files if not _no_work.search(file.path)]
+    """The changed files without plans, temporary files, and folders that a command copied or moved, if there are others."""
+    found = [file for file in files if not _no_work.search(file.path)]
+    folders = {str(folder) for file in found for folder in PurePosixPath(file.path).parents}
+    has_lines = any(file.added + file.removed for file in found)
+
+    def is_folder(file: ChangedFile) -> bool:
+        is_unread = has_lines and not file.added + file.removed
+        return file.path.rstrip("/") in folders or (is_unread and _plain_name.search(file.path.rstrip("/")) is not None)
+
+    return [file for file in found if not is_folder(file)]
+
+
+_plain_name = re.compile(r"(?:^|/)[a-z][\w-]*$")
+"""The name of a folder rather than a file: small letters and no suffix, not `Makefile`."""
 
 
 def has_discarded(one: Outcome) -> bool:

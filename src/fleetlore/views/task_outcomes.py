@@ -22,7 +22,7 @@ from fleetlore.views.event_text import EPOCH, event_rank
 from fleetlore.views.outcomes.facts import RiskFlag, Source
 from fleetlore.views.outcomes.words import first_sentence, shorten_text
 
-VERSION = 6
+VERSION = 7
 """Raised with every change of the state's shape or rules: stored states of another version are folded again."""
 MOST_STEPS = 60
 LONGEST_TITLE = 200

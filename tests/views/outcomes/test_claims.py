@@ -568,6 +568,19 @@ def test_a_number_of_tests_names_the_run() -> None:
     assert on_tests("All tests pass.", checks=[part]) == "unproven"
 
 
+def test_the_counts_of_several_runs_add_up_to_the_claimed_number() -> None:
+    parts = [
+        ran(2, "pass", command="jest cart prices", whole=False, counts="72 passed, 72 total"),
+        ran(3, "pass", command="jest login", whole=False, counts="26 passed, 26 total"),
+    ]
+    proven = judge("All 98 tests pass.", "tests_pass", checks=parts)
+    assert (proven.verdict, set(proven.evidence) >= {src(2), src(3)}) == ("supported", True)
+    assert on_tests("All 99 tests pass.", checks=parts) == "unproven"
+    assert on_tests("All 98 tests pass.", edits=[edited(2, "src/b.py"), edited(3)], checks=parts) == "unproven"
+    same = [parts[0], replace(parts[0], step=3, source=src(3))]
+    assert on_tests("All 144 tests pass.", checks=same) == "unproven"
+
+
 def test_an_automatic_repair_replaces_the_failed_lint_run() -> None:
     runs = [ran(1, "fail", "lint", "bun run lint 2>&1"), ran(2, "pass", "lint", "bun run lint:fix 2>&1")]
     assert judge("Lint is clean.", "build_or_lint_ok", checks=runs).verdict == "supported"
@@ -745,6 +758,15 @@ def test_a_list_of_runs_shows_the_newest_run_of_each_workflow() -> None:
     {"conclusion":"success","name":"Release","status":"completed"}]"""
     found = read_ci_results(call("gh run list --branch main --limit 10 --json name,status,conclusion", runs))
     assert [(run.command, run.result) for run in found] == [("Release", "pass")]
+
+
+def test_a_list_of_runs_is_about_the_newest_commit() -> None:
+    runs = """[{"conclusion":"","headSha":"1111111aaaa","workflowName":"CI","status":"queued"},
+    {"conclusion":"failure","headSha":"2222222bbbb","workflowName":"Release","status":"completed"}]"""
+    assert read_ci_results(call("gh run list --branch main --limit 5 --json conclusion,headSha,workflowName", runs)) == ()
+    same = runs.replace("2222222bbbb", "1111111aaaa")
+    found = read_ci_results(call("gh run list --branch main --limit 5 --json conclusion,headSha,workflowName", same))
+    assert [(run.command, run.result) for run in found] == [("Release", "fail")]
 
 
 def test_results_of_ci_are_read() -> None:

@@ -313,6 +313,13 @@ def test_a_search_in_a_file_with_secrets_counts_by_what_it_printed() -> None:
     assert classes(make_call("grep PORT .env", output="PORT=3000")) == set()
 
 
+def test_a_file_with_secrets_is_named_with_the_search_behind_it() -> None:
+    (found,) = find_flags(make_call("cat .env | grep -v TOKEN | head -30; ls | grep x", output="API_KEY=[redacted]"))
+    assert found.what == "file with secrets read: cat .env | grep -v TOKEN"
+    (found,) = find_flags(make_call("cat .env; ls | grep x", output="API_KEY=[redacted]"))
+    assert found.what == "file with secrets read: cat .env"
+
+
 def test_a_variable_of_the_same_line_is_read() -> None:
     assert classes(make_call("D=~/projects/old; rm -rf $D/src")) == {"destructive_command"}
     assert classes(make_call("D=/tmp/a; git worktree remove --force $D/b")) == set()

@@ -213,6 +213,28 @@ def test_only_selected_tests_are_called_so(script: Script) -> None:
     assert not script.outcome().checks.tests.selected
 
 
+def test_tests_of_a_push_hook_are_not_called_a_selection(script: Script) -> None:
+    script.ask("Fix it")
+    script.edit()
+    script.run("git commit -am 'Fix'", "[main 1234567] Fix\n 1 file changed")
+    hook = "Typecheck......................Passed\nTest...........................Passed\n"
+    script.run("git push origin main", f"{hook}To github.com:acme/shop.git\n   1234567..89abcde  main -> main")
+    script.say("Fixed.")
+    found = script.outcome()
+    assert (found.checks.tests.result, found.checks.tests.selected) == ("pass", False)
+
+
+def test_a_result_of_ci_is_cited(script: Script) -> None:
+    script.ask("Fix it")
+    script.edit()
+    script.run("git commit -am 'Fix' && git push", "[main 1234567] Fix\nTo github.com:acme/shop.git\n   1234567..89abcde  main -> main")
+    looked = script.run("gh pr checks 7", "integration-tests\tfail\t2m\thttps://ci", kind="tool.failed")
+    script.say("Pushed.")
+    found = script.outcome()
+    assert "CI failed" in found.headline
+    assert [source.source for source in found.evidence["ci"]] == [looked.data["call_id"]]
+
+
 def test_a_failing_ci_contradicts_a_claim_about_all_tests(script: Script) -> None:
     script.ask("Fix it")
     script.edit()
@@ -262,6 +284,8 @@ def test_an_end_that_repeats_the_answer_is_not_another_answer(script: Script) ->
          "Removed the second query of the cart; cart.py changed, not committed"),
         ("Implement the following plan:\n\n# Plan: Round the total to cents\n\nIt is wrong.", ["Changed one line of the cart."],
          "Round the total to cents; cart.py changed, not committed"),
+        ("Implement the following plan:\n\n# Cart Rounding Implementation Plan\n\nIt is wrong.", ["Changed one line of the cart."],
+         "Cart Rounding; cart.py changed, not committed"),
         ("fix it", ["The cart is rounded when an order is changed.", "Should the cart be changed now?"],
          "Asked: Fix it; cart.py changed, not committed"),
     ],
@@ -488,8 +512,11 @@ def test_a_background_command_counts_when_its_output_is_read(script: Script) -> 
     script.edit()
     script.call("Bash", {"command": "pytest", "run_in_background": True}, "Command running in background with ID: b1. Output is in a file.")
     assert script.outcome().checks.tests.result == "not_run"
-    script.call("BashOutput", {"bash_id": "b1"}, "<status>completed</status><exit_code>1</exit_code><stdout>== 1 failed in 1s ==</stdout>")
+    shown = script.call(
+        "BashOutput", {"bash_id": "b1"}, "<status>completed</status><exit_code>1</exit_code><stdout>== 1 failed in 1s ==</stdout>"
+    )
     assert script.outcome().checks.tests.result == "fail"
+    assert shown.data["call_id"] in [source.source for source in script.outcome().checks.tests.evidence]
 
 
 def test_a_notice_ends_a_background_command_and_its_file_has_the_details(script: Script) -> None:

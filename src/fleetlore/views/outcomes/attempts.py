@@ -23,6 +23,7 @@ _CI_JOB = re.compile(
 )
 _CI_OBJECT = re.compile(r"\{[^{}]{0,1500}\}")
 _CI_NAME = re.compile(r"\"(?:workflowName|name)\"\s{0,3}:\s{0,3}\"([^\"\n]{1,100})\"")
+_CI_COMMIT = re.compile(r"\"headSha\"\s{0,3}:\s{0,3}\"([0-9a-f]{7,64})\"")
 _CI_CONCLUSION = re.compile(r"\"conclusion\"\s{0,3}:\s{0,3}\"(success|failure|timed_out|startup_failure)\"")
 _CI_LOOK = re.compile(r"\bpr checks\b|\bgh run (?:view|watch|list)\b|\bgh api\b")
 _CI_KINDS: tuple[tuple[CheckKind, re.Pattern[str]], ...] = (
@@ -68,7 +69,11 @@ def read_ci_results(call: ToolCall) -> tuple[CheckRun, ...]:
             found.append(((job["name"] or job["job"] or job["run"]).strip(), is_passed))
     if "conclusion" in text:
         listed: set[str] = set()
+        newest = _CI_COMMIT.search(text) if " run list" in call.command else None
         for entry in _CI_OBJECT.findall(text):
+            commit = _CI_COMMIT.search(entry)
+            if newest is not None and commit is not None and commit[1] != newest[1]:
+                continue  # another workflow, of an earlier commit
             name, end = _CI_NAME.search(entry), _CI_CONCLUSION.search(entry)
             if name is None or (name[1] in listed and " run list" in call.command):
                 continue  # a list has the newest run first; the others of a workflow are about earlier commits

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from fleetlore.dialects.commands.shell import make_word_set
 from fleetlore.views.outcomes.check_commands import CheckCommand, find_checks, kinds_of_task
-from fleetlore.views.outcomes.facts import CheckKind, CheckResult, CheckRun, ToolCall
+from fleetlore.views.outcomes.facts import PUSH_HOOK, CheckKind, CheckResult, CheckRun, ToolCall
 from fleetlore.views.outcomes.output_text import MAX_CAUSE, Output, compile_pattern, find_cause, strip_task_prefixes
 from fleetlore.views.outcomes.shell import SimpleCommand, parse_script
 from fleetlore.views.outcomes.summaries import GOOD_WORDS, SUMMARIES, Summary
@@ -807,5 +807,5 @@ def _find_comments(command: str) -> str:
 def _render_command(candidate: _Candidate) -> str:
     words = candidate.command.words
     if candidate.check.name == "git hook":
-        return "git push hook" if "push" in words[1:4] else "git commit hook"
+        return PUSH_HOOK if "push" in words[1:4] else "git commit hook"
     return " ".join(" ".join(words)[:400].split())[:200]

@@ -10,6 +10,7 @@ The fold calls `read_attempts` for every tool call and `judge_text` for every an
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import combinations
 from typing import Literal, TypeVar
 
 from msgspec import Struct
@@ -20,6 +21,7 @@ from fleetlore.views.outcomes.attempts import SEVERAL, read_attempts, read_ci_re
 from fleetlore.views.outcomes.check_commands import find_package
 from fleetlore.views.outcomes.claim_text import ClaimKind, ClaimPlace, ClaimText, extract_claims
 from fleetlore.views.outcomes.facts import (
+    PUSH_HOOK,
     Attempt,
     CheckKind,
     CheckRun,
@@ -47,6 +49,8 @@ __all__ = [
 
 Verdict = Literal["supported", "contradicted", "unproven"]
 MOST_EVIDENCE = 5
+MOST_SUMMED = 6
+"""Runs of which some are added up to the number of tests that a claim says."""
 GOAL_CHECK = "goal check: "
 """Prefix of the command of a check run that comes from the check of a goal."""
 
@@ -372,6 +376,10 @@ def _judge_passed_runs(claim: ClaimText, name: str, passed: Sequence[CheckRun], 
     uncached = [run for run in passed if not run.cached]
     # "All 12 tests pass" after a run of 12 tests is about that run.
     is_counted = claim.count is not None and any(_counts_exactly(claim.count, run) for run in passed)
+    if claim.kind == "tests_pass" and claim.count is not None and not is_counted and (parts := _find_runs_that_sum(claim.count, passed)):
+        commands = " and ".join(_shorten_command(run.command) for run in parts)
+        counted = tuple(run.source for run in parts)
+        return _Ruling("supported", f"{commands} passed after the last edit ({' + '.join(run.counts for run in parts)})", counted)
     # "`go test ./cart/...` — all clean" is about the run that it names.
     is_named = any(_is_named_in(claim.text, run) for run in passed)
     needs_all = claim.everything and not claim.part and not is_counted and not is_named
@@ -400,11 +408,22 @@ def _is_named_in(text: str, run: CheckRun) -> bool:
 
 
 def _is_of_hook(run: CheckRun) -> bool:
-    return run.command in ("git commit hook", "git push hook")
+    return run.command in ("git commit hook", PUSH_HOOK)
 
 
 def _counts_exactly(count: int, run: CheckRun) -> bool:
     return re.match(rf"(?:Tests:? )?{count} (?:tests? )?pass", run.counts) is not None and not run.cached
+
+
+def _find_runs_that_sum(count: int, passed: Sequence[CheckRun]) -> Sequence[CheckRun]:
+    """Two or three runs of different commands that passed as many tests together; none if there are no such runs."""
+    newest = {run.command: run for run in passed if not run.cached and not run.whole}
+    counted = [(run, int(found[1])) for run in newest.values() if (found := _PASSED.search(run.counts))][-MOST_SUMMED:]
+    for size in (2, 3):
+        for chosen in combinations(counted, size):
+            if sum(number for _, number in chosen) == count and all(number for _, number in chosen):
+                return [run for run, _ in chosen]
+    return ()
 
 
 def _find_unresolved_failure(ran: Sequence[CheckRun]) -> CheckRun | None:

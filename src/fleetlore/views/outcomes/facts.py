@@ -54,6 +54,10 @@ class ToolCall(Struct, frozen=True):
     unchecked_agent: str = ""  # the agent that the call started without permission checks
 
 
+PUSH_HOOK = "git push hook"
+"""The command of a check that a hook ran on the way to a push."""
+
+
 class CheckRun(Struct, frozen=True):
     """One run of tests, a linter, a type checker or a build."""
 

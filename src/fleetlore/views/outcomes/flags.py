@@ -474,11 +474,11 @@ def _files_printed(command: SimpleCommand, script: Script, rules: FlagRules) -> 
     if command.writes or command.body or script.call.state == "failed":
         return
     words = command.words[1:100]
-    if command.program in ("grep", "egrep", "rg", "ag"):
+    if command.program in _SEARCHES:
         is_quiet = any(word in QUIET_OPTIONS for word in words)
         if is_quiet or not (_searches_secrets(words) or _prints_masked(script.call.output)):
             return
-    if command.program in ("grep", "egrep", "rg", "ag") and script.call.state == "ok" and not script.call.output.strip():
+    if command.program in _SEARCHES and script.call.state == "ok" and not script.call.output.strip():
         return  # nothing was found
     if command.program == "sed" and has_option(words, ("-i",)):
         return
@@ -487,7 +487,21 @@ def _files_printed(command: SimpleCommand, script: Script, rules: FlagRules) -> 
             continue
         for rule in rules.file:
             if _compile_pattern(rule.path).search(word) and not _MASKED.search(script.text) and _shows_secrets(script.call.output, word):
-                yield _Found(rule.flag, rule.what, _format_command(command))
+                yield _Found(rule.flag, rule.what, _format_pipe(command, script.commands))
+
+
+def _format_pipe(command: SimpleCommand, commands: Sequence[SimpleCommand]) -> str:
+    """The command with the searches that its output goes through: what they leave out is not printed."""
+    shown = [_format_command(command)]
+    place = next((place for place, each in enumerate(commands) if each is command), len(commands))
+    for each, before in zip(commands[place + 1 :], commands[place:], strict=False):
+        if each.operator != "|" or not before.piped or each.program not in _SEARCHES:
+            break
+        shown.append(_format_command(each))
+    return " | ".join(shown)
+
+
+_SEARCHES = frozenset(["grep", "egrep", "rg", "ag"])
 
 
 _MASKED_VALUE = re.compile(r"(?i)(?:key|token|secret|passw\w{0,40}|jwt|dsn|pwd)\w{0,40}[\"']?[ \t]{0,3}[=:][ \t]{0,3}[\"']?\[redacted\]")

@@ -208,12 +208,14 @@ def _find_result_beside(record: Outcome, state: SessionState, landed: str) -> st
 
 def find_title(record: Outcome, state: SessionState) -> str:
     """A title for the work: of the program, a person, or the plan that was to be carried out. Nothing for a raw prompt."""
-    for text in (record.title or "", _read_plan_title(state)):
-        if is_title(text):
-            return _clean_title(text)
-    return ""
+    if is_title(record.title or ""):
+        return _clean_title(record.title or "")
+    plan = _read_plan_title(state)
+    subject = _plan_words.sub("", plan).strip()  # what was done is not the plan
+    return _clean_title(subject[:1].upper() + subject[1:]) if is_title(plan) and len(subject.split()) > 1 else ""
 
 
+_plan_words = re.compile(r"(?i)^(?:implementation )?plan(?: (?:for|to) |: *)(?:the )?|[ :–—-]{1,3}(?:(?:implementation|detailed) )?plan$")
 _plan = re.compile(
     r"(?is)\W{0,9}(?:implement|execute|carry out|follow)\b[^\n]{0,60}\bplan\b[^\n]{0,40}\n+#{1,3} +(?:plan: *)?([^\n]{4,200})"
 )
@@ -484,6 +486,7 @@ def describe_closing(record: Outcome, state: SessionState) -> Iterator[str]:
     yield from describe_results(record)
     last_push = max((push.step for push in state.pushes), default=0)
     if state.ci and state.ci[-1].step > last_push and state.ci[-1].result in ("pass", "fail"):
+        record.evidence["ci"] = [state.ci[-1].source]
         yield "CI passed" if state.ci[-1].result == "pass" else "CI failed"
     if record.waiting_for == "permission":
         yield "waits for your permission"

@@ -19,7 +19,7 @@ from fleetlore.views.outcomes.check_commands import find_package
 from fleetlore.views.outcomes.check_problems import repeats_check
 from fleetlore.views.outcomes.claims import ClaimFacts, judge_claims
 from fleetlore.views.outcomes.corrections import find_corrections
-from fleetlore.views.outcomes.facts import Answer, CallStep, CheckRun, RiskFlag, Source, TroubleFact
+from fleetlore.views.outcomes.facts import PUSH_HOOK, Answer, CallStep, CheckRun, RiskFlag, Source, TroubleFact
 from fleetlore.views.outcomes.file_edits import is_own_note, is_prose
 from fleetlore.views.outcomes.flags import find_loops, name_risk
 from fleetlore.views.outcomes.headline import describe_results
@@ -318,14 +318,15 @@ def _judge_check(runs: Sequence[CheckRun], last_edit: int | None) -> Check:
         newest = {find_package(run.command): run for run in after if run.result != "could_not_run"}
         last = next((run for name, run in newest.items() if name and name != package and run.result == "fail"), last)
     assert last.result != "unproven"
-    selected = not any(run.whole and run.result == last.result for run in after)
+    # What a push hook runs is seldom shown: then nothing says that it is a selection.
+    selected = not any((run.whole or run.command == PUSH_HOOK) and run.result == last.result for run in after)
     return Check(
         result=last.result,
         counts=last.counts,
         earlier=earlier,
         selected=selected,
         reason=shorten_text(last.reason),
-        evidence=[last.source],
+        evidence=[last.source, *([last.shown_by] if last.shown_by is not None else [])],
     )
 
 
