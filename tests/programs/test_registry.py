@@ -108,7 +108,7 @@ def test_a_program_that_nobody_knows_is_refused_with_those_that_are_known() -> N
     assert registry.find_hooks("sprig") is None
     with pytest.raises(Invalid, match="no such program: sprig; known are claude-code, codex, gemini-cli, "):
         registry.require_program("sprig")
-    with pytest.raises(Invalid, match="opencode, forge, otlp"):
+    with pytest.raises(Invalid, match="opencode, pi, forge, otlp"):
         registry.find_recording("sprig")
 
 

@@ -43,7 +43,9 @@ class ClaudeCode(Program):
         return RECORDING
 
     def recognises(self, record: Record) -> bool:
-        """Rows name their session, and messages have `content`."""
+        """Rows name their session, and messages have `content`; summaries name their last row, prompts of `history.jsonl` their project."""
+        if (record.get("type") == "summary" and "leafUuid" in record) or {"display", "project"} <= record.keys():
+            return True
         message = record.get("message")
         is_row = isinstance(record.get("type"), str) and isinstance(record.get("sessionId", record.get("session_id")), str)
         return is_row and "systemPayload" not in record and not (isinstance(message, dict) and "parts" in message)
