@@ -106,7 +106,15 @@ def test_a_folder_is_imported_with_all_its_transcripts(lore: Lore) -> None:
 
 
 GOOSE = {"working_dir": "/home/ada/shop", "description": "Fix the login", "message_count": 2, "total_tokens": 900}
-UNREAD = [(GOOSE, "Goose"), ({"type": "metadata", "protocol_version": "1.0"}, "Kimi"), ({"id": "T-0199", "messages": []}, "Amp")]
+OPENHANDS = {"id": "03d5", "timestamp": "2026-06-16T05:39:18.8", "source": "agent", "kind": "MessageEvent"}
+SWE_AGENT = {"environment": "main", "trajectory": [], "history": [], "info": {}}
+UNREAD = [
+    (GOOSE, "Goose"),
+    (OPENHANDS, "OpenHands"),
+    (SWE_AGENT, "SWE-agent"),
+    ({"type": "metadata", "protocol_version": "1.0"}, "Kimi"),
+    ({"id": "T-0199", "messages": []}, "Amp"),
+]
 
 
 def test_a_folder_with_several_kinds_is_imported_by_what_each_file_is(lore: Lore) -> None:

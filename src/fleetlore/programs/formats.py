@@ -41,6 +41,13 @@ _WITHOUT_READER = (
     _UnreadFormat("Cursor", lambda record: "role" in record and isinstance(record.get("message"), dict) and "type" not in record),
     _UnreadFormat("Amp", lambda record: "messages" in record and str(record.get("id", "")).startswith("T-")),
     _UnreadFormat("Harbor (ATIF)", lambda record: str(record.get("schema_version", "")).startswith("ATIF-")),
+    _UnreadFormat(
+        "OpenHands", lambda record: {"id", "timestamp", "source", "kind"} <= record.keys() and str(record["kind"]).endswith("Event")
+    ),
+    _UnreadFormat(
+        "SWE-agent", lambda record: isinstance(record.get("history"), list) and bool(record.keys() & {"trajectory", "environment"})
+    ),
+    _UnreadFormat("SWE-agent", lambda record: record.keys() == {"history"}),
     _UnreadFormat("mini-SWE-agent", lambda record: str(record.get("trajectory_format", "")).startswith("mini-swe-agent")),
 )
 

@@ -32,10 +32,13 @@ _BUILTIN = {
     "copilot-cli": "copilot_cli",
     "opencode": "opencode",
     "pi": "pi",
+    "acp": "acp",
 }
 BUILTIN_NAMES = tuple(_BUILTIN)
-DRIVEN_NAMES = ("claude-code", "codex")
+DRIVEN_NAMES = ("claude-code", "codex", "acp")
 """Those of the built-in programs that have a harness; the others are only recorded."""
+PROTOCOL_NAME = "acp"
+"""Any agent of a protocol, which keeps no files that could be found."""
 DEFAULT_NAME = BUILTIN_NAMES[0]
 """The program of goals that name none."""
 AGENT_SDK_NAME = BUILTIN_NAMES[0]
@@ -64,6 +67,11 @@ PROGRAMS: ExtensionPoint[Program] = ExtensionPoint(
 def list_names() -> list[str]:
     """Every program; nothing is loaded."""
     return [*BUILTIN_NAMES, *PROGRAMS.list_names()]
+
+
+def list_recorded_names() -> list[str]:
+    """The programs that keep recordings of their own; nothing is loaded."""
+    return [name for name in list_names() if name != PROTOCOL_NAME]
 
 
 def find_program(name: str) -> Program | None:
