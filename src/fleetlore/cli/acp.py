@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -40,6 +41,7 @@ def run(args: Namespace) -> int:
     from fleetlore.dialects.fields import as_name
     from fleetlore.ingest import acp_proxy
 
+    sys.setswitchinterval(0.0005)  # the thread that stores events must not hold up the ones that pass bytes on (5 ms by default)
     recorder = acp_proxy.ConversationRecorder(lambda: _open_writer(args), agent=as_name(os.path.basename(args.agent[0])) or "acp")
     try:
         result = acp_proxy.run_proxy(args.agent, recorder)
