@@ -180,6 +180,14 @@ def test_what_is_in_no_known_format_is_said_and_leaves_no_log_behind(lore: Lore)
     assert sum(named.json.values()) == 0
 
 
+def test_unknown_records_in_the_program_s_own_folder_may_be_of_a_newer_version(lore: Lore) -> None:
+    home = Path(os.environ["HOME"]) / ".claude" / "projects" / "-home-ada-shop"
+    write_lines(home / "session.jsonl", {"type": "file-history-snapshot", "messageId": "m1", "snapshot": {}})
+    write_lines(home / "newer.jsonl", {"kind": "unheard-of"})
+    assert "newer.jsonl" not in lore("import", "claude-code", code=0).err
+    assert "none of its first records" in lore("import", "claude-code", str(home), code=3).err
+
+
 def test_events_of_a_log_are_recognised_with_the_command_that_stores_them(lore: Lore) -> None:
     lore("emit", "fleet.commit", "--agent", "ada", "--text", "done", code=0)
     lore.write("events.jsonl", lore("events", "--all", "--json").out)

@@ -63,7 +63,7 @@ def _choose_files(paths: Sequence[str], reader: str, skipped: summary.SkippedFil
     histories = [path for path in paths if known is not None and _is_prompt_history(path, known)]
     others = [path for path in paths if path not in histories]
     if known is not None and skipped is not None:
-        others = [path for path in others if not _is_other_format(path, reader, skipped)]
+        others = [path for path in others if not _is_other_format(path, reader, skipped, is_own=not named)]
     return ChosenFiles(known, recording, list(_open_files(others, recording, named=named)), histories)
 
 
@@ -97,9 +97,9 @@ def _is_prompt_history(path: str, program: Program) -> bool:
     return history is not None and os.path.basename(path) == history.file
 
 
-def _is_other_format(path: str, program: str, skipped: summary.SkippedFiles) -> bool:
+def _is_other_format(path: str, program: str, skipped: summary.SkippedFiles, *, is_own: bool) -> bool:
     """Whether a file was written by another program; if so, prints by which."""
-    reason = recognise.find_mismatch(path, program)
+    reason = recognise.find_mismatch(path, program, is_own=is_own)
     if reason is not None:
         skipped.add(path, reason)
     return reason is not None

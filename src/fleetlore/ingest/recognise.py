@@ -63,14 +63,19 @@ def recognise_file(path: str) -> FileFormat | None:
     return _recognise_head(path, _read_head(path))
 
 
-def find_mismatch(path: str, program: str) -> str | None:
-    """Why a file is not a transcript of a program, judged by its first records; `None` if it may be one."""
+def find_mismatch(path: str, program: str, *, is_own: bool) -> str | None:
+    """Why a file is not a transcript of a program, judged by its first records; `None` if it may be one.
+
+    `is_own`: it is in the program's own folder, so unknown records may be those of a newer version.
+    """
     head = _read_head(path)
     if not (head.records or head.tables) or formats.is_of_program(program, head.records):
         return None
     if head.tables and registry.find_recording(program).database is not None:
         return None
     title, found = registry.require_program(program).title, _recognise_head(path, head)
+    if found is None and is_own:
+        return None
     if found is None:
         return f"none of its first records is from {title}, and no other known format fits"
     advice = f"use `lore import {found.reader} FILE`" if found.reader else found.advice
