@@ -161,11 +161,12 @@ def _recognise_dialect(head: _Head) -> str | None:
 
 
 def _is_own_event(line: bytes) -> bool:
+    """Whether it is an event as a log holds it; one that somebody wrote may lack its id."""
     try:
-        codec.decode_event(line)
+        event = codec.decode_event(line)
     except InvalidEvent:
         return False
-    return True
+    return event.id is not None and event.at is not None
 
 
 def _most(lines: Sequence[bytes], matches: Callable[[bytes], bool]) -> bool:
