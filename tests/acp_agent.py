@@ -1,4 +1,4 @@
-"""A small agent of the Agent Client Protocol, for tests: `python tests/acp_agent.py [--no-load] [--refuse-version]`.
+"""A small agent of the Agent Client Protocol, for tests: `python tests/acp_agent.py [--no-load] [--lose-session] [--refuse-version]`.
 
 A line in a prompt decides what it does: `do: run COMMAND` asks for permission and runs it, `do: edit PATH` reports a change, `do: fail`
 answers with an error, `do: wait` waits for a cancellation. Without such a line it only answers.
@@ -103,6 +103,8 @@ def main() -> None:
                 send(id=id, result={"protocolVersion": version, "agentInfo": info, "agentCapabilities": {"loadSession": can_load}})
             case "session/new":
                 send(id=id, result={"sessionId": "sess-0001-5e551044"})
+            case "session/load" if "--lose-session" in sys.argv:
+                send(id=id, error={"code": -32603, "message": "Internal error"})
             case "session/load":
                 say(params["sessionId"], "An earlier answer.")
                 send(id=id, result={})

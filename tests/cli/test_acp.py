@@ -20,6 +20,7 @@ from fleetlore.ingest.batch_writer import BatchWriter
 from fleetlore.programs import registry
 from fleetlore.programs.acp.calls import make_gate_questions
 from fleetlore.programs.acp.harness import AcpHarness
+from fleetlore.programs.failure_patterns import find_failure_by_text
 from fleetlore.programs.harness import TurnOutcome, TurnProgress
 from fleetlore.testing import check_program
 from tests.cli.running import Lore, command
@@ -226,6 +227,12 @@ def test_what_the_agent_refuses_is_a_failed_turn_with_its_reason(tmp_path: Path,
     result = run_turn(tmp_path, prompt, argument)
     assert result.how == "failed"
     assert error in result.error
+
+
+def test_a_session_that_cannot_be_loaded_is_lost_so_that_the_turn_is_taken_again(tmp_path: Path) -> None:
+    result = run_turn(tmp_path, "Go on", "--lose-session", session=SESSION)
+    assert result.how == "failed"
+    assert find_failure_by_text(result.error) == "session_lost"
 
 
 def test_a_turn_that_is_stopped_leaves_no_process_behind(tmp_path: Path) -> None:

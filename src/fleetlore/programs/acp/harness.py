@@ -110,7 +110,10 @@ class AcpConversation:
         id, result, error = message.get("id"), as_object(message.get("result")), as_object(message.get("error"))
         method = self._waiting.pop(id, None) if isinstance(id, int) else None
         if method is not None and error:
-            return self._fail(f"{method}: {as_text(error.get('message')) or 'refused'}")
+            words = as_text(error.get("message")) or "refused"
+            # The driver knows this sentence: it takes the turn again, in a new session.
+            lost = f"no session found with id {self._request.session}: " if method == "session/load" else ""
+            return self._fail(f"{lost}{method}: {words}")
         match method:
             case "initialize":
                 self._open_session(result)
@@ -141,7 +144,7 @@ class AcpConversation:
             case "agent_message_chunk":
                 self._said.append(as_text(as_object(update.get("content")).get("text")) or "")
                 self.report.words = "".join(self._said)
-            case "tool_call":
+            case "tool_call" | "tool_call_update":
                 self._said.clear()  # the last message is the one after the last call
             case "usage_update":
                 used, cost = as_number(update.get("used")), as_number(as_object(update.get("cost")).get("amount"))
