@@ -1,16 +1,19 @@
-"""`lore import`: prompts of deleted sessions, files of another program, and two records on one line."""
+"""`lore import`: files without a format, files of another program, prompts of deleted sessions, and two records on one line."""
 
 from __future__ import annotations
 
 import json
 import os
+import sqlite3
 from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 
 from tests.cli.running import Lore
-from tests.dialects import rollouts
+from tests.dialects import golden, rollouts
+from tests.programs.recordings import RECORDED
 from tests.transcripts import Transcript, a_day
 
 DELETED = "0b5e2222-aaaa-4bbb-8ccc-0123456789ab"
@@ -97,3 +100,104 @@ def test_a_folder_is_imported_with_all_its_transcripts(lore: Lore) -> None:
         session.write(lore.folder / "sessions" / str(number))
     lore("import", "claude-code", str(lore.folder / "sessions"), code=0)
     assert len(lore("events", "--all", "--json", "--kind", "session.started").ndjson) == 2
+
+
+# --- without a format
+
+
+GOOSE = {"working_dir": "/home/ada/shop", "description": "Fix the login", "message_count": 2, "total_tokens": 900}
+OPENHANDS = {"id": "03d5", "timestamp": "2026-06-16T05:39:18.8", "source": "agent", "kind": "MessageEvent"}
+SWE_AGENT = {"environment": "main", "trajectory": [], "history": [], "info": {}}
+UNREAD = [
+    (GOOSE, "Goose"),
+    (OPENHANDS, "OpenHands"),
+    (SWE_AGENT, "SWE-agent"),
+    ({"type": "metadata", "protocol_version": "1.0"}, "Kimi"),
+    ({"id": "T-0199", "messages": []}, "Amp"),
+]
+
+
+def test_a_folder_with_several_kinds_is_imported_by_what_each_file_is(lore: Lore) -> None:
+    folder = lore.folder / "backup"
+    day = a_day()
+    day.write(folder / "projects")
+    write_lines(folder / "rollout.jsonl", rollouts.meta(), *rollouts.said(5, "The table is fixed."))
+    for recorded in RECORDED:
+        recorded.write(folder / recorded.program)
+    for name in ("nexus", "tinytown", "nexo", "stage", "cloudevents", "beads"):
+        (folder / f"{name}.jsonl").write_bytes(b"\n".join(golden.lines(name)))
+    push = {"ref": "refs/heads/main", "after": "1" * 40, "commits": [], "repository": {"full_name": "a/b"}, "sender": {"login": "ada"}}
+    (folder / "push.json").write_text(json.dumps(push, indent=2))
+    (folder / "notes.json").write_text('{"some": "settings"}')
+    write_lines(folder / "spans.jsonl", {"resourceSpans": []})
+    result = lore("import", str(folder), "--json", code=0)
+    programs = ["claude-code", "codex", *(recorded.program for recorded in RECORDED)]
+    assert sorted(result.json["formats"]) == sorted(
+        [*programs, "nexus", "tinytown", "nexo", "stage", "cloudevents", "beads", "forge", "otlp"]
+    )
+    assert result.json["not_read"] == {}
+    assert result.json["formats"]["claude-code"]["recorded"] == 10
+    assert "Claude Code (1 file): imported 10" in result.err
+    again = lore("import", str(folder), "--json", code=0).json["formats"]
+    assert sum(each["recorded"] for each in again.values()) == 0
+
+
+def test_standard_input_is_recognised(lore: Lore) -> None:
+    result = lore("import", "-", "--json", stdin=b"\n".join(a_day().lines()), code=0)
+    assert result.json["formats"]["claude-code"]["recorded"] == 10
+
+
+def test_a_compressed_file_is_recognised(lore: Lore) -> None:
+    (lore.folder / "old.jsonl.zst").write_bytes(zstandard.compress(b"\n".join(a_day().lines())))
+    assert list(lore("import", "old.jsonl.zst", "--json", code=0).json["formats"]) == ["claude-code"]
+
+
+@pytest.mark.parametrize(("record", "title"), UNREAD, ids=[title for _, title in UNREAD])
+def test_a_session_of_a_program_without_a_reader_is_named(lore: Lore, record: dict[str, Any], title: str) -> None:
+    path = write_lines(lore.folder / "session.jsonl", record, {"x": 1})
+    for words in (("import", "session.jsonl"), ("import", "claude-code", str(path))):
+        assert f"this looks like a session of {title}" in lore(*words, code=3).err
+
+
+def test_a_database_of_a_program_without_a_reader_is_named(lore: Lore) -> None:
+    with sqlite3.connect(lore.folder / "sessions.db") as database:
+        for table in ("sessions", "messages", "schema_version"):
+            database.execute(f"CREATE TABLE {table} (id TEXT)")
+    database.close()
+    assert "this looks like a session of Goose; Fleetlore has no reader for it" in lore("import", "sessions.db", code=3).err
+
+
+def test_what_is_in_no_known_format_is_said_and_leaves_no_log_behind(lore: Lore) -> None:
+    lore.write("README.md", "# Shop\n\nA shop.\n")
+    write_lines(lore.folder / "rows.jsonl", {"some": "thing"})
+    for file in ("README.md", "rows.jsonl"):
+        result = lore("import", file, "--log", "sqlite:new.db", code=3)
+        assert f"{file}: its first records are in no format that Fleetlore knows" in result.err
+        assert "Formats: claude-code, codex, " in result.err
+    assert not (lore.folder / "new.db").exists()
+    named = lore("import", "claude-code", str(lore.folder / "rows.jsonl"), "--json", code=3)
+    assert "none of its first records is from Claude Code" in named.err
+    assert sum(named.json.values()) == 0
+
+
+def test_unknown_records_in_the_program_s_own_folder_may_be_of_a_newer_version(lore: Lore) -> None:
+    home = Path(os.environ["HOME"]) / ".claude" / "projects" / "-home-ada-shop"
+    write_lines(home / "session.jsonl", {"type": "file-history-snapshot", "messageId": "m1", "snapshot": {}})
+    write_lines(home / "newer.jsonl", {"kind": "unheard-of"})
+    assert "newer.jsonl" not in lore("import", "claude-code", code=0).err
+    assert "none of its first records" in lore("import", "claude-code", str(home), code=3).err
+
+
+def test_events_of_a_log_are_recognised_with_the_command_that_stores_them(lore: Lore) -> None:
+    lore("emit", "fleet.commit", "--agent", "ada", "--text", "done", code=0)
+    lore.write("events.jsonl", lore("events", "--all", "--json").out)
+    assert "events of Fleetlore; use `lore emit - < FILE`" in lore("import", "events.jsonl", code=3).err
+
+
+def test_what_is_neither_a_file_nor_a_format_is_an_error_that_lists_the_formats(lore: Lore) -> None:
+    assert "sprig: no such file, and no format; formats are claude-code, " in lore("import", "sprig", code=2).err
+
+
+def test_a_repository_without_recordings_is_pointed_to_its_history(lore: Lore) -> None:
+    (lore.folder / "shop" / ".git").mkdir(parents=True)
+    assert "for its history use `lore import git" in lore("import", "shop", code=3).err

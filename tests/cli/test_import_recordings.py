@@ -177,7 +177,7 @@ def test_what_cannot_be_read_in_a_folder_is_named_and_the_rest_is_imported(lore:
     good = rollout(lore)
     bad = {
         good.with_name("cut.jsonl.zst"): "ends before it is complete",
-        good.with_name("old.json"): "unknown type",
+        good.with_name("old.json"): "is no .jsonl",
         good.with_name("packed.jsonl.gz"): "zcat FILE | lore import",
         good.with_name("gone.jsonl"): "No such file or directory",
     }
@@ -221,7 +221,7 @@ def test_watching_reads_compressed_rollouts_and_names_what_it_cannot_read(lore: 
     assert lore("watch", "codex", "--once", "--json", code=0).raw == b""
     stray = packed.with_name("notes.txt")
     stray.write_text("x")
-    assert f"lore: {stray}: is of an unknown type" in lore("watch", "codex", "--once", code=3).err
+    assert f"lore: {stray}: is not read: it is no .jsonl" in lore("watch", "codex", "--once", code=3).err
 
 
 def test_watching_once_reads_on_from_where_it_was_left(lore: Lore) -> None:

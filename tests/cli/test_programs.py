@@ -1,4 +1,4 @@
-"""Gemini CLI, Qwen Code, Copilot CLI and opencode: from what they record to sessions, costs and outcomes."""
+"""Programs that are only recorded: from what they record to sessions, costs and outcomes."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from tests.programs import recordings
 from tests.programs.recordings import RECORDED, Recorded
 
 every_program = pytest.mark.parametrize("recorded", RECORDED, ids=[each.program for each in RECORDED])
+_WITH_HELPER = [each for each in RECORDED if each.has_helper]
 
 
 @pytest.fixture
@@ -43,9 +44,10 @@ def test_a_session_is_imported_with_its_tokens_its_check_and_its_edit(lore: Lore
     assert (tests["result"], tests["earlier"]) == ("pass", "fail")
     assert session["tokens"] == 1050 * recorded.replies
     assert {claim["verdict"] for claim in session["claims"]} == {"supported"}
-    assert [helper["answer"] for helper in session["helpers"]] == ["One function."]
-    total = lore("costs", "--json").json["total"]
-    assert {key: total[key] for key in ("input", "output", "cache_read")} == {"input": 4000, "output": 250, "cache_read": 1000}
+    assert [helper["answer"] for helper in session["helpers"]] == ["One function."] * recorded.has_helper
+    total, replies = lore("costs", "--json").json["total"], 4 + recorded.has_helper
+    expected = {"input": 800 * replies, "output": 50 * replies, "cache_read": 200 * replies}
+    assert {key: total[key] for key in expected} == expected
     assert lore("import", recorded.program, "--json", code=0).json["recorded"] == 0
     assert {agent["state"] for agent in lore("status", "--all", "--json").json["agents"]} <= {"idle", "ended"}
 
@@ -76,7 +78,7 @@ def test_calls_fail_and_return_and_name_their_cause(recorded: Recorded) -> None:
     assert ended.text == recordings.DONE
 
 
-@every_program
+@pytest.mark.parametrize("recorded", _WITH_HELPER, ids=[each.program for each in _WITH_HELPER])
 def test_a_sub_agent_is_launched_works_and_returns(lore: Lore, home: Path, recorded: Recorded) -> None:
     recorded.write(home)
     lore("import", recorded.program, code=0)
@@ -110,6 +112,20 @@ def test_totals_of_an_older_copilot_are_those_of_its_last_event() -> None:
     assert sum(reply.data["input"] + reply.data["cache_read"] for reply in replies) == 5000
     assert sum(reply.data["output"] for reply in replies) == 250
     assert replies[-1].data["source"] == "session totals"
+
+
+def test_a_fork_of_pi_adds_only_what_is_new_and_keeps_what_it_copied(lore: Lore, home: Path) -> None:
+    folder = home / ".pi" / "agent" / "sessions" / "--home-ada-shop--"
+    folder.mkdir(parents=True)
+    fork = folder / f"2026-11-10T09-01-00-000Z_{recordings.HELPER}.jsonl"
+    fork.write_text("".join(json.dumps(row) + "\n" for row in recordings.pi_fork()))
+    lore("import", "pi", str(fork), code=0)
+    prompts = {event["run"]: event["text"] for event in lore("events", "--all", "--json", "--kind", "prompt.submitted").ndjson}
+    assert prompts == {recordings.SESSION: "Fix add", recordings.HELPER: "Now subtract"}
+    RECORDED[-1].write(home)
+    lore("import", "pi", code=0)
+    assert len(lore("events", "--all", "--json", "--kind", "prompt.submitted").ndjson) == 2
+    assert lore("costs", "--json").json["total"]["output"] == 5 * 50
 
 
 def test_rows_that_opencode_adds_are_read_from_where_the_last_import_ended(lore: Lore, home: Path) -> None:

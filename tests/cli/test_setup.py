@@ -191,7 +191,7 @@ def test_what_cannot_be_read_is_named_with_the_reason_and_the_rest_is_imported(l
         folder / "cut.jsonl.zst": "zstd data ends before it is complete",
         folder / "latin.jsonl": "line 1: ",
         folder / "torn.jsonl": "line 2: ",
-        folder / "notes.txt": "unknown type",
+        folder / "notes.txt": "is no .jsonl",
         folder / "gone.jsonl": "No such file or directory",
         folder / "a_folder.jsonl": "is a folder",
     }

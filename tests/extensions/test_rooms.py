@@ -162,7 +162,7 @@ async def test_a_harness_that_raises_has_failed_its_turn(tmp_path: Path) -> None
 
 
 def test_a_harness_that_nobody_installed_is_named_with_those_that_there_are() -> None:
-    with pytest.raises(Invalid, match="no harness is called 'echo'; choose from claude-code, codex, command, mind; install"):
+    with pytest.raises(Invalid, match="no harness is called 'echo'; choose from claude-code, codex, acp, command, mind; install"):
         harnesses.create_harness(Plan(harness="echo", agent="ada"), {})
 
 

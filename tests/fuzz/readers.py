@@ -34,6 +34,7 @@ from fleetlore.graph.registry import Registry
 from fleetlore.graph.tools import sql_check
 from fleetlore.graph.tools.database import parse_database_address
 from fleetlore.ingest import transcript_file
+from fleetlore.ingest.recognise import recognise_file
 from fleetlore.log import seal, tokens
 from fleetlore.log.admission import Admission
 from fleetlore.log.base import Record, check_scope
@@ -210,6 +211,30 @@ of_bytes(
     ],
     _recorded(CODEX),
 )
+_ACP = [
+    {"from": "client", "message": {"id": 1, "method": "session/new", "params": {"cwd": "/home/ada/shop"}}},
+    {"from": "agent", "message": {"id": 1, "result": {"sessionId": "s1"}}},
+    {"from": "client", "message": {"id": 2, "method": "session/prompt", "params": {"sessionId": "s1", "prompt": [{"text": "go"}]}}},
+    *(
+        {
+            "from": "agent",
+            "message": {"method": "session/update", "params": {"sessionId": "s1", "update": {"sessionUpdate": name} | fields}},
+        }
+        for name, fields in (
+            ("agent_message_chunk", {"content": {"type": "text", "text": "I look."}}),
+            ("tool_call", {"toolCallId": "c1", "kind": "execute", "status": "in_progress", "rawInput": {"command": ["ls", "-l"]}}),
+            ("tool_call_update", {"toolCallId": "c1", "status": "failed", "rawOutput": {"exitCode": 1, "output": "no"}}),
+            ("plan", {"entries": [{"status": "completed"}]}),
+            ("usage_update", {"used": 7, "cost": {"amount": 0.01, "currency": "USD"}}),
+        )
+    ),
+    {"from": "agent", "message": {"id": 2, "result": {"stopReason": "end_turn", "usage": {"inputTokens": 7, "outputTokens": 5}}}},
+]
+of_bytes(
+    "conversation of ACP",
+    [b"\n".join(json.dumps({"at": "2026-11-10T09:00:00Z"} | row).encode() for row in _ACP)],
+    _recorded(registry.find_recording("acp")),
+)
 of_bytes("recording of OTLP", [TRACES, LOGS], _recorded(otlp_reader.make_recording(registry.load_telemetry())))
 of_bytes("spans as JSON", [TRACES], _exported(otlp_reader.read_traces, protobuf=False))
 of_bytes("spans as protobuf", [PROTOBUF], _exported(otlp_reader.read_traces, protobuf=True))
@@ -306,6 +331,11 @@ minds = { strong = "openai:m" }
 """
 ISSUES = json.dumps([{"number": 3, "title": "a", "body": "What\n- [ ] x", "state": "open", "labels": [{"name": "bug"}]}])
 
+of_bytes(
+    "file of an unknown format",
+    [b"\n".join(a_day().lines()), TRACES, DELIVERY, EVENT, json.dumps([{"history": []}], indent=1), b"SQLite format 3\0"],
+    _from_file("session.jsonl", recognise_file),
+)
 of_bytes("settings", [SETTINGS, *blocks("configuration.md", "toml")], _from_file("fleetlore.toml", _settings))
 of_bytes("goal in TOML", [TOML_GOAL], _from_file("g.toml", files.load_goal))
 of_bytes("goal in YAML", [YAML_GOAL], _from_file("g.yaml", files.load_goal))

@@ -169,7 +169,7 @@ def test_all_problems_are_reported_at_once_each_with_its_place(tmp_path: Path) -
         [
             "descripton: is not known here; did you mean description?",
             'description is missing; write what to do, as in description = "Make the tests pass"',
-            "harness: 'claude' is none of claude-code, codex, command, mind; did you mean claude-code?",
+            "harness: 'claude' is none of claude-code, codex, acp, command, mind; did you mean claude-code?",
             "max_turns: belongs in a table: write it under [budget]",
             "agent: text in quotes is needed, not a whole number",
             "idle_timeout: not a duration: '20 parsecs'; write it like `1h 30m` or `250ms`",

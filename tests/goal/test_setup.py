@@ -42,5 +42,5 @@ def test_programs_are_called_by_their_usual_names_where_no_other_is_given(name: 
 
 def test_a_harness_that_nobody_has_is_refused_with_those_there_are() -> None:
     nobody: Any = None
-    with pytest.raises(Invalid, match="choose from claude-code, codex, command, mind"):
+    with pytest.raises(Invalid, match="choose from claude-code, codex, acp, command, mind"):
         _create_harness(Plan(agent="ada", harness="abacus"), None, nobody, nobody, {}, Prices())

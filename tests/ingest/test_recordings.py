@@ -358,7 +358,7 @@ def test_a_file_of_an_unknown_type_is_named_and_what_programs_keep_beside_record
     assert discovery.find_recordings(str(tmp_path), on_skipped=skipped.__setitem__) == [str(session)]
     assert sorted(skipped) == sorted(map(str, unknown))
     assert "zcat FILE | lore import" in skipped[str(unknown[2])]
-    assert all("unknown type" in skipped[str(path)] for path in unknown if path != unknown[2])
+    assert all("is no .jsonl" in skipped[str(path)] for path in unknown if path != unknown[2])
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is forbidden to root")

@@ -309,6 +309,50 @@ def _opencode_helper(second: float) -> list[Row]:
     ]
 
 
+# --- pi 0.73
+
+_PI_USAGE = {"input": 800, "output": 50, "cacheRead": 200, "cacheWrite": 0, "totalTokens": 1050, "cost": {"total": 0.001}}
+
+
+def pi() -> list[Row]:
+    """`sessions/FOLDER/TIME_SESSION.jsonl`."""
+    rows: list[Row] = [{"type": "session", "version": 3, "id": SESSION, "timestamp": stamp(0), "cwd": FOLDER}]
+    rows.append(_pi("model_change", 0, provider="openai", modelId="gpt-5.1"))
+    rows.append(_pi_message(1, role="user", content=[{"type": "text", "text": "Fix add"}]))
+    for number, step in enumerate(steps("bash", "edit", "read", ("path", "oldText", "newText")), 1):
+        given = step.given
+        if step.tool == "edit":
+            given = {"path": given["path"], "edits": [{key: given[key] for key in ("oldText", "newText")}]}
+        call = {"type": "toolCall", "id": "call_0", "name": step.tool, "arguments": given}  # some providers number the calls of each reply
+        rows.append(_pi_reply(2 * number, [{"type": "thinking", "thinking": "I look."}, call], "toolUse"))
+        output = f"{step.output}\n\nCommand exited with code {step.code}" if step.code else step.output
+        content = [{"type": "text", "text": output}]
+        rows.append(_pi_message(2 * number + 1, role="toolResult", toolCallId="call_0", toolName=step.tool, content=content))
+        rows[-1]["message"]["isError"] = step.failed or bool(step.code)
+    return [*rows, _pi_reply(10, [{"type": "text", "text": DONE}], "stop", counted=False)]
+
+
+def pi_fork() -> list[Row]:
+    """A fork of that session: copies of its entries, and a prompt of its own."""
+    header = {"type": "session", "version": 3, "id": HELPER, "timestamp": stamp(60), "cwd": FOLDER}
+    header["parentSession"] = f"/home/ada/.pi/agent/sessions/--home-ada-shop--/2026-11-10T09-00-00-000Z_{SESSION}.jsonl"
+    prompt = _pi_message(61, role="user", content="Now subtract")
+    return [header, *pi()[1:], prompt, _pi_reply(62, [{"type": "text", "text": "Subtracted."}], "stop")]
+
+
+def _pi(row_type: str, second: float, **fields: Any) -> Row:
+    return {"type": row_type, "id": f"{int(second * 10):08x}", "parentId": None, "timestamp": stamp(second)} | fields
+
+
+def _pi_message(second: float, **message: Any) -> Row:
+    return _pi("message", second, message=message | {"timestamp": milliseconds(second)})
+
+
+def _pi_reply(second: float, content: list[Row], stop: str, *, counted: bool = True) -> Row:
+    fields = {"role": "assistant", "content": content, "provider": "openai", "model": "gpt-5.1", "stopReason": stop}
+    return _pi_message(second, **fields, usage=_PI_USAGE if counted else {})
+
+
 # --- all of them
 
 
@@ -333,6 +377,8 @@ class Recorded(NamedTuple):
     session: str = SESSION
     replies: int = 5
     """Replies whose tokens belong to the session; opencode makes a session of its sub-agent."""
+    has_helper: bool = True
+    """Whether the program has sub-agents."""
 
 
 RECORDED = (
@@ -343,5 +389,14 @@ RECORDED = (
     Recorded("copilot-cli", lambda home: _write_rows(home / ".copilot" / "session-state" / SESSION / "events.jsonl", copilot()), copilot),
     Recorded(
         "opencode", lambda home: write_opencode(home / ".local" / "share" / "opencode" / "opencode.db", opencode()), opencode, PARENT, 4
+    ),
+    Recorded(
+        "pi",
+        lambda home: _write_rows(
+            home / ".pi" / "agent" / "sessions" / "--home-ada-shop--" / f"2026-11-10T09-00-00-000Z_{SESSION}.jsonl", pi()
+        ),
+        pi,
+        replies=4,
+        has_helper=False,
     ),
 )

@@ -41,6 +41,7 @@ GROUPS = {
         "uninstall": "remove the hooks of `lore install`",
         "watch": "follow the transcripts of coding agents live, with no change to their settings",
         "import": "import records of other systems and programs, merged by time",
+        "acp": "run an agent for an editor (Agent Client Protocol), and record it",
         "emit": "record one event, or many from standard input",
         "hook": "record one hook event; called by the coding agent",
     },

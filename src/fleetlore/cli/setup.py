@@ -76,14 +76,14 @@ def configure(parser: ArgumentParser) -> None:
 
     parser.add_argument("--yes", "-y", action="store_true", help="do not ask before hooks are installed")
     parser.add_argument("--no-hooks", action="store_true", help="do not change any settings")
-    programs = [f"{each.title} ({each.home}/{each.recordings[0]})" for each in registry.load_programs()]
+    programs = [f"{each.title} ({each.home}/{each.recordings[0]})" for each in registry.load_programs() if each.recordings]
     arguments.add_examples(parser, _EXAMPLES, _NOTES.format(programs=fill(f"Looks for {_join_names(programs, 'and')}.", 100)))
 
 
 def run(args: Namespace) -> int:
     """Look, import, ask, install, sum up."""
     skipped = summary.SkippedFiles()
-    found = [find_program_files(program, on_skipped=skipped.add) for program in registry.load_programs()]
+    found = [find_program_files(program, on_skipped=skipped.add) for program in registry.load_programs() if program.recordings]
     for each in found:
         terminal.print_line(_describe_program(each))
     there = [each for each in found if each.is_there]

@@ -61,18 +61,18 @@ class Rejections:
             terminal.print_error(f"lore: … and {self._count - MOST_SHOWN:,} more; `lore events --kind log.rejected --all` shows them")
 
 
-def print_summary(tally: ImportTally, *, json: bool, verb: str = "stored", skipped: int = 0) -> int:
-    """The counts, and the exit code that they call for; `skipped` files were not read."""
+def print_summary(tally: ImportTally, *, json: bool, verb: str = "stored", skipped: int = 0, subject: str = "") -> int:
+    """The counts, and the exit code that they call for; `skipped` files were not read. `subject` says of what they are."""
     if json:
         terminal.print_value(tally)
     parts = [f"{verb} {tally.recorded:,}", f"already there {tally.already_there:,}", f"rejected {tally.rejected:,}"]
     if tally.folded:
-        parts.insert(2, f"folded {tally.folded:,}")
+        parts.insert(2, f"nothing new in {tally.folded:,}")
     if tally.forgotten:
         parts.append(f"erased earlier and left out {tally.forgotten:,}")
     if skipped:
         parts.append(f"{skipped:,} {'file' if skipped == 1 else 'files'} not read")
-    terminal.print_error(" · ".join(parts))
+    terminal.print_error((f"{subject}: " if subject else "") + " · ".join(parts))
     return SOME_REJECTED if tally.rejected or skipped else OK
 
 
@@ -85,7 +85,7 @@ class ImportSummary:
 
 @contextmanager
 def import_with_summary(
-    log: BlockingRecorder, dialect: str, settings: Settings, *, json: bool, skipped: SkippedFiles | None = None
+    log: BlockingRecorder, dialect: str, settings: Settings, *, json: bool, skipped: SkippedFiles | None = None, subject: str = ""
 ) -> Iterator[ImportSummary]:
     """Import within the block; at its end the summary is printed and the exit code is set."""
     from fleetlore.ingest.batch_writer import BatchWriter
@@ -99,4 +99,5 @@ def import_with_summary(
     rejections.print_rest()
     if skipped is not None:
         skipped.print_rest()
-    ending.code = print_summary(ending.deposit.tally, json=json, verb="imported", skipped=len(skipped.paths) if skipped else 0)
+    not_read = len(skipped.paths) if skipped else 0
+    ending.code = print_summary(ending.deposit.tally, json=json, verb="imported", skipped=not_read, subject=subject)

@@ -34,7 +34,7 @@ last read stopped; an unfinished last line waits. `lore install` records program
 
 def configure(parser: ArgumentParser) -> None:
     """Add the arguments."""
-    programs = registry.list_names()
+    programs = registry.list_recorded_names()
     parser.add_argument("program", metavar="PROGRAM", choices=programs, help=f"whose recordings: {', '.join(programs)}")
     parser.add_argument("folders", metavar="FOLDER", nargs="*", help="where they are (else where the program keeps yours)")
     parser.add_argument("--since", metavar="WHEN", default="1d", help="leave alone what was last written to before: 7d, 2026-11-01 (1d)")

@@ -94,7 +94,7 @@ def _check_harness_options(document: Document, plan: Mapping[str, Any]) -> None:
     harness, command, mind = plan.get("harness"), plan.get("command"), plan.get("mind")
     if harness is not None:
         _check_harness(document, harness)
-    if harness == "command" and not command:
+    if harness in ("command", registry.PROTOCOL_NAME) and not command:
         document.add_error(("command",), "is missing: give the agent's program as a list, as in ['my-agent', '--quiet']")
     if harness == "mind" and not mind:
         document.add_error(("mind",), "is missing: give the model's address, as in mind = 'openai:gpt-5-mini'")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from datetime import datetime
 from functools import cache
 from getpass import getuser
@@ -15,8 +14,6 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from fleetlore.dialects.recording import parse_record
-from fleetlore.errors import DialectError
 from fleetlore.events.envelope import Event
 from fleetlore.ingest import recordings
 from fleetlore.ingest.batch_writer import BatchWriter, ImportTally
@@ -32,8 +29,6 @@ if TYPE_CHECKING:
 OnSkipped = Callable[[str, str], object]
 """Called with the path of a file that is not read, and the reason."""
 
-SNIFF_BYTES, SNIFF_LINES = 256 * 1024, 20
-"""How much of a file is read to find out which program wrote it."""
 _SYSTEM_FILES = r"\.DS_Store|Thumbs\.db|desktop\.ini"
 _UNPACKED_BY = {".gz": "zcat", ".xz": "xzcat", ".bz2": "bzcat", ".lz4": "lz4cat", ".Z": "zcat"}
 
@@ -71,14 +66,15 @@ def iterate_recordings(folder: str, *, on_skipped: OnSkipped | None = None) -> I
         for name in names:
             if is_recording(name):
                 yield os.path.join(inner, name)
-            elif on_skipped is not None and not _is_side_file(folder, inner, name):
+            elif on_skipped is not None and not is_side_file(folder, inner, name):
                 on_skipped(os.path.join(inner, name), _explain_skipped(name))
         if on_skipped is not None:
             for name in folders:
                 _report_skipped_folder(os.path.join(inner, name), on_skipped)
 
 
-def _is_side_file(folder: str, inner: str, name: str) -> bool:
+def is_side_file(folder: str, inner: str, name: str) -> bool:
+    """Whether a file below a folder is not a transcript, but one that programs keep beside them."""
     files, folders = _load_side_names()
     return bool(files.fullmatch(name)) or not folders.isdisjoint(os.path.relpath(inner, folder).split(os.sep))
 
@@ -94,7 +90,7 @@ def _explain_skipped(name: str) -> str:
     unpack = next((unpack for suffix, unpack in _UNPACKED_BY.items() if name.endswith(suffix)), None)
     if unpack is not None:
         return f"is compressed in a way that is not read here; unpack it first, as in {unpack} FILE | lore import DIALECT -"
-    return f"is of an unknown type; {TRANSCRIPT_SUFFIX} and {COMPRESSED_SUFFIX} files are read"
+    return f"is not read: it is no {TRANSCRIPT_SUFFIX} or {COMPRESSED_SUFFIX} file"
 
 
 def _report_skipped_folder(path: str, on_skipped: OnSkipped) -> None:
@@ -139,20 +135,6 @@ def expand_paths(paths: Iterable[str], *, on_skipped: OnSkipped = lambda path, r
     """Replace folders by the transcripts in them; return absolute paths without duplicates."""
     found = [inner for path in paths for inner in (find_recordings(path, on_skipped=on_skipped) if os.path.isdir(path) else [path])]
     return list(dict.fromkeys(map(os.path.abspath, found)))
-
-
-def find_other_program(path: str, program: str) -> registry.KnownFormat | None:
-    """The program that wrote a file, if its first records show that it is not the named one."""
-    try:
-        with open(path, "rb") as file:
-            lines = file.read(SNIFF_BYTES).split(b"\n")[:SNIFF_LINES]
-    except OSError:
-        return None
-    records = []
-    for line in lines:
-        with suppress(DialectError):  # compressed, or the last line is cut
-            records.append(parse_record(line))
-    return registry.find_other_format(program, records)
 
 
 def import_new_lines(

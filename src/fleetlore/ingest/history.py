@@ -55,7 +55,7 @@ def inspect_file(program: str, path: str, status: os.stat_result) -> HistoryFile
     with suppress(OSError), open(path, "rb") as file:
         head = file.read(EDGE_BYTES)
         if path.endswith(zstd.SUFFIX) or head.startswith(zstd.MAGIC):
-            head = _decompress_head(head + file.read(ZSTD_BLOCK))  # the end is not reachable: the modification time is used
+            head = zstd.decompress_head(head + file.read(ZSTD_BLOCK), EDGE_BYTES)  # the end is not reachable: the modification time is used
         else:
             file.seek(max(0, status.st_size - EDGE_BYTES))
             tail = file.read(EDGE_BYTES)
@@ -103,16 +103,6 @@ def _group_by_key(files: Iterable[HistoryFile]) -> Iterable[Batch]:
     for file in files:
         groups.setdefault(find_root(file.path), []).append(file)
     return groups.values()
-
-
-def _decompress_head(head: bytes) -> bytes:
-    data = bytearray()
-    with suppress(zstd.DamagedZstd):
-        for piece in zstd.decompress_zstd([head]):
-            data += piece
-            if len(data) >= EDGE_BYTES:
-                break
-    return bytes(data[:EDGE_BYTES])
 
 
 def _find_times(data: bytes) -> Iterator[datetime]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
 SUFFIX = ".zst"
 MAGIC = b"\x28\xb5\x2f\xfd"
@@ -47,6 +48,17 @@ def decompress_zstd(pieces: Iterable[bytes]) -> Iterator[bytes]:
     yield from _split_pieces(b"".join(buffer))
     if not is_between_frames:
         raise DamagedZstd("the zstd data ends before it is complete")
+
+
+def decompress_head(head: bytes, most: int) -> bytes:
+    """What the first bytes of a file contain, at most so many bytes; the rest of a damaged or cut file is left out."""
+    data = bytearray()
+    with suppress(DamagedZstd):
+        for piece in decompress_zstd([head]):
+            data += piece
+            if len(data) >= most:
+                break
+    return bytes(data[:most])
 
 
 def _split_pieces(found: bytes) -> Iterator[bytes]:

@@ -124,18 +124,34 @@ class PipeReader:
 
 async def write_pipe(pipe: IO[bytes], content: bytes) -> None:
     """Write all of it without blocking the loop, then close the pipe. The program may ignore it."""
-    fd, left = pipe.fileno(), memoryview(content)
-    os.set_blocking(fd, False)
+    os.set_blocking(pipe.fileno(), False)
     try:
-        while left:
-            try:
-                left = left[os.write(fd, left[:READ_BYTES]) :]
-            except BlockingIOError:
-                await wait_ready(fd, writing=True)
+        await _write_all(pipe.fileno(), content)
     except BrokenPipeError:
         return
     finally:
         pipe.close()
+
+
+async def write_inputs(pipe: IO[bytes], inputs: asyncio.Queue[bytes | None]) -> None:
+    """Write what comes until `None`, then close the pipe."""
+    os.set_blocking(pipe.fileno(), False)
+    try:
+        while (content := await inputs.get()) is not None:
+            await _write_all(pipe.fileno(), content)
+    except BrokenPipeError:
+        return
+    finally:
+        pipe.close()
+
+
+async def _write_all(fd: int, content: bytes) -> None:
+    left = memoryview(content)
+    while left:
+        try:
+            left = left[os.write(fd, left[:READ_BYTES]) :]
+        except BlockingIOError:
+            await wait_ready(fd, writing=True)
 
 
 async def wait_ready(fd: int, *, writing: bool = False, wake: asyncio.Future[None] | None = None) -> None:

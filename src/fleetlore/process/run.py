@@ -19,12 +19,13 @@ from threading import Event
 from typing import IO, Literal, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from fleetlore.errors import NotStarted
 from fleetlore.process.environment import add_turn_mark
 from fleetlore.process.identity import Process
 from fleetlore.process.kill_tree import GIVE_UP_SECONDS, end_processes, find_leader_processes
-from fleetlore.process.pipes import LineBuffer, OutputLine, PipeReader, TailBuffer, wait_ready, write_pipe
+from fleetlore.process.pipes import LineBuffer, OutputLine, PipeReader, TailBuffer, wait_ready, write_inputs, write_pipe
 from fleetlore.process.shield import wait_uncancelled
 from fleetlore.process.table import read_start_time
 from fleetlore.redact import Redactor
@@ -43,6 +44,8 @@ class ProcessSpec(Struct, frozen=True, kw_only=True):
     mark: str
     """Set in its environment, by which all its child processes are found."""
     stdin: bytes = b""
+    is_interactive: bool = False
+    """Whether its stdin stays open, for the `inputs` of `run`."""
     timeout: float = 3600.0
     idle: float = 600.0
     """Seconds without output on stdout or stderr after which it counts as hung."""
@@ -61,7 +64,7 @@ def start_program(program: ProcessSpec) -> subprocess.Popen[bytes]:
             bufsize=0,
             cwd=program.cwd,
             env=add_turn_mark(program.env, program.mark),
-            stdin=subprocess.PIPE if program.stdin else subprocess.DEVNULL,
+            stdin=subprocess.PIPE if program.stdin or program.is_interactive else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
@@ -103,7 +106,7 @@ def _explain_start_failure(program: ProcessSpec, error: OSError | ValueError) ->
 
 # ---
 
-__all__ = ["EndReason", "OnLine", "OnStart", "OutputLine", "ProcessSpec", "ProgramResult", "run"]
+__all__ = ["EndReason", "Inputs", "OnLine", "OnStart", "OutputLine", "ProcessSpec", "ProgramResult", "run"]
 
 EndReason: TypeAlias = Literal["ended", "timed_out", "silent", "stopped"]
 """Why a program ended: by itself, by its timeout, by its idle timeout, or stopped by a callback."""
@@ -129,15 +132,18 @@ class ProgramResult(Struct, frozen=True, kw_only=True):
 
 OnStart: TypeAlias = Callable[[Process], Awaitable[bool]]
 OnLine: TypeAlias = Callable[[OutputLine], Awaitable[bool]]
+Inputs: TypeAlias = "asyncio.Queue[bytes | None]"
+"""What to write to stdin; `None` closes it."""
 
 
-async def run(program: ProcessSpec, on_start: OnStart, on_line: OnLine) -> ProgramResult:
+async def run(program: ProcessSpec, on_start: OnStart, on_line: OnLine, inputs: Inputs | None = None) -> ProgramResult:
     """Run a program to its end. A callback returns `False` to stop it; no output is read while a callback runs.
 
+    `inputs` are written to its stdin as they come, until `None`; without them it gets `program.stdin`.
     Output after a stop is dropped. Raises `NotStarted` if it cannot be started, and whatever a callback raises.
     """
-    popen = start_program(program)
-    talk = _RunningProgram(program, popen, on_line)
+    popen = start_program(program if inputs is None else replace(program, is_interactive=True))
+    talk = _RunningProgram(program, popen, on_line, inputs)
     try:
         why: EndReason = await talk.wait_until_over() if await on_start(identify_process(program, popen)) else "stopped"
         left = await talk.end_program(why)
@@ -157,7 +163,7 @@ async def run(program: ProcessSpec, on_start: OnStart, on_line: OnLine) -> Progr
 class _RunningProgram:
     """A running program and its pipes."""
 
-    def __init__(self, program: ProcessSpec, popen: subprocess.Popen[bytes], on_line: OnLine) -> None:
+    def __init__(self, program: ProcessSpec, popen: subprocess.Popen[bytes], on_line: OnLine, inputs: Inputs | None) -> None:
         self._program, self._popen, self._on_line = program, popen, on_line
         self._loop = asyncio.get_running_loop()
         self._started_at = self._last_output_at = self._loop.time()
@@ -169,7 +175,11 @@ class _RunningProgram:
         self._hurry = Event()
         self._exit_task = self._loop.create_task(_wait_for_exit(popen))
         self._stderr_task = self._loop.create_task(self._read_stderr())
-        self._stdin_task = self._loop.create_task(write_pipe(popen.stdin, program.stdin)) if popen.stdin else None
+        self._stdin_task: asyncio.Task[None] | None = None
+        if popen.stdin:
+            self._stdin_task = self._loop.create_task(
+                write_pipe(popen.stdin, program.stdin) if inputs is None else write_inputs(popen.stdin, inputs)
+            )
         self._stdout_task: asyncio.Task[None] | None = None
 
     async def wait_until_over(self) -> EndReason:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fleetlore.dialects import registry as dialects
 from fleetlore.errors import BrokenExtension, Invalid
@@ -19,7 +19,6 @@ from fleetlore.programs.base import Program, ProgramHooks
 if TYPE_CHECKING:
     from fleetlore.dialects.otlp.logs import ProgramTelemetry
     from fleetlore.dialects.recording import Recording
-    from fleetlore.dialects.wire import Record
     from fleetlore.programs.hook_settings import HookFile
     from fleetlore.programs.normalised import ToolCallReader
 
@@ -32,10 +31,14 @@ _BUILTIN = {
     "qwen-code": "qwen_code",
     "copilot-cli": "copilot_cli",
     "opencode": "opencode",
+    "pi": "pi",
+    "acp": "acp",
 }
 BUILTIN_NAMES = tuple(_BUILTIN)
-DRIVEN_NAMES = ("claude-code", "codex")
+DRIVEN_NAMES = ("claude-code", "codex", "acp")
 """Those of the built-in programs that have a harness; the others are only recorded."""
+PROTOCOL_NAME = "acp"
+"""Any agent of a protocol, which keeps no files that could be found."""
 DEFAULT_NAME = BUILTIN_NAMES[0]
 """The program of goals that name none."""
 AGENT_SDK_NAME = BUILTIN_NAMES[0]
@@ -64,6 +67,11 @@ PROGRAMS: ExtensionPoint[Program] = ExtensionPoint(
 def list_names() -> list[str]:
     """Every program; nothing is loaded."""
     return [*BUILTIN_NAMES, *PROGRAMS.list_names()]
+
+
+def list_recorded_names() -> list[str]:
+    """The programs that keep recordings of their own; nothing is loaded."""
+    return [name for name in list_names() if name != PROTOCOL_NAME]
 
 
 def find_program(name: str) -> Program | None:
@@ -165,26 +173,6 @@ def load_tool_calls() -> dict[str, ToolCallReader]:
 
 
 # --- Recordings
-
-
-class KnownFormat(NamedTuple):
-    """A format of transcripts that can be recognised."""
-
-    name: str
-    title: str
-    recognises: Callable[[Record], bool]
-
-
-_WITHOUT_READER = (KnownFormat("pi", "pi", lambda record: record.get("type") == "session" and {"version", "id", "cwd"} <= record.keys()),)
-
-
-def find_other_format(name: str, records: Sequence[Record]) -> KnownFormat | None:
-    """The format of some first records of a file, if it is not the one of the named program."""
-    program = find_program(name)
-    if program is None or type(program).recognises is Program.recognises or any(map(program.recognises, records)):
-        return None
-    others = (KnownFormat(each.name, each.title, each.recognises) for each in load_programs())
-    return next((each for each in (*others, *_WITHOUT_READER) if any(map(each.recognises, records))), None)
 
 
 def list_recordings() -> list[str]:

@@ -20,7 +20,7 @@ from fleetlore.errors import DialectError, NotStarted
 from fleetlore.events.envelope import Event
 from fleetlore.process.identity import Process
 from fleetlore.process.pipes import OutputLine, clean_output
-from fleetlore.process.run import ProcessSpec, ProgramResult, run
+from fleetlore.process.run import Inputs, ProcessSpec, ProgramResult, run
 from fleetlore.programs.harness import TurnOutcome, TurnProgress, TurnRequest, TurnResult, Watch
 from fleetlore.redact import Redactor
 
@@ -120,12 +120,18 @@ def build_turn_program(request: TurnRequest, argv: Sequence[str], env: Mapping[s
 
 
 async def run_turn_program(
-    request: TurnRequest, program: ProcessSpec, parser: OutputParser, watch: Watch, *, linger: float = LINGER_SECONDS
+    request: TurnRequest,
+    program: ProcessSpec,
+    parser: OutputParser,
+    watch: Watch,
+    *,
+    linger: float = LINGER_SECONDS,
+    inputs: Inputs | None = None,
 ) -> TurnResult:
-    """Run the program to its end. It is not started if no budget is left."""
+    """Run the program to its end. It is not started if no budget is left. `inputs` are for a program that is talked to."""
     if any(rest is not None and rest <= 0 for rest in (request.rest.tokens, request.rest.usd, request.rest.seconds)):
         return TurnResult(how="over_budget", error="the budget is spent", session=request.session)
-    ended = await _run_and_parse(program, parser, watch, linger)
+    ended = await _run_and_parse(program, parser, watch, linger, inputs)
     if ended.how == "timed_out" and program.timeout < request.timeout:
         return replace(ended, how="over_budget")
     return ended
@@ -135,11 +141,11 @@ def _turn_timeout(request: TurnRequest) -> float:
     return request.timeout if request.rest.seconds is None else max(0.0, min(request.timeout, request.rest.seconds))
 
 
-async def _run_and_parse(program: ProcessSpec, parser: OutputParser, watch: Watch, linger: float) -> TurnResult:
+async def _run_and_parse(program: ProcessSpec, parser: OutputParser, watch: Watch, linger: float, inputs: Inputs | None) -> TurnResult:
     turn = _ProgramTurn(parser, watch, linger)
     try:
         async with asyncio.timeout(None) as turn.limit:
-            finished = await run(program, turn.on_start, turn.on_line)
+            finished = await run(program, turn.on_start, turn.on_line, inputs)
     except TimeoutError:
         if not turn.is_over:
             raise

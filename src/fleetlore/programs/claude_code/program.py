@@ -43,7 +43,11 @@ class ClaudeCode(Program):
         return RECORDING
 
     def recognises(self, record: Record) -> bool:
-        """Rows name their session, and messages have `content`."""
+        """Rows name their session, and messages have `content`. Others: summaries, snapshots of files, and prompts of `history.jsonl`."""
+        if any(
+            keys <= record.keys() for keys in ({"type", "summary", "leafUuid"}, {"type", "messageId", "snapshot"}, {"display", "project"})
+        ):
+            return True
         message = record.get("message")
         is_row = isinstance(record.get("type"), str) and isinstance(record.get("sessionId", record.get("session_id")), str)
         return is_row and "systemPayload" not in record and not (isinstance(message, dict) and "parts" in message)

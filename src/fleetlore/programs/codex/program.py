@@ -41,8 +41,10 @@ class Codex(Program):
         return RECORDING
 
     def recognises(self, record: Record) -> bool:
-        """Records of a rollout have a `payload`; those of `codex exec --json` have dotted types."""
+        """Records of a rollout have a `payload`, those of `codex exec --json` dotted types, and prompts of `history.jsonl` a `ts`."""
         name = record.get("type")
+        if "record_type" in record or {"session_id", "ts", "text"} == record.keys():
+            return True
         return isinstance(name, str) and ("payload" in record or name in ("thread.started", "turn.started", "item.completed"))
 
     def load_prompt_history(self) -> PromptHistory:
