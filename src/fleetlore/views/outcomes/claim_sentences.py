@@ -47,7 +47,8 @@ _ENDING = re.compile(r"[a-z][a-z0-9]{0,4}|gradle|graphql|svelte|properties|confi
 # Sections whose items are no claims.
 _OTHER_SECTION = re.compile(
     r"next steps?|to-?dos?\b|remaining|follow[- ]?ups?|\bplan\b|how to|\busage\b|known issues|not (?:done|included|run|tested)|optional"
-    r"|recommend|suggest|previous|problem|root cause|what (?:you|(?:the |\w+ )?agent|it|users?|they|(?!i\b|we\b)[a-z]+ (?:did|does|will|can|should|could))\b"
+    r"|recommend|suggest|previous|problem|root cause"
+    r"|what (?:you|(?:the |\w+ )?agent|it|users?|they|(?!i\b|we\b)[a-z]+ (?:did|does|will|can|should|could))\b"
     r"|you can|you'll|you should|you need|to (?:test|verify|run|try|use|reproduce)"
     r"|i will|i'll|i can|could|would|should|proposal|options?\b|questions?\b|acceptance|criteria|requirements?"
     r"|still (?:open|to do|missing)|risks?\b|limitations?|out of scope|deferred|blocked|blockers?|pending|future"
