@@ -150,3 +150,13 @@ def check_fencing(world: World, events: Iterable[Event], scope_of: str) -> None:
         if epoch < newest.get(name, 0):
             world.report_violation(f"{scope_of} {name}: epoch {epoch} wrote at {event.position} after epoch {newest[name]}")
         newest[name] = max(newest.get(name, 0), epoch)
+
+
+def check_leases(world: World, events: Iterable[Event]) -> None:
+    """Each epoch of a task is held by one agent."""
+    holders: dict[tuple[str, int], str] = {}
+    for event in events:
+        if event.kind == "town.task_assigned" and event.task is not None and event.agent is not None:
+            key = event.task, event.data["epoch"]
+            if holders.setdefault(key, event.agent) != event.agent:
+                world.report_violation(f"task {event.task}: epoch {key[1]} was assigned to {holders[key]} and to {event.agent}")

@@ -91,6 +91,8 @@ class Engine:
         self.is_up, self.incarnation, self.machine = True, 0, ""
         self.store = self._make_store()
         self.on_change: Callable[[], None] = lambda: None
+        self.ambush: Callable[[], None] | None = None
+        """A fault that happens as soon as the next command is on its way."""
 
     def _make_store(self) -> Store:
         return Store(self._log_id, lambda: self._replayed_at or self._now(), forgets_ids=self.name == "nats")
@@ -121,8 +123,12 @@ class Engine:
         """Seconds that the engine takes for a command."""
         return self._rng.uniform(0.0001, 0.001) if name in self.READS else self._rng.uniform(0.001, 0.01)
 
-    def crash(self) -> None:
-        """Lose the power: memory is lost, and what the disk had not written."""
+    def crash(self, in_flight: Sequence[tuple[str, tuple[Any, ...]]] = ()) -> int:
+        """Lose the power: memory is lost, and what the disk had not written. Returns how many commands that were not answered
+        are on the disk.
+
+        `in_flight` are commands that were on their way.
+        """
         raise NotImplementedError
 
     def restart(self) -> None:
@@ -148,10 +154,14 @@ class FileEngine(Engine):
         self.file.write(command)
         self.file.sync()
 
-    def crash(self) -> None:
+    def crash(self, in_flight: Sequence[tuple[str, tuple[Any, ...]]] = ()) -> int:
         self.is_up, self.incarnation = False, self.incarnation + 1
+        before = self.file.entry_count if in_flight else 0
+        for name, args in in_flight:  # written and not synced
+            self.file.write((self._now(), name, args))
         self.file.lose_power(self._rng)
         self._rebuild(self.file)
+        return self.file.entry_count - before if in_flight else 0
 
 
 class RedisEngine(FileEngine):
@@ -173,14 +183,15 @@ class RedisEngine(FileEngine):
         if not self.loses_last_second:
             self.file.sync()
 
-    def crash(self) -> None:
+    def crash(self, in_flight: Sequence[tuple[str, tuple[Any, ...]]] = ()) -> int:
         if self.file.unsynced_count:
             self.lossy_crashes.append(self._now())
-        super().crash()
+        kept = super().crash(in_flight)
         command = (self._now(), "skip_positions", (1000,))  # a server's positions contain its time, so lost ones are not given again
         self.store.execute(*command[1:])
         self.file.write(command)
         self.file.sync()
+        return kept
 
     def sync_now(self) -> None:
         """The server's sync of every second."""
@@ -214,13 +225,14 @@ class JetStreamEngine(Engine):
         self.files[node].sync()
         self._behind[node].clear()
 
-    def crash(self) -> None:
+    def crash(self, in_flight: Sequence[tuple[str, tuple[Any, ...]]] = ()) -> int:
         """Lose the leader; the next one is the replica that has most."""
         self.is_up, self.incarnation = False, self.incarnation + 1
         self.files[self.leader].lose_power(self._rng)
         others = [node for node in range(3) if node != self.leader]
         self.leader = min(others, key=lambda node: len(self._behind[node]))
         self._rebuild(self.files[self.leader])
+        return 0
 
     def restart(self) -> None:
         for node in range(3):

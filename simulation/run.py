@@ -6,13 +6,16 @@ import argparse
 import gc
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from simulation.journals import JournalScenario
+from simulation.towns import TownScenario
 from simulation.world import World
 
-SCENARIOS: dict[str, Callable[[World], object]] = {"journals": JournalScenario}
+SCENARIOS: dict[str, Callable[[World], object]] = {"journals": JournalScenario, "towns": TownScenario}
 
 
 class RunResult(NamedTuple):
@@ -23,6 +26,8 @@ class RunResult(NamedTuple):
     trace_hash: str
     operations: int
     faults: int
+    fault_kinds: dict[str, int]
+    effects: dict[str, int]
     virtual_seconds: float
     violations: tuple[str, ...]
     story: tuple[str, ...]
@@ -47,6 +52,8 @@ def run_seed(seed: int, *, scenario: str | None = None, keeps_trace: bool = Fals
         world.trace_hash,
         world.operation_count,
         world.fault_count,
+        dict(world.faults),
+        dict(world.effects),
         world.loop.time(),
         tuple(world.violations),
         tuple(world.story),
@@ -78,18 +85,64 @@ def _run_one(options: argparse.Namespace) -> int:
 
 
 def _run_range(options: argparse.Namespace) -> int:
-    started, found, operations, faults, virtual = time.process_time(), 0, 0, 0, 0.0
-    least_operations, least_faults = sys.maxsize, sys.maxsize
-    for seed in range(options.first, options.first + options.seeds):
-        result = run_seed(seed, scenario=options.scenario)
-        operations, faults, virtual = operations + result.operations, faults + result.faults, virtual + result.virtual_seconds
-        least_operations, least_faults = min(least_operations, result.operations), min(least_faults, result.faults)
+    totals = run_seeds(range(options.first, options.first + options.seeds), scenario=options.scenario, report=print_violation)
+    print(totals.describe())
+    return 1 if totals.violations else 0
+
+
+def print_violation(result: RunResult) -> None:
+    """Say which promise a seed broke, and how to replay it."""
+    print(f"Seed {result.seed} ({result.scenario}): {result.violations[0]}. Replay it with: make simulate SEED={result.seed}", flush=True)
+
+
+class Totals(Struct):
+    """Figures of many seeds."""
+
+    seeds: int = 0
+    operations: int = 0
+    least_operations: int = sys.maxsize
+    faults: int = 0
+    least_faults: int = sys.maxsize
+    virtual_seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    violations: int = 0
+    """Seeds that broke a promise."""
+    scenarios: dict[str, int] = {}
+    fault_kinds: dict[str, int] = {}
+    effects: dict[str, int] = {}
+
+    def add(self, result: RunResult, cpu_seconds: float) -> None:
+        """Count one seed."""
+        self.seeds += 1
+        self.operations += result.operations
+        self.faults += result.faults
+        self.least_operations, self.least_faults = min(self.least_operations, result.operations), min(self.least_faults, result.faults)
+        self.virtual_seconds += result.virtual_seconds
+        self.cpu_seconds += cpu_seconds
+        self.violations += bool(result.violations)
+        for counts, more in ((self.scenarios, {result.scenario: 1}), (self.fault_kinds, result.fault_kinds), (self.effects, result.effects)):
+            for name, count in more.items():
+                counts[name] = counts.get(name, 0) + count
+
+    def describe(self) -> str:
+        """The figures as text."""
+        lines = [
+            f"{self.seeds:,} seeds, {self.virtual_seconds / 3600:,.1f} virtual hours, {self.operations:,} operations"
+            f" (at least {self.least_operations} each), {self.faults:,} faults (at least {self.least_faults} each),"
+            f" {self.violations} seeds with violations, {self.cpu_seconds / max(1, self.seeds):.3f} s CPU per seed"
+        ]
+        for title, counts in (("Scenarios", self.scenarios), ("Faults", self.fault_kinds), ("Effects", self.effects)):
+            lines.append(f"{title}: {', '.join(f'{name} {count:,}' for name, count in sorted(counts.items()))}")
+        return "\n".join(lines)
+
+
+def run_seeds(seeds: Iterable[int], *, scenario: str | None = None, report: Callable[[RunResult], None] = lambda result: None) -> Totals:
+    """Run seeds and add up their figures; `report` is called with each run that broke a promise."""
+    totals = Totals()
+    for seed in seeds:
+        started = time.process_time()
+        result = run_seed(seed, scenario=scenario)
+        totals.add(result, time.process_time() - started)
         if result.violations:
-            found += 1
-            print(f"Seed {seed} ({result.scenario}): {result.violations[0]}. Replay it with: make simulate SEED={seed}", flush=True)
-    seconds = time.process_time() - started
-    print(
-        f"{options.seeds} seeds, {virtual / 3600:.1f} virtual hours, {operations:,} operations (at least {least_operations} each), "
-        f"{faults:,} faults (at least {least_faults} each), {found} seeds with violations, {seconds / options.seeds:.3f} s CPU per seed"
-    )
-    return 1 if found else 0
+            report(result)
+    return totals
