@@ -12,10 +12,11 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from simulation.journals import JournalScenario
+from simulation.goals import GoalScenario
 from simulation.towns import TownScenario
 from simulation.world import World
 
-SCENARIOS: dict[str, Callable[[World], object]] = {"journals": JournalScenario, "towns": TownScenario}
+SCENARIOS: dict[str, Callable[[World], object]] = {"journals": JournalScenario, "towns": TownScenario, "goals": GoalScenario}
 
 
 class RunResult(NamedTuple):
