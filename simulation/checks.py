@@ -55,6 +55,20 @@ def read_all_events(world: World, label: str = "log") -> list[Event]:
     return [decode_stored(row) for row in world.engines[label].store.log.read(LogQuery(limit=1_000_000))]
 
 
+class LogReader:
+    """Reads a log step by step, to see whether a run is done. Not for engines that lose what they answered."""
+
+    def __init__(self, world: World, label: str = "log") -> None:
+        self._engine = world.engines[label]
+        self._position: str | None = None
+
+    def read_new_events(self) -> list[Event]:
+        """Events that were stored since the last call."""
+        events = [decode_stored(row) for row in self._engine.store.log.read(LogQuery(after=self._position, limit=1_000_000))]
+        self._position = events[-1].position if events else self._position
+        return events
+
+
 def check_appends(world: World, history: History, events: Sequence[Event]) -> None:
     """Everything acknowledged is stored once, at its position; and order follows acknowledgements."""
     stored: dict[str, list[str]] = {}

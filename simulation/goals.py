@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import msgspec
@@ -211,7 +212,8 @@ class GoalScenario:
         self.limit = world.rng.choice((AMPLE, TIGHT))
         self.is_cancelled = world.rng.random() < 0.15
         """Whether the person cancels the first goal."""
-        self.is_over = False
+        self.states, self.is_over = _new_states(), False
+        self.reader: checks.LogReader | None = None
 
     async def run(self) -> None:
         """Run it with faults, wait until the goals have ended, and check."""
@@ -230,11 +232,11 @@ class GoalScenario:
         self.check()
 
     def _is_done(self) -> bool:
-        states = self._fold_goals(checks.read_all_events(self.world))
-        return all(states[goal].outcome is not None for goal in CHILDREN)
+        self.reader = self.reader or checks.LogReader(self.world)
+        self._fold_goals(self.reader.read_new_events(), self.states)
+        return all(self.states[goal].outcome is not None for goal in CHILDREN)
 
-    def _fold_goals(self, events: Sequence[Event]) -> dict[str, GoalState]:
-        states = {id: GoalState(id=id) for id in (PARENT, *CHILDREN)}
+    def _fold_goals(self, events: Sequence[Event], states: dict[str, GoalState]) -> dict[str, GoalState]:
         for event in events:
             if event.goal in states:
                 goals.apply_to_goal(states[event.goal], event)
@@ -260,10 +262,8 @@ class GoalScenario:
         while not self.is_over:
             try:
                 for goal, parent in ((PARENT, None), (id, PARENT)):
-                    try:
+                    with suppress(Invalid):  # it is there
                         await make_driver(goal).start(self._make_goal(goal, parent))
-                    except Invalid:
-                        pass  # it is there
                 state = await make_driver(id).run_goal()
                 self.world.trace(f"{process.name} ended {id}: {state.outcome}")
                 return
@@ -322,7 +322,7 @@ class GoalScenario:
     def check(self) -> None:
         """Each goal ends as it would without faults; no turn, tool call or token is missing on the log; budgets hold."""
         world, events = self.world, checks.read_all_events(self.world)
-        states = self._fold_goals(events)
+        states = self._fold_goals(events, _new_states())
         for id in CHILDREN:
             self._check_goal(id, states[id], [event for event in events if event.goal == id])
         spent = states[PARENT].spent.tokens
@@ -362,3 +362,7 @@ class GoalScenario:
                 together = min(program.ended, other.ended) - max(program.started, other.started)
                 if together > LATE_SECONDS:
                     self.world.report_violation(f"{name}: agents {program.pid} and {other.pid} worked together for {together:.1f} s")
+
+
+def _new_states() -> dict[str, GoalState]:
+    return {id: GoalState(id=id) for id in (PARENT, *CHILDREN)}

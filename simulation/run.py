@@ -6,17 +6,29 @@ import argparse
 import gc
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 from msgspec import Struct
 
-from simulation.journals import JournalScenario
 from simulation.goals import GoalScenario
+from simulation.journals import JournalScenario
+from simulation.ships import ShipScenario
 from simulation.towns import TownScenario
 from simulation.world import World
 
-SCENARIOS: dict[str, Callable[[World], object]] = {"journals": JournalScenario, "towns": TownScenario, "goals": GoalScenario}
+SCENARIOS: dict[str, Callable[[World], object]] = {
+    "journals": JournalScenario,
+    "towns": TownScenario,
+    "goals": GoalScenario,
+    "ships": ShipScenario,
+}
+
+BY_SEED = ("journals", "towns", "journals", "goals", "ships")
+"""Which scenario a seed runs, by its remainder."""
+SAVE_EVERY = 20
 
 
 class RunResult(NamedTuple):
@@ -38,7 +50,7 @@ class RunResult(NamedTuple):
 def run_seed(seed: int, *, scenario: str | None = None, keeps_trace: bool = False) -> RunResult:
     """Run one seed to its end."""
     world = World(seed, keeps_trace=keeps_trace)
-    name = scenario or list(SCENARIOS)[seed % len(SCENARIOS)]
+    name = scenario or BY_SEED[seed % len(BY_SEED)]
     try:
         world.run(SCENARIOS[name](world).run())  # type: ignore[attr-defined]
     except Exception as error:
@@ -69,6 +81,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, default=200, help="how many seeds to run")
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--scenario", choices=SCENARIOS, help="only this scenario; otherwise the seed decides")
+    parser.add_argument("--keep", type=Path, help="keep the figures in this file, and continue after the seeds that it has")
     parser.add_argument("--trace", action="store_true", help="print every command, too")
     options = parser.parse_args(arguments)
     gc.freeze()  # the modules: each run ends with a collection
@@ -86,9 +99,10 @@ def _run_one(options: argparse.Namespace) -> int:
 
 
 def _run_range(options: argparse.Namespace) -> int:
-    totals = run_seeds(range(options.first, options.first + options.seeds), scenario=options.scenario, report=print_violation)
+    seeds = range(options.first, options.first + options.seeds)
+    totals = run_seeds(seeds, scenario=options.scenario, report=print_violation, keep=options.keep)
     print(totals.describe())
-    return 1 if totals.violations else 0
+    return 1 if totals.failed_seeds else 0
 
 
 def print_violation(result: RunResult) -> None:
@@ -106,7 +120,7 @@ class Totals(Struct):
     least_faults: int = sys.maxsize
     virtual_seconds: float = 0.0
     cpu_seconds: float = 0.0
-    violations: int = 0
+    failed_seeds: list[int] = []
     """Seeds that broke a promise."""
     scenarios: dict[str, int] = {}
     fault_kinds: dict[str, int] = {}
@@ -120,8 +134,11 @@ class Totals(Struct):
         self.least_operations, self.least_faults = min(self.least_operations, result.operations), min(self.least_faults, result.faults)
         self.virtual_seconds += result.virtual_seconds
         self.cpu_seconds += cpu_seconds
-        self.violations += bool(result.violations)
-        for counts, more in ((self.scenarios, {result.scenario: 1}), (self.fault_kinds, result.fault_kinds), (self.effects, result.effects)):
+        for counts, more in (
+            (self.scenarios, {result.scenario: 1}),
+            (self.fault_kinds, result.fault_kinds),
+            (self.effects, result.effects),
+        ):
             for name, count in more.items():
                 counts[name] = counts.get(name, 0) + count
 
@@ -130,20 +147,28 @@ class Totals(Struct):
         lines = [
             f"{self.seeds:,} seeds, {self.virtual_seconds / 3600:,.1f} virtual hours, {self.operations:,} operations"
             f" (at least {self.least_operations} each), {self.faults:,} faults (at least {self.least_faults} each),"
-            f" {self.violations} seeds with violations, {self.cpu_seconds / max(1, self.seeds):.3f} s CPU per seed"
+            f" {len(self.failed_seeds)} seeds with violations, {self.cpu_seconds / max(1, self.seeds):.3f} s CPU per seed"
         ]
         for title, counts in (("Scenarios", self.scenarios), ("Faults", self.fault_kinds), ("Effects", self.effects)):
             lines.append(f"{title}: {', '.join(f'{name} {count:,}' for name, count in sorted(counts.items()))}")
         return "\n".join(lines)
 
 
-def run_seeds(seeds: Iterable[int], *, scenario: str | None = None, report: Callable[[RunResult], None] = lambda result: None) -> Totals:
-    """Run seeds and add up their figures; `report` is called with each run that broke a promise."""
-    totals = Totals()
-    for seed in seeds:
+def run_seeds(
+    seeds: range, *, scenario: str | None = None, report: Callable[[RunResult], None] = lambda result: None, keep: Path | None = None
+) -> Totals:
+    """Run seeds and add up their figures; `report` is called with each run that broke a promise.
+
+    With `keep` the figures are saved in a file every few seeds, and a later call with the same seeds continues there.
+    """
+    totals = Totals() if keep is None or not keep.exists() else msgspec.json.decode(keep.read_bytes(), type=Totals)
+    for seed in seeds[totals.seeds :]:
         started = time.process_time()
         result = run_seed(seed, scenario=scenario)
         totals.add(result, time.process_time() - started)
         if result.violations:
+            totals.failed_seeds.append(seed)
             report(result)
+        if keep is not None and (totals.seeds % SAVE_EVERY == 0 or totals.seeds == len(seeds)):
+            keep.write_bytes(msgspec.json.encode(totals))
     return totals

@@ -12,7 +12,7 @@ from fleetlore.errors import FleetloreError, Invalid, LogError
 from fleetlore.events.envelope import Event
 from fleetlore.town.commands import TownCommand, add_task, control_agent
 from fleetlore.town.dispatcher import Dispatcher
-from fleetlore.town.jobs import Approved, JobDone, JobFailed, JobInbox, JobOutcome, QuestionJob, Rejected, TaskJob
+from fleetlore.town.jobs import Approved, JobDone, JobFailed, JobOutcome, QuestionJob, Rejected, TaskJob
 from fleetlore.town.journal import TownJournal
 from fleetlore.town.mission_commands import start_mission
 from fleetlore.town.plans.model import MissionPlan, PlannedItem
@@ -56,6 +56,7 @@ class TownScenario:
         """Whether workers run agents with names, or invent them."""
         self.is_over = False
         self.state: TownState = town.initial()
+        self.reader: checks.LogReader | None = None
 
     async def run(self) -> None:
         """Run it with faults, wait until all work is done, and check."""
@@ -73,11 +74,13 @@ class TownScenario:
         self.check()
 
     def _is_done(self) -> bool:
+        self.reader = self.reader or checks.LogReader(self.world)
+        for event in self.reader.read_new_events():
+            self.state = town.apply(self.state, event)
         if len(self.added) < TASKS:
             return False
-        self.state = _fold(checks.read_all_events(self.world))
         mission = self.state.missions.get("m1")
-        is_ended = all(self.state.tasks[id].state in ENDED_TASK_STATES for id in self.added)
+        is_ended = all(id in self.state.tasks and self.state.tasks[id].state in ENDED_TASK_STATES for id in self.added)
         return is_ended and mission is not None and mission.state == "completed"
 
     # --- processes
@@ -139,7 +142,9 @@ class TownScenario:
         while True:
             try:
                 await journal.catch_up()
-                commands = start_mission(journal.state, PLAN, by="jo") if start else [add_task(journal.state, f"The {task}", by="jo", id=task)]
+                commands = (
+                    start_mission(journal.state, PLAN, by="jo") if start else [add_task(journal.state, f"The {task}", by="jo", id=task)]
+                )
                 for command in commands:
                     await self._store(journal, command)
             except Invalid:
@@ -168,7 +173,7 @@ class TownScenario:
     def check(self) -> None:
         """Every task is completed once or reported, nothing was begun again without a reason on the log, and the fold is sound."""
         world, events = self.world, checks.read_all_events(self.world)
-        state = self.state = _fold(events)
+        state = _fold(events)
         if len(self.added) < TASKS:
             world.report_violation(f"the conductor could add {len(self.added)} of {TASKS} tasks")
         for id in self.added:

@@ -10,6 +10,7 @@ import asyncio
 import contextvars
 import gc
 import sys
+import warnings
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from datetime import UTC, datetime, timedelta
@@ -162,7 +163,8 @@ class World:
             try:
                 self.loop.end_run()
                 self.processes.clear()
-                gc.collect()
+                with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # coroutines that never began
+                    gc.collect()
             finally:
                 sys.unraisablehook = hook
                 if was_enabled:
