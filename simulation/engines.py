@@ -93,6 +93,9 @@ class Engine:
         self.on_change: Callable[[], None] = lambda: None
         self.ambush: Callable[[], None] | None = None
         """A fault that happens as soon as the next command is on its way."""
+        self.stored_at: dict[str, datetime] = {}
+        """By event id: when it was stored, by the engine's clock."""
+        self.violations: list[str] = []
 
     def _make_store(self) -> Store:
         return Store(self._log_id, lambda: self._replayed_at or self._now(), forgets_ids=self.name == "nats")
@@ -104,7 +107,12 @@ class Engine:
         if name in self.READS:
             return self.store.execute(name, args)
         at = self._now()
+        before = self.store.beside.find_lease(args[0].name) if name == "renew" else None
         result = self.store.execute(name, args)
+        if name == "commit":
+            self.stored_at.update({record.id: at for batch in args[0] for record in batch.records if record.id not in self.stored_at})
+        elif name == "renew" and before is None and not isinstance(result, LogError):
+            self.violations.append(f"lease {args[0].name} was renewed after it had expired")
         self._keep((at, name, args))
         self.on_change()
         return result

@@ -272,7 +272,7 @@ class GoalScenario:
             await asyncio.sleep(self.world.rng.uniform(1, 5))
 
     def _make_goal(self, id: str, parent: str | None) -> Goal:
-        guards = BudgetGuards(max_turns=200, max_wall_time="30d", max_tokens=self.limit, max_consecutive_denies=3)
+        guards = BudgetGuards(max_turns=200, max_wall_time="30d", max_tokens=self.limit, max_consecutive_denies=3, max_consecutive_errors=2)
         plan = Plan(
             harness="mind" if self.is_in_process else "command", agent="ada", mind="scripted:" if self.is_in_process else None,
             command=("agent",), progress_every=0, stuck_after=0, parent=parent,
@@ -340,6 +340,8 @@ class GoalScenario:
             world.report_violation(f"{name} ended as {state.outcome}, expected {' or '.join(sorted(expected))}")
         if state.outcome == "done" and len(workspace.turns) < TARGET:
             world.report_violation(f"{name} is done after {len(workspace.turns)} of {TARGET} turns of work")
+        if len(workspace.turns) > TARGET:
+            world.report_violation(f"{name} took {len(workspace.turns)} turns, and its criterion was met after {TARGET}")
         world.effects["turns cut short"] += sum(turn.complaint == CRASHED for turn in state.turns)
         started = [event.id for event in events if event.kind == "driver.attempt_started"]
         settled = [event for event in events if event.kind == "driver.attempt_completed"]

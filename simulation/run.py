@@ -57,7 +57,7 @@ def run_seed(seed: int, *, scenario: str | None = None, keeps_trace: bool = Fals
         world.report_violation(f"the run ended with {type(error).__name__}: {error}")
         if keeps_trace:
             raise
-    for failure in world.loop.failures:
+    for failure in (*world.loop.failures, *(one for engine in world.engines.values() for one in engine.violations)):
         world.report_violation(failure)
     return RunResult(
         seed,
@@ -81,6 +81,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, default=200, help="how many seeds to run")
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--scenario", choices=SCENARIOS, help="only this scenario; otherwise the seed decides")
+    parser.add_argument("--stop", action="store_true", help="end at the first seed that breaks a promise")
     parser.add_argument("--keep", type=Path, help="keep the figures in this file, and continue after the seeds that it has")
     parser.add_argument("--trace", action="store_true", help="print every command, too")
     options = parser.parse_args(arguments)
@@ -100,7 +101,7 @@ def _run_one(options: argparse.Namespace) -> int:
 
 def _run_range(options: argparse.Namespace) -> int:
     seeds = range(options.first, options.first + options.seeds)
-    totals = run_seeds(seeds, scenario=options.scenario, report=print_violation, keep=options.keep)
+    totals = run_seeds(seeds, scenario=options.scenario, report=print_violation, keep=options.keep, stops=options.stop)
     print(totals.describe())
     return 1 if totals.failed_seeds else 0
 
@@ -155,11 +156,17 @@ class Totals(Struct):
 
 
 def run_seeds(
-    seeds: range, *, scenario: str | None = None, report: Callable[[RunResult], None] = lambda result: None, keep: Path | None = None
+    seeds: range,
+    *,
+    scenario: str | None = None,
+    report: Callable[[RunResult], None] = lambda result: None,
+    keep: Path | None = None,
+    stops: bool = False,
 ) -> Totals:
     """Run seeds and add up their figures; `report` is called with each run that broke a promise.
 
-    With `keep` the figures are saved in a file every few seeds, and a later call with the same seeds continues there.
+    With `keep` the figures are saved in a file every few seeds, and a later call with the same seeds continues there. With `stops`
+    the first broken promise ends it.
     """
     totals = Totals() if keep is None or not keep.exists() else msgspec.json.decode(keep.read_bytes(), type=Totals)
     for seed in seeds[totals.seeds :]:
@@ -169,6 +176,8 @@ def run_seeds(
         if result.violations:
             totals.failed_seeds.append(seed)
             report(result)
+            if stops:
+                break
         if keep is not None and (totals.seeds % SAVE_EVERY == 0 or totals.seeds == len(seeds)):
             keep.write_bytes(msgspec.json.encode(totals))
     return totals

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from tests.views.town_facts import faults as find_index_faults
@@ -14,11 +15,12 @@ from fleetlore.town.commands import TownCommand, add_task, control_agent
 from fleetlore.town.dispatcher import Dispatcher
 from fleetlore.town.jobs import Approved, JobDone, JobFailed, JobOutcome, QuestionJob, Rejected, TaskJob
 from fleetlore.town.journal import TownJournal
-from fleetlore.town.mission_commands import start_mission
+from fleetlore.town.mission_commands import change_mission_state, start_mission
+from fleetlore.town.planning import REVIEWER_ROLE
 from fleetlore.town.plans.model import MissionPlan, PlannedItem
 from fleetlore.town.worker import Worker
 from fleetlore.views import town
-from fleetlore.views.town_state import CONDUCTOR, ENDED_TASK_STATES, TownState
+from fleetlore.views.town_state import CONDUCTOR, ENDED_TASK_STATES, MissionState, TownState
 from simulation import checks
 from simulation.chaos import inject_faults
 from simulation.engines import EngineName
@@ -31,7 +33,11 @@ REPAIR_SECONDS = 900.0
 """How long the town may take to finish after the last fault: leases expire, restarts wait, tasks are tried again."""
 TASKS, ITEMS = 8, 6
 MISSION_TRIES = 25
-CAST = (("ada", "builder"), ("bob", "builder"), ("rev", "reviewer"), ("ros", "reviewer"))
+CAST = (("builder", "ada", "bob"), ("builder", "eve"), (REVIEWER_ROLE, "rev"))
+"""By worker: its role, and its agents."""
+PAUSE_SECONDS = 30.0
+REACTION_SECONDS = 5.0
+"""A dispatcher learns of a pause a moment later."""
 
 
 class JobRun(NamedTuple):
@@ -92,15 +98,14 @@ class TownScenario:
         """Dispatch and work, as `lore worker` does."""
         number, coordination, stop = int(process.name[-1]), process.open_coordination(), asyncio.Event()
         journal = self._journal(process)
-        cast = CAST[number : number + 2]
-        names = [name for name, _ in cast] if self.has_names else []
+        role, *names = CAST[number]
         dispatcher = Dispatcher(journal, coordination)
         worker = Worker(
             journal,
             coordination,
             lambda job, inbox: self._do_job(process, job),
-            names=names,
-            roles=("builder", "reviewer"),
+            names=names if self.has_names else [],
+            roles=[role],
             concurrency=2,
         )
         await asyncio.gather(dispatcher.run(stop), worker.run(stop))
@@ -110,6 +115,8 @@ class TownScenario:
         if isinstance(job, QuestionJob):
             return JobDone("noted")
         self.jobs.append(JobRun(job.task, job.epoch, job.agent, process.process.name, job.is_resumed))
+        if job.purpose == "work" and REVIEWER_ROLE in job.roles:
+            self.world.report_violation(f"{job.agent} reviews, and got {job.task}")
         self.world.trace(f"{process.process.name} {job.agent} starts {job.task} epoch {job.epoch}")
         await asyncio.sleep(rng.uniform(0.1, 10))
         if job.purpose == "review":
@@ -126,18 +133,24 @@ class TownScenario:
             process.disk["next"], self.added[f"t{number}"] = number + 1, None
             if rng.random() < 0.5:
                 await self._control_somebody(journal)
-        # Whoever was paused continues, so that the town can finish.
+            if number == TASKS // 2:
+                await self._obey(journal, mission="paused")
+                await asyncio.sleep(PAUSE_SECONDS)
+                await self._obey(journal, mission="running")
+        # What was paused continues, so that the town can finish.
         while not self.is_over:
             await asyncio.sleep(5.0)
             try:
                 await journal.catch_up()
+                if (mission := journal.state.missions.get(PLAN.id)) is not None and mission.state == "paused":
+                    await self._obey(journal, mission="running")
                 for agent in list(journal.state.agents.values()):
                     if agent.state == "paused" and not agent.wish:
                         await self._store(journal, control_agent(journal.state, agent.name, "resume", by="jo"))
             except FleetloreError:
                 continue
 
-    async def _obey(self, journal: TownJournal, *, start: bool = False, task: str = "") -> None:
+    async def _obey(self, journal: TownJournal, *, start: bool = False, task: str = "", mission: MissionState | None = None) -> None:
         """Store a command, again and again until it is there."""
         while True:
             try:
@@ -153,6 +166,13 @@ class TownScenario:
                 await asyncio.sleep(1.0)
             else:
                 return
+
+    def _make_commands(self, state: TownState, start: bool, task: str, mission: MissionState | None) -> Sequence[TownCommand]:
+        if start:
+            return start_mission(state, PLAN, by="jo")
+        if mission is not None:
+            return [change_mission_state(state, PLAN.id, mission, by="jo")]
+        return [add_task(state, f"The {task}", by="jo", id=task)]
 
     async def _control_somebody(self, journal: TownJournal) -> None:
         names = [agent.name for agent in journal.state.agents.values() if agent.state in ("idle", "working")]
@@ -199,6 +219,19 @@ class TownScenario:
         if twice := [id for id, count in ids.items() if count > 1]:
             world.report_violation(f"event {twice[0]} is stored twice")
         checks.check_leases(world, events)
+        self._check_pauses(events)
+
+    def _check_pauses(self, events: Sequence[Event]) -> None:
+        """Nothing of a paused mission is assigned."""
+        stored_at, paused_at = self.world.engines["log"].stored_at, None
+        for event in events:
+            at = stored_at[event.id or ""]
+            if event.kind == "town.mission_state_changed":
+                paused_at = at if event.new_state == "paused" else None
+            elif event.kind == "town.task_assigned" and event.mission == PLAN.id and paused_at is not None:
+                late = (at - paused_at).total_seconds()
+                if REACTION_SECONDS < late < PAUSE_SECONDS:
+                    self.world.report_violation(f"task {event.task} was assigned {late:.0f} s after its mission was paused")
 
     def _check_mission(self, state: TownState) -> None:
         mission = state.missions.get("m1")
