@@ -87,7 +87,11 @@ class TownScenario:
             return False
         mission = self.state.missions.get("m1")
         is_ended = all(id in self.state.tasks and self.state.tasks[id].state in ENDED_TASK_STATES for id in self.added)
-        return is_ended and mission is not None and mission.state == "completed"
+        is_waiting = mission is not None and mission.help is not None and not any(map(self._is_busy, self.state.tasks))
+        return is_ended and mission is not None and (mission.state == "completed" or is_waiting)
+
+    def _is_busy(self, task: str) -> bool:
+        return self.state.tasks[task].state in ("assigned", "running")
 
     # --- processes
 
@@ -235,6 +239,8 @@ class TownScenario:
 
     def _check_mission(self, state: TownState) -> None:
         mission = state.missions.get("m1")
+        if mission is not None and mission.state == "running" and mission.help is not None:
+            return  # reported: a person must decide, for example because every agent has worked on an item that needs a review
         if mission is None or mission.state != "completed":
             self.world.report_violation(f"the mission is {mission and mission.state} {REPAIR_SECONDS:.0f} s after the last fault")
             return
