@@ -272,7 +272,7 @@ class GoalScenario:
             await asyncio.sleep(self.world.rng.uniform(1, 5))
 
     def _make_goal(self, id: str, parent: str | None) -> Goal:
-        guards = BudgetGuards(max_turns=200, max_wall_time="30d", max_tokens=self.limit, max_consecutive_denies=3, max_consecutive_errors=2)
+        guards = BudgetGuards(max_turns=200, max_wall_time="30d", max_tokens=self.limit, max_consecutive_denies=3, max_consecutive_errors=1)
         plan = Plan(
             harness="mind" if self.is_in_process else "command", agent="ada", mind="scripted:" if self.is_in_process else None,
             command=("agent",), progress_every=0, stuck_after=0, parent=parent,
