@@ -62,6 +62,12 @@ class Server(ABC):
             sleep(0.01)
         return self
 
+    @property
+    def pid(self) -> int:
+        """The process id of the running server."""
+        assert self._process is not None
+        return self._process.pid
+
     def answers(self) -> bool:
         """Whether it takes connections and is ready for work."""
         try:
