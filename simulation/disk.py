@@ -47,7 +47,8 @@ class VirtualFile:
                 case 0:
                     self._synced += frame
                 case 1:
-                    self._synced += frame[: rng.randrange(len(frame))]
+                    written = rng.randrange(len(frame))
+                    self._synced += frame[:written] + bytes(len(frame) - written)
                     self.lost_writes += 1
                 case _:
                     self._synced += bytes(len(frame))  # the file grew, the block was not written

@@ -329,6 +329,7 @@ class GoalScenario:
         most = MAX_CALL if self.is_in_process else 4 * MAX_CALL  # a program is stopped only after it has reported
         if spent > self.limit + most:
             world.report_violation(f"the shared budget of {self.limit} tokens was exceeded by {spent - self.limit}")
+        checks.flip_bits(world, lambda damaged: self._fold_goals(damaged, _new_states()))
 
     def _check_goal(self, id: str, state: GoalState, events: Sequence[Event]) -> None:
         world, workspace, name = self.world, self.workspaces[id], f"goal {id[-1]}"

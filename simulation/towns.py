@@ -159,10 +159,7 @@ class TownScenario:
         while True:
             try:
                 await journal.catch_up()
-                commands = (
-                    start_mission(journal.state, PLAN, by="jo") if start else [add_task(journal.state, f"The {task}", by="jo", id=task)]
-                )
-                for command in commands:
+                for command in self._make_commands(journal.state, start, task, mission):
                     await self._store(journal, command)
             except Invalid:
                 return  # it is there: the answer to an earlier try was lost
@@ -224,15 +221,16 @@ class TownScenario:
             world.report_violation(f"event {twice[0]} is stored twice")
         checks.check_leases(world, events)
         self._check_pauses(events)
+        checks.flip_bits(world, _fold)
 
     def _check_pauses(self, events: Sequence[Event]) -> None:
         """Nothing of a paused mission is assigned."""
         stored_at, paused_at = self.world.engines["log"].stored_at, None
         for event in events:
-            at = stored_at[event.id or ""]
+            at = stored_at.get(event.id or "")
             if event.kind == "town.mission_state_changed":
                 paused_at = at if event.new_state == "paused" else None
-            elif event.kind == "town.task_assigned" and event.mission == PLAN.id and paused_at is not None:
+            elif event.kind == "town.task_assigned" and event.mission == PLAN.id and paused_at is not None and at is not None:
                 late = (at - paused_at).total_seconds()
                 if REACTION_SECONDS < late < PAUSE_SECONDS:
                     self.world.report_violation(f"task {event.task} was assigned {late:.0f} s after its mission was paused")
@@ -269,7 +267,7 @@ PLAN = MissionPlan(
 )
 
 
-def _fold(events: list[Event]) -> TownState:
+def _fold(events: Sequence[Event]) -> TownState:
     state = town.initial()
     for event in events:
         state = town.apply(state, event)
