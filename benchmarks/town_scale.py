@@ -21,7 +21,7 @@ from statistics import median
 from threading import Thread
 from time import monotonic, perf_counter
 
-from tests.servers import NatsCluster, Valkey, free_port
+from tests.servers import NatsCluster, Valkey, end_with_parent, free_port
 
 from benchmarks import processes
 from benchmarks.measure import Row, percentile, print_table, progress
@@ -108,7 +108,9 @@ def _measure_engine(engine: str, folder: Path, options: argparse.Namespace) -> l
 def _start(stack: ExitStack, command: Sequence[str], folder: Path) -> int:
     environment = os.environ | {"HOME": str(folder), "XDG_DATA_HOME": str(folder), "PYTHONPATH": str(processes.ROOT)}
     with (folder / "output.txt").open("ab") as output:
-        child = subprocess.Popen(command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+        child = subprocess.Popen(
+            command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output, preexec_fn=end_with_parent
+        )
     stack.callback(_end, child)
     return child.pid
 

@@ -36,6 +36,8 @@ MISSION_TRIES = 25
 CAST = (("builder", "ada", "bob"), ("builder", "eve"), (REVIEWER_ROLE, "rev"))
 """By worker: its role, and its agents."""
 PAUSE_SECONDS = 30.0
+SETTLE_SECONDS = 30.0
+"""After the last task, so that a worker that was just started has its agents."""
 REACTION_SECONDS = 5.0
 """A dispatcher learns of a pause a moment later."""
 
@@ -56,6 +58,8 @@ class TownScenario:
     def __init__(self, world: World) -> None:
         self.world = world
         self.jobs: list[JobRun] = []
+        self.workers: dict[str, tuple[Worker, float]] = {}
+        """By process: its worker, and when it was started."""
         self.added: dict[str, None] = {}
         """Tasks whose addition was acknowledged."""
         self.has_names = world.rng.random() < 0.5
@@ -76,6 +80,7 @@ class TownScenario:
         deadline = world.loop.time() + REPAIR_SECONDS
         while not self._is_done() and world.loop.time() < deadline:
             await asyncio.sleep(2.0)
+        await asyncio.sleep(SETTLE_SECONDS)
         self.is_over = True
         self.check()
 
@@ -100,6 +105,7 @@ class TownScenario:
 
     async def work(self, process: SimulatedProcess) -> None:
         """Dispatch and work, as `lore worker` does."""
+        await asyncio.sleep(self.world.rng.uniform(0, 0.5))  # so that workers meet at different moments of each other's start
         number, coordination, stop = int(process.name[-1]), process.open_coordination(), asyncio.Event()
         journal = self._journal(process)
         role, *names = CAST[number]
@@ -112,6 +118,7 @@ class TownScenario:
             roles=[role],
             concurrency=2,
         )
+        self.workers[process.name] = worker, self.world.loop.time()
         await asyncio.gather(dispatcher.run(stop), worker.run(stop))
 
     async def _do_job(self, process: SimulatedProcess, job: TaskJob | QuestionJob) -> JobOutcome:
@@ -221,6 +228,10 @@ class TownScenario:
             world.report_violation(f"event {twice[0]} is stored twice")
         checks.check_leases(world, events)
         self._check_pauses(events)
+        for name, (worker, started) in self.workers.items():
+            is_settled = world.processes[name].is_working and started < world.loop.time() - SETTLE_SECONDS
+            if is_settled and not self.has_names and not worker.running_agents:
+                world.report_violation(f"{name} runs no agents")
         checks.flip_bits(world, _fold)
 
     def _check_pauses(self, events: Sequence[Event]) -> None:

@@ -54,7 +54,7 @@ class Server(ABC):
         """Start it, and wait until it listens."""
         with open(self.folder / "server.out", "ab") as out:
             # A test that is itself killed leaves no server behind.
-            self._process = subprocess.Popen(self.command(), stdout=out, stderr=subprocess.STDOUT, preexec_fn=_end_with_parent)
+            self._process = subprocess.Popen(self.command(), stdout=out, stderr=subprocess.STDOUT, preexec_fn=end_with_parent)
         deadline = monotonic() + PATIENCE
         while not self.answers():
             assert self._process.poll() is None, (self.folder / "server.out").read_text()
@@ -259,7 +259,8 @@ async def arrived(client: Client) -> None:
     await echo.unsubscribe()
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
+    """In a new process: end it when its parent ends."""
     if sys.platform == "linux":
         import ctypes
 
