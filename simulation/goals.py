@@ -73,7 +73,7 @@ class Program:
     async def _work(self) -> None:
         rng = self.world.rng
         for _ in range(rng.randint(1, 4)):
-            await asyncio.sleep(rng.uniform(0.2, 4))
+            await asyncio.sleep(rng.uniform(0.2, 4) if rng.random() < 0.9 else rng.uniform(20, 60))
             self.output.put_nowait(rng.randint(1, MAX_CALL))
         self.workspace.finish_turn(self.mark)
         self.output.put_nowait(None)

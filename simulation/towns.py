@@ -144,7 +144,7 @@ class TownScenario:
             process.disk["next"], self.added[f"t{number}"] = number + 1, None
             if rng.random() < 0.5:
                 await self._control_somebody(journal)
-            if number == TASKS // 2:
+            if number == 1:
                 await self._obey(journal, mission="paused")
                 await asyncio.sleep(PAUSE_SECONDS)
                 await self._obey(journal, mission="running")
