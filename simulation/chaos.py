@@ -27,8 +27,10 @@ async def inject_faults(world: World, seconds: float, *, spares: tuple[str, ...]
     world.loss_rate = world.duplicate_rate = 0.0
     for machine in world.machines.values():
         machine.cut_off_until = 0.0
-    for owner in (*world.processes.values(), *world.engines.values()):
-        owner.ambush = None
+    for process in world.processes.values():
+        process.ambush = None
+    for engine in world.engines.values():
+        engine.ambush = None
     world.tell_story("The faults end")
 
 

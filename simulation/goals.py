@@ -162,7 +162,7 @@ class ProgramHarness:
         program = Program(self._world, self._workspace, request.mark, len(programs) + 1)
         programs.append(program)
         try:
-            process = Process(pid=program.pid, group=program.pid, born=0, command="agent")
+            process = Process(pid=program.pid, group=program.pid, born="0", command="agent")
             stop, tokens = await watch(TurnProgress(process=process, session=session)), 0
             while stop is None:
                 used = await program.output.get()

@@ -145,7 +145,7 @@ class TownScenario:
             if rng.random() < 0.5:
                 await self._control_somebody(journal)
             if number == 1:
-                await self._obey(journal, mission="paused")
+                await self._obey(journal, mission="blocked")
                 await asyncio.sleep(PAUSE_SECONDS)
                 await self._obey(journal, mission="running")
         # What was paused continues, so that the town can finish.
@@ -153,7 +153,7 @@ class TownScenario:
             await asyncio.sleep(5.0)
             try:
                 await journal.catch_up()
-                if (mission := journal.state.missions.get(PLAN.id)) is not None and mission.state == "paused":
+                if (mission := journal.state.missions.get(PLAN.id)) is not None and mission.state == "blocked":
                     await self._obey(journal, mission="running")
                 for agent in list(journal.state.agents.values()):
                     if agent.state == "paused" and not agent.wish:
@@ -240,7 +240,7 @@ class TownScenario:
         for event in events:
             at = stored_at.get(event.id or "")
             if event.kind == "town.mission_state_changed":
-                paused_at = at if event.new_state == "paused" else None
+                paused_at = at if event.new_state == "blocked" else None
             elif event.kind == "town.task_assigned" and event.mission == PLAN.id and paused_at is not None and at is not None:
                 late = (at - paused_at).total_seconds()
                 if REACTION_SECONDS < late < PAUSE_SECONDS:
