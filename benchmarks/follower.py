@@ -1,7 +1,7 @@
 """A separate process that follows a log and reports how long each event took to reach it.
 
-`python -m benchmarks.follower URL COUNT`: prints `ready` on the first event, then a JSON list with the microseconds between the `sent` of
-each event and its arrival. Both processes read the same monotonic clock.
+`python -m benchmarks.follower URL COUNT [SCOPE]`: prints `ready` on the first event, then a JSON list with the microseconds between the
+`sent` of each event and its arrival. Both processes read the same monotonic clock.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import msgspec
 from fleetlore import connect
 
 
-def main(url: str, count: int) -> None:
+def main(url: str, count: int, scope: str = "town") -> None:
     with connect(url).blocking() as log:
-        arriving = log.follow("town", after=log.head())
+        arriving = log.follow(scope, after=log.head())
         print("waiting", flush=True)
         next(arriving)
         print("ready", flush=True)
@@ -26,4 +26,4 @@ def main(url: str, count: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(sys.argv[1], int(sys.argv[2]), *sys.argv[3:])

@@ -57,12 +57,12 @@ def _run(command: list[str], folder: Path) -> None:
     subprocess.run(command, cwd=folder, env=environment, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
 
 
-def follow_delays(url: str, count: int) -> list[float]:
-    """Microseconds from the call of `append`, the commit included, to the follower in another process."""
+def follow_delays(url: str, count: int, scope: str = "town") -> list[float]:
+    """Microseconds from the call of `append`, the commit included, to the follower of a scope in another process."""
     rng = Random(7)
     with connect(url).blocking() as log:
         log.append([_sign()])
-        command = [sys.executable, "-m", "benchmarks.follower", url, str(count)]
+        command = [sys.executable, "-m", "benchmarks.follower", url, str(count), scope]
         with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as child:
             assert child.stdout is not None
             assert child.stdout.readline() == "waiting\n"
@@ -76,4 +76,4 @@ def follow_delays(url: str, count: int) -> list[float]:
 
 
 def _sign() -> Event:
-    return Event(kind="fleet.heartbeat", agent="ada", data={"sent": monotonic_ns()})
+    return Event(kind="fleet.heartbeat", agent="probe", data={"sent": monotonic_ns()})

@@ -87,11 +87,11 @@ def flood(url: str, agents: int, count: int) -> Load:
 
 async def _flood(url: str, agents: int, count: int) -> Load:
     async with _crowd(url, agents) as crowd:
-        await crowd.journal.append_all(_tasks(count))
+        await crowd.journal.append_all(write_tasks(count))
         start, done = perf_counter(), crowd.town.done
         await crowd.until_done(count)
         rate = (count - done) / (perf_counter() - start)
-        return Load(rate, await _claims(crowd.journal))
+        return Load(rate, await measure_claims(crowd.journal))
 
 
 def pace(url: str, agents: int, count: int, rate: float) -> Load:
@@ -102,18 +102,20 @@ def pace(url: str, agents: int, count: int, rate: float) -> Load:
 async def _pace(url: str, agents: int, count: int, rate: float) -> Load:
     async with _crowd(url, agents) as crowd:
         start = perf_counter()
-        for number, task in enumerate(_tasks(count)):
+        for number, task in enumerate(write_tasks(count)):
             await asyncio.sleep(max(0.0, start + number / rate - perf_counter()))
             await crowd.journal.append([task])
         await crowd.until_done(count)
-        return Load(count / (perf_counter() - start), await _claims(crowd.journal))
+        return Load(count / (perf_counter() - start), await measure_claims(crowd.journal))
 
 
-def _tasks(count: int) -> list[Event]:
-    return [events.task_created(f"t{number}", title=f"The task {number}", by="bench") for number in range(count)]
+def write_tasks(count: int, prefix: str = "t") -> list[Event]:
+    """The events that create so many tasks."""
+    return [events.task_created(f"{prefix}{number}", title=f"The task {number}", by="bench") for number in range(count)]
 
 
-async def _claims(journal: TownJournal) -> list[float]:
+async def measure_claims(journal: TownJournal) -> list[float]:
+    """Milliseconds from each assignment to its claim, in the order of the claims."""
     given: dict[tuple[str | None, int], float] = {}
     claims = []
     async for event in journal.log.read(kinds=("town.task_assigned", "work.started")):

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from fleetlore.events.envelope import Event
-from fleetlore.log.base import TOWN, LogQuery, event_scopes
+from fleetlore.log.base import TOWN, LogQuery, StoredRecord, event_scopes
 from fleetlore.log.reading import decode_stored
 from simulation.engines import RedisEngine
 from simulation.world import CALL_TIMEOUT, START, World
 
+FLIPS = 5
 SYNC_SECONDS = 1.1
 """How old an unsynced command can be."""
 
@@ -53,6 +54,20 @@ class History:
 def read_all_events(world: World, label: str = "log") -> list[Event]:
     """The log as the engine has it at the end."""
     return [decode_stored(row) for row in world.engines[label].store.log.read(LogQuery(limit=1_000_000))]
+
+
+class LogReader:
+    """Reads a log step by step, to see whether a run is done. Not for engines that lose what they answered."""
+
+    def __init__(self, world: World, label: str = "log") -> None:
+        self._engine = world.engines[label]
+        self._position: str | None = None
+
+    def read_new_events(self) -> list[Event]:
+        """Events that were stored since the last call."""
+        events = [decode_stored(row) for row in self._engine.store.log.read(LogQuery(after=self._position, limit=1_000_000))]
+        self._position = events[-1].position if events else self._position
+        return events
 
 
 def check_appends(world: World, history: History, events: Sequence[Event]) -> None:
@@ -150,3 +165,43 @@ def check_fencing(world: World, events: Iterable[Event], scope_of: str) -> None:
         if epoch < newest.get(name, 0):
             world.report_violation(f"{scope_of} {name}: epoch {epoch} wrote at {event.position} after epoch {newest[name]}")
         newest[name] = max(newest.get(name, 0), epoch)
+
+
+def flip_bits(world: World, fold: Callable[[Sequence[Event]], object], label: str = "log") -> None:
+    """Flip bits of stored records, one after the other. Every record is still returned at its position, the others as they were; the
+    fold takes what is left.
+    """
+    rows, before = world.engines[label].store.log._rows, read_all_events(world, label)
+    for _ in range(FLIPS if rows else 0):
+        sequence = world.rng.choice(list(rows))
+        row = rows[sequence]
+        raw = bytearray(row.stored.raw)
+        raw[world.rng.randrange(len(raw))] ^= 1 << world.rng.randrange(8)
+        rows[sequence] = row._replace(stored=StoredRecord(row.stored.position, bytes(raw)))
+        world.effects["bits flipped"] += 1
+        world.tell_story(f"A bit of {label} flips at {row.stored.position}")
+        try:
+            after = read_all_events(world, label)
+            fold(after)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is reported
+            world.report_violation(f"a flipped bit at {row.stored.position} is an exception: {error!r}")
+        else:
+            if [event.position for event in after] != [event.position for event in before]:
+                world.report_violation(f"a flipped bit at {row.stored.position} hides records")
+            changed = [old.position for old, new in zip(before, after, strict=False) if old != new]
+            if not set(changed) <= {row.stored.position}:
+                world.report_violation(f"a flipped bit at {row.stored.position} changes {changed}")
+            world.effects["damaged records rejected"] += any(
+                event.kind == "log.rejected" and event.position == row.stored.position for event in after
+            )
+        rows[sequence] = row
+
+
+def check_leases(world: World, events: Iterable[Event]) -> None:
+    """Each epoch of a task is held by one agent."""
+    holders: dict[tuple[str, int], str] = {}
+    for event in events:
+        if event.kind == "town.task_assigned" and event.task is not None and event.agent is not None:
+            key = event.task, event.data["epoch"]
+            if holders.setdefault(key, event.agent) != event.agent:
+                world.report_violation(f"task {event.task}: epoch {key[1]} was assigned to {holders[key]} and to {event.agent}")

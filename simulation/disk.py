@@ -35,6 +35,11 @@ class VirtualFile:
         """Entries that a power cut can lose."""
         return len(self._unsynced)
 
+    @property
+    def entry_count(self) -> int:
+        """Entries that are intact."""
+        return sum(1 for _ in self._find_frames()) + len(self._unsynced)
+
     def lose_power(self, rng: Random) -> None:
         """Keep what was synced. Of the rest the disk has written some blocks, in any order, one of them perhaps only in part."""
         for frame in self._unsynced:
@@ -42,7 +47,8 @@ class VirtualFile:
                 case 0:
                     self._synced += frame
                 case 1:
-                    self._synced += frame[: rng.randrange(len(frame))]
+                    written = rng.randrange(len(frame))
+                    self._synced += frame[:written] + bytes(len(frame) - written)
                     self.lost_writes += 1
                 case _:
                     self._synced += bytes(len(frame))  # the file grew, the block was not written

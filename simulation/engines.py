@@ -91,6 +91,11 @@ class Engine:
         self.is_up, self.incarnation, self.machine = True, 0, ""
         self.store = self._make_store()
         self.on_change: Callable[[], None] = lambda: None
+        self.ambush: Callable[[], None] | None = None
+        """A fault that happens as soon as the next command is on its way."""
+        self.stored_at: dict[str, datetime] = {}
+        """By event id: when it was stored, by the engine's clock."""
+        self.violations: list[str] = []
 
     def _make_store(self) -> Store:
         return Store(self._log_id, lambda: self._replayed_at or self._now(), forgets_ids=self.name == "nats")
@@ -102,7 +107,12 @@ class Engine:
         if name in self.READS:
             return self.store.execute(name, args)
         at = self._now()
+        before = self.store.beside.find_lease(args[0].name) if name == "renew" else None
         result = self.store.execute(name, args)
+        if name == "commit":
+            self.stored_at.update({record.id: at for batch in args[0] for record in batch.records if record.id not in self.stored_at})
+        elif name == "renew" and before is None and not isinstance(result, LogError):
+            self.violations.append(f"lease {args[0].name} was renewed after it had expired")
         self._keep((at, name, args))
         self.on_change()
         return result
@@ -121,8 +131,12 @@ class Engine:
         """Seconds that the engine takes for a command."""
         return self._rng.uniform(0.0001, 0.001) if name in self.READS else self._rng.uniform(0.001, 0.01)
 
-    def crash(self) -> None:
-        """Lose the power: memory is lost, and what the disk had not written."""
+    def crash(self, in_flight: Sequence[tuple[str, tuple[Any, ...]]] = ()) -> int:
+        """Lose the power: memory is lost, and what the disk had not written. Returns how many commands that were not answered
+        are on the disk.
+
+        `in_flight` are commands that were on their way.
+        """
         raise NotImplementedError
 
     def restart(self) -> None:
@@ -148,10 +162,14 @@ class FileEngine(Engine):
         self.file.write(command)
         self.file.sync()
 
-    def crash(self) -> None:
+    def crash(self, in_flight: Sequence[tuple[str, tuple[Any, ...]]] = ()) -> int:
         self.is_up, self.incarnation = False, self.incarnation + 1
+        before = self.file.entry_count if in_flight else 0
+        for name, args in in_flight:  # written and not synced
+            self.file.write((self._now(), name, args))
         self.file.lose_power(self._rng)
         self._rebuild(self.file)
+        return self.file.entry_count - before if in_flight else 0
 
 
 class RedisEngine(FileEngine):
@@ -173,14 +191,15 @@ class RedisEngine(FileEngine):
         if not self.loses_last_second:
             self.file.sync()
 
-    def crash(self) -> None:
+    def crash(self, in_flight: Sequence[tuple[str, tuple[Any, ...]]] = ()) -> int:
         if self.file.unsynced_count:
             self.lossy_crashes.append(self._now())
-        super().crash()
+        kept = super().crash(in_flight)
         command = (self._now(), "skip_positions", (1000,))  # a server's positions contain its time, so lost ones are not given again
         self.store.execute(*command[1:])
         self.file.write(command)
         self.file.sync()
+        return kept
 
     def sync_now(self) -> None:
         """The server's sync of every second."""
@@ -214,13 +233,14 @@ class JetStreamEngine(Engine):
         self.files[node].sync()
         self._behind[node].clear()
 
-    def crash(self) -> None:
+    def crash(self, in_flight: Sequence[tuple[str, tuple[Any, ...]]] = ()) -> int:
         """Lose the leader; the next one is the replica that has most."""
         self.is_up, self.incarnation = False, self.incarnation + 1
         self.files[self.leader].lose_power(self._rng)
         others = [node for node in range(3) if node != self.leader]
         self.leader = min(others, key=lambda node: len(self._behind[node]))
         self._rebuild(self.files[self.leader])
+        return 0
 
     def restart(self) -> None:
         for node in range(3):

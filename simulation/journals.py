@@ -11,7 +11,7 @@ from fleetlore.kernel.journal import Journal, JournalDecision, NoState
 from simulation import checks
 from simulation.chaos import inject_faults, sync_every_second
 from simulation.checks import AppendCall, History, ReadCall
-from simulation.engines import ENGINES, EngineName, RedisEngine
+from simulation.engines import ENGINES, RedisEngine
 from simulation.world import SimulatedProcess, World
 
 CHAOS_SECONDS = 40.0
@@ -42,14 +42,11 @@ class JournalScenario:
     async def run(self) -> None:
         """Run it with faults, wait until all work is done, and check."""
         world = self.world
-        engine_name: EngineName = world.rng.choice(ENGINES)
-        for name in ("alpha", "beta"):
-            world.add_machine(name)
-        engine = world.add_engine("log", engine_name, machine="alpha" if engine_name == "sqlite" else "")
-        world.tell_story(f"Writers, counters, lease holders and followers share a log ({engine_name})")
+        where = world.add_main_log(ENGINES)
+        engine = world.engines["log"]
+        world.tell_story(f"Writers, counters, lease holders and followers share a log ({engine.name})")
         if isinstance(engine, RedisEngine) and engine.loses_last_second:
             world.loop.create_task(sync_every_second(engine))
-        where = ["alpha"] if engine_name == "sqlite" else ["alpha", "beta"]
         for number, main in enumerate((self.write, self.write, self.write, self.count, self.count, self.own, self.own)):
             self.unfinished.add(f"{main.__name__}{number}")
             world.start_process(f"{main.__name__}{number}", where[number % len(where)], main)

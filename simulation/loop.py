@@ -190,6 +190,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._executors.clear()
         self._threads.clear()
         self._tasks.clear()
+        self.close()
 
 
 class _VirtualExecutor:

@@ -7,13 +7,17 @@ executes and for each fault; the hash of all lines identifies the run.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import gc
 import sys
-from collections.abc import Callable, Coroutine
+import warnings
+from collections import Counter
+from collections.abc import Callable, Coroutine, Sequence
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from random import Random
 from typing import Any
+from zlib import crc32
 
 from fleetlore.errors import LogError, Unreachable
 from fleetlore.log.admission import Admission
@@ -50,7 +54,11 @@ class World:
         self.engines: dict[str, Engine] = {}
         self.signals: dict[str, Signal] = {}
         self.processes: dict[str, SimulatedProcess] = {}
-        self.operation_count = self.fault_count = 0
+        self.operation_count = 0
+        self.faults: Counter[str] = Counter()
+        """How many faults of each kind were injected."""
+        self.effects: Counter[str] = Counter()
+        """What they did: messages lost, answers lost, requests executed twice, commands torn by a power cut, …"""
         self.loss_rate = self.duplicate_rate = 0.0
         self.slowest_delay = self.rng.choice((0.002, 0.02, 0.2))
         self.violations: list[str] = []
@@ -58,6 +66,7 @@ class World:
         self.keeps_trace, self.trace_lines = keeps_trace, list[str]()
         self._hash = sha256()
         self._id_count = 0
+        self.command_count = 0
 
     # --- what happened
 
@@ -74,9 +83,14 @@ class World:
         if self.keeps_trace:
             self.story.append(f"{_format_time(self.loop.time())}  {sentence}")
 
-    def add_fault(self, sentence: str) -> None:
+    @property
+    def fault_count(self) -> int:
+        """Injected faults of all kinds."""
+        return self.faults.total()
+
+    def add_fault(self, kind: str, sentence: str) -> None:
         """Count a fault and add it to the story."""
-        self.fault_count += 1
+        self.faults[kind] += 1
         self.tell_story(sentence)
 
     def report_violation(self, sentence: str) -> None:
@@ -117,6 +131,14 @@ class World:
         engine.on_change = signal.notify
         return engine
 
+    def add_main_log(self, names: Sequence[EngineName]) -> list[str]:
+        """Add two machines and the engine `log`; returns the machines that reach it. A file is reached on one machine only."""
+        name: EngineName = self.rng.choice(names)
+        self.add_machine("alpha")
+        self.add_machine("beta")
+        self.add_engine("log", name, machine="alpha" if name == "sqlite" else "")
+        return ["alpha"] if name == "sqlite" else ["alpha", "beta"]
+
     def read_wall_clock(self, machine: Machine | None) -> datetime:
         """The time as a machine's clock shows it."""
         return self.true_time() if machine is None else self.true_time() + timedelta(seconds=machine.skew)
@@ -141,7 +163,8 @@ class World:
             try:
                 self.loop.end_run()
                 self.processes.clear()
-                gc.collect()
+                with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # coroutines that never began
+                    gc.collect()
             finally:
                 sys.unraisablehook = hook
                 if was_enabled:
@@ -188,6 +211,15 @@ class SimulatedProcess:
         self.disk: dict[str, Any] = {}
         """What the process keeps across restarts, such as a follower's position."""
         self._holder_count = 0
+        self.ambush: Callable[[], None] | None = None
+        """A fault that happens as soon as it sends its next command."""
+        self.in_flight: dict[int, tuple[Engine, str, tuple[Any, ...]]] = {}
+        """Commands that an engine has not executed yet."""
+
+    @property
+    def is_working(self) -> bool:
+        """Whether it runs and is not done."""
+        return self.process.state == "running" and self.task is not None and not self.task.done()
 
     def start(self) -> None:
         """Start or restart it."""
@@ -207,12 +239,15 @@ class SimulatedProcess:
             self.start()
 
     def kill(self, *, down_seconds: float) -> None:
-        """End it as `kill -9` does; it starts again later."""
+        """End it as `kill -9` does; it starts again later. A command that it waits for may be executed all the same."""
         self.process.state = "dead"
+        in_flight, self.in_flight = self.in_flight, {}
+        for engine, name, args in in_flight.values():
+            if engine.is_up and self.world.rng.random() < 0.5:
+                engine.execute(name, args)
+                self.world.effects["commits whose caller was killed"] += 1
         if self._restarts:
             # In no process: the timer of a killed process would never run.
-            import contextvars
-
             context = contextvars.Context()
             self.world.loop.call_at(self.world.loop.time() + down_seconds, self._start_again, context=context)
 
@@ -286,18 +321,40 @@ class NetworkLink(Link):
         return result
 
     def _execute_locally(self, name: str, args: tuple[Any, ...]) -> Any:
+        key = self._begin(name, args)
         self._world.loop.pause_thread(self.engine.call_delay(name))
+        self._owner.in_flight.pop(key, None)
         return self._execute(name, args)
+
+    def _begin(self, name: str, args: tuple[Any, ...]) -> int:
+        """Note a command that is on its way: if its sender or the engine crashes now, it may be executed all the same."""
+        self._world.command_count += 1
+        if name not in self.engine.READS and self.engine.name != "nats":
+            self._owner.in_flight[self._world.command_count] = self.engine, name, args
+            for victim in (self._owner, self.engine):
+                if (ambush := victim.ambush) is not None:
+                    victim.ambush = None
+                    self._world.loop.call_soon(ambush, context=contextvars.Context())
+        return self._world.command_count
 
     def _send_request(self, name: str, args: tuple[Any, ...]) -> Any:
         world = self._world
-        self._travel()
+        key = self._begin(name, args)
+        try:
+            self._travel()
+        finally:
+            self._owner.in_flight.pop(key, None)
         incarnation = self.engine.incarnation
         result = self._execute(name, args)
         if world.duplicate_rate and name == "commit" and world.rng.random() < world.duplicate_rate:
             world.loop.call_later(world.rng.uniform(0.01, 3.0), self._execute_again, name, args)
-        self._travel()
+        try:
+            self._travel()
+        except _NoAnswer:
+            world.effects["answers lost"] += 1
+            raise
         if self.engine.incarnation != incarnation:
+            world.effects["answers lost"] += 1
             raise _NoAnswer
         return result
 
@@ -305,6 +362,7 @@ class NetworkLink(Link):
         """Cross the network once, or get lost."""
         world = self._world
         is_lost = world.loss_rate and world.rng.random() < world.loss_rate
+        world.effects["messages lost"] += bool(is_lost)
         if is_lost or self._owner.machine.cut_off_until > world.loop.time():
             world.loop.pause_thread(ATTEMPT_SECONDS)
             raise _NoAnswer
@@ -318,13 +376,14 @@ class NetworkLink(Link):
             world.loop.pause_thread(0.05)
             raise _NoAnswer from None
         if name != "read_page":
-            world.trace(f"{self._owner.process.name} {self._label} {name} {_describe_result(result)}")
+            world.trace(f"{self._owner.process.name} {self._label} {name} {_describe_result(result)}{_digest_commit(name, args)}")
         return result
 
     def _execute_again(self, name: str, args: tuple[Any, ...]) -> None:
         """A request that the client gave up arrives late."""
         try:
             self.engine.execute(name, args)
+            self._world.effects["requests executed twice"] += 1
             self._world.trace(f"{self._label} {name} of {self._owner.process.name} arrived again")
         except Unavailable:
             pass
@@ -344,6 +403,13 @@ def _describe_result(result: Any) -> str:
     if isinstance(result, LogError):
         return type(result).__name__
     return str(getattr(result, "position", None) or getattr(result, "epoch", None) or (result if isinstance(result, str | int) else ""))
+
+
+def _digest_commit(name: str, args: tuple[Any, ...]) -> str:
+    """A checksum of the bytes that an append stores."""
+    if name != "commit":
+        return ""
+    return f" {crc32(b''.join(record.raw for batch in args[0] for record in batch.records)):08x}"
 
 
 def running_process() -> Process | None:

@@ -54,13 +54,19 @@ class Server(ABC):
         """Start it, and wait until it listens."""
         with open(self.folder / "server.out", "ab") as out:
             # A test that is itself killed leaves no server behind.
-            self._process = subprocess.Popen(self.command(), stdout=out, stderr=subprocess.STDOUT, preexec_fn=_end_with_parent)
+            self._process = subprocess.Popen(self.command(), stdout=out, stderr=subprocess.STDOUT, preexec_fn=end_with_parent)
         deadline = monotonic() + PATIENCE
         while not self.answers():
             assert self._process.poll() is None, (self.folder / "server.out").read_text()
             assert monotonic() < deadline, "the server does not come up"
             sleep(0.01)
         return self
+
+    @property
+    def pid(self) -> int:
+        """The process id of the running server."""
+        assert self._process is not None
+        return self._process.pid
 
     def answers(self) -> bool:
         """Whether it takes connections and is ready for work."""
@@ -253,7 +259,8 @@ async def arrived(client: Client) -> None:
     await echo.unsubscribe()
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
+    """In a new process: end it when its parent ends."""
     if sys.platform == "linux":
         import ctypes
 

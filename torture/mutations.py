@@ -54,7 +54,7 @@ def is_noticed(mutation: Mutation, copy: Path) -> bool:
     try:
         command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *mutation.tests]
         ran = subprocess.run(
-            command, cwd=copy, env=_environment(copy), capture_output=True, text=True, timeout=LONGEST_SECONDS, check=False
+            command, cwd=copy, env=make_environment(copy), capture_output=True, text=True, timeout=LONGEST_SECONDS, check=False
         )
     except subprocess.TimeoutExpired:
         return True  # a test that hangs is noticed, too
@@ -65,12 +65,14 @@ def is_noticed(mutation: Mutation, copy: Path) -> bool:
     return ran.returncode == 1
 
 
-def _environment(copy: Path) -> dict[str, str]:
+def make_environment(copy: Path) -> dict[str, str]:
+    """The environment in which Python runs the copy."""
     return {**os.environ, "PYTHONPATH": f"{copy / 'src'}:{copy}", "PYTHONDONTWRITEBYTECODE": "1", "FLEETLORE_HYPOTHESIS": "few"}
 
 
-def _make_copy(target: Path) -> Path:
-    for name in COPIED:
+def make_copy(target: Path, *, extra: tuple[str, ...] = ()) -> Path:
+    """Copy the sources and tests, and `extra` files or folders of the repository."""
+    for name in (*COPIED, *extra):
         source = ROOT / name
         if source.is_dir():
             shutil.copytree(source, target / name, ignore=shutil.ignore_patterns("__pycache__", "static", "node_modules"))
@@ -86,7 +88,7 @@ def run_mutations(names: list[str]) -> int:
     with TemporaryDirectory() as folder, ThreadPoolExecutor(COPIES) as pool:
         copies: Queue[Path] = Queue()
         for number in range(COPIES):
-            copies.put(_make_copy(Path(folder) / str(number)))
+            copies.put(make_copy(Path(folder) / str(number)))
 
         def try_one(mutation: Mutation) -> tuple[Mutation, bool]:
             copy = copies.get()

@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import apsw
 from playwright.sync_api import expect, sync_playwright
+from simulation.run import print_violation, run_seeds
 from tests import test_linear_patterns
 from tests.browser import conftest, test_restart
 from tests.browser.control_room import room_in
@@ -132,6 +133,13 @@ def kill_up(folder: Path, seed: int, kills: int) -> str:
     return f"`lore up` killed with -9 {kills} times amid posts of 10,000, {stored} events: none lost, none twice, nor on a stream"
 
 
+def simulate(seed: int, seeds: int) -> str:
+    """The whole system in virtual time, with faults; `python -m torture.put_back` shows what it would find."""
+    totals = run_seeds(range(seed, seed + seeds), report=print_violation)
+    assert not totals.failed_seeds, f"seeds that broke a promise: {totals.failed_seeds[:10]}"
+    return totals.describe().replace("\n", "; ")
+
+
 def probe_server(folder: Path, seed: int, examples: int) -> str:
     """Every path of the server's OpenAPI document, asked rightly and wrongly."""
     with serve(folder) as served:
@@ -185,10 +193,12 @@ def main() -> int:
     options.add_argument("--statements", type=int, default=3000, help="statements by chance that a database is asked")
     options.add_argument("--soak", type=float, default=30, metavar="MINUTES", help="how long two hundred agents work on one server")
     options.add_argument("--fuzz", type=float, default=30, metavar="MINUTES", help="how long readers are fed with damaged samples")
+    options.add_argument("--simulated", type=int, default=10_000, help="seeds of the simulation")
     options.add_argument("--seed", type=int, default=1, help="where chance starts")
     chosen = options.parse_args()
     print(f"SQLite {apsw.sqlite_lib_version()}, Python {platform.python_version()}, {platform.system()}, seed {chosen.seed}")
     sound = [
+        run(lambda folder: simulate(chosen.seed, chosen.simulated)),
         run(lambda folder: cut_power(folder, chosen.seed, chosen.cuts)),
         run(lambda folder: lose_without_sync(folder, chosen.seed, max(20, chosen.cuts // 50))),
         run(lambda folder: kill_writers(folder, chosen.seed, chosen.kills)),

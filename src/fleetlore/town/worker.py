@@ -196,7 +196,9 @@ class Worker:
     async def _choose_agents(self, free_slots: int) -> list[str]:
         """Cold agents to run. Missing ones are spawned only once, so that an agent stopped later stays stopped."""
         runnable = [agent for agent in self._town.agents.values() if self._can_run_agent(agent)]
-        chosen = [agent.name for agent in sorted(runnable, key=lambda agent: agent.type == TEMPORARY)]
+        # Another worker that starts just now has invented some of them for itself, and takes most of those.
+        foreign = [agent.name for agent in runnable if agent.type == TEMPORARY and agent.name not in self._invented_agents]
+        chosen = [agent.name for agent in runnable if agent.name not in foreign]
         is_waiting = (
             not self._agent_names
             and len(chosen) < free_slots
@@ -215,7 +217,7 @@ class Worker:
                 events.agent_spawned(name, by=self.name, roles=self._roles, harness=self._harness, type=agent_type) for name in new_names
             )
             chosen += new_names
-        return chosen[:free_slots]
+        return [*chosen, *foreign][:free_slots]
 
     def _is_temporary(self, name: str) -> bool:
         agent = self._town.agents.get(name)
