@@ -42,16 +42,17 @@ function Work({ agent, outcome }: { agent: AgentCard; outcome: Outcome | undefin
   const where = [outcome?.repo, outcome?.branch].filter(Boolean).join(" @ ");
   const worst = outcome && agent.status !== null && worstOf(outcome);
   const name = outcome && unmarked(outcome.name);
-  const title = name && ![unmarked(nameOf(agent, outcome)), doingOf(agent, outcome)].includes(name) ? name : "";
+  // An agent with a name of its own shows it; the name of its session stands below, unless it only repeats that.
+  const title = name && !name.startsWith(unmarked(nameOf(agent, outcome))) && name !== doingOf(agent, outcome) ? name : "";
   return (
     <>
       <p class="card-doing">{stuck && <strong class="now-trouble">{stuck} </strong>}{agent.doing && !STATE_CHANGE.test(agent.doing) ? <Words text={doingOf(agent, outcome)} /> : <span class="faint">–</span>}</p>
       {(scopes.length > 0 || where || title || worst) && (
         <p class="card-chips">
           {worst && <WorstFact outcome={outcome} />}
-          {title && <Chip label="session"><Words text={title} /></Chip>}
           {where && <Chip label="repo"><Words text={where} /></Chip>}
           {scopes.map((scope) => <Chip key={scope} label={scope}><Words text={scope === "goal" ? agent.goal?.slice(0, 8) : agent[scope]} /></Chip>)}
+          {title && <Chip label="session"><Words text={title} /></Chip>}
         </p>
       )}
     </>
