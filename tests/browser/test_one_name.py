@@ -218,6 +218,10 @@ def test_a_log_without_a_new_event_for_months_is_a_recording(room: ControlRoom, 
     page = visit(room, "/sessions")
     expect(page.locator(".rail .connection")).to_have_text(re.compile(r"^Recording · last event \d+ \w+ \d{4}$"))
     expect(page.get_by_text("Live", exact=True)).to_have_count(0)
+    page.set_viewport_size({"width": 390, "height": 844})
+    expect(page.locator(".top .connection")).to_be_in_viewport()
+    expect(page.get_by_role("button", name="Help")).to_be_in_viewport(ratio=1)
+    assert not scrolls_sideways(page)
 
 
 def test_limits_of_a_plan_name_the_program_and_hostile_names_stay_text(room: ControlRoom, visit: Visits) -> None:
