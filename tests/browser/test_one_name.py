@@ -29,7 +29,11 @@ def begin_session(name: str, *, minutes: float = 1.0) -> list[Event]:
         return Event(kind=kind, text=text, agent=agent, run=RUN, at=ago(minutes), **more)
 
     return [
-        event("session.started", "parcel-api", data={"project": "parcel-api", "cwd": "/home/mira/parcel-api", "branch": "fix/cap"}),
+        event(
+            "session.started",
+            "parcel-api",
+            data={"project": "parcel-api", "cwd": "/home/mira/parcel-api", "branch": "fix/cap", "program": "claude-code"},
+        ),
         event("agent.named", name, data={"title": name}),
         event("prompt.submitted", "Cap the delay of the retries, please", data={"prompt": "Cap the delay of the retries, please"}),
         event("agent.launched", "Review it", child=HELPER, data={"role": "reviewer", "prompt": "Review it"}),
@@ -67,7 +71,7 @@ def test_a_session_without_a_sign_of_life_is_silent_on_both_pages(room: ControlR
     expect(page.get_by_role("region", name="Stuck or silent").locator("h3")).to_have_text("Upgrade Node")
     page.goto(f"{room.url}/sessions")
     expect(page.locator(".s-status")).to_have_text(re.compile("silent"))
-    page.get_by_role("button", name="Running").click()
+    page.get_by_role("button", name="Working").click()
     expect(page.locator(".sl-row")).to_have_count(1)
 
 
@@ -88,8 +92,13 @@ def test_a_session_that_fails_in_the_same_way_again_and_again_is_stuck(room: Con
     expect(card.locator(".card-doing")).to_contain_text("In a loop:")
     expect(page.locator(".count.silent")).to_have_text("1 stuck or silent")
     expect(page.locator(".count.working")).to_have_count(0)
+    expect(card.locator(".card-standing .standing")).to_contain_text(re.compile("looping|stuck"))
+    word = card.locator(".card-standing .standing").inner_text().split()[-1]
     page.goto(f"{room.url}/sessions")
     expect(page.locator(".sl-warn")).to_contain_text("loop")
+    expect(page.locator(".s-status")).to_contain_text(word)
+    page.goto(f"{room.url}/sessions/{RUN}")
+    expect(page.locator(".s-status")).to_contain_text(word)
 
 
 def test_who_needs_a_person_and_what_a_session_cost_is_the_same_on_every_page(room: ControlRoom, visit: Visits) -> None:
@@ -110,6 +119,8 @@ def test_who_needs_a_person_and_what_a_session_cost_is_the_same_on_every_page(ro
     expect(page.locator(".badge").first).to_have_text("3")
     expect(page.locator(".count.needs-you")).to_contain_text("3 need you")
     expect(needs.locator("article", has_text="Ship the release").locator(".card-figures")).to_contain_text("$1.25")
+    expect(needs.locator("article", has_text="Ship the release")).to_contain_text(f"claude --resume {RUN}")
+    expect(needs.locator("article", has_text="kaya")).to_contain_text("Answer it where it runs.")
     page.goto(f"{room.url}/brief")
     expect(page.locator(".brief-jump.needs-you")).to_contain_text("3")
     expect(page.locator("#needs_you li")).to_have_count(3)
@@ -143,6 +154,74 @@ def test_a_question_of_last_week_is_left_open_on_every_page(room: ControlRoom, v
     page.goto(f"{room.url}/brief?last=7")
     expect(page.locator("#left_open li")).to_contain_text(["Should I remove it?"])
     expect(page.locator("#needs_you")).to_have_count(0)
+
+
+def end_badly() -> list[Event]:
+    """A session that edits, sees the tests fail, commits, does not push, and says that the tests pass."""
+
+    def call(number: int, tool: str, given: dict[str, str], output: str, *, failed: bool = False) -> list[Event]:
+        id, at = f"00000000-0000-4000-8000-{number:012}", ago(0.9 - number / 10)
+        result = {"error": output, "exit_code": 1} if failed else {"output": output}
+        kind = "tool.failed" if failed else "tool.returned"
+        return [
+            Event(kind="tool.called", id=id, agent=AGENT, run=RUN, at=at, text=tool, data={"tool": tool, "input": given}),
+            Event(kind=kind, cause=id, agent=AGENT, run=RUN, at=at, data={"tool": tool, **result}),
+        ]
+
+    said = "I fixed the delay and all tests pass."
+    edit = {"file_path": "/home/mira/parcel-api/retry.py", "old_string": "a", "new_string": "b"}
+    return [
+        *call(1, "Edit", edit, "updated"),
+        *call(2, "Bash", {"command": "pytest -q"}, "FAILED test_retry.py::test_cap\n1 failed, 3 passed", failed=True),
+        *call(3, "Bash", {"command": "git commit -am 'Cap the delay'"}, "[fix/cap 1a2b3c4] Cap the delay\n 1 file changed"),
+        Event(kind="model.replied", agent=AGENT, run=RUN, text=said, at=ago(0.2), data={"said": said, "model": "m"}),
+        Event(kind="session.turn_ended", agent=AGENT, run=RUN, text=said, at=ago(0.1)),
+    ]
+
+
+def test_a_bad_end_does_not_look_like_success_on_any_page(room: ControlRoom, visit: Visits) -> None:
+    room.log.append([*begin_session("Cap the delay of the retries"), *end_badly()])
+    page = visit(room, "/now")
+    expect(page.locator("article.card")).to_contain_text("tests failed")
+    expect(page.locator("article.card .standing").first).to_contain_text("finished")
+    page.goto(f"{room.url}/sessions")
+    expect(page.locator(".s-status")).to_have_text(re.compile(r"finished\s+tests failed"))
+    expect(page.locator(".s-status.good")).to_have_count(0)
+    expect(page.locator(".sl-warn")).to_contain_text("1 claim contradicted")
+    expect(page.locator(".sl-warn")).to_contain_text("not pushed")
+    page.goto(f"{room.url}/brief")
+    expect(page.locator(".paragraph-link")).to_have_text("Cap the delay of the retries")
+    page.goto(f"{room.url}/sessions/{RUN}")
+    expect(page.locator(".s-status")).to_have_text(re.compile(r"finished\s+tests failed"))
+    expect(page.locator(".s-doubtful")).to_contain_text("all tests pass")
+    page.set_viewport_size({"width": 390, "height": 844})
+    expect(page.locator(".s-continue code")).to_have_text(f"cd /home/mira/parcel-api && claude --resume {RUN}")
+    assert page.locator(".s-continue code span").evaluate_all("all => all.every((one) => one.scrollWidth <= one.clientWidth + 1)")
+
+
+def test_the_brief_names_what_costs_counts_beyond_its_bill(room: ControlRoom, visit: Visits) -> None:
+    reply = {"model": "m", "input": 10, "output": 5}
+    room.log.append(
+        [
+            *begin_session("Ship the release"),
+            Event(kind="model.replied", agent=AGENT, run=RUN, at=ago(0.5), data=reply | {"usd": 0.5}),
+            Event(kind="model.replied", agent="kaya", at=ago(0.5), data=reply | {"usd": 0.25}),
+        ]
+    )
+    page = visit(room, "/brief?last=7")
+    expect(page.locator(".bill")).to_contain_text("$0.50")
+    expect(page.locator(".bill-note")).to_contain_text("Costs counts $0.75 in this period")
+
+
+def test_a_log_without_a_new_event_for_months_is_a_recording(room: ControlRoom, visit: Visits) -> None:
+    room.log.append(begin_session("Remove the lock", minutes=60 * 24 * 60))
+    page = visit(room, "/sessions")
+    expect(page.locator(".rail .connection")).to_have_text(re.compile(r"^Recording · last event \d+ \w+ \d{4}$"))
+    expect(page.get_by_text("Live", exact=True)).to_have_count(0)
+    page.set_viewport_size({"width": 390, "height": 844})
+    expect(page.locator(".top .connection")).to_be_in_viewport()
+    expect(page.get_by_role("button", name="Help")).to_be_in_viewport(ratio=1)
+    assert not scrolls_sideways(page)
 
 
 def test_limits_of_a_plan_name_the_program_and_hostile_names_stay_text(room: ControlRoom, visit: Visits) -> None:

@@ -60,7 +60,12 @@ export function daysAsked({ day, last, from, to }: PeriodParams, today: string):
 export function periodQuery(days: [string, string] | null): PeriodQuery {
   if (days === null) return {};
   const [first, end] = days;
-  return first === end ? { day: first } : { since: startOf(first), until: startOf(addDays(end, 1)) };
+  return first === end ? { day: first } : boundsOf(days);
+}
+
+/** The first moment of the first day, and the first after the last. */
+export function boundsOf([first, end]: [string, string]): { since: string; until: string } {
+  return { since: startOf(first), until: startOf(addDays(end, 1)) };
 }
 
 /** Monday, 16 November 2026; or 10 – 16 Nov 2026. */

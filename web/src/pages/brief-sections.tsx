@@ -36,12 +36,21 @@ function goToSession(session: string): void {
   place?.focus({ preventScroll: true });
 }
 
-function Line({ line, titles }: { line: BriefLine; titles: ReadonlyMap<string, string> }) {
+type Names = ReadonlyMap<string, string>;
+
+/** What a line does not say yet: the name of its session, as the other pages have it. */
+function missingName(line: BriefLine, names: Names): string {
+  const name = line.sessions.length === 1 ? names.get(line.sessions[0] ?? "") ?? "" : "";
+  return line.text.toLowerCase().includes(name.toLowerCase().replace(/[.…]+$/, "")) ? "" : name;
+}
+
+function Line({ line, names }: { line: BriefLine; names: Names }) {
   const [said, who] = splitWho(line.text);
+  const name = missingName(line, names);
   const cited: Cited = {
     text: line.text,
     events: line.evidence.map(({ event }) => event),
-    sessions: line.sessions.map((session) => ({ session, title: titles.get(session) ?? session.slice(0, 8) })),
+    sessions: line.sessions.map((session) => ({ session, title: names.get(session) ?? session.slice(0, 8) })),
     tasks: line.tasks,
   };
   return (
@@ -49,20 +58,20 @@ function Line({ line, titles }: { line: BriefLine; titles: ReadonlyMap<string, s
       <button type="button" class="brief-line" onClick={() => openEvidence(cited, goToSession)} title="Show the evidence">
         <Words text={said} />
         {who && <>{" "}<span class="brief-who"><Words text={who} /></span></>}
+        {name && <span class="brief-session">Session: <Words text={name} /></span>}
       </button>
     </li>
   );
 }
 
 /** The sections of a brief that have lines. */
-export const BriefSections = memo(function BriefSections({ sections, story }: { sections: Sections; story: Story | null }) {
-  const titles = new Map((story?.paragraphs ?? []).flatMap(({ session, title }) => (session ? [[session, title] as const] : [])));
+export const BriefSections = memo(function BriefSections({ sections, names }: { sections: Sections; names: Names }) {
   return (
     <>
       {SECTIONS.map(([name, heading]) => sections[name].length > 0 && (
         <section key={name} id={name} class={`brief-section ${name.replace("_", "-")}`} aria-labelledby={`${name}-heading`}>
           <h3 id={`${name}-heading`}>{heading}</h3>
-          <ul>{sections[name].map((line, index) => <Line key={index + line.text} line={line} titles={titles} />)}</ul>
+          <ul>{sections[name].map((line, index) => <Line key={index + line.text} line={line} names={names} />)}</ul>
         </section>
       ))}
     </>
@@ -90,8 +99,9 @@ function Sentence({ sentence, paragraph }: { sentence: StorySentence; paragraph:
   );
 }
 
-function Paragraph({ paragraph }: { paragraph: StoryParagraph }) {
-  const [title, facts] = splitWho(paragraph.title);
+function Paragraph({ paragraph, names }: { paragraph: StoryParagraph; names: Names }) {
+  const [said, facts] = splitWho(paragraph.title);
+  const title = names.get(paragraph.session ?? "") ?? said;
   return (
     <section class="paragraph" id={paragraph.session ? anchorOf(paragraph.session) : undefined} tabIndex={-1}>
       <h4>{paragraph.session ? <SessionLink session={paragraph.session} class="paragraph-link"><Words text={title} /></SessionLink> : <Words text={title} />}</h4>
@@ -102,12 +112,12 @@ function Paragraph({ paragraph }: { paragraph: StoryParagraph }) {
 }
 
 /** A paragraph per session, in the order in which they began. */
-export const StoryPart = memo(function StoryPart({ story }: { story: Story }) {
+export const StoryPart = memo(function StoryPart({ story, names }: { story: Story; names: Names }) {
   if (story.paragraphs.length === 0) return null;
   return (
     <section class="story" aria-labelledby="story-heading">
       <h3 id="story-heading">Session by session</h3>
-      {story.paragraphs.map((paragraph, index) => <Paragraph key={paragraph.session ?? index} paragraph={paragraph} />)}
+      {story.paragraphs.map((paragraph, index) => <Paragraph key={paragraph.session ?? index} paragraph={paragraph} names={names} />)}
     </section>
   );
 });

@@ -4,18 +4,25 @@ import { getText, type Params } from "../api";
 import { now } from "../clock";
 import { asOf, useView } from "../moment";
 import { go, href, params, setParams, useParam } from "../router";
-import type { BriefAnswer, FleetAnswer } from "../api/types";
+import type { BriefAnswer, CostsAnswer, FleetAnswer, SessionsAnswer } from "../api/types";
 import "../styles/brief.css";
 import { CopyFrom } from "../ui/copy";
 import { Empty } from "../ui/empty";
 import { plain } from "../ui/hostile";
 import { Trouble, Waiting } from "../ui/state";
-import { zone } from "../ui/times";
+import { unmarked } from "../ui/markdown";
+import { usd, zone } from "../ui/times";
 import { Words } from "../ui/words";
 import { useBrief, type ShownBrief } from "./brief-hooks";
-import { addDays, dayOf, daysAsked, dayTitle, periodQuery, periodTitle } from "./brief-period";
+import { addDays, boundsOf, dayOf, daysAsked, dayTitle, periodQuery, periodTitle } from "./brief-period";
 import { BriefSections, SECTIONS, StoryPart, sectionsOf, type Sections } from "./brief-sections";
 import type { Page } from "./page";
+
+/** What stands beside the text is not asked for more often than the text. */
+const USUAL_PAUSE = 4000;
+const MOST_NAMES = 300;
+/** Sums of rounded prices differ by less. */
+const LEAST_DIFFERENCE = 0.01;
 
 const NO_PERIOD = { day: null, last: null, from: null, to: null };
 
@@ -131,8 +138,22 @@ function isEmpty(sections: Sections, story: ShownBrief["story"]): boolean {
   return SECTIONS.every(([name]) => sections[name].length === 0) && (story === null || story.paragraphs.length === 0);
 }
 
-function BriefText({ shown, title, asked, today }: { shown: ShownBrief; title: string; asked: Params; today: string }) {
+/** What Costs counts in the same days, where that is not what the sessions cost. */
+function AllUsage({ days, usd: billed }: { days: [string, string]; usd: number | null }) {
+  const total = useView<CostsAnswer>("/api/costs", { by: "day", ...boundsOf(days), tz: zone }, USUAL_PAUSE).data?.total.usd;
+  if (!total || Math.abs(total - (billed ?? 0)) < LEAST_DIFFERENCE) return null;
+  return <p class="faint bill-note">Costs counts {usd(total)} in this period: it includes usage outside of these sessions, and counts by day. The bill counts whole sessions.</p>;
+}
+
+/** The names that the sessions of these days have on all pages. */
+function useNames(days: [string, string]): ReadonlyMap<string, string> {
+  const sessions = useView<SessionsAnswer>("/api/sessions", { ...boundsOf(days), limit: MOST_NAMES }, USUAL_PAUSE).data?.sessions;
+  return useMemo(() => new Map((sessions ?? []).map((outcome) => [outcome.session, unmarked(outcome.name)])), [sessions]);
+}
+
+function BriefText({ shown, title, days, asked, today }: { shown: ShownBrief; title: string; days: [string, string]; asked: Params; today: string }) {
   const { brief } = shown.brief;
+  const names = useNames(days);
   const agents = useView<FleetAnswer>("/api/fleet").data?.agents;
   const needing = agents?.flatMap((agent) => (agent.standing === "needs you" ? agent.session ?? [] : [])).sort().join("\n");
   const sections = useMemo(() => sectionsOf(brief, needing === undefined ? null : new Set(needing.split("\n"))), [brief, needing]);
@@ -141,17 +162,17 @@ function BriefText({ shown, title, asked, today }: { shown: ShownBrief; title: s
     <article class="brief" aria-label={title}>
       <header class="brief-head">
         <h2>{title}</h2>
-        {nothing ? null : <p class="bill"><Words text={brief.bill.text} /></p>}
+        {nothing ? null : <><p class="bill"><Words text={brief.bill.text} /></p>{!asked["scope"] && <AllUsage days={days} usd={brief.bill.usd ?? null} />}</>}
       </header>
       {nothing ? <Nothing answer={shown.brief} today={today} /> : (
         <>
           <Summary sections={sections} />
-          <BriefSections sections={sections} story={shown.story} />
+          <BriefSections sections={sections} names={names} />
           <p class="row brief-copy">
             <CopyFrom label="Copy as Markdown" read={() => getText("/api/brief", { ...asked, as_of: asOf.peek(), format: "markdown" })} />
             <CopyFrom label="Copy for chat" read={() => getText("/api/brief", { ...asked, as_of: asOf.peek(), format: "chat" })} />
           </p>
-          {shown.story && <StoryPart story={shown.story} />}
+          {shown.story && <StoryPart story={shown.story} names={names} />}
         </>
       )}
     </article>
@@ -166,13 +187,14 @@ function BriefPage() {
   const { shown, stale, error, isOutdated, update } = useBrief(asked);
   const shownDay = shown?.brief.days.shown;
   const shownDays = shown && stale ? null : (days ?? (shownDay ? ([shownDay, shownDay] as [string, string]) : null));
+  const textDays: [string, string] = shownDays ?? (shownDay ? [shownDay, shownDay] : [today, today]);
   const title = shownDays ? periodTitle(shownDays) : shown?.brief.brief.title ?? "";
   return (
     <>
       <Tools answer={shown?.brief ?? null} days={days} today={today} />
       {isOutdated && <p class="brief-updated" role="status"><button type="button" class="button primary small" onClick={update}>Updated: show the newest</button></p>}
       {error && <Trouble error={error} />}
-      {shown ? <div class={stale ? "stale" : undefined}><BriefText shown={shown} title={title} asked={asked} today={today} /></div> : !error && <Waiting lines={9} />}
+      {shown ? <div class={stale ? "stale" : undefined}><BriefText shown={shown} title={title} days={textDays} asked={asked} today={today} /></div> : !error && <Waiting lines={9} />}
     </>
   );
 }

@@ -1,9 +1,10 @@
 import { Component } from "preact";
 
-import type { AgentCard } from "../api/types";
-import type { Outcome } from "../api/types";
+import type { AgentCard, Outcome, SessionAnswer, Standing } from "../api/types";
 import { nameOf, openWork, StandingMark } from "../ui/agent";
+import { useView } from "../moment";
 import { Ago } from "../ui/ago";
+import { Copy } from "../ui/copy";
 import { plain } from "../ui/hostile";
 import { Name } from "../ui/name";
 import { unmarked } from "../ui/markdown";
@@ -12,20 +13,15 @@ import { Chip } from "../ui/state";
 import { compact, count, counted, usd } from "../ui/times";
 import { Words } from "../ui/words";
 import { heldSince, type Member } from "./now-order";
+import { trouble, wordOf, WorstFact, worstOf } from "./session-status";
 
 const SCOPES = ["task", "mission", "goal"] as const;
 const MOST_HELPERS = 3;
 /** What a town writes when only the state changed; the mark beside the name shows it. */
 const STATE_CHANGE = /^\w+ → \w+$/;
-/** So many equal failures in a row are a reason to look. */
-const SAME_FAILURE = 3;
-
-/** Why a session at work may not get on; empty if it does. */
-export function trouble(outcome: Outcome | undefined): string {
-  if (outcome?.status !== "running") return "";
-  if (outcome.flags.some((flag) => flag.flag === "loop")) return "In a loop:";
-  const repeated = outcome.troubles.find((one) => !one.resolved && Number(/ (\d+) times/.exec(one.what)?.[1] ?? 0) >= SAME_FAILURE);
-  return repeated ? `${repeated.what.split(":", 1)[0]}:` : "";
+/** How an agent is shown: one at work that does not get on is stuck, and counted with the silent ones. */
+export function shownStanding(agent: AgentCard, outcome: Outcome | undefined): Standing {
+  return agent.standing === "working" && trouble(outcome) !== "" ? "silent" : agent.standing;
 }
 
 /** What an agent does, without what `trouble` says beside it. */
@@ -44,16 +40,37 @@ function Work({ agent, outcome }: { agent: AgentCard; outcome: Outcome | undefin
   const scopes = SCOPES.filter((scope) => agent[scope]);
   const stuck = trouble(outcome);
   const where = [outcome?.repo, outcome?.branch].filter(Boolean).join(" @ ");
+  const worst = outcome && agent.status !== null && worstOf(outcome);
+  const name = outcome && unmarked(outcome.name);
+  // An agent with a name of its own shows it; the name of its session stands below, unless it only repeats that.
+  const title = name && !name.startsWith(unmarked(nameOf(agent, outcome))) && name !== doingOf(agent, outcome) ? name : "";
   return (
     <>
       <p class="card-doing">{stuck && <strong class="now-trouble">{stuck} </strong>}{agent.doing && !STATE_CHANGE.test(agent.doing) ? <Words text={doingOf(agent, outcome)} /> : <span class="faint">–</span>}</p>
-      {(scopes.length > 0 || where) && (
+      {(scopes.length > 0 || where || title || worst) && (
         <p class="card-chips">
+          {worst && <WorstFact outcome={outcome} />}
           {where && <Chip label="repo"><Words text={where} /></Chip>}
           {scopes.map((scope) => <Chip key={scope} label={scope}><Words text={scope === "goal" ? agent.goal?.slice(0, 8) : agent[scope]} /></Chip>)}
+          {title && <Chip label="session"><Words text={title} /></Chip>}
         </p>
       )}
     </>
+  );
+}
+
+/** How to answer an agent that waits, where this page cannot. */
+function HowToAnswer({ agent }: { agent: AgentCard }) {
+  return agent.goal === null && agent.session !== null ? <AnswerSession session={agent.session} /> : <p class="card-answer">Answer it {agent.goal === null ? "where it runs" : "on the page of its goal"}.</p>;
+}
+
+function AnswerSession({ session }: { session: string }) {
+  const resume = useView<SessionAnswer>(`/api/sessions/${encodeURIComponent(session)}`).data?.resume;
+  return (
+    <div class="card-answer">
+      <p>Answer it in its own window.{resume && " If that is closed, continue it with:"}</p>
+      {resume && <p class="command"><code><Words text={resume} /></code><Copy text={resume} label="Copy" /></p>}
+    </div>
   );
 }
 
@@ -105,11 +122,12 @@ export class Card extends Component<Props> {
   override shouldComponentUpdate(next: Props): boolean {
     const { agent, helpers, outcome } = this.props;
     return !isSame(next.agent, agent) || helpers.length !== next.helpers.length || helpers.some((helper, index) => !isSame(helper, next.helpers[index] as AgentCard))
-      || outcome?.name !== next.outcome?.name || outcome?.context_tokens !== next.outcome?.context_tokens || trouble(outcome) !== trouble(next.outcome);
+      || outcome?.name !== next.outcome?.name || outcome?.context_tokens !== next.outcome?.context_tokens || trouble(outcome) !== trouble(next.outcome) || (outcome && worstOf(outcome)?.[1]) !== (next.outcome && worstOf(next.outcome)?.[1]);
   }
 
   override render() {
     const { agent, helpers, outcome } = this.props;
+    const standing = shownStanding(agent, outcome);
     const open = (click: MouseEvent): void => {
       if (!(click.target as HTMLElement).closest("button, a")) openWork(agent.name);
     };
@@ -118,11 +136,12 @@ export class Card extends Component<Props> {
         <header>
           <h3><button type="button" class="agent-name" onClick={() => openWork(agent.name)} title={plain(agent.name)}><Words text={unmarked(nameOf(agent, outcome))} /></button></h3>
           <p class="card-standing">
-            <StandingMark standing={agent.standing} inactive={agent.at_rest} beat={agent.standing === "working" ? agent.last_id : null} />
+            <StandingMark standing={standing} word={wordOf(agent, outcome)} inactive={agent.at_rest} beat={agent.standing === "working" ? agent.last_id : null} />
             <span class="card-since faint" title="In this state for"><Ago at={heldSince(agent)} /></span>
           </p>
         </header>
         <Work agent={agent} outcome={outcome} />
+        {agent.standing === "needs you" && <HowToAnswer agent={agent} />}
         <Helpers helpers={helpers} />
         <Sparkline beats={agent.beats} />
         <Figures agent={agent} helpers={helpers} outcome={outcome} />

@@ -16,11 +16,11 @@ import { Trouble, Waiting } from "../ui/state";
 import { Switch } from "../ui/switch";
 import { usd } from "../ui/times";
 import { Words } from "../ui/words";
-import { Card, ContextUse, costOf, costTitle, doingOf, trouble } from "./now-card";
+import { Card, ContextUse, costOf, costTitle, doingOf, shownStanding } from "./now-card";
 import { useGentleMoves } from "./now-motion";
 import { STANDINGS, groups, matches, ordered, type Member } from "./now-order";
 import type { Page } from "./page";
-import { isLeftOpen } from "./session-status";
+import { isLeftOpen, trouble, wordOf, WorstFact } from "./session-status";
 
 const MOST_SHOWN = 120;
 /** So few agents have room to say more. */
@@ -39,7 +39,7 @@ function Table({ members, known }: { members: Member[]; known: Known }) {
           return (
             <tr key={one.name} class={one.standing.replace(" ", "-")} onClick={() => openWork(one.name)}>
               <td class={one === agent ? "now-who" : "now-who helper"}><button type="button" onClick={() => openWork(one.name)}><Words text={unmarked(nameOf(one, outcome))} /></button></td>
-              <td><StandingMark standing={one.standing} inactive={one.at_rest} /></td>
+              <td><StandingMark standing={shownStanding(one, outcome)} word={wordOf(one, outcome)} inactive={one.at_rest} /> <WorstFact outcome={one.status === null ? undefined : outcome} /></td>
               <td class="now-doing">{trouble(outcome) && <strong class="now-trouble">{trouble(outcome)} </strong>}<Words text={doingOf(one, outcome)} /></td>
               <td><Words text={[outcome?.repo, outcome?.branch].filter(Boolean).join(" @ ")} /></td>
               <td class="num"><ContextUse outcome={outcome} /></td>
@@ -72,17 +72,12 @@ function Grid({ members, known, isTable = false }: { members: Member[]; known: K
   );
 }
 
-/** How an agent is shown: one at work that does not get on is stuck, and counted with the silent ones. */
-function shownStanding(agent: AgentCard, known: Known): Standing {
-  return agent.standing === "working" && trouble(known.get(agent.session ?? "")) !== "" ? "silent" : agent.standing;
-}
-
-const WORDS: Partial<Record<Standing, string>> = { silent: "stuck or silent" };
+const WORDS: Partial<Record<Standing, string>> = { silent: "stuck or silent", idle: "finished or idle" };
 
 function Counts({ fleet, known, chosen, choose }: { fleet: FleetAnswer; known: Known; chosen: string; choose: (standing: string) => void }) {
   const counts = new Map<Standing, number>([["needs you", fleet.asking.length]]);
   for (const agent of fleet.agents) {
-    const standing = shownStanding(agent, known);
+    const standing = shownStanding(agent, known.get(agent.session ?? ""));
     if (!agent.at_rest) counts.set(standing, (counts.get(standing) ?? 0) + 1);
   }
   const one = (standing: Standing) => {
@@ -169,7 +164,7 @@ function Away({ members, known, opened, isTable }: { members: Member[]; known: K
   const newestFirst = [...members].sort((a, b) => (b.agent.last_seen ?? "").localeCompare(a.agent.last_seen ?? ""));
   return (
     <details class="away-fold" open={open} onToggle={(toggle) => set(toggle.currentTarget.open)}>
-      <summary><span class="num">{members.length}</span> {members.some(({ agent }) => agent.at_rest) ? "ended or inactive for a day" : "ended"}</summary>
+      <summary><span class="num">{members.length}</span> {members.some(({ agent }) => agent.at_rest) ? "finished, or without an event for a day" : "finished"}</summary>
       {open && <Grid members={newestFirst} known={known} isTable={isTable} />}
     </details>
   );
@@ -185,13 +180,13 @@ function Now() {
   const [standing, choose] = useParam("standing");
   const [layout, lay] = useParam("as", localStorage.getItem("fleetlore.now") ?? "cards");
   if (!data) return error ? <Trouble error={error} /> : <Waiting lines={6} />;
-  const found = ordered(data.agents, Date.parse(data.now)).filter((agent) => (!standing || shownStanding(agent, known) === standing) && matches(agent, text));
+  const found = ordered(data.agents, Date.parse(data.now)).filter((agent) => (!standing || shownStanding(agent, known.get(agent.session ?? "")) === standing) && matches(agent, text));
   const isTable = layout === "table";
   const foldEnded = found.length > FEW && standing !== "ended";
   const isAway = (agent: AgentCard): boolean => text === "" && (agent.at_rest || (foldEnded && agent.standing === "ended"));
   const all = groups(found);
   const members = all.filter(({ agent, helpers }) => !isAway(agent) || helpers.some((helper) => helper.standing === "needs you" || helper.standing === "working"));
-  const isStuck = ({ agent }: Member): boolean => shownStanding(agent, known) === "silent";
+  const isStuck = ({ agent }: Member): boolean => shownStanding(agent, known.get(agent.session ?? "")) === "silent";
   const needs = members.filter(({ agent, helpers }) => [agent, ...helpers].some((one) => one.standing === "needs you"));
   const stuck = members.filter((member) => !needs.includes(member) && isStuck(member));
   const works = members.filter((member) => !needs.includes(member) && !stuck.includes(member) && member.agent.standing === "working");
@@ -215,7 +210,7 @@ function Now() {
         {asOf.value === null ? <NeedsYouNow members={needs} asking={asking} {...part} /> : <NeedsYou members={needs} asking={asking} approvals={[]} {...part} />}
         <Part title="Stuck or silent" members={stuck} {...part} />
         <Part title="Working" members={works} {...part} />
-        <Part title="Idle" members={others} {...part} />
+        <Part title="Finished or idle" members={others} {...part} />
       </div>
       <Away members={all.filter((member) => !members.includes(member))} opened={members.length < FEW / 2} {...part} />
     </>

@@ -163,7 +163,7 @@ const SPEAKERS: Record<string, string> = { prompt: "Prompt", answer: "Answer" };
 function TurnFacts({ item }: { item: Item }) {
   const { turn } = item;
   if (!turn) return null;
-  const facts = [`Turn ${turn.number}`, turn.usd > 0 ? usd(turn.usd) : "", turn.tokens > 0 ? `${compact(turn.tokens)} tokens` : "", turn.to > turn.from ? length((turn.to - turn.from) / 1000) : "", turn.calls > 0 ? `${turn.calls} ${turn.calls === 1 ? "call" : "calls"}` : ""];
+  const facts = [`Turn ${turn.number}`, turn.usd > 0 ? usd(turn.usd) : "", turn.tokens > 0 ? `${compact(turn.tokens)} tokens` : "", turn.to > turn.from ? `${length((turn.to - turn.from) / 1000)} from start to end` : "", turn.calls > 0 ? `${turn.calls} ${turn.calls === 1 ? "call" : "calls"}` : ""];
   return <span class="t-turn num">{facts.filter(Boolean).join(" · ")}</span>;
 }
 

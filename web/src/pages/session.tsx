@@ -66,21 +66,28 @@ function Checks({ outcome }: { outcome: Outcome }) {
   );
 }
 
+/** So many risks and claims are shown beside the checks; the others are in their tab. */
+const MOST_SHOWN = 3;
+
 function Trust({ outcome }: { outcome: Outcome }) {
   const openReview = (): void => openTab("review");
   const many = (verdict: string): number => outcome.claims.filter((claim) => claim.verdict === verdict).length;
   const [contradicted, unproven, supported] = [many("contradicted"), many("unproven"), many("supported")];
-  const worst = [...outcome.flags].sort((a, b) => Number(b.executed) - Number(a.executed)).slice(0, 3);
+  const executed = outcome.flags.filter((flag) => flag.executed);
+  const worst = executed.slice(0, MOST_SHOWN);
+  const others = outcome.flags.length - executed.length;
+  const doubtful = outcome.claims.filter(({ verdict }) => verdict === (contradicted > 0 ? "contradicted" : "unproven")).slice(0, MOST_SHOWN);
   return (
     <section class="s-box s-trust" aria-label="Can I trust it">
       <h3>Can I trust it?</h3>
       <Checks outcome={outcome} />
       {worst.length > 0 && (
         <ul class="s-chips">
-          {worst.map((flag, index) => <li key={index}><ToRow evidence={flag.evidence} class={`s-chip flag ${flag.executed ? "" : "not-executed"}`}><strong>Risk</strong> <Words text={flag.what} />{!flag.executed && " (did not run)"}</ToRow></li>)}
-          {outcome.flags.length > worst.length && <li><button type="button" class="t-more" onClick={openReview}>{outcome.flags.length - worst.length} more</button></li>}
+          {worst.map((flag, index) => <li key={index}><ToRow evidence={flag.evidence} class="s-chip flag"><strong>{flag.flag === "loop" ? "Loop" : "Risk"}</strong> <Words text={flag.what} /></ToRow></li>)}
+          {executed.length > worst.length && <li><button type="button" class="t-more" onClick={openReview}>{counted(executed.length - worst.length, "more risk")}</button></li>}
         </ul>
       )}
+      {others > 0 && <p class="faint"><button type="button" class="to-row" onClick={openReview}>{counted(others, "risky command")} not executed</button></p>}
       {outcome.claims.length > 0 ? (
         <p class="s-claims"><button type="button" class="to-row" onClick={openReview}>
           {contradicted > 0 && <span class="v-mark contradicted">{counted(contradicted, "claim")} contradicted</span>}
@@ -88,6 +95,7 @@ function Trust({ outcome }: { outcome: Outcome }) {
           {supported > 0 && <span class="v-mark supported">{counted(supported, "claim")} supported</span>}
         </button></p>
       ) : <p class="faint">It claimed nothing that can be checked.</p>}
+      {doubtful.length > 0 && <ul class="s-list s-doubtful">{doubtful.map((claim, index) => <li key={index}><ToRow evidence={claim.evidence}>“<Words text={claim.text} />”</ToRow>{claim.why && <span class="faint"> <Words text={claim.why} /></span>}</li>)}</ul>}
     </section>
   );
 }
@@ -134,7 +142,7 @@ function Facts({ outcome }: { outcome: Outcome }) {
       {outcome.person && <div><dt>Person</dt><dd><Words text={outcome.person} /></dd></div>}
       {where && <div><dt>Repository</dt><dd><Words text={where} /></dd></div>}
       <div><dt>Cost</dt><dd class="num" title={`${count(outcome.tokens)} tokens`}>{usd(outcome.usd)} <span class="faint">{outcome.helpers.length > 0 && `with ${counted(outcome.helpers.length, "sub-agent")}, `}{compact(outcome.tokens)} tokens</span></dd></div>
-      {outcome.started && outcome.ended && <div><dt>Time</dt><dd class="num" title={`${full(outcome.started)} to ${full(outcome.ended)}`}>{day(outcome.started)}, {stretch(outcome.started, outcome.ended)} {zone} <span class="faint">{length(outcome.active_seconds)} active</span></dd></div>}
+      {outcome.started && outcome.ended && <div><dt>Time</dt><dd class="num" title={`${full(outcome.started)} to ${full(outcome.ended)}`}>{day(outcome.started)}, {stretch(outcome.started, outcome.ended)} {zone} <span class="faint" title="Without pauses of more than 10 minutes">{length(outcome.active_seconds)} active</span></dd></div>}
       {outcome.program && <div><dt>Agent</dt><dd><Words text={outcome.program} /></dd></div>}
     </dl>
   );
@@ -144,7 +152,7 @@ function NeedsYou({ outcome }: { outcome: Outcome }) {
   const { kind } = statusOf(outcome);
   if (kind !== "needs you") return null;
   const said = outcome.waiting_for === "permission" ? "It waits for a permission" : "It waits for your answer";
-  return <p class="s-needs" role="status"><strong>{said}{outcome.question ? ": " : "."}</strong><ToRow evidence={outcome.evidence["question"] ?? []}><Words text={unmarked(outcome.question ?? "")} /></ToRow></p>;
+  return <p class="s-needs" role="status"><strong>{said}{outcome.question ? ": " : "."}</strong><ToRow evidence={outcome.evidence["question"] ?? []}><Words text={unmarked(outcome.question ?? "")} /></ToRow> <span class="faint">Answer it in its own window.</span></p>;
 }
 
 function Header({ answer }: { answer: SessionAnswer }) {
@@ -178,7 +186,7 @@ function Review({ outcome }: { outcome: Outcome }) {
         <li key={index}><span class={`v-mark ${claim.verdict}`}>{claim.verdict}</span> <ToRow evidence={claim.evidence}>“<Words text={claim.text} />”</ToRow>{claim.why && <span class="faint"> <Words text={claim.why} /></span>}</li>
       ))}</ul>
       {outcome.flags.length > 0 && <><h3>Risks</h3><ul class="s-list">{outcome.flags.map((flag, index) => (
-        <li key={index}><span class="v-mark contradicted">{flag.flag.replaceAll("_", " ")}</span> <ToRow evidence={flag.evidence}><Words text={flag.what} /></ToRow>{!flag.executed && <span class="faint"> did not run</span>}</li>
+        <li key={index}><span class="v-mark contradicted">{flag.flag.replaceAll("_", " ")}</span> <ToRow evidence={flag.evidence}><Words text={flag.what} /></ToRow>{!flag.executed && <span class="faint"> not executed</span>}</li>
       ))}</ul></>}
       {outcome.troubles.length > 0 && <><h3>Trouble</h3><ul class="s-list">{outcome.troubles.map((trouble, index) => (
         <li key={index}><span class={`v-mark ${trouble.resolved ? "supported" : "contradicted"}`}>{trouble.resolved ? "solved" : "not solved"}</span> <ToRow evidence={trouble.evidence}><Words text={trouble.what} /></ToRow>{trouble.cause && !trouble.what.includes(trouble.cause) && <span class="faint"> <Words text={trouble.cause} /></span>}</li>

@@ -10,36 +10,24 @@ import { plain } from "../ui/hostile";
 import { unmarked } from "../ui/markdown";
 import { follow, openSession, SessionLink } from "../ui/session-link";
 import { Trouble, Waiting } from "../ui/state";
-import { clock, counted, day, length, usd, zone } from "../ui/times";
+import { clock, day, length, usd, zone } from "../ui/times";
 import { Words } from "../ui/words";
 import type { Page } from "./page";
 import { SessionPage } from "./session";
-import { StatusMark, isLeftOpen, statusOf } from "./session-status";
+import { StatusMark, factsOf, isLeftOpen, statusOf, worstOf } from "./session-status";
 
 const PAGE = 100;
 const MOST = 1000;
-
-/** What makes a reader look twice, in a few words. */
-function warnings(outcome: Outcome): [kind: "bad" | "warn", word: string][] {
-  const found: [kind: "bad" | "warn", word: string][] = [];
-  const contradicted = outcome.claims.filter((claim) => claim.verdict === "contradicted").length;
-  const risks = outcome.flags.filter((flag) => flag.executed && flag.flag !== "loop").length;
-  if (contradicted > 0) found.push(["bad", `${counted(contradicted, "claim")} contradicted`]);
-  if (outcome.flags.some((flag) => flag.flag === "loop")) found.push(["bad", "loop"]);
-  if (risks > 0) found.push(["warn", counted(risks, "risk")]);
-  for (const [name, check] of Object.entries(outcome.checks)) if (check.result === "fail") found.push(["bad", `${name} failed`]);
-  return found;
-}
 
 const FILTERS: Record<string, (outcome: Outcome) => boolean> = {
   all: () => true,
   needs: (outcome) => statusOf(outcome).kind === "needs you",
   open: isLeftOpen,
-  running: (outcome) => ["running", "silent"].includes(statusOf(outcome).kind),
-  flagged: (outcome) => warnings(outcome).length > 0,
+  working: (outcome) => ["working", "stuck", "silent"].includes(statusOf(outcome).kind),
+  flagged: (outcome) => factsOf(outcome).some(([kind]) => kind !== "note"),
   delivered: (outcome) => outcome.delivered.commits.length + outcome.delivered.pull_requests.length > 0,
 };
-const FILTER_WORDS: readonly (readonly [string, string])[] = [["all", "All"], ["needs", "Needs you"], ["open", "No answer"], ["running", "Running"], ["flagged", "Flagged"], ["delivered", "Delivered"]];
+const FILTER_WORDS: readonly (readonly [string, string])[] = [["all", "All"], ["needs", "Needs you"], ["open", "No answer"], ["working", "Working"], ["flagged", "Flagged"], ["delivered", "Delivered"]];
 
 function hasWords(outcome: Outcome, text: string): boolean {
   const whole = [outcome.name, outcome.headline, outcome.person, outcome.repo, outcome.branch, outcome.session, outcome.program, outcome.asked].join("\n").toLowerCase();
@@ -51,16 +39,19 @@ function Row({ outcome, isChosen }: { outcome: Outcome; isChosen: boolean }) {
   useEffect(() => {
     if (isChosen) element.current?.scrollIntoView({ block: "nearest" });
   }, [isChosen]);
-  const warned = warnings(outcome);
+  const isWaiting = statusOf(outcome).kind === "needs you";
+  const worst = worstOf(outcome);
+  // The worst stands beside the status.
+  const facts = factsOf(outcome).filter(([, word]) => word !== worst?.[1]);
   return (
     <li ref={element} class={`sl-row ${statusOf(outcome).kind.replace(" ", "-")}`} aria-current={isChosen || undefined}>
       <SessionLink session={outcome.session} class="sl-link">
         <span class="sl-status"><StatusMark outcome={outcome} /></span>
         <span class="sl-main">
           <span class="sl-name"><Words text={unmarked(outcome.name)} /></span>
-          <span class="sl-result"><Words text={unmarked(outcome.outcome || outcome.headline)} /></span>
+          <span class="sl-result"><Words text={unmarked((isWaiting && outcome.question) || outcome.outcome || outcome.headline)} /></span>
         </span>
-        <span class="sl-warn">{warned.slice(0, 3).map(([kind, word]) => <span key={word} class={`sl-flag ${kind}`}>{word}</span>)}</span>
+        <span class="sl-warn">{facts.slice(0, 3).map(([kind, word]) => <span key={word} class={`sl-flag ${kind}`}>{word}</span>)}</span>
         <span class="sl-where"><Words text={[outcome.person, outcome.repo].filter(Boolean).join(" · ")} /><span class="faint"><Words text={outcome.branch} /></span></span>
         <span class="sl-cost num">{usd(outcome.usd)}<span class="faint">{length(outcome.active_seconds)}</span></span>
         <span class="sl-when num">{outcome.ended && <><Ago at={outcome.ended} suffix /><span class="faint">{day(outcome.ended)}, {clock(outcome.ended)}</span></>}</span>

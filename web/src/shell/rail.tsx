@@ -1,9 +1,10 @@
+import { now } from "../clock";
 import { connection, lostSince } from "../live";
-import { meta } from "../meta";
+import { lastAt, meta } from "../meta";
 import { entries, entryOf, more, type Entry as NavEntry, type Page } from "../pages";
 import { go, href } from "../router";
 import { follow } from "../ui/session-link";
-import { clockSeconds, counted } from "../ui/times";
+import { clockSeconds, counted, date } from "../ui/times";
 import { Words } from "../ui/words";
 import { Drawn } from "./icons";
 import { needed } from "./watch";
@@ -32,15 +33,24 @@ export function SubPages({ here }: { here: Page }) {
   );
 }
 
+/** A log without an event for so long is a recording, however well the line to the server works. */
+const RECORDING_AFTER = 30 * 24 * 3_600_000;
+
+/** When the newest event was, if that is so long ago that nothing here is live; else null. */
+export function endOfRecording(): string | null {
+  return lastAt.value !== null && now.value - Date.parse(lastAt.value) > RECORDING_AFTER ? lastAt.value : null;
+}
+
 const SAID = { live: "Live", connecting: "Connecting", lost: "Disconnected" } as const;
 
 export function ConnectionMark() {
   const state = connection.value;
   const since = lostSince.value;
+  const end = state === "live" ? endOfRecording() : null;
   return (
-    <span class={`connection ${state}`} role="status">
+    <span class={`connection ${end ? "recording" : state}`} role="status">
       <span class="connection-dot" aria-hidden="true" />
-      {SAID[state]}{state === "lost" && since !== null && <span class="num"> since {clockSeconds(since)}</span>}
+      {end ? `Recording · last event ${date(end)}` : SAID[state]}{state === "lost" && since !== null && <span class="num"> since {clockSeconds(since)}</span>}
     </span>
   );
 }

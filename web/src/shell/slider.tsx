@@ -5,6 +5,7 @@ import { asOf } from "../moment";
 import { clock, clockSeconds, day, full, length, zone } from "../ui/times";
 import { Shape } from "./density";
 import { Icon } from "./icons";
+import { endOfRecording } from "./rail";
 import { SPEEDS, stepOf } from "./steps";
 import { bounds, moment, playing, returnToLive, setSpeed, speed, stepMoment, togglePlay, travel } from "./travel";
 
@@ -84,6 +85,7 @@ function Tools() {
 /** The time slider: drag to any past moment, play, step, return to live. */
 export function Slider() {
   const live = asOf.value === null;
+  const isRecording = endOfRecording() !== null;
   return (
     <section class={`slider ${live ? "is-live" : "is-past"}`} aria-label="Time">
       <Tools />
@@ -91,8 +93,8 @@ export function Slider() {
         <Track />
         <Ends />
       </div>
-      <button type="button" class={`live-button ${connection.value}`} aria-pressed={live} onClick={returnToLive} title="Back to live (l)">
-        <span class="live-dot" aria-hidden="true" /> Live
+      <button type="button" class={`live-button ${isRecording ? "recording" : connection.value}`} aria-pressed={live} onClick={returnToLive} title={isRecording ? "To the newest event (l)" : "Back to live (l)"}>
+        <span class="live-dot" aria-hidden="true" /> {isRecording ? "Newest" : "Live"}
       </button>
     </section>
   );

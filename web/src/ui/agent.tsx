@@ -49,15 +49,15 @@ export function AgentName({ name, shown }: { name: string; shown?: string | null
   );
 }
 
-const SIGNS: Record<Standing, string> = { "needs you": "!", working: "▸", silent: "◌", idle: "–", ended: "✓" };
+const SIGNS: Record<Standing, string> = { "needs you": "!", working: "▸", silent: "◌", idle: "–", ended: "–" };
 
 /** How an agent stands, as a word and a sign; the sign beats once whenever `beat` changes. Silence of more than a day is no alarm any more. */
-export function StandingMark({ standing, beat, inactive = false }: { standing: Standing; beat?: string | null; inactive?: boolean }) {
+export function StandingMark({ standing, word = standing, beat, inactive = false }: { standing: Standing; word?: string; beat?: string | null; inactive?: boolean }) {
   const shown = inactive && standing === "silent" ? "idle" : standing;
   return (
     <span class={`standing ${shown.replace(" ", "-")}`}>
       <span key={beat} class={beat ? "standing-sign pulse" : "standing-sign"} aria-hidden="true">{SIGNS[shown]}</span>
-      {inactive && standing !== "ended" ? "inactive" : standing}
+      {word}
     </span>
   );
 }

@@ -21,6 +21,8 @@ function formatted(format: Intl.DateTimeFormat, at: string | number): string {
 export const clock = (at: string | number): string => formatted(CLOCK, at);
 /** 14:05:09 */
 export const clockSeconds = (at: string | number): string => formatted(SECONDS, at);
+/** 16 Nov 2026 */
+export const date = (at: string | number): string => formatted(DATE, at);
 /** Mon 16 Nov; of another year 25 Sept 2025 */
 export const day = (at: string | number): string => formatted(new Date(at).getFullYear() === new Date().getFullYear() ? DAY : DATE, at);
 /** 14:05–14:30, 14:05 alone where that is all, or 23:50 – Tue 17 Nov, 00:10 */
