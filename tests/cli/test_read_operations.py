@@ -143,11 +143,11 @@ READS = {
         lambda page: page["answer"],
     ),
     "brief": Read(
-        ["brief", "--json"],
+        ["brief", "--json", "--since", "2000-01-01"],  # up to now, so that both clocks are in it
         "brief",
-        {},
+        {"since": "2000-01-01T00:00:00Z"},
         "brief",
-        {},
+        {"since": "2000-01-01T00:00:00Z"},
         lambda rows: brief_of(rows[0]),
         lambda page: brief_of(page["brief"]),
         lambda page: [page["title"], *(page.get(name, []) for name in BRIEF), page["bill"]],

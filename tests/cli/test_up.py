@@ -141,7 +141,7 @@ def test_a_port_that_is_taken_is_refused_in_one_sentence(lore: Lore) -> None:
         (["--host", "0.0.0.0"], 1, "lore token create --scope read"),
         (["--host", "::"], 1, "lore token create --scope read"),
         (["--host", ""], None, ""),
-        (["--host", "no.such.host.invalid"], 2, "no such address here"),
+        (["--host", "no.such.host.invalid"], 2, "this machine has no such address"),
         (["--port", "-1"], None, "--port"),
         (["--port", "70000"], None, "--port"),
         (["--port", "x"], 2, "--port"),

@@ -325,6 +325,7 @@ def commands(site: Site, recorded: Sequence[Event]) -> Mapping[str, Sequence[Seq
         "completion": [["bash"]],
         "service": [["status"]],
         "approve-hook": [["claude-code", "--wait", "0"]],
+        "acp": [["--", "true"]],
         "backup": [[old], ["--force", site.log.removeprefix("sqlite:")]],
         "restore": [["--force", old]],
         "forget": [[*(part for id in ids for part in ("--id", id)), "--reason", "never was", "--yes"], ["--agent", "solver", "--yes"]],

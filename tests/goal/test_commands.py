@@ -99,7 +99,7 @@ def test_what_is_checked_is_what_the_fold_obeys() -> None:
         (begun(), "raise", {"usd": 5}, "there is no limit"),
         (begun(limits=GoalLimits(errors=0)), "raise", {"consecutive_errors": 9}, "there is no limit"),
         (begun(outcome="done"), "raise", {"turns": 60}, "needs no larger budget"),
-        (begun(), "decide", "allow", "no such open question"),
+        (begun(), "decide", "allow", "this question is not open"),
         (begun(questions={"q": PendingPermission(id="q", turn=1, tool="Bash")}, outcome="escalate"), "decide", "allow", "it has ended"),
     ],
 )

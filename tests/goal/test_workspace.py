@@ -134,7 +134,7 @@ def test_a_folder_of_a_repository_is_worked_on_in_that_folder_of_the_worktree(re
 
 
 def test_what_cannot_be_worked_on_is_refused_with_what_to_do(repo: Path, home: Path, tmp_path: Path) -> None:
-    with pytest.raises(Invalid, match="no such folder"):
+    with pytest.raises(Invalid, match="folder not found"):
         opened(tmp_path / "nowhere", home)
     git(tmp_path, "init", "--quiet", "empty")
     with pytest.raises(Invalid, match="no commit yet"):

@@ -192,7 +192,7 @@ def test_a_log_can_be_checked_while_another_process_writes(tmp_path: Path) -> No
 
 
 def test_what_is_not_a_log_is_not_checked_and_not_made(tmp_path: Path) -> None:
-    with pytest.raises(LogError, match="no such file; check the path"):
+    with pytest.raises(LogError, match="file not found; check the path"):
         check_log(str(tmp_path / "nowhere.db"))
     (tmp_path / "empty.db").touch()
     with pytest.raises(Damaged, match="not a log of Fleetlore; give another path"):
@@ -261,7 +261,7 @@ def test_a_backup_that_cannot_be_made_says_why_and_leaves_nothing(small: Path, t
         backup_log(str(small), str(tmp_path / "nowhere" / "backup.db"))
     with pytest.raises(Unwritable, match="is not a plain file"):
         backup_log(str(small), str(tmp_path), overwrite=True)
-    with pytest.raises(LogError, match="no such file"):
+    with pytest.raises(LogError, match="file not found"):
         backup_log(str(tmp_path / "nothing.db"), str(tmp_path / "backup.db"))
     assert os.listdir(tmp_path) == ["small.db"]
 

@@ -108,7 +108,7 @@ def test_a_turn_that_fails_says_so_and_the_next_one_works(served: Served) -> Non
         ({"txt": "a"}, 422, "unknown field"),
         ({"text": "a", "dashboard": [1]}, 422, "dashboard"),
         ({"text": "a", "session": "no/such id"}, 404, "no session"),
-        ({"action": "a", "data": "x" * 200_000}, 413, "say less"),
+        ({"action": "a", "data": "x" * 200_000}, 413, "shorten it"),
         (b"{", 400, "not JSON"),
         (b"\xff", 400, "UTF-8"),
     ],

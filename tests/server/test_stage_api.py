@@ -225,7 +225,7 @@ def test_only_who_may_steer_may_break_in(empty: Served) -> None:
 @pytest.mark.parametrize(
     ("body", "status", "word"),
     [
-        ({"run": "nowhere", "text": "x"}, 404, "no such run"),
+        ({"run": "nowhere", "text": "x"}, 404, "run not found"),
         ({"run": "over", "text": "x"}, 409, "has ended"),
         ({"run": "r1", "text": "  "}, 422, "text"),
         ({"run": "r1"}, 422, "text"),
