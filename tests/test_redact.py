@@ -69,6 +69,7 @@ HIDDEN_VALUES = {
     "password => 'open sesame'": "sesame",
 }
 INNOCENT = (
+    "A" * 300,
     "Fixed the tokenizer; tokens: 41234, max_tokens=4096",
     "the password: please reset it on the login page",
     "task-42 and desk-set and risk-averse",

@@ -186,7 +186,7 @@ _TOKENS = (
     _token("MailerSend token", "mlsn.", r"mlsn\.[a-f0-9]{60,}", "«mlsn.{h64}»"),
     _token("Mailchimp key", "*-us1 *-us2 *-us3 *-us4 *-us5 *-us6 *-us7 *-us8 *-us9", r"[a-f0-9]{32}-us\d{1,2}(?!\w)", "«{h32}-us12»"),
     _token("Facebook token", "eaa", r"EAA[A-Za-z0-9]{80,}", "«EAACEdEose0cBA{X120}»"),
-    _token("Twitter token", "aaaaaaaaaaaaaaaaaaa", r"A{19,22}[A-Za-z0-9%]{60,}", "«AAAAAAAAAAAAAAAAAAAAA{X90}»"),
+    _token("Twitter token", "aaaaaaaaaaaaaaaaaaa", r"A{19,22}(?!A)[A-Za-z0-9%]{60,}", "«AAAAAAAAAAAAAAAAAAAAA{X90}»"),
     _token("Dropbox token", "sl.", r"sl\.(?:u\.)?[\w-]{60,}", "«sl.{X120}»"),
     _token(
         "PayPal token",
