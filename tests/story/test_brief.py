@@ -285,6 +285,19 @@ def test_words_that_are_no_claim_are_not_called_one(kind: str, text: str) -> Non
     assert brief_of(session).check_this == []
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Old keys are refused after 24 hours, and all tests pass",
+        "After the fix, all 42 tests pass",
+        "The cap applies when it should, and all tests pass",
+    ],
+)
+def test_a_contradicted_claim_is_shown_although_another_clause_has_a_condition(text: str) -> None:
+    said = claim(text, "contradicted", "the last test run failed", "tests_pass")
+    assert texts(brief_of(with_changes(claims=[said], checks=Checks())).check_this) == [f'Claimed "{text}", but the last test run failed']
+
+
 def test_a_claim_of_a_session_with_helpers_may_be_true() -> None:
     helper = Helper(agent="a1", role="tester", asked="", answer="", status="finished", evidence=[])
     claims = [claim("All tests pass.", "unproven", "no test run is recorded", "tests_pass")]
