@@ -42,5 +42,5 @@ def test_a_field_has_one_name_at_a_time() -> None:
     assert parse_request(SendMessage, {"to": "ada", "body": "x", "correlation": "0190"}).reply_to == "0190"
     with pytest.raises(InvalidRequest, match="correlation: is another name of reply_to"):
         parse_request(SendMessage, {"to": "ada", "body": "x", "correlation": "0190", "reply_to": "0191"})
-    with pytest.raises(InvalidRequest, match=r"colour.*choose from to, body"):
+    with pytest.raises(InvalidRequest, match=r"colour.*the fields are to, body"):
         parse_request(SendMessage, {"to": "ada", "body": "x", "colour": "red"})

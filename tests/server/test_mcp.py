@@ -199,7 +199,7 @@ def test_a_prompt_brings_what_it_is_about(served: Served) -> None:
     ("tool", "asked", "said"),
     [
         ("fleet", {"limit": 0}, "limit: Expected `int` >= 1"),
-        ("fleet", {"who": "ada"}, "choose from standing, everybody, limit, page"),
+        ("fleet", {"who": "ada"}, "the fields are standing, everybody, limit, page"),
         ("story", {"scope": "planet:x"}, "planet"),
         ("story", {"since": "soon"}, "since: not a time"),
         ("story", {"tz": "Mars/Olympus"}, "unknown time zone"),

@@ -258,7 +258,7 @@ def test_a_message_to_a_person_is_put_away_and_an_agents_own_only_by_its_name(se
         ("agents", {"agent": "ada", "action": "dance"}, 422, "action"),
         ("agents", {"agent": "ada", "action": "kill", "signal": 9}, 422, "signal"),
         ("agents", b"{", 400, "JSON"),
-        ("agents", [], 422, "choose from agent, action, reason"),
+        ("agents", [], 422, "the fields are agent, action, reason"),
         ("tasks", {"task": "gone", "action": "cancel"}, 404, "there is no task"),
         ("tasks", {"task": "w-gitea", "action": "cancel"}, 409, "completed"),
         ("tasks", {"task": "w-gitea", "action": "retry"}, 409, "completed"),

@@ -138,8 +138,8 @@ def _add_waiting(brief: Brief, waiting: Sequence[BriefLine], now: datetime) -> B
     """The brief with what else waits now, such as a goal or an agent of a town; a brief of earlier days stays as it is."""
     if not _includes(brief, now):
         return brief
-    told = {session for line in brief.needs_you for session in line.sessions}
-    return replace(brief, needs_you=[*brief.needs_you, *(line for line in waiting if told.isdisjoint(line.sessions))])
+    listed = {session for line in brief.needs_you for session in line.sessions}
+    return replace(brief, needs_you=[*brief.needs_you, *(line for line in waiting if listed.isdisjoint(line.sessions))])
 
 
 def _includes(brief: Brief, now: datetime) -> bool:

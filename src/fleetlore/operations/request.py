@@ -90,7 +90,7 @@ def describe_mismatch(error: msgspec.ValidationError, kind: type[Struct]) -> str
     if "matching regex '^[0-9]+$'" in words:
         words = "not a position; take one as the API gives it"
     known = ", ".join(field.encode_name for field in msgspec.structs.fields(kind)) or "no fields"
-    return f"{path.rstrip('`')}: {words}; choose from {known}" if path else f"{words}; choose from {known}"
+    return f"{path.rstrip('`')}: {words}; the fields are {known}" if path else f"{words}; the fields are {known}"
 
 
 def unwrap_annotation(hint: Any) -> tuple[Any, list[Any]]:

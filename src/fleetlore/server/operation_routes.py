@@ -64,7 +64,7 @@ def _make_endpoint(operation: Operation) -> Callable[[Request], Awaitable[Respon
 
         def handle() -> Any:
             known = ", ".join(field.encode_name for field in msgspec.structs.fields(load_operation(operation).request))
-            given = decode_json(body.decompress(app.limits.body), dict[str, Any], f"choose from {known}")
+            given = decode_json(body.decompress(app.limits.body), dict[str, Any], f"the fields are {known}")
             if twice := given.keys() & path.keys():
                 raise Problem(422, f"{min(twice)}: is in the path already; leave it out of the body")
             return run_operation(app, operation, given | path)

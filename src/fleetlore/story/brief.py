@@ -338,8 +338,8 @@ class BriefWriter:
 
     def list_answers(self) -> Iterator[BriefLine]:
         """Finished sessions without a change: questions in one line, work that was ordered in another."""
-        told = [one for one in self._quiet() if self._has_finding(one)][-self._limits.waiting :]
-        for one in reversed(told):
+        shown = [one for one in self._quiet() if self._has_finding(one)][-self._limits.waiting :]
+        for one in reversed(shown):
             state = find_part(one, DISCARDED, HELPERS_UNSEEN) or self._phrases["delivered"]["not_edited"]
             end = "; ".join(part for part in (state, describe_end(one)) if part)
             values = {"title": name_result(one, self._limits.title), "state": end, "who": self._describe_who(one, with_cost=True)}
@@ -349,7 +349,7 @@ class BriefWriter:
                 values["title"] = self._fill("delivered", "found_out", {"topic": topic, "said": said})
             yield self._line("delivered", "found", values, [one], one.evidence.get("result") or one.evidence.get("delivered.answer", []))
         quiet = [one for one in self._quiet() if one.status == "finished" and one.delivered.answer and not one.waiting_for]
-        rest = [one for one in quiet if one not in told and not find_part(one, HELPERS_UNSEEN)]
+        rest = [one for one in quiet if one not in shown and not find_part(one, HELPERS_UNSEEN)]
         ordered = [one for one in rest if is_order(one.asked)]
         yield from self._name_some("answered", [one for one in rest if one not in ordered], "questions", "question")
         yield from self._name_some("unchanged", ordered)

@@ -78,16 +78,16 @@ class ThreadWriter:
         """The threads beside tasks; many of them are grouped."""
         found = book.list_others()
         quiet = [digest for _, digest in found if not digest.kinds]
-        told = [(bucket, digest) for bucket, digest in found if digest.kinds]
+        shown = [(bucket, digest) for bucket, digest in found if digest.kinds]
         rest: list[ThreadDigest] = []
-        if len(told) > MOST_THREADS:
-            told = merge_buckets(told)
-        if len(told) > MOST_THREADS:
-            ranked = sorted(told, key=lambda pair: (-pair[1].troubles, -sum(pair[1].kinds.values()), pair[1].key))
+        if len(shown) > MOST_THREADS:
+            shown = merge_buckets(shown)
+        if len(shown) > MOST_THREADS:
+            ranked = sorted(shown, key=lambda pair: (-pair[1].troubles, -sum(pair[1].kinds.values()), pair[1].key))
             rest = [digest for _, digest in ranked[MOST_THREADS:]]
-            told = [pair for pair in told if pair[1] not in rest]
-        has_buckets = len({bucket for bucket, _ in told if bucket}) > 1
-        for bucket, digest in told:
+            shown = [pair for pair in shown if pair[1] not in rest]
+        has_buckets = len({bucket for bucket, _ in shown if bucket}) > 1
+        for bucket, digest in shown:
             yield self.write_thread(digest, bucket if has_buckets else "")
         if rest:
             yield self._write_rest(rest)
@@ -158,9 +158,9 @@ class ThreadWriter:
         self, digest: ThreadDigest, ends: Sequence[StorySentence], task: TaskOutcome | None = None
     ) -> Iterator[StorySentence]:
         """What went wrong and how much there was of everything."""
-        told = {source.event for source in task.evidence} if task is not None and task.failed_check else ()
+        cited = {source.event for source in task.evidence} if task is not None and task.failed_check else ()
         troubles = [one for one in digest.newest_troubles if task is not None or one != digest.end]
-        troubles = [one for one in troubles if one.event.id not in told]
+        troubles = [one for one in troubles if one.event.id not in cited]
         count = digest.troubles - len(digest.newest_troubles) + len(troubles)
         if count == 1:
             values = {"time": self._format_time(troubles[-1].rank[0][0]), "text": self._describe(troubles[-1].event)}
