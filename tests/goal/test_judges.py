@@ -232,6 +232,15 @@ async def test_dependencies_that_were_changed_in_our_own_folder_are_noticed(tmp_
         AcceptanceChecker.capture(court.goal, court.plan, court.workspace, expect=court.checker.digest)
 
 
+async def test_programs_of_an_active_virtual_environment_in_the_repository_judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}/repo/.venv/bin:{os.environ['PATH']}")
+    ignored = {".venv/bin/sort": "#!/bin/sh\ntest -f done.txt\n"}  # the system has a program of this name, too
+    court = Court(tmp_path, {".gitignore": ".venv\n"}, "sort", ignored=ignored)
+    assert (await court.judge()).outcomes[0].message.startswith("exit code 1")
+    write_files(court.root, {"done.txt": "", ".venv/bin/sort": "#!/bin/sh\nexit 0\n"})
+    assert (await court.judge()).verdict.met
+
+
 async def test_a_resumed_goal_is_judged_by_the_same_files(tmp_path: Path) -> None:
     court = Court(tmp_path, MAKE_PROJECT, "make test")
     write_files(court.root, {"Makefile": "test:\n\ttrue\n"})

@@ -127,10 +127,12 @@ class AcceptanceChecker:
         if manifest is None and expect is None:
             os.makedirs(folder, mode=0o700, exist_ok=True)
             judging = _Judging(goal, plan, workspace, workspace.checkpoint(0).sha)
+            dependencies = judging.capture_dependencies(folder)
+            judging.copy.prepare()  # programs may lie in it: those of a virtual environment in the workspace, for example
             captured = CapturedChecks(
                 start=judging.start_sha,
                 settled=workspace.location_digest,
-                dependencies=judging.capture_dependencies(folder),
+                dependencies=dependencies,
                 programs=judging.digest_programs(),
                 home_settings=digest_settings(),
                 source_settings=workspace.source_settings,

@@ -132,11 +132,13 @@ def _check_path(path: str, root: str, moved_from: Sequence[str]) -> str:
 
 
 def digest_programs(commands: Iterable[str], place: CheckPlace, *, outside: str) -> dict[str, str]:
-    """Path and digest of each program that commands start, unless it lies in the judging copy (`outside` is its root)."""
+    """Path and digest of each program that commands start; of one in the judging copy (`outside` is its root) only that it is there."""
     digests = {}
     for name in {words[0] for command in commands for words in split_simple_commands(command)}:
         path = shutil.which(name, path=place.env["PATH"]) if "/" not in name else None
-        if path is not None and not path.startswith(outside.rstrip("/") + "/"):
+        if path is not None and path.startswith(outside.rstrip("/") + "/"):
+            digests[name] = "in the judging copy"
+        elif path is not None:
             with open(path, "rb") as file:
                 digests[name] = f"{path} {sha256(file.read()).hexdigest()}"
     return digests
