@@ -8,6 +8,16 @@ from typing import Any, Literal, NamedTuple
 CallKind = Literal["command", "edit", "read", "search", "other"]
 
 
+class PlanStep(NamedTuple):
+    """A step of the agent's own plan, such as an item of a todo list, as a call leaves it."""
+
+    key: str
+    """The step's id in its list; its text where the program gives none."""
+    text: str = ""
+    """Empty in a call that only changes the step's state."""
+    is_done: bool = False
+
+
 class CallInput(NamedTuple):
     """What a call does, read from its input."""
 
@@ -26,6 +36,8 @@ class CallInput(NamedTuple):
     """Whether the command asks to run outside of the program's sandbox, without asking the person."""
     unchecked_agent: str = ""
     """The agent that the call starts without permission checks."""
+    plan: tuple[PlanStep, ...] = ()
+    """The steps of the agent's plan that the call adds or changes."""
 
 
 OutputState = Literal["completed", "running", "unknown"]
@@ -40,6 +52,8 @@ class CallOutput(NamedTuple):
     exit_code: int | None = None
     text: str | None = None
     """The command's own output, if the program wraps it."""
+    plan: tuple[PlanStep, ...] = ()
+    """The steps of the agent's plan that the result names."""
 
 
 class ToolCallReader(NamedTuple):

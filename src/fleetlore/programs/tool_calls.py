@@ -11,11 +11,12 @@ from typing import Any
 
 from fleetlore.dialects.fields import as_object
 from fleetlore.programs import registry
-from fleetlore.programs.normalised import CallInput, CallOutput, ToolCallReader
+from fleetlore.programs.normalised import CallInput, CallOutput, PlanStep, ToolCallReader
 
 __all__ = [
     "CallInput",
     "CallOutput",
+    "PlanStep",
     "find_output_file",
     "is_success_implied",
     "normalise_input",
@@ -123,4 +124,18 @@ def _read_unknown(tool: str, given: object) -> CallInput:
         return CallInput("read", paths=(path,) if path else ())
     if name in _SEARCH_TOOLS:
         return CallInput("search", paths=(path,) if path else ())
-    return CallInput("other")
+    return CallInput("other", plan=_read_plan(fields))
+
+
+_MOST_STEPS = 100
+
+
+def _read_plan(fields: Mapping[str, Any]) -> tuple[PlanStep, ...]:
+    """The steps of a todo list or a plan that a call writes whole."""
+    items = next((value for key in ("todos", "plan", "items") if isinstance(value := fields.get(key), list)), [])
+    steps = []
+    for item in map(as_object, items[:_MOST_STEPS]):
+        text = next((value for key in ("content", "step", "description", "text", "title") if isinstance(value := item.get(key), str)), "")
+        if text and isinstance(item.get("status"), str):
+            steps.append(PlanStep(text[:300], text[:300], is_done=item["status"] in ("completed", "done")))
+    return tuple(steps)

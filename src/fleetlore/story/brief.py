@@ -344,7 +344,8 @@ class BriefWriter:
             end = "; ".join(part for part in (state, describe_end(one)) if part)
             values = {"title": name_result(one, self._limits.title), "state": end, "who": self._describe_who(one, with_cost=True)}
             if one.said and not reports_change(one):
-                topic = quote_inside(name_topic(one, max(self._limits.title // 2, 40)))
+                room = max(self._limits.title // 2, 40)
+                topic = quote_inside(shorten_text(one.said_about, room) or name_topic(one, room))
                 said = shorten_result(one.said, self._limits.title)
                 values["title"] = self._fill("delivered", "found_out", {"topic": topic, "said": said})
             yield self._line("delivered", "found", values, [one], one.evidence.get("result") or one.evidence.get("delivered.answer", []))
@@ -464,7 +465,7 @@ class BriefWriter:
         for request in one.delivered.pull_requests if not opened else ():
             yield fill_phrase(phrases["pull_request" if request.number else "pull_request_url"], {"number": request.number})
         if not one.delivered.pull_requests and (one.delivered.commits or one.delivered.pushed):
-            yield phrases["pushed" if one.delivered.pushed else "not_pushed"]
+            yield phrases["pushed" if one.delivered.pushed else "pushed_later" if self._is_pushed_later(one) else "not_pushed"]
         if one in self._taken_over:
             yield phrases["committed_later"]
         if one.delivered.commits and (left := find_part(one, "later edits")):
@@ -476,6 +477,14 @@ class BriefWriter:
         elif one.status in ("running", "interrupted", "failed"):
             end = describe_end(one)
             yield phrases["followed"] if end and self._is_followed(one) and _is_plan_refused(one) else end or phrases[one.status]
+
+    def _is_pushed_later(self, one: Outcome) -> bool:
+        """Whether another session pushed the same branch of the same folder after this one had ended."""
+        return any(
+            other.delivered.pushed and other.started is not None and one.ended is not None and other.started >= one.ended
+            for other in self._landed
+            if other is not one and one.branch and (other.folder, other.branch) == (one.folder, one.branch)
+        )
 
     def _describe_checks(self, one: Outcome) -> Iterator[str]:
         for result, phrase in (("pass", "passed"), ("fail", "failed_checks")):

@@ -77,13 +77,15 @@ _no_name = re.compile(r"[^:]{0,60}[`'\"$<>|{}]")
 _empty_cause = re.compile(
     r"(?i)\W*(?:error: )?(?:script \S+ exited with code \d+|exit(?:ed with)?(?: code| status)? \d+|found \d+ errors?|item \d+ failed"
     r"|test suite failed to run|tests?(?: suites)?:(?:,? +\d+ \w+)+|process completed with exit code \d+|command failed[^:]{0,60}"
-    r"|husky - .*|\S+ \(?[\d.]+m?s\)?|\d+ ?\|.*|\{.*|\[\{.*|\W*)\W*"
+    r"|husky - .*|[\w ./-]{1,40} v?\d+\.\d+[\w.-]{0,30}(?: \(.{1,40}\))?|\S+ \(?[\d.]+m?s\)?|\d+ ?\|.*|\{.*|\[\{.*|\W*)\W*"
 )
 """A cause that does not say what is wrong."""
 _no_failure = re.compile(r" \((?:(?!fail|error|issue|problem|finding|[✖×])[^()]|\(\d+\))+\)", re.IGNORECASE)
 """Counts of a failed run that has only successes: what failed is not a test."""
 _no_cause = re.compile(r"[\w ]{1,30} could not run(?: \d+ times)?")
 """A check that did not run for an unknown reason: neither a success nor a failure."""
+_bare_failure = re.compile(r'"[^"]{1,60}" failed')
+"""A command that failed once, nobody knows why."""
 _error_of_outcome = re.compile(r"(?:^F|; f)ailed: (.{1,400})$")
 _times_failed = re.compile(r" \d+ times(?:, (?:first|last))?$")
 _shell_marks = re.compile(
@@ -100,7 +102,8 @@ _api_message = re.compile(r'^(.{0,60}?)\s*\{.{0,200}?"message":\s*"([^"]{4,200})
 def list_notable_troubles(one: Outcome) -> list[Trouble]:
     """The troubles of a session that a reader wants to know of, and whose name is that of a command or a check."""
     found = [trouble for trouble in one.troubles if not _no_news.match(trouble.what) and not _no_name.match(trouble.what)]
-    found = [trouble for trouble in found if not _no_cause.fullmatch(describe_trouble(trouble, MAX_CAUSE))]
+    told = [(trouble, describe_trouble(trouble, MAX_CAUSE)) for trouble in found]
+    found = [trouble for trouble, words in told if not (_no_cause.fullmatch(words) or _bare_failure.fullmatch(words))]
     error = find_error(one)
     return [trouble for trouble in found if not (error and trouble.cause and trouble.cause[:ENOUGH_OF_CAUSE] in error)]
 

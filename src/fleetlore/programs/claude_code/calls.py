@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fleetlore.dialects.fields import as_object
-from fleetlore.programs.normalised import CallInput, CallOutput, ToolCallReader
+from fleetlore.programs.normalised import CallInput, CallOutput, PlanStep, ToolCallReader
 
 _running = re.compile(r"(?:Command|Shell command)[^\n]{0,80}\bbackground[^\n]{0,40}\bID:? ([\w-]{1,100})")
 _status = re.compile(r"<status>(\w{1,30})</status>")
 _exit_code = re.compile(r"<exit_code>(-?\d{1,10})</exit_code>")
 _exit_in_words = re.compile(r"\bexit code:? (-?\d{1,10})\b")
 _output_file = re.compile(r"/tasks/([\w-]{1,100})\.output\b")
+_created_step = re.compile(r"Task #(\d{1,9}) created successfully: ([^\n]{1,300})")
 _LONGEST_LOOK = 2000
 
 
@@ -33,6 +34,8 @@ def read_output(given: CallInput, output: str, data: Mapping[str, Any]) -> CallO
         return CallOutput("completed" if is_over else "running" if status else "unknown", given.polls, code, _inner_output(output))
     if given.kind == "command" and (found := _running.match(head)):
         return CallOutput("running", found[1], None, "")
+    if given.kind == "other" and (found := _created_step.match(head)):
+        return CallOutput(plan=(PlanStep(found[1], found[2].strip()),))
     return CallOutput()
 
 
@@ -110,6 +113,12 @@ def _read_poll(fields: Mapping[str, Any]) -> CallInput:
     return CallInput("other", polls=_join_text(fields, "bash_id", "task_id", "shell_id", "agentId", "agent_id"))
 
 
+def _read_step(fields: Mapping[str, Any]) -> CallInput:
+    key = _join_text(fields, "taskId")
+    step = PlanStep(key, _join_text(fields, "subject"), is_done=fields.get("status") == "completed")
+    return CallInput("other", plan=(step,) if key else ())
+
+
 _TOOLS: Mapping[str, Callable[[Mapping[str, Any]], CallInput]] = {
     "Bash": _read_command,
     "PowerShell": _read_command,
@@ -129,6 +138,7 @@ _TOOLS: Mapping[str, Callable[[Mapping[str, Any]], CallInput]] = {
     "TaskOutput": _read_poll,
     "AgentOutput": _read_poll,
     "AgentOutputTool": _read_poll,
+    "TaskUpdate": _read_step,
     "WebSearch": lambda fields: CallInput("search"),
     "WebFetch": lambda fields: CallInput("read"),
 }

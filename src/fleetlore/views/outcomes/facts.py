@@ -119,6 +119,7 @@ class FileEdit(Struct, frozen=True):
     removed: int = 0
     covered: bool = True  # False: prose, a plan or a temporary file, so a check does not become outdated by it
     restored: bool = False  # set back to its last commit; the path "." stands for all files
+    heading: str = ""  # of a document that was written whole: its first heading
 
 
 class WorkspaceFact(Struct, frozen=True):

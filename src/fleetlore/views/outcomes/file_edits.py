@@ -15,6 +15,9 @@ from fleetlore.views.outcomes.facts import FileEdit, TextEdit, ToolCall
 from fleetlore.views.outcomes.shell import SimpleCommand
 
 MAX_EDITS = 200
+LONGEST_LOOK = 2000
+"""Characters of a document in which its heading is looked for."""
+_heading = re.compile(r"^# {1,3}(\S[^\n]{2,120})$", re.MULTILINE)
 
 _WRITERS = make_word_set("cat echo printf sed awk gawk jq yq tee envsubst perl python python3 node sort tr cut base64 curl")
 _TEMPORARY = ("/tmp/", "/private/tmp/", "/var/folders/", "/dev/", "/var/tmp/", "&", "/proc/")
@@ -89,7 +92,9 @@ def is_prose(path: str) -> bool:
 def _from_text_edit(call: ToolCall, edit: TextEdit) -> FileEdit:
     new = edit.new.splitlines()
     if edit.old is None:
-        return _make_edit(call, edit.path, len(new), 0)
+        heading = _heading.search(edit.new[:LONGEST_LOOK]) if is_prose(edit.path) else None
+        made = _make_edit(call, edit.path, len(new), 0)
+        return made if heading is None else replace(made, heading=heading[1].strip())
     old = edit.old.splitlines()
     start = 0
     while start < len(old) and start < len(new) and old[start] == new[start]:

@@ -30,6 +30,7 @@ from fleetlore.views.outcomes.words import (
     first_sentence,
     is_examination,
     is_order,
+    is_whole_request,
     list_sentences,
     short_request,
     shorten_text,
@@ -67,6 +68,10 @@ MANY_COMMITS = 2
 MOST_TURNS = 50
 ASKED = "Asked: "
 EDITED = "Edited "
+MARKED_DONE = "Marked as done: "
+"""Begins a result that is made of steps of the agent's own plan."""
+WROTE = "Wrote "
+OPENED_ISSUES = ("Issue opened: ", "Issues opened: ")
 DONE = ": reported as done"
 """Ends a result that is only the request and the word of the agent that it is done."""
 PLAN_REFUSED = "its plan was refused"
@@ -90,7 +95,7 @@ _verdict = re.compile(
 )
 _topic_end = re.compile(r" [-–—] |[;:] |, (?:and|but|so|then|because|since) |\. ")
 _no_request = re.compile(r"(?i)(?:yes|no|ok|okay|sure|continue|go on|thanks?|great|[@/])(?:\b|$)|[@/\[<{]")
-_asks_why = re.compile(r"(?i)(?:why|how|what|where|when|who|is|are|does|do)\b")
+_asks_why = re.compile(r"(?i)(?:why|how|what|where|when|who|which|is|are|was|were|does|do|did|has|have|should|any)\b")
 _done = re.compile(
     r"(?i)\W*(?:(?:all )?done|fixed|completed?|finished|implemented|updated|ready)\b|.{0,60}\bwhat (?:was|i) (?:done|did|changed|built)\b"
     r"|.{0,200}\b(?:is|are) (?:now |both |all )?(?:up|running)(?: fine)?[.! ]"
@@ -235,11 +240,18 @@ def _describe_work(record: Outcome, state: SessionState) -> str:
     """The work of a session without a named commit: what it is about, then what the agent reports."""
     if refused := _name_refused(state):
         return refused
+    if issues := _name_issues(record, state):
+        return issues
     title = find_title(record, state)
     edited = {path for _, path in _list_edits(state)}
     is_examined = _is_examined(state) or is_examination(title)
     is_review = is_examined and "review" in record.asked.lower()
-    found = _find_changes(record, state) if edited else _find_findings(record, state, is_examined=is_examined)
+    is_question = record.asked.endswith("?") and not is_order(record.asked)
+    found = (
+        _find_changes(record, state)
+        if edited
+        else _find_findings(record, state, is_examined=is_examined or is_question, is_question=is_question)
+    )
     if is_review and not edited:
         found = [pair for pair in found if " review point" in pair[0][:20] or _verdict.search(pair[0])]
     elif not found and is_examined:
@@ -250,10 +262,17 @@ def _describe_work(record: Outcome, state: SessionState) -> str:
         work = [file for file in record.files if not _is_note(file.path)]
         if title:
             return title if edited else f"{ASKED}{title}"
+        if facts := _name_documents(record, state) or _name_steps(record, state):
+            return facts
         return _name_request(record, state) or (f"{EDITED}{name_files(work)}" if work else record.name)
     record.evidence["result"] = [source for _, source in found]
     record.said = said = "; then ".join([found[0][0], *(_lower(text) for text, _ in found[1:])])
-    topic = title or _find_topic(state, is_changed=bool(edited))
+    turn = next((report.turn for report in _list_reports(record, state) if report.source == found[0][1]), 0)
+    topic = title or _find_topic(state, turn, said, is_changed=bool(edited))
+    main = find_request(state)
+    if main is not None and main.turn != turn:
+        prompt = next((prompt.text for prompt in state.prompts if prompt.turn == turn), "")
+        record.said_about = first_sentence(prompt) if is_whole_request(prompt) else ""
     request = _find_request_words(state)
     if not topic and edited and len(request) >= LEAST_ABOUT and not request & list_content_words(said):
         topic = cut_words(drop_courtesy(record.asked).rstrip("?.! "), MOST_TOPIC)  # what was said is about something else
@@ -275,12 +294,19 @@ def _lower(text: str) -> str:
     return text[:1].lower() + text[1:] if begins_plainly(text) else text
 
 
-def _find_topic(state: SessionState, *, is_changed: bool) -> str:
-    """What the work is about: the request, or the order of the turn with the most edits. A question is no topic of a change."""
+def _find_topic(state: SessionState, turn: int, said: str, *, is_changed: bool) -> str:
+    """What a report at the end of a turn is about: what was asked in this turn; the first request if the report has its words.
+
+    A question is no topic of a change.
+    """
     request = find_request(state)
-    edits = Counter(turn for turn, _ in _list_edits(state)).most_common(1)
-    main = [prompt for prompt in state.prompts if edits and prompt.turn == edits[0][0] and prompt is not request]
-    prompts = [*(prompt for prompt in main if is_order(prompt.text)), request, *main]
+    about = list_content_words(said)
+    asked = [prompt for prompt in state.prompts if prompt.turn == turn and prompt is not request]
+    orders = [prompt for prompt in asked if is_order(prompt.text)]
+    is_first = request is not None and (
+        request.turn == turn or len(about & list_content_words(request.text[:LONGEST_PROMPT])) >= ENOUGH_SHARED
+    )
+    prompts = [*orders, *([request] if is_first else ()), *asked]
     texts = [prompt.text for prompt in prompts if prompt is not None]
     orders = [text for text in texts if is_order(text) or (is_examination(text) and not (is_changed and _asks_why.match(text)))]
     return next((topic for text in orders if (topic := _name_topic(text))), "")
@@ -394,14 +420,20 @@ def _list_edits(state: SessionState) -> list[tuple[int, str]]:
     return [(turns.get(edit.source.event, 0), edit.path) for edit in state.edits if not _is_note(edit.path.removeprefix(folder))]
 
 
-def _find_findings(record: Outcome, state: SessionState, *, is_examined: bool) -> list[tuple[str, Source]]:
+def _find_findings(record: Outcome, state: SessionState, *, is_examined: bool, is_question: bool = False) -> list[tuple[str, Source]]:
     """What the agent found out or did without an edit: of the last turn in which it did much."""
     request = _find_request_words(state)
     has_code = any(not path.endswith(PROSE) for _, path in _list_edits(state))
     reports = _list_reports(record, state)
     most = max((report.calls for report in reports), default=0)
     least = most * 0.4 if is_examined else LEAST_CALLS
-    ranked = sorted(reports, key=lambda report: (report.calls >= least, report.turn), reverse=True)
+    asking = find_request(state)
+    first = asking.turn if asking is not None and is_question else 0
+
+    def rank(report: TurnEndReport) -> tuple[bool, bool, int]:
+        return report.calls >= least, report.turn == first, report.turn
+
+    ranked = sorted(reports, key=rank, reverse=True)
     for report in ranked:
         if is_examined and not has_code and (points := find_points(report.text, MOST_WORDS)) and not _is_refuted(record, points):
             return [(points, report.source)]
@@ -423,6 +455,65 @@ def _name_refused(state: SessionState) -> str:
         return ""
     names = list(dict.fromkeys(path.replace("\\", "/").rpartition("/")[2] for path in paths))[:3]
     return f"No permission to edit {join_names(names)}"
+
+
+_issue_created = re.compile(
+    r"""\b(?:gh|glab) issue create\b[^\n]{0,80}?(?:--title|-t)[ =](?:"([^"\n$`]{4,200})"|'([^'\n]{4,200})')"""
+    r"""|\bbd create (?:"([^"\n$`]{4,200})"|'([^'\n]{4,200})')"""
+)
+
+
+def _name_issues(record: Outcome, state: SessionState) -> str:
+    """The issues that the session opened, by their titles."""
+    created = [call for call in state.calls if call.kind == "command" and call.state == "ok" and "create" in call.what]
+    titles = {_clean_title(next(filter(None, found.groups()))): call for call in created for found in _issue_created.finditer(call.what)}
+    if not titles or _list_edits(state):
+        return ""
+    record.evidence["result"] = [call.source for call in titles.values()][:5]
+    named = list(titles)[:2]
+    more = f" (+{len(titles) - 2} more)" if len(titles) > 2 else ""
+    return f"{OPENED_ISSUES[len(titles) > 1]}{'; '.join(named)}{more}"
+
+
+def _name_documents(record: Outcome, state: SessionState) -> str:
+    """The document that the session wrote, if it changed no other file: `Wrote "Move to Postgres" (plan.md)`."""
+    folder = f"{state.cwd.rstrip('/')}/"
+    edits = [edit for edit in state.edits if not _is_note(edit.path.removeprefix(folder))]
+    written = {edit.path: edit for edit in edits if edit.heading}
+    if len(written) != 1 or {edit.path for edit in edits} != set(written):
+        return ""
+    [edit] = written.values()
+    record.evidence["result"] = [edit.source]
+    heading = cut_words(_plain(edit.heading).replace('"', "'"), MOST_TOPIC)
+    return f'{WROTE}"{heading}" ({_base_name(edit.path)[:60]})'
+
+
+_chore_step = re.compile(
+    r"(?i)(?:re-?)?(?:run|verify|test|check|commit|push|read|explore|review|research|investigate|understand|look|analy[sz]e|gather|plan|wait"
+    r"|report|confirm|validate|fast-forward|switch|check ?out|start|begin|ensure|monitor|audit|inspect|identify|find|search"
+    r"|summari[sz]e|lint|format|build|compile|final|discuss|ask|get|fetch|clone"
+    r"|create (?:a |the )?(?:branch|pr|pull request|plan)|open (?:a |the )?(?:pr|pull request))\b"
+)
+_assigned = re.compile(r'"task_assignment".{0,40}?"taskId":"(\w{1,20})","subject":"([^"\\]{4,300})"')
+MOST_OF_STEP = 12
+LEAST_STEPS = 2
+
+
+def _name_steps(record: Outcome, state: SessionState) -> str:
+    """The steps of the agent's plan that it marked as done: `Marked as done: Add the parser; Wire the flag (+3 more)`."""
+    assigned = {found[1]: found[2] for prompt in state.prompts for found in _assigned.finditer(prompt.text)}
+    done = [(step.text or assigned.get(key, ""), step.source) for key, step in state.plan.items() if step.is_done]
+    work = [(text, source) for text, source in done if text and not _chore_step.match(text)]
+    if len(work) < LEAST_STEPS:
+        return ""
+    record.evidence["result"] = [source for _, source in work][:5]
+    named = [cut_words(_plain(text).rstrip("."), MOST_OF_STEP) for text, _ in work[:2]]
+    more = f" (+{len(work) - 2} more)" if len(work) > 2 else ""
+    return f"{MARKED_DONE}{'; '.join(named)}{more}"
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.replace("`", "").replace("*", "").split())
 
 
 def _name_request(record: Outcome, state: SessionState) -> str:
@@ -463,9 +554,13 @@ def _is_note(path: str) -> bool:
 def name_files(files: Sequence[ChangedFile]) -> str:
     """`setup.go`, `setup.go and 2 more files`: the one with the most changed lines, rather code than notes."""
     largest = max(files, key=lambda file: (not file.path.endswith((".md", ".lock", ".json")), file.added + file.removed, file.path))
-    name = largest.path.replace("\\", "/").rstrip("/").rpartition("/")[2][:60] or largest.path
+    name = _base_name(largest.path)[:60] or largest.path
     more = len(files) - 1
     return f"{name} and {more} more file{'s' if more > 1 else ''}" if more else name
+
+
+def _base_name(path: str) -> str:
+    return path.replace("\\", "/").rstrip("/").rpartition("/")[2]
 
 
 def _clean_title(text: str) -> str:
@@ -542,7 +637,7 @@ def _describe_delivery(record: Outcome, state: SessionState) -> Iterator[str]:
     work = [file for file in record.files if not _is_note(file.path)]
     is_delivered = bool(delivered.commits or delivered.pushed or delivered.pull_requests)
     unseen = _has_unseen_helpers(state)
-    changed = f"{name_files(work)} changed" if work and not record.result.startswith(EDITED) else ""
+    changed = f"{name_files(work)} changed" if work and not record.result.startswith((EDITED, WROTE)) else ""
     if left := list_uncommitted(record, state):
         if delivered.commits:
             later = [file for file in work if file.path in left]

@@ -182,6 +182,8 @@ class Outcome(Struct, kw_only=True):
     """What came of it: the headline without the closing state."""
     said: str = ""
     """The part of `result` that the agent said."""
+    said_about: str = ""
+    """The question or request that `said` answers, if it is not the one of `asked`."""
     folder: str = ""
     """The folder that the session works in; paths of `files` are relative to it."""
     context_tokens: int = 0

@@ -62,7 +62,7 @@ _no_result = re.compile(
 _check_only = re.compile(
     r"\b(?:tests?|lint(?:er|ing)?|checks?|suite|clippy|types?|build|compil\w+)\b.{0,40}\b(?:pass\w*|clean|green|succe\w+)\b", re.IGNORECASE
 )
-_file_label = re.compile(r"^(?:\w+ )?[\w./@-]{1,80}\.[a-zA-Z]\w{0,4}(?::\d+(?:-\d+)?)?(?: \([^)]{1,40}\))?\s*(?:[:—–]|->|→| - )\s*")
+_file_label = re.compile(r"^(?:\w+ )?[\w./@-]{1,80}\.[a-zA-Z]\w{0,4}(?::\d+(?:-\d+)?)?(?: \([^)]{1,40}\))?\s*(?:[—–]|:(?!\d)|->|→| - )\s*")
 _label = re.compile(
     r"^(?:[Dd]one ?[-–—.:!] +|(?:the )?(?:fix|solution|changes?|result|update|what changed|change \w{1,4}) ?[:—–-] +"
     r"|(?:[A-Z][a-z]+ ){0,2}[A-Za-z]+: (?=[A-Z](?!ow\b)))"
@@ -183,6 +183,8 @@ _fragment = re.compile(
     re.IGNORECASE,
 )
 """An item of a list that is no sentence: "t-12: merged", "4 steps instead of 3"."""
+_answer_label = re.compile(r"(?i)(?:here(?:['’]s| is) )?(?:the |my )?(?:short|quick|direct|honest|simple)? ?answer(?: is)?:? +(?=\S)")
+_yes_or_no = re.compile(r"(?i)(?:yes|no|not (?:yet|quite|really|directly))\b[^\w\s]*\s.*\w{3,}.*\s\w+")
 _one_word_label = re.compile(r"[A-Z][a-z]+: ")
 MOST_LOOKED_AT = 12
 """Sentences of an answer in which its finding is looked for."""
@@ -195,7 +197,7 @@ def find_finding(text: str, most: int, wanted: Collection[str] = ()) -> Report |
         for place, sentence in enumerate(list_sentences(text, items=is_item)):
             if place >= MOST_LOOKED_AT:
                 break
-            plain = sentence.strip().rstrip(".!。！ ")
+            plain = _answer_label.sub("", sentence.strip(), count=1).rstrip(".!。！ ")
             if plain.endswith(":") and len(plain.split()) >= LEAST_OPEN and not is_open(plain):
                 plain = plain.rstrip(" :")
             if _fragment.match(plain):
@@ -208,7 +210,7 @@ def find_finding(text: str, most: int, wanted: Collection[str] = ()) -> Report |
             if short.endswith("…") or short.count('"') % 2 or len(short) > LONGEST_REPORT:
                 continue
             shared = len(list_content_words(short).intersection(wanted))
-            weight = 9 if _conclusion.search(short) else 3 if _verdict.search(short) else 0
+            weight = 9 if _conclusion.search(short) or (not is_item and _yes_or_no.match(short)) else 3 if _verdict.search(short) else 0
             score = 2 * min(shared, MOST_SHARED) + weight + (0 if is_item else 3) + max(0, 2 - place)
             if found is None or score > found.score:
                 found = Report(short[:1].upper() + short[1:] if short.partition(" ")[0].isalpha() else short, score)

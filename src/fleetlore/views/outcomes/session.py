@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from fleetlore.events.envelope import Event
 from fleetlore.programs.tool_calls import (
     CallInput,
+    PlanStep,
     find_output_file,
     is_success_implied,
     normalise_input,
@@ -56,7 +57,7 @@ from fleetlore.views.outcomes.rules import OutcomeRules
 from fleetlore.views.outcomes.words import first_sentence, is_whole_request
 from fleetlore.views.session_status import EPOCH, SessionStatus, end_of_turn, find_helper, is_answered, is_late
 
-VERSION = 24
+VERSION = 25
 """Raised with every change of the state's shape or rules: stored states of another version are folded again."""
 
 MOST_FACTS = 2000
@@ -105,6 +106,14 @@ class HelperState(Struct, kw_only=True):
     background: bool = False
     answer: str = ""
     sources: list[Source] = field(default_factory=list)
+
+
+class PlanFact(Struct, kw_only=True):
+    """A step of the agent's own plan. `source` is the call that marked it as done, or added it."""
+
+    text: str
+    source: Source
+    is_done: bool = False
 
 
 class Statement(Struct, kw_only=True):
@@ -169,6 +178,8 @@ class SessionState(Struct, kw_only=True):
     failures: list[CallFailure] = field(default_factory=list)
     statements: list[Statement] = field(default_factory=list)
     helpers: dict[str, HelperState] = field(default_factory=dict)
+    plan: dict[str, PlanFact] = field(default_factory=dict)
+    """The steps of the agent's own plan."""
     spending: Spending = field(default_factory=Spending)
     context_tokens: int = 0
     """The tokens of the newest request of the session's own agent."""
@@ -427,9 +438,23 @@ def _note_result(state: SessionState, event: Event, at: datetime) -> ToolCall | 
         code = 0
     if is_running and told.task and len(state.background) < MOST_PENDING:
         state.background[told.task] = pending
+    if call_state == "ok" and not pending.helper:
+        _note_plan(state, (*pending.call.plan, *told.plan), pending.source)
     call = _call_of(pending, call_state, code if isinstance(code, int) else None, output, is_running=is_running)
     _read_facts(state, call, event.id or "")
     return call
+
+
+def _note_plan(state: SessionState, steps: Sequence[PlanStep], source: Source) -> None:
+    for step in steps:
+        known = state.plan.get(step.key)
+        if known is None:
+            if len(state.plan) < MOST_PENDING:
+                state.plan[step.key] = PlanFact(text=step.text, source=source, is_done=step.is_done)
+            continue
+        known.text = step.text or known.text
+        if step.is_done != known.is_done:
+            known.is_done, known.source = step.is_done, source
 
 
 def _note_refusal(state: SessionState, event: Event, refused: PendingCall, at: datetime) -> None:

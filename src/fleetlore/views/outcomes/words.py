@@ -70,6 +70,7 @@ _EMPTY_CLAIM = re.compile(
     r"|(?:the )?(?:\w+ )?(?:status|story|task|issue|ticket|todo)s?(?: #?[\w.-]{1,12})? (?:is |was |has been |are )?(?:now )?"
     r"(?:updated|set|marked|moved|changed) (?:to|as) [^.!?]{1,30}"
     r"|(?:committed|created|pushed|status|branch|commit): [^.!?]{0,80}"
+    r"|(?:the |main |working )*(?:checkout|worktree|tree|branch|repo(?:sitory)?) is (?:now )?(?:clean|up[- ]to[- ]date)[^.!?]{0,60}"
     r"|i found (?:the|an?) (?:issue|problem|bug|cause|root cause)"
     r"|i'?ve (?:now )?(?:reviewed|read|looked at|analy[sz]ed|checked|explored) [^.!?]{0,60}"
     r")[.!]*",
