@@ -1,4 +1,4 @@
-"""Makes the reference out of what the program itself knows: the commands' parsers, the server's OpenAPI document, the public names.
+"""Makes the reference out of what the program itself knows: parsers, the OpenAPI document, public names, kinds of events, settings, operations.
 
 make reference
 """
@@ -11,10 +11,12 @@ import inspect
 import json
 import re
 import sys
+import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
+from inspect import get_annotations
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 HERE = Path(__file__).parent
 GIVEN = ("Log", "Recorder", "BlockingRecorder")
@@ -329,19 +331,194 @@ def _first(value: Any) -> str:
     return " ".join((inspect.getdoc(value) or "").partition("\n\n")[0].split())
 
 
+# --- events
+
+EVENTS_HEAD = f"""{MADE}
+
+# Every kind of event
+
+Fields that all events share, and what is refused: [events.md](../events.md). `?` marks an optional field and `[]` a list; a `number` may have a
+fraction, a `duration` is text such as `1h 30m`, a `time` is RFC 3339. Unknown keys are kept. The beat classifies a kind ([patterns.md](../patterns.md#beats));
+where the result decides it, the usual one is listed.
+"""
+_PLAIN_TYPES = {"Any": "any", "float": "number", "U32": "int", "U64": "int", "Uuid": "uuid", "Duration": "duration", "Timestamp": "time"}
+
+
+def events() -> str:
+    """Every known kind by its module, then the shapes inside their data."""
+    from fleetlore.events import catalog, driver_types
+    from fleetlore.events.models import Block
+    from msgspec import Struct
+
+    parts = [EVENTS_HEAD]
+    for module in dict.fromkeys(catalog.FAMILIES.values()):
+        families = [family for family, each in catalog.FAMILIES.items() if each == module]
+        kinds = [payload for kind, payload in catalog.known_kinds().items() if kind.partition(".")[0] in families]
+        intro = _NOTES["events"].get(module, "")
+        parts.append(f"## {', '.join(families)}\n\n{intro}\n")
+        parts.append(table("kind | beat | what happened | data", map(_kind, kinds)))
+    public = [thing for name, thing in vars(driver_types).items() if not name.startswith("_")]
+    shapes = [each for each in public if isinstance(each, type) and issubclass(each, Struct) and each is not Struct]
+    unions = [(name, get_args(each)) for name, each in vars(driver_types).items() if _is_union(each, shapes)]
+    values = [(name, get_args(each)) for name, each in vars(driver_types).items() if get_origin(each) is Literal]
+    parts.append("## Shapes\n\nA `kind` that is not listed is refused.\n")
+    parts.append(table("union | shapes", ((code(name), ", ".join(code(each.__name__) for each in of)) for name, of in unions)))
+    parts.append(table("enum | values", ((code(name), ", ".join(map(code, of))) for name, of in values)))
+    parts.append(table("shape | meaning | fields", map(_event_shape, [*shapes, Block])))
+    return "\n".join(parts)
+
+
+def _is_union(thing: Any, shapes: list[Any]) -> bool:
+    return bool(get_args(thing)) and all(each in shapes for each in get_args(thing))
+
+
+def _kind(payload: Any) -> tuple[str, ...]:
+    return code(payload.kind), payload.beat, payload.__doc__, _data(payload)
+
+
+def _event_shape(shape: Any) -> tuple[str, ...]:
+    tag = shape.__struct_config__.tag
+    first = [f'`kind: "{tag}"`'] if tag else []
+    return code(shape.__name__), shape.__doc__, ", ".join([*first, *([_data(shape)] if shape.__struct_fields__ else [])])
+
+
+def _data(struct: Any) -> str:
+    from fleetlore.events.stage import StageFact
+    from msgspec.structs import fields
+
+    # The fields that all kinds of the stage share are listed once, above the table.
+    shared = StageFact.__struct_fields__ if issubclass(struct, StageFact) else ()
+    return ", ".join(f"`{_field(struct, field)}`" for field in fields(struct) if field.name not in shared) or "–"
+
+
+def _field(struct: Any, field: Any) -> str:
+    from msgspec import NODEFAULT
+
+    is_needed = field.default is NODEFAULT and field.default_factory is NODEFAULT
+    annotation = next(str(own[field.name]) for base in struct.__mro__ if field.name in (own := get_annotations(base)))
+    return f"{field.name}{'' if is_needed else '?'}: {_event_type(annotation)}"
+
+
+def _event_type(annotation: str) -> str:
+    names = re.sub(r"tuple\[(.+), \.\.\.\]", r"\1[]", annotation.removesuffix(" | None"))
+    names = re.sub(r"dict\[str, Any\]", "object", names)
+    names = re.sub(r"dict\[str, (\w+)\]", r"object of \1", names)
+    return re.sub(r"\w+", lambda word: _PLAIN_TYPES.get(word[0], word[0]), names).replace(" | ", " or ")
+
+
+# --- statuses
+
+STATUS_HEAD = f"""{MADE}
+
+# How each kind of event changes a status
+
+The effect on the event's `agent`, and on its `child` if it has one; [status.md](../status.md) explains the states. *alive*: only a sign of life.
+*answered*: *working*, if it needed you. *nothing*: not even a sign of life. ✓: the agent no longer holds the task of the event. Kinds that are not listed
+mean *working*.
+"""
+
+
+def statuses() -> str:
+    """The rule of every known kind."""
+    from fleetlore.views.agent_status_rules import CHILD_EFFECTS, EFFECT_BY_KIND, TASK_CLOSING_KINDS
+
+    rows = (
+        (
+            code(kind),
+            effect,
+            CHILD_EFFECTS[kind][1] if kind in CHILD_EFFECTS else "–",
+            "✓" if kind in TASK_CLOSING_KINDS else "",
+            _NOTES["status"].get(kind, ""),
+        )
+        for kind, effect in EFFECT_BY_KIND.items()
+    )
+    return f"{STATUS_HEAD}\n{table('kind | agent | child | task released | notes', rows)}"
+
+
+# --- errors of a turn
+
+TURN_ERRORS_HEAD = f"""{MADE}
+
+# Errors of a goal's turn
+
+`goal.attempt_ended` names the error as `complaint`. [driver.md](../driver.md#errors-of-a-turn) explains what the driver does.
+"""
+
+
+def turn_errors() -> str:
+    """What each error means, and what the driver does about it."""
+    from fleetlore.programs.failures import FAILURE_KINDS, find_remedy
+
+    rows = []
+    for complaint in FAILURE_KINDS:
+        cure = find_remedy(complaint)
+        pauses = f"{cure.first_pause:g} s to {cure.longest_pause:g} s" if cure.longest_pause else "none"
+        rows.append((code(complaint), cure.meaning, code(cure.action), "yes" if cure.counts else "no", pauses, cure.advice))
+    made = table("complaint | what it means | what the driver does | counts as a turn | pauses | what helps", rows)
+    return f"{TURN_ERRORS_HEAD}\n{made}"
+
+
+# --- operations
+
+OPERATIONS_HEAD = f"""{MADE}
+
+# Commands, routes and tools
+
+What [operations.md](../operations.md) calls an operation is reached by command, HTTP and MCP alike. Where there is none, the last column says why.
+"""
+
+
+def operations() -> str:
+    """Every command, route and tool with its operation."""
+    from fleetlore.cli import main
+    from fleetlore.operations.table import OPERATIONS, list_commands
+    from fleetlore.server.mcp.tools import TOOLS
+    from fleetlore.server.openapi import build_document
+
+    words = [each for name in (*main.COMMANDS, *main.BEHIND) for each in _all_words(main.parser_of(name))]
+    routes = [f"{method.upper()} {path}" for path, methods in json.loads(build_document())["paths"].items() for method in methods]
+    listed = (
+        ("Commands", "command", words, {command.words: operation.name for command, operation in list_commands()}),
+        ("HTTP", "route", routes, {each.http: each.name for each in OPERATIONS if each.http}),
+        ("MCP", "tool", [tool.name for tool in TOOLS], {each.mcp: each.name for each in OPERATIONS if each.mcp}),
+    )
+    parts = [OPERATIONS_HEAD]
+    for title, word, names, by_name in listed:
+        rows = ((code(name), code(by_name[name]) if name in by_name else "", _why_none(name, by_name)) for name in names)
+        parts.append(f"## {title}\n\n" + table(f"{word} | operation | why not an operation", rows))
+    return "\n".join(parts)
+
+
+def _why_none(name: str, by_name: dict[str, str]) -> str:
+    return "" if name in by_name else _NOTES["no operation"].get(name, "")
+
+
+def _all_words(parser: argparse.ArgumentParser) -> Iterator[str]:
+    if fill := vars(parser).pop("fill", None):
+        fill()
+    yield parser.prog.removeprefix("lore ")
+    for action in parser._actions:
+        for verb in _verbs(action).values():
+            yield from _all_words(verb)
+
+
 # --- settings
 
-CONFIGURATION = HERE.parent / "configuration.md"
-SETTINGS_BLOCK = re.compile(r"(<!-- settings: [^\n]*-->\n).*?(<!-- end of settings -->)", re.DOTALL)
+SETTINGS_HEAD = f"""{MADE}
+
+# Every setting
+
+Where settings are read from, with an example: [configuration.md](../configuration.md).
+"""
 
 
-def configuration() -> str:
-    """docs/configuration.md with its table of settings made anew."""
+def settings() -> str:
+    """Every setting of `fleetlore.toml`."""
     from fleetlore.settings import SPECS
 
     head = "setting | meaning | default | also set by | if several places set it"
     made = table(head, (row for spec in SPECS.values() for row in _setting(spec)))
-    return SETTINGS_BLOCK.sub(lambda found: found[1] + made + found[2], CONFIGURATION.read_text(encoding="utf-8"))
+    return SETTINGS_HEAD + "\n" + re.sub(r"\]\((?=[\w-]+\.md)", "](../", made)  # their links are those of docs/
 
 
 def _setting(spec: Any) -> Iterator[tuple[str, ...]]:
@@ -352,7 +529,19 @@ def _setting(spec: Any) -> Iterator[tuple[str, ...]]:
         yield code(key), help, default, also, spec.merge.__doc__
 
 
-PAGES: dict[str, Callable[[], str]] = {"cli.md": cli, "api.md": api, "python.md": python}
+_NOTES: dict[str, dict[str, str]] = tomllib.loads((HERE / "notes.toml").read_text(encoding="utf-8"))
+"""What the program does not know: reasons and exceptions, by page."""
+
+PAGES: dict[str, Callable[[], str]] = {
+    "cli.md": cli,
+    "api.md": api,
+    "python.md": python,
+    "events.md": events,
+    "status.md": statuses,
+    "turn-errors.md": turn_errors,
+    "operations.md": operations,
+    "settings.md": settings,
+}
 
 
 def text_of(name: str) -> str:
@@ -365,7 +554,6 @@ def main() -> int:
     """Write them all."""
     for name in PAGES:
         (HERE / name).write_text(text_of(name), encoding="utf-8")
-    CONFIGURATION.write_text(configuration(), encoding="utf-8")
     return 0
 
 

@@ -1,7 +1,7 @@
 """Settings: one struct, `Settings`, in which each field says its key, default, merge rule, who may set it, and its help.
 
 `load_settings` reads them from flags, the environment, the project's file and the user's file, the strongest first. `lore config` and
-the table in docs/configuration.md are made from the struct. To add a setting, add a field and its reader. Standard library only,
+the table in docs/reference/settings.md are made from the struct. To add a setting, add a field and its reader. Standard library only,
 because `lore hook` loads this module.
 """
 
@@ -167,7 +167,7 @@ class SettingsLayer:
         return log
 
 
-# --- Merge rules: what holds if several places set a setting. The docstrings are shown in docs/configuration.md.
+# --- Merge rules: what holds if several places set a setting. The docstrings are shown in docs/reference/settings.md.
 
 MergeRule: TypeAlias = Callable[[str, Sequence[SettingsLayer], SettingsLayer | None], Setting[Any] | None]
 """Field, layers (the strongest first) and the layer that names the log → what holds; `None` for the default."""
@@ -684,7 +684,7 @@ class Settings(NamedTuple):
         Setting[str | None],
         SettingSpec(
             "ship.to",
-            "where the log is [shipped](#shipping). A relative path is relative to the file",
+            "where the log is [shipped](configuration.md#shipping). A relative path is relative to the file",
             read=_read_ship_to,
             default="nowhere",
             merge=take_for_own_log,
@@ -715,7 +715,7 @@ class Settings(NamedTuple):
             default="none",
             merge=add_up_by_name,
             show=_show_count,
-            parts={'"MODEL"': ("[prices](#prices) of a model, for [`lore costs`](costs.md)", "the table that comes with Fleetlore")},
+            parts={'"MODEL"': ("[prices](configuration.md#prices) of a model, for [`lore costs`](costs.md)", "the table that comes with Fleetlore")},
         ),
     ] = Setting({}, DEFAULT)
     cost_budgets: Annotated[
@@ -817,17 +817,17 @@ class Settings(NamedTuple):
                 "default": ("the graph that a new conversation begins with", "`seven`"),
                 "folder": ("a folder with graphs of your own", "none"),
                 "proxy_header": (
-                    "the header in which a proxy that you trust names its user ([graph-page.md](graph-page.md#whose-it-is))",
+                    "the header in which a proxy that you trust names its user ([graph-page.md](graph.md#who-is-who))",
                     "none",
                 ),
                 "turn_seconds": ("seconds after which a turn is stopped; 0 for no limit", "300"),
                 "jwt.KEY": (
                     "users by a signed token of their identity provider: `keys` (a JWKS file), `issuer`, `audience`, `header`, `claim` "
-                    "([graph-page.md](graph-page.md#whose-it-is))",
+                    "([graph-page.md](graph.md#who-is-who))",
                     "none",
                 ),
                 "minds.PROFILE": ("the [model](minds.md) that answers, by profile: `default`, `quick`, `strong`", "a script"),
-                "databases.NAME": ("a database that [`query_db`](query-db.md) may read. A relative path is relative to the file", "none"),
+                "databases.NAME": ("a database that [`query_db`](graph.md#read-a-database) may read. A relative path is relative to the file", "none"),
             },
         ),
     ] = Setting({}, DEFAULT)

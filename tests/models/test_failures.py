@@ -185,14 +185,3 @@ def test_every_complaint_has_a_remedy_that_makes_sense() -> None:
         assert 0 <= cure.first_pause <= cure.longest_pause
         assert cure.action not in ("wait", "retry") or cure.first_pause > 0
         assert cure.counts == (cure.action == "next"), "what is no fault of the agent is no turn"
-
-
-DOCUMENT = Path(__file__).parents[2] / "docs" / "goal-errors.md"
-
-
-@pytest.mark.parametrize("complaint", FAILURE_KINDS)
-def test_the_table_in_the_documents_is_the_one_in_the_code(complaint: FailureKind) -> None:
-    cure = find_remedy(complaint)
-    pauses = f"{cure.first_pause:g} s to {cure.longest_pause:g} s" if cure.longest_pause else "none"
-    row = f"| `{complaint}` | {cure.meaning} | `{cure.action}` | {'yes' if cure.counts else 'no'} | {pauses} | {cure.advice} |"
-    assert row in DOCUMENT.read_text(encoding="utf-8").splitlines()

@@ -1,4 +1,4 @@
-"""docs/operations.md lists every command, HTTP operation and MCP tool, each with its operation or the reason why it has none."""
+"""docs/reference/operations.md lists every command, HTTP operation and MCP tool, each with its operation or the reason why it has none."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fleetlore.operations.table import OPERATIONS, Operation, list_commands
 from fleetlore.server.mcp.tools import TOOLS
 from fleetlore.server.openapi import build_document
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "operations.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "operations.md"
 _row = re.compile(r"\| `(?P<name>[^`]+)` \| (?:`(?P<operation>[^`]+)`)? \| (?P<reason>.*) \|").fullmatch
 
 

@@ -22,8 +22,10 @@ from fleetlore.views.agent_status_rules import (
     find_standing_effect,
 )
 
-DOCS = (Path(__file__).parents[2] / "docs" / "status.md").read_text()
-ROWS = [[cell.strip() for cell in line.strip("|").split("|")] for line in DOCS.splitlines() if line.startswith("| `")]
+PAGES = Path(__file__).parents[2] / "docs"
+DOCS = (PAGES / "status.md").read_text()
+LINES = [*DOCS.splitlines(), *(PAGES / "reference" / "status.md").read_text().splitlines()]
+ROWS = [[cell.strip() for cell in line.strip("|").split("|")] for line in LINES if line.startswith("| `")]
 RULES = {row[0].strip("`"): row[1:] for row in ROWS if len(row) == 5}
 
 

@@ -66,7 +66,7 @@ FAMILIES: Mapping[str, str] = {
 
 
 class Payload(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The `data` of one known kind. The class docstring is its line in docs/events.md."""
+    """The `data` of one known kind. The class docstring is its line in docs/reference/events.md."""
 
     kind: ClassVar[str]
     beat: ClassVar[Beat]

@@ -1,4 +1,4 @@
-"""The threads view: groups events into story threads. docs/chronicle.md describes the rules.
+"""The threads view: groups events into story threads. docs/patterns.md describes the rules.
 
 An event's thread is its task, else its goal, run, mission or agent. An event that names a task and a goal (or run)
 binds them: later events of the goal belong to the task, and earlier ones are the task's prologue. A thread closes by
