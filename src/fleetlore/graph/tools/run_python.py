@@ -2,7 +2,7 @@
 
 It gets its own folder and environment, the standard library, and no stdin. The sandbox (`confined.py`) has as many
 restrictions, called walls, as the system supports; `PythonResult.walls` lists them. It does not stop a determined attacker:
-docs/query-db.md lists the gaps.
+docs/graph.md lists the gaps.
 """
 
 from __future__ import annotations
