@@ -1,4 +1,4 @@
-"""The chronicle writer of nexus: agent events in a JSONL file, and prose made of them. See docs/nexus.md.
+"""The chronicle writer of nexus: agent events in a JSONL file, and prose made of them. See docs/ancestors.md.
 
 One file in the nexus dialect and nothing else. The prose is in the voice `nexus`, and depends on the lines only.
 """
