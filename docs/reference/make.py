@@ -34,7 +34,7 @@ API_HEAD = f"""{MADE}
 
 # The HTTP API
 
-The same as `/openapi.json`. How to use it: [server.md](../server.md), [doors.md](../doors.md). Every request needs a token: [server-safety.md](../server-safety.md).
+The same as `/openapi.json`. How to use it: [server.md](../server.md), [doors.md](../doors.md). Every request needs a token: [server.md](../server.md#access).
 Errors are `application/problem+json`, a [Problem](#problem).
 """
 PYTHON_HEAD = f"""{MADE}

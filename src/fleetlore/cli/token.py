@@ -1,4 +1,4 @@
-"""`lore token`: create, list and revoke API tokens. docs/server-safety.md describes how they are stored and checked."""
+"""`lore token`: create, list and revoke API tokens. docs/server.md describes how they are stored and checked."""
 
 from __future__ import annotations
 

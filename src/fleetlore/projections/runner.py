@@ -1,7 +1,6 @@
 """Runs folds over a log: from the nearest checkpoint to the head, on as the log grows, and back to any position.
 
 A view's `apply` may modify the state it is given, so checkpoints are bytes and every caller gets a state of its own.
-docs/state.md describes the design.
 """
 
 from __future__ import annotations

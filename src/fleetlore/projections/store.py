@@ -2,7 +2,7 @@
 
 Everything in it can be rebuilt from the log, so nothing here fails: a damaged, foreign or outdated file is deleted
 and created again, and one that is locked or read-only is not used. Several processes may use it at once; losing a
-race costs time only. docs/state.md describes the design.
+race costs time only.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ _EXAMPLES = (
 )
 _NOTES = """\
 Listens on this machine only, unless --host is given. Reading needs a token: `lore open` signs a
-browser in for 90 days, `lore token` makes tokens for programs (docs/server-safety.md). A sealed
+browser in for 90 days, `lore token` makes tokens for programs (docs/server.md). A sealed
 log asks for its passphrase; without it pages are read-only (docs/sealing.md). While it runs, it
 imports spooled hook events and does the jobs of `[ship]`, `[retention]`, `[[notify]]` and `[[sink]]` in
 fleetlore.toml.

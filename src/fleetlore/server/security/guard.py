@@ -1,7 +1,7 @@
 """First middleware: checks the Host, the Origin and the content type of every request.
 
 Non-browsers pass: programs and forges send neither Origin nor Sec-Fetch-Site. Browsers always send them, so a page of
-another site can neither change nor read anything here. docs/server-safety.md describes the rules.
+another site can neither change nor read anything here. docs/server.md describes the rules.
 """
 
 from __future__ import annotations
