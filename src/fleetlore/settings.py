@@ -715,7 +715,12 @@ class Settings(NamedTuple):
             default="none",
             merge=add_up_by_name,
             show=_show_count,
-            parts={'"MODEL"': ("[prices](configuration.md#prices) of a model, for [`lore costs`](costs.md)", "the table that comes with Fleetlore")},
+            parts={
+                '"MODEL"': (
+                    "[prices](configuration.md#prices) of a model, for [`lore costs`](costs.md)",
+                    "the table that comes with Fleetlore",
+                )
+            },
         ),
     ] = Setting({}, DEFAULT)
     cost_budgets: Annotated[
@@ -827,7 +832,10 @@ class Settings(NamedTuple):
                     "none",
                 ),
                 "minds.PROFILE": ("the [model](minds.md) that answers, by profile: `default`, `quick`, `strong`", "a script"),
-                "databases.NAME": ("a database that [`query_db`](graph.md#read-a-database) may read. A relative path is relative to the file", "none"),
+                "databases.NAME": (
+                    "a database that [`query_db`](graph.md#read-a-database) may read. A relative path is relative to the file",
+                    "none",
+                ),
             },
         ),
     ] = Setting({}, DEFAULT)

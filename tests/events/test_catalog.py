@@ -108,7 +108,7 @@ def test_every_kind_is_in_the_reference(kind: str) -> None:
     assert f"\n| `{kind}` | " in REFERENCE
 
 
-@pytest.mark.parametrize("shape", ["Goal", "Criterion", "ShellCommand", "BudgetGuards", "BudgetAxis", "Verdict", "AttemptResult", "GoalOutcome", "Block"])
+@pytest.mark.parametrize("shape", ["Goal", "Criterion", "ShellCommand", "BudgetGuards", "BudgetAxis", "Verdict", "GoalOutcome", "Block"])
 def test_shapes_inside_payloads_are_in_the_reference(shape: str) -> None:
     assert f"\n| `{shape}` | " in REFERENCE
 

@@ -275,7 +275,7 @@ def test_a_log_that_is_lost_is_opened_again_and_that_is_reported_once(town: Town
 
     with running(town.notifier(rule, open_log=open_log, on_trouble=troubles.append)):
         town.notices(1)
-    assert troubles == ["notices wait: redis://host does not answer"]
+    assert troubles == ["notifications wait: redis://host does not answer"]
 
 
 def test_a_rule_that_breaks_leaves_the_others_be(town: Town, receiver: Receiver) -> None:

@@ -86,7 +86,7 @@ def _set_passphrase(shared: Coordination, args: Namespace) -> None:
         terminal.print_line("Goals started before can no longer be controlled: start them again. Restart `lore up` with the passphrase.")
     if revoked:
         terminal.print_line(
-            f"{revoked} {'token' if revoked == 1 else 'tokens'} with the right to steer revoked; `lore token create` makes new ones."
+            f"{revoked} {'token' if revoked == 1 else 'tokens'} with the right to control revoked; `lore token create` makes new ones."
         )
 
 

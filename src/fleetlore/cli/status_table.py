@@ -25,7 +25,7 @@ LOOKS: dict[AgentStanding, tuple[str, str]] = {
     "silent": ("◌", "red"),
     "ended": ("■", "bright_black"),
 }
-"""Symbol and colour of each standing; the symbol is enough where there is no colour."""
+"""Symbol and colour of each status; the symbol is enough where there is no colour."""
 
 WIDE = 100
 """From this width on, mission and duration are shown."""

@@ -2,7 +2,7 @@
 
 - A cursor is a named position: how far a reader got.
 - A lease is an exclusive right that expires (`leases.py`).
-- A token grants access over the network (`tokens.py`). The seal decides who may steer goals (`seal.py`).
+- A token grants access over the network (`tokens.py`). The seal decides who may control goals (`seal.py`).
 
 All are stored per town where the log is: in the `sqlite:` file, on the `redis:` or `nats:` server. For `memory:` they
 belong to the handle and are lost when it closes.

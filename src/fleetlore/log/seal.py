@@ -1,4 +1,4 @@
-"""The seal of a log: only the holder of its passphrase can sign events that steer goals. See docs/sealing.md.
+"""The seal of a log: only the holder of its passphrase can sign events that control goals. See docs/sealing.md.
 
 The operator key is 256 random bits. The stored seal is that key encrypted with a pad that scrypt derives from the
 passphrase. Changing the passphrase re-encrypts the same key, so earlier signatures stay valid. Keys exist only in the
@@ -121,7 +121,7 @@ class OperatorKey:
         return self._signing_key_for(event).has_signed(event)
 
     def sign_token(self, token: Token) -> Token:
-        """Return the token signed; on a sealed log only signed tokens may steer."""
+        """Return the token signed; on a sealed log only signed tokens may control."""
         return replace(token, mac=self._compute_token_mac(token))
 
     def has_signed_token(self, token: Token) -> bool:
@@ -149,7 +149,7 @@ class OperatorKey:
 
 
 def is_trusted_event(event: Event, key: SigningKey | OperatorKey | None) -> bool:
-    """Return whether a steering event is accepted: without a key (log not sealed) all are, else only signed ones."""
+    """Return whether a control event is accepted: without a key (log not sealed) all are, else only signed ones."""
     return key is None or key.has_signed(event)
 
 

@@ -70,7 +70,7 @@ class Fleet(Head, kw_only=True):
 
     now: datetime
     counts: dict[str, int]
-    """By standing, without inactive agents."""
+    """By status, without inactive agents."""
     at_rest: int
     agents: list[AgentCard]
     asking: list[Asking]
@@ -105,7 +105,7 @@ def build_fleet(snapshot: ViewSnapshot) -> Fleet:
 
 
 def count_by_standing(snapshot: ViewSnapshot) -> dict[str, int]:
-    """Active agents by standing."""
+    """Active agents by status."""
     return _count_active(view.sort_by_standing(snapshot.states["fleet"], now=snapshot.now), snapshot.now)
 
 

@@ -13,7 +13,7 @@ AGENT_STANDINGS: tuple[AgentStanding, ...] = ("needs you", "working", "idle", "s
 """All standings, in the order in which they are shown."""
 
 StandingEffect = Literal["needs you", "working", "idle", "ended", "alive", "answered", "nothing"]
-"""What an event does: set a standing; `alive`: only a sign of life; `answered`: working, if it needed you."""
+"""What an event does: set a status; `alive`: only a sign of life; `answered`: working, if it needed you."""
 
 _KINDS_BY_EFFECT: Mapping[StandingEffect, str] = {
     "needs you": """

@@ -63,7 +63,7 @@ class FleetAgent(Struct, kw_only=True):
     standing: Literal["needs you", "working", "idle", "ended"] | None = None
     """The status that was last reported; `standing_at` also knows \"silent\". `None` if other agents' events only mention it."""
     since: datetime | None = None
-    """When it entered this standing, on this task."""
+    """When it entered this status, on this task."""
     doing: str = ""
     """What it last did or was asked to do, in its own words. Untrusted text."""
     kind: str = ""
@@ -83,7 +83,7 @@ class FleetAgent(Struct, kw_only=True):
     session: str | None = None
     """The run of its newest session, also after its end."""
     follows_session: bool = False
-    """Whether the standing comes from the session's status."""
+    """Whether the status comes from the session's status."""
     marks: dict[str, EventStamp] = field(default_factory=dict)
     """Field → stamp of the event that wrote it."""
 
@@ -187,9 +187,9 @@ def _drop_old_agents(fleet: FleetState) -> None:
 def standing_at(
     agent: FleetAgent, *, now: datetime, silent_after: timedelta = SILENT_AFTER, session: SessionStatus | None = None
 ) -> AgentStanding:
-    """An agent's standing at a time: a working agent without a sign of life for too long is silent.
+    """An agent's status at a time: a working agent without a sign of life for too long is silent.
 
-    `session` is the status of its session (`find_session`): if the session's events decided last, its status is the standing.
+    `session` is the status of its session (`find_session`): if the session's events decided last, it is that one.
     """
     if agent.standing is None:
         return "idle"
@@ -239,7 +239,7 @@ def describe_activity(agent: FleetAgent, session: SessionView | None) -> str:
 
 
 def sort_by_standing(fleet: FleetState, *, now: datetime, silent_after: timedelta = SILENT_AFTER) -> list[tuple[AgentStanding, FleetAgent]]:
-    """All agents in display order: by standing, those that need a person first, then by the last sign of life."""
+    """All agents in display order: by status, those that need a person first, then by the last sign of life."""
     standings = [
         (standing_at(agent, now=now, silent_after=silent_after, session=find_session(fleet, agent)), agent)
         for agent in fleet.agents.values()

@@ -35,7 +35,7 @@ export const palette = computed<Palette>(() => {
   };
 });
 
-/** The class of a standing, as the stylesheet knows it. */
+/** The class of a status, as the stylesheet knows it. */
 export function standingClass(standing: Standing | null): string {
   return standing ? standing.replace(" ", "-") : "unknown";
 }

@@ -1,4 +1,4 @@
-/** Commands for a shell, made of events and filters. All of that is hostile: nothing in it may leave its quotes or steer a terminal. */
+/** Commands for a shell, made of events and filters. All of that is hostile: nothing in it may leave its quotes or control a terminal. */
 
 /** What a terminal may obey, and what readers cannot see or see in another order; JSON can say it as `\uXXXX`. */
 const UNSEEN = /[\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]/gu;

@@ -47,7 +47,7 @@ export function isLeftOpen(outcome: Known): boolean {
   return outcome.waiting_for === "person" && kind === "stopped";
 }
 
-/** What an agent's standing can be while its session is in a state. An agent of a goal or town may do more than its newest session. */
+/** What an agent's status can be while its session is in a state. An agent of a goal or town may do more than its newest session. */
 const FITTING: Record<ShownStatus, readonly Standing[]> = {
   "needs you": ["needs you"],
   working: ["working"],
@@ -57,7 +57,7 @@ const FITTING: Record<ShownStatus, readonly Standing[]> = {
   stopped: ["idle", "ended", "silent"],
 };
 
-/** The word for an agent: that of its session if the session says how it is, else its standing. */
+/** The word for an agent: that of its session if the session says how it is, else its own. */
 export function wordOf(agent: Pick<AgentCard, "standing" | "status" | "waiting_for" | "last_seen" | "session">, outcome: Outcome | undefined): string {
   if (agent.status === null) return agent.standing;
   const { kind, word } = statusOf({ status: agent.status, waiting_for: agent.waiting_for, ended: agent.last_seen, flags: outcome?.flags ?? [], troubles: outcome?.troubles ?? [] });

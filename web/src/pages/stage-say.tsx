@@ -26,7 +26,7 @@ function Box({ run }: { run: string }) {
   );
 }
 
-/** Where a visitor speaks: only while the cast plays, only now, and only who may steer. */
+/** Where a visitor speaks: only while the cast plays, only now, and only with the right to control. */
 export function Say({ play }: { play: StagePlay }) {
   if (play.finished || asOf.value !== null || !meta.value) return null;
   if (meta.value.scopes_of_token.includes("admin")) return <Box run={play.run} />;

@@ -6,7 +6,7 @@ import { meta } from "../meta";
 import { asOf } from "../moment";
 import { Trouble } from "../ui/state";
 
-/** Whether this page may steer, now. */
+/** Whether this page may control, now. */
 export function maySteer(): boolean {
   return asOf.value === null && !!meta.value?.scopes_of_token.includes("admin");
 }
@@ -16,25 +16,25 @@ export function mayWrite(): boolean {
   return asOf.value === null && !!meta.value?.scopes_of_token.includes("write");
 }
 
-/** What is needed to steer from here. */
+/** What is needed to control from here. */
 export function HowToSteer() {
-  if (asOf.value !== null) return <p class="steer-how">This is the past. To change something, return to live (<kbd>l</kbd>) to steer.</p>;
+  if (asOf.value !== null) return <p class="steer-how">This is the past. To change something, return to live (<kbd>l</kbd>).</p>;
   if (!meta.value || maySteer()) return null;
   return meta.value.sealed ? (
-    <p class="steer-how">To control it from here, start <code>lore up</code> in a terminal and give it the log's passphrase: it then shows an address that may steer. Or use <code>lore town</code> in a terminal.</p>
+    <p class="steer-how">To control it from here, start <code>lore up</code> in a terminal and give it the log's passphrase: it then shows an address that may control. Or use <code>lore town</code> in a terminal.</p>
   ) : (
     <p class="steer-how">To control it from here, open this page with <code>lore up --open</code>, or add <code>#token=…</code> to its address, of <code>lore token create --scope admin</code>.</p>
   );
 }
 
 export interface Asking {
-  /** Sends a wish; what is answered, or nothing if it was refused. */
+  /** Sends a request; what is answered, or nothing if it was refused. */
   ask: <T = unknown>(door: string, body: unknown) => Promise<T | null>;
   busy: boolean;
   error: Error | null;
 }
 
-/** One pen: while a wish is on its way there is no second, and a refusal is kept until the next. */
+/** One request at a time: while one is on its way there is no second, and a refusal is kept until the next. */
 export function useAsk(): Asking {
   const [busy, wait] = useState(false);
   const [error, fail] = useState<Error | null>(null);
@@ -53,7 +53,7 @@ export function useAsk(): Asking {
   return { ask, busy, error };
 }
 
-/** What went wrong with a wish, line by line. */
+/** What went wrong with a request, line by line. */
 export function Refused({ asking }: { asking: Asking }) {
   return asking.error && <div class="town-refused"><Trouble error={asking.error} /></div>;
 }

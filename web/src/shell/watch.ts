@@ -16,10 +16,10 @@ export const muted = signal(localStorage.getItem(KEPT) === "yes");
 export const toasts = signal<AgentCard[]>([]);
 export const needed = signal(0);
 
-/** Whether the browser may show notices of its own: `default` means that nobody has been asked. */
+/** Whether the browser may show notifications of its own: `default` means that nobody has been asked. */
 export const permission = signal("Notification" in window ? Notification.permission : "denied");
 
-/** The bell: mutes or unmutes; the first click asks whether the browser may show notices when this page is hidden. */
+/** The bell: mutes or unmutes; the first click asks whether the browser may show notifications when this page is hidden. */
 export async function ringBell(): Promise<void> {
   if (!muted.peek() && permission.peek() === "default") {
     permission.value = await Notification.requestPermission();

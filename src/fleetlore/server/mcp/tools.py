@@ -97,7 +97,7 @@ SHAPED_TOOLS: tuple[McpTool, ...] = (
     McpTool(
         "arcs",
         "Patterns in the story",
-        "Patterns that the log shows, each with its proof: rescues, struggles, stalls, handoffs and more. The open ones tell who is stuck.",
+        "Patterns that the log shows, each with its source events.",
         requests.ArcsRequest,
         responses.ArcsResponse,
         reading.list_arcs,

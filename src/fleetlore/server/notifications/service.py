@@ -82,7 +82,7 @@ class Notifier:
                         self._run_rules(log, shared, lease, stop)
             except (FleetloreError, OSError) as error:
                 if str(error) != last_error:
-                    self._report_trouble(f"notices wait: {error}")
+                    self._report_trouble(f"notifications wait: {error}")
                 last_error = str(error)
             stop.wait(self._timing.again)
 
