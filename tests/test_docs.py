@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import plistlib
 import re
 import shlex
 from collections.abc import Iterator
@@ -109,15 +108,10 @@ def test_every_file_that_the_threat_model_and_the_glossary_name_is_there() -> No
         assert [name for name in named if not (ROOT / name).exists()] == [], page.name
 
 
-def test_the_launchd_job_can_be_read_and_starts_a_command_that_is_there(capsys: pytest.CaptureFixture[str]) -> None:
-    [job] = [plistlib.loads(body.encode()) for language, body in FENCE.findall(text_of(DOCS / "operating.md")) if language == "xml"]
-    assert wrong_command(shlex.join(job["ProgramArguments"][1:]), capsys) is None
-    assert job["Umask"] == 0o077
-
-
-def test_the_units_of_systemd_start_commands_that_are_there(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_unit_of_systemd_starts_a_command_that_is_there(capsys: pytest.CaptureFixture[str]) -> None:
+    """The units of `lore up` are written by `lore service install`: tests/cli/test_service.py."""
     started = re.findall(r"^ExecStart=%h/\.local/bin/lore (.+)$", text_of(DOCS / "operating.md"), re.MULTILINE)
-    assert len(started) == 2
+    assert len(started) == 1
     assert [wrong for line in started if (wrong := wrong_command(line, capsys))] == []
 
 

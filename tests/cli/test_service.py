@@ -53,3 +53,4 @@ def test_odd_paths_stay_one_argument() -> None:
     assert unit["Service"]["ExecStart"] == '"/home/ada l/100%%/\\"x\\"/fleetlore" up'
     agent = plistlib.loads(make_agent("/Users/a & b/fleetlore").encode())
     assert agent["ProgramArguments"] == ["/Users/a & b/fleetlore", "up"]
+    assert agent["Umask"] == 0o077
