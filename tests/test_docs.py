@@ -258,6 +258,17 @@ def test_every_command_that_a_message_names_is_there() -> None:
     assert wrong == []
 
 
+def test_every_document_that_the_code_names_is_there() -> None:
+    """Help texts, errors, docstrings and examples lead to pages, which are renamed and merged."""
+    files = [path for folder in ("src", "web/src", "examples", "torture", "simulation") for path in (ROOT / folder).rglob("*")]
+    wrong = []
+    for path in files:
+        if path.suffix in (".py", ".toml", ".ts", ".tsx", ".c", ".md") and "static" not in path.parts:
+            named = set(re.findall(r"(?<![\w/])docs/((?:decisions/|reference/)?[a-z0-9-]+\.md)", text_of(path)))
+            wrong += [f"{page_name(path)}: docs/{name}" for name in sorted(named) if not (DOCS / name).exists()]
+    assert [each for each in wrong if not each.endswith(("docs/geese.md", "docs/readme.md"))] == []  # samples of what agents do
+
+
 @pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_every_name_that_an_example_imports_from_here_exists(page: Path) -> None:
     """Examples that cannot be run were kept for months."""
