@@ -1,4 +1,4 @@
-"""The events that the driver writes, in order, along every path. The files in `golden/` are the documented order: docs/driver.md."""
+"""The events that the driver writes, in order, along every path: docs/driver.md names `golden/`."""
 
 from __future__ import annotations
 
