@@ -188,9 +188,7 @@ def _parse_trigger(table: Mapping[str, Any]) -> tuple[By, str]:
     if by != "kind" and what not in known and not (by == "arc" and what in GONE_KINDS):
         raise Invalid(f"{by}: unknown value {what!r}; choose from {', '.join(known)}")
     if by == "kind" and (not is_kind_or_family(what) or what.startswith(OWN_FAMILY)):
-        raise Invalid(
-            f"kind: {what!r} is neither a kind such as fleet.error nor a family such as town.* (of notifications none are sent)"
-        )
+        raise Invalid(f"kind: {what!r} is neither a kind such as fleet.error nor a family such as town.* (of notifications none are sent)")
     return by, what
 
 
