@@ -493,7 +493,7 @@ def recover_workers(context: OperationContext, request: RecoverWorkers) -> Worke
         WorkerReport(
             worker=each.lease,
             agents=agents[each.lease],
-            signs=[sign for sign in (each.heartbeat, each.second_sign) if sign],
+            signs=[sign for sign in (each.first_sign, each.second_sign) if sign],
             is_dead=each.is_dead,
             recovered=each in dead,
         )
