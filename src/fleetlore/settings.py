@@ -26,12 +26,12 @@ __all__ = [
     "SERVERS",
     "SINK_TARGETS",
     "SPECS",
-    "Notice",
     "Prices",
     "Secret",
     "Setting",
     "SettingSpec",
     "Settings",
+    "SettingsTable",
     "days_in",
     "is_project_log",
     "load_settings",
@@ -122,14 +122,14 @@ class Secret:
         return self._text
 
 
-class Notice(NamedTuple):
+class SettingsTable(NamedTuple):
     """One `[[notify]]` or `[[sink]]` table, its types checked. It may hold secrets, so `repr` shows only its name."""
 
     source: str
-    said: Mapping[str, Any]
+    values: Mapping[str, Any]
 
     def __repr__(self) -> str:
-        return f"Notice({self.source!r}, {self.said.get('name')!r})"
+        return f"SettingsTable({self.source!r}, {self.values.get('name')!r})"
 
 
 class Setting(NamedTuple, Generic[_Value]):
@@ -429,7 +429,7 @@ def _read_graph(path: str, content: Content) -> Mapping[str, Any] | None:
     return table or None
 
 
-def _read_notify_rules(path: str, content: Content) -> tuple[Notice, ...] | None:
+def _read_notify_rules(path: str, content: Content) -> tuple[SettingsTable, ...] | None:
     tables = content.get("notify", [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise ConfigError(f"{path}: notify: tables are needed, each under a [[notify]] of its own")
@@ -440,7 +440,7 @@ def _read_notify_rules(path: str, content: Content) -> tuple[Notice, ...] | None
                 raise ConfigError(f"{path}: notify {number}: {key}: {need}")
     folder = os.path.dirname(path)
     resolved = [{**table, "log": resolve_relative_url(table["log"], folder)} if "log" in table else table for table in tables]
-    return tuple(Notice(path, table) for table in resolved) or None
+    return tuple(SettingsTable(path, table) for table in resolved) or None
 
 
 def _find_notify_type_error(key: str, value: Any) -> str | None:
@@ -455,7 +455,7 @@ def _find_notify_type_error(key: str, value: Any) -> str | None:
     return None if isinstance(value, str) and value else "a string is needed"
 
 
-def _read_sinks(path: str, content: Content) -> tuple[Notice, ...] | None:
+def _read_sinks(path: str, content: Content) -> tuple[SettingsTable, ...] | None:
     tables = content.get("sink", [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise ConfigError(f"{path}: sink: tables are needed, each under a [[sink]] of its own")
@@ -474,7 +474,7 @@ def _read_sinks(path: str, content: Content) -> tuple[Notice, ...] | None:
     resolved = [
         {**table, "jsonl": os.path.join(folder, os.path.expanduser(table["jsonl"]))} if "jsonl" in table else table for table in tables
     ]
-    return tuple(Notice(path, table) for table in resolved) or None
+    return tuple(SettingsTable(path, table) for table in resolved) or None
 
 
 def _read_table(path: str, content: Content, key: str) -> Mapping[str, Any]:
@@ -742,25 +742,25 @@ class Settings(NamedTuple):
         ),
     ] = Setting((), DEFAULT)
     notify: Annotated[
-        Setting[tuple[Notice, ...]],
+        Setting[tuple[SettingsTable, ...]],
         SettingSpec(
             "notify",
             "rules by which you are notified, each a `[[notify]]` table: [notifications.md](notifications.md)",
             read=_read_notify_rules,
             default="none",
             show=lambda value: f"{_show_count(value)}; `lore notify list` shows them",
-            to_json=lambda value: [notice.said.get("name") for notice in value],
+            to_json=lambda value: [table.values.get("name") for table in value],
         ),
     ] = Setting((), DEFAULT)
     sinks: Annotated[
-        Setting[tuple[Notice, ...]],
+        Setting[tuple[SettingsTable, ...]],
         SettingSpec(
             "sink",
             "where the driver events of goals are published, each a `[[sink]]` table: [driver.md](driver.md#sinks)",
             read=_read_sinks,
             default="none",
-            show=lambda value: ", ".join(notice.said["name"] for notice in value) or "none",
-            to_json=lambda value: [notice.said["name"] for notice in value],
+            show=lambda value: ", ".join(table.values["name"] for table in value) or "none",
+            to_json=lambda value: [table.values["name"] for table in value],
         ),
     ] = Setting((), DEFAULT)
     hooks: Annotated[

@@ -23,7 +23,7 @@ from fleetlore.dialects.nexo import SUBJECT_BY_KIND
 from fleetlore.log.coordination import open_shared
 from fleetlore.operations import sinks
 from fleetlore.operations.sinks import SinkDelivery, SinkRecord, make_sink
-from fleetlore.settings import Notice
+from fleetlore.settings import SettingsTable
 from tests.cli.conftest import lore as lore
 from tests.cli.running import Lore
 from tests.compat.wire_readers import read_driver_event
@@ -196,7 +196,7 @@ def delivery(tmp_path: Path) -> Iterator[tuple[SinkDelivery, Any, list[SinkRecor
     url = f"sqlite:{tmp_path}/log.db"
     with connect(url).blocking() as log, open_shared(url) as shared:
         got: list[SinkRecord] = []
-        sink = make_sink(Notice("x", {"name": "s", "jsonl": "unused"}))
+        sink = make_sink(SettingsTable("x", {"name": "s", "jsonl": "unused"}))
 
         def send(records: Any) -> Iterator[SinkRecord]:
             for record in records:

@@ -100,7 +100,7 @@ def _import_dialect(args: Namespace, dialect: Dialect, paths: Sequence[str]) -> 
 
 
 @contextmanager
-def _read_inputs(paths: Sequence[str], dialect: Dialect, show: progress.Progress) -> Iterator[Iterable[ImportItem]]:
+def _read_inputs(paths: Sequence[str], dialect: Dialect, show: progress.ShowProgress) -> Iterator[Iterable[ImportItem]]:
     """Yield the records of all inputs, merged by time. All inputs are opened before the first is read."""
     from fleetlore.ingest import files
 

@@ -73,7 +73,7 @@ def _scan_log(args: Namespace) -> int:
 def _open_redactor(args: Namespace) -> Redactor:
     from fleetlore.redact import Redactor
 
-    return open_log.redactor_of(open_log.settings_of(args)) or Redactor()
+    return open_log.make_redactor(open_log.settings_of(args)) or Redactor()
 
 
 def _find_in_event(redactor: Redactor, event: Event) -> list[str]:

@@ -26,7 +26,7 @@ from fleetlore.log.base import Position
 from fleetlore.log.coordination import Coordination
 from fleetlore.log.leases import Lease
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.settings import SINK_TARGETS, Notice, mask_url
+from fleetlore.settings import SINK_TARGETS, SettingsTable, mask_url
 
 DRIVER_KINDS = tuple(nexo.KIND_PREFIX + kind for kind in nexo.SUBJECT_BY_KIND)
 BEGINNING = "0"
@@ -66,26 +66,26 @@ class ConfiguredSink(NamedTuple):
         return f"sink:{self.name}"
 
 
-def make_sink(notice: Notice) -> ConfiguredSink:
+def make_sink(table: SettingsTable) -> ConfiguredSink:
     """The sink of a `[[sink]]` table."""
-    said: Mapping[str, str] = notice.said
-    kind = next(key for key in SINK_TARGETS if key in said)
+    values: Mapping[str, str] = table.values
+    kind = next(key for key in SINK_TARGETS if key in values)
     senders: Mapping[str, Callable[[Mapping[str, str]], Send]] = {"nats": _nats_sender, "webhook": _webhook_sender, "jsonl": _file_sender}
-    target = said[kind] if kind == "jsonl" else mask_url(said[kind])
-    return ConfiguredSink(said["name"], f"{kind} {target}", senders[kind](said))
+    target = values[kind] if kind == "jsonl" else mask_url(values[kind])
+    return ConfiguredSink(values["name"], f"{kind} {target}", senders[kind](values))
 
 
 # --- Targets
 
 
-def _nats_sender(said: Mapping[str, str]) -> Send:
-    prefix = said.get("prefix", nexo.SUBJECT_PREFIX).rstrip(".")
+def _nats_sender(values: Mapping[str, str]) -> Send:
+    prefix = values.get("prefix", nexo.SUBJECT_PREFIX).rstrip(".")
 
     def send(records: Sequence[SinkRecord]) -> Iterator[SinkRecord]:
         from fleetlore.log.nats.publisher import OutgoingMessage, publish_messages
 
         messages = [OutgoingMessage(nexo.replace_prefix(record.subject, prefix), record.payload, record.id) for record in records]
-        publish_messages(said["nats"], messages, timeout=SEND_SECONDS)
+        publish_messages(values["nats"], messages, timeout=SEND_SECONDS)
         yield from records
 
     return send
@@ -98,18 +98,18 @@ class _NoRedirect(HTTPRedirectHandler):
         return None
 
 
-def _webhook_sender(said: Mapping[str, str]) -> Send:
-    host = said["webhook"].partition("://")[2].partition("/")[0].rpartition("@")[2].partition(":")[0]
+def _webhook_sender(values: Mapping[str, str]) -> Send:
+    host = values["webhook"].partition("://")[2].partition("/")[0].rpartition("@")[2].partition(":")[0]
     is_here = host in ("localhost", "127.0.0.1", "[")
     opener = build_opener(_NoRedirect, *([ProxyHandler({})] if is_here else []))
 
     def send(records: Sequence[SinkRecord]) -> Iterator[SinkRecord]:
         for record in records:
             headers = {"Content-Type": "application/json", "X-Fleetlore-Event": record.id, "X-Fleetlore-Subject": record.subject}
-            if "secret" in said:
-                headers["X-Fleetlore-Signature"] = f"sha256={hmac.digest(said['secret'].encode(), record.payload, 'sha256').hex()}"
+            if "secret" in values:
+                headers["X-Fleetlore-Signature"] = f"sha256={hmac.digest(values['secret'].encode(), record.payload, 'sha256').hex()}"
             try:
-                with opener.open(Request(said["webhook"], record.payload, headers), timeout=SEND_SECONDS) as response:
+                with opener.open(Request(values["webhook"], record.payload, headers), timeout=SEND_SECONDS) as response:
                     response.read(65536)
             except HTTPError as error:
                 with error:
@@ -122,10 +122,10 @@ def _webhook_sender(said: Mapping[str, str]) -> Send:
     return send
 
 
-def _file_sender(said: Mapping[str, str]) -> Send:
+def _file_sender(values: Mapping[str, str]) -> Send:
     def send(records: Sequence[SinkRecord]) -> Iterator[SinkRecord]:
-        os.makedirs(os.path.dirname(said["jsonl"]) or ".", exist_ok=True)
-        handle = os.open(said["jsonl"], os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+        os.makedirs(os.path.dirname(values["jsonl"]) or ".", exist_ok=True)
+        handle = os.open(values["jsonl"], os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
             end = os.fstat(handle).st_size
@@ -232,10 +232,10 @@ class SinkDelivery:
 
 @contextmanager
 def deliver_in_background(
-    notices: Sequence[Notice], log: BlockingRecorder, shared: Coordination, town: str
+    tables: Sequence[SettingsTable], log: BlockingRecorder, shared: Coordination, town: str
 ) -> Iterator[Sequence[SinkDelivery]]:
     """Publish to sinks during the block, and at its end what is left, for at most `CLOSE_SECONDS`. Never raises because of a sink."""
-    deliveries = [SinkDelivery(make_sink(notice), log, shared, town) for notice in notices]
+    deliveries = [SinkDelivery(make_sink(table), log, shared, town) for table in tables]
     for delivery in deliveries:
         delivery.prepare_cursor()
     stop, gone = Flag(), Flag()

@@ -57,7 +57,7 @@ def check_target(path: str, target: str, overwrite: bool) -> None:
     if not os.path.lexists(target):
         return
     if not overwrite:
-        raise Unwritable(f"{target}: is there already; name another file, or let it be replaced (`lore backup --force`)")
+        raise Unwritable(f"{target}: the file exists; name another one, or replace it with `lore backup --force`")
     if not os.path.isfile(target):
         raise Unwritable(f"{target}: is not a plain file; name another")
     # SQLite would replay a leftover -wal into the new file.
