@@ -219,7 +219,7 @@ def test_log_says_the_source_too(recorded: Lore) -> None:
 @pytest.mark.parametrize(
     ("argv", "code", "reason"),
     [
-        (["--from", "sqlite:a.db", "--log", "sqlite:a.db", "--to", "sqlite:b.db"], 2, "give one of them"),
+        (["--from", "sqlite:a.db", "--log", "sqlite:a.db", "--to", "sqlite:b.db"], 2, "give only one of them"),
         (
             ["--from", "sqlite:a.db"],
             2,
@@ -227,7 +227,7 @@ def test_log_says_the_source_too(recorded: Lore) -> None:
         ),
         (["--from", "sqlite:a.db", "--to", "sqlite:a.db"], 2, "the same log"),
         (["--from", "sqlite:typo.db", "--to", "sqlite:b.db"], 1, "there is no log yet"),
-        (["--from", "sqlite:a.db", "--to", "memory:"], 2, "logs that are kept"),
+        (["--from", "sqlite:a.db", "--to", "memory:"], 2, "logs that are stored"),
         (["--from", "sqlite:a.db", "--to", "b.db"], 2, "write sqlite:b.db"),
         (["--from", "sqlite:a.db", "--to", "sqlite:b.db?snyc=full"], 2, "snyc"),
         (["--from", "sqlite:a.db", "--to", "sqlite:no/such/folder.db"], 1, "folder.db"),

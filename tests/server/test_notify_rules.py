@@ -186,7 +186,7 @@ def test_what_cannot_be_called_is_refused_without_being_reported(home: Home, url
 
 
 def test_two_rules_cannot_share_a_name(home: Home) -> None:
-    with pytest.raises(ConfigError, match="notify 'r': the name is taken"):
+    with pytest.raises(ConfigError, match="notify 'r': another rule has this name"):
         home.rules(f"[[notify]]\n{RULE}[[notify]]\n{RULE}")
 
 

@@ -72,7 +72,7 @@ def _is_due(mission: Mission, reason: str, now: datetime) -> bool:
     last = mission.asked
     if last is None or last.at is None or last.reason != reason:
         return True
-    factor = min(2 ** min(last.attempt - 1, 10), MAX_BACKOFF_FACTOR)
+    factor = min(1 << min(last.attempt - 1, 10), MAX_BACKOFF_FACTOR)  # 1, 2, 4, …
     return now - last.at >= REPEAT_AFTER * factor
 
 
