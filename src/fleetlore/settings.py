@@ -150,6 +150,8 @@ class SettingsLayer:
         """What of a project file does not count, as it is not approved."""
         self.refused_log: str | None = None
         """The same for its log."""
+        self.problem: str = ""
+        """Why a project file that is not approved cannot be parsed; then nothing of it counts."""
 
     def applies_to_log(self, chosen: "SettingsLayer | None") -> bool:
         """Whether its `[ship]` and `[retention]` are for the log in use, which the layer `chosen` names (`None`: the default log).
@@ -914,8 +916,8 @@ def _read_untrusted_file(path: str, written: bytes) -> SettingsLayer:
     try:
         content = _parse_content(path, written)
         log = _read_log(path, content)
-    except ConfigError:
-        layer.ignored = ["everything (it cannot be read)"]
+    except ConfigError as error:
+        layer.problem = str(error).removeprefix(f"{path}: ")
         return layer
     if log is not None and is_project_log(log, os.path.dirname(path)):
         layer.values["log"] = Setting(log, path)
@@ -944,8 +946,10 @@ def _untrusted_warnings(layers: Sequence[SettingsLayer], chosen: SettingsLayer |
         is_chosen = is_chosen or layer is chosen
         refused = layer.refused_log
         logs = [] if refused is None or is_chosen or refused == log else [f"log = {mask_url(refused)!r}"]
-        if names := ", ".join([*logs, *layer.ignored]):
-            yield f"{layer.source}: ignored, as you have not approved this file: {names}. Read it, then approve it with `lore trust`"
+        if layer.problem:
+            yield f"{layer.source}: the whole file is ignored: {layer.problem}"
+        elif names := ", ".join([*logs, *layer.ignored]):
+            yield f"{layer.source}: ignored, because you have not approved this file: {names}. Read it, then approve it with `lore trust`"
 
 
 def _foreign_warning(path: str, own: str) -> str:

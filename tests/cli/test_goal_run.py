@@ -363,7 +363,7 @@ def test_worktrees_are_listed_shown_merged_and_cleaned(lore: Lore, monkeypatch: 
     id = goal(lore, "show", "--json").json["id"]
     [line] = goal(lore, "worktrees").lines
     assert line.startswith(f"{id[:8]}  done ")
-    assert f"fleetlore/{id[:8]}  1 commits, " in line
+    assert f"fleetlore/{id[:8]}  1 commit, " in line
     assert goal(lore, "worktrees", "diff", id[:8], code=0)
     goal(lore, "worktrees", "merge", id[:8], code=0)
     assert (place / "ok").read_text() == "hello\n"

@@ -161,7 +161,8 @@ def _find_rule(settings: Settings, name: str | None) -> Rule:
     if name is None:
         raise UsageError("name a rule, as in `lore notify test RULE`; `lore notify list` shows them")
     if name not in rules:
-        raise Invalid(f"unknown rule {name!r}; known: {', '.join(rules) or 'none for this log'}")
+        known = f"choose from {', '.join(rules)}" if rules else "this log has no rules; docs/notifications.md says how to write one"
+        raise Invalid(f"no notification rule is called {name!r}; {known}")
     return rules[name]
 
 

@@ -111,7 +111,7 @@ def _list_files(paths: list[str]) -> Iterator[str]:
             for folder, _, names in os.walk(path):
                 yield from (os.path.join(folder, name) for name in sorted(names) if os.path.isfile(os.path.join(folder, name)))
         else:
-            raise Invalid(f"{path}: no such file or folder")
+            raise Invalid(f"{path}: there is no such file or folder; check the path")
 
 
 def _print_rows(args: Namespace, rows: list[dict[str, object]]) -> None:

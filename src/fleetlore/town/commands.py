@@ -118,7 +118,8 @@ def find_agent(town: TownState, name: str) -> Agent:
         return town.agents[matches[0]]
     if matches:
         raise Invalid(f"{len(matches)} agent names start with {name!r}: {', '.join(sorted(matches)[:5])}; give more characters")
-    raise NotFound(f"there is no agent {name!r} in this town; {_suggest_name(name, town.agents)}")
+    none = "it has no agents; add one with `lore town spawn NAME`"
+    raise NotFound(f"there is no agent {name!r} in this town; {_suggest_name(name, town.agents, none)}")
 
 
 # --- tasks
@@ -251,7 +252,8 @@ def find_task(town: TownState, id: str) -> Task:
         raise Invalid(f"{len(matches)} task ids start with {id!r}: {', '.join(matches[:5])}; give more characters")
     if id in town.completed:
         raise NotFound(f"{id} was completed long ago; read it with `lore story --scope task:{id}`")
-    raise NotFound(f"there is no task {id!r} in this town; {_suggest_name(id, town.tasks)}")
+    none = "it has no tasks; add one with `lore town backlog add TITLE`"
+    raise NotFound(f"there is no task {id!r} in this town; {_suggest_name(id, town.tasks, none)}")
 
 
 def _expect_unchanged(task: Task) -> Expect:
@@ -378,11 +380,12 @@ def _require_priority(priority: str) -> None:
         raise Invalid(f"unknown priority: {priority!r}; choose from {', '.join(PRIORITIES)}")
 
 
-def _suggest_name(word: str, known: Collection[str]) -> str:
+def _suggest_name(word: str, known: Collection[str], none: str = "there are none") -> str:
+    """The closest known name, else some of them, else what `none` says."""
     matches = get_close_matches(word, known, n=1)
     if matches:
         return f"did you mean {matches[0]}?"
-    return f"known are {', '.join(list(known)[:8])}" if known else "there are none yet"
+    return f"known are {', '.join(list(known)[:8])}" if known else none
 
 
 def _join_with_or(states: Collection[str]) -> str:

@@ -350,7 +350,7 @@ def translate_os_errors(path: str) -> Iterator[None]:
     except OSError as error:
         if error.errno in _DISK_FULL_ERRNOS:
             raise DiskFull(f"{path}: the disk is full; make room and try again") from error
-        raise Unwritable(f"{path}: cannot be made ({error.strerror}); check that the directory exists and can be written") from error
+        raise Unwritable(f"{path}: cannot be created ({error.strerror}); check that the directory exists and can be written") from error
 
 
 def _scale_progress(progress: Progress | None, part: int, parts: int = 3) -> Progress | None:
