@@ -82,7 +82,12 @@ _NOTIFY_TEXT_KEYS = (
 NOTIFY_KEYS = (*_NOTIFY_TEXT_KEYS, "every", "full", "command", "desktop")
 """The keys of a notification rule; `server/notifications/rules.py` has their meaning."""
 
-SINK_TARGETS = {"nats": "nats://127.0.0.1:4222", "webhook": "https://example.org/driver", "jsonl": "driver.jsonl"}
+SINK_TARGETS = {
+    "nats": "nats://127.0.0.1:4222",
+    "webhook": "https://example.org/driver",
+    "jsonl": "driver.jsonl",
+    "otlp": "http://127.0.0.1:4318",
+}
 SINK_KEYS = ("name", *SINK_TARGETS, "prefix", "secret")
 """The keys of a sink; the targets with an example each. `operations/sinks.py` has their meaning."""
 
@@ -322,7 +327,7 @@ def _read_ship_to(path: str, content: Content) -> str | None:
     ship = _read_table(path, content, "ship")
     to = ship.get("to")
     if to is None and ship:
-        raise ConfigError(f'{path}: ship.to: it is not said where to, as in to = "nats://team:4222"')
+        raise ConfigError(f'{path}: ship.to: the target is missing; write it as in to = "nats://team:4222"')
     if to is None:
         return None
     if not isinstance(to, str) or ":" not in to:
