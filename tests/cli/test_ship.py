@@ -336,7 +336,7 @@ def test_a_project_may_ship_to_servers_and_to_its_own_files(recorded: Lore, to: 
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ('log = "sqlite:a.db"\n[ship]\nfull = false', "ship.to: it is not said where to"),
+        ('log = "sqlite:a.db"\n[ship]\nfull = false', "ship.to: the target is missing"),
         ("log = 'sqlite:a.db'\n[ship]\nto = 7", "ship.to: the address of a log is needed"),
         ("log = 'sqlite:a.db'\n[ship]\nto = 'x'", "ship.to: the address of a log is needed"),
         ("log = 'sqlite:a.db'\n[ship]\nto = 'x:'\nfull = 1", "ship.full: true or false"),

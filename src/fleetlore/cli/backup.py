@@ -23,7 +23,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="the file to create")
     parser.add_argument("--force", action="store_true", help="replace the file if it exists")
     arguments.add_json(parser)
-    arguments.add_examples(parser, _EXAMPLES, "If the backup fails, no file is left behind. `lore restore` copies a backup back.")
+    arguments.add_examples(parser, _EXAMPLES, "A backup that fails leaves no partial file. `lore restore` copies a backup back.")
 
 
 def run(args: Namespace) -> int:
