@@ -99,7 +99,7 @@ def judge_last_text(events: Iterator[Event], session: str, text: str) -> list[Ju
     from fleetlore import clock
     from fleetlore.events.envelope import Event
     from fleetlore.views.outcomes import fold
-    from fleetlore.views.outcomes import session as facts
+    from fleetlore.views.outcomes import session as fold_session
     from fleetlore.views.outcomes.record import make_record
     from fleetlore.views.outcomes.rules import default_rules
 
@@ -107,12 +107,14 @@ def judge_last_text(events: Iterator[Event], session: str, text: str) -> list[Ju
     state = fold.fold_events(events, rules).runs.get(session)
     if state is None:
         return []
-    before = len(state.statements)
-    if state.status.turn == "running":
-        # The transcript may not have the last text yet.
+    # Only the statements of the last text are judged.
+    if state.status.turn == "running":  # the transcript does not have the last text yet, so it is added
+        earlier = len(state.statements)
         state.text, state.status.text = None, ""
-        facts.apply(state, Event(kind="session.turn_ended", agent=state.agent or None, run=session, at=clock.now(), text=text), rules)
-        state.statements = state.statements[before:]
+        session_fold.apply(
+            state, Event(kind="session.turn_ended", agent=state.agent or None, run=session, at=clock.now(), text=text), rules
+        )
+        state.statements = state.statements[earlier:]
     else:
         state.statements = [said for said in state.statements[-1:] if said.where == "answer" and said.turn_start == state.turn_start]
     return [claim for claim in make_record(state, clock.now()).claims if claim.kind in KINDS and claim.verdict != "supported"]

@@ -131,7 +131,7 @@ def _recognise_telemetry(head: _Head) -> str | None:
 
 
 def _recognise_webhook(head: _Head) -> str | None:
-    """A body names its repository or sender; a captured request has headers or the event's name."""
+    """Webhook deliveries of a forge: a body names its repository or sender, a captured request has headers or the event's name."""
     reader = registry.find_recording("forge").open(None)
     signs = ({"repository", "sender"}, {"headers", "body"}, {"event", "payload"})
 
