@@ -99,7 +99,7 @@ def judge_last_text(events: Iterator[Event], session: str, text: str) -> list[Ju
     from fleetlore import clock
     from fleetlore.events.envelope import Event
     from fleetlore.views.outcomes import fold
-    from fleetlore.views.outcomes import session as fold_session
+    from fleetlore.views.outcomes import session as session_fold
     from fleetlore.views.outcomes.record import make_record
     from fleetlore.views.outcomes.rules import default_rules
 

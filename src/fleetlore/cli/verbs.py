@@ -26,7 +26,7 @@ class LocalVerb(NamedTuple):
     """A verb that only the CLI has, implemented by a function and not by an entry in the table of operations."""
 
     does: str
-    """Import path of the function that is called with the parsed arguments, as `module:function` below `fleetlore.cli`: `town.init:init_town`."""
+    """Import path of the function to call with the parsed arguments, as `module:function` below `fleetlore.cli`: `town.init:init_town`."""
     help: str
     configure: Callable[[ArgumentParser], None] = lambda parser: None
     json_help: str = "print JSON, for programs"
