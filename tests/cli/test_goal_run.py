@@ -378,5 +378,5 @@ def test_work_that_is_not_committed_is_neither_merged_nor_cleaned(lore: Lore) ->
     _repository(lore)
     goal(lore, "run", write(lore, "branchy", "cat >/dev/null; touch ok"), code=0)
     id = goal(lore, "show", "--json").json["id"]
-    assert "not committed; commit them with" in goal(lore, "worktrees", "merge", id[:8], code=2).err
-    assert "kept: 1 files" in goal(lore, "worktrees", "clean", code=0).out
+    assert "; commit them with" in goal(lore, "worktrees", "merge", id[:8], code=2).err
+    assert ": 1 file not committed" in goal(lore, "worktrees", "clean", code=0).out

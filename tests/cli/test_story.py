@@ -287,7 +287,7 @@ def test_a_repository_is_read_whole_and_nothing_is_kept(lore: Lore, tmp_path: Pa
 
 def test_what_is_no_repository_is_said(lore: Lore, tmp_path: Path) -> None:
     assert "not a git repository" in lore("chronicle", "git", str(tmp_path), code=2).err
-    assert "No such file" in lore("chronicle", "git", str(tmp_path / "absent"), code=1).err
+    assert "there is no such file" in lore("chronicle", "git", str(tmp_path / "absent"), code=1).err
     assert lore("chronicle", "svn", "x", code=2).err
 
 

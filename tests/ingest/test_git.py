@@ -457,7 +457,7 @@ def test_the_command_line_refuses_what_is_no_repository_before_anything_is_store
     repo.commit("Hang the door")
     result = lore("import", "git", str(repo.path), str(lore.folder), code=2)
     assert result.err.endswith("this is not a git repository; name the folder of one (it may be bare)\n")
-    assert lore("import", "git", "missing", code=1).err == "lore: missing: No such file or directory\n"
+    assert lore("import", "git", "missing", code=1).err == "lore: missing: there is no such file or folder; check the path\n"
     assert lore("import", "git", lore.write("notes.txt", "just\nnotes\n"), "--log", "sqlite:b.db", code=3).err.endswith("rejected 2\n")
     assert lore("import", "git", str(repo.path), code=0).err == "imported 1 · already there 0 · rejected 0\n"
 
