@@ -69,9 +69,7 @@ def install_service() -> str:
     from fleetlore.cli.install import own_path
 
     if not can_install():
-        raise Invalid(
-            "the systemd user manager does not answer on this machine; run `lore up` instead, for example under another supervisor"
-        )
+        raise Invalid("the systemd user manager does not answer on this machine; run `lore up` instead, or under your own supervisor")
     path, command = find_file(), own_path()
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "w", encoding="utf-8") as file:

@@ -91,7 +91,7 @@ def _find_agent(context: OperationContext, request: BuildPrompt) -> tuple[str, s
             error = unknown
         if request.persona is not None or _is_in_cast(context, request.agent):
             return request.agent, None
-    # A title of a session may be longer than a name can be.
+    # A title of a session need not be a valid name.
     sessions = find_sessions(context, ListSessions(limit=None))
     found = [one for one in sessions if request.agent in (one.session, one.name, one.title)]
     if not found:
