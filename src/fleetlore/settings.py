@@ -922,7 +922,7 @@ def _read_untrusted_file(path: str, written: bytes) -> SettingsLayer:
         content = _parse_content(path, written)
         log = _read_log(path, content)
     except ConfigError as error:
-        layer.problem = str(error).removeprefix(f"{path}: ")
+        layer.problem = str(error).removeprefix(f"{path}: ").removesuffix(f"; {_FIX_FILE}")
         return layer
     if log is not None and is_project_log(log, os.path.dirname(path)):
         layer.values["log"] = Setting(log, path)
@@ -933,6 +933,7 @@ def _read_untrusted_file(path: str, written: bytes) -> SettingsLayer:
 
 
 _MAX_IGNORED = 10
+_FIX_FILE = "fix it, or move it away"
 
 
 def _parse_content(path: str, written: bytes) -> Content:
@@ -941,7 +942,7 @@ def _parse_content(path: str, written: bytes) -> Content:
     try:
         return tomllib.loads(written.decode())
     except (ValueError, RecursionError) as error:  # not only a TOMLDecodeError: of a number with too many digits, too
-        raise ConfigError(f"{path}: not TOML: {error}; fix it, or move it away") from error
+        raise ConfigError(f"{path}: not TOML: {error}; {_FIX_FILE}") from error
 
 
 def _untrusted_warnings(layers: Sequence[SettingsLayer], chosen: SettingsLayer | None) -> Iterator[str]:
@@ -952,7 +953,7 @@ def _untrusted_warnings(layers: Sequence[SettingsLayer], chosen: SettingsLayer |
         refused = layer.refused_log
         logs = [] if refused is None or is_chosen or refused == log else [f"log = {mask_url(refused)!r}"]
         if layer.problem:
-            yield f"{layer.source}: the whole file is ignored: {layer.problem}"
+            yield f"{layer.source}: the whole file is ignored: {layer.problem}. Fix it, then approve it with `lore trust`"
         elif names := ", ".join([*logs, *layer.ignored]):
             yield f"{layer.source}: ignored, because you have not approved this file: {names}. Read it, then approve it with `lore trust`"
 
