@@ -447,11 +447,10 @@ TURN_ERRORS_HEAD = f"""{MADE}
 
 def turn_errors() -> str:
     """What each error means, and what the driver does about it."""
-    from fleetlore.programs.failures import FAILURE_KINDS, find_remedy
+    from fleetlore.programs.failures import REMEDIES
 
     rows = []
-    for complaint in FAILURE_KINDS:
-        cure = find_remedy(complaint)
+    for complaint, cure in REMEDIES.items():
         pauses = f"{cure.first_pause:g} s to {cure.longest_pause:g} s" if cure.longest_pause else "none"
         rows.append((code(complaint), cure.meaning, code(cure.action), "yes" if cure.counts else "no", pauses, cure.advice))
     made = table("complaint | what it means | what the driver does | counts as a turn | pauses | what helps", rows)
