@@ -25,7 +25,7 @@ Beat = Literal[
     "voice",
     "thought",
 ]
-"""What an event means for the work, such as progress, a setback or its recovery; docs/chronicle.md describes each beat."""
+"""What an event means for the work, such as progress, a setback or its recovery; docs/patterns.md describes each beat."""
 
 BEATS: tuple[Beat, ...] = get_args(Beat)
 
