@@ -267,19 +267,19 @@ def test_an_end_that_repeats_the_answer_is_not_another_answer(script: Script) ->
     ("asked", "answers", "headline"),
     [
         ("Can you round the total of the cart to cents?", ["Done."],
-         "Round the total of the cart to cents: reported as done; cart.py changed, not committed"),
-        ("Can you round the total of the cart to cents?", ["The cart has two totals."],
+         "Round the total of the cart to cents; cart.py changed, not committed"),
+        ("Can you round the total of the cart to cents?", ["The totals could not be rounded: two tests fail."],
          "Asked: Round the total of the cart to cents; cart.py changed, not committed"),
         ("why is it slow?", ["Now when you run `shop list`:\n\n    total", "The cart is cached per customer now."],
          "The cart is cached per customer now; cart.py changed, not committed"),
         ("look at the cart", ["All 12 tests pass.\n\n- `cart.py`: Added a cache for the totals"],
          "Look at the cart: Added a cache for the totals; cart.py changed, not committed"),
         ("Make the cart faster for big orders", ["The totals are cached per customer now.", "Removed the second query of the prices."],
-         "Make the cart faster for big orders: The totals are cached per customer now; then removed the second query of the prices;"
+         "Make the cart faster for big orders: The totals are cached per customer now; Removed the second query of the prices;"
          " cart.py changed, not committed"),
         ("Make the totals of the cart strict", ["- Removed an old comment\n- Added a strict check of the totals\n- Renamed two helpers of"
          " prices"],
-         "Make the totals of the cart strict: Added a strict check of the totals (and 2 more changes); cart.py changed, not committed"),
+         "Make the totals of the cart strict; cart.py changed, not committed"),
         ("fix it", ["With the cache: 12 ms. I've removed the second query of the cart."],
          "Removed the second query of the cart; cart.py changed, not committed"),
         ("Implement the following plan:\n\n# Plan: Round the total to cents\n\nIt is wrong.", ["Changed one line of the cart."],
@@ -438,7 +438,7 @@ def test_a_headline_is_short(script: Script) -> None:
     script.ask("why?")
     script.edit()
     script.say("The cart, " + "which is long and winding, " * 20 + "is cached.")
-    assert len(script.outcome().headline.split()) <= 25
+    assert len(script.outcome().headline.split()) <= 30
 
 
 def test_nothing_edited(script: Script) -> None:

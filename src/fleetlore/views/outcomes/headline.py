@@ -48,7 +48,7 @@ MOST_PARTS = 3
 MOST_OF_PARTS = 34
 """Words of the results of several requests together."""
 MOST_TOPIC = 16
-MOST_ORDER = 14
+MOST_ORDER = 18
 """Words of a request that is told instead of a detail of its result."""
 LEAST_TOPIC = 4
 LEAST_ABOUT = 3
@@ -61,6 +61,10 @@ LEAST_CALLS = 1
 LEAST_VERB = 4
 """Letters by which "Remove" and "Removed" are the same verb."""
 LEAST_SCORE = 4
+MOST_OF_PART = 28
+"""Words of two results of one request together."""
+LEAST_READ = 4
+"""Reports count for a request if the turns that they end have at least one of so many of its edits."""
 LEAST_TOLD = 3
 """Reports count for the work if the requests that they tell of have at least one of so many changed lines."""
 MOST_QUOTED = 14
@@ -167,8 +171,7 @@ def _name_landed(record: Outcome, state: SessionState) -> str:
         words = sum(len(_clean_title(each.subject).split()) for each in (*chosen, commit))
         if words <= MOST_OF_COMMITS and _is_main(commit) == _is_main(ranked[0]):
             chosen.append(commit)
-    named = [_clean_title(commit.subject) for commit in commits if any(commit is each for each in chosen)]
-    return "; ".join(named) + _count_more(len(commits) - len(named))
+    return "; ".join(_clean_title(commit.subject) for commit in chosen) + _count_more(len(commits) - len(chosen))
 
 
 def rank_commits(commits: Sequence[SessionCommit], state: SessionState) -> list[SessionCommit]:
@@ -333,7 +336,7 @@ def _find_answer(record: Outcome, state: SessionState, *, is_examined: bool) -> 
 
 def _keep_report(record: Outcome, state: SessionState, found: Sequence[ToldPart]) -> None:
     """Note the agent's own words, their source, and what they are about if that is not the first request."""
-    said = [one for one in found if one.is_said]
+    said = [one for one in found if one.said and (one.text == one.said or (len(found) == 1 and not one.is_item))]
     if not found:
         return
     record.evidence["result"] = list(dict.fromkeys(one.source for one in found))
@@ -349,11 +352,12 @@ def _word_changes(record: Outcome, state: SessionState, told: ToldWork, title: s
     """The results of the largest requests, one after the other; of a single one with what was asked."""
     _keep_report(record, state, told.chosen)
     more = _count_requests(told.others)
-    said = "; ".join(one.text for one in told.chosen)
     [main, *others] = told.chosen
-    if others or not main.is_said:
-        return f"{said}{more}"
-    topic = title or _find_topic(state, main.report.turn, said, is_changed=True)
+    if others or not main.said or (main.is_item and main.order):
+        return "; ".join(one.text for one in told.chosen) + more
+    said = main.said
+    asked = main.part.request.text if main.part.request is not None else ""
+    topic = title or (_name_topic(asked) if is_order(asked) else "") or _find_topic(state, main.report.turn, said, is_changed=True)
     is_told = " more changes)" not in said and _states_topic(said, topic.rstrip("…"))
     return f"{said}{more}" if is_told or len(topic.split()) < LEAST_TOPIC else f"{topic}: {said}{more}"
 
@@ -430,18 +434,15 @@ class ToldPart(NamedTuple):
     said: str
     report: TurnEndReport
     order: str = ""
+    is_item: bool = False
+    """What was said is an item of a list: one of many changes."""
     is_detail: bool = False
-    """What was said is one of many changes, or has few words of the request."""
-
-    @property
-    def is_said(self) -> bool:
-        """Whether it is told in the agent's words."""
-        return bool(self.said) and not (self.is_detail and self.order)
+    """The same, or it has few words of the request."""
 
     @property
     def text(self) -> str:
-        """What came of it, without what was asked."""
-        return self.said if self.is_said else self.order
+        """What came of it, in few words."""
+        return self.said if self.said and not (self.is_detail and self.order) else self.order
 
     @property
     def source(self) -> Source:
@@ -450,7 +451,7 @@ class ToldPart(NamedTuple):
 
 
 class ToldWork(NamedTuple):
-    """The parts that are told, in the order of time, and the number of others with changes."""
+    """The parts that are told, the largest first, and the number of others with changes."""
 
     chosen: list[ToldPart]
     others: int = 0
@@ -477,7 +478,6 @@ def _find_changes(record: Outcome, state: SessionState) -> ToldWork:
         if not chosen or (len(chosen) < MOST_PARTS and words <= MOST_OF_PARTS and one.part.lines * LEAST_PART >= main.part.lines):
             chosen.append(one)
     named = {id(one.part) for one in told if any(_tell_same(known.text, one.text) for known in chosen)}
-    chosen.sort(key=lambda one: one.report.turn)
     return ToldWork(chosen, sum(id(part) not in named for part in parts))
 
 
@@ -496,26 +496,46 @@ def _tell_part(record: Outcome, state: SessionState, part: WorkPart, reports: Se
     asked = part.request.text[:LONGEST_PROMPT] if part.request is not None else ""
     wanted = list_content_words(asked)
     own = [report for report in reports if report.turn in part.turns]
-    best: tuple[Report, TurnEndReport] | None = None
-    for report in own:
-        found = _read_change(record, report, wanted | _find_turn_words(state, report.turn)) or _read_change(record, report, ())
-        if found is not None and (best is None or found.score >= best[0].score):
-            best = found, report
-    order = _name_order(asked) if own else ""
-    if best is None:
+    found = [(change, report) for report in own if (change := _read_best_change(record, state, report, wanted))]
+    if sum(report.edits for _, report in found) * LEAST_READ < sum(report.edits for report in own):
+        found = []  # what can be read is about a small part of the work
+    order = _name_order(asked) if own and not _fell_short.search(own[-1].text[:LONGEST_OPENING]) else ""
+    if not found:
         return ToldPart(part, "", own[-1], order) if order else None
-    found, report = best
-    shared = len(list_content_words(found.text) & wanted)
-    is_detail = found.is_item or shared < min(ENOUGH_SHARED, len(wanted))
+    best, report = max(found, key=lambda pair: (pair[0].score, pair[1].turn))
     if _names_no_work.match(order) or len(order.split()) > MOST_ORDER:
         order = ""
-    return ToldPart(part, _count_others(found), report, order, is_detail)
+    is_detail = best.is_item or len(list_content_words(best.text) & wanted) < min(ENOUGH_SHARED, len(wanted))
+    said = _count_others(best)
+    for other, beside in sorted(found, key=lambda pair: -pair[1].edits):  # what another turn came to
+        is_far = beside.turn != report.turn and beside.edits * LEAST_PART >= report.edits and not _tell_same(best.text, other.text)
+        if is_far and len(f"{said} {other.text}".split()) <= MOST_OF_PART and not (best.is_item or other.is_item):
+            said = f"{said}; {other.text}" if report.turn < beside.turn else f"{other.text}; {said}"
+            break
+    return ToldPart(part, said, report, order, best.is_item, is_detail)
+
+
+def _read_best_change(record: Outcome, state: SessionState, report: TurnEndReport, wanted: frozenset[str]) -> Report | None:
+    return _read_change(record, report, wanted | _find_turn_words(state, report.turn)) or _read_change(record, report, ())
+
+
+_fell_short = re.compile(
+    r"(?i)\b(?:could ?n[o'’]t|unable to|not able to|(?:do|did|does|is|was)n['’]t work|(?:is|are) not working|still (?:fail|broken)"
+    r"|not (?:yet )?(?:done|finished|complete|implemented|possible)|blocked|partially|rolled back|reverted)"
+)
+"""In an answer that reports less than what was asked for."""
+_points_back = re.compile(
+    r"(?i)(?!(?:ensure|verify|confirm|show|say|note|state|require) that)"
+    r"\w+ (?:(?:up|out|off|down|back) )?(?:that|this|it|them|these|those|one|same)\b"
+)
+"""An order whose object was named before: "Limit that to one branch"."""
 
 
 def _name_order(asked: str) -> str:
     """A request for work as a title; empty if it is none or does not say what it is about."""
     order = _task_label.sub("", short_request(asked, MOST_ASKED).rstrip(".")) if not is_examination(asked) else ""
     is_clear = not order.endswith("…") and "://" not in order and len(list_content_words(order)) >= ENOUGH_SHARED
+    is_clear = is_clear and _points_back.match(order) is None
     return order if is_clear else ""
 
 
@@ -536,7 +556,7 @@ _undoes = re.compile(r"(?i)\b(?:deleted|removed|reverted|undone|discarded|restor
 
 def _find_undone(record: Outcome, state: SessionState, main: ToldPart) -> ToldPart | None:
     """A later report that takes the change back: "docs/geese.md has been deleted"."""
-    about = list_content_words(main.text)
+    about = list_content_words(f"{main.said} {main.order}")
     for report in reversed(_list_reports(record, state)):
         found = _read_change(record, report, about) if report.turn > max(main.part.turns) and report.calls else None
         words = list_content_words(found.text) if found is not None else frozenset()
@@ -691,6 +711,8 @@ _url = re.compile(r"\(?https?://\S+\)?")
 def _name_topic(text: str) -> str:
     """What a request is about, in a few words; nothing if they would not say it."""
     sentence = _url.sub("", _task_label.sub("", drop_courtesy(first_sentence(text)))).strip(" .?!:,;\"'-–—")
+    if _points_back.match(sentence):
+        return ""
     clause = _topic_end.split(sentence, maxsplit=1)[0]
     short = cut_words(clause if len(clause.split()) >= LEAST_TOPIC else sentence, MOST_TOPIC)
     return short[:1].upper() + short[1:] if len(list_content_words(short)) >= LEAST_ABOUT - 1 else ""
@@ -838,6 +860,8 @@ def _describe_requests(record: Outcome, state: SessionState) -> str:
     created = [command for command in commands if "pr create" in command]
     is_draft = bool(created) and all("--draft" in command for command in created) and not any("pr ready" in one for one in commands)
     name = ("draft " if is_draft and not is_merged else "") + ("pull requests" if len(requests) > 1 else "pull request")
+    if len(set(numbers)) < len(requests) > 1:  # of several repositories
+        name, numbers = f"{len(requests)} {name}", []
     return " ".join(part for part in (name, join_names(numbers) if numbers else "", "opened and merged" if is_merged else "opened") if part)
 
 

@@ -18,7 +18,8 @@ from fleetlore.views.outcomes.words import LONGEST_LOOK, cut_words, is_lead_in, 
 _CHANGED = (
     r"(?:added|adjusted|applied|bumped|built|cached|changed|cleaned up|closed|configured|consolidated|converted|copied|corrected|created"
     r"|deleted|deployed|disabled|documented|enabled|expanded|exposed|extended|extracted|fixed|forwarded|implemented|improved|installed"
-    r"|introduced|logged|marked|merged|migrated|moved|opened|pinned|posted|published|pushed|rebased|rebuilt|recreated|redesigned|reduced|refactored"
+    r"|introduced|logged|made (?=the )|marked|merged"
+    r"|migrated|moved|opened|pinned|posted|published|pushed|rebased|rebuilt|recreated|redesigned|reduced|refactored"
     r"|registered|released|removed|renamed|replaced|resolved|restored|restructured|reverted|reworded|rewrote|rewritten|set up|simplified"
     r"|split|stopped|switched|translated|unified|uninstalled|unloaded|updated|upgraded|widened|wired|wrapped|written|wrote)"
 )
@@ -169,7 +170,8 @@ def _join_leads(text: str) -> Iterator[str]:
 
 
 _vague = re.compile(
-    r"(?:(?:one (?:thing|note|caveat|question)|caveat|heads[- ]up|(?:i|we)(?:['’]ve)? \w+ (?:it|them|this|these|that)"
+    r"(?:(?:one (?:thing|note|caveat|question)|caveat|heads[- ]up|all finished"
+    r"|(?:the |main |working )*(?:checkout|worktree|tree) is clean|(?:i|we)(?:['’]ve)? \w+ (?:it|them|this|these|that)"
     r"|this|that|it|its|they|these|those|here|which|ok|okay|let|next|note|if you|you|your|want|would|should|shall|could|see|try|to"
     r"|\w+ing (?:it|this)"
     r"|spawned|launched|started|running|the (?:fix|solution|change) is|please|thanks|sorry|open|run|option|step|e\.g|for example"
@@ -186,7 +188,7 @@ _verdict = re.compile(
     r"|approved?|pass(?:es|ing)\b|fail(?:s|ed|ing|ures?)\b)"
 )
 _fragment = re.compile(
-    r"[\w.-]*\d[\w.-]*:"
+    r"[\w.-]*\d[\w.-]*:|(?:[\w.]+-[\w.-]+,? ){2}"
     r"|\d(?!.*\b(?:is|are|was|were|has|have|found|remain\w*|fail\w*|pass\w*|need\w*|match\w*|points?|(?<!-)issues?|findings?|problems?)\b)",
     re.IGNORECASE,
 )
