@@ -59,8 +59,8 @@ class Script:
     def run(self, command: str, output: str = "", **data: Any) -> Event:
         return self.call("Bash", {"command": command}, output, **data)
 
-    def edit(self, path: str = "/Users/mira/src/shop/cart.py", **where: Any) -> Event:
-        return self.call("Edit", {"file_path": path, "old_string": "a", "new_string": "b\nc"}, "ok", where=where)
+    def edit(self, path: str = "/Users/mira/src/shop/cart.py", new: str = "b\nc", **where: Any) -> Event:
+        return self.call("Edit", {"file_path": path, "old_string": "a", "new_string": new}, "ok", where=where)
 
     @property
     def state(self) -> SessionState:
@@ -317,6 +317,57 @@ def test_files_outside_of_a_repository_are_not_said_to_be_uncommitted(script: Sc
     script.edit("/Users/mira/.config/editor.toml")
     script.say("Added the new theme to the editor.")
     assert script.outcome().headline == "Set up the editor: Added the new theme to the editor; editor.toml changed"
+
+
+def test_the_headline_tells_the_largest_requests_and_counts_the_others(script: Script) -> None:
+    for asked, lines, answer in (
+        ("Add a cache for the totals of the cart", 30, "The totals of the cart come from a cache now."),
+        ("Rename the helper of the prices", 2, "Renamed the helper of the prices to price_of."),
+        ("Show the shipping costs below the total", 20, "The shipping costs are shown below the total now."),
+    ):
+        script.ask(asked)
+        script.edit("cart.py", new="line\n" * lines)
+        script.say(answer)
+    script.ask("Looks good, run the tests")
+    script.run("pytest", "== 3 passed in 1s ==")
+    script.say("All tests pass.")
+    expected = "The totals of the cart come from a cache now; The shipping costs are shown below the total now (+1 more request)"
+    assert script.outcome().result == expected
+
+
+def test_a_request_stands_for_a_detail_of_its_result(script: Script) -> None:
+    script.ask("Make the parser of the settings strict")
+    script.edit()
+    script.say("- Removed an old comment\n- `load` now uses a decoder\n- Renamed two helpers of it")
+    assert script.outcome().result == "Make the parser of the settings strict"
+
+
+def test_a_request_is_no_result_if_the_agent_reports_that_it_failed(script: Script) -> None:
+    script.ask("Make the parser of the settings strict")
+    script.edit()
+    script.say("I was not able to make it strict: two callers pass unknown keys.")
+    assert script.outcome().result == "Asked: Make the parser of the settings strict"
+
+
+def test_the_commits_with_the_most_changed_lines_come_first(script: Script) -> None:
+    script.ask("go on with the list")
+    for number, lines in enumerate((1, 40, 20, 30)):
+        script.edit(f"part{number}.py", new="line\n" * lines)
+        script.run(f"git commit -am 'Write part {number}'", f"[main 123456{number}] Write part {number}\n 1 file changed")
+    assert script.outcome().result == "Write part 1; Write part 3; Write part 2 (+1 commit)"
+
+
+def test_an_answer_with_yes_has_its_question(script: Script) -> None:
+    script.ask("Does rsync still work with the new proxy?")
+    script.say("No, rsync will not work through the proxy because it only forwards web traffic.")
+    expected = "Does rsync still work with the new proxy? No, rsync will not work through the proxy because it only forwards web traffic"
+    assert script.outcome().result == expected
+
+
+def test_a_short_answer_is_quoted(script: Script) -> None:
+    script.ask("Reply with exactly one word")
+    script.say("OK")
+    assert script.outcome().headline == 'Asked: Reply with exactly one word; answered "OK", nothing changed'
 
 
 def test_the_headline_of_a_review_has_its_finding(script: Script) -> None:

@@ -246,9 +246,12 @@ def _find_result_beside(record: Outcome, state: SessionState, landed: str) -> st
     if not changed:
         return ""
     found, report = max(changed, key=lambda pair: (pair[0].score, pair[1].turn))
+    text = _add_question(state, report.turn, found.text)
+    if _agrees.match(text):
+        return ""  # nobody knows to what
     record.evidence["result"] = [report.source]
     record.said = found.text
-    return _add_question(state, report.turn, found.text)
+    return text
 
 
 def find_title(record: Outcome, state: SessionState) -> str:
@@ -284,8 +287,9 @@ def _describe_work(record: Outcome, state: SessionState) -> str:
         return issues
     title = find_title(record, state)
     edited = {path for _, path in _list_edits(state)}
-    is_examined = _is_examined(state) or is_examination(title)
-    if title and not is_examination(title) and (edited or record.delivered.pull_requests):
+    is_about = is_examination(title) or _names_examination.search(record.title or "") is not None
+    is_examined = _is_examined(state) or is_about
+    if title and not is_about and (edited or record.delivered.pull_requests):
         _keep_report(record, state, _find_changes(record, state).chosen if edited else [])
         return title
     if edited:
@@ -310,6 +314,8 @@ def _describe_work(record: Outcome, state: SessionState) -> str:
     return f"{said}{more}" if len(topic.split()) < LEAST_TOPIC else f"{topic}: {said}{more}"
 
 
+_names_examination = re.compile(r"(?i)\b(?:analysis|investigation|review|research|audit|question|discussion|exploration)s?$")
+"""A title that says what was looked into, not what came of it."""
 _agrees = re.compile(r"(?i)(?:yes|no|not (?:yet|quite|really|directly)|correct|exactly)\b")
 """Begins an answer that cannot be understood without its question."""
 
@@ -688,7 +694,7 @@ def _name_request(record: Outcome, state: SessionState, work: Sequence[ChangedFi
         quoted = " ".join(words[:MOST_QUOTED]) + ("…" if len(words) > MOST_QUOTED else "")
         return f'{EDITED}{name_files(work)} for "{quoted}"'
     asked = short_request(request.text, MOST_ASKED) if request is not None else ""
-    asked = _task_label.sub("", asked or cut_words(drop_courtesy(record.asked).rstrip(".: "), MOST_ASKED))
+    asked = _task_label.sub("", asked or cut_words(_url.sub("", drop_courtesy(record.asked)).strip(".: "), MOST_ASKED))
     asked = asked[:1].upper() + asked[1:]
     if asked and not asked.endswith("?") and _is_reported_done(record, state):
         return f"{asked}{DONE}"
@@ -736,7 +742,7 @@ def _base_name(path: str) -> str:
 
 
 def _clean_title(text: str) -> str:
-    return shorten_text(drop_trailer(text), LONGEST_TITLE).rstrip(". ")
+    return shorten_text(drop_trailer(text).removeprefix("@ "), LONGEST_TITLE).rstrip(". ")  # PowerShell's mark of a text, in another shell
 
 
 def drop_trailer(subject: str) -> str:

@@ -49,7 +49,9 @@ _unnamed = re.compile(
 )
 _no_object = re.compile(r"\w+ (?:(?:to|it|them|this|these|now)\b(?! \w+s\b)|\()", re.IGNORECASE)
 _no_result = re.compile(
-    r"(?:(?:ground|work|mov|continu|start|launch|runn|spawn|wait|kick|proceed|fetch|read|check|look)ing|this|that|it|its|they|these|those|you|your|done|if|when|here|there|good|great|perfect"
+    r"(?:(?:fetch|read|check|look|see|try|view|verify|inspect|search|proceed|continue|go) "
+    r"|(?:ground|work|mov|continu|start|launch|runn|spawn|wait|kick|proceed|fetch|read|check|look)ing|this"
+    r"|that|it|its|they|these|those|you|your|done|if|when|here|there|good|great|perfect"
     r"|got it|let|next|one|step|note|which|what|why|how|to"
     r"|without|since|because|after|before|once|as|yes|no|but|so|and|or|previously|currently|suggested|with|status|story status|task #?\d+"
     r"|i['’]m|i (?:see|think|found|understand|need|will|can|could|did)|line \d|all (?:\d+ )?(?:\w+ )?(?:tests?|checks?|tasks?|todos?)"
@@ -201,6 +203,8 @@ _no_subject = re.compile(
 _answer_label = re.compile(r"(?i)(?:here(?:['’]s| is) )?(?:the |my )?(?:short|quick|direct|honest|simple)? ?answer(?: is)?:? +(?=\S)")
 _yes_or_no = re.compile(r"(?i)(?:yes|no|not (?:yet|quite|really|directly))\b[^\w\s]*\s.*\w{3,}.*\s\w+")
 _one_word_label = re.compile(r"[A-Z][a-z]+: ")
+LEAST_SHARED = 2
+"""Words of the request in an item of a list that answers it."""
 MOST_LOOKED_AT = 12
 """Sentences of an answer in which its finding is looked for."""
 
@@ -225,6 +229,8 @@ def find_finding(text: str, most: int, wanted: Collection[str] = ()) -> Report |
             if short.endswith("…") or short.count('"') % 2 or len(short) > LONGEST_REPORT:
                 continue
             shared = len(list_content_words(short).intersection(wanted))
+            if is_item and wanted and shared < LEAST_SHARED and not _conclusion.search(short):
+                continue  # a detail of a list
             weight = 9 if _conclusion.search(short) or (not is_item and _yes_or_no.match(short)) else 3 if _verdict.search(short) else 0
             score = 2 * min(shared, MOST_SHARED) + weight + (0 if is_item else 3) + max(0, 2 - place)
             if found is None or score > found.score:
