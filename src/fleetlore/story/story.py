@@ -375,6 +375,8 @@ class _ParagraphWriter:
 
     def _count_tests(self, one: Outcome, found: Sequence[str]) -> str:
         counts = one.checks.tests.counts if "tests" in found else ""
+        if counts.startswith("0 passed"):  # of the last of several packages
+            return ""
         return f"tests: {counts}" if counts and len(found) > 1 else counts
 
     def _write_troubles(self, one: Outcome) -> Iterator[StorySentence]:
