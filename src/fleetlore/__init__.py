@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from fleetlore.story.story import Story
     from fleetlore.views.outcomes.record import Outcome
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 _HOMES = {
     "AgentPrompt": "operations.prompts",

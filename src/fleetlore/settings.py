@@ -82,7 +82,12 @@ _NOTIFY_TEXT_KEYS = (
 NOTIFY_KEYS = (*_NOTIFY_TEXT_KEYS, "every", "full", "command", "desktop")
 """The keys of a notification rule; `server/notifications/rules.py` has their meaning."""
 
-SINK_TARGETS = {"nats": "nats://127.0.0.1:4222", "webhook": "https://example.org/driver", "jsonl": "driver.jsonl"}
+SINK_TARGETS = {
+    "nats": "nats://127.0.0.1:4222",
+    "webhook": "https://example.org/driver",
+    "jsonl": "driver.jsonl",
+    "otlp": "http://127.0.0.1:4318",
+}
 SINK_KEYS = ("name", *SINK_TARGETS, "prefix", "secret")
 """The keys of a sink; the targets with an example each. `operations/sinks.py` has their meaning."""
 

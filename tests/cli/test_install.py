@@ -82,12 +82,12 @@ def test_installing_again_changes_nothing_and_says_so(lore: Lore, settings: Path
 def test_a_call_of_an_older_lore_is_brought_up_to_date(lore: Lore, settings: Path) -> None:
     old = {"type": "command", "command": "/old/place/lore hook claude-code", "timeout": 7}
     group = {"matcher": "Bash", "hooks": [old, {"type": "command", "command": "mine"}]}
-    settings.write_text(json.dumps({"hooks": {"PreToolUse": [group], "PreCompact": [{"hooks": [old]}]}}))
+    settings.write_text(json.dumps({"hooks": {"SubagentStart": [group], "PreCompact": [{"hooks": [old]}]}}))
     lore("install", "claude-code", code=0)
     found = json.loads(settings.read_text())["hooks"]
-    assert [hook["command"].startswith("'") for hook in found["PreToolUse"][0]["hooks"]] == [True, False]
-    assert found["PreToolUse"][0]["hooks"][0]["timeout"] == 7
-    assert len(found["PreToolUse"]) == 1
+    assert [hook["command"].startswith("'") for hook in found["SubagentStart"][0]["hooks"]] == [True, False]
+    assert found["SubagentStart"][0]["hooks"][0]["timeout"] == 7
+    assert len(found["SubagentStart"]) == 1
     assert "PreCompact" not in found
 
 
@@ -156,7 +156,7 @@ def test_uninstalling_keeps_what_was_added_since(lore: Lore, settings: Path) -> 
     settings.write_text(FOREIGN)
     lore("install", "claude-code", code=0)
     changed = json.loads(settings.read_text()) | {"model": "sonnet"}
-    changed["hooks"]["PreToolUse"].append({"hooks": [{"type": "command", "command": "later"}]})
+    changed["hooks"]["SubagentStart"].append({"hooks": [{"type": "command", "command": "later"}]})
     settings.write_text(json.dumps(changed, indent=2))
     lore("uninstall", "claude-code", code=0)
     left = json.loads(settings.read_text())
@@ -164,7 +164,7 @@ def test_uninstalling_keeps_what_was_added_since(lore: Lore, settings: Path) -> 
     assert {event: commands(settings, event) for event in left["hooks"]} == {
         "Stop": ["say 'fertig ü'"],
         "FutureEvent": [],
-        "PreToolUse": ["later"],
+        "SubagentStart": ["later"],
     }
 
 
@@ -293,3 +293,13 @@ def test_what_was_put_in_is_reported_to_programs_and_a_program_that_is_not_known
     assert (recorded["program"], recorded["changed"]) == ("claude-code", True)
     assert lore("install", "claude-code", "--json", code=0).json["changed"] is False
     assert "vim" in lore("install", "vim", code=2).err
+
+
+def test_hooks_of_every_tool_call_are_installed_only_if_asked_for_and_removed_by_installing_again(lore: Lore, settings: Path) -> None:
+    lore("install", "claude-code", code=0)
+    assert not set(claude_code_settings.TOOL_CALL_EVENTS) & set(json.loads(settings.read_text())["hooks"])
+    lore("install", "claude-code", "--tool-calls", code=0)
+    hooks = json.loads(settings.read_text())["hooks"]
+    assert all(hooks[event][0]["hooks"][0]["async"] is True for event in claude_code_settings.TOOL_CALL_EVENTS)
+    lore("install", "claude-code", code=0)
+    assert not set(claude_code_settings.TOOL_CALL_EVENTS) & set(json.loads(settings.read_text())["hooks"])

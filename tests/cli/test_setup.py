@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
+from fleetlore.programs.claude_code.settings import HOOK_EVENTS
 from tests.cli.running import Lore, command
 from tests.dialects import rollouts
 from tests.patience import PATIENCE
@@ -126,7 +127,7 @@ def test_with_a_yes_it_imports_everything_installs_hooks_and_sums_up_the_newest_
     assert f"{datetime.now(UTC) - timedelta(days=1):%A} {day(1)}" in said
     assert "mend_the_parser" in said
     assert "Now try:" in said
-    assert len(json.loads((home / ".claude" / "settings.json").read_text())["hooks"]) > 15
+    assert set(json.loads((home / ".claude" / "settings.json").read_text())["hooks"]) == set(HOOK_EVENTS)
     assert prompts(lore) == ["mend_the_parser", "long_ago"]
     assert lore("costs", "--json", code=0).json["total"]["output"] == 40
 

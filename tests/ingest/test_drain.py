@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
+from time import time
 from typing import Any
 
 import pytest
@@ -17,9 +18,9 @@ import pytest
 from fleetlore import Event, clock, connect
 from fleetlore.cli.open_log import drain_spool
 from fleetlore.cli.trust import approve_file
-from fleetlore.ingest import spool, transcript_file
+from fleetlore.ingest import open_transcripts, spool, transcript_file
 from tests.faults.processes import running
-from tests.transcripts import Transcript
+from tests.transcripts import Transcript, text
 
 SESSION = "11111111-2222-4333-8444-555555555555"
 
@@ -375,3 +376,75 @@ def test_a_prompt_without_a_key_is_known_by_its_words_whatever_the_clocks_say(ho
         hook(home, record={"hook_event_name": "UserPromptSubmit", "prompt": words, "transcript_path": str(path)})
     drain_spool()
     assert [event.text for event in events() if event.kind == "prompt.submitted"] == ["Mend it", "Something else"]
+
+
+def test_a_transcript_that_a_hook_named_is_read_as_it_grows_without_further_hooks(home: Path) -> None:
+    path = home / f"{SESSION}.jsonl"
+    hook(home, record={"hook_event_name": "UserPromptSubmit", "prompt": "go", "prompt_id": "p-1", "transcript_path": str(path)})
+    drain_spool()  # the program has not written its transcript yet
+    assert kinds() == ["prompt.submitted"]
+    session = Transcript(SESSION)
+    session.prompt("go")
+    session.reply("m1", {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "make test"}}, stop="tool_use")
+    session.write(home)
+    drain_spool()
+    assert "tool.called" in kinds()
+    session.result("t1", "12 passed")
+    session.write(home)
+    drain_spool()
+    assert "tool.returned" in kinds()
+    assert spool.is_spool_empty()
+
+
+def test_the_transcript_of_a_sub_agent_is_read_as_it_grows(home: Path) -> None:
+    session = Transcript(SESSION)
+    session.prompt("go")
+    hook(home, record={"hook_event_name": "UserPromptSubmit", "transcript_path": str(session.write(home))})
+    drain_spool()
+    helper = Transcript(SESSION, agentId="a17c0de", isSidechain=True)
+    helper.prompt("Look into the tide tables")
+    helper.reply("m1", text("The tables end in May."))
+    helper.write(home / SESSION / "subagents", "agent-a17c0de")
+    drain_spool()
+    assert "The tables end in May." in texts()
+
+
+@pytest.mark.parametrize("how", ["ended", "quiet"])
+def test_the_transcript_of_a_session_that_is_over_is_not_looked_at_again(home: Path, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = Transcript(SESSION)
+    session.prompt("go")
+    path = str(session.write(home))
+    hook(home, record={"hook_event_name": "UserPromptSubmit", "transcript_path": path})
+    if how == "ended":
+        hook(home, record={"hook_event_name": "SessionEnd", "transcript_path": path})
+    drain_spool()
+    if how == "quiet":
+        later = time() + open_transcripts.KEPT_SECONDS + 60
+        monkeypatch.setattr(open_transcripts, "time", lambda: later)
+        drain_spool()
+    session.reply("m1", text("Written much later."))
+    session.write(home)
+    drain_spool()
+    assert texts() == ["go"]
+
+
+def test_what_a_growing_transcript_adds_goes_into_the_log_of_its_folder(home: Path) -> None:
+    shop = project(home, "shop", 'log = "sqlite:shop.db"\ntown = "harbour"')
+    session = Transcript(SESSION)
+    session.prompt("go")
+    hook(shop, record={"hook_event_name": "UserPromptSubmit", "transcript_path": str(session.write(home))})
+    drain_spool()
+    session.reply("m1", text("Done."))
+    session.write(home)
+    drain_spool()
+    assert "Done." in [event.text for event in events(f"sqlite:{shop}/shop.db", "harbour")]
+
+
+def texts() -> list[str | None]:
+    """What the events of prompts and replies say."""
+    return [event.text for event in events() if event.kind in ("prompt.submitted", "model.replied")]
+
+
+def kinds() -> list[str]:
+    """The kinds of all events, in the order of the log."""
+    return [event.kind for event in events()]

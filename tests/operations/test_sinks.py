@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
@@ -17,10 +18,14 @@ from typing import Any
 
 import nats
 import pytest
+from msgspec.structs import replace
 
 from fleetlore import Event, connect
 from fleetlore.dialects.nexo import SUBJECT_BY_KIND
+from fleetlore.dialects.otlp import run_spans
+from fleetlore.events.envelope import Origin
 from fleetlore.log.coordination import open_shared
+from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.operations import sinks
 from fleetlore.operations.sinks import SinkDelivery, SinkRecord, make_sink
 from fleetlore.settings import Notice
@@ -278,3 +283,108 @@ def test_a_project_cannot_say_where_events_go(lore: Lore) -> None:
     result = lore("sinks")
     assert "not approved" in result.err
     assert "jsonl" not in result.out
+
+
+# --- spans
+
+
+class SpanCollector:
+    """An OTLP endpoint on loopback that keeps what it gets."""
+
+    def __init__(self) -> None:
+        self.spans: list[dict[str, Any]] = []
+        self.headers: list[dict[str, str]] = []
+        collector = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                collector.headers.append(dict(self.headers) | {"path": self.path})
+                for resource in body["resourceSpans"]:
+                    collector.spans += [span for scope in resource["scopeSpans"] for span in scope["spans"]]
+                self.send_response(200)
+                self.end_headers()
+
+            def log_message(self, format: str, *args: Any) -> None:
+                """Say nothing."""
+
+        self._server = HTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+
+    def __enter__(self) -> SpanCollector:
+        Thread(target=self._server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def attributes(span: dict[str, Any]) -> dict[str, str]:
+    return {pair["key"]: next(iter(pair["value"].values())) for pair in span["attributes"]}
+
+
+def test_a_run_is_published_as_genai_spans_that_our_own_reader_understands(lore: Lore) -> None:
+    with SpanCollector() as collector:
+        configure(lore, f'name = "traces"\notlp = "{collector.url}"\nsecret = "s3cret"')
+        lore("--log", URL, "goal", "run", write_goal(lore, "one"), code=0)
+    by_name = {span["name"].split()[0]: span for span in collector.spans}
+    root, turn = by_name["invoke_workflow"], by_name["invoke_agent"]
+    assert collector.headers[0]["path"] == "/v1/traces"
+    assert collector.headers[0]["Authorization"] == "Bearer s3cret"
+    assert turn["parentSpanId"] == root["spanId"]
+    assert turn["traceId"] == root["traceId"]
+    assert int(root["startTimeUnixNano"]) <= int(turn["startTimeUnixNano"]) < int(turn["endTimeUnixNano"]) <= int(root["endTimeUnixNano"])
+    assert attributes(turn)["gen_ai.operation.name"] == "invoke_agent"
+    body = {"resourceSpans": [{"scopeSpans": [{"spans": collector.spans}]}]}
+    lore.write("spans.json", json.dumps(body))
+    lore("--log", "sqlite:again.db", "import", "otlp", "spans.json", code=0)
+    again = lore("--log", "sqlite:again.db", "events", "--all", "--json", code=0).ndjson
+    assert attributes(turn)["gen_ai.agent.name"] in {event.get("agent") for event in again}
+
+
+@contextmanager
+def deliver_spans(lore: Lore, collector: SpanCollector) -> Iterator[tuple[SinkDelivery, BlockingRecorder]]:
+    """A delivery of spans, and the log that it reads."""
+    url = f"sqlite:{lore.folder}/goals.db"
+    with connect(url).blocking() as log, open_shared(url) as shared:
+        delivery = SinkDelivery(make_sink(Notice("x", {"name": "traces", "otlp": collector.url})), log, shared, "default")
+        delivery.prepare_cursor()
+        yield delivery, log
+
+
+TURN, CALL, TOOL = (f"00000000-0000-4000-8000-00000000000{n}" for n in (2, 3, 4))
+USAGE = {"turns": 0, "wall_time": "0s", "tokens": 0, "consecutive_denies": 0, "consecutive_errors": 0, "consecutive_413": 0}
+TOKENS = {"input": 5, "cache_read": 10, "cache_write": 2, "output": 7}
+STEPS = [
+    Event(kind="driver.attempt_started", id=TURN, data={"goal_id": G, "turn_index": 1, "usage": USAGE}),
+    Event(kind="model.called", id=CALL),
+    Event(kind="model.replied", cause=CALL, visibility="private", data={"model": "m-1", "said": "a secret thought", **TOKENS}),
+    Event(kind="tool.called", id=TOOL, data={"tool": "run"}),
+    Event(kind="tool.failed", cause=TOOL, data={"tool": "run", "error": "a secret path"}),
+]
+
+
+def test_spans_of_calls_have_tokens_and_parents_and_no_content(lore: Lore) -> None:
+    with SpanCollector() as collector, deliver_spans(lore, collector) as (delivery, log):
+        log.append([replace(step, goal=G, agent="ada") for step in STEPS])
+        assert delivery.deliver_events() == 2
+    chat, tool = collector.spans
+    turn = run_spans.hash_span_id(TURN)
+    assert chat["parentSpanId"] == tool["parentSpanId"] == turn
+    assert attributes(chat)["gen_ai.usage.input_tokens"] == "17"
+    assert attributes(chat)["gen_ai.usage.cache_read.input_tokens"] == "10"
+    assert attributes(tool) | {"gen_ai.tool.name": "run", "error.type": "tool_error"} == attributes(tool)
+    assert tool["status"] == {"code": 2}
+    assert "secret" not in json.dumps(collector.spans)
+
+
+def test_events_of_imported_recordings_do_not_become_spans_and_hide_none_behind_them(lore: Lore) -> None:
+    foreign = [
+        Event(kind="tool.returned", run="r", agent="a", origin=Origin(dialect="claude_code"), data={"tool": "Bash"}) for _ in range(150)
+    ]
+    own = Event(kind="tool.returned", run="r", agent="a", data={"tool": "Bash"})
+    with SpanCollector() as collector, deliver_spans(lore, collector) as (delivery, log):
+        log.append([*foreign, own])
+        assert delivery.deliver_events() == 1
+    assert [span["name"] for span in collector.spans] == ["execute_tool Bash"]

@@ -43,6 +43,9 @@ def configure(parser: ArgumentParser) -> None:
         action="store_true",
         help="also answer its permission requests with `lore decide`, on pages or from notifications",
     )
+    parser.add_argument(
+        "--tool-calls", action="store_true", help="also install hooks for every tool call: only for sessions that keep no transcript"
+    )
     parser.add_argument("--wait", metavar="TIME", default="1h", help="how long a permission request can be answered from afar (1h)")
     arguments.add_json(parser)
     arguments.add_examples(parser, _EXAMPLES, _NOTES)
@@ -64,6 +67,7 @@ def run(args: Namespace) -> int:
     file = file_of(args.program, project=args.project)
     if args.approvals and args.project:
         raise Invalid("--approvals changes your own settings only: what you may be asked is not for a project to say; leave out --project")
+    file = file.recording_tool_calls() if args.tool_calls else file
     changed = args.approvals and install_approvals(file, wait=_parse_wait(args.wait))
     changed = install_hooks(file, project=args.project) or changed
     if args.ask_for_evidence:

@@ -65,13 +65,14 @@ def drain_spool(*, said: set[str] | None = None) -> None:
 
     Callers that drain repeatedly pass the same set, so that each error is printed once.
     """
-    from fleetlore.ingest import spool
+    from fleetlore.ingest import open_transcripts, spool
 
     try:
         if has_live_sessions():
             from fleetlore.ingest.live_status import spool_changes
 
             spool_changes()
+        open_transcripts.spool_grown_transcripts()
         if spool.is_spool_empty():
             return
         from fleetlore.ingest.drain import drain_into_logs

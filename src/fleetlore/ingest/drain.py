@@ -28,7 +28,7 @@ from fleetlore.dialects.recording import parse_record
 from fleetlore.errors import ConfigError, DialectError, FleetloreError, Unreachable
 from fleetlore.events import codec
 from fleetlore.events.ids import derive_id, find_uuid
-from fleetlore.ingest import discovery, retention, spool
+from fleetlore.ingest import discovery, open_transcripts, retention, spool
 from fleetlore.ingest.anonymise import make_anonymiser
 from fleetlore.ingest.batch_writer import BatchWriter, ImportItem, make_rejection
 from fleetlore.ingest.lines import SourceLine
@@ -270,6 +270,7 @@ def _drain_file(path: str, open_log: OpenLog, on_warning: OnWarning) -> list[str
     with ExitStack() as stack:
         logs = _TargetLogs(lambda settings: stack.enter_context(open_log(settings)), on_warning)
         for batch in _batch_entries(_read_entries(path)):
+            open_transcripts.remember_transcripts(batch)
             early |= {entry.line.n for entry in batch if entry.is_torn or is_before_recording(entry)}
             for target, entries in _group_by_target(entry for entry in batch if entry.line.n not in early):
                 logs.write_entries(target, entries)
@@ -368,6 +369,8 @@ def _convert_entry(entry: SpoolEntry, at: datetime | None, recent_calls: RecentC
     id = find_uuid(_text_or_none(entry.fields.get("id")) or "")
     if not entry.fields or id is None or at is None:
         raise DialectError("", "not a line of `lore hook`")
+    if _hook_step(entry) == open_transcripts.HOOK_NAME:
+        return []
     if not entry.record:
         raise DialectError("", "what the program handed over is no JSON object")
     hooks = entry.hooks

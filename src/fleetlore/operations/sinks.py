@@ -1,4 +1,4 @@
-"""Publishes the driver events of goals elsewhere: the `[[sink]]` tables of the settings (docs/driver.md#sinks).
+"""Publishes driver events of goals, or spans of runs, elsewhere: the `[[sink]]` tables of the settings (docs/driver.md#sinks).
 
 A sink reads the log behind its own cursor, so it misses nothing: what could not be published waits in the log, in order. It publishes
 at least once; after a crash the events since the last commit are published again, with the same ids. One process at a time
@@ -13,13 +13,18 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from http.client import HTTPException
+from itertools import islice
 from threading import Event as Flag
 from threading import Thread
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.error import HTTPError
 from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
+import msgspec
+
+from fleetlore import __version__
 from fleetlore.dialects import nexo
+from fleetlore.dialects.otlp import run_spans
 from fleetlore.errors import FleetloreError, LogError
 from fleetlore.kernel.lease import is_dead, make_holder_name
 from fleetlore.log.base import Position
@@ -27,6 +32,9 @@ from fleetlore.log.coordination import Coordination
 from fleetlore.log.leases import Lease
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.settings import SINK_TARGETS, Notice, mask_url
+
+if TYPE_CHECKING:
+    from fleetlore.events.envelope import Event
 
 DRIVER_KINDS = tuple(nexo.KIND_PREFIX + kind for kind in nexo.SUBJECT_BY_KIND)
 BEGINNING = "0"
@@ -37,10 +45,11 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 CLOSE_SECONDS = 5.0
 """How long the end of a goal waits for its last events to be published."""
 SEND_SECONDS = 10.0
+_SPAN_PATH = "/v1/traces"
 
 
 class SinkRecord(NamedTuple):
-    """One driver event as it is published."""
+    """One driver event or span as it is published."""
 
     position: Position
     id: str
@@ -53,12 +62,18 @@ Send = Callable[[Sequence[SinkRecord]], Iterator[SinkRecord]]
 
 
 class ConfiguredSink(NamedTuple):
-    """A place that gets the driver events."""
+    """A place that gets driver events or spans."""
 
     name: str
     target: str
     """For people, without secrets."""
     send: Send
+    gets_spans: bool = False
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of the events that it gets, or that become spans."""
+        return run_spans.SPAN_KINDS if self.gets_spans else DRIVER_KINDS
 
     @property
     def cursor(self) -> str:
@@ -70,9 +85,14 @@ def make_sink(notice: Notice) -> ConfiguredSink:
     """The sink of a `[[sink]]` table."""
     said: Mapping[str, str] = notice.said
     kind = next(key for key in SINK_TARGETS if key in said)
-    senders: Mapping[str, Callable[[Mapping[str, str]], Send]] = {"nats": _nats_sender, "webhook": _webhook_sender, "jsonl": _file_sender}
+    senders: Mapping[str, Callable[[Mapping[str, str]], Send]] = {
+        "nats": _nats_sender,
+        "webhook": _webhook_sender,
+        "jsonl": _file_sender,
+        "otlp": _span_sender,
+    }
     target = said[kind] if kind == "jsonl" else mask_url(said[kind])
-    return ConfiguredSink(said["name"], f"{kind} {target}", senders[kind](said))
+    return ConfiguredSink(said["name"], f"{kind} {target}", senders[kind](said), gets_spans=kind == "otlp")
 
 
 # --- Targets
@@ -99,27 +119,51 @@ class _NoRedirect(HTTPRedirectHandler):
 
 
 def _webhook_sender(said: Mapping[str, str]) -> Send:
-    host = said["webhook"].partition("://")[2].partition("/")[0].rpartition("@")[2].partition(":")[0]
-    is_here = host in ("localhost", "127.0.0.1", "[")
-    opener = build_opener(_NoRedirect, *([ProxyHandler({})] if is_here else []))
+    post = _make_poster(said["webhook"], "the webhook")
 
     def send(records: Sequence[SinkRecord]) -> Iterator[SinkRecord]:
         for record in records:
-            headers = {"Content-Type": "application/json", "X-Fleetlore-Event": record.id, "X-Fleetlore-Subject": record.subject}
+            headers = {"X-Fleetlore-Event": record.id, "X-Fleetlore-Subject": record.subject}
             if "secret" in said:
                 headers["X-Fleetlore-Signature"] = f"sha256={hmac.digest(said['secret'].encode(), record.payload, 'sha256').hex()}"
-            try:
-                with opener.open(Request(said["webhook"], record.payload, headers), timeout=SEND_SECONDS) as response:
-                    response.read(65536)
-            except HTTPError as error:
-                with error:
-                    raise LogError(f"the webhook answered {error.code}") from None
-            except (OSError, HTTPException, ValueError) as error:
-                reason = getattr(error, "reason", error)
-                raise LogError(f"the webhook cannot be reached: {getattr(reason, 'strerror', None) or type(reason).__name__}") from None
+            post(record.payload, headers)
             yield record
 
     return send
+
+
+def _span_sender(said: Mapping[str, str]) -> Send:
+    url = said["otlp"].rstrip("/")
+    post = _make_poster(url if url.endswith(_SPAN_PATH) else url + _SPAN_PATH, "the OpenTelemetry endpoint")
+    headers = {"Authorization": f"Bearer {said['secret']}"} if "secret" in said else {}
+
+    def send(records: Sequence[SinkRecord]) -> Iterator[SinkRecord]:
+        spans = [msgspec.Raw(record.payload) for record in records]
+        post(run_spans.encode_request(spans, version=__version__), headers)
+        yield from records
+
+    return send
+
+
+def _make_poster(url: str, name: str) -> Callable[[bytes, Mapping[str, str]], None]:
+    """A function that posts JSON to a URL; `LogError`, without the URL, if it does not arrive."""
+    host = url.partition("://")[2].partition("/")[0].rpartition("@")[2].partition(":")[0]
+    is_here = host in ("localhost", "127.0.0.1", "[")
+    opener = build_opener(_NoRedirect, *([ProxyHandler({})] if is_here else []))
+
+    def post(payload: bytes, headers: Mapping[str, str]) -> None:
+        try:
+            request = Request(url, payload, {"Content-Type": "application/json", **headers})
+            with opener.open(request, timeout=SEND_SECONDS) as response:
+                response.read(65536)
+        except HTTPError as error:
+            with error:
+                raise LogError(f"{name} answered {error.code}") from None
+        except (OSError, HTTPException, ValueError) as error:
+            reason = getattr(error, "reason", error)
+            raise LogError(f"{name} cannot be reached: {getattr(reason, 'strerror', None) or type(reason).__name__}") from None
+
+    return post
 
 
 def _file_sender(said: Mapping[str, str]) -> Send:
@@ -160,7 +204,7 @@ class SinkDelivery:
 
     def count_waiting(self) -> int:
         """How many events the sink has not got yet."""
-        return sum(1 for _ in self._log.read(after=self._load_cursor(), kinds=DRIVER_KINDS))
+        return sum(1 for _ in self._log.read(after=self._load_cursor(), kinds=self.sink.kinds))
 
     def deliver_events(self, limit: int = MOST_AT_ONCE) -> int | None:
         """Publish up to `limit` waiting events and return how many; `None` if another process does.
@@ -172,7 +216,7 @@ class SinkDelivery:
             return None
         try:
             head, cursor, count = self._log.head(), self._load_cursor(), 0
-            records = list(self._read_records(cursor, limit))
+            records = list(islice(self._read_records(cursor), limit))
             try:
                 for record in self.sink.send(records) if records else ():
                     cursor, count = record.position, count + 1
@@ -205,11 +249,26 @@ class SinkDelivery:
         cursor = self._shared.load_cursor(self.sink.cursor)
         return None if cursor == BEGINNING else cursor
 
-    def _read_records(self, cursor: Position | None, limit: int) -> Iterator[SinkRecord]:
-        for event in self._log.read(after=cursor, kinds=DRIVER_KINDS, limit=limit):
-            payload = nexo.DIALECT.encode(event, town=self._town)
+    def _read_records(self, cursor: Position | None) -> Iterator[SinkRecord]:
+        for event in self._log.read(after=cursor, kinds=self.sink.kinds):
+            payload = self._encode_span(event) if self.sink.gets_spans else nexo.DIALECT.encode(event, town=self._town)
             if payload is not None:
-                yield SinkRecord(event.position or "", event.id or "", nexo.nats_subject(event), payload)
+                subject = "" if self.sink.gets_spans else nexo.nats_subject(event)
+                yield SinkRecord(event.position or "", event.id or "", subject, payload)
+
+    def _encode_span(self, event: Event) -> bytes | None:
+        span = run_spans.make_span(event, find_event=self._find_event, find_start=self._find_start, find_turn=self._find_turn)
+        return None if span is None else msgspec.json.encode(span)
+
+    def _find_event(self, id: str) -> Event | None:
+        return next(iter(self._log.get([id])), None)
+
+    def _find_start(self, goal: str) -> Event | None:
+        return next(iter(self._log.read(f"goal:{goal}", kinds=("driver.goal_started",), limit=1)), None)
+
+    def _find_turn(self, event: Event) -> Event | None:
+        turns = self._log.read(f"goal:{event.goal}", kinds=("driver.attempt_started",), before=event.position, newest_first=True, limit=1)
+        return next(iter(turns), None)
 
     def run(self, stop: Flag, ended: Callable[[], bool]) -> None:
         """Publish until `stop` is set and nothing waits, or until `ended`."""

@@ -44,6 +44,12 @@ class HookFile(NamedTuple):
     """Steps at which the program need not wait for us; empty if it cannot."""
     timeout: int | None = None
     """Seconds that the program waits for us; its own default unless given."""
+    tool_call_events: tuple[str, ...] = ()
+    """The steps of every tool call, which are not in `events` because the transcript has them."""
+
+    def recording_tool_calls(self) -> HookFile:
+        """The same file, with hooks for every tool call, for sessions that keep no transcript."""
+        return self._replace(events=(*self.events, *self.tool_call_events))
 
     def asking_for_evidence(self) -> HookFile:
         """The same file, and the hook that asks an agent for its evidence when it stops."""

@@ -3311,6 +3311,8 @@ export interface components {
             result: string;
             /** @default  */
             said: string;
+            /** @default  */
+            said_about: string;
             session: string;
             started: string | null;
             /** @enum {unknown} */

@@ -50,7 +50,7 @@ export function ConnectionMark() {
   return (
     <span class={`connection ${end ? "recording" : state}`} role="status">
       <span class="connection-dot" aria-hidden="true" />
-      {end ? `Recording · last event ${date(end)}` : SAID[state]}{state === "lost" && since !== null && <span class="num"> since {clockSeconds(since)}</span>}
+      {end ? `Last event ${date(end)}` : SAID[state]}{state === "lost" && since !== null && <span class="num"> since {clockSeconds(since)}</span>}
     </span>
   );
 }

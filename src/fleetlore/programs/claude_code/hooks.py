@@ -246,9 +246,8 @@ def _read_compaction(hook: HookCall) -> list[Event]:
 
 
 def _read_end(hook: HookCall) -> list[Event]:
-    return [
-        hook.event_context.make_event("session.ended", hook.own_id, text=hook.get_text("reason"), data={"reason": hook.get_text("reason")})
-    ]
+    # The reason is a code such as "other", so the event has no text: the agent's last answer says more.
+    return [hook.event_context.make_event("session.ended", hook.own_id, data={"reason": hook.get_text("reason")})]
 
 
 def _read_subagent_start(hook: HookCall) -> list[Event]:

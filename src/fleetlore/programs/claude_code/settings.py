@@ -12,11 +12,8 @@ FILE_NAME = "settings.json"
 HOOK_EVENTS = (
     "SessionStart",
     "UserPromptSubmit",
-    "PreToolUse",
     "PermissionRequest",
     "PermissionDenied",
-    "PostToolUse",
-    "PostToolUseFailure",
     "Notification",
     "SubagentStart",
     "SubagentStop",
@@ -31,6 +28,9 @@ HOOK_EVENTS = (
 )
 """The hooks of Claude Code 2.1.327 that say something new and do not change what it does or shows."""
 
+TOOL_CALL_EVENTS = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
+"""Hooks of every tool call. The transcript, which is read as it grows, reports the same; they are for sessions that keep none."""
+
 WAITED_FOR = frozenset(("Stop", "SessionEnd"))
 """Hooks that Claude Code waits for: it may exit right after them, and would end a hook in the background."""
 
@@ -40,7 +40,7 @@ SKIPPED_HOOKS = {
     "PreCompact": "/compact would show a line about us, also to the model; SessionStart and the transcript report it",
     "PostCompact": "/compact would show a line about us, also to the model; SessionStart and the transcript report it",
     "MessageDisplay": "it runs many times a second, before the text is shown; the text is in the transcript",
-    "PostToolBatch": "PostToolUse reports each call",
+    "PostToolBatch": "the transcript has each call",
     "PreModelSwitch": "the transcript names the model of every reply",
     "PostModelSwitch": "the transcript names the model of every reply",
     "UserPromptExpansion": "UserPromptSubmit and the transcript have the prompt",
@@ -56,4 +56,10 @@ SKIPPED_HOOKS = {
 
 def find_hook_file(folder: str) -> HookFile:
     """The settings in a folder: `~/.claude`, or `.claude` of a project."""
-    return HookFile(os.path.join(folder, FILE_NAME), PROGRAM, HOOK_EVENTS, async_events=frozenset(HOOK_EVENTS) - WAITED_FOR)
+    return HookFile(
+        os.path.join(folder, FILE_NAME),
+        PROGRAM,
+        HOOK_EVENTS,
+        async_events=frozenset(HOOK_EVENTS + TOOL_CALL_EVENTS) - WAITED_FOR,
+        tool_call_events=TOOL_CALL_EVENTS,
+    )

@@ -160,7 +160,7 @@ def _read_interrupt(hook: HookCall) -> list[Event]:
 
 def _read_end(hook: HookCall) -> list[Event]:
     reason = hook.get_text("reason")
-    return [hook.event_context.make_event("session.ended", hook.own_id, text=reason, data={"reason": reason})]
+    return [hook.event_context.make_event("session.ended", hook.own_id, data={"reason": reason})]
 
 
 def _read_subagent_start(hook: HookCall) -> list[Event]:

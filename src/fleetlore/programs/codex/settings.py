@@ -12,9 +12,7 @@ FILE_NAME = "hooks.json"
 HOOK_EVENTS = (
     "SessionStart",
     "UserPromptSubmit",
-    "PreToolUse",
     "PermissionRequest",
-    "PostToolUse",
     "SubagentStart",
     "SubagentStop",
     "Interrupt",
@@ -22,6 +20,9 @@ HOOK_EVENTS = (
     "SessionEnd",
 )
 """The hooks of Codex 0.166 that we use."""
+
+TOOL_CALL_EVENTS = ("PreToolUse", "PostToolUse")
+"""Hooks of every tool call. The rollout, which is read as it grows, reports the same; they are for sessions that keep none."""
 
 SKIPPED_HOOKS = {
     "PreModelRequest": "the rollout reports every request with its usage",
@@ -33,4 +34,4 @@ SKIPPED_HOOKS = {
 
 def find_hook_file(folder: str) -> HookFile:
     """The hooks in a folder: `~/.codex`, or `.codex` of a project."""
-    return HookFile(os.path.join(folder, FILE_NAME), PROGRAM, HOOK_EVENTS)
+    return HookFile(os.path.join(folder, FILE_NAME), PROGRAM, HOOK_EVENTS, tool_call_events=TOOL_CALL_EVENTS)
