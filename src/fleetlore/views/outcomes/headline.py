@@ -311,10 +311,12 @@ def _describe_work(record: Outcome, state: SessionState) -> str:
     if (answered := _add_question(state, turn, said)) != said:
         return answered
     more = _count_requests(sum(part.is_answered or part.calls > 0 for part in _split_work(state)) - 1)
-    return f"{said}{more}" if len(topic.split()) < LEAST_TOPIC else f"{topic}: {said}{more}"
+    return f"{topic}: {said}{more}" if title or len(topic.split()) >= LEAST_TOPIC else f"{said}{more}"
 
 
-_names_examination = re.compile(r"(?i)\b(?:analysis|investigation|review|research|audit|question|discussion|exploration)s?$")
+_names_examination = re.compile(
+    r"(?i)\b(?:analysis|investigation|review|research|audit|question|discussion|exploration|brainstorming|analysis and \w+)s?$"
+)
 """A title that says what was looked into, not what came of it."""
 _agrees = re.compile(r"(?i)(?:yes|no|not (?:yet|quite|really|directly)|correct|exactly)\b")
 """Begins an answer that cannot be understood without its question."""
@@ -539,7 +541,7 @@ _points_back = re.compile(
 
 def _name_order(asked: str) -> str:
     """A request for work as a title; empty if it is none or does not say what it is about."""
-    order = _task_label.sub("", short_request(asked, MOST_ASKED).rstrip(".")) if not is_examination(asked) else ""
+    order = _task_label.sub("", short_request(_name_links(asked), MOST_ASKED).rstrip(".")) if not is_examination(asked) else ""
     is_clear = not order.endswith("…") and "://" not in order and len(list_content_words(order)) >= ENOUGH_SHARED
     is_clear = is_clear and _points_back.match(order) is None
     return order if is_clear else ""
@@ -690,11 +692,11 @@ def _name_request(record: Outcome, state: SessionState, work: Sequence[ChangedFi
     """What was asked, as a title if the agent reports it as done; if it is no order, with the files that were changed for it."""
     request = find_request(state)
     if request is not None and work and not is_order(request.text) and not is_examination(request.text):
-        words = _plain(first_sentence(request.text)).replace('"', "'").rstrip(".: ").split()
+        words = _url.sub("", _name_links(_plain(first_sentence(request.text)).replace('"', "'"))).strip(".: ").split()
         quoted = " ".join(words[:MOST_QUOTED]) + ("…" if len(words) > MOST_QUOTED else "")
         return f'{EDITED}{name_files(work)} for "{quoted}"'
     asked = short_request(request.text, MOST_ASKED) if request is not None else ""
-    asked = _task_label.sub("", asked or cut_words(_url.sub("", drop_courtesy(record.asked)).strip(".: "), MOST_ASKED))
+    asked = _task_label.sub("", asked or cut_words(_url.sub("", _name_links(drop_courtesy(record.asked))).strip(".: "), MOST_ASKED))
     asked = asked[:1].upper() + asked[1:]
     if asked and not asked.endswith("?") and _is_reported_done(record, state):
         return f"{asked}{DONE}"
@@ -711,12 +713,32 @@ def _is_reported_done(record: Outcome, state: SessionState) -> bool:
     return _done.match(reports[-1].text) is not None or any(map(_done.match, sentences))
 
 
+_linked = re.compile(
+    r"(?i)(?:\bthis )?(?:\b(?:pr|pull request|merge request|issue|ticket)\b:? *)?\(?https?://[^\s/]{1,100}/[^\s]{1,200}?/"
+    r"(?P<kind>pull|merge_requests|issues)/(?P<number>\d{1,9})[^\s,;)]{0,200}\)?"
+)
+
+
+def _name_links(text: str) -> str:
+    """The text with the names of pull requests and issues instead of their addresses."""
+
+    def name(found: re.Match[str]) -> str:
+        return f"{'issue' if found['kind'].lower() == 'issues' else 'pull request'} #{found['number']}"
+
+    first = _linked.match(text)
+    rest = text[first.end() :].lstrip(" :,-") if first is not None else ""
+    if first is not None and len(rest.split()) >= LEAST_TOPIC:
+        return f"{_linked.sub(name, rest).rstrip('. ')} ({name(first)})"
+    return _linked.sub(name, text)
+
+
 _url = re.compile(r"\(?https?://\S+\)?")
 
 
 def _name_topic(text: str) -> str:
     """What a request is about, in a few words; nothing if they would not say it."""
-    sentence = _url.sub("", _task_label.sub("", drop_courtesy(first_sentence(text)))).strip(" .?!:,;\"'-–—")
+    sentence = _name_links(_task_label.sub("", drop_courtesy(first_sentence(text))))
+    sentence = _url.sub("", sentence).strip(" .?!:,;\"'-–—")
     if _points_back.match(sentence):
         return ""
     clause = _topic_end.split(sentence, maxsplit=1)[0]
