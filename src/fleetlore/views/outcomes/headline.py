@@ -48,6 +48,7 @@ MOST_PARTS = 3
 MOST_OF_PARTS = 34
 """Words of the results of several requests together."""
 MOST_TOPIC = 16
+LEAST_ORDER = 3
 MOST_ORDER = 18
 """Words of a request that is told instead of a detail of its result."""
 LEAST_TOPIC = 4
@@ -293,9 +294,12 @@ def _describe_work(record: Outcome, state: SessionState) -> str:
         _keep_report(record, state, _find_changes(record, state).chosen if edited else [])
         return title
     if edited:
-        told = _find_changes(record, state)
-        if told.chosen:
-            return _word_changes(record, state, told, title)
+        results = _find_changes(record, state)
+        is_detail = bool(results.chosen) and results.chosen[0].is_item and not results.chosen[0].order
+        if is_detail and (documents := _name_documents(record, state)):
+            return documents
+        if results.chosen:
+            return _word_changes(record, state, results, title)
     found = _find_answer(record, state, is_examined=is_examined) if not edited or is_examined else []
     if not found:
         work = [file for file in record.files if not _is_note(file.path)]
@@ -333,7 +337,7 @@ def _count_requests(count: int) -> str:
     return f" (+{count} more request{'s' if count > 1 else ''})" if count > 0 else ""
 
 
-def _find_answer(record: Outcome, state: SessionState, *, is_examined: bool) -> list[ToldPart]:
+def _find_answer(record: Outcome, state: SessionState, *, is_examined: bool) -> list[PartResult]:
     """What the agent found out or did without an edit; of a review only its verdict or its points."""
     is_question = record.asked.endswith("?") and not is_order(record.asked)
     found = _find_findings(record, state, is_examined=is_examined or is_question, is_question=is_question)
@@ -342,7 +346,7 @@ def _find_answer(record: Outcome, state: SessionState, *, is_examined: bool) -> 
     return found
 
 
-def _keep_report(record: Outcome, state: SessionState, found: Sequence[ToldPart]) -> None:
+def _keep_report(record: Outcome, state: SessionState, found: Sequence[PartResult]) -> None:
     """Note the agent's own words, their source, and what they are about if that is not the first request."""
     said = [one for one in found if one.said and (one.text == one.said or (len(found) == 1 and not one.is_item))]
     if not found:
@@ -356,13 +360,13 @@ def _keep_report(record: Outcome, state: SessionState, found: Sequence[ToldPart]
         record.said_about = first_sentence(prompt) if is_whole_request(prompt) else ""
 
 
-def _word_changes(record: Outcome, state: SessionState, told: ToldWork, title: str) -> str:
+def _word_changes(record: Outcome, state: SessionState, results: WorkResults, title: str) -> str:
     """The results of the largest requests, one after the other; of a single one with what was asked."""
-    _keep_report(record, state, told.chosen)
-    more = _count_requests(told.others)
-    [main, *others] = told.chosen
+    _keep_report(record, state, results.chosen)
+    more = _count_requests(results.others)
+    [main, *others] = results.chosen
     if others or not main.said or (main.is_item and main.order):
-        return "; ".join(one.text for one in told.chosen) + more
+        return "; ".join(one.text for one in results.chosen) + more
     said = main.said
     asked = main.part.request.text if main.part.request is not None else ""
     topic = title or (_name_topic(asked) if is_order(asked) else "") or _find_topic(state, main.report.turn, said, is_changed=True)
@@ -435,7 +439,7 @@ def _find_turn_words(state: SessionState, turn: int) -> frozenset[str]:
     return list_content_words(" ".join(prompt.text[:LONGEST_PROMPT] for prompt in state.prompts if prompt.turn == turn))
 
 
-class ToldPart(NamedTuple):
+class PartResult(NamedTuple):
     """A part of the work with the agent's own sentence about it, and the request as a title if the agent reports its end."""
 
     part: WorkPart
@@ -458,26 +462,26 @@ class ToldPart(NamedTuple):
         return self.report.source
 
 
-class ToldWork(NamedTuple):
+class WorkResults(NamedTuple):
     """The parts that are told, the largest first, and the number of others with changes."""
 
-    chosen: list[ToldPart]
+    chosen: list[PartResult]
     others: int = 0
 
 
-def _find_changes(record: Outcome, state: SessionState) -> ToldWork:
+def _find_changes(record: Outcome, state: SessionState) -> WorkResults:
     """What came of the requests with the most changed lines. Nothing that the records contradict."""
     parts = [part for part in _split_work(state) if part.edits]
     reports = [report for report in _list_reports(record, state) if report.edits]
-    told = [one for part in parts if (one := _tell_part(record, state, part, reports)) is not None]
-    if not told or sum(one.part.lines for one in told) * LEAST_TOLD < sum(part.lines for part in parts):
-        return ToldWork([])  # what can be read is about a small part of the work
-    main = max(told, key=lambda one: one.part.lines)
+    results = [one for part in parts if (one := _describe_part(record, state, part, reports)) is not None]
+    if not results or sum(one.part.lines for one in results) * LEAST_TOLD < sum(part.lines for part in parts):
+        return WorkResults([])  # what can be read is about a small part of the work
+    main = max(results, key=lambda one: one.part.lines)
     if (undone := _find_undone(record, state, main)) is not None:
-        return ToldWork([undone])
-    chosen: list[ToldPart] = []
-    for one in sorted(told, key=lambda one: -one.part.lines):
-        same = next((known for known in chosen if _tell_same(known.text, one.text)), None)
+        return WorkResults([undone])
+    chosen: list[PartResult] = []
+    for one in sorted(results, key=lambda one: -one.part.lines):
+        same = next((known for known in chosen if _say_the_same(known.text, one.text)), None)
         if same is not None:
             if one.report.turn > same.report.turn:  # it has the newer state
                 chosen[chosen.index(same)] = one
@@ -485,8 +489,8 @@ def _find_changes(record: Outcome, state: SessionState) -> ToldWork:
         words = sum(len(each.text.split()) for each in (*chosen, one))
         if not chosen or (len(chosen) < MOST_PARTS and words <= MOST_OF_PARTS and one.part.lines * LEAST_PART >= main.part.lines):
             chosen.append(one)
-    named = {id(one.part) for one in told if any(_tell_same(known.text, one.text) for known in chosen)}
-    return ToldWork(chosen, sum(id(part) not in named for part in parts))
+    named = {id(one.part) for one in results if any(_say_the_same(known.text, one.text) for known in chosen)}
+    return WorkResults(chosen, sum(id(part) not in named for part in parts))
 
 
 def _split_work(state: SessionState) -> list[WorkPart]:
@@ -499,7 +503,7 @@ def _split_work(state: SessionState) -> list[WorkPart]:
     return split_work(state, TurnWork(lines, Counter(turn for turn, _ in edits), calls, answered))
 
 
-def _tell_part(record: Outcome, state: SessionState, part: WorkPart, reports: Sequence[TurnEndReport]) -> ToldPart | None:
+def _describe_part(record: Outcome, state: SessionState, part: WorkPart, reports: Sequence[TurnEndReport]) -> PartResult | None:
     """The sentence of the part's reports that says best what was changed, and what was asked if the agent answered after its edits."""
     asked = part.request.text[:LONGEST_PROMPT] if part.request is not None else ""
     wanted = list_content_words(asked)
@@ -509,18 +513,18 @@ def _tell_part(record: Outcome, state: SessionState, part: WorkPart, reports: Se
         found = []  # what can be read is about a small part of the work
     order = _name_order(asked) if own and not _fell_short.search(own[-1].text[:LONGEST_OPENING]) else ""
     if not found:
-        return ToldPart(part, "", own[-1], order) if order else None
+        return PartResult(part, "", own[-1], order) if order else None
     best, report = max(found, key=lambda pair: (pair[0].score, pair[1].turn))
     if _names_no_work.match(order) or len(order.split()) > MOST_ORDER:
         order = ""
     is_detail = best.is_item or len(list_content_words(best.text) & wanted) < min(ENOUGH_SHARED, len(wanted))
     said = _count_others(best)
     for other, beside in sorted(found, key=lambda pair: -pair[1].edits):  # what another turn came to
-        is_far = beside.turn != report.turn and beside.edits * LEAST_PART >= report.edits and not _tell_same(best.text, other.text)
+        is_far = beside.turn != report.turn and beside.edits * LEAST_PART >= report.edits and not _say_the_same(best.text, other.text)
         if is_far and len(f"{said} {other.text}".split()) <= MOST_OF_PART and not (best.is_item or other.is_item):
             said = f"{said}; {other.text}" if report.turn < beside.turn else f"{other.text}; {said}"
             break
-    return ToldPart(part, said, report, order, best.is_item, is_detail)
+    return PartResult(part, said, report, order, best.is_item, is_detail)
 
 
 def _read_best_change(record: Outcome, state: SessionState, report: TurnEndReport, wanted: frozenset[str]) -> Report | None:
@@ -543,7 +547,7 @@ def _name_order(asked: str) -> str:
     """A request for work as a title; empty if it is none or does not say what it is about."""
     order = _task_label.sub("", short_request(_name_links(asked), MOST_ASKED).rstrip(".")) if not is_examination(asked) else ""
     is_clear = not order.endswith("…") and "://" not in order and len(list_content_words(order)) >= ENOUGH_SHARED
-    is_clear = is_clear and _points_back.match(order) is None
+    is_clear = is_clear and _points_back.match(order) is None and sum(word.isalpha() for word in order.split()) >= LEAST_ORDER
     return order if is_clear else ""
 
 
@@ -554,7 +558,7 @@ _names_no_work = re.compile(
 """An order that points to a list somewhere else: "Address the comments of the review"."""
 
 
-def _tell_same(one: str, other: str) -> bool:
+def _say_the_same(one: str, other: str) -> bool:
     first, second = list_content_words(one), list_content_words(other)
     return len(first & second) * 2 >= min(len(first), len(second))
 
@@ -562,14 +566,14 @@ def _tell_same(one: str, other: str) -> bool:
 _undoes = re.compile(r"(?i)\b(?:deleted|removed|reverted|undone|discarded|restored|rolled back)\b")
 
 
-def _find_undone(record: Outcome, state: SessionState, main: ToldPart) -> ToldPart | None:
+def _find_undone(record: Outcome, state: SessionState, main: PartResult) -> PartResult | None:
     """A later report that takes the change back: "docs/geese.md has been deleted"."""
     about = list_content_words(f"{main.said} {main.order}")
     for report in reversed(_list_reports(record, state)):
         found = _read_change(record, report, about) if report.turn > max(main.part.turns) and report.calls else None
         words = list_content_words(found.text) if found is not None else frozenset()
         if found is not None and _undoes.search(found.text) and len(words & about) * 2 >= len(words):
-            return ToldPart(main.part, found.text, report)
+            return PartResult(main.part, found.text, report)
     return None
 
 
@@ -588,7 +592,7 @@ def _list_edits(state: SessionState) -> list[tuple[int, str]]:
     return [(turn, edit.path) for turn, edit in _list_work_edits(state)]
 
 
-def _find_findings(record: Outcome, state: SessionState, *, is_examined: bool, is_question: bool = False) -> list[ToldPart]:
+def _find_findings(record: Outcome, state: SessionState, *, is_examined: bool, is_question: bool = False) -> list[PartResult]:
     """What the agent found out or did without an edit: of the last turn in which it did much."""
     request = _find_request_words(state)
     has_code = any(not path.endswith(PROSE) for _, path in _list_edits(state))
@@ -604,7 +608,7 @@ def _find_findings(record: Outcome, state: SessionState, *, is_examined: bool, i
     ranked = sorted(reports, key=rank, reverse=True)
     for report in ranked:
         if is_examined and not has_code and (points := find_points(report.text, MOST_WORDS)) and not _is_refuted(record, points):
-            return [ToldPart(_find_part(state, report), points, report)]
+            return [PartResult(_find_part(state, report), points, report)]
         wanted = request | _find_turn_words(state, report.turn)
         change, finding = _read_change(record, report, wanted), _read_finding(record, report, wanted)
         if not is_examined and report.calls:
@@ -612,7 +616,7 @@ def _find_findings(record: Outcome, state: SessionState, *, is_examined: bool, i
         else:
             chosen = max((found for found in (finding, change) if found), key=lambda found: found.score, default=None)
         if chosen is not None:
-            return [ToldPart(_find_part(state, report), chosen.text, report)]
+            return [PartResult(_find_part(state, report), chosen.text, report)]
     return []
 
 
@@ -648,16 +652,23 @@ def _name_issues(record: Outcome, state: SessionState) -> str:
 
 
 def _name_documents(record: Outcome, state: SessionState) -> str:
-    """The document that the session wrote, if it changed no other file: `Wrote "Move to Postgres" (plan.md)`."""
+    """The documents that the session wrote, if they are most of what it changed: `Wrote "Move to Postgres" (plan.md)`."""
     folder = f"{state.cwd.rstrip('/')}/"
     edits = [edit for edit in state.edits if not _is_note(edit.path.removeprefix(folder))]
     written = {edit.path: edit for edit in edits if edit.heading}
-    if len(written) != 1 or {edit.path for edit in edits} != set(written):
+    lines = Counter[str]()
+    for edit in edits:
+        lines[edit.path] += max(1, edit.added + edit.removed)
+    if not written or sum(lines[path] for path in written) * 2 < lines.total():
         return ""
-    [edit] = written.values()
-    record.evidence["result"] = [edit.source]
-    heading = cut_words(_plain(edit.heading).replace('"', "'"), MOST_TOPIC)
-    return f'{WROTE}"{heading}" ({_base_name(edit.path)[:60]})'
+    largest = sorted(written.values(), key=lambda edit: -lines[edit.path])[:MOST_DOCUMENTS]
+    record.evidence["result"] = [edit.source for edit in largest]
+    named = [
+        f'"{cut_words(_plain(edit.heading).replace(chr(34), chr(39)), MOST_TOPIC)}" ({_base_name(edit.path)[:60]})' for edit in largest
+    ]
+    more = len(written) - len(largest)
+    others = f" (+{more} more document{'s' if more > 1 else ''})" if more else ""
+    return f"{WROTE}{join_names(named)}{others}"
 
 
 _chore_step = re.compile(
@@ -669,6 +680,7 @@ _chore_step = re.compile(
 _assigned = re.compile(r'"task_assignment".{0,40}?"taskId":"(\w{1,20})","subject":"([^"\\]{4,300})"')
 MOST_OF_STEP = 12
 LEAST_STEPS = 2
+MOST_DOCUMENTS = 2
 
 
 def _name_steps(record: Outcome, state: SessionState) -> str:
@@ -693,6 +705,8 @@ def _name_request(record: Outcome, state: SessionState, work: Sequence[ChangedFi
     request = find_request(state)
     if request is not None and work and not is_order(request.text) and not is_examination(request.text):
         words = _url.sub("", _name_links(_plain(first_sentence(request.text)).replace('"', "'"))).strip(".: ").split()
+        if words and words[0].startswith("/"):
+            return f"{EDITED}{name_files(work)} with {words[0]}"
         quoted = " ".join(words[:MOST_QUOTED]) + ("…" if len(words) > MOST_QUOTED else "")
         return f'{EDITED}{name_files(work)} for "{quoted}"'
     asked = short_request(request.text, MOST_ASKED) if request is not None else ""

@@ -134,14 +134,14 @@ def find_change(text: str, most: int, wanted: Collection[str] = ()) -> Report | 
             if is_item and wanted and not shared:
                 continue  # a detail of a list
             score = 2 * shared + (0 if is_item else 2)
-            if ("test" in words and "test" not in wanted) or _tells_state.match(change):
+            if ("test" in words and "test" not in wanted) or _names_state.match(change):
                 score -= 3
             if found is None or score > found.score:
                 found = Report(change, score, len(changes) - 1 if is_item else 0, is_item)
     return found
 
 
-_tells_state = re.compile(
+_names_state = re.compile(
     r"(?i)(?:(?:the|your|main|local|dev|working|web) ){0,3}"
     r"(?:server|service|process|app|daemon|container|checkout|worktree|tree|branch)s? (?:has|have|is|are|was)\b"
 )
@@ -190,7 +190,7 @@ _verdict = re.compile(
     r"|approved?|pass(?:es|ing)\b|fail(?:s|ed|ing|ures?)\b)"
 )
 _fragment = re.compile(
-    r"[\w.-]*\d[\w.-]*:|(?:[\w.]+-[\w.-]+,? ){2}"
+    r"[\w.-]*\d[\w.-]*:|(?:[\w.]+-[\w.-]+,? ){2}|\[\w{1,2}\]"
     r"|\d(?!.*\b(?:is|are|was|were|has|have|found|remain\w*|fail\w*|pass\w*|need\w*|match\w*|points?|(?<!-)issues?|findings?|problems?)\b)",
     re.IGNORECASE,
 )
@@ -200,6 +200,8 @@ _no_subject = re.compile(
     r"|create|remove|check|set|get|run|explain|document)s (?!(?:is|are|was|were)\b)"
 )
 """An item of a list whose subject stands above it: "Uses the issuer only to …"."""
+_sign = re.compile(r"^[^\w\s\"'`(\[<./~$@#&-]{1,3}\s+")
+"""A picture before a sentence."""
 _answer_label = re.compile(r"(?i)(?:here(?:['’]s| is) )?(?:the |my )?(?:short|quick|direct|honest|simple)? ?answer(?: is)?:? +(?=\S)")
 _yes_or_no = re.compile(r"(?i)(?:yes|no|not (?:yet|quite|really|directly))\b[^\w\s]*\s.*\w{3,}.*\s\w+")
 _one_word_label = re.compile(r"[A-Z][a-z]+: ")
@@ -216,7 +218,7 @@ def find_finding(text: str, most: int, wanted: Collection[str] = ()) -> Report |
         for place, sentence in enumerate(list_sentences(text, items=is_item)):
             if place >= MOST_LOOKED_AT:
                 break
-            plain = _answer_label.sub("", sentence.strip(), count=1).rstrip(".!。！ ")
+            plain = _answer_label.sub("", _sign.sub("", sentence.strip()), count=1).rstrip(".!。！ ")
             if plain.endswith(":") and len(plain.split()) >= LEAST_OPEN and not is_open(plain):
                 plain = plain.rstrip(" :")
             if _fragment.match(plain) or (is_item and _no_subject.match(plain)):
