@@ -40,7 +40,7 @@ from fleetlore.story.titles import (
     title_delivery,
 )
 from fleetlore.views.outcomes.facts import RiskFlag, Source
-from fleetlore.views.outcomes.headline import ASKED, DISCARDED, DONE, EDITED, HELPERS_UNSEEN, LAST_PLAN_REFUSED, PLAN_REFUSED
+from fleetlore.views.outcomes.headline import ASKED, DISCARDED, DONE, EDITED, HELPERS_UNSEEN, LAST_PLAN_REFUSED, PLAN_REFUSED, WROTE
 from fleetlore.views.outcomes.record import CHECKS, JudgedClaim, Outcome, Trouble
 from fleetlore.views.outcomes.result_words import is_title
 from fleetlore.views.outcomes.words import is_order, is_whole_request
@@ -427,7 +427,7 @@ class BriefWriter:
         values = {
             "title": title if is_named else quote_inside(title) if one.title or is_whole_request(one.asked) else "",
             "report": report,
-            "files": name_files(files) if self._limits.has_files or not is_named else "",
+            "files": name_files(files) if (self._limits.has_files and not one.result.startswith(WROTE)) or not is_named else "",
             "discarded": self._phrases["delivered"]["discarded"] if has_discarded(one) else "",
             "state": "; ".join(states),
             "checks": "; ".join(self._describe_checks(one)),

@@ -11,6 +11,7 @@ from fleetlore.views.outcomes.headline import ASKED, DONE, EDITED, LAST_PLAN_REF
 from fleetlore.views.outcomes.output_text import MAX_CAUSE
 from fleetlore.views.outcomes.record import ChangedFile, Outcome, Trouble
 from fleetlore.views.outcomes.result_words import list_content_words, read_change
+from fleetlore.views.outcomes.words import drop_courtesy
 
 _polite = re.compile(
     r"(?i)^(?:(?:ok(?:ay)?|hi|hey|hello|so|now|please|great|thanks|yes|and)[,.!]? +)*"
@@ -172,7 +173,7 @@ def quote_inside(text: str) -> str:
 def name_request(one: Outcome, longest: int) -> str:
     """What was asked, in short form: without a greeting, a slash command or an address in front."""
     asked = _url.sub("", _command.sub("", one.asked)).strip()
-    text = _polite.sub("", asked, count=1).strip(" \"'`") or one.asked or one.name
+    text = drop_courtesy(_polite.sub("", asked, count=1)).strip(" \"'`") or one.asked or one.name
     if len(text) < len(asked):  # "can you fix the build?" is a request
         text = text.rstrip("?")
     if text.count("(") > text.count(")"):  # the rest of the parenthesis was an address, or is cut off

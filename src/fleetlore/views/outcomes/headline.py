@@ -704,7 +704,8 @@ def _name_request(record: Outcome, state: SessionState, work: Sequence[ChangedFi
     """What was asked, as a title if the agent reports it as done; if it is no order, with the files that were changed for it."""
     request = find_request(state)
     if request is not None and work and not is_order(request.text) and not is_examination(request.text):
-        words = _url.sub("", _name_links(_plain(first_sentence(request.text)).replace('"', "'"))).strip(".: ").split()
+        sentence = _task_label.sub("", _plain(first_sentence(request.text)).replace('"', "'"))
+        words = _url.sub("", _name_links(sentence)).strip(".: ").split()
         if words and words[0].startswith("/"):
             return f"{EDITED}{name_files(work)} with {words[0]}"
         quoted = " ".join(words[:MOST_QUOTED]) + ("…" if len(words) > MOST_QUOTED else "")
