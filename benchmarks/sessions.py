@@ -28,20 +28,24 @@ CALLS = 26
 """Of each session; it has about sixty events."""
 TURNS = 20
 """Of each recording."""
-QUESTIONS = (("sessions",), ("brief",), ("story", "--since", "1h"))
+NEWEST = "the newest session"
+QUESTIONS = (("sessions",), ("brief",), ("story", "--since", "1h"), ("status",), ("costs",), ("find", "total"), ("show", NEWEST))
 
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.sessions", description="What happened in sessions.")
     parser.add_argument("--quick", action="store_true", help="300,000 events and 20 MB")
     parser.add_argument("--events", type=int, help="of the long log (3,000,000)")
+    parser.add_argument("--few", type=int, default=FEW, help="events of the short log (30,000)")
+    parser.add_argument("--only-answers", action="store_true", help="do not measure folding")
     parser.add_argument("--megabytes", type=int, help="of recordings to fold (350)")
     parser.add_argument("--dir", type=Path, help="where to put the files (else the system's place for temporary files)")
     options = parser.parse_args(argv)
     events = options.events or (300_000 if options.quick else 3_000_000)
     megabytes = options.megabytes or (20 if options.quick else 350)
     with tempfile.TemporaryDirectory(prefix="fleetlore-bench-", dir=options.dir) as name:
-        print_table([*_fold(Path(name), megabytes), *_ask(Path(name), events)])
+        folding = [] if options.only_answers else _fold(Path(name), megabytes)
+        print_table([*folding, *_ask(Path(name), options.few, events)])
     return 0
 
 
@@ -87,20 +91,22 @@ def _rename(turn: Any, session: str) -> list[bytes]:
 # --- answering
 
 
-def _ask(folder: Path, events: int) -> list[Row]:
-    logs = {count: _fill(folder, count) for count in (FEW, events)}
-    for log in logs.values():
-        _lore(folder, log, "sessions")  # everything is folded once
+def _ask(folder: Path, short: int, events: int) -> list[Row]:
+    logs = {count: _fill(folder, count) for count in (short, events)}
     rows = []
     for question in QUESTIONS:
+        words = {count: [_newest_session(count) if word == NEWEST else word for word in question] for count in logs}
+        for count, log in logs.items():
+            first = _lore(folder, log, *words[count])  # everything is folded once
+            progress(f"lore {' '.join(question)}, first time, {count:,} events: {first.cpu:.1f} s of CPU", end=True)
         few, many = list[Run](), list[Run]()
         for _ in range(REPEATS):
-            few.append(_lore(folder, logs[FEW], *question))
-            many.append(_lore(folder, logs[events], *question))
+            few.append(_lore(folder, logs[short], *words[short]))
+            many.append(_lore(folder, logs[events], *words[events]))
         ratio = median(big.cpu / small.cpu for big, small in zip(many, few, strict=True))
         what, memory = f"lore {' '.join(question)}", max(run.megabytes for run in many)
         times = median(run.cpu for run in many), median(run.cpu for run in few)
-        rows.append(Row(f"{what}: {events:,} events / {FEW:,}", "CPU seconds", *times, ratio, None, 1.5, "≤"))
+        rows.append(Row(f"{what}: {events:,} events / {short:,}", "CPU seconds", *times, ratio, None, 1.5, "≤"))
         rows.append(Row(f"{what}: memory at {events:,} events", "MB", memory, None, memory, None, 150.0, "≤"))
     return rows
 
@@ -115,8 +121,16 @@ def _fill(folder: Path, count: int) -> Path:
     return path
 
 
+def _count_sessions(events: int) -> int:
+    return events // len(list(_session(0, datetime.now(UTC))))
+
+
+def _newest_session(events: int) -> str:
+    return f"{_count_sessions(events) - 1:08x}"
+
+
 def _sessions(count: int) -> Iterator[Event]:
-    many = count // len(list(_session(0, datetime.now(UTC))))
+    many = _count_sessions(count)
     start = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=many, minutes=-30)
     for number in range(many):
         yield from _session(number, start + timedelta(hours=number))

@@ -38,7 +38,7 @@ BOUNDED = {
     "fleetlore.graph.scenarios._QUOTED": "a line of the operator's own scenario",
     "fleetlore.story.titles._generated_agent": "names of agents have at most 200 bytes",
     "fleetlore.goal.acceptance.judging_files._GLOB_PART": "a pattern of the operator's own goal",
-    "fleetlore.goal.acceptance.judging_files._TWINS": "a path has at most 4,096 bytes",
+    "fleetlore.goal.acceptance.judging_files._LOADED_INSTEAD_OF": "a path has at most 4,096 bytes",
     "fleetlore.cli.default_notifications._PART": "the user's own settings",
     "fleetlore.programs.claude_code.tools._HOOK_REFUSAL_PATTERN": "of a refusal 400 characters are looked at",
     "fleetlore.programs.turn_output._FENCED_JSON_PATTERN": "of an answer the end is looked at",

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fleetlore import user_patterns
 from fleetlore.redact import MASK, WITHHELD, Redactor
-from fleetlore.user_patterns import cost_of, patterns_of
+from fleetlore.user_patterns import count_steps, patterns_of
 
 PLAIN = [
     "EMP-[0-9]{6}",
@@ -43,12 +43,12 @@ SLOW = {
 
 @pytest.mark.parametrize("pattern", PLAIN)
 def test_plain_patterns_are_known_by_their_form(pattern: str) -> None:
-    assert cost_of(pattern) is not None
+    assert count_steps(pattern) is not None
 
 
 @pytest.mark.parametrize("pattern", NOT_PLAIN)
 def test_all_others_are_run_elsewhere(pattern: str) -> None:
-    assert (cost_of(pattern) or 10_000) >= 10_000
+    assert (count_steps(pattern) or 10_000) >= 10_000
 
 
 @given(
@@ -59,7 +59,7 @@ def test_all_others_are_run_elsewhere(pattern: str) -> None:
 )
 def test_a_plain_pattern_takes_no_more_steps_than_it_is_said_to(parts: list[str], text: str) -> None:
     pattern = "".join(parts)
-    cost = cost_of(pattern)
+    cost = count_steps(pattern)
     if cost is None:
         return
     short, long = ((text or "a") * times for times in (200, 2_000))
@@ -99,7 +99,7 @@ def test_a_pattern_that_takes_too_long_has_its_text_withheld(name: str) -> None:
 
 
 def test_many_slow_events_cost_less_and_less(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(user_patterns, "MOST_CREDIT", 0.5)
+    monkeypatch.setattr(user_patterns, "MAX_CREDIT_SECONDS", 0.5)
     patterns, tries = user_patterns.UserPatterns((r"(.+)+\x01",)), 0
     asked = user_patterns._worker.ask
 

@@ -38,6 +38,7 @@ from torture.databases import attack_databases
 from torture.fuzz import fuzz
 from torture.leader_kills import kill_leaders
 from torture.model import ask_a_real_model, run_runtimes
+from torture.programs import check_programs
 from torture.soak import soak
 from torture.towns import BACKENDS, kill_towns
 
@@ -209,6 +210,7 @@ def main() -> int:
         run(lambda folder: restart_control_room(folder, chosen.restarts)),
         run(lambda folder: ask_a_real_model(folder, chosen.questions)),
         run(run_runtimes),
+        run(check_programs),
         run(lambda folder: kill_up(folder, chosen.seed, chosen.up_kills)),
         run(kill_drivers),
         run(lambda folder: kill_stages(folder, chosen.seed, chosen.stages)),

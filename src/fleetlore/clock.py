@@ -40,7 +40,7 @@ class _Uuid7Generator:
         self._lock = allocate_lock()
 
     def __call__(self) -> str:
-        stamp = time.time_ns() * 4096 // 1_000_000
+        stamp = time.time_ns() * 4096 // 1_000_000  # in 1/4096 of a millisecond: 48 bits of milliseconds, 12 of their fraction
         with self._lock:
             if stamp <= self._last:
                 stamp = self._last + 1

@@ -112,14 +112,17 @@ class ExtensionPoint(Generic[_Thing]):
         claims: Callable[[_Thing], Iterable[str]] = lambda thing: (),
         installed: Callable[[], Sequence[Extension]] = list_installed,
     ) -> None:
-        """`convert` takes a name and the loaded object and raises if it is unusable. `claims` returns names that no two may share."""
+        """`convert` takes a name and the loaded object and raises if it is unusable.
+
+        `claims` returns names that the object takes for itself, such as event kinds: no two objects may claim the same one.
+        """
         self.group, self._convert, self._builtin_names, self._claims, self._installed = group, convert, builtin_names, claims, installed
         self._loaded: dict[Extension, _Thing | BrokenExtension] = {}
         self._warned: set[Extension] = _warned if installed is list_installed else set()
 
     def list_names(self) -> list[str]:
         """Return the available names without loading anything."""
-        return [extension.name for extension, problem in self._list_offered() if problem is None or self._warn_once(extension, problem)]
+        return [extension.name for extension in self._select_usable(self._list_offered())]
 
     def find_by_name(self, name: str) -> _Thing | None:
         """Load the object with that name; raise `BrokenExtension` if it cannot be used."""
@@ -133,8 +136,8 @@ class ExtensionPoint(Generic[_Thing]):
 
     def load_all(self) -> list[_Thing]:
         """Load everything usable; warn once about the rest."""
-        usable = [extension for extension, problem in self.check_all() if problem is None or self._warn_once(extension, problem)]
-        return [thing for each in usable if not isinstance(thing := self._load_extension(each), BrokenExtension)]
+        loaded = map(self._load_extension, self._select_usable(self.check_all()))
+        return [each for each in loaded if not isinstance(each, BrokenExtension)]
 
     def check_all(self) -> list[ExtensionStatus]:
         """Load every extension of this kind and return it with its problem, if any."""
@@ -144,11 +147,12 @@ class ExtensionPoint(Generic[_Thing]):
     def _list_offered(self) -> list[ExtensionStatus]:
         """List the extensions of this group; those whose name is taken have a problem."""
         found: list[ExtensionStatus] = []
-        taken = dict.fromkeys(self._builtin_names, "Fleetlore")
+        owners = dict.fromkeys(self._builtin_names, "Fleetlore")
         for each in self._installed():
             if each.group == self.group:
-                found.append(ExtensionStatus(each, _name_taken_message(each.name, taken.get(each.name))))
-                taken.setdefault(each.name, each.package)
+                problem = _describe_clash(each.name, owners[each.name]) if each.name in owners else None
+                found.append(ExtensionStatus(each, problem))
+                owners.setdefault(each.name, each.package)
         return found
 
     def _find_problem(self, extension: Extension, claimed: dict[str, str]) -> str | None:
@@ -156,10 +160,11 @@ class ExtensionPoint(Generic[_Thing]):
         if isinstance(loaded, BrokenExtension):
             return loaded.reason
         claims = list(self._claims(loaded))
-        clash = next((claim for claim in claims if claim in claimed), None)
-        if clash is None:
-            claimed.update(dict.fromkeys(claims, extension.package))
-        return None if clash is None else _name_taken_message(clash, claimed[clash])
+        for claim in claims:
+            if claim in claimed:
+                return _describe_clash(claim, claimed[claim])
+        claimed.update(dict.fromkeys(claims, extension.package))
+        return None
 
     def _load_extension(self, extension: Extension) -> _Thing | BrokenExtension:
         if extension not in self._loaded:
@@ -171,19 +176,27 @@ class ExtensionPoint(Generic[_Thing]):
                 )
         return self._loaded[extension]
 
-    def _warn_once(self, extension: Extension, problem: str) -> bool:
-        """Log a skipped extension once; always return `False`."""
+    def _select_usable(self, statuses: Iterable[ExtensionStatus]) -> list[Extension]:
+        """Select the extensions without a problem; warn once about each of the others."""
+        usable = []
+        for extension, problem in statuses:
+            if problem is None:
+                usable.append(extension)
+            else:
+                self._warn_once(extension, problem)
+        return usable
+
+    def _warn_once(self, extension: Extension, problem: str) -> None:
         if extension not in self._warned:
             import logging
 
             self._warned.add(extension)
             error = BrokenExtension(extension.name, f"{extension.package} {extension.version}", problem)
             logging.getLogger("fleetlore.extensions").warning("%s", error)
-        return False
 
 
-def _name_taken_message(name: str, by: str | None) -> str | None:
-    return None if by is None else f"{by} has {name!r} already, and that is used; the package has to give its own another name"
+def _describe_clash(name: str, owner: str) -> str:
+    return f"the name {name!r} is taken by {owner}, whose extension is used; the package must use another name"
 
 
 def _describe_error(error: BaseException) -> str:

@@ -26,12 +26,12 @@ __all__ = [
     "SERVERS",
     "SINK_TARGETS",
     "SPECS",
-    "Notice",
     "Prices",
     "Secret",
     "Setting",
     "SettingSpec",
     "Settings",
+    "SettingsTable",
     "days_in",
     "is_project_log",
     "load_settings",
@@ -127,14 +127,14 @@ class Secret:
         return self._text
 
 
-class Notice(NamedTuple):
+class SettingsTable(NamedTuple):
     """One `[[notify]]` or `[[sink]]` table, its types checked. It may hold secrets, so `repr` shows only its name."""
 
     source: str
-    said: Mapping[str, Any]
+    values: Mapping[str, Any]
 
     def __repr__(self) -> str:
-        return f"Notice({self.source!r}, {self.said.get('name')!r})"
+        return f"SettingsTable({self.source!r}, {self.values.get('name')!r})"
 
 
 class Setting(NamedTuple, Generic[_Value]):
@@ -155,6 +155,8 @@ class SettingsLayer:
         """What of a project file does not count, as it is not approved."""
         self.refused_log: str | None = None
         """The same for its log."""
+        self.problem: str = ""
+        """Why a project file that is not approved cannot be parsed; then nothing of it counts."""
 
     def applies_to_log(self, chosen: "SettingsLayer | None") -> bool:
         """Whether its `[ship]` and `[retention]` are for the log in use, which the layer `chosen` names (`None`: the default log).
@@ -325,7 +327,7 @@ def _read_ship_to(path: str, content: Content) -> str | None:
     ship = _read_table(path, content, "ship")
     to = ship.get("to")
     if to is None and ship:
-        raise ConfigError(f'{path}: ship.to: it is not said where to, as in to = "nats://team:4222"')
+        raise ConfigError(f'{path}: ship.to: the target is missing; write it as in to = "nats://team:4222"')
     if to is None:
         return None
     if not isinstance(to, str) or ":" not in to:
@@ -434,7 +436,7 @@ def _read_graph(path: str, content: Content) -> Mapping[str, Any] | None:
     return table or None
 
 
-def _read_notify_rules(path: str, content: Content) -> tuple[Notice, ...] | None:
+def _read_notify_rules(path: str, content: Content) -> tuple[SettingsTable, ...] | None:
     tables = content.get("notify", [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise ConfigError(f"{path}: notify: tables are needed, each under a [[notify]] of its own")
@@ -445,7 +447,7 @@ def _read_notify_rules(path: str, content: Content) -> tuple[Notice, ...] | None
                 raise ConfigError(f"{path}: notify {number}: {key}: {need}")
     folder = os.path.dirname(path)
     resolved = [{**table, "log": resolve_relative_url(table["log"], folder)} if "log" in table else table for table in tables]
-    return tuple(Notice(path, table) for table in resolved) or None
+    return tuple(SettingsTable(path, table) for table in resolved) or None
 
 
 def _find_notify_type_error(key: str, value: Any) -> str | None:
@@ -460,7 +462,7 @@ def _find_notify_type_error(key: str, value: Any) -> str | None:
     return None if isinstance(value, str) and value else "a string is needed"
 
 
-def _read_sinks(path: str, content: Content) -> tuple[Notice, ...] | None:
+def _read_sinks(path: str, content: Content) -> tuple[SettingsTable, ...] | None:
     tables = content.get("sink", [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise ConfigError(f"{path}: sink: tables are needed, each under a [[sink]] of its own")
@@ -479,7 +481,7 @@ def _read_sinks(path: str, content: Content) -> tuple[Notice, ...] | None:
     resolved = [
         {**table, "jsonl": os.path.join(folder, os.path.expanduser(table["jsonl"]))} if "jsonl" in table else table for table in tables
     ]
-    return tuple(Notice(path, table) for table in resolved) or None
+    return tuple(SettingsTable(path, table) for table in resolved) or None
 
 
 def _read_table(path: str, content: Content, key: str) -> Mapping[str, Any]:
@@ -747,25 +749,25 @@ class Settings(NamedTuple):
         ),
     ] = Setting((), DEFAULT)
     notify: Annotated[
-        Setting[tuple[Notice, ...]],
+        Setting[tuple[SettingsTable, ...]],
         SettingSpec(
             "notify",
             "rules by which you are notified, each a `[[notify]]` table: [notifications.md](notifications.md)",
             read=_read_notify_rules,
             default="none",
             show=lambda value: f"{_show_count(value)}; `lore notify list` shows them",
-            to_json=lambda value: [notice.said.get("name") for notice in value],
+            to_json=lambda value: [table.values.get("name") for table in value],
         ),
     ] = Setting((), DEFAULT)
     sinks: Annotated[
-        Setting[tuple[Notice, ...]],
+        Setting[tuple[SettingsTable, ...]],
         SettingSpec(
             "sink",
             "where the driver events of goals are published, each a `[[sink]]` table: [driver.md](driver.md#sinks)",
             read=_read_sinks,
             default="none",
-            show=lambda value: ", ".join(notice.said["name"] for notice in value) or "none",
-            to_json=lambda value: [notice.said["name"] for notice in value],
+            show=lambda value: ", ".join(table.values["name"] for table in value) or "none",
+            to_json=lambda value: [table.values["name"] for table in value],
         ),
     ] = Setting((), DEFAULT)
     hooks: Annotated[
@@ -919,8 +921,8 @@ def _read_untrusted_file(path: str, written: bytes) -> SettingsLayer:
     try:
         content = _parse_content(path, written)
         log = _read_log(path, content)
-    except ConfigError:
-        layer.ignored = ["everything (it cannot be read)"]
+    except ConfigError as error:
+        layer.problem = str(error).removeprefix(f"{path}: ").removesuffix(f"; {_FIX_FILE}")
         return layer
     if log is not None and is_project_log(log, os.path.dirname(path)):
         layer.values["log"] = Setting(log, path)
@@ -931,6 +933,7 @@ def _read_untrusted_file(path: str, written: bytes) -> SettingsLayer:
 
 
 _MAX_IGNORED = 10
+_FIX_FILE = "fix it, or move it away"
 
 
 def _parse_content(path: str, written: bytes) -> Content:
@@ -939,7 +942,7 @@ def _parse_content(path: str, written: bytes) -> Content:
     try:
         return tomllib.loads(written.decode())
     except (ValueError, RecursionError) as error:  # not only a TOMLDecodeError: of a number with too many digits, too
-        raise ConfigError(f"{path}: not TOML: {error}; fix it, or move it away") from error
+        raise ConfigError(f"{path}: not TOML: {error}; {_FIX_FILE}") from error
 
 
 def _untrusted_warnings(layers: Sequence[SettingsLayer], chosen: SettingsLayer | None) -> Iterator[str]:
@@ -949,8 +952,10 @@ def _untrusted_warnings(layers: Sequence[SettingsLayer], chosen: SettingsLayer |
         is_chosen = is_chosen or layer is chosen
         refused = layer.refused_log
         logs = [] if refused is None or is_chosen or refused == log else [f"log = {mask_url(refused)!r}"]
-        if names := ", ".join([*logs, *layer.ignored]):
-            yield f"{layer.source}: ignored, as you have not approved this file: {names}. Read it, then approve it with `lore trust`"
+        if layer.problem:
+            yield f"{layer.source}: the whole file is ignored: {layer.problem}. Fix it, then approve it with `lore trust`"
+        elif names := ", ".join([*logs, *layer.ignored]):
+            yield f"{layer.source}: ignored, because you have not approved this file: {names}. Read it, then approve it with `lore trust`"
 
 
 def _foreign_warning(path: str, own: str) -> str:

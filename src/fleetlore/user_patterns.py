@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from functools import cache
 from threading import Lock
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fleetlore import pattern_worker
 from fleetlore.pattern_worker import COMPILE_SECONDS, compile_patterns, mask_matches, write_frame
@@ -33,17 +33,18 @@ SECONDS = 0.25
 """CPU time for all texts of one event."""
 SECONDS_PER_CHARACTER = 0.25e-6
 """Added for long texts: simple patterns need a tenth of it."""
-PATIENCE = 3.0
-"""Extra wall-clock seconds for a busy machine; less than a hook's timeout."""
+EXTRA_WAIT_SECONDS = 3.0
+"""Extra wall-clock time for a busy machine; less than a hook's timeout."""
 
-MOST_CREDIT = 10.0
-CREDIT_PER_EVENT = 0.02
+MAX_CREDIT_SECONDS, CREDIT_SECONDS_PER_EVENT = 10.0, 0.02
 """CPU time that a set of patterns may use over many events: slow patterns must not block the rest of the spool."""
-COST_OF_A_START = 0.05
+START_SECONDS = 0.05
+"""CPU time to start the child process."""
 
-MOST_WORK_HERE = 20_000_000
+MAX_STEPS_HERE = 20_000_000
 """Steps that a simple pattern may take in this process: one or two tenths of a second."""
-_MOST_COST = 10_000
+_MAX_STEPS_PER_CHARACTER = 10_000
+"""A pattern that may take more steps is not simple."""
 
 _CLASS = r"\[\^?(?:[^\\\[\]]|\\[dwsDWS]|\\[^A-Za-z0-9])+\]"
 _ONE = rf"(?:[^\\\[\](){{}}*+?|]|\\[dwsDWSbB]|\\[^A-Za-z0-9]|{_CLASS})"
@@ -58,27 +59,29 @@ class UserPatterns:
 
     def __init__(self, patterns: tuple[str, ...]) -> None:
         self._patterns = patterns
-        costs = [cost_of(pattern) for pattern in patterns]
-        self._cost = sum(cost or 0 for cost in costs) if None not in costs else _MOST_COST
-        self._is_plain = self._cost < _MOST_COST
+        steps = [count_steps(pattern) for pattern in patterns]
+        self._steps_per_character = _MAX_STEPS_PER_CHARACTER if None in steps else sum(count or 0 for count in steps)
+        self._is_simple = self._steps_per_character < _MAX_STEPS_PER_CHARACTER
         self._compiled: list[re.Pattern[str]] | None = None
-        self._credit = MOST_CREDIT
+        self._credit = MAX_CREDIT_SECONDS
 
     def find_problem(self) -> tuple[str, str] | None:
         """Return the first invalid pattern and the reason; `None` if all are valid."""
-        if self._is_plain:
+        if self._is_simple:
             problem = compile_patterns(self._patterns)[1]
-        elif replies := _worker.ask(self._patterns, (), "", 0.0):
-            problem = replies[0]
         else:
-            return ", ".join(self._patterns)[
-                :200
-            ], "cannot be tried, or takes too long even where nothing stands; write it in a simpler way"
-        return None if problem is None else (self._patterns[problem[0]], problem[1])
+            replies = _worker.ask(self._patterns, (), "", 0.0)
+            if replies is None:
+                return ", ".join(self._patterns)[:200], "cannot be compiled, or takes too long on an empty text; write it more simply"
+            problem = replies.problem
+        if problem is None:
+            return None
+        index, reason, _ = problem
+        return self._patterns[index], reason
 
     def mask(self, texts: Sequence[str], mask: str) -> list[Masked | None]:
         """Mask the matches in each text; `None` for a text that could not be checked in time."""
-        if not self._is_plain or self._cost * sum(map(len, texts)) > MOST_WORK_HERE:
+        if not self._is_simple or self._steps_per_character * sum(map(len, texts)) > MAX_STEPS_HERE:
             return self._mask_in_worker(texts, mask)
         if self._compiled is None:
             self._compiled, problem = compile_patterns(self._patterns)
@@ -87,19 +90,21 @@ class UserPatterns:
 
     def _mask_in_worker(self, texts: Sequence[str], mask: str) -> list[Masked | None]:
         seconds = SECONDS + SECONDS_PER_CHARACTER * sum(map(len, texts))
-        self._credit = min(MOST_CREDIT, self._credit + CREDIT_PER_EVENT)
+        self._credit = min(MAX_CREDIT_SECONDS, self._credit + CREDIT_SECONDS_PER_EVENT)
         if not texts or self._credit < SECONDS:
             return [None] * len(texts)
         # Shortest first: names and ids are checked before a long text uses up the time.
         order = sorted(range(len(texts)), key=lambda index: len(texts[index]))
         replies = _worker.ask(self._patterns, tuple(texts[index] for index in order), mask, seconds)
-        is_whole = len(replies) == len(texts) + 2
-        self._credit -= replies.pop() if is_whole else seconds + COST_OF_A_START
-        if replies:
-            _refuse_broken(self._patterns, replies.pop(0))
+        if replies is None or replies.seconds is None:
+            self._credit -= seconds + START_SECONDS
+        else:
+            self._credit -= replies.seconds
         results: list[Masked | None] = [None] * len(texts)
-        for index, result in zip(order, replies, strict=False):
-            results[index] = result
+        if replies is not None:
+            _refuse_broken(self._patterns, replies.problem)
+            for index, masked in zip(order, replies.masked, strict=False):
+                results[index] = masked
         return results
 
 
@@ -109,13 +114,13 @@ def patterns_of(patterns: tuple[str, ...]) -> UserPatterns:
     return UserPatterns(patterns)
 
 
-def cost_of(pattern: str) -> int | None:
-    """Maximum steps per character of a simple pattern; `None` if its form does not tell.
+def count_steps(pattern: str) -> int | None:
+    """Maximum steps per character of a simple pattern; `None` if the pattern is not simple.
 
     Simple patterns consist of single characters and classes, each with bounded repetition, or unbounded at the end.
     """
     position, choices, steps = 0, 1, len(pattern)
-    while position < len(pattern) and choices * steps < _MOST_COST:
+    while position < len(pattern) and choices * steps < _MAX_STEPS_PER_CHARACTER:
         if (end := _compile_expression(_PLAIN_END).match(pattern, position)) and end.end() > position:
             steps += 1_000 if end[0].rstrip("|").endswith("}") else 0
             position = end.end()
@@ -126,7 +131,7 @@ def cost_of(pattern: str) -> int | None:
         minimum = 0 if part["optional"] else int(part["least"] or 1)
         maximum = int(part["most"] or minimum or 1)
         choices, steps, position = choices * max(1, maximum - minimum + 1), steps + maximum, part.end()
-    return min(choices * steps, _MOST_COST)
+    return min(choices * steps, _MAX_STEPS_PER_CHARACTER)
 
 
 @cache
@@ -135,8 +140,22 @@ def _compile_expression(source: str) -> re.Pattern[str]:
 
 
 def _refuse_broken(patterns: Sequence[str], problem: Problem | None) -> None:
-    if problem is not None and not problem[2]:
-        raise ValueError(f"{patterns[problem[0]]!r} {problem[1]}")
+    """Raise `ValueError` if a pattern cannot be used."""
+    if problem is not None:
+        index, reason, is_usable = problem
+        if not is_usable:
+            raise ValueError(f"{patterns[index]!r} {reason}")
+
+
+class _Replies(NamedTuple):
+    """What the child process replied in time."""
+
+    problem: Problem | None
+    """The first problem of the patterns."""
+    masked: list[Masked | None]
+    """One per text; fewer if the process was killed or timed out."""
+    seconds: float | None
+    """The CPU time that it took; `None` if the process was killed or timed out."""
 
 
 class _Worker:
@@ -146,22 +165,22 @@ class _Worker:
         self._lock = Lock()
         self._process: subprocess.Popen[bytes] | None = None
 
-    def ask(self, patterns: tuple[str, ...], texts: tuple[str, ...], mask: str, seconds: float) -> list[Any]:
-        """Send a request; return its replies.
-
-        Fewer than one for the patterns, one per text and one for the time if the process was killed or timed out.
-        """
+    def ask(self, patterns: tuple[str, ...], texts: tuple[str, ...], mask: str, seconds: float) -> _Replies | None:
+        """Mask the texts; `None` if not even the patterns could be compiled in time."""
         expected = len(texts) + 2
         with self._lock:
             try:
-                replies = _exchange_lines(
-                    self._start_process(), write_frame((patterns, texts, mask, seconds)), expected, COMPILE_SECONDS + seconds + PATIENCE
-                )
+                request = write_frame((patterns, texts, mask, seconds))
+                replies = _exchange_frames(self._start_process(), request, expected, COMPILE_SECONDS + seconds + EXTRA_WAIT_SECONDS)
             except (OSError, MemoryError):
                 replies = []
             if len(replies) < expected:
                 self._kill_process()
-            return replies
+        if not replies:
+            return None
+        if len(replies) < expected:
+            return _Replies(problem=replies[0], masked=replies[1:], seconds=None)
+        return _Replies(problem=replies[0], masked=replies[1:-1], seconds=replies[-1])
 
     def _start_process(self) -> subprocess.Popen[bytes]:
         if self._process is None:
@@ -196,7 +215,7 @@ class _Worker:
             self._kill_process()
 
 
-def _exchange_lines(process: subprocess.Popen[bytes], request: bytes, expected: int, seconds: float) -> list[Any]:
+def _exchange_frames(process: subprocess.Popen[bytes], request: bytes, expected: int, seconds: float) -> list[Any]:
     """Write a request and read the replies that come in time."""
     from select import POLLIN, POLLOUT, poll
 

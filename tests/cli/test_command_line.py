@@ -184,7 +184,7 @@ def test_log_and_town_may_stand_before_or_behind_the_command(lore: Lore, argv: l
         (["events", "--log", "fleet.db"], 2, "write sqlite:fleet.db"),
         (["events", "--log", "sqlite:absent.db"], 1, "there is no log yet"),
         (["emit", "fleet.idle", "--log", "sqlite:no/such/folder.db"], 1, "folder.db"),
-        (["import", "klingon", "x"], 2, "klingon: no such file, and no format"),
+        (["import", "klingon", "x"], 2, "klingon: there is no such file or folder, nor format"),
         (["export", "klingon"], 2, "unknown format"),
         (["verify", "--log", "memory:"], 2, "sqlite: logs only"),
         (["events", "--since", "whenever"], 2, "not a time"),

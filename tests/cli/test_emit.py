@@ -70,8 +70,8 @@ def test_bad_arguments_are_refused_with_a_reason_and_nothing_is_stored(lore: Lor
 @pytest.mark.parametrize(
     ("argv", "reason"),
     [
-        (["fleet"], "'fleet' is not a kind"),
-        (["fleet.commit", "--data", "{"], "--data: not JSON"),
+        (["fleet"], "'fleet' is not a valid event kind"),
+        (["fleet.commit", "--data", "{"], "--data: is not valid JSON"),
         (["fleet.commit", "--data", "[1]"], "--data: a JSON object is needed"),
         (["tool.called", "--data", "{}"], "$.data: Object missing required field `tool`"),
         (["fleet.commit", "--id", "7"], "--id: not a UUID"),

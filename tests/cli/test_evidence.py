@@ -94,12 +94,12 @@ def test_a_transcript_that_is_gone_cut_or_too_long(lore: Lore, transcript: Trans
     assert stop(lore, transcript, "All tests pass.", transcript_path=str(lore.folder / "none.jsonl")) is None
     transcript.rows.append({"type": "user", "message": 7})
     assert stop(lore, transcript, "All tests pass.") is not None
-    monkeypatch.setattr(evidence, "MOST_BYTES", 10)
+    monkeypatch.setattr(evidence, "MAX_TRANSCRIPT_BYTES", 10)
     assert stop(lore, transcript, "All tests pass.") is None
 
 
 def test_it_gives_up_in_time(lore: Lore, transcript: Transcript, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evidence, "LONGEST", 0.000_001)
+    monkeypatch.setattr(evidence, "TIMEOUT_SECONDS", 0.000_001)
     assert stop(lore, transcript, "All tests pass.") is None
 
 

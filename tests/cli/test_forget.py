@@ -100,7 +100,7 @@ def test_a_dry_run_shows_what_would_go_and_changes_nothing(recorded: Lore) -> No
 def test_where_nobody_can_be_asked_it_wants_a_yes(recorded: Lore) -> None:
     before = texts(recorded)
     assert "use --yes" in recorded("forget", "--agent", "ada", code=2).err
-    assert "say what to forget" in recorded("forget", "--kind", "fleet.commit", code=2).err
+    assert "name what to forget" in recorded("forget", "--kind", "fleet.commit", code=2).err
     assert "not the id" in recorded("forget", "--id", "7", code=2).err
     assert texts(recorded) == before
 

@@ -363,7 +363,7 @@ def test_worktrees_are_listed_shown_merged_and_cleaned(lore: Lore, monkeypatch: 
     id = goal(lore, "show", "--json").json["id"]
     [line] = goal(lore, "worktrees").lines
     assert line.startswith(f"{id[:8]}  done ")
-    assert f"fleetlore/{id[:8]}  1 commits, " in line
+    assert f"fleetlore/{id[:8]}  1 commit, " in line
     assert goal(lore, "worktrees", "diff", id[:8], code=0)
     goal(lore, "worktrees", "merge", id[:8], code=0)
     assert (place / "ok").read_text() == "hello\n"
@@ -378,5 +378,5 @@ def test_work_that_is_not_committed_is_neither_merged_nor_cleaned(lore: Lore) ->
     _repository(lore)
     goal(lore, "run", write(lore, "branchy", "cat >/dev/null; touch ok"), code=0)
     id = goal(lore, "show", "--json").json["id"]
-    assert "not committed; commit them with" in goal(lore, "worktrees", "merge", id[:8], code=2).err
-    assert "kept: 1 files" in goal(lore, "worktrees", "clean", code=0).out
+    assert "; commit them with" in goal(lore, "worktrees", "merge", id[:8], code=2).err
+    assert ": 1 file not committed" in goal(lore, "worktrees", "clean", code=0).out

@@ -100,8 +100,8 @@ def test_standard_input_is_a_file_like_any_other(lore: Lore) -> None:
 def test_a_file_that_cannot_be_read_is_reported_before_anything_is_stored(lore: Lore) -> None:
     good = lore.write("a.jsonl", nexus())
     result = lore("import", "nexus", good, "missing.jsonl", code=1)
-    assert result.err == "lore: missing.jsonl: No such file or directory\n"
-    assert lore("import", "nexus", good, str(lore.folder), code=1).err.endswith("Is a directory\n")
+    assert result.err == "lore: missing.jsonl: there is no such file or folder; check the path\n"
+    assert lore("import", "nexus", good, str(lore.folder), code=1).err.endswith("this is a folder; name a file\n")
     lore("emit", "fleet.idle")
     assert len(stored(lore)) == 1
 

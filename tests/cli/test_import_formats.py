@@ -195,7 +195,7 @@ def test_events_of_a_log_are_recognised_with_the_command_that_stores_them(lore: 
 
 
 def test_what_is_neither_a_file_nor_a_format_is_an_error_that_lists_the_formats(lore: Lore) -> None:
-    assert "sprig: no such file, and no format; formats are claude-code, " in lore("import", "sprig", code=2).err
+    assert "sprig: there is no such file or folder, nor format; formats are claude-code, " in lore("import", "sprig", code=2).err
 
 
 def test_a_repository_without_recordings_is_pointed_to_its_history(lore: Lore) -> None:

@@ -76,7 +76,7 @@ def test_a_rule_that_does_not_work_says_why_and_fails(lore: Lore, receiver: Rece
     ("argv", "reason"),
     [
         (["test"], "name a rule"),
-        (["test", "nobody"], "unknown rule 'nobody'; known: needs-me"),
+        (["test", "nobody"], "no notification rule is called 'nobody'; choose from needs-me"),
         (["list", "needs-me"], "takes no rule"),
         (["test", "needs-me", "--event", "00000000-0000-7000-8000-000000000009"], "no event with the id"),
     ],

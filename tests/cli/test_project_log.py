@@ -77,7 +77,7 @@ def test_a_log_outside_of_the_project_is_ignored_with_one_warning(lore: Lore, se
     path = clone(lore, log.format(address_of(server)))
     before = sorted(lore.folder.parent.rglob("*"))
     result = lore("emit", "fleet.idle", "--text", "a prompt", code=0)
-    assert result.err.startswith(f"lore: {path}: ignored, as you have not approved this file: log = ")
+    assert result.err.startswith(f"lore: {path}: ignored, because you have not approved this file: log = ")
     assert "`lore trust`" in result.err
     assert result.err.count("\n") == 1
     assert lore("events", "--json", "--log", "sqlite:", code=0).json["text"] == "a prompt"
@@ -141,7 +141,7 @@ def test_config_and_doctor_show_what_is_ignored_without_its_password(lore: Lore)
     path = clone(lore, "redis://ada:hunter2@example.org")
     shown = [lore("config", "show"), lore("config", "show", "--json"), lore("doctor", "--json")]
     for result in shown:
-        assert f"{path}: ignored, as you have not approved" in result.out
+        assert f"{path}: ignored, because you have not approved" in result.out
         assert "hunter2" not in result.out + result.err
 
 

@@ -149,7 +149,7 @@ def test_a_source_that_went_back_is_reported(recorded: Lore, tmp_path: Path) -> 
 def test_a_warning_of_a_client_stands_on_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
     reporter = ship.LiveShipReporter(ship.ShipRoute("a", "b", connect("memory:").blocking, connect("memory:").blocking, full=False))
     reporter.update(ShipStatus(state="shipping", shipped=5))
-    with ship._route_warnings(reporter):
+    with ship._show_warnings(reporter):
         logging.getLogger("fleetlore.log").warning("the connection was lost")
     logging.getLogger("fleetlore.log").debug("not told")
     said = capsys.readouterr()
@@ -187,7 +187,7 @@ def test_a_pipe_is_informed_of_an_outage_once_for_each_pause_and_of_its_end(caps
     reporter.update(standing)
     reporter.update(standing)
     said = capsys.readouterr().out.splitlines()
-    assert [line.split(";")[0] for line in said] == ["the target does not answer"] * 3 + ["going on: shipped 5 · 2 to go"]
+    assert [line.split(";")[0] for line in said] == ["the target does not answer"] * 3 + ["continues: shipped 5 · 2 to go"]
 
 
 @pytest.mark.parametrize("scheme", ["redis", "nats"])
@@ -201,7 +201,7 @@ def test_a_server_that_is_away_is_tried_again_and_with_once_an_error(recorded: L
     assert process.stdout.readline().startswith(b"the target does not answer; trying again in 1 s (")
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate()
-    assert (process.returncode, out.decode()) == (0, "ended: shipped 0 · not known how many to go\n")
+    assert (process.returncode, out.decode()) == (0, "ended: shipped 0 · unknown number to go\n")
 
 
 def test_a_wrong_password_is_not_tried_again(recorded: Lore, tmp_path: Path) -> None:
@@ -219,11 +219,15 @@ def test_log_says_the_source_too(recorded: Lore) -> None:
 @pytest.mark.parametrize(
     ("argv", "code", "reason"),
     [
-        (["--from", "sqlite:a.db", "--log", "sqlite:a.db", "--to", "sqlite:b.db"], 2, "give one of them"),
-        (["--from", "sqlite:a.db"], 2, "where to? write --to nats://HOST:4222, set FLEETLORE_SHIP_TO, or write [ship] to"),
+        (["--from", "sqlite:a.db", "--log", "sqlite:a.db", "--to", "sqlite:b.db"], 2, "give only one of them"),
+        (
+            ["--from", "sqlite:a.db"],
+            2,
+            "no target log is named; write --to nats://HOST:4222, set FLEETLORE_SHIP_TO, or set `to` under [ship]",
+        ),
         (["--from", "sqlite:a.db", "--to", "sqlite:a.db"], 2, "the same log"),
         (["--from", "sqlite:typo.db", "--to", "sqlite:b.db"], 1, "there is no log yet"),
-        (["--from", "sqlite:a.db", "--to", "memory:"], 2, "logs that are kept"),
+        (["--from", "sqlite:a.db", "--to", "memory:"], 2, "logs that are stored"),
         (["--from", "sqlite:a.db", "--to", "b.db"], 2, "write sqlite:b.db"),
         (["--from", "sqlite:a.db", "--to", "sqlite:b.db?snyc=full"], 2, "snyc"),
         (["--from", "sqlite:a.db", "--to", "sqlite:no/such/folder.db"], 1, "folder.db"),
@@ -252,7 +256,7 @@ def test_each_address_may_name_its_town(recorded: Lore) -> None:
 def test_an_event_that_could_not_be_taken_is_reported_by_the_exit_code(recorded: Lore) -> None:
     with connect("sqlite:a.db").blocking() as log:
         log.append([largest_event("00000000-0000-4000-8000-000000000000")])
-    assert "not taken" in recorded("ship", *WAY, "--once", "--full", code=3).out
+    assert "rejected by the target" in recorded("ship", *WAY, "--once", "--full", code=3).out
 
 
 def user_file(lore: Lore, content: str) -> str:
@@ -332,7 +336,7 @@ def test_a_project_may_ship_to_servers_and_to_its_own_files(recorded: Lore, to: 
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ('log = "sqlite:a.db"\n[ship]\nfull = false', "ship.to: it is not said where to"),
+        ('log = "sqlite:a.db"\n[ship]\nfull = false', "ship.to: the target is missing"),
         ("log = 'sqlite:a.db'\n[ship]\nto = 7", "ship.to: the address of a log is needed"),
         ("log = 'sqlite:a.db'\n[ship]\nto = 'x'", "ship.to: the address of a log is needed"),
         ("log = 'sqlite:a.db'\n[ship]\nto = 'x:'\nfull = 1", "ship.full: true or false"),

@@ -152,7 +152,7 @@ def test_ctrl_c_leaves_a_run_that_can_be_taken_up(lore: Lore) -> None:
         (("run", "the-tin", "--turns", "9" * 30), "--turns must be between 1 and"),
         (("run", "the-tin", "--inject", " "), "--inject needs a text"),
         (("run", "the-tin", "--mind", "openai:m?base_url=http://h/v1?token=x"), "no password in base_url"),
-        ((), "missing: VERB\n"),
+        ((), "argument missing: VERB\n"),
         (("run", "the-tin", "--speed", "-1"), "--speed must be 0 or more"),
         (("run", "--resume", "x", "--seed", "y"), "--resume keeps the seed and turns"),
         (("run", "--resume", "nobody"), "no run is called 'nobody'"),

@@ -85,7 +85,7 @@ def test_move_open_and_back(shown: Shown) -> None:
 def test_allow_and_deny_with_a_reason(shown: Shown) -> None:
     assert "allow: done" in shown.press("a")
     assert shown.answered == [(EVENTS[2].id, "allow", "")]
-    assert "It asks for nothing." in shown.press("a")
+    assert "This agent asks for nothing." in shown.press("a")
 
 
 def test_a_denial_can_be_taken_back_before_it_is_sent(shown: Shown) -> None:

@@ -138,7 +138,7 @@ def test_a_wrong_argument_is_one_line_and_exit_code_2(lore: Lore, argv: list[str
 @pytest.mark.parametrize("argv", [["--day", "today", "--all"], ["--detail", "everything"], ["--format", "pdf"]])
 def test_what_does_not_go_together_is_refused(lore: Lore, argv: list[str]) -> None:
     lore("emit", "fleet.idle")
-    assert "see lore story --help" in lore("story", *argv, code=2).err
+    assert "see `lore story --help`" in lore("story", *argv, code=2).err
 
 
 def test_a_log_that_is_not_there_is_an_error_and_an_empty_one_has_no_sessions(lore: Lore) -> None:
@@ -286,8 +286,8 @@ def test_a_repository_is_read_whole_and_nothing_is_kept(lore: Lore, tmp_path: Pa
 
 
 def test_what_is_no_repository_is_said(lore: Lore, tmp_path: Path) -> None:
-    assert "no git repository" in lore("chronicle", "git", str(tmp_path), code=2).err
-    assert "No such file" in lore("chronicle", "git", str(tmp_path / "absent"), code=1).err
+    assert "not a git repository" in lore("chronicle", "git", str(tmp_path), code=2).err
+    assert "there is no such file" in lore("chronicle", "git", str(tmp_path / "absent"), code=1).err
     assert lore("chronicle", "svn", "x", code=2).err
 
 

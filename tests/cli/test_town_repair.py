@@ -123,7 +123,7 @@ def test_what_goes_to_the_backlog_loses_no_question(town: Lore) -> None:
 
 
 def test_it_is_passed_on_to_one_place(town: Lore) -> None:
-    assert "does not go with" in town("town", "reclaim", "--to", "bob", "--to-backlog", code=2).err
+    assert "cannot be used together with" in town("town", "reclaim", "--to", "bob", "--to-backlog", code=2).err
     assert "there is no agent 'nobody'" in town("town", "reclaim", "--to", "nobody", code=2).err
 
 

@@ -189,7 +189,7 @@ def test_looking_at_an_inbox_takes_nothing_away_and_what_was_used_is_acknowledge
 
 def test_an_answer_to_nothing_is_refused(town: Lore) -> None:
     assert "conductor has no unread message 'ffff'" in town("town", "send", "ada", "x", "--reply-to", "ffff", code=2).err
-    assert "does not go with" in town("town", "send", "ada", "x", "--query", "--ack", code=2).err
+    assert "cannot be used together with" in town("town", "send", "ada", "x", "--query", "--ack", code=2).err
 
 
 # --- history

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetlore.dialects.commands import classify
-from fleetlore.dialects.commands.classify import ToolAction, classify_tool_call, is_correction, is_polling_call
+from fleetlore.dialects.commands.classify import ToolAction, classify_tool_call, is_correction
 from fleetlore.events.tools import ACTION_BEATS
 
 SHELL: dict[str, str] = {
@@ -382,7 +382,6 @@ anything: st.SearchStrategy[Any] = st.recursive(
 def test_nothing_that_a_tool_is_given_can_break_it(tool: str, given: object, output: object) -> None:
     action = classify_tool_call(tool, given, output, failed=True)
     assert action.name is None or action.name in ACTION_BEATS
-    assert is_polling_call(tool, given) in (True, False)
 
 
 @given(

@@ -98,8 +98,8 @@ def test_a_name_of_ours_is_refused_and_said_once(caplog: pytest.LogCaptureFixtur
     assert things.list_names() == things.list_names() == ["other"]
     assert things.find_by_name("big") is None
     assert caplog.messages == [
-        "the extension 'big' of alpha 1.0 is left out: Fleetlore has 'big' already, and that is used; "
-        "the package has to give its own another name"
+        "the extension 'big' of alpha 1.0 is left out: the name 'big' is taken by Fleetlore, whose extension is used; "
+        "the package must use another name"
     ]
 
 
@@ -113,5 +113,5 @@ def test_two_packages_cannot_claim_the_same_thing() -> None:
     things = point(MAXSIZE, offer("large", "sys:maxsize", "beta"), claims=lambda thing: [f"number {thing}"])
     first, second = things.check_all()
     assert first.problem is None
-    assert (second.problem or "").startswith(f"alpha has 'number {sys.maxsize}' already")
+    assert (second.problem or "").startswith(f"the name 'number {sys.maxsize}' is taken by alpha")
     assert things.load_all() == [sys.maxsize]

@@ -140,7 +140,7 @@ def test_what_packages_add_to_a_view_is_in_its_version() -> None:
 
 
 def test_a_node_cannot_take_the_place_of_ours() -> None:
-    with pytest.raises(Invalid, match="one of ours"):
+    with pytest.raises(Invalid, match="is a built-in node"):
         REGISTRY.node("thinker_v1")
 
 

@@ -108,7 +108,12 @@ def test_a_program_that_cannot_be_used_is_left_out(lore: Place, site: Path, tmp_
     lore.environ["PYTHONPATH"] = os.pathsep.join((str(bad), str(site)))
     doctor = lore("doctor")
     assert doctor.code == 1
-    for reason in ("it has no name and no title", "Fleetlore has 'codex' already", "Fleetlore has 'mind' already", "no_such_module"):
+    for reason in (
+        "it has no name and no title",
+        "the name 'codex' is taken by Fleetlore",
+        "the name 'mind' is taken by Fleetlore",
+        "no_such_module",
+    ):
         assert reason in doctor.err
     assert lore("import", "sprig").code == 0
     asked = lore("import", "wilted")

@@ -276,7 +276,7 @@ def _settings(path: str) -> None:
     os.makedirs(os.path.dirname(own))
     os.rename(path, own)
     settings = config.load_settings(folder="/", environ={"XDG_CONFIG_HOME": folder, "HOME": folder})
-    notices.rules_of(settings)
+    notices.parse_rules(settings)
 
 
 def _worker(path: str) -> object:

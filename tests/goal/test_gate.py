@@ -154,14 +154,6 @@ async def test_of_a_huge_input_the_event_shows_how_it_begins() -> None:
     assert recorded["bytes"] == len(msgspec.json.encode(input))
 
 
-async def test_a_mind_in_this_process_asks_the_same_way() -> None:
-    log = Log()
-    permit = RecordingDecider(DeciderChain([rules("Bash(git *)")]), log).make_permit(GOAL, 4)
-    assert await permit("shell", {"command": "git log"}) == Allow()
-    assert isinstance(await permit("shell", {"command": "make"}), Deny)
-    assert log.events.get_nowait().data["decision"]["turn_index"] == 4
-
-
 # --- a person
 
 

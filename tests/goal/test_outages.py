@@ -97,7 +97,7 @@ async def test_a_log_that_stays_away_ends_the_agent_and_what_it_missed_is_report
 ) -> None:
     monkeypatch.setattr(journal, "RETRY_SECONDS", 0.01)
     monkeypatch.setattr(lease, "RENEW_SECONDS", 0.05)
-    monkeypatch.setattr(lease, "AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(lease, "RETRY_SECONDS", 0.01)
     away = Away(log)
     script = f"echo $$ > {tmp_path}/pid; exec sleep 100"
     asleep = 0.0

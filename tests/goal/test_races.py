@@ -288,7 +288,7 @@ async def test_a_renewal_that_fails_in_an_unknown_way_gives_the_goal_up_in_time(
         raise ValueError("nobody foresaw this")
 
     monkeypatch.setattr(kernel_lease, "RENEW_SECONDS", 0.01)
-    monkeypatch.setattr(kernel_lease, "AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(kernel_lease, "RETRY_SECONDS", 0.01)
     asleep = 0.0
     hold = kernel_lease.LeaseHolder(shared, f"goal:{GOAL}", ticks=lambda: ticks() + asleep)
     async with hold:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from fleetlore.errors import Invalid
 from fleetlore.events.driver_types import Allow
-from fleetlore.goal.gate.rules import ToolRules, check_rules
+from fleetlore.goal.gate.rules import ToolRules
 
 GIT = ("Bash(git *)",)
 
@@ -58,7 +58,7 @@ def test_a_rule_names_a_tool_a_family_or_a_pattern_of_names(tool: str, pattern: 
 @pytest.mark.parametrize("pattern", ["", "Bash(", "Bash)git(", "two words", "Task(x)", "mcp__a__b(x)", "*(x)", "WebFetch(example.com)"])
 def test_a_pattern_that_cannot_be_read_is_an_error_before_anything_is_decided(pattern: str) -> None:
     with pytest.raises(Invalid):
-        check_rules([pattern])
+        ToolRules(allow=[pattern], workspace="/")
 
 
 @pytest.mark.parametrize(

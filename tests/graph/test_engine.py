@@ -183,7 +183,7 @@ def test_a_name_is_given_once() -> None:
 
     async def second(step: Step) -> None: ...
 
-    with pytest.raises(Exception, match="same_v1 is taken already"):
+    with pytest.raises(Exception, match="same_v1 is already registered"):
         registry.node("same_v1")(second)
     registry.node("same_v1")(first)  # the same again changes nothing
 

@@ -77,10 +77,10 @@ async def test_what_holds_is_reported_too() -> None:
     ("line", "reason"),
     [
         ("shout: hello", "a.md:4: unknown command: shout; choose from send, action"),
-        ("expect_response: is nice", "a.md:4: 'is nice' says nothing; the response takes"),
-        ("expect_state: count", "a.md:4: 'count' says nothing; the state takes"),
-        ("expect_trace: machine", "a.md:4: 'machine' says nothing; the trace takes"),
-        ("expect_actions: many", "a.md:4: 'many' says nothing; the actions take"),
+        ("expect_response: is nice", "a.md:4: cannot read 'is nice'; write"),
+        ("expect_state: count", "a.md:4: cannot read 'count'; write"),
+        ("expect_trace: machine", "a.md:4: cannot read 'machine'; write"),
+        ("expect_actions: many", "a.md:4: cannot read 'many'; write"),
     ],
 )
 def test_a_line_that_says_nothing_is_refused_with_its_number(line: str, reason: str) -> None:

@@ -361,9 +361,9 @@ def test_no_settings_but_the_repository_s_own_are_received(repo: Repo, monkeypat
 def test_what_is_no_repository_is_refused_with_a_reason(tmp_path: Path, repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "plain").mkdir()
     (tmp_path / "file").write_text("x")
-    with pytest.raises(Invalid, match="plain: no git repository; give the folder of one"):
+    with pytest.raises(Invalid, match="plain: this is not a git repository; name the folder of one"):
         git.open_repository(str(tmp_path / "plain"))
-    with pytest.raises(Invalid, match="file: no git repository; give the folder of one"):
+    with pytest.raises(Invalid, match="file: this is not a git repository; name the folder of one"):
         git.open_repository(str(tmp_path / "file"))
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(FleetloreError, match="git is not installed"):
@@ -456,8 +456,8 @@ def test_the_command_line_takes_repositories_in_and_gives_their_records_back(rep
 def test_the_command_line_refuses_what_is_no_repository_before_anything_is_stored(repo: Repo, lore: Lore) -> None:  # noqa: F811
     repo.commit("Hang the door")
     result = lore("import", "git", str(repo.path), str(lore.folder), code=2)
-    assert result.err.endswith("no git repository; give the folder of one, bare or not\n")
-    assert lore("import", "git", "missing", code=1).err == "lore: missing: No such file or directory\n"
+    assert result.err.endswith("this is not a git repository; name the folder of one (it may be bare)\n")
+    assert lore("import", "git", "missing", code=1).err == "lore: missing: there is no such file or folder; check the path\n"
     assert lore("import", "git", lore.write("notes.txt", "just\nnotes\n"), "--log", "sqlite:b.db", code=3).err.endswith("rejected 2\n")
     assert lore("import", "git", str(repo.path), code=0).err == "imported 1 · already there 0 · rejected 0\n"
 

@@ -136,7 +136,7 @@ def test_the_source_stays_as_it_is_and_nothing_is_replaced(original: Original, t
     copy = Path(copyfile(original.path, tmp_path / "fleet.db"))
     before = copy.read_bytes()
     (tmp_path / "there.db").write_text("something dear")
-    with pytest.raises(Unwritable, match="is there already"):
+    with pytest.raises(Unwritable, match="the file exists"):
         salvage_log(str(copy), str(tmp_path / "there.db"))
     with pytest.raises(LogError, match="check the path"):
         salvage_log(str(tmp_path / "nowhere.db"), str(tmp_path / "saved.db"))

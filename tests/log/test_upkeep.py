@@ -238,7 +238,7 @@ def test_a_backup_is_made_while_another_process_never_stops_writing(tmp_path: Pa
 def test_a_backup_replaces_another_file_only_if_it_may(small: Path, tmp_path: Path) -> None:
     target = tmp_path / "backup.db"
     target.write_text("precious")
-    with pytest.raises(Unwritable, match="is there already; name another file"):
+    with pytest.raises(Unwritable, match="the file exists; name another one"):
         backup_log(str(small), str(target))
     assert target.read_text() == "precious"
     assert backup_log(str(small), str(target), overwrite=True) == 3

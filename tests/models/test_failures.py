@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetlore.programs.failures import FAILURE_KINDS, REMEDIES, FailureKind, RemedyAction, diagnose_turn, find_remedy, find_reset_time
+from fleetlore.programs.failures import FAILURE_KINDS, REMEDIES, FailureKind, RemedyAction, diagnose_turn, find_reset_time
 from fleetlore.programs.harness import TurnOutcome, TurnResult
 
 NOW = datetime(2026, 7, 1, 10, 0, tzinfo=UTC)
@@ -180,7 +180,7 @@ def test_a_hostile_error_is_read_in_no_time(piece: str) -> None:
 def test_every_complaint_has_a_remedy_that_makes_sense() -> None:
     assert set(REMEDIES) == set(FAILURE_KINDS)
     for complaint in FAILURE_KINDS:
-        cure = find_remedy(complaint)
+        cure = REMEDIES[complaint]
         assert cure.action in get_args(RemedyAction)
         assert 0 <= cure.first_pause <= cure.longest_pause
         assert cure.action not in ("wait", "retry") or cure.first_pause > 0
@@ -192,7 +192,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "goal-errors.md"
 
 @pytest.mark.parametrize("complaint", FAILURE_KINDS)
 def test_the_table_in_the_documents_is_the_one_in_the_code(complaint: FailureKind) -> None:
-    cure = find_remedy(complaint)
+    cure = REMEDIES[complaint]
     pauses = f"{cure.first_pause:g} s to {cure.longest_pause:g} s" if cure.longest_pause else "none"
     row = f"| `{complaint}` | {cure.meaning} | `{cure.action}` | {'yes' if cure.counts else 'no'} | {pauses} | {cure.advice} |"
     assert row in DOCUMENT.read_text(encoding="utf-8").splitlines()

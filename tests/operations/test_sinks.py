@@ -28,7 +28,7 @@ from fleetlore.log.coordination import open_shared
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.operations import sinks
 from fleetlore.operations.sinks import SinkDelivery, SinkRecord, make_sink
-from fleetlore.settings import Notice
+from fleetlore.settings import SettingsTable
 from tests.cli.conftest import lore as lore
 from tests.cli.running import Lore
 from tests.compat.wire_readers import read_driver_event
@@ -201,7 +201,7 @@ def delivery(tmp_path: Path) -> Iterator[tuple[SinkDelivery, Any, list[SinkRecor
     url = f"sqlite:{tmp_path}/log.db"
     with connect(url).blocking() as log, open_shared(url) as shared:
         got: list[SinkRecord] = []
-        sink = make_sink(Notice("x", {"name": "s", "jsonl": "unused"}))
+        sink = make_sink(SettingsTable("x", {"name": "s", "jsonl": "unused"}))
 
         def send(records: Any) -> Iterator[SinkRecord]:
             for record in records:
@@ -348,7 +348,7 @@ def deliver_spans(lore: Lore, collector: SpanCollector) -> Iterator[tuple[SinkDe
     """A delivery of spans, and the log that it reads."""
     url = f"sqlite:{lore.folder}/goals.db"
     with connect(url).blocking() as log, open_shared(url) as shared:
-        delivery = SinkDelivery(make_sink(Notice("x", {"name": "traces", "otlp": collector.url})), log, shared, "default")
+        delivery = SinkDelivery(make_sink(SettingsTable("x", {"name": "traces", "otlp": collector.url})), log, shared, "default")
         delivery.prepare_cursor()
         yield delivery, log
 

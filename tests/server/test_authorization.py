@@ -24,7 +24,7 @@ from fleetlore.log.tokens import TOKEN_SCOPES, Token, TokenScope, create_token, 
 from fleetlore.server.problems import Problem
 from fleetlore.server.security import authorization as keys_module
 from fleetlore.server.security.authorization import REMEMBERED, TRIES, Keyring
-from fleetlore.server.security.local_token import LABEL, given_out, own_file, own_token
+from fleetlore.server.security.local_token import LOCAL_TOKEN_LABEL, load_or_create_token, local_token_file, select_issued_tokens
 from fleetlore.testing import FrozenClock
 from tests.server.asgi import scope_of
 
@@ -311,10 +311,10 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_our_own_token_is_made_for_all_and_kept_for_its_owner_alone(shared: Counting, file: Path) -> None:
-    secret = own_token(shared, str(file))
+    secret = load_or_create_token(shared, str(file))
     [token] = shared.list_tokens()
     assert is_secret(secret)
-    assert (token.hash, token.scope, token.label) == (hash_secret(secret), "admin", LABEL)
+    assert (token.hash, token.scope, token.label) == (hash_secret(secret), "admin", LOCAL_TOKEN_LABEL)
     assert file.read_text() == f"{secret}\n"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
@@ -324,22 +324,22 @@ def test_our_own_token_is_made_for_all_and_kept_for_its_owner_alone(shared: Coun
 def test_it_is_closed_to_others_whatever_the_mask_says(shared: Counting, file: Path) -> None:
     before = os.umask(0)
     try:
-        own_token(shared, str(file))
+        load_or_create_token(shared, str(file))
     finally:
         os.umask(before)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
 def test_it_is_used_again_while_it_is_good(shared: Counting, file: Path) -> None:
-    first = own_token(shared, str(file))
-    assert own_token(shared, str(file)) == first
+    first = load_or_create_token(shared, str(file))
+    assert load_or_create_token(shared, str(file)) == first
     assert len(shared.list_tokens()) == 1
 
 
 def test_one_that_was_revoked_gives_way_to_a_new_one(shared: Counting, file: Path) -> None:
-    first = own_token(shared, str(file))
+    first = load_or_create_token(shared, str(file))
     shared.delete_token(shared.list_tokens()[0].id)
-    second = own_token(shared, str(file))
+    second = load_or_create_token(shared, str(file))
     assert second != first
     assert [token.hash for token in shared.list_tokens()] == [hash_secret(second)]
     assert file.read_text() == f"{second}\n"
@@ -347,9 +347,9 @@ def test_one_that_was_revoked_gives_way_to_a_new_one(shared: Counting, file: Pat
 
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o620, 0o602, 0o666, 0o610])
 def test_one_that_others_could_read_is_revoked_and_made_anew(shared: Counting, file: Path, mode: int) -> None:
-    first = own_token(shared, str(file))
+    first = load_or_create_token(shared, str(file))
     file.chmod(mode)
-    second = own_token(shared, str(file))
+    second = load_or_create_token(shared, str(file))
     assert second != first
     assert [token.hash for token in shared.list_tokens()] == [hash_secret(second)]
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -360,7 +360,7 @@ def test_a_file_that_holds_no_good_token_is_replaced(shared: Counting, file: Pat
     file.parent.mkdir()
     file.write_text(content, encoding="latin-1")
     file.chmod(0o600)
-    secret = own_token(shared, str(file))
+    secret = load_or_create_token(shared, str(file))
     assert file.read_text() == f"{secret}\n"
     assert len(shared.list_tokens()) == 1
 
@@ -369,7 +369,7 @@ def test_a_good_token_that_somebody_put_there_must_be_for_all(shared: Counting, 
     file.parent.mkdir()
     file.write_text(made(shared, "read"))
     file.chmod(0o600)
-    own_token(shared, str(file))
+    load_or_create_token(shared, str(file))
     assert [token.scope for token in shared.list_tokens()] == ["admin"]
 
 
@@ -386,7 +386,7 @@ def test_what_is_no_plain_file_is_refused_and_reported(shared: Counting, file: P
         os.mkfifo(file, 0o600)
     before = target.read_text()
     with pytest.raises(Unwritable, match=r"up\.token"):
-        own_token(shared, str(file))
+        load_or_create_token(shared, str(file))
     assert target.read_text() == before
     assert len(shared.list_tokens()) == 1
 
@@ -394,7 +394,7 @@ def test_what_is_no_plain_file_is_refused_and_reported(shared: Counting, file: P
 def test_a_folder_that_cannot_be_made_is_reported_with_what_to_do(shared: Counting, tmp_path: Path) -> None:
     (tmp_path / "data").write_text("in the way")
     with pytest.raises(Unwritable, match="XDG_DATA_HOME"):
-        own_token(shared, str(tmp_path / "data" / "up.token"))
+        load_or_create_token(shared, str(tmp_path / "data" / "up.token"))
 
 
 def test_each_log_and_town_has_its_own_file_beside_the_users_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -402,7 +402,7 @@ def test_each_log_and_town_has_its_own_file_beside_the_users_log(tmp_path: Path,
     files = set()
     for name, town in (("a", "here"), ("a", "there"), ("b", "here"), ("a", "here")):
         with connect(f"sqlite:{tmp_path / name}.db", town=town).blocking() as log:
-            files.add(own_file(log.info()))
+            files.add(local_token_file(log.info()))
     assert len(files) == 3
     assert {os.path.dirname(str(file)) for file in files} == {str(tmp_path / "share" / "fleetlore")}
 
@@ -411,24 +411,24 @@ def test_the_file_stays_the_same_when_the_first_event_comes(tmp_path: Path) -> N
     from fleetlore import Event
 
     with connect(f"sqlite:{tmp_path / 'fleet.db'}").blocking() as log:
-        before = own_file(log.info(), folder=str(tmp_path))
+        before = local_token_file(log.info(), folder=str(tmp_path))
         log.append([Event(kind="fleet.idle", agent="ada")])
-        assert own_file(log.info(), folder=str(tmp_path)) == before
+        assert local_token_file(log.info(), folder=str(tmp_path)) == before
 
 
 def test_a_log_that_is_not_kept_has_a_token_and_no_file(shared: Counting) -> None:
     with connect("memory:").blocking() as log:
-        assert own_file(log.info()) is None
-    secret = own_token(shared, None)
+        assert local_token_file(log.info()) is None
+    secret = load_or_create_token(shared, None)
     assert [token.hash for token in shared.list_tokens()] == [hash_secret(secret)]
 
 
 def test_our_own_token_and_those_that_are_over_open_no_address_to_others(shared: Counting, file: Path, clock: FrozenClock) -> None:
-    own_token(shared, str(file))
+    load_or_create_token(shared, str(file))
     made(shared, "read", expires_at=clock())
-    assert given_out(shared.list_tokens(), clock()) == []
+    assert select_issued_tokens(shared.list_tokens(), clock()) == []
     made(shared, "read")
-    assert [token.scope for token in given_out(shared.list_tokens(), clock())] == ["read"]
+    assert [token.scope for token in select_issued_tokens(shared.list_tokens(), clock())] == ["read"]
 
 
 def test_a_write_that_fails_leaves_nothing_behind(shared: Counting, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -437,6 +437,6 @@ def test_a_write_that_fails_leaves_nothing_behind(shared: Counting, file: Path, 
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(Unwritable, match="No space left"):
-        own_token(shared, str(file))
+        load_or_create_token(shared, str(file))
     assert list(file.parent.iterdir()) == []
     assert shared.list_tokens() == []

@@ -82,7 +82,7 @@ def test_one_invalid_event_keeps_out_all_and_says_where_it_stands_and_why(doors:
     errors = answer.json["errors"]
     assert [(error["line"], error["path"]) for error in errors] == [(2, "$"), (3, "$.kind"), (4, "$"), (6, "$")]
     assert "kind" in errors[0]["reason"]
-    assert "dotted" in errors[1]["reason"]
+    assert "joined by dots" in errors[1]["reason"]
     assert "not JSON" in errors[3]["reason"]
     assert answer.json["errors_in_all"] == 4
     assert doors.context.log.head() is None

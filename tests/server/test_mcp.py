@@ -198,7 +198,7 @@ def test_a_prompt_brings_what_it_is_about(served: Served) -> None:
 @pytest.mark.parametrize(
     ("tool", "asked", "said"),
     [
-        ("fleet", {"limit": 0}, "limit: Expected `int` >= 1"),
+        ("fleet", {"limit": 0}, "limit: write a whole number of at least 1"),
         ("fleet", {"who": "ada"}, "the fields are standing, everybody, limit, page"),
         ("story", {"scope": "planet:x"}, "planet"),
         ("story", {"since": "soon"}, "since: not a time"),
@@ -246,7 +246,7 @@ def test_every_tool_says_that_what_it_quotes_is_data(tool: McpTool, served: Serv
 
 def test_who_bears_a_token_to_write_speaks_under_its_label_and_no_other_name(served: Served, ada: str) -> None:
     async def talk(client: Client) -> Any:
-        assert "unknown field `sender`" in await text(client, "send_message", to="bram", body="hi", sender="cleo")
+        assert "unknown field sender" in await text(client, "send_message", to="bram", body="hi", sender="cleo")
         return await answer(client, "send_message", to="bram", body="First line.\nSecond.", type="query", correlation=DEALT_WITH)
 
     stored = over_http(served, talk, token=ada)

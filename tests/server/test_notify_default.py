@@ -12,7 +12,7 @@ from fleetlore import settings as config
 from fleetlore.cli import default_notifications
 from fleetlore.errors import Invalid
 from fleetlore.server.notifications.bodies import Message, call_of
-from fleetlore.server.notifications.rules import Webhook, rules_of
+from fleetlore.server.notifications.rules import Webhook, parse_rules
 from fleetlore.views.session_status import LOOP
 from tests.server.test_notify_watch import Play, watch
 
@@ -32,7 +32,7 @@ def test_they_are_added_to_what_is_there_and_removed_to_the_byte(user_file: Path
     user_file.write_text('town = "harbour"\n')
     default_notifications.turn_on("https://ntfy.sh/topic", zone="Europe/Berlin")
     default_notifications.turn_on("https://ntfy.sh/topic", zone="Europe/Berlin")  # again: they are there once
-    rules = rules_of(config.load_settings(folder=str(user_file.parent)))
+    rules = parse_rules(config.load_settings(folder=str(user_file.parent)))
     assert {rule.what for rule in rules} == {*default_notifications.WHENS, default_notifications.BRIEF}
     assert {rule.via for rule in rules} == {"command", "webhook"}
     assert len(rules) == 12

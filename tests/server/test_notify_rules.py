@@ -12,7 +12,7 @@ import pytest
 
 from fleetlore import settings as config
 from fleetlore.errors import ConfigError
-from fleetlore.server.notifications.rules import FORMATS, PLACEHOLDERS, WHENS, CommandTarget, Rule, Webhook, rules_of
+from fleetlore.server.notifications.rules import FORMATS, PLACEHOLDERS, SITUATIONS, CommandTarget, Rule, Webhook, parse_rules
 from fleetlore.settings import NOTIFY_KEYS, Settings
 
 DOCS = (Path(__file__).parents[2] / "docs" / "notifications.md").read_text()
@@ -32,7 +32,7 @@ class Home:
         return config.load_settings(environ={"XDG_CONFIG_HOME": str(self.user.parents[1])}, folder=str(self.project.parent), **more)
 
     def rules(self, content: str, **more: str) -> tuple[Rule, ...]:
-        return rules_of(self.settings(content, **more))
+        return parse_rules(self.settings(content, **more))
 
 
 @pytest.fixture
@@ -132,28 +132,28 @@ def test_a_wrong_type_is_an_error_of_every_command(home: Home, content: str, rea
     ("content", "reason"),
     [
         ("when = 'done'\ncommand = ['x']", "each rule needs a name"),
-        ("name = 'r'\ncommand = ['x']", "one of when, kind, arc, brief is needed"),
-        ("name = 'r'\nwhen = 'done'\nkind = 'a.b'\ncommand = ['x']", "one of when, kind, arc, brief is needed"),
-        ("name = 'r'\nwhen = 'done'", "one of webhook, command, desktop is needed"),
-        (f"{RULE}command = ['x']", "one of webhook, command, desktop is needed"),
+        ("name = 'r'\ncommand = ['x']", "write exactly one of when, kind, arc, brief"),
+        ("name = 'r'\nwhen = 'done'\nkind = 'a.b'\ncommand = ['x']", "write exactly one of when, kind, arc, brief"),
+        ("name = 'r'\nwhen = 'done'", "write exactly one of webhook, command, desktop"),
+        (f"{RULE}command = ['x']", "write exactly one of webhook, command, desktop"),
         ("name = 'r'\nwhen = 'angry'\ncommand = ['x']", "when: unknown value 'angry'; choose from needs you, finished"),
         ("name = 'r'\narc = 'love'\ncommand = ['x']", "arc: unknown value 'love'"),
-        ("name = 'r'\nkind = 'Fleet'\ncommand = ['x']", "'Fleet' is neither a kind"),
-        ("name = 'r'\nkind = 'notify.sent'\ncommand = ['x']", "notices tell of no notices"),
-        ("name = 'r'\nkind = 'notify.*'\ncommand = ['x']", "notices tell of no notices"),
+        ("name = 'r'\nkind = 'Fleet'\ncommand = ['x']", "'Fleet' is not an event kind"),
+        ("name = 'r'\nkind = 'notify.sent'\ncommand = ['x']", "notifications cannot trigger notifications"),
+        ("name = 'r'\nkind = 'notify.*'\ncommand = ['x']", "notifications cannot trigger notifications"),
         (f"{RULE}scope = 'galaxy'", "unknown scope: 'galaxy'"),
         (f"{RULE}every = 3", 'every: only goes with when = "progress"'),
         ("name = 'r'\nwhen = 'progress'\nevery = 0\ncommand = ['x']", "a number of turns from 1 to 10,000"),
         (f"{RULE}max_age = 'soon'", "not a duration: 'soon'"),
-        (f"{RULE}max_age = '0s'", "max_age: an age of at most 366 days"),
-        (f"{RULE}max_age = '9years'", "max_age: an age of at most 366 days"),
+        (f"{RULE}max_age = '0s'", "is out of range; write at most 366 days"),
+        (f"{RULE}max_age = '9years'", "is out of range; write at most 366 days"),
         (f"{RULE}format = 'fax'", "unknown format: 'fax'"),
-        (f'{RULE}token = "a\\nb"', "token: only printable ASCII"),
+        (f'{RULE}token = "a\\nb"', "token: contains characters that cannot be sent in a header"),
         ("name = 'r'\nwhen = 'done'\ncommand = ['x']\nsecret = 's'", "secret: only goes with a webhook"),
-        ("name = 'r'\nwhen = 'done'\ncommand = ['x', '--body={text}']", "a placeholder stands for an argument of its own"),
-        ("name = 'r'\nwhen = 'done'\ncommand = ['{text}']", "a placeholder stands for an argument of its own"),
-        ("name = 'r'\nwhen = 'done'\ncommand = ['']", "a program and its arguments are needed"),
-        ('name = "r"\nwhen = "done"\ncommand = ["x", "a\\u0000b"]', "a program and its arguments are needed"),
+        ("name = 'r'\nwhen = 'done'\ncommand = ['x', '--body={text}']", "a placeholder must be a whole argument"),
+        ("name = 'r'\nwhen = 'done'\ncommand = ['{text}']", "a placeholder must be a whole argument"),
+        ("name = 'r'\nwhen = 'done'\ncommand = ['']", "is not a program with arguments"),
+        ('name = "r"\nwhen = "done"\ncommand = ["x", "a\\u0000b"]', "is not a program with arguments"),
     ],
 )
 def test_a_rule_that_makes_no_sense_is_refused_with_its_name(home: Home, content: str, reason: str) -> None:
@@ -186,7 +186,7 @@ def test_what_cannot_be_called_is_refused_without_being_reported(home: Home, url
 
 
 def test_two_rules_cannot_share_a_name(home: Home) -> None:
-    with pytest.raises(ConfigError, match="notify 'r': the name is taken"):
+    with pytest.raises(ConfigError, match="notify 'r': another rule has this name"):
         home.rules(f"[[notify]]\n{RULE}[[notify]]\n{RULE}")
 
 
@@ -194,14 +194,14 @@ def test_nothing_shows_its_secrets(home: Home) -> None:
     settings = home.settings(
         f"[[notify]]\n{RULE}secret = 'hush-hush'\n[[notify]]\nname = 'c'\nwhen = 'done'\ncommand = ['/bin/curl', 'hush-hush']"
     )
-    for thing in (settings, settings.notify, rules_of(settings), [rule.target for rule in rules_of(settings)]):
+    for thing in (settings, settings.notify, parse_rules(settings), [rule.target for rule in parse_rules(settings)]):
         for shown in (repr(thing), str(thing)):
             assert "SECRET" not in shown
             assert "hush" not in shown
-    assert [rule.target.shown for rule in rules_of(settings)] == ["hooks.example", os.path.basename("/bin/curl")]
+    assert [rule.target.shown for rule in parse_rules(settings)] == ["hooks.example", os.path.basename("/bin/curl")]
 
 
-@pytest.mark.parametrize("word", [*NOTIFY_KEYS, *WHENS, *FORMATS, *(f"{{{name}}}" for name in PLACEHOLDERS)])
+@pytest.mark.parametrize("word", [*NOTIFY_KEYS, *SITUATIONS, *FORMATS, *(f"{{{name}}}" for name in PLACEHOLDERS)])
 def test_everything_that_a_rule_can_say_is_documented(word: str) -> None:
     assert f"`{word}`" in DOCS
 

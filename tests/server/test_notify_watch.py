@@ -15,7 +15,7 @@ from fleetlore import Event
 from fleetlore.events.catalog import known_kinds
 from fleetlore.operations.costs import CostBudget
 from fleetlore.server.notifications import triggers
-from fleetlore.server.notifications.rules import WHENS, Rule, Webhook
+from fleetlore.server.notifications.rules import SITUATIONS, Rule, Webhook
 from fleetlore.server.notifications.triggers import WATCHES, Occasion, TriggerWatch, format_line, make_watch
 from fleetlore.testing import START, FrozenClock, counting_ids
 from fleetlore.views.agent_status_rules import EFFECT_BY_KIND
@@ -62,7 +62,7 @@ def kinds_that_ring(what: str) -> set[str]:
 
 
 def test_there_is_a_watch_for_every_when() -> None:
-    assert set(WATCHES) == set(WHENS)
+    assert set(WATCHES) == set(SITUATIONS)
 
 
 def test_needs_you_is_what_the_fleet_view_calls_so() -> None:
@@ -236,7 +236,7 @@ def hostile() -> st.SearchStrategy[Event]:
     )
 
 
-@pytest.mark.parametrize("what", WHENS)
+@pytest.mark.parametrize("what", SITUATIONS)
 def test_no_event_breaks_a_watch(what: str) -> None:
     @limited(max_examples=40)
     @drawn(st.lists(hostile(), max_size=20))

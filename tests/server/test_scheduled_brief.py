@@ -188,8 +188,8 @@ def test_a_day_of_a_change_of_the_clock_has_one_brief() -> None:
         ('brief = "someday 08:30"', "unknown day: 'someday'"),
         ('brief = "daily 08:30"\nzone = "Mars/Olympus"', "unknown time zone: 'Mars/Olympus'"),
         ('brief = "daily 08:30"\nbrief_format = "poem"', "choose from chat, text, markdown"),
-        ('brief = "daily 08:30"\nwhen = "done"', "one of when, kind, arc, brief is needed, and only one"),
-        ('brief = "daily 08:30"\nfull = true', "full: does not go with brief"),
+        ('brief = "daily 08:30"\nwhen = "done"', "write exactly one of when, kind, arc, brief"),
+        ('brief = "daily 08:30"\nfull = true', "full: remove it, or brief"),
         ('when = "done"\nzone = "UTC"', "zone: only goes with a brief"),
         ("brief = 8", "a string is needed"),
     ],
@@ -205,5 +205,5 @@ def test_a_rule_names_its_schedule(tmp_path: Path) -> None:
     [rule] = Home(tmp_path).rules(
         '[[notify]]\nname = "morning"\nbrief = "Weekdays  08:30"\nzone = "Europe/Berlin"\ncommand = ["true"]\nbrief_format = "text"\n'
     )
-    assert rule.waits_for == "brief weekdays 08:30 (Europe/Berlin)"
+    assert rule.trigger == "brief weekdays 08:30 (Europe/Berlin)"
     assert (rule.brief_format, rule.max_age) == ("text", timedelta(hours=6))

@@ -14,7 +14,7 @@ from fleetlore.log.coordination import open_shared
 from fleetlore.log.seal import make_seal
 from fleetlore.log.tokens import TOKEN_SCOPES, TokenScope
 from fleetlore.server.problems import Problem
-from fleetlore.server.security.local_token import find_server, published_url
+from fleetlore.server.security.local_token import find_server, publish_url
 from fleetlore.server.security.sign_in import LINK_SECONDS, MAX_LINKS, MAX_TRIES, OneTimeLinks
 from tests.server.mcp_talk import token_for
 from tests.server.serving import Served, homely, serve
@@ -148,7 +148,7 @@ def test_the_address_of_a_running_server_is_found_beside_its_token_and_gone_with
         info = served.log.info()
         assert find_server(info) is None
         [file] = (tmp_path / "data" / "fleetlore").glob("up-*.token")
-        with published_url(str(file), served.url):
+        with publish_url(str(file), served.url):
             assert find_server(info) == (served.url, served.token)
             assert file.with_suffix(".url").stat().st_mode & 0o077 == 0
         assert find_server(info) is None

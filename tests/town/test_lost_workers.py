@@ -74,7 +74,7 @@ async def test_nobody_is_declared_dead_by_one_sign_alone(sqlite_town: LiveTown) 
     assert agent.seen_at is not None
     await worker.kill()  # gives its lease back
     [signs] = liveness.check_workers(live_town.coordination, live_town.state, agent.seen_at)
-    assert (signs.heartbeat, signs.second_sign, signs.is_dead) == ("its lease has expired", "", False)
+    assert (signs.first_sign, signs.second_sign, signs.is_dead) == ("its lease has expired", "", False)
 
 
 async def test_a_lease_whose_holder_is_gone_and_beats_no_more_is_dead_before_it_ends(sqlite_town: LiveTown) -> None:
@@ -84,7 +84,7 @@ async def test_a_lease_whose_holder_is_gone_and_beats_no_more_is_dead_before_it_
     assert lease is not None
     late = lease.until
     signs = liveness.check_worker(live_town.coordination, liveness.format_worker_lease(lease), None, late)
-    assert (signs.heartbeat, signs.second_sign) == ("its heartbeat has stopped", "its process is gone")
+    assert (signs.first_sign, signs.second_sign) == ("its heartbeat has stopped", "its process is gone")
 
 
 async def test_of_two_workers_one_runs_an_agent(live_town: LiveTown) -> None:

@@ -250,5 +250,4 @@ def test_the_most_recently_active_agents_keep_their_names_and_numbers(monkeypatc
 )
 def test_whether_an_event_has_somebody_called_otherwise(event: Event, is_renamed: bool) -> None:
     known = names.apply(names.initial(), event)
-    assert names.has_display_name(known, event) == is_renamed
     assert (naming_of(known) != AS_THEY_ARE) == is_renamed

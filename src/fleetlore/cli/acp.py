@@ -61,6 +61,6 @@ def _open_writer(args: Namespace) -> Iterator[BatchWriter]:
     from fleetlore.programs.registry import PROTOCOL_NAME
 
     settings = open_log.settings_of(args)
-    admission = Admission(redactor=open_log.redactor_of(settings), anonymise=open_log.load_anonymiser(settings))
+    admission = Admission(redactor=open_log.make_redactor(settings), anonymise=open_log.load_anonymiser(settings))
     with open_log.open_log(args, settings=settings, drain=False) as log:
         yield BatchWriter(log, dialect=PROTOCOL_NAME, admission=admission)

@@ -207,7 +207,7 @@ class _GrowingTranscript:
         self._size = size
         from fleetlore.ingest import discovery
 
-        redactor, anonymise = open_log.redactor_of(self._settings), open_log.load_anonymiser(self._settings)
+        redactor, anonymise = open_log.make_redactor(self._settings), open_log.load_anonymiser(self._settings)
         discovery.import_new_lines(self._log, [self._path], program=self._program.name, redactor=redactor, anonymise=anonymise)
 
     def _find_size(self) -> int:

@@ -16,15 +16,15 @@ SCOPE_NOTE = "A name that is not on the log is an error; with --follow it is not
 
 _REWORDED = (
     (r"^argument (.+?): ", r"\1: "),
-    (r"invalid int value: ", "a whole number is needed, not "),
-    (r"invalid float value: ", "a number is needed, not "),
+    (r"invalid int value: ", "write a whole number, not "),
+    (r"invalid float value: ", "write a number, not "),
     (r"invalid choice: (.+) \(choose from (.+)\)$", r"unknown choice: \1; choose from \2"),
-    (r"not allowed with argument ", "does not go with "),
-    (r"expected one argument$", "a value is needed; one that begins with a dash is written --NAME=VALUE"),
-    (r"expected at least one argument$", "at least one value is needed"),
-    (r"^unrecognized arguments: ", "not known here: "),
-    (r"^the following arguments are required: ", "missing: "),
-    (r"^one of the arguments (.+) is required$", r"one of these is needed: \1"),
+    (r"not allowed with argument ", "cannot be used together with "),
+    (r"expected one argument$", "the value is missing; write one that begins with a dash as --NAME=VALUE"),
+    (r"expected at least one argument$", "the value is missing; write at least one"),
+    (r"^unrecognized arguments: ", "unknown argument: "),
+    (r"^the following arguments are required: ", "argument missing: "),
+    (r"^one of the arguments (.+) is required$", r"argument missing: write one of \1"),
 )
 """Patterns in messages of argparse, and what `lore` prints instead."""
 
@@ -51,8 +51,18 @@ class Parser(argparse.ArgumentParser):
         """Print the error and a hint to `--help`, then exit with code 2."""
         for pattern, replacement in _REWORDED:
             message = re.sub(pattern, replacement, message)
-        terminal.print_error(f"{self.prog}: {message}\nsee {self.prog} --help")
+        terminal.print_error(f"{self.prog}: {message}{self._suggest_option(message)}\nsee `{self.prog} --help`")
         raise SystemExit(USAGE)
+
+    def _suggest_option(self, message: str) -> str:
+        """The known option that an unknown one may mean."""
+        match = re.match(r"unknown argument: (--[\w-]+)", message)
+        if match is None:
+            return ""
+        from difflib import get_close_matches  # not at the top: start-up time
+
+        near = get_close_matches(match[1], [option for action in self._actions for option in action.option_strings], n=1)
+        return f"; did you mean {near[0]}?" if near else ""
 
 
 class LazyParser(Parser):

@@ -20,19 +20,19 @@ _EXAMPLES = (
 
 def configure(parser: ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("file", metavar="FILE", help="the file to make")
-    parser.add_argument("--force", action="store_true", help="replace the file if it is there")
+    parser.add_argument("file", metavar="FILE", help="the file to create")
+    parser.add_argument("--force", action="store_true", help="replace the file if it exists")
     arguments.add_json(parser)
-    arguments.add_examples(parser, _EXAMPLES, "The file is there whole or not at all. `lore restore` brings it back.")
+    arguments.add_examples(parser, _EXAMPLES, "A backup that fails leaves no partial file. `lore restore` copies a backup back.")
 
 
 def run(args: Namespace) -> int:
     """Copy the log. Raises `LogError` if the file exists and `--force` is not given."""
     from fleetlore.log.sqlite import maintenance
 
-    path = open_log.need_file(open_log.log_file(args))
+    path = open_log.require_log_file(open_log.log_file(args))
     if os.path.lexists(args.file) and not args.force:
-        raise LogError(f"{args.file}: is there already; name another file, or replace it with --force")
+        raise LogError(f"{args.file}: the file exists; name another one, or replace it with --force")
     if is_live_log(args.file):
         passphrase.ask_for_file_seals(args.file, "to replace it")
     with progress.show_progress("backing up") as show:

@@ -44,7 +44,7 @@ def run(args: Namespace) -> int:
     settings, now = open_log.settings_of(args), times.parse_now(args.now)
     with (
         _import_history(args.paths) as log,
-        open_source(log, settings, progress=progress.bar_if_long, now=lambda: now, is_own_log=False) as source,
+        open_source(log, settings, progress=progress.show_progress_if_long, now=lambda: now, is_own_log=False) as source,
     ):
         story.write_story(OperationContext(source, actor=""), args, whole=True)
     return 0

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 SHELLS = ("bash", "zsh", "fish")
 _EXAMPLES = (
     ('eval "$(lore completion bash)"', "in ~/.bashrc"),
-    ('eval "$(lore completion zsh)"', "in ~/.zshrc, behind compinit"),
+    ('eval "$(lore completion zsh)"', "in ~/.zshrc, after compinit"),
     ("lore completion fish > ~/.config/fish/completions/lore.fish", "for fish"),
 )
 _BASH = """\

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fleetlore.cli import arguments, open_log, terminal
-from fleetlore.cli.progress import bar_if_long
+from fleetlore.cli.progress import show_progress_if_long
 from fleetlore.cli.terminal import find_user_name
 from fleetlore.errors import Invalid
 from fleetlore.operations.context import OperationContext, open_source
@@ -63,7 +63,7 @@ def run(args: Namespace) -> int:
         budget=args.budget,
         record=args.record,
     )
-    with open_log.open_existing_log(args, settings=settings) as log, open_source(log, settings, progress=bar_if_long) as source:
+    with open_log.open_existing_log(args, settings=settings) as log, open_source(log, settings, progress=show_progress_if_long) as source:
         prompt = build_prompt(OperationContext(source, actor=find_user_name()), request)
     _print_prompt(args, prompt)
     return 0

@@ -293,10 +293,10 @@ def _is_foreign(path: str) -> bool:
 def _about_rules(settings: config.Settings, problems: list[str]) -> dict[str, str]:
     """Notification rules that cannot fire, by name, and why."""
     from fleetlore.errors import ConfigError
-    from fleetlore.server.notifications.rules import rules_of
+    from fleetlore.server.notifications.rules import parse_rules
 
     try:
-        return {rule.name: rule.note for rule in rules_of(settings) if rule.note is not None}
+        return {rule.name: rule.note for rule in parse_rules(settings) if rule.note is not None}
     except ConfigError as error:
         problems.append(str(error))
         return {}

@@ -123,7 +123,7 @@ def _parse_data(text: str | None) -> dict[str, Any]:
     try:
         data = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise InvalidEvent("--data", f"not JSON: {error}") from error
+        raise InvalidEvent("--data", f"is not valid JSON ({error}); write it in single quotes, as in '{{\"issue\": 42}}'") from error
     if not isinstance(data, dict):
         raise InvalidEvent("--data", "a JSON object is needed, such as '{\"issue\": 42}'")
     return data

@@ -49,7 +49,7 @@ def emit_lines(args: Namespace) -> int:
     settings = open_log.settings_of(args)
     rejections = summary.Rejections()
     with open_log.open_log(args, settings=settings) as log:
-        admission = Admission(redactor=open_log.redactor_of(settings))
+        admission = Admission(redactor=open_log.make_redactor(settings))
         writer = BatchWriter(log, dialect=OWN_DIALECT, admission=admission, on_rejected=rejections.add)
         origin_filter = ShippedPlaceFilter()
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 
 from fleetlore.cli import BROKEN_PIPE, FAILED, INTERRUPTED, USAGE, terminal
 from fleetlore.errors import FleetloreError, Invalid
@@ -37,8 +38,16 @@ def print_error(error: BaseException) -> int:
 
 def os_reason(error: OSError) -> str:
     """The message of an OS error, with the file first."""
-    reason = error.strerror or str(error)
+    reason = _OS_REASONS.get(type(error)) or error.strerror or str(error)
     return f"{error.filename}: {reason}" if error.filename is not None else reason
+
+
+_OS_REASONS: Mapping[type[OSError], str] = {
+    FileNotFoundError: "there is no such file or folder; check the path",
+    PermissionError: "you have no permission; check the owner and the mode of the file and its folder",
+    IsADirectoryError: "this is a folder; name a file",
+    NotADirectoryError: "a part of this path is a file, not a folder; check the path",
+}
 
 
 def _print_message(message: str, code: int) -> int:

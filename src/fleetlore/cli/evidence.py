@@ -1,4 +1,4 @@
-"""`lore evidence`: a Stop hook that asks an agent once to show its evidence. It is the coding program that calls this.
+"""`lore evidence`: a Stop hook that asks an agent once to show its evidence. The coding program calls it.
 
 It reads the program's own transcript, so it needs no log. Whatever goes wrong, it prints nothing and the agent stops as usual.
 """
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from fleetlore.events.envelope import Event
     from fleetlore.views.outcomes.record import JudgedClaim
 
-LONGEST = 8.0
-"""Seconds after which the agent may stop, whatever it claimed."""
-MOST_BYTES = 64 * 1024 * 1024
-"""Of a longer transcript nothing is asked: reading it would take too long."""
-MOST_INPUT = 1024 * 1024
-MOST_CLAIMS = 5
+TIMEOUT_SECONDS = 8.0
+"""After this time the agent may stop, whatever it claimed."""
+MAX_TRANSCRIPT_BYTES = 64 * 1024 * 1024
+"""With a longer transcript the agent may stop: reading it would take too long."""
+MAX_INPUT_BYTES = 1024 * 1024
+MAX_CLAIMS = 5
 KINDS = frozenset(("tests_pass", "build_or_lint_ok", "committed", "pushed", "pr_opened"))
 """Claims that a recorded call can show."""
 _EXAMPLES = (("lore evidence claude-code < payload.json", "what Claude Code does when an agent is about to stop"),)
@@ -33,15 +33,15 @@ agent is asked to show its evidence: once per turn. Otherwise it prints nothing.
 
 
 def configure(parser: ArgumentParser) -> None:
-    """The program."""
+    """Add the arguments."""
     from fleetlore.cli import arguments
 
-    parser.add_argument("program", metavar="PROGRAM", help="who calls: one of those that `lore install` lists")
+    parser.add_argument("program", metavar="PROGRAM", help="the program that calls this: one of those that `lore install` lists")
     arguments.add_examples(parser, _EXAMPLES, _NOTES)
 
 
 def run(args: Namespace) -> int:
-    """Answer one Stop hook; never fails and never takes longer than `LONGEST`."""
+    """Answer one Stop hook; never fails and never takes longer than `TIMEOUT_SECONDS`."""
     import json
     import signal
 
@@ -49,8 +49,8 @@ def run(args: Namespace) -> int:
     previous = signal.getsignal(signal.SIGALRM)
     try:
         signal.signal(signal.SIGALRM, _give_up)
-        signal.setitimer(signal.ITIMER_REAL, LONGEST)
-        payload = json.loads(sys.stdin.buffer.read(MOST_INPUT))
+        signal.setitimer(signal.ITIMER_REAL, TIMEOUT_SECONDS)
+        payload = json.loads(sys.stdin.buffer.read(MAX_INPUT_BYTES))
         reason = find_reason(args.program, payload) if isinstance(payload, dict) else ""
         signal.setitimer(signal.ITIMER_REAL, 0)
     except Exception:  # noqa: BLE001  # an agent must never be held up by a fault of ours
@@ -70,11 +70,11 @@ def _give_up(number: int, frame: object) -> None:
 def find_reason(program: str, payload: Mapping[str, Any]) -> str:
     """What to ask the agent; empty if it may stop."""
     text, path, session = (payload.get(key) for key in ("last_assistant_message", "transcript_path", "session_id"))
-    if payload.get("stop_hook_active") is True or payload.get("agent_id"):  # it was asked already, or is a helper
+    if payload.get("stop_hook_active") is True or payload.get("agent_id"):  # it was asked already, or is a subagent
         return ""
     if not (isinstance(text, str) and text.strip() and isinstance(path, str) and isinstance(session, str)):
         return ""
-    if os.path.getsize(path) > MOST_BYTES:
+    if os.path.getsize(path) > MAX_TRANSCRIPT_BYTES:
         return ""
     return _ask_for_evidence(judge_last_text(read_transcript(program, path), session, text))
 
@@ -99,7 +99,7 @@ def judge_last_text(events: Iterator[Event], session: str, text: str) -> list[Ju
     from fleetlore import clock
     from fleetlore.events.envelope import Event
     from fleetlore.views.outcomes import fold
-    from fleetlore.views.outcomes import session as facts
+    from fleetlore.views.outcomes import session as session_fold
     from fleetlore.views.outcomes.record import make_record
     from fleetlore.views.outcomes.rules import default_rules
 
@@ -107,12 +107,14 @@ def judge_last_text(events: Iterator[Event], session: str, text: str) -> list[Ju
     state = fold.fold_events(events, rules).runs.get(session)
     if state is None:
         return []
-    before = len(state.statements)
-    if state.status.turn == "running":
-        # The transcript may not have the last text yet.
+    # Only the statements of the last text are judged.
+    if state.status.turn == "running":  # the transcript does not have the last text yet, so it is added
+        earlier = len(state.statements)
         state.text, state.status.text = None, ""
-        facts.apply(state, Event(kind="session.turn_ended", agent=state.agent or None, run=session, at=clock.now(), text=text), rules)
-        state.statements = state.statements[before:]
+        session_fold.apply(
+            state, Event(kind="session.turn_ended", agent=state.agent or None, run=session, at=clock.now(), text=text), rules
+        )
+        state.statements = state.statements[earlier:]
     else:
         state.statements = [said for said in state.statements[-1:] if said.where == "answer" and said.turn_start == state.turn_start]
     return [claim for claim in make_record(state, clock.now()).claims if claim.kind in KINDS and claim.verdict != "supported"]
@@ -121,7 +123,7 @@ def judge_last_text(events: Iterator[Event], session: str, text: str) -> list[Ju
 def _ask_for_evidence(claims: Sequence[JudgedClaim]) -> str:
     if not claims:
         return ""
-    lines = [f'- "{claim.text}": {_describe_claim(claim)}' for claim in claims[:MOST_CLAIMS]]
+    lines = [f'- "{claim.text}": {_describe_claim(claim)}' for claim in claims[:MAX_CLAIMS]]
     return "\n".join(
         (
             "Your last message claims something that the recorded tool calls do not show:",

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from fleetlore.cli import arguments, open_log, output, terminal, times
-from fleetlore.cli.progress import bar_if_long
+from fleetlore.cli.progress import show_progress_if_long
 from fleetlore.dialects.registry import find_dialect, list_dialects
 from fleetlore.ingest.lines import LONGEST_LINE
 from fleetlore.log.base import check_scope
@@ -51,7 +51,7 @@ def run(args: Namespace) -> int:
     left_out: Counter[str] = Counter()
     with (
         open_log.open_existing_log(args, settings=settings) as log,
-        open_source(log, settings, progress=bar_if_long) as source,
+        open_source(log, settings, progress=show_progress_if_long) as source,
         _open_output(args.out) as write,
     ):
         for event in log.read(resolve_scope(source, args.scope), kinds=args.kind, since=since):

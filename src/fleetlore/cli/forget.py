@@ -79,7 +79,7 @@ def _make_filter(args: Namespace, log: BlockingRecorder) -> ForgetFilter:
     from fleetlore.ingest import forget as ingest_forget
 
     if not (args.agent or args.run or args.before or args.id):
-        raise UsageError("say what to forget: --agent, --run, --before or --id; --kind narrows it down")
+        raise UsageError("name what to forget with --agent, --run, --before or --id; --kind narrows it down")
     try:
         ids = ingest_forget.parse_event_ids(args.id) if args.id else None
     except ValueError as error:

@@ -79,8 +79,14 @@ def run(args: Namespace) -> int:
         return _import_dialect(args, find_dialect(first), rest)
     if missing := [path for path in args.inputs if path != "-" and not os.path.exists(path)]:
         if len(missing) == len(args.inputs):
-            raise Invalid(f"{missing[0]}: no such file, and no format; formats are {', '.join(_list_formats())}")
-        raise Invalid(f"{missing[0]}: no such file or folder")
+            from difflib import get_close_matches
+
+            near = get_close_matches(first, _list_formats(), n=1)
+            suggestion = f"did you mean {near[0]}? " if near else ""
+            raise Invalid(
+                f"{missing[0]}: there is no such file or folder, nor format; {suggestion}formats are {', '.join(_list_formats())}"
+            )
+        raise Invalid(f"{missing[0]}: there is no such file or folder; check the path")
     return _import_recognised(args, args.inputs)
 
 
@@ -100,7 +106,7 @@ def _import_dialect(args: Namespace, dialect: Dialect, paths: Sequence[str]) -> 
 
 
 @contextmanager
-def _read_inputs(paths: Sequence[str], dialect: Dialect, show: progress.Progress) -> Iterator[Iterable[ImportItem]]:
+def _read_inputs(paths: Sequence[str], dialect: Dialect, show: progress.ShowProgress) -> Iterator[Iterable[ImportItem]]:
     """Yield the records of all inputs, merged by time. All inputs are opened before the first is read."""
     from fleetlore.ingest import files
 

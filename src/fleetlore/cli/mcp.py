@@ -66,7 +66,7 @@ def _find_caller(args: Namespace, of_environment: str | None) -> Caller:
     can_write = args.write or args.admin
     if can_write and name is None:
         raise Invalid(f"--write needs an agent name; use --agent NAME, or set {AGENT}")
-    refusal = "" if can_write else "this process may read only; start it with `lore mcp --write --agent NAME`"
+    refusal = "" if can_write else "this MCP server is read-only; start it with `lore mcp --write --agent NAME`"
     return Caller(name, can_write, refusal, can_admin=args.admin)
 
 

@@ -88,17 +88,17 @@ def find_zone() -> str:
 
 
 def _list_rules(args: Namespace) -> int:
-    from fleetlore.server.notifications.rules import rules_of
+    from fleetlore.server.notifications.rules import parse_rules
 
     settings = open_log.settings_of(args)
-    rules = rules_of(settings)
+    rules = parse_rules(settings)
     cursors, holder = _read_rule_state(settings)
     if args.json:
         terminal.print_value({"rules": [_describe_rule(rule, cursors.get(rule.cursor)) for rule in rules], "at_work": holder})
         return OK
     for rule in rules:
         place = "not begun yet" if rule.cursor not in cursors else f"at {cursors[rule.cursor]}"
-        terminal.print_line(terminal.sanitise_text(f"{rule.name}  {rule.waits_for}  {rule.scope}  {rule.via} {rule.target.shown}  {place}"))
+        terminal.print_line(terminal.sanitise_text(f"{rule.name}  {rule.trigger}  {rule.scope}  {rule.via} {rule.target.shown}  {place}"))
         if rule.note is not None:
             terminal.print_line(terminal.sanitise_text(f"  {rule.note}"))
     if not rules:
@@ -155,13 +155,14 @@ def _test_rule(args: Namespace) -> int:
 
 
 def _find_rule(settings: Settings, name: str | None) -> Rule:
-    from fleetlore.server.notifications.rules import rules_of
+    from fleetlore.server.notifications.rules import parse_rules
 
-    rules = {rule.name: rule for rule in rules_of(settings)}
+    rules = {rule.name: rule for rule in parse_rules(settings)}
     if name is None:
         raise UsageError("name a rule, as in `lore notify test RULE`; `lore notify list` shows them")
     if name not in rules:
-        raise Invalid(f"unknown rule {name!r}; known: {', '.join(rules) or 'none for this log'}")
+        known = f"choose from {', '.join(rules)}" if rules else "this log has no rules; docs/notifications.md says how to write one"
+        raise Invalid(f"no notification rule is called {name!r}; {known}")
     return rules[name]
 
 

@@ -41,9 +41,10 @@ def run(args: Namespace) -> int:
     with open_log.open_log(args) as log:
         server = find_server(log.info())
     if server is None:
-        raise NotFound("no control room is running for this log; start it with `lore up --open`")
+        raise NotFound("no server is running for this log; start one with `lore up --open`")
     url, secret = server
-    link = url.rstrip("/") + _request_link(url, secret, args.scope) + f"&to={quote('/' + args.page.lstrip('/'))}"
+    path = _request_link_path(url, secret, args.scope)  # with a query: the one-time secret
+    link = f"{url.rstrip('/')}{path}&to={quote('/' + args.page.lstrip('/'))}"
     if args.json:
         terminal.print_value({"link": link})
     elif args.print:
@@ -55,7 +56,7 @@ def run(args: Namespace) -> int:
     return 0
 
 
-def _request_link(url: str, secret: str, scope: str | None) -> str:
+def _request_link_path(url: str, secret: str, scope: str | None) -> str:
     import json
     from http.client import HTTPConnection, HTTPException
     from urllib.parse import urlsplit
@@ -68,7 +69,7 @@ def _request_link(url: str, secret: str, scope: str | None) -> str:
         response = connection.getresponse()
         answer = json.loads(response.read())
     except (OSError, HTTPException, ValueError) as error:
-        raise Unreachable(f"{url}: the control room does not answer ({error}); start it again with `lore up --open`") from error
+        raise Unreachable(f"{url}: the server does not answer ({error}); restart it with `lore up --open`") from error
     finally:
         connection.close()
     if response.status != 200:

@@ -56,7 +56,7 @@ def open_existing_log(args: Namespace, *, settings: Settings | None = None) -> B
     drain_spool()
     path = find_file(settings)
     if path is not None:
-        need_file(path)
+        require_log_file(path)
     return connect_log(settings)
 
 
@@ -101,13 +101,13 @@ def connect_log(settings: Settings) -> BlockingRecorder:
     return connect(
         settings.log.value,
         town=settings.town.value,
-        redactor=redactor_of(settings),
+        redactor=make_redactor(settings),
         anonymise=load_anonymiser(settings),
         keeps_whole_texts=settings.whole_texts.value,
     ).blocking()
 
 
-def redactor_of(settings: Settings) -> Redactor | None:
+def make_redactor(settings: Settings) -> Redactor | None:
     """The redactor with the user's patterns; `None` for the default one."""
     if not settings.redact_patterns.value:
         return None
@@ -162,7 +162,7 @@ def log_file(args: Namespace) -> str:
     return resolve_sqlite_path(split_url(settings.log.value)[1])
 
 
-def need_file(path: str) -> str:
+def require_log_file(path: str) -> str:
     """The path, if the file exists; else `LogError`."""
     if not os.path.exists(path):
         raise LogError(f"{path}: there is no log yet; `lore setup`, `lore emit`, `lore import` or `lore goal run` makes one")

@@ -208,13 +208,13 @@ def _load_function(path: str) -> Any:
 @contextmanager
 def open_context(args: Namespace, operation: Operation, *, now: clock.Clock = clock.now) -> Iterator[OperationContext]:
     """The log that command line and settings name, for who speaks here."""
-    from fleetlore.cli.progress import bar_if_long
+    from fleetlore.cli.progress import show_progress_if_long
 
     actor, settings = find_speaker(args), open_log.settings_of(args)
     opener = open_log.open_log if operation.creates_log else open_log.open_existing_log
     with (
         opener(args, settings=settings) as log,
-        open_source(log, settings, ask_key=_ask_key, progress=bar_if_long, now=now) as source,
+        open_source(log, settings, ask_key=_ask_key, progress=show_progress_if_long, now=now) as source,
     ):
         yield OperationContext(source, actor=actor, via="terminal")
 

@@ -9,15 +9,15 @@ from functools import partial
 
 from fleetlore.cli import terminal
 
-Progress = Callable[[int, int], None]
+ShowProgress = Callable[[int, int], None]
 """Called with how much is done, and the total."""
 
 MIN_EVENTS_FOR_BAR = 10_000
-"""`bar_if_long` shows a bar if at least so many events are left."""
+"""`show_progress_if_long` shows a bar if at least this many events are left."""
 
 
 @contextmanager
-def show_progress(what: str, *, bytes: bool = False) -> Iterator[Progress]:
+def show_progress(label: str, *, bytes: bool = False) -> Iterator[ShowProgress]:
     """A progress bar for the length of the block; does nothing without a terminal."""
     if not terminal.is_terminal(sys.stderr):
         yield lambda done, total: None
@@ -28,11 +28,11 @@ def show_progress(what: str, *, bytes: bool = False) -> Iterator[Progress]:
     amount = DownloadColumn() if bytes else MofNCompleteColumn()
     columns = (TextColumn("{task.description}"), BarColumn(), amount, TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(what, total=None)
+        task = progress.add_task(label, total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total or None)
 
 
-class FileBar:
+class FileProgress:
     """Progress of an import of many files: bytes, files, and the day that is read."""
 
     def __init__(self, update: Callable[..., None] = lambda **shown: None) -> None:
@@ -49,10 +49,10 @@ class FileBar:
 
 
 @contextmanager
-def bar_of_files(what: str, files: int, size: int) -> Iterator[FileBar]:
+def show_file_progress(label: str, files: int, size: int) -> Iterator[FileProgress]:
     """A progress bar for many files with `size` bytes in total."""
     if not terminal.is_terminal(sys.stderr):
-        yield FileBar()
+        yield FileProgress()
         return
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
@@ -60,26 +60,27 @@ def bar_of_files(what: str, files: int, size: int) -> Iterator[FileBar]:
     count = TextColumn("{task.fields[files_done]:,} of {task.fields[files]:,} files")
     columns = (TextColumn("{task.description} {task.fields[day]}"), BarColumn(), DownloadColumn(), count, TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(what, total=size or None, day="", files_done=0, files=files)
-        yield FileBar(partial(progress.update, task))
+        task = progress.add_task(label, total=size or None, day="", files_done=0, files=files)
+        yield FileProgress(partial(progress.update, task))
 
 
 @contextmanager
-def bar_if_long() -> Iterator[Progress]:
-    """A bar that appears if there is much to read."""
+def show_progress_if_long() -> Iterator[ShowProgress]:
+    """A bar that appears once there is much to read."""
+    update: ShowProgress | None = None
     with ExitStack() as stack:
-        bars: list[Progress] = []
 
         def show(done: int, total: int) -> None:
-            if not bars and total - done >= MIN_EVENTS_FOR_BAR:
-                bars.append(stack.enter_context(show_progress("reading")))
-            for update in bars:
+            nonlocal update
+            if update is None and total - done >= MIN_EVENTS_FOR_BAR:
+                update = stack.enter_context(show_progress("reading"))
+            if update is not None:
                 update(done, total)
 
         yield show
 
 
-def count_bytes(show: Progress, total: int) -> Callable[[int], None]:
+def count_bytes(show: ShowProgress, total: int) -> Callable[[int], None]:
     """A callback for bytes as they are read, which shows their sum."""
     done = 0
 

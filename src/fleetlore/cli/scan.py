@@ -73,7 +73,7 @@ def _scan_log(args: Namespace) -> int:
 def _open_redactor(args: Namespace) -> Redactor:
     from fleetlore.redact import Redactor
 
-    return open_log.redactor_of(open_log.settings_of(args)) or Redactor()
+    return open_log.make_redactor(open_log.settings_of(args)) or Redactor()
 
 
 def _find_in_event(redactor: Redactor, event: Event) -> list[str]:
@@ -111,7 +111,7 @@ def _list_files(paths: list[str]) -> Iterator[str]:
             for folder, _, names in os.walk(path):
                 yield from (os.path.join(folder, name) for name in sorted(names) if os.path.isfile(os.path.join(folder, name)))
         else:
-            raise Invalid(f"{path}: no such file or folder")
+            raise Invalid(f"{path}: there is no such file or folder; check the path")
 
 
 def _print_rows(args: Namespace, rows: list[dict[str, object]]) -> None:

@@ -61,7 +61,7 @@ def _open_coordination(settings: Settings, *, is_new: bool) -> Coordination:
         raise Invalid("?keep= cuts off what goals rest on, and a seal is for goals; leave it out of the log's address")
     path = open_log.find_file(settings)
     if path is not None and not is_new:
-        open_log.need_file(path)
+        open_log.require_log_file(path)
     return open_shared(settings.log.value, town=settings.town.value)
 
 

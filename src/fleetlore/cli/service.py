@@ -37,7 +37,7 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Install it, remove it, or say how it is."""
+    """Install the service, remove it, or print its state."""
     if args.action != "status":
         terminal.print_line(install_service() if args.action == "install" else uninstall_service())
         return OK
@@ -46,7 +46,8 @@ def run(args: Namespace) -> int:
     if args.json:
         terminal.print_value({"file": path, "installed": is_installed, "running": runs})
     else:
-        terminal.print_line(f"{'running' if runs else 'installed, but not running' if is_installed else 'not installed'} ({path})")
+        state = "running" if runs else "installed, but not running"
+        terminal.print_line(f"{state if is_installed or runs else 'not installed'} ({path})")
     return OK if runs or not is_installed else FAILED
 
 
@@ -68,7 +69,7 @@ def install_service() -> str:
     from fleetlore.cli.install import own_path
 
     if not can_install():
-        raise Invalid("this machine has no systemd user manager that answers; run `lore up` instead, or have your own supervisor run it")
+        raise Invalid("the systemd user manager does not answer on this machine; run `lore up` instead, or under your own supervisor")
     path, command = find_file(), own_path()
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "w", encoding="utf-8") as file:
@@ -78,7 +79,7 @@ def install_service() -> str:
     else:
         _run_quietly("systemctl", "--user", "daemon-reload")
         code = _run_quietly("systemctl", "--user", "enable", "--now", UNIT)
-    started = "It runs now and starts with your login." if code == 0 else "It could not be started; see `lore service`."
+    started = "It runs now and starts with your login." if code == 0 else "It could not be started; `lore up` in a terminal shows why."
     return f"{path} runs `lore up` in the background. {started}\nUndo it with `{UNDO}`."
 
 

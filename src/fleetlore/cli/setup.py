@@ -163,7 +163,7 @@ def _import_all(args: Namespace, log: BlockingRecorder, files: Sequence[HistoryF
     from fleetlore.log.admission import Admission
 
     settings, rejections = open_log.settings_of(args), summary.Rejections()
-    admission = Admission(redactor=open_log.redactor_of(settings), anonymise=open_log.load_anonymiser(settings))
+    admission = Admission(redactor=open_log.make_redactor(settings), anonymise=open_log.load_anonymiser(settings))
     deposit = BatchWriter(log, dialect="lore", admission=admission, on_rejected=rejections.add)
     change, oldest = ingest_discovery.make_machine_stamp(), retention.retention_cutoff(settings, clock.now())
     transcripts = recordings.open_history([(file.path, registry.find_recording(file.program)) for file in files], log)
@@ -173,7 +173,7 @@ def _import_all(args: Namespace, log: BlockingRecorder, files: Sequence[HistoryF
     terminal.flush_output()
     done = 0
     try:
-        with progress.bar_of_files("importing", len(files), sum(file.remaining_bytes for file in transcripts.values())) as bar:
+        with progress.show_file_progress("importing", len(files), sum(file.remaining_bytes for file in transcripts.values())) as bar:
             for batch in batches:
                 bar.begin_day(f"{history.find_time_span(batch)[1].astimezone():%Y-%m-%d}", done)
                 if new := [transcripts.pop(file.path) for file in batch if file.path in transcripts]:
@@ -263,12 +263,12 @@ def _is_installed(file: HookFile) -> bool:
 
 def _show_brief(args: Namespace, log: BlockingRecorder) -> None:
     """The brief of the newest day that has sessions."""
-    from fleetlore.cli.progress import bar_if_long
+    from fleetlore.cli.progress import show_progress_if_long
     from fleetlore.operations.context import OperationContext, open_source
     from fleetlore.operations.periods import ReadBrief, make_brief
     from fleetlore.story.brief_formats import write_text
 
-    with open_source(log, open_log.settings_of(args), progress=bar_if_long) as source:
+    with open_source(log, open_log.settings_of(args), progress=show_progress_if_long) as source:
         found = make_brief(OperationContext(source, actor=""), ReadBrief())
     if found.bill.sessions:
         terminal.print_line("")

@@ -80,7 +80,7 @@ def _run_shipper(args: Namespace, stop: Flag) -> int:
     route = parse_route(args)
     reporter = _make_reporter(args, route)
     shipper = Shipper(route.open_source, route.open_target, full=route.full)
-    with _route_warnings(reporter):
+    with _show_warnings(reporter):
         reporter.print_start()
         try:
             shipper.run(stop, once=args.once, on_progress=reporter.update)
@@ -111,7 +111,7 @@ def _stop_on_signals(stop: Flag) -> Iterator[None]:
 
 
 @contextmanager
-def _route_warnings(reporter: ShipReporter) -> Iterator[None]:
+def _show_warnings(reporter: ShipReporter) -> Iterator[None]:
     """Print warnings of the log's clients on lines of their own."""
     import logging
 
@@ -130,20 +130,20 @@ def _route_warnings(reporter: ShipReporter) -> Iterator[None]:
 def parse_route(args: Namespace) -> ShipRoute:
     """The route from the command line and the settings; `UsageError` if something is missing."""
     if args.source is not None and args.log is not None:
-        raise UsageError("--from and --log both say which log to ship; give one of them")
-    own_town = None if args.source is None else town_of_url(args.source)
+        raise UsageError("--from and --log both name the log to ship; give only one of them")
+    own_town = None if args.source is None else parse_url_town(args.source)
     settings = open_log.load_settings(log=args.source or args.log, town=args.town if own_town is None else own_town)
     to = args.to or settings.ship_to.value
     if to is None:
         raise UsageError(
-            f"where to? write --to nats://HOST:4222, set FLEETLORE_SHIP_TO,"
-            f" or write [ship] to in the fleetlore.toml of {config.mask_url(settings.log.value)}"
+            "no target log is named; write --to nats://HOST:4222, set FLEETLORE_SHIP_TO,"
+            f" or set `to` under [ship] in the fleetlore.toml of {config.mask_url(settings.log.value)}"
         )
-    town = town_of_url(to) or args.town or settings.town.value
+    town = parse_url_town(to) or args.town or settings.town.value
     for url in (settings.log.value, to):
         if split_url(url)[0] == "memory":
-            raise UsageError("memory: ends with the command; ship from and to logs that are kept")
-    target = connect(to, town=town, redactor=open_log.redactor_of(settings), keeps_whole_texts=settings.whole_texts.value)
+            raise UsageError("memory: is a log that ends with the command; ship from and to logs that are stored")
+    target = connect(to, town=town, redactor=open_log.make_redactor(settings), keeps_whole_texts=settings.whole_texts.value)
     return ShipRoute(
         source=config.mask_url(settings.log.value),
         target=config.mask_url(to),
@@ -159,11 +159,11 @@ def parse_route(args: Namespace) -> ShipRoute:
 def _open_source(settings: Settings) -> BlockingRecorder:
     path = open_log.find_file(settings)
     if path is not None:
-        open_log.need_file(path)
+        open_log.require_log_file(path)
     return connect(settings.log.value, town=settings.town.value).blocking()
 
 
-def town_of_url(url: str) -> str | None:
+def parse_url_town(url: str) -> str | None:
     """The town in a log's URL; `None` if it has none."""
     return split_url(url)[2].get("town") or None
 
@@ -200,7 +200,7 @@ class ShipReporter:
             self._report_caught_up(status)
         elif status.state == "shipping" and self._last_state == "lost" and status.shipped > self._shipped:
             self._last_state = "shipping"
-            self._print_text(f"going on: {format_summary(status)}")
+            self._print_text(f"continues: {format_summary(status)}")
 
     def _report_outage(self, status: ShipStatus) -> None:
         if self._last_state != "lost" or status.retry_in != self._pause:
@@ -208,9 +208,9 @@ class ShipReporter:
         self._last_state, self._pause, self._shipped = "lost", status.retry_in, status.shipped
 
     def _report_caught_up(self, status: ShipStatus) -> None:
-        rest = "empty" if status.empty else "caught up"
-        if self._last_state != rest:
-            self._last_state = rest
+        state = "empty" if status.empty else "caught up"
+        if self._last_state != state:
+            self._last_state = state
             self._print_text(format_empty(self._route) if status.empty else f"caught up: {format_summary(status)}")
 
     def _report_rewind(self, status: ShipStatus) -> None:
@@ -255,7 +255,8 @@ class LiveShipReporter(ShipReporter):
         """Redraw at most ten times a second, and when the state changes."""
         self._report_rewind(status)
         now = monotonic()
-        if status.state == self._state != "lost" and now - self._shown_at < _LIVE_SECONDS:
+        is_same_state = status.state == self._state and status.state != "lost"
+        if is_same_state and now - self._shown_at < _LIVE_SECONDS:
             return
         self._shown_at, self._state = now, status.state
         self._show_line(format_empty(self._route) if status.empty else format_live_line(status))
@@ -288,15 +289,15 @@ class JsonShipReporter(ShipReporter):
     def update(self, status: ShipStatus) -> None:
         """Print when the state changes, and every second while shipping."""
         now = monotonic()
-        is_quiet = status.state == "caught up" or now - self._shown_at < _JSON_SECONDS
-        if status.state == self._state != "lost" and is_quiet:
+        is_same_state = status.state == self._state and status.state != "lost"
+        if is_same_state and (status.state == "caught up" or now - self._shown_at < _JSON_SECONDS):
             return
         self._shown_at, self._state = now, status.state
         self.print_summary(status)
 
     def print_summary(self, status: ShipStatus) -> None:
         """Print the status; the last one has the state `stopped`."""
-        if status.state == "stopped" == self._last_state:
+        if status.state == "stopped" and self._last_state == "stopped":
             return
         self._last_state = status.state
         terminal.print_value(status_fields(status))
@@ -315,11 +316,11 @@ def format_summary(status: ShipStatus) -> str:
     parts = [f"shipped {status.shipped:,}", format_remaining(status.to_go)]
     more = (
         ("withheld parts of", status.withheld),
-        ("not taken", status.rejected),
-        ("erased there earlier", status.forgotten),
-        ("erased there now", status.erased),
-        ("not sent back", status.returned),
-        ("there already", status.already),
+        ("rejected by the target", status.rejected),
+        ("erased at the target earlier", status.forgotten),
+        ("erased at the target now", status.erased),
+        ("came from the target", status.returned),
+        ("already at the target", status.already),
     )
     return " · ".join([*parts, *(f"{what} {count:,}" for what, count in more if count)])
 
@@ -327,7 +328,7 @@ def format_summary(status: ShipStatus) -> str:
 def format_remaining(to_go: int | None) -> str:
     """How many events are left."""
     if to_go is None:
-        return "not known how many to go"
+        return "unknown number to go"
     return f"{to_go:,} to go" if to_go else "nothing to go"
 
 
@@ -359,7 +360,7 @@ def format_empty(route: ShipRoute) -> str:
 
 def format_rewind(status: ShipStatus) -> str:
     """A note that the source lost events that the target has."""
-    return f"the source went back to {status.went_back}: it was restored, or lost its newest events; what it has behind that is shipped"
+    return f"the source went back to {status.went_back}: it was restored, or lost its newest events; its events after that are shipped"
 
 
 def format_age(seconds: float) -> str:

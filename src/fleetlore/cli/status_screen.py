@@ -29,8 +29,10 @@ if TYPE_CHECKING:
 
 Key: TypeAlias = str
 """A character, or `up`, `down`, `enter`, `escape`, `backspace`, `page up`, `page down`."""
-Decide: TypeAlias = Callable[["OpenApproval", Literal["allow", "deny"], str], str]
-"""Stores an answer; returns what to show."""
+AnswerRequest: TypeAlias = Callable[["OpenApproval", Literal["allow", "deny"], str], str]
+"""Stores an answer with its reason; returns the message to show."""
+Input: TypeAlias = "Key | BaseException | None"
+"""What the screen waits for: a key, an error of the thread that follows the log, or `None` for a new event."""
 
 _SEQUENCES = {
     b"\x1b[A": "up",
@@ -46,16 +48,16 @@ _SEQUENCES = {
     b"\x08": "backspace",
 }
 REDRAW_SECONDS = 10.0
-"""How often ages are brought up to date while nothing happens."""
+"""How often the shown ages are updated while nothing happens."""
 _CHROME_LINES = 5
-"""Lines of the screen that are not the list: head, column titles, empty line, message, keys."""
+"""Lines of the screen around the list: headline, empty line, column titles, message, keys."""
 
 
 class StatusScreen:
-    """What is shown, and what keys do."""
+    """The state of the screen: what it shows, and what keys do."""
 
-    def __init__(self, decide_request: Decide, *, everybody: bool = False) -> None:
-        self._decide = decide_request
+    def __init__(self, answer_request: AnswerRequest, *, everybody: bool = False) -> None:
+        self._answer_request = answer_request
         self._status: FleetStatus | None = None
         self._approvals: Sequence[OpenApproval] = ()
         self._everybody, self._selected, self._filter = everybody, "", ""
@@ -65,14 +67,14 @@ class StatusScreen:
         self.is_done = False
 
     def show(self, status: FleetStatus, approvals: Sequence[OpenApproval]) -> None:
-        """Take in what the log says now."""
+        """Replace the status and the open requests by those of the log now."""
         self._status, self._approvals = status, approvals
 
-    # --- what is there
+    # --- the list and the selection
 
     @property
     def agents(self) -> list[AgentStatus]:
-        """Those that are shown, in order."""
+        """The agents in the list, in order."""
         if self._status is None:
             return []
         found = status_table.choose_agents(self._status, everybody=self._everybody)
@@ -81,7 +83,7 @@ class StatusScreen:
 
     @property
     def selected(self) -> AgentStatus | None:
-        """The agent that keys are about."""
+        """The agent that keys act on: the selected one, else the first."""
         agents = self.agents
         return next((agent for agent in agents if agent.name == self._selected), agents[0] if agents else None)
 
@@ -134,7 +136,10 @@ class StatusScreen:
                 self._filter = ""
             self._mode = "list"
             return
-        text = text[:-1] if key == "backspace" else text + key if len(key) == 1 and key.isprintable() else text
+        if key == "backspace":
+            text = text[:-1]
+        elif len(key) == 1 and key.isprintable():
+            text += key
         if self._mode == "filter":
             self._filter = text
         else:
@@ -143,22 +148,25 @@ class StatusScreen:
     def _move(self, by: int) -> None:
         names = [agent.name for agent in self.agents]
         if names:
-            now = names.index(self.selected.name) if self.selected is not None else 0
-            self._selected = names[max(0, min(len(names) - 1, now + by))]
+            index = names.index(self.selected.name) if self.selected is not None else 0
+            self._selected = names[max(0, min(len(names) - 1, index + by))]
 
     def _find_answerable(self) -> OpenApproval | None:
+        """The request that can be answered here; if there is none, the message says why."""
         request = self.request
         if request is None:
-            self.message = "It asks for nothing."
-        elif not request.can_answer:
+            self.message = "This agent asks for nothing."
+            return None
+        if not request.can_answer:
             self.message = f"Answer it in {request.program or 'the program'} itself."
-        return request if request is not None and request.can_answer else None
+            return None
+        return request
 
     def _answer(self, choice: Literal["allow", "deny"], reason: str = "") -> None:
         if (request := self._find_answerable()) is None:
             return
         try:
-            self.message = self._decide(request, choice, reason)
+            self.message = self._answer_request(request, choice, reason)
         except FleetloreError as error:
             self.message = str(error)
         self._approvals = [each for each in self._approvals if each.id != request.id]
@@ -194,8 +202,8 @@ class StatusScreen:
             yield Text(f"no agent matches {self._filter!r}" if self._filter else "no agents yet")
             return
         room = max(1, lines - _CHROME_LINES)
-        at = agents.index(selected) if selected in agents else 0
-        first = max(0, min(at - room // 2, len(agents) - room))
+        index = agents.index(selected) if selected in agents else 0
+        first = max(0, min(index - room // 2, len(agents) - room))
         asking = {each.agent for each in self._approvals}
         width = max(8, min(22, columns // 4))
         doing = max(10, columns - width - 27)
@@ -267,49 +275,49 @@ def run_screen(console: Console, context: OperationContext, request: ReadFleetSt
     def answer(approval: OpenApproval, choice: Literal["allow", "deny"], reason: str) -> str:
         return decide_approval(context, DecideRequest(id=approval.id, choice=choice, reason=reason or None)).answer
 
-    screen, arrived = StatusScreen(answer, everybody=everybody), SimpleQueue[Key | BaseException | None]()
+    screen, inputs = StatusScreen(answer, everybody=everybody), SimpleQueue[Input]()
     status = read_fleet_status(context, request)
     screen.show(status, list_approvals(context, ListApprovals()).approvals)
-    Thread(target=_follow_log, args=(context, status.position, arrived), name="fleetlore-watch", daemon=True).start()
-    with suppress(KeyboardInterrupt), _raw_keys(arrived), Live(console=console, screen=True, auto_refresh=False) as live:
+    Thread(target=_follow_log, args=(context, status.position, inputs), name="fleetlore-watch", daemon=True).start()
+    with suppress(KeyboardInterrupt), _raw_keys(inputs), Live(console=console, screen=True, auto_refresh=False) as live:
         while not screen.is_done:
             live.update(screen.draw(console.width, console.height), refresh=True)
-            for thing in _take_all(arrived):
-                if isinstance(thing, BaseException):
-                    raise thing
-                if thing is not None:
-                    screen.press(thing)
+            for received in _wait_for_inputs(inputs):
+                if isinstance(received, BaseException):
+                    raise received
+                if received is not None:
+                    screen.press(received)
             status = read_fleet_status(context, request)
             screen.show(status, list_approvals(context, ListApprovals()).approvals)
     return status
 
 
-def _take_all(arrived: SimpleQueue[Key | BaseException | None]) -> list[Key | BaseException | None]:
-    """What has come; waits for the first, but not for ever: ages grow."""
+def _wait_for_inputs(inputs: SimpleQueue[Input]) -> list[Input]:
+    """Everything in the queue; waits for the first input, but no longer than until the shown ages must be updated."""
     try:
-        found = [arrived.get(timeout=REDRAW_SECONDS)]
+        found = [inputs.get(timeout=REDRAW_SECONDS)]
     except Empty:
         return []
-    while not arrived.empty():
-        found.append(arrived.get())
+    while not inputs.empty():
+        found.append(inputs.get())
     return found
 
 
-def _follow_log(context: OperationContext, after: str | None, arrived: SimpleQueue[Key | BaseException | None]) -> None:
+def _follow_log(context: OperationContext, after: str | None, inputs: SimpleQueue[Input]) -> None:
     try:
         for _ in context.log.follow(after=after):
-            arrived.put(None)
-    except BaseException as error:  # noqa: BLE001  # it belongs to the one who watches, not to this thread
-        arrived.put(error)
+            inputs.put(None)
+    except BaseException as error:  # noqa: BLE001  # raised by the screen, not in this thread
+        inputs.put(error)
 
 
 @contextmanager
-def _raw_keys(arrived: SimpleQueue[Key | BaseException | None]) -> Iterator[None]:
+def _raw_keys(inputs: SimpleQueue[Input]) -> Iterator[None]:
     """Read single keys from the terminal while the block runs."""
     terminal = sys.stdin.fileno()
     before, (stopped, stop) = termios.tcgetattr(terminal), os.pipe()
     tty.setcbreak(terminal)
-    thread = Thread(target=_read_keys, args=(terminal, stopped, arrived), name="fleetlore-keys", daemon=True)
+    thread = Thread(target=_read_keys, args=(terminal, stopped, inputs), name="fleetlore-keys", daemon=True)
     thread.start()
     try:
         yield
@@ -320,15 +328,15 @@ def _raw_keys(arrived: SimpleQueue[Key | BaseException | None]) -> Iterator[None
         termios.tcsetattr(terminal, termios.TCSADRAIN, before)
 
 
-def _read_keys(terminal: int, stopped: int, arrived: SimpleQueue[Key | BaseException | None]) -> None:
+def _read_keys(terminal: int, stopped: int, inputs: SimpleQueue[Input]) -> None:
     while True:
         ready, _, _ = select.select([terminal, stopped], [], [])
         raw = os.read(terminal, 64) if stopped not in ready else b""
         if not raw:
-            arrived.put("q")
+            inputs.put("q")  # standard input is closed, or the screen ends
             return
         for key in parse_keys(raw):
-            arrived.put(key)
+            inputs.put(key)
 
 
 def parse_keys(raw: bytes) -> list[Key]:

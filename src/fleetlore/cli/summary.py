@@ -92,7 +92,7 @@ def import_with_summary(
     from fleetlore.log.admission import Admission
 
     rejections = Rejections()
-    admission = Admission(redactor=open_log.redactor_of(settings), anonymise=open_log.load_anonymiser(settings))
+    admission = Admission(redactor=open_log.make_redactor(settings), anonymise=open_log.load_anonymiser(settings))
     ending = ImportSummary(BatchWriter(log, dialect=dialect, admission=admission, on_rejected=rejections.add))
     yield ending
     open_log.apply_retention(log, settings)

@@ -75,7 +75,7 @@ def _open_coordination(settings: Settings, *, is_new: bool) -> Coordination:
         raise Invalid("a memory: log stores no tokens; choose another log with --log")
     path = open_log.find_file(settings)
     if path is not None and not is_new:
-        open_log.need_file(path)
+        open_log.require_log_file(path)
     return open_shared(settings.log.value, town=settings.town.value)
 
 

@@ -100,8 +100,8 @@ def _find_last_position(
         return None if newest is None else newest.position
     time = retention.retention_cutoff(settings, now) if before is None else times.parse_cutoff(before, now=now)
     if time is None:
-        raise UsageError("how old? write --before 90d, or keep under [retention] in fleetlore.toml")
-    with progress.bar_if_long() as show:
+        raise UsageError("no age is given; write --before 90d, or set `keep` under [retention] in fleetlore.toml")
+    with progress.show_progress_if_long() as show:
         return ingest_trim.find_position_before(log, time, store=store, progress=show)
 
 

@@ -21,7 +21,7 @@ _EXAMPLES = (
 )
 _NOTES = """\
 A project's fleetlore.toml comes with a repository that others may have written. Until you approve it,
-only a log inside the project counts. An approval holds for this file with this content: if it
+it may only name a log inside the project. An approval holds for this file with this content: if it
 changes, approve it again. Approvals are files in the folder of your own settings.
 """
 
@@ -63,7 +63,7 @@ def _find_file(given: str | None) -> str:
     path = os.path.abspath(given or os.getcwd())
     found = config.project_file(path) if os.path.isdir(path) else path
     if found is None or not os.path.isfile(found):
-        raise Invalid(f"{path}: there is no {config.FILE_NAME} of yours here or above; name the file")
+        raise Invalid(f"{path}: no {config.FILE_NAME} of yours was found here or in a folder above; name the file")
     return found
 
 

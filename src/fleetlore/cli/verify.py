@@ -25,7 +25,7 @@ def run(args: Namespace) -> int:
     """Check the log; exit code 1 if there are problems."""
     from fleetlore.log.sqlite import maintenance
 
-    path = open_log.need_file(open_log.log_file(args))
+    path = open_log.require_log_file(open_log.log_file(args))
     with progress.show_progress("verifying") as show:
         report = maintenance.check_log(path, progress=show)
     if args.json:

@@ -62,7 +62,7 @@ def run(args: Namespace) -> int:
             folders,
             program=args.program,
             since=times.parse_time(args.since, now=clock.now()).timestamp(),
-            redactor=open_log.redactor_of(settings),
+            redactor=open_log.make_redactor(settings),
             anonymise=open_log.load_anonymiser(settings),
             not_before=retention.retention_cutoff(settings, clock.now()),
             on_rejected=rejections.add,

@@ -120,11 +120,12 @@ class Runtime:
     ) -> None:
         """The identity comes from claims that the caller has verified. `log` is the address of a log, or an open one.
 
-        `models` are by profile (`default`, `quick`, `strong`); else those of `settings`, else the scripted model. `session_id` goes on
-        with an earlier conversation of the same user.
+        `models` are by profile (`default`, `quick`, `strong`); else those of `settings`, else the scripted model. `session_id`
+        continues an earlier conversation of the same user.
         """
         self.identity, self.channel = identity_of(user_claims), origin or UNKNOWN
-        self.graph_name = GRAPH_ALIASES.get(name := graph_name or get_active_graph(), name)
+        wanted = graph_name or get_active_graph()
+        self.graph_name = GRAPH_ALIASES.get(wanted, wanted)
         self._settings = replace(settings or GraphSettings(), default=self.graph_name)
         self._log, self._models, self._session_id = log, models, session_id
         self._client = _ClientSink(ws, broadcast, Path(TRACE_FILE if trace_file is None else trace_file))
@@ -174,7 +175,7 @@ class Runtime:
             return reply
 
     async def switch_graph(self, name: str) -> None:
-        """Go on with another graph; history and state stay."""
+        """Continue with another graph; history and state stay."""
         session = await self.start()
         self.graph_name = GRAPH_ALIASES.get(name, name)
         await session.switch_graph(self.graph_name)
@@ -262,14 +263,18 @@ class _ClientSink:
         return "".join(self._reply)
 
     def send(self, message: SinkMessage) -> None:
-        """Queue a message. The HUD also shows the reflex path, which is a reply to a text without a thought, and moves of machines."""
+        """Queue a message, and the HUD messages that only the agent runtime has.
+
+        `reflex_path`: a text is answered without asking a model. `machine_transition`: a state machine moved. The client gets a move
+        before the controls that it changes, so the controls of a machine's turn are held until the reply says what the move was.
+        """
         if message["type"] == "hud" and message.get("event") == "started":
             if message["node"] == "thinker":
                 self.has_thought = True
             elif message["node"] == "output" and not self.has_thought and self._action is None:
                 self._put({"type": "hud", "node": "runtime", "event": "reflex_path", "detail": "social/trivial"})
         if self._held_controls is not None and message["type"] == "controls":
-            self._held_controls.append(message)  # the HUD shows the move first, which says what the reply will be
+            self._held_controls.append(message)
             return
         if self._held_controls is not None and message["type"] in ("delta", "done"):
             self._send_machine_move(message.get("content", ""), self._held_controls)

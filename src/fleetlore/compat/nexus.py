@@ -54,7 +54,7 @@ EARLIEST, LATEST = datetime(1, 1, 3, tzinfo=UTC), datetime(9999, 12, 29, tzinfo=
 """Other times are shown as these: in some time zone, the calendar has no day for them."""
 MOST_AGENTS = 5
 MOST_QUIET = 9
-"""More heartbeats (or idle events) of an agent on one day are one sentence."""
+"""If an agent has more heartbeats (or idle events) on one day, one sentence stands for all of them."""
 LONGEST_NAME = 80
 LONGEST_DETAIL = 500
 ARC_TEMPLATES: Mapping[str, str] = {
@@ -247,8 +247,9 @@ class ChronicleWriter:
             raise ValueError(f"max_events: 0 or more is needed, not {max_events}")
         with self._lock:
             events = sorted(self._events, key=event_stamp)
-        quiet_first = sorted(range(len(events)), key=lambda index: beat_of(events[index]) not in QUIET_BEATS)
-        selected = [events[index] for index in sorted(quiet_first[max(0, len(events) - max_events) :])]
+        surplus = max(0, len(events) - max_events)  # quiet events are left out first, then the oldest
+        in_order_of_loss = sorted(range(len(events)), key=lambda index: beat_of(events[index]) not in QUIET_BEATS)
+        selected = [events[index] for index in sorted(in_order_of_loss[surplus:])]
         if not selected:
             return _Story(
                 f"{_count_events(events)}, none shown." if events else "The chronicle is empty. No events have been recorded yet.", [], ""
@@ -378,7 +379,7 @@ def _encode_line(event: AgentEvent) -> bytes:
             line = json.dumps(record | cleaned).encode()
         nexus.DIALECT.decode(line)
     except (DialectError, RecursionError) as error:
-        raise ValueError(f"this cannot be written down: {error}") from error
+        raise ValueError(f"the event cannot be stored as a line: {error}") from error
     return line
 
 
@@ -397,7 +398,7 @@ def _append_line(handle: int, line: bytes, folder: Path) -> int:
     """Append a complete line durably, or nothing; returns the new end of the file."""
     end = os.fstat(handle).st_size
     is_torn = end > 0 and os.pread(handle, 1, end - 1) != b"\n"
-    raw = b"\n" * is_torn + line + b"\n"
+    raw = (b"\n" if is_torn else b"") + line + b"\n"
     written = 0
     try:
         written = os.write(handle, raw)

@@ -196,7 +196,7 @@ class StageProjection:
     user_artifacts: list[str] = field(default_factory=list)
 
     def apply(self, event: AnyEvent) -> None:
-        """Take in one more event."""
+        """Fold one more event."""
         one = _read_event(event)
         if one.kind == "run.started":
             self.seed = str(one.payload.get("seed", self.seed))
@@ -330,7 +330,7 @@ def _word_overlap(text: str, query: str) -> float:
 
 @dataclass
 class ReflectionTracker:
-    """Says when an agent should reflect: each time it has seen `threshold` more events, without the talk of others."""
+    """Says when an agent should reflect: each time it has seen `threshold` more events, not counting what others said."""
 
     agent_name: str
     threshold: int
@@ -338,9 +338,8 @@ class ReflectionTracker:
 
     def observe(self, events: Iterable[AnyEvent]) -> bool:
         """Whether a reflection is due now."""
-        count, before = len(_list_visible(self.agent_name, events, None, REFLECTION_KINDS)), self._seen
-        self._seen = count
-        return count // self.threshold > before // self.threshold
+        before, self._seen = self._seen, len(_list_visible(self.agent_name, events, None, REFLECTION_KINDS))
+        return self._seen // self.threshold > before // self.threshold  # it has passed a multiple of the threshold
 
 
 # --- The prompt
@@ -412,12 +411,20 @@ def _memory_block(memory: str, said: Sequence[str], scene: str) -> str:
 
 
 def _is_shown(remembered: str, said: Sequence[str], scene: str) -> bool:
-    """Whether a line of memory is among what was said, or the scene. Memory of other programs may name no speaker, or name it first."""
-    notes = [(who, text) if colon else ("", line) for line in said for who, colon, text in (line.partition(": "),)]
-    if remembered in said or remembered in (scene, *(text for _, text in notes)):
+    """Whether a line of memory is the scene, or among the lines that were said.
+
+    A said line is `speaker: text`. Memory has `text (speaker)`, that of other programs `speaker: text` or only the text.
+    """
+    notes: list[tuple[str, str]] = []
+    for line in said:
+        speaker, colon, text = line.partition(": ")
+        notes.append((speaker, text) if colon else ("", line))
+    if remembered in said or remembered == scene or any(remembered == text for _, text in notes):
         return True
     match = _SPEAKER.fullmatch(remembered)
-    return match is not None and any(match["text"] == text and match["actor"] in who for who, text in ((match["actor"], scene), *notes))
+    if match is None:
+        return False
+    return match["text"] == scene or any(match["text"] == text and match["actor"] in speaker for speaker, text in notes)
 
 
 def _disturbance_block(artifacts: Sequence[str]) -> str:

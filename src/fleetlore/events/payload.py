@@ -25,12 +25,13 @@ Beat = Literal[
     "voice",
     "thought",
 ]
-"""The narrative step of a kind; arcs are patterns of beats."""
+"""What an event means for the work, such as progress, a setback or its recovery; docs/chronicle.md describes each beat."""
 
 BEATS: tuple[Beat, ...] = get_args(Beat)
 
 KIND_PATTERN = re.compile(r"[a-z][a-z0-9_]*(?:\.[a-z][a-z0-9_]*)+")
 LONGEST_KIND = 100
+"""Characters of a kind."""
 
 FAMILIES: Mapping[str, str] = {
     "fleet": "fleet",

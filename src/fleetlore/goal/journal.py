@@ -105,13 +105,6 @@ class DriverEventSink(Protocol):
         """Forward one event."""
 
 
-class NullSink:
-    """Drops all events."""
-
-    async def publish(self, event: Event) -> None:
-        """Do nothing."""
-
-
 class LogSink:
     """Copies events to another log; a `nats://` log publishes them on the subjects of the nexo dialect."""
 

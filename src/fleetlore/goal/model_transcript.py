@@ -88,7 +88,7 @@ class ModelTranscript:
         path = _transcript_path(folder, session)
         try:
             if path.stat().st_size > _MAX_TRANSCRIPT_BYTES:
-                raise SessionLost(f"No transcript found for session {session}: its file is too large")
+                raise SessionLost(f"The transcript of session {session} cannot be used: {path} is larger than 64 MiB")
             complete, _, partial_line = path.read_bytes().rpartition(b"\n")
             head, *lines = complete.split(b"\n")
             left_out = msgspec.json.decode(head, type=_TranscriptHeader).left_out

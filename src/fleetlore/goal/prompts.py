@@ -47,7 +47,7 @@ def build_goal_prompt(goal: GoalState, attempt: OpenAttempt, *, is_fresh: bool, 
         memory_text=memory or None,
         goal=goal.description,
     )
-    parts: list[PromptBlock] = (
+    parts: list[PromptBlock] = (  # functions of the turn; most parts depend on the goal alone
         [lambda _: _summary_part()] if attempt.is_summary else _work_blocks(goal, attempt, is_fresh=is_fresh, memory=memory, diff=diff)
     )
     return build_prompt(turn, parts, budget=PROMPT_BUDGET)
@@ -81,7 +81,7 @@ def _criteria_part(goal: Goal | None) -> PromptPart | None:
     criteria = goal.acceptance if goal else ()
     lines = _numbered_lines(criteria, MAX_LINE_CHARS)
     if sum(len(line.encode()) for line in lines) > MAX_CRITERIA_BYTES:  # criteria are never left out, so they must fit
-        lines = _numbered_lines(criteria, MAX_CRITERIA_BYTES // 4 // len(lines))
+        lines = _numbered_lines(criteria, MAX_CRITERIA_BYTES // 4 // len(lines))  # a character has at most 4 bytes
     return PromptPart(name="criteria", heading="Acceptance criteria", body="\n".join(lines), priority=NEVER_DROPPED) if lines else None
 
 

@@ -28,7 +28,7 @@ BUILTIN_ROLES = ("input", "thinker", "output", "ui", "memorizer", "director", "s
 """Built-in implementations, each in its module of `nodes/`, loaded on demand."""
 _BUILTIN_NAMES = frozenset(f"{role}_v1" for role in BUILTIN_ROLES)
 _VERSIONED_NAME = re.compile(r"[a-z][a-z0-9_]*_v[0-9]+")
-_Made = TypeVar("_Made", bound="type[Node] | Callable[[Step], Awaitable[Any]]")
+_Implementation = TypeVar("_Implementation", bound="type[Node] | Callable[[Step], Awaitable[Any]]")
 _Test = TypeVar("_Test", bound="Test")
 
 
@@ -40,19 +40,19 @@ class Registry:
         self._conditions: dict[str, Test] = {}
         self._has_loaded_plugins = False
 
-    def node(self, name: str) -> Callable[[_Made], _Made]:
+    def node(self, name: str) -> Callable[[_Implementation], _Implementation]:
         """Register a subclass of `Node`, or an async function of one step, under a versioned name. Raises `Invalid` if it is taken."""
         if not _VERSIONED_NAME.fullmatch(name):
-            raise Invalid(f"{name!r} is no name of an implementation; it ends with its version, as in thinker_v1")
+            raise Invalid(f"{name!r} is not a valid node name; use lower-case letters, digits and _, and add a version: thinker_v1")
         if self is REGISTRY and name in _BUILTIN_NAMES:
-            raise Invalid(f"{name} is one of ours; give yours another name or version")
+            raise Invalid(f"{name} is a built-in node; choose another name or version")
 
-        def register(implementation: _Made) -> _Made:
+        def register(implementation: _Implementation) -> _Implementation:
             from fleetlore.graph.node import as_node
 
             existing = self._nodes.get(name)
             if existing is not None and existing.made_of is not implementation:
-                raise Invalid(f"{name} is taken already, by {existing.made_of!r}; give yours another name or version")
+                raise Invalid(f"{name} is already registered by {existing.made_of!r}; choose another name or version")
             self._nodes[name] = as_node(implementation)
             return implementation
 

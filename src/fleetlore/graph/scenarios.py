@@ -83,7 +83,7 @@ def _expect_response(text: str) -> Expectation:
 
 def _expect_error(text: str) -> Expectation:
     if text == "none":
-        return lambda observed: None if observed.error is None else f"there was one: {observed.error}"
+        return lambda observed: None if observed.error is None else f"there was an error: {observed.error}"
     return _expect_text_or_length(text, lambda observed: observed.error or "", "the error")
 
 
@@ -91,7 +91,7 @@ def _expect_text_or_length(text: str, text_of: Callable[[ScenarioObservation], s
     if (match := _CONTAINS.fullmatch(text)) is not None:
         return _expect_contains(_parse_quoted_words(match["words"]), match["verb"] == "contains", text_of, name)
     return _expect_length(
-        text, lambda observed: len(text_of(observed)), f'{name} takes `contains "a" or "b"`, `contains not "a"` or `length > 5`'
+        text, lambda observed: len(text_of(observed)), f'write `contains "a" or "b"`, `contains not "a"` or `length > 5` for {name}'
     )
 
 
@@ -106,14 +106,14 @@ def _expect_contains(words: list[str], is_expected: bool, text_of: Callable[[Sce
 def _expect_length(text: str, length_of: Callable[[ScenarioObservation], int], usage: str) -> Expectation:
     match = _COMPARISON.fullmatch(text)
     if match is None or match["what"] != "length" or not match["value"].isdecimal():
-        raise ValueError(f"{text!r} says nothing; {usage}")
+        raise ValueError(f"cannot read {text!r}; {usage}")
     compare, expected = _OPERATORS[match["sign"]], int(match["value"])
     return lambda observed: None if compare(length_of(observed), expected) else f"it has {length_of(observed)}"
 
 
 def _expect_actions(text: str) -> Expectation:
     if (match := _ACTION_CONTAINS.fullmatch(text)) is None:
-        usage = 'the actions take `length >= 2`, `any action contains "x"` or `no action contains "x"`'
+        usage = 'write `length >= 2`, `any action contains "x"` or `no action contains "x"`'
         return _expect_length(text, lambda observed: len(_button_names(observed)), usage)
     words, is_expected = _parse_quoted_words(match["words"]), match["which"] == "any"
 
@@ -133,7 +133,7 @@ def _button_names(observed: ScenarioObservation) -> list[str]:
 def _expect_state(text: str) -> Expectation:
     match = _COMPARISON.fullmatch(text)
     if match is None:
-        raise ValueError(f'{text!r} says nothing; the state takes `count == 1`, `machine light == "green"` or `tables >= 1`')
+        raise ValueError(f'cannot read {text!r}; write `count == 1`, `machine light == "green"` or `tables >= 1`')
     expected, compare, path = _parse_value(match["value"]), _OPERATORS[match["sign"]], match["what"]
 
     def check(observed: ScenarioObservation) -> str | None:
@@ -172,20 +172,19 @@ def _expect_trace(text: str) -> Expectation:
     """Event kinds; `machine_created` means `machine.created`, and a second word is a node, tool or machine."""
     match = _TRACE_HAS.fullmatch(text)
     if match is None:
-        raise ValueError(
-            f"{text!r} says nothing; the trace takes `has machine.created`, `has not model.called` or `has node.finished thinker`"
-        )
+        raise ValueError(f"cannot read {text!r}; write `has machine.created`, `has not model.called` or `has node.finished thinker`")
     kind, node, is_expected = match["kind"].replace(".", "_"), match["node"], match["no"] is None
 
     def check(observed: ScenarioObservation) -> str | None:
-        found = any(event.kind.replace(".", "_") == kind and _is_about(event, node) for event in observed.trace)
+        found = any(event.kind.replace(".", "_") == kind and _has_name(event, node) for event in observed.trace)
         kinds = ", ".join(dict.fromkeys(event.kind for event in observed.trace))
         return None if found is is_expected else f"there were {kinds or 'no events'}"
 
     return check
 
 
-def _is_about(event: Event, name: str | None) -> bool:
+def _has_name(event: Event, name: str | None) -> bool:
+    """Whether the event is about this node, tool or machine."""
     return name is None or name in (event.data.get("node"), event.data.get("tool"), event.data.get("machine"))
 
 
@@ -245,16 +244,18 @@ def parse_scenario(text: str, source: str) -> GraphScenario:
     for number, line in enumerate(text.splitlines(), 1):
         if (heading := _HEADING.match(line)) is not None:
             level, heading_text = len(heading["level"]), heading["text"].strip()
-            title = heading_text if level == 1 else title
-            in_steps = heading_text.casefold() == "steps" if level == 2 else in_steps
-            if level == 3 and in_steps:
+            if level == 1:
+                title = heading_text
+            elif level == 2:
+                in_steps = heading_text.casefold() == "steps"
+            elif in_steps:
                 steps.append(ScenarioStep(heading_text, []))
         elif (item := _LIST_ITEM.match(line)) is not None:
             command, argument = item["word"], (item["rest"] or "").strip()
-            if not in_steps:
-                graph = argument if command == "graph" else graph
-            else:
+            if in_steps:
                 _add_line(steps, number, command, argument, problems)
+            elif command == "graph":
+                graph = argument
     if not steps:
         problems.append("1: no steps; write them under `## Steps`, each under a heading of its own (`### 1. …`)")
     if problems:

@@ -86,7 +86,7 @@ def run_git(path: str, *arguments: str, silent: bool = False) -> str:
     if silent:
         return ""
     if b"not a git repository" in errors:
-        raise Invalid(f"{path}: no git repository; give the folder of one, bare or not")
+        raise Invalid(f"{path}: this is not a git repository; name the folder of one (it may be bare)")
     raise Invalid(f"{path}: git does not read it: {_last_error_line(errors)}")
 
 
@@ -214,7 +214,7 @@ def open_repository(path: str, *, all_branches: bool = False) -> GitHistory:
     If the branch of `HEAD` has no commit yet, all branches are read.
     """
     if not os.path.isdir(path):
-        raise Invalid(f"{path}: no git repository; give the folder of one, bare or not")
+        raise Invalid(f"{path}: this is not a git repository; name the folder of one (it may be bare)")
     common, _, is_shallow = run_git(path, "rev-parse", "--path-format=absolute", "--git-common-dir", "--is-shallow-repository").rpartition(
         "\n"
     )

@@ -25,9 +25,9 @@ HEAD_BYTES, HEAD_LINES = 64 * 1024, 20
 LONGEST_HEAD = 4 * 1024 * 1024
 """How much is read if its first line is longer."""
 SUFFIXES = (".jsonl", ".jsonl.zst", ".ndjson", ".json", ".traj", ".db", ".vscdb", ".sqlite")
-"""Files in a folder that are looked at."""
+"""Files in a folder that may be recordings."""
 _NAMED_SUFFIXES = (".jsonl", ".jsonl.zst", ".ndjson", ".traj")
-"""Files in a folder that are named if they are not recognised; most others are no recordings at all."""
+"""Files in a folder that are reported if they are not recognised; most others are no recordings at all."""
 _SKIPPED_FOLDERS = frozenset((".git", "node_modules", ".venv", "__pycache__"))
 _TITLES = {"otlp": "OpenTelemetry", "forge": "webhooks of a forge", "cloudevents": "CloudEvents", "beads": "beads (issues)"}
 OWN_EVENTS = "events of Fleetlore"
@@ -53,7 +53,7 @@ class FileFormat(NamedTuple):
 class _Head(NamedTuple):
     records: Sequence[Record]
     lines: Sequence[bytes]
-    """The same, as they are written."""
+    """The same records as bytes."""
     tables: frozenset[str] = frozenset()
     """The tables of a database."""
 
@@ -83,7 +83,7 @@ def find_mismatch(path: str, program: str, *, is_own: bool) -> str | None:
 
 
 def iterate_candidates(folder: str) -> Iterator[tuple[str, bool]]:
-    """The files of a folder that may be recordings, in order, and whether one that is not recognised is worth a word."""
+    """The files of a folder that may be recordings, in order, and whether to report one that is not recognised."""
     for inner, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if name not in _SKIPPED_FOLDERS)
         for name in sorted(names):
@@ -97,12 +97,12 @@ def _recognise_head(path: str, head: _Head) -> FileFormat | None:
         return _recognise_database(path, file, head.tables)
     if not head.records:
         return None
-    for recognise in (_recognise_telemetry, _recognise_delivery, _recognise_dialect):
+    for recognise in (_recognise_telemetry, _recognise_webhook, _recognise_dialect):
         if (reader := recognise(head)) is not None:
             return FileFormat(_TITLES.get(reader, reader), reader)
     if (program := formats.find_format(head.records, file=file)) is not None:
         return _describe_program(program)
-    if _most(head.lines, _is_own_event):
+    if _match_most(head.lines, _is_own_event):
         return FileFormat(OWN_EVENTS, advice="use `lore emit - < FILE`")
     return None
 
@@ -130,8 +130,8 @@ def _recognise_telemetry(head: _Head) -> str | None:
     return "otlp" if any(record.keys() & keys for record in head.records) else None
 
 
-def _recognise_delivery(head: _Head) -> str | None:
-    """A body names its repository or sender; a captured request has headers or the event's name."""
+def _recognise_webhook(head: _Head) -> str | None:
+    """Webhook deliveries of a forge: a body names its repository or sender, a captured request has headers or the event's name."""
     reader = registry.find_recording("forge").open(None)
     signs = ({"repository", "sender"}, {"headers", "body"}, {"event", "payload"})
 
@@ -155,7 +155,7 @@ def _recognise_dialect(head: _Head) -> str | None:
                 return decode(line) is not None
             return False
 
-        if _most(head.lines, reads):
+        if _match_most(head.lines, reads):
             return name
     return None
 
@@ -169,7 +169,7 @@ def _is_own_event(line: bytes) -> bool:
     return event.id is not None and event.at is not None
 
 
-def _most(lines: Sequence[bytes], matches: Callable[[bytes], bool]) -> bool:
+def _match_most(lines: Sequence[bytes], matches: Callable[[bytes], bool]) -> bool:
     return 2 * sum(map(matches, lines)) > len(lines)
 
 

@@ -11,7 +11,7 @@ WithholdMethod: TypeAlias = Literal["hide", "hide_object", "hide_each", "keep_pa
 """Names of the methods by which the filter handles a value.
 
 `hide` hides all of it; `hide_object` too, but it stays an object; `hide_each` hides each item of a list; `keep_paths`
-keeps only file paths; `keep_name` keeps only a name; `hide_messages` hides only messages.
+keeps only file paths; `keep_name` keeps only a name; `hide_messages` hides only fields whose keys name messages.
 """
 
 
@@ -23,7 +23,7 @@ class WithholdPolicy(NamedTuple):
     code: bool = True
     """Inputs and outputs of tools."""
     titles: bool = False
-    """Titles, subjects and spoken texts as well."""
+    """Titles, subjects and what agents say to each other, too. They are part of the story, so shipping keeps them."""
 
 
 SHIPPING_POLICY = WithholdPolicy()
@@ -38,7 +38,7 @@ ALL_TEXT_KINDS = frozenset(
 """Kinds whose text is a prompt, a thought or model output, or quotes the input."""
 
 _SPOKEN_KINDS = frozenset({"agent.spoke", "oracle.spoke", "commentary.posted", "agent.launched", "agent.returned"})
-"""Kinds whose text was spoken, or describes a subagent's task."""
+"""Kinds whose text an agent said to others, or describes a subagent's task."""
 
 _CODE_QUOTING_KINDS = frozenset({"log.rejected"})
 
@@ -177,7 +177,10 @@ _TEXT_OR_CODE_FIELDS: Mapping[str, frozenset[str]] = {
 
 
 def find_rules(kind: str, policy: WithholdPolicy) -> Mapping[str, WithholdMethod]:
-    """Path in a kind's data → how it is withheld under this policy."""
+    """Path in a kind's data → how it is withheld under this policy.
+
+    If the policy does not withhold a field, only messages inside of it are hidden.
+    """
     field_rules = {**WITHHOLD_RULES.get(kind, {}), **(_TITLE_RULES.get(kind, {}) if policy.titles else {})}
     return {path: method if _is_withheld(kind, path, policy) else "hide_messages" for path, method in field_rules.items()}
 
@@ -223,6 +226,9 @@ def is_tool_input_text(kind: str, dialect: str | None, policy: WithholdPolicy) -
 
 
 def find_policy(kind: str, tool: object, policy: WithholdPolicy) -> WithholdPolicy:
-    """The policy for one event: tools for talking hold texts where others hold code."""
-    is_message_tool = policy.prompts and kind in _TOOL_KINDS and isinstance(tool, str) and tool in _MESSAGE_TOOLS
-    return policy._replace(code=True) if is_message_tool else policy
+    """The policy for one event of a tool.
+
+    The rules treat inputs and outputs of tools as code. Those of a message tool are texts, so they are withheld if prompts are.
+    """
+    is_message_tool = kind in _TOOL_KINDS and isinstance(tool, str) and tool in _MESSAGE_TOOLS
+    return policy._replace(code=True) if is_message_tool and policy.prompts else policy

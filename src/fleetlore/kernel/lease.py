@@ -21,7 +21,7 @@ from fleetlore.log.leases import Lease
 
 LEASE_SECONDS = 30.0
 RENEW_SECONDS = 8.0
-AGAIN_SECONDS = 1.0
+RETRY_SECONDS = 1.0
 """Delay before a failed renewal is retried."""
 
 _holder_numbers = count(1)
@@ -55,15 +55,10 @@ def is_dead(holder: str) -> bool:
     return False
 
 
-def boot_seconds() -> float:
-    """Return seconds of the clock that leases are measured by, unless another one is injected."""
-    return clock.ticks()
-
-
 class LeaseHolder:
     """Holds and renews a lease for the duration of an `async with` block; raises `LeaseHeld` if another process has it.
 
-    `lost` is set when the lease could not be renewed; the holder must then stop. `cancel_when_lost` sees to that.
+    `lost` is set when the lease could not be renewed; the holder must then stop: use `cancel_when_lost`.
     """
 
     def __init__(
@@ -80,7 +75,7 @@ class LeaseHolder:
     ) -> None:
         self._name, self._holder = name, holder or make_holder_name()
         self._seconds, self._renew_seconds = seconds or LEASE_SECONDS, renew or RENEW_SECONDS
-        self._ticks, self._sleep, self._spawn = ticks or _read_ticks, sleep, spawn
+        self._ticks, self._sleep, self._spawn = ticks or clock.ticks, sleep, spawn
         self.lost = asyncio.Event()
         self.lease: Lease | None = None
         self.last_failure: BaseException | None = None
@@ -88,7 +83,7 @@ class LeaseHolder:
         self._held_until = 0.0
         self._renewal_task: asyncio.Task[None] | None = None
         self._coordination = coordination
-        self._calls = coordination.as_async(own_thread=True)  # so that the lease is renewed whatever else blocks
+        self._calls = coordination.as_async(own_thread=True)  # other blocking work must not delay a renewal
 
     async def __aenter__(self) -> Lease:
         started = self._ticks()
@@ -132,7 +127,7 @@ class LeaseHolder:
             self._calls.end_thread()
 
     def cancel_when_lost(self) -> AbstractAsyncContextManager[None]:
-        """Cancel the block when the lease is lost; it then raises `LeaseLost`. A cancellation by others stays one."""
+        """Cancel the block when the lease is lost; it then raises `LeaseLost`. Any other cancellation is passed on."""
         return tasks.run_beside(self._raise_when_lost(), spawn=self._spawn)
 
     async def _raise_when_lost(self) -> None:
@@ -181,16 +176,12 @@ class LeaseHolder:
         while True:
             await self._sleep(pause)
             try:
-                remaining = max(AGAIN_SECONDS, self._held_until - self._ticks())
+                remaining = max(RETRY_SECONDS, self._held_until - self._ticks())
                 if not await tasks.wait_at_most(self._renew_lease(), remaining, sleep=self._sleep, spawn=self._spawn):
                     raise TimeoutError
                 pause = self._renew_seconds
             except Exception as error:  # noqa: BLE001 - any error that persists ends the lease
-                self.last_failure, pause = error, AGAIN_SECONDS
+                self.last_failure, pause = error, RETRY_SECONDS
                 if isinstance(error, LeaseLost) or self._ticks() >= self._held_until:
                     break
         self.lost.set()
-
-
-def _read_ticks() -> float:
-    return boot_seconds()

@@ -243,7 +243,7 @@ def _validate_event(event: Event) -> None:
 @lru_cache(maxsize=4096)
 def _validate_kind(kind: str) -> None:
     if len(kind) > LONGEST_KIND or KIND_PATTERN.fullmatch(kind) is None:
-        raise InvalidEvent("$.kind", f"{kind!r} is not a kind; dotted lower-case words are, such as fleet.commit")
+        raise InvalidEvent("$.kind", f"{kind!r} is not a valid event kind; use lower-case words joined by dots, such as fleet.commit")
 
 
 def is_traceparent(text: str) -> bool:

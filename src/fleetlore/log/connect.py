@@ -151,7 +151,7 @@ def resolve_sqlite_path(path: str) -> str:
     try:
         os.makedirs(os.path.dirname(own), mode=0o700, exist_ok=True)
     except OSError as error:
-        raise Unwritable(f"{os.path.dirname(own)}: cannot be made ({error.strerror}); name another place with --log") from error
+        raise Unwritable(f"{os.path.dirname(own)}: cannot be created ({error.strerror}); name another place with --log") from error
     return own
 
 

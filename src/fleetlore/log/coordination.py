@@ -2,7 +2,8 @@
 
 - A cursor is a named position: how far a reader got.
 - A lease is an exclusive right that expires (`leases.py`).
-- A token grants access over the network (`tokens.py`). The seal decides who may steer goals (`seal.py`).
+- A token grants access over the network (`tokens.py`).
+- The seal holds the key, encrypted with a passphrase, that signs events which control goals and towns (`seal.py`).
 
 All are stored per town where the log is: in the `sqlite:` file, on the `redis:` or `nats:` server. For `memory:` they
 belong to the handle and are lost when it closes.
@@ -177,7 +178,7 @@ class Coordination:
         """Replace the seal `expect` (`None`: no seal yet); `Busy` if another one is stored. As durable as events."""
         before = None if expect is None else seal_rules.encode_seal(expect)
         if not self._require_store().set_seal(seal_rules.encode_seal(seal_rules.check_seal(seal)), before):
-            raise Busy("somebody else has sealed this log, or changed its passphrase, meanwhile; look with `lore seal --status`")
+            raise Busy("somebody else sealed this log or changed its passphrase meanwhile; `lore seal --status` shows the seal")
 
     def _require_store(self) -> CoordinationStore:
         if self._store is None:
@@ -262,7 +263,7 @@ class AsyncCoordination:
         return await get_running_loop().run_in_executor(self._thread, partial(work, *args, **kwargs))
 
     def end_thread(self) -> None:
-        """End the own thread, once its last call has returned."""
+        """End the thread of `own_thread`, once its last call has returned."""
         if self._thread is not None:
             self._thread.shutdown(wait=False)
 

@@ -1,4 +1,7 @@
-"""Patterns in the log (arcs), each with a sentence and its source events."""
+"""Findings of patterns in the log, each with a sentence and its source events. `arc` is the older word for a pattern's finding.
+
+`list_arcs` is a page of findings for the HTTP API and MCP; `find_patterns` gives all findings of a scope to the CLI.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +27,8 @@ from fleetlore.views.patterns.model import Finding
 from fleetlore.views.patterns.wording import describe_finding
 from fleetlore.views.thread_names import Naming
 
-MOST_SESSIONS = 300
-"""Patterns of sessions are read from the newest so many."""
+MAX_SESSIONS = 300
+"""Only so many sessions, the newest, are searched for patterns."""
 
 
 class ListArcs(AsOfRequest, kw_only=True):
@@ -110,7 +113,10 @@ class FoundPatterns(Struct, kw_only=True):
 
 
 def find_patterns(context: OperationContext, request: FindPatterns) -> FoundPatterns:
-    """The patterns of a scope that ended or went on since a time. What is recent comes from the saved fold, all of them from the log."""
+    """The patterns of a scope that ended or continued since a time.
+
+    Recent ones of the whole town come from the view that is kept current; for all others, the events of the scope are read.
+    """
     _check_kinds(request.kind)
     scope, now = resolve_scope(context.source, request.scope), request.now
     if now is None:
@@ -132,20 +138,20 @@ def find_patterns(context: OperationContext, request: FindPatterns) -> FoundPatt
 
 def _find_in_threads(context: OperationContext, scope: str, now: datetime, *, is_recent: bool) -> list[Finding]:
     if is_recent and scope == TOWN:
-        with context.source.open_view("arcs") as (state, _):
-            return list(pattern_fold.find_patterns(state, now))
+        with context.source.open_view("arcs") as (current, _):
+            return list(pattern_fold.find_patterns(current, now))
     selection: Selection = scope
     if scope.startswith("task:"):
         with context.source.open_view("threads") as (threads, _):
             selection = select_thread(scope, threads)
-    book = PatternState(is_bounded=False)
+    state = PatternState(is_bounded=False)
     with context.source.show_progress() as show:
         for done, event in enumerate(read_selection(context.log, selection)):
             if event.at is None or event.at <= now:
-                pattern_fold.apply(book, event)
+                pattern_fold.apply(state, event)
             if show is not None and done % 1000 == 999:
                 show(done, 0)
-    return list(pattern_fold.find_patterns(book, now))
+    return list(pattern_fold.find_patterns(state, now))
 
 
 def _find_in_sessions(context: OperationContext, scope: str, now: datetime, since: datetime | None) -> list[Finding]:
@@ -156,19 +162,20 @@ def _find_in_sessions(context: OperationContext, scope: str, now: datetime, sinc
 def read_session_patterns(
     source: ViewSource, position: Position | None, since: datetime | None = None, until: datetime | None = None
 ) -> list[Finding]:
-    """The patterns of the newest sessions in a period; of the past, those whose events were all stored by then."""
+    """The patterns of the newest sessions in a period. With a position, only those whose events were stored by then."""
     earlier = None
     if since is not None:
         try:
             earlier = since - LONGEST_BOUND
         except OverflowError:
             earlier = since
-    found = find_record_patterns(source.find_outcomes(OutcomeQuery(earlier, until, limit=MOST_SESSIONS)))
+    found = find_record_patterns(source.find_outcomes(OutcomeQuery(earlier, until, limit=MAX_SESSIONS)))
     if position is None or not found:
         return found
     ids = list({id for finding in found for id in (finding.first, finding.last)})
     positions = {event.id: event.position or "" for event in source.log.get(ids)}
-    return [finding for finding in found if all(positions.get(id, "~") <= position for id in (finding.first, finding.last))]
+    unknown = "~"  # sorts after every position
+    return [finding for finding in found if all(positions.get(id, unknown) <= position for id in (finding.first, finding.last))]
 
 
 def build_arc_rows(findings: Iterable[Finding], naming: Naming) -> list[ArcRow]:

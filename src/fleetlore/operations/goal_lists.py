@@ -1,7 +1,4 @@
-"""Goals as lists for terminals and programs, and one goal as its fold has it.
-
-`goal_page.py` has them as the page shows them.
-"""
+"""Goals as lists for terminals and programs, and the whole state of one goal. `goal_page.py` is for the page."""
 
 from __future__ import annotations
 
@@ -20,9 +17,10 @@ from fleetlore.projections.signed_goals import SignedGoals
 from fleetlore.views.goal_state import GoalLimits, GoalState, GoalStatus, elapsed_seconds, goal_status, used_tokens, used_usd
 
 LATELY = timedelta(days=2)
+"""Goals that ended within this time are listed without `all`."""
 ENDED = ("done", "spent", "cancelled")
 NO_GOALS = "there are no goals on this log yet; start one with `lore goal run FILE`"
-SHORT = 8
+MIN_ID_CHARS = 8
 """Characters of an id that are shown, unless more are needed."""
 _START = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -101,7 +99,8 @@ def list_goals(context: OperationContext, request: ListGoals) -> GoalSummaries:
 
 
 def _summarise_goal(context: OperationContext, goal: GoalState, now: datetime) -> GoalSummary:
-    driver, state = context.find_holder(f"goal:{goal.id}") if goal.outcome is None else None, goal_status(goal, now)
+    driver = context.find_holder(f"goal:{goal.id}") if goal.outcome is None else None
+    state = goal_status(goal, now)
     return GoalSummary(
         id=goal.id,
         agent=goal.agent,
@@ -121,19 +120,17 @@ def _summarise_goal(context: OperationContext, goal: GoalState, now: datetime) -
     )
 
 
-def shorten_ids(known: list[str], least: int = SHORT) -> dict[str, str]:
+def shorten_ids(known: list[str], min_chars: int = MIN_ID_CHARS) -> dict[str, str]:
     """Id → its shortest unique prefix, which does not end with a dash."""
-    return {
-        id: next(
-            (
-                id[:size]
-                for size in range(least, len(id))
-                if id[size - 1] != "-" and sum(other.startswith(id[:size]) for other in known) == 1
-            ),
-            id,
-        )
-        for id in known
-    }
+    return {id: _shorten_id(id, known, min_chars) for id in known}
+
+
+def _shorten_id(id: str, known: list[str], min_chars: int) -> str:
+    for size in range(min_chars, len(id)):
+        prefix = id[:size]
+        if not prefix.endswith("-") and sum(other.startswith(prefix) for other in known) == 1:
+            return prefix
+    return id
 
 
 # --- one goal

@@ -82,19 +82,20 @@ def build_prompt(context: OperationContext, request: BuildPrompt) -> AgentPrompt
 
 
 def _find_agent(context: OperationContext, request: BuildPrompt) -> tuple[str, str | None]:
-    """The agent that is meant by any name that is shown for it; and its session, if it was named by that."""
-    unknown: FleetloreError = Invalid(f"agent: {request.agent[:40]!r} is not a valid name; use 1 to 200 bytes without control characters")
+    """The agent, by any name that is shown for it or for its session; also the session, if the name is a session's."""
+    error: FleetloreError = Invalid(f"agent: {request.agent[:40]!r} is not a valid name; use 1 to 200 bytes without control characters")
     if is_name(request.agent):
         try:
             return resolve_scope(context.source, f"agent:{request.agent}").partition(":")[2], None
-        except UnknownName as error:
-            unknown = error
-            if request.persona is not None or _is_in_cast(context, request.agent):
-                return request.agent, None
+        except UnknownName as unknown:
+            error = unknown
+        if request.persona is not None or _is_in_cast(context, request.agent):
+            return request.agent, None
+    # A title of a session need not be a valid name.
     sessions = find_sessions(context, ListSessions(limit=None))
     found = [one for one in sessions if request.agent in (one.session, one.name, one.title)]
     if not found:
-        raise unknown
+        raise error
     if len(found) > 1:
         scopes = [f"run:{one.session}" for one in found]
         raise AmbiguousName("session", request.agent[:80], scopes, ", ".join(one.session for one in found[:MOST_CANDIDATES]))

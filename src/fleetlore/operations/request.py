@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
@@ -89,8 +90,45 @@ def describe_mismatch(error: msgspec.ValidationError, kind: type[Struct]) -> str
     words, _, path = str(error).partition(" - at `$.")
     if "matching regex '^[0-9]+$'" in words:
         words = "not a position; take one as the API gives it"
-    known = ", ".join(field.encode_name for field in msgspec.structs.fields(kind)) or "no fields"
-    return f"{path.rstrip('`')}: {words}; the fields are {known}" if path else f"{words}; the fields are {known}"
+    names = [field.encode_name for field in msgspec.structs.fields(kind)]
+    known = f"the fields are {', '.join(names)}" if names else "there are no fields"
+    prefix = f"{path.rstrip('`')}: " if path else ""
+    if match := re.fullmatch(r"Object contains unknown field `(.*)`", words):
+        from difflib import get_close_matches  # not at the top: start-up time
+
+        near = get_close_matches(match[1], names, n=1)
+        return f"{prefix}unknown field {match[1]}; {f'did you mean {near[0]}? ' if near else ''}{known}"
+    if match := re.fullmatch(r"Object missing required field `(.*)`", words):
+        return f"{prefix}the field {match[1]} is missing; {known}"
+    if match := re.fullmatch(r"Expected `(.*)`, got `(.*)`", words):
+        return f"{prefix}has the wrong type: {_TYPE_NAMES.get(match[2], match[2])}; write {_name_types(match[1])}; {known}"
+    if match := re.fullmatch(r"Expected `int` (>=|<=) (-?\d+)", words):
+        return f"{prefix}write a whole number of at {'least' if match[1] == '>=' else 'most'} {match[2]}; {known}"
+    if (match := re.fullmatch(r"Invalid enum value (.*)", words)) and (choices := _list_choices(kind, path.rstrip("`"))):
+        return f"{prefix}unknown value {match[1]}; choose from {', '.join(choices)}"
+    return f"{prefix}{words}; {known}"
+
+
+def _list_choices(kind: type[Struct], name: str) -> list[str]:
+    """The values that a field with a `Literal` type can have."""
+    hints = {field.encode_name: field.type for field in msgspec.inspect.type_info(kind).fields}  # type: ignore[attr-defined]
+    types = hints[name].types if isinstance(hints.get(name), msgspec.inspect.UnionType) else [hints.get(name)]
+    return [str(value) for each in types if isinstance(each, msgspec.inspect.LiteralType) for value in each.values]
+
+
+_TYPE_NAMES = {
+    "str": "a text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "an object",
+}
+"""Types as msgspec names them → in words."""
+
+
+def _name_types(types: str) -> str:
+    return " or ".join(_TYPE_NAMES.get(name, name) for name in types.split(" | "))
 
 
 def unwrap_annotation(hint: Any) -> tuple[Any, list[Any]]:

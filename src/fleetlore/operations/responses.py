@@ -40,7 +40,7 @@ class Stored(Struct, frozen=True, kw_only=True):
         return cls(positions=[event.position for event in stored], answer=answer, events=stored, **more)
 
     @classmethod
-    def of_commands(cls, commands: Sequence[StoredCommand], **more: Any) -> Self:
+    def from_commands(cls, commands: Sequence[StoredCommand], **more: Any) -> Self:
         """The response for stored commands to a town."""
         answer = "\n".join(command.answer for command in commands if command.answer)
         return cls.from_events(answer, [event for command in commands for event in command.events], **more)

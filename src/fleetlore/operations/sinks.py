@@ -31,7 +31,7 @@ from fleetlore.log.base import Position
 from fleetlore.log.coordination import Coordination
 from fleetlore.log.leases import Lease
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.settings import SINK_TARGETS, Notice, mask_url
+from fleetlore.settings import SINK_TARGETS, SettingsTable, mask_url
 
 if TYPE_CHECKING:
     from fleetlore.events.envelope import Event
@@ -81,31 +81,31 @@ class ConfiguredSink(NamedTuple):
         return f"sink:{self.name}"
 
 
-def make_sink(notice: Notice) -> ConfiguredSink:
+def make_sink(table: SettingsTable) -> ConfiguredSink:
     """The sink of a `[[sink]]` table."""
-    said: Mapping[str, str] = notice.said
-    kind = next(key for key in SINK_TARGETS if key in said)
+    values: Mapping[str, str] = table.values
+    kind = next(key for key in SINK_TARGETS if key in values)
     senders: Mapping[str, Callable[[Mapping[str, str]], Send]] = {
         "nats": _nats_sender,
         "webhook": _webhook_sender,
         "jsonl": _file_sender,
         "otlp": _span_sender,
     }
-    target = said[kind] if kind == "jsonl" else mask_url(said[kind])
-    return ConfiguredSink(said["name"], f"{kind} {target}", senders[kind](said), gets_spans=kind == "otlp")
+    target = values[kind] if kind == "jsonl" else mask_url(values[kind])
+    return ConfiguredSink(values["name"], f"{kind} {target}", senders[kind](values), gets_spans=kind == "otlp")
 
 
 # --- Targets
 
 
-def _nats_sender(said: Mapping[str, str]) -> Send:
-    prefix = said.get("prefix", nexo.SUBJECT_PREFIX).rstrip(".")
+def _nats_sender(values: Mapping[str, str]) -> Send:
+    prefix = values.get("prefix", nexo.SUBJECT_PREFIX).rstrip(".")
 
     def send(records: Sequence[SinkRecord]) -> Iterator[SinkRecord]:
         from fleetlore.log.nats.publisher import OutgoingMessage, publish_messages
 
         messages = [OutgoingMessage(nexo.replace_prefix(record.subject, prefix), record.payload, record.id) for record in records]
-        publish_messages(said["nats"], messages, timeout=SEND_SECONDS)
+        publish_messages(values["nats"], messages, timeout=SEND_SECONDS)
         yield from records
 
     return send
@@ -118,24 +118,24 @@ class _NoRedirect(HTTPRedirectHandler):
         return None
 
 
-def _webhook_sender(said: Mapping[str, str]) -> Send:
-    post = _make_poster(said["webhook"], "the webhook")
+def _webhook_sender(values: Mapping[str, str]) -> Send:
+    post = _make_poster(values["webhook"], "the webhook")
 
     def send(records: Sequence[SinkRecord]) -> Iterator[SinkRecord]:
         for record in records:
             headers = {"X-Fleetlore-Event": record.id, "X-Fleetlore-Subject": record.subject}
-            if "secret" in said:
-                headers["X-Fleetlore-Signature"] = f"sha256={hmac.digest(said['secret'].encode(), record.payload, 'sha256').hex()}"
+            if "secret" in values:
+                headers["X-Fleetlore-Signature"] = f"sha256={hmac.digest(values['secret'].encode(), record.payload, 'sha256').hex()}"
             post(record.payload, headers)
             yield record
 
     return send
 
 
-def _span_sender(said: Mapping[str, str]) -> Send:
-    url = said["otlp"].rstrip("/")
+def _span_sender(values: Mapping[str, str]) -> Send:
+    url = values["otlp"].rstrip("/")
     post = _make_poster(url if url.endswith(_SPAN_PATH) else url + _SPAN_PATH, "the OpenTelemetry endpoint")
-    headers = {"Authorization": f"Bearer {said['secret']}"} if "secret" in said else {}
+    headers = {"Authorization": f"Bearer {values['secret']}"} if "secret" in values else {}
 
     def send(records: Sequence[SinkRecord]) -> Iterator[SinkRecord]:
         spans = [msgspec.Raw(record.payload) for record in records]
@@ -166,10 +166,10 @@ def _make_poster(url: str, name: str) -> Callable[[bytes, Mapping[str, str]], No
     return post
 
 
-def _file_sender(said: Mapping[str, str]) -> Send:
+def _file_sender(values: Mapping[str, str]) -> Send:
     def send(records: Sequence[SinkRecord]) -> Iterator[SinkRecord]:
-        os.makedirs(os.path.dirname(said["jsonl"]) or ".", exist_ok=True)
-        handle = os.open(said["jsonl"], os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+        os.makedirs(os.path.dirname(values["jsonl"]) or ".", exist_ok=True)
+        handle = os.open(values["jsonl"], os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
             end = os.fstat(handle).st_size
@@ -291,10 +291,10 @@ class SinkDelivery:
 
 @contextmanager
 def deliver_in_background(
-    notices: Sequence[Notice], log: BlockingRecorder, shared: Coordination, town: str
+    tables: Sequence[SettingsTable], log: BlockingRecorder, shared: Coordination, town: str
 ) -> Iterator[Sequence[SinkDelivery]]:
     """Publish to sinks during the block, and at its end what is left, for at most `CLOSE_SECONDS`. Never raises because of a sink."""
-    deliveries = [SinkDelivery(make_sink(notice), log, shared, town) for notice in notices]
+    deliveries = [SinkDelivery(make_sink(table), log, shared, town) for table in tables]
     for delivery in deliveries:
         delivery.prepare_cursor()
     stop, gone = Flag(), Flag()

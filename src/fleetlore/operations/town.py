@@ -109,7 +109,7 @@ def send_message(context: OperationContext, request: SendMessage) -> StoredBySpe
 
     stored = context.decide_town(make_commands)
     [sent] = [event for command in stored for event in command.events if event.kind == "work.message_sent"]
-    return StoredBySpeaker.of_commands(stored, id=sent.id or "", position=sent.position or "", sender=context.actor)
+    return StoredBySpeaker.from_commands(stored, id=sent.id or "", position=sent.position or "", sender=context.actor)
 
 
 def find_own_mailbox(context: OperationContext, town: TownState) -> str:
@@ -171,7 +171,7 @@ def acknowledge_messages(context: OperationContext, request: AcknowledgeMessages
         events = tuple(replace(event, actor=context.actor) for command in made for event in command.events)
         return [TownCommand(events=events, answer=f"{len(events):,} message{'' if len(events) == 1 else 's'} acknowledged")]
 
-    return Stored.of_commands(context.decide_town(make_commands))
+    return Stored.from_commands(context.decide_town(make_commands))
 
 
 def choose_mailbox(context: OperationContext, town: TownState, name: str | None) -> str:
@@ -215,7 +215,7 @@ def spawn_agents(context: OperationContext, request: SpawnAgents) -> Stored:
         fields["session"] = request.session
         return _merge_commands([commands.spawn_agent(town, name, by=context.actor, **fields) for name in names])
 
-    return Stored.of_commands(context.decide_town(make_commands, why="to add agents"))
+    return Stored.from_commands(context.decide_town(make_commands, why="to add agents"))
 
 
 class ControlAgents(Request, kw_only=True):
@@ -237,7 +237,7 @@ def control_agents(context: OperationContext, request: ControlAgents) -> Stored:
         return _merge_commands([commands.control_agent(town, name, request.action, by=context.actor, reason=reason) for name in names])
 
     verb = "close" if request.action == "drain" else request.action
-    return Stored.of_commands(context.decide_town(make_commands, why=f"to {verb} agents"))
+    return Stored.from_commands(context.decide_town(make_commands, why=f"to {verb} agents"))
 
 
 def _merge_commands(made: Sequence[TownCommand]) -> list[TownCommand]:
@@ -281,7 +281,7 @@ def add_task(context: OperationContext, request: AddTask) -> Stored:
         description = request.description or (text if text != title else "")
         return [commands.add_task(town, title, by=context.actor, description=description, depends_on=needed, **fields)]
 
-    return Stored.of_commands(context.decide_town(make_commands))
+    return Stored.from_commands(context.decide_town(make_commands))
 
 
 class ControlTask(Request, kw_only=True):
@@ -317,7 +317,7 @@ def control_task(context: OperationContext, request: ControlTask) -> Stored:
             raise Invalid(f"{task.id} is {task.state}, not in the backlog; {hint}")
         return [commands.assign_task(town, task.id, request.agent or by, by=by)]
 
-    return Stored.of_commands(context.decide_town(make_commands, why="to control tasks"))
+    return Stored.from_commands(context.decide_town(make_commands, why="to control tasks"))
 
 
 # --- missions
@@ -341,7 +341,7 @@ def add_note(context: OperationContext, request: AddNote) -> StoredBySpeaker:
 
     stored = context.decide_town(make_commands)
     [note] = stored[0].events
-    return StoredBySpeaker.of_commands(stored, id=note.id or "", position=note.position or "", sender=context.actor)
+    return StoredBySpeaker.from_commands(stored, id=note.id or "", position=note.position or "", sender=context.actor)
 
 
 class StartMission(Request, kw_only=True):
@@ -374,7 +374,7 @@ def start_mission(context: OperationContext, request: StartMission) -> MissionSt
     else:
         plan = issues.parse_issues(request.plan, request.source or "issues", title=request.title, done=request.done)
     stored = context.decide_town(lambda town: mission_commands.start_mission(town, plan, by=context.actor), why="to start a mission")
-    return MissionStarted.of_commands(stored, mission=plan.id, left_out=list(plan.left_out))
+    return MissionStarted.from_commands(stored, mission=plan.id, left_out=list(plan.left_out))
 
 
 class ControlMission(Request, kw_only=True):
@@ -407,7 +407,7 @@ def control_mission(context: OperationContext, request: ControlMission) -> Store
     stored = context.decide_town(make_commands, key=key)
     if request.force and request.action == "fail":
         stored += _cancel_tasks(context, stored[0].events[0].mission or "", reason, key)
-    return Stored.of_commands(stored)
+    return Stored.from_commands(stored)
 
 
 def _cancel_tasks(context: OperationContext, mission: str, reason: str, key: Any) -> list[StoredCommand]:
@@ -443,7 +443,7 @@ def review_item(context: OperationContext, request: ReviewItem) -> Stored:
         fields: dict[str, Any] = {"is_approved": is_approved, "reason": request.reason.strip()}
         return [mission_commands.review_item(town, request.mission, request.item, by=context.actor, **fields)]
 
-    return Stored.of_commands(context.decide_town(make_commands, why="to review work"))
+    return Stored.from_commands(context.decide_town(make_commands, why="to review work"))
 
 
 # --- work of agents that are not running
@@ -493,7 +493,7 @@ def recover_workers(context: OperationContext, request: RecoverWorkers) -> Worke
         WorkerReport(
             worker=each.lease,
             agents=agents[each.lease],
-            signs=[sign for sign in (each.heartbeat, each.second_sign) if sign],
+            signs=[sign for sign in (each.first_sign, each.second_sign) if sign],
             is_dead=each.is_dead,
             recovered=each in dead,
         )
@@ -547,4 +547,4 @@ def reclaim_work(context: OperationContext, request: ReclaimWork) -> WorkReclaim
     stored: list[StoredCommand] = []
     for make_commands in left_behind.plan_moves(left, to, by=context.actor, notes=notes):
         stored += context.decide_town(make_commands, key=key)
-    return WorkReclaimed.of_commands(stored, town=context.town, notes=notes)
+    return WorkReclaimed.from_commands(stored, town=context.town, notes=notes)

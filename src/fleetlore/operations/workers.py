@@ -22,7 +22,7 @@ from fleetlore.events.names import is_name
 from fleetlore.goal import commands, files
 from fleetlore.goal.workspace.handover import Handover
 from fleetlore.goal.workspace.location import read_location
-from fleetlore.kernel.lease import AGAIN_SECONDS, LEASE_SECONDS
+from fleetlore.kernel.lease import LEASE_SECONDS, RETRY_SECONDS
 from fleetlore.log.async_recorder import Recorder
 from fleetlore.operations.goal_runs import GoalRun, goal_data_folder, open_goal
 from fleetlore.operations.goals import read_goal
@@ -229,7 +229,7 @@ async def _finish_goal(run: GoalRun) -> tuple[GoalState, Handover]:
         except LogError as error:
             if not isinstance(error.__cause__, LeaseHeld) or ticks() > until:
                 raise
-        await asyncio.sleep(AGAIN_SECONDS)
+        await asyncio.sleep(RETRY_SECONDS)
 
 
 def _undelivered_messages(job: TaskJob | QuestionJob, known: GoalState | None) -> tuple[InboxMessage, ...]:

@@ -330,11 +330,6 @@ def diagnose_turn(ended: TurnResult, now: datetime) -> Diagnosis:
     return Diagnosis(complaint=complaint, until=until, advice=REMEDIES[complaint].advice)
 
 
-def find_remedy(complaint: FailureKind) -> Remedy:
-    """The driver's reaction to a failure."""
-    return REMEDIES[complaint]
-
-
 def _clean_error_text(text: str) -> str:
     if len(text) > 2 * _MAX_ERROR_CHARS:
         text = f"{text[:_MAX_ERROR_CHARS]}\n{text[-_MAX_ERROR_CHARS:]}"

@@ -100,11 +100,6 @@ def _load_builtin(name: str) -> Program:
     return program
 
 
-def find_by_dialect(dialect: str) -> Program | None:
-    """The program whose events have that `origin.dialect`."""
-    return next((program for program in load_programs() if program.dialect == dialect), None)
-
-
 # --- Parts. One that a package cannot load is reported once and left out, so that it disturbs nothing else.
 
 

@@ -19,7 +19,13 @@ from fleetlore.server.live.feed import Feed
 from fleetlore.server.security.authorization import Keyring
 from fleetlore.server.security.hosts import check_address
 from fleetlore.server.security.limits import RequestLimits
-from fleetlore.server.security.local_token import LABEL, cookie_name, given_out, own_file, own_token
+from fleetlore.server.security.local_token import (
+    LOCAL_TOKEN_LABEL,
+    cookie_name,
+    load_or_create_token,
+    local_token_file,
+    select_issued_tokens,
+)
 from fleetlore.server.view_cache import ViewCache
 from fleetlore.settings import Settings
 from fleetlore.views.outcomes.rules import read_outcome_rules
@@ -62,10 +68,10 @@ def open_context(
     with ExitStack() as stack:
         info = log.info()
         shared = stack.enter_context(open_shared(settings.log.value, town=settings.town.value))
-        check_address(host, has_tokens=bool(given_out(shared.list_tokens(), now())))
-        file, is_sealed = own_file(info), shared.load_seal() is not None
-        token = own_token(shared, file, scope="write" if is_sealed else "admin", now=now)
-        admin_token, own = create_token("admin", label=LABEL, now=now()) if is_sealed and operator is not None else (None, None)
+        check_address(host, has_tokens=bool(select_issued_tokens(shared.list_tokens(), now())))
+        file, is_sealed = local_token_file(info), shared.load_seal() is not None
+        token = load_or_create_token(shared, file, scope="write" if is_sealed else "admin", now=now)
+        admin_token, own = create_token("admin", label=LOCAL_TOKEN_LABEL, now=now()) if is_sealed and operator is not None else (None, None)
         view_cache = ViewCache(
             log,
             _make_store_finder(log, stack),

@@ -72,8 +72,8 @@ async def on_http_exception(request: Request, error: Exception) -> Response:
     """Starlette's own errors: an unknown path or method."""
     assert isinstance(error, HTTPException)
     detail = {
-        404: f"there is nothing at {request.url.path}; /openapi.json lists what there is",
-        405: f"{request.method} is not for {request.url.path}; the Allow header says what is",
+        404: f"there is nothing at {request.url.path}; /openapi.json lists all paths",
+        405: f"{request.url.path} does not accept {request.method}; the Allow header lists the methods that it accepts",
     }.get(error.status_code, error.detail)
     headers = {name.lower(): value for name, value in (error.headers or {}).items()}
     if error.status_code == 405:

@@ -1,4 +1,4 @@
-"""Builds the events of a stage run, a simulation with a cast of agents.
+"""Builds the events of a stage run: a simulation in which a cast of agents, each with a role, takes turns.
 
 Every id is derived from run, turn and agent, so no event is stored twice.
 """
@@ -214,7 +214,7 @@ def answer_rejected(state: RunState, call: StageModelCall, reason: str, answer: 
 
 
 def turn_missed(state: RunState, call: StageModelCall, reason: str) -> Event:
-    """An agent missed its turn; it is due again in the next one."""
+    """An agent missed its turn; it gets the next one instead."""
     return Event(
         id=derive_event_id(state.run, call.turn, call.agent, "missed"),
         kind="turn.missed",

@@ -45,7 +45,10 @@ class EventDescriber:
         return _finish_sentence(parse_phrase(UNKNOWN_KIND).fill(values.get)[0])
 
     def _find_phrases(self, kind: str, values: EventValues) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Candidate phrases, best first: from the voice, the plain voice, installed packages; in a voice, variants precede the kind."""
+        """Candidate phrases, best first: from the voice, the plain voice, installed packages.
+
+        A voice may have variants of a kind by the value of a field, as in `driver.acceptance/pass`; they precede the kind itself.
+        """
         for voice in self._voices:
             keys = [*self._find_variants(voice, kind, values), kind]
             for key in keys:

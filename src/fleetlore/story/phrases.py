@@ -93,7 +93,9 @@ def fill_phrase(template: str, values: Mapping[str, object]) -> str:
 
 def join_words(words: Sequence[str]) -> str:
     """`a`, `a and b`, `a, b and c`."""
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}" if words else ""
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def list_words(words: Sequence[str], most: int, noun: str = "") -> str:

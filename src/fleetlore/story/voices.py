@@ -56,8 +56,9 @@ def load_voice(name_or_path: str | os.PathLike[str]) -> Voice:
         return _join_voices(name, [_read_resource("voices", "nexus.toml")])
     path = Path(name).expanduser()
     if not path.is_file():
-        suggestion = f" Did you mean {close[0]!r}?" if (close := get_close_matches(name, BUILT_IN, n=1)) else ""
-        raise Invalid(f"voice {name!r}: no such file, and the built-in voices are {' and '.join(BUILT_IN)}.{suggestion}")
+        near = get_close_matches(name, BUILT_IN, n=1)
+        suggestion = f"; did you mean {near[0]!r}?" if near else ""
+        raise Invalid(f"voice {name!r}: there is no such file; choose {' or '.join(BUILT_IN)}, or name a TOML file{suggestion}")
     if path.stat().st_size > LARGEST_FILE:
         raise Invalid(f"{path}: a voice has at most {LARGEST_FILE:,} bytes")
     try:

@@ -20,7 +20,7 @@ _PROMPTS = ("Say hello.", "", "a\n# b\0 {x} $(false) ; \x1b[31m \u202e", "word "
 
 
 async def check_node(name: str, says: str = "hello", *, options: Mapping[str, Any] | None = None) -> str:
-    """Run a turn with the node between `input_v1` and `output_v1`; returns the reply.
+    """Run a turn with the node between `input_v1` and `output_v1`; returns the reply. `says` is what the user writes.
 
     The package must be installed, or its module imported. `AssertionError` if the turn fails, or if a second run gives another reply.
     """
@@ -41,7 +41,7 @@ async def check_node(name: str, says: str = "hello", *, options: Mapping[str, An
     return first
 
 
-async def _run_turn_with_node(graph: Graph, says: str) -> str:
+async def _run_turn_with_node(graph: Graph, user_text: str) -> str:
     async with (
         connect("memory:") as log,
         SessionManager(
@@ -50,25 +50,26 @@ async def _run_turn_with_node(graph: Graph, says: str) -> str:
     ):
         session, sink = await sessions.open_session("checked", identity="ada", channel="test"), CollectingSink()
         session.attach_sink(sink)
-        await session.handle_text(says)
+        await session.handle_text(user_text)
         errors = [str(message) for message in sink.select_messages("error")]
         assert not errors, f"the turn failed: {'; '.join(errors)}"
         return sink.text
 
 
 async def check_harness(harness: Harness, workspace: str, *, seconds: float = 30.0) -> TurnResult:
-    """Run turns in a folder: plain ones, one that the watcher stops and one that is cancelled; returns how the first ended.
+    """Run turns in a folder: plain ones, one that the watcher stops and one that is cancelled; returns the result of the first.
 
-    The harness must not raise, whatever the prompt; must end a turn as the watcher says; and must end when cancelled.
+    The harness must not raise, whatever the prompt; must end a turn with the outcome that the watcher returns; and must end when
+    cancelled. The watcher is the callback that a harness calls with its progress.
     """
     ended = [await _run_harness_turn(harness, workspace, prompt, None, seconds) for prompt in _PROMPTS]
     stopped = await _run_harness_turn(harness, workspace, _PROMPTS[0], "stopped", seconds)
-    assert stopped is None or stopped.how == "stopped", f"the watcher called the turn off, and it ended {stopped.how!r}, not 'stopped'"
-    task = asyncio.ensure_future(harness.take_turn(_build_order(workspace, _PROMPTS[0]), _continue_turn))
+    assert stopped is None or stopped.how == "stopped", f"the watcher stopped the turn, and it ended as {stopped.how!r}, not as 'stopped'"
+    task = asyncio.ensure_future(harness.take_turn(_build_request(workspace, _PROMPTS[0]), _continue_turn))
     await asyncio.sleep(0)
     task.cancel()
     done, _ = await asyncio.wait((task,), timeout=seconds)
-    assert done, f"it was cancelled, and not over {seconds:g} s later"
+    assert done, f"{harness.name}: the turn was cancelled, and still ran {seconds:g} s later"
     first = ended[0]
     assert first is not None
     return first
@@ -85,7 +86,7 @@ async def _run_harness_turn(
         return verdict
 
     try:
-        ended = await asyncio.wait_for(harness.take_turn(_build_order(workspace, prompt), watch), seconds)
+        ended = await asyncio.wait_for(harness.take_turn(_build_request(workspace, prompt), watch), seconds)
     except Exception as error:
         raise AssertionError(
             f"{harness.name} raises {type(error).__name__} ({error}) on {prompt[:40]!r}; it should return a TurnResult"
@@ -98,7 +99,7 @@ async def _continue_turn(report: TurnProgress) -> TurnOutcome | None:
     return None
 
 
-def _build_order(workspace: str, prompt: str) -> TurnRequest:
+def _build_request(workspace: str, prompt: str) -> TurnRequest:
     return TurnRequest(
         goal="00000000-0000-7000-8000-000000000001",
         agent="ada",

@@ -1,7 +1,8 @@
 """Commands of people and agents to a town: each is validated against the current state and turned into events.
 
 Called by the CLI, the server and MCP. For an agent that a worker runs, the command becomes a `control.requested` event, which the
-agent's loop obeys; otherwise the command writes the resulting event itself.
+agent's loop obeys; for a `cold` agent, one that no worker runs, the command writes the resulting event itself. The conductor is the
+mailbox of the people.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ _ACTION_ANSWERS = {
 
 
 def find_agent(town: TownState, name: str) -> Agent:
-    """Find an agent by its name or a unique prefix of it; raises `Invalid` otherwise."""
+    """Find an agent by its name or a unique prefix of it. Raises `NotFound`, or `Invalid` if several agents match."""
     if (agent := town.agents.get(name)) is not None:
         return agent
     matches = [each for each in town.agents if name and each.lower().startswith(name.lower())]
@@ -117,7 +118,8 @@ def find_agent(town: TownState, name: str) -> Agent:
         return town.agents[matches[0]]
     if matches:
         raise Invalid(f"{len(matches)} agent names start with {name!r}: {', '.join(sorted(matches)[:5])}; give more characters")
-    raise NotFound(f"there is no agent {name!r} in this town; {_suggest_name(name, town.agents)}")
+    none = "it has no agents; add one with `lore town spawn NAME`"
+    raise NotFound(f"there is no agent {name!r} in this town; {_suggest_name(name, town.agents, none)}")
 
 
 # --- tasks
@@ -189,9 +191,8 @@ def assign_task(town: TownState, id: str, agent: str, *, by: str) -> TownCommand
         raise Invalid(f"{assignee.name} cannot review its own work ({task.id})")
     if task.agent == assignee.name and task.state in ("assigned", "running"):
         raise Invalid(f"{task.id} is already assigned to {assignee.name}")
-    event = town_events.control_requested(
-        "redirect", by=by, task=task.id, agent=task.agent if task.state != "pending" else None, mission=task.mission, value=assignee.name
-    )
+    previous = None if task.state == "pending" else task.agent
+    event = town_events.control_requested("redirect", by=by, task=task.id, agent=previous, mission=task.mission, value=assignee.name)
     is_running = task.state == "running"
     answer = f"{task.id} goes to {assignee.name}" + (f"; {task.agent} stops working on it" if is_running else " when it is idle")
     # The agent of a running task reads the event because it is named in it; otherwise no agent may take the task meanwhile.
@@ -241,7 +242,7 @@ def complete_task(town: TownState, id: str, *, by: str, result: str = "") -> Tow
 
 
 def find_task(town: TownState, id: str) -> Task:
-    """Find a task by its id or a unique prefix of it; raises `Invalid` otherwise."""
+    """Find a task by its id or a unique prefix of it. Raises `NotFound`, or `Invalid` if several tasks match."""
     if (task := town.tasks.get(id)) is not None:
         return task
     matches = [each for each in town.tasks if id and each.startswith(id)]
@@ -251,7 +252,8 @@ def find_task(town: TownState, id: str) -> Task:
         raise Invalid(f"{len(matches)} task ids start with {id!r}: {', '.join(matches[:5])}; give more characters")
     if id in town.completed:
         raise NotFound(f"{id} was completed long ago; read it with `lore story --scope task:{id}`")
-    raise NotFound(f"there is no task {id!r} in this town; {_suggest_name(id, town.tasks)}")
+    none = "it has no tasks; add one with `lore town backlog add TITLE`"
+    raise NotFound(f"there is no task {id!r} in this town; {_suggest_name(id, town.tasks, none)}")
 
 
 def _expect_unchanged(task: Task) -> Expect:
@@ -327,22 +329,27 @@ def reply_to_message(
 
 def find_message(town: TownState, recipient: str, id: str) -> InboxMessage | None:
     """Find a waiting message by its id or a prefix of it. Returns `None` for a complete id that does not wait (it may be acknowledged)."""
-    inbox = town.inboxes.get(recipient, {})
-    matches = [each for each in inbox if each.startswith(id.lower())] if len(id) >= MIN_ID_PREFIX_CHARS else []
-    if len(matches) > 1:
-        raise Invalid(f"{len(matches)} message ids start with {id!r}; give more characters")
-    if not matches and len(id) != ID_CHARS:
+    message = _find_by_prefix(town, recipient, id.lower())
+    if message is None and len(id) != ID_CHARS:
         raise Invalid(f"{recipient} has no unread message {id!r}; see `lore town inbox`; an acknowledged message needs its full id")
-    return inbox[matches[0]] if matches else None
+    return message
 
 
 def acknowledge_message(town: TownState, recipient: str, id: str, *, answer: str = "") -> TownCommand:
     """Mark a message as read and used."""
+    message = _find_by_prefix(town, recipient, id)
+    if message is None:
+        raise NotFound(f"{recipient} has no unread message {id!r}; see `lore town inbox {recipient}`")
+    return TownCommand(events=(town_events.message_acknowledged(recipient, message.id, answer=answer),), answer="acknowledged")
+
+
+def _find_by_prefix(town: TownState, recipient: str, id: str) -> InboxMessage | None:
+    """The unread message with this id or prefix; raises `Invalid` if several match."""
     inbox = town.inboxes.get(recipient, {})
     matches = [each for each in inbox if each.startswith(id)] if len(id) >= MIN_ID_PREFIX_CHARS else []
-    if len(matches) != 1:
-        raise NotFound(f"{recipient} has no unread message {id!r}; see `lore town inbox {recipient}`")
-    return TownCommand(events=(town_events.message_acknowledged(recipient, matches[0], answer=answer),), answer="acknowledged")
+    if len(matches) > 1:
+        raise Invalid(f"{len(matches)} message ids start with {id!r}; give more characters")
+    return inbox[matches[0]] if matches else None
 
 
 # --- validation
@@ -373,11 +380,12 @@ def _require_priority(priority: str) -> None:
         raise Invalid(f"unknown priority: {priority!r}; choose from {', '.join(PRIORITIES)}")
 
 
-def _suggest_name(word: str, known: Collection[str]) -> str:
+def _suggest_name(word: str, known: Collection[str], none: str = "there are none") -> str:
+    """The closest known name, else some of them, else what `none` says."""
     matches = get_close_matches(word, known, n=1)
     if matches:
         return f"did you mean {matches[0]}?"
-    return f"known are {', '.join(list(known)[:8])}" if known else "there are none yet"
+    return f"known are {', '.join(list(known)[:8])}" if known else none
 
 
 def _join_with_or(states: Collection[str]) -> str:

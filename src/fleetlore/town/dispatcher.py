@@ -32,13 +32,15 @@ LEASE_SECONDS = 12.0
 TICK_SECONDS = 1.0
 """Interval of the checks that depend on time: dead workers, help requests."""
 MAX_PROPOSALS = 128
+NOT_STORED_YET = ""
+"""In place of a position: the proposal is being appended."""
 AFTER_ALL_POSITIONS = "~"
-"""Sorts after every position."""
+"""Sorts after every position: reserved for as long as this dispatcher leads."""
 DispatcherStatusCallback = Callable[[str], None]
 
 
 class Dispatcher:
-    """Leads the town while it holds the dispatcher lease."""
+    """Assigns the town's tasks while it holds the dispatcher lease (it leads)."""
 
     def __init__(
         self,
@@ -62,12 +64,17 @@ class Dispatcher:
         self._changed_missions: dict[str, None] = {}
         """Missions with events since they were last planned."""
         self._forge_events: list[Event] = []
+        """Events of GitHub and other forges that missions may watch, since they were last planned."""
         self._reserved_tasks: dict[str, str] = {}
-        """Tasks in pending proposals → the position at which the fold includes them; empty until that is known."""
+        """Tasks that proposals name → `NOT_STORED_YET`, or the position from which on the state includes the proposal.
+
+        A reserved task, agent or mission is in no other proposal.
+        """
         self._reserved_agents: dict[str, str] = {}
         self._reserved_missions: dict[str, str] = {}
         self._reclaimed_leases: set[str] = set()
         self._asked_questions: set[str | None] = set()
+        """Ids of questions that are stored."""
         self.assigned_count = 0
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -136,10 +143,14 @@ class Dispatcher:
                 continue
             await self._journal.wait_at_most(self._wakeup.wait(), next_check - ticks())
 
-    def _collect_proposals(self) -> list[Proposal]:
+    def _release_reservations(self) -> None:
+        """Drop the reservations whose proposals the state includes by now."""
         for reserved in (self._reserved_tasks, self._reserved_agents, self._reserved_missions):
-            for name in [name for name, position in reserved.items() if position and position <= self._position]:
+            for name in [name for name, position in reserved.items() if position != NOT_STORED_YET and position <= self._position]:
                 del reserved[name]
+
+    def _collect_proposals(self) -> list[Proposal]:
+        self._release_reservations()
         proposals = list(self._propose_for_missions())
         for proposal in planning.propose_assignments(self.town, taken=self._reserved_tasks, busy=self._reserved_agents):
             proposals.append(proposal)
@@ -163,7 +174,7 @@ class Dispatcher:
     async def _append_proposals(self, proposals: list[Proposal]) -> bool:
         """Append proposals concurrently; returns whether there were any."""
         for proposal in proposals:
-            self._reserve_targets(proposal, "")
+            self._reserve_targets(proposal, NOT_STORED_YET)
         await asyncio.gather(*map(self._append_proposal, proposals))
         return bool(proposals)
 
@@ -171,9 +182,11 @@ class Dispatcher:
         try:
             position = (await self._journal.append(proposal.events, expect=proposal.expect))[-1].position
         except Conflict as conflict:
-            if (conflict.actual or "") > self._position:  # another writer was first: plan again once its events are folded
-                self._reserve_targets(proposal, conflict.actual or "")
-                self._changed_missions.update(dict.fromkeys([proposal.mission] if proposal.mission else []))
+            newest = conflict.actual or ""
+            if newest > self._position:  # another writer was first: plan again once its events are folded
+                self._reserve_targets(proposal, newest)
+                if proposal.mission:
+                    self._changed_missions[proposal.mission] = None
                 return
             position = await self._retry_proposal(proposal)
         except Invalid as error:  # imported names or texts can make an event that the log refuses
@@ -193,6 +206,7 @@ class Dispatcher:
         return await self._journal.decide_task(proposal.task, lambda task: proposal.events if proposal.is_still_valid(task) else ())
 
     def _drop_proposal(self, proposal: Proposal, reason: str) -> None:
+        """Give up on the proposal's task, or on its mission if it names no task; its agent is free for other tasks."""
         self._report_status(f"cannot continue with {proposal.task or proposal.mission}: {reason}")
         self._reserve_targets(proposal, AFTER_ALL_POSITIONS)
         self._reserved_agents.pop(proposal.agent, None)
@@ -238,7 +252,7 @@ class Dispatcher:
         self._report_status(f"{evidence.lease} is dead: {evidence}")
 
     async def _dead_letter_exhausted_tasks(self) -> None:
-        """Fail tasks that used up all their tries without finishing."""
+        """Fail tasks that used up all their tries without finishing: they become dead letters."""
         for id in list(self.town.spent):
             await self._journal.decide_task(id, _decide_dead_letter)
 

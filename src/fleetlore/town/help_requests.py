@@ -53,7 +53,7 @@ def propose_dependency_questions(town: TownState) -> Iterator[Event]:
 
 
 def propose_help_requests(town: TownState, mission: Mission, now: datetime) -> Iterator[Proposal]:
-    """Yield the help request that is due, if any."""
+    """Yield at most one request: the one that is due."""
     if mission.state != "running" or mission.is_remote or not mission.items:
         return
     # Truncated as the fold stores it: otherwise the comparison below would always find a new reason.
@@ -72,7 +72,7 @@ def _is_due(mission: Mission, reason: str, now: datetime) -> bool:
     last = mission.asked
     if last is None or last.at is None or last.reason != reason:
         return True
-    factor = min(1 << min(last.attempt - 1, 10), MAX_BACKOFF_FACTOR)
+    factor = min(1 << min(last.attempt - 1, 10), MAX_BACKOFF_FACTOR)  # 1, 2, 4, …
     return now - last.at >= REPEAT_AFTER * factor
 
 
@@ -108,7 +108,9 @@ def _can_take_task(town: TownState, task: Task, name: str) -> bool:
     agent = town.agents[name]
     if agent.state in INACTIVE_STATES or name in task.not_by:
         return False
-    return name == task.wanted if task.wanted else not task.roles or not agent.roles or not set(task.roles).isdisjoint(agent.roles)
+    if task.wanted:
+        return name == task.wanted
+    return not task.roles or not agent.roles or not set(task.roles).isdisjoint(agent.roles)
 
 
 def _describe_missing_agent(task: Task) -> str:
@@ -116,7 +118,8 @@ def _describe_missing_agent(task: Task) -> str:
         return f"it is for {task.wanted}, which is not running"
     role = " or ".join(task.roles) or "agent"
     exclusion = f" other than {', '.join(task.not_by)}" if task.not_by else ""
-    return f"no {role}{exclusion} is running; start one with `lore worker --roles {(task.roles or ['…'])[0]}`"
+    command = f"lore worker --roles {task.roles[0]}" if task.roles else "lore worker"
+    return f"no {role}{exclusion} is running; start one with `{command}`"
 
 
 def _has_active_tasks(town: TownState, mission: Mission) -> bool:

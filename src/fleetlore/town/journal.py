@@ -43,7 +43,8 @@ class TownJournal(Journal[TownState]):
     ) -> Position | None:
         """Append what `decide` derives from a task, if the task has not changed meanwhile; returns the last position.
 
-        `None` if nothing was to be done. `known` saves the first read; if `decide` finds nothing to do with it, the task is read.
+        Returns `None` if `decide` gives no events. `known`, a recent state of the task, saves the first read; if `decide` gives
+        no events for it, the task is read and decided again.
         """
 
         def decide_on_town(town: TownState) -> JournalDecision[None]:
@@ -76,7 +77,8 @@ def store_commands(
 ) -> list[StoredCommand]:
     """Store commands that are made from the current town; they are made again if another writer was faster.
 
-    Only the first command may have a condition. Raises `Busy` if others write all the time.
+    The first command is stored under its condition (`TownCommand.expect`); the others must have none and are stored after it, each
+    in an append of its own. Raises `Busy` if others write all the time.
     """
     journal = BlockingJournal(log, NoState(), scopes=(), key=key)
 

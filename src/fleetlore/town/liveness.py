@@ -37,16 +37,19 @@ class LivenessEvidence(Struct, frozen=True, kw_only=True):
     """Evidence that the holder of a worker lease is dead."""
 
     lease: str
-    heartbeat: str = ""
+    """`worker@epoch`."""
+    first_sign: str = ""
+    """What is wrong with its heartbeat, the renewals of the lease; empty if nothing is."""
     second_sign: str = ""
+    """What else shows that it is dead; empty if nothing does."""
 
     @property
     def is_dead(self) -> bool:
         """Whether both signs are present."""
-        return bool(self.heartbeat and self.second_sign)
+        return bool(self.first_sign and self.second_sign)
 
     def __str__(self) -> str:
-        return "; ".join(filter(None, (self.heartbeat, self.second_sign)))
+        return "; ".join(filter(None, (self.first_sign, self.second_sign)))
 
 
 def lease_name(worker: str) -> str:
@@ -79,11 +82,11 @@ def check_worker(
             second_sign = "its process is gone" if found is None else "it was restarted"
         else:
             second_sign = _describe_silence(last_event, now, timedelta(seconds=max_silence))
-        return LivenessEvidence(lease=lease, heartbeat="its lease has expired", second_sign=second_sign)
+        return LivenessEvidence(lease=lease, first_sign="its lease has expired", second_sign=second_sign)
     renewed = found.until - timedelta(seconds=found.seconds)
     if now - renewed > timedelta(seconds=MAX_MISSED_RENEWALS * found.seconds / RENEWALS_PER_LEASE):
         second_sign = "its process is gone" if is_dead(found.holder) else ""
-        return LivenessEvidence(lease=lease, heartbeat="its heartbeat has stopped", second_sign=second_sign)
+        return LivenessEvidence(lease=lease, first_sign="its heartbeat has stopped", second_sign=second_sign)
     return LivenessEvidence(lease=lease)
 
 

@@ -1,7 +1,9 @@
 """A worker: one process that runs agents of a town, on any machine that reaches the log. It holds a lease that it renews.
 
-If the lease is lost (the machine slept, the server was unreachable), all jobs are cancelled and the worker starts again under a new
-epoch, because its tasks are assigned to others by then.
+It runs agents that are `cold`: no worker runs them. An `AgentLoop` per agent does the work; this module chooses the agents.
+
+If the lease is lost (the machine slept, the server was unreachable), all jobs are cancelled and the worker acquires a new lease,
+because its tasks are assigned to others by then.
 """
 
 from __future__ import annotations
@@ -33,10 +35,10 @@ RETRY_SECONDS = 1.0
 
 
 class Worker:
-    """Runs up to `concurrency` agents: the named ones, or cold ones with one of its roles. Spawns the missing ones once.
+    """Runs up to `concurrency` agents: those in `names`, or any cold agents, with `roles` only those that have one of them.
 
-    Without names it takes over agents of dead workers first. It invents agents only for slots that are left; these end with
-    it, or when a named agent needs their place.
+    Agents in `names` that the town lacks are added. Without `names`, agents of dead workers come first, and slots that are left
+    get temporary agents. A temporary agent ends with its worker, or when a lasting agent needs its slot.
     """
 
     def __init__(
@@ -57,20 +59,31 @@ class Worker:
         for name in (*names, *roles):
             if not is_name(name):
                 raise Invalid(f"not a valid name: {name!r}; use 1 to 200 bytes without control characters")
-        self._journal, self._coordination, self._handle_job, self._store = journal, coordination, handle_job, store
+        self.name = journal.make_holder()
+        self._journal = journal
+        self._coordination = coordination
+        self._handle_job = handle_job
+        self._store = store
         self._agent_names, self._roles, self._harness = list(names), list(roles), harness
         self._max_agents = max(concurrency, len(names))
+        self._lease_seconds, self._scan_seconds = lease_seconds, scan_seconds
+        self._report_status = report_status
+
         self._has_shared_follower = self._max_agents > MAX_SEPARATE_FOLLOWERS
-        self._lease_seconds, self._scan_seconds, self._report_status = lease_seconds, scan_seconds, report_status
-        self.name = journal.make_holder()
+        """Many agents share one follower of the log, which keeps `_town` current. Few have one each, and `_town` is read when needed."""
         self._town: TownState = journal.fold.initial()
         self._position = ""
-        self._has_spawned_agents = False
-        self._invented_agents: set[str] = set()
-        self._loop_tasks: dict[str, asyncio.Task[str]] = {}
+        """The position up to which `_town` is folded."""
+
         self._agent_loops: dict[str, AgentLoop] = {}
+        self._loop_tasks: dict[str, asyncio.Task[str]] = {}
         self._retry_times: dict[str, float] = {}
-        self._departed_agents: list[str] = []
+        """Agents whose loop ended here → when it may be started again."""
+        self._has_spawned_agents = False
+        self._temporary_agents: set[str] = set()
+        """Temporary agents that this worker has spawned; they may not be in `_town` yet."""
+        self._ended_agents: list[str] = []
+        """Agents whose loop ended since the last check of their state."""
         self._unavailable_agents: set[str] = set()
         """Agents that could not work here. The worker takes no others until one of these was restarted."""
 
@@ -99,13 +112,13 @@ class Worker:
                 await self._journal.wait_at_most(stop.wait(), RETRY_SECONDS)
 
     async def _run_with_lease(self, lease: str, stop: asyncio.Event) -> None:
-        self._has_spawned_agents &= bool(self._agent_names)  # invented agents ended with the previous lease
+        if not self._agent_names:
+            self._has_spawned_agents = False  # its temporary agents ended with the previous lease
         if self._has_shared_follower:
             await self._catch_up_with_log()
         stopping = self._journal.spawn(stop.wait())
-        async with AgentSubscriptions(
-            self._journal, after=self._position or None, on_event=self._apply_event if self._has_shared_follower else None
-        ) as subscriptions:
+        on_event = self._apply_event if self._has_shared_follower else None
+        async with AgentSubscriptions(self._journal, after=self._position or None, on_event=on_event) as subscriptions:
             try:
                 while not stop.is_set() and not subscriptions.is_closed:
                     await self._start_agent_loops(subscriptions, lease)
@@ -135,14 +148,15 @@ class Worker:
             if not task.done():
                 continue
             del self._loop_tasks[name], self._agent_loops[name]
-            self._departed_agents.append(name)
-            error = None if task.cancelled() else task.exception()
-            self._report_status(name, f"stopped: {error or ('cancelled' if task.cancelled() else task.result())}")
+            self._ended_agents.append(name)
             self._retry_times[name] = self._journal.ticks() + self._scan_seconds
+            reason = "cancelled" if task.cancelled() else task.exception() or task.result()
+            self._report_status(name, f"stopped: {reason}")
 
     # --- choosing agents
 
     async def _start_agent_loops(self, subscriptions: AgentSubscriptions, lease: str) -> None:
+        """Start agents in the free slots. Without free slots, a temporary agent may have to make room for a lasting one."""
         free_slots = self._max_agents - len(self._loop_tasks)
         if free_slots <= 0 and not any(self._is_temporary(name) for name in self._loop_tasks):
             return
@@ -151,8 +165,7 @@ class Worker:
         if free_slots <= 0:
             self._retire_temporary_agent()
             return
-        for name in [name for name in self._town.holdings.get(lease, ()) if name not in self._loop_tasks]:
-            await liveness.release_agent(self._journal, self._town, self._town.agents[name], "its loop on this worker failed", by=self.name)
+        await self._release_agents_without_loop(lease)
         self._update_unavailable_agents()
         for name in await self._choose_agents(free_slots):
             agent_loop = AgentLoop(
@@ -166,6 +179,11 @@ class Worker:
             )
             self._agent_loops[name] = agent_loop
             self._loop_tasks[name] = self._journal.spawn(agent_loop.run(subscriptions))
+
+    async def _release_agents_without_loop(self, lease: str) -> None:
+        """Release agents that the log assigns to this lease although no loop runs them: their loop failed before it could do so."""
+        for name in [name for name in self._town.holdings.get(lease, ()) if name not in self._loop_tasks]:
+            await liveness.release_agent(self._journal, self._town, self._town.agents[name], "its loop on this worker failed", by=self.name)
 
     async def _catch_up_with_log(self) -> None:
         if not self._position:
@@ -185,69 +203,75 @@ class Worker:
         return None if task is None else replace(task)
 
     def _update_unavailable_agents(self) -> None:
-        departed, self._departed_agents = self._departed_agents, []
-        unavailable = {name for name in departed if (agent := self._town.agents.get(name)) is not None and agent.state == "error"}
+        """Note agents that ended in the state `error`; forget all of them as soon as one has left it."""
+        ended, self._ended_agents = self._ended_agents, []
+        unavailable = {name for name in ended if self._is_in_error(name)}
         if unavailable - self._unavailable_agents:
             self._report_status(self.name, "runs no more agents; fix the problem, then restart an agent (`lore town restart`)")
         self._unavailable_agents |= unavailable
-        if any(name not in self._town.agents or self._town.agents[name].state != "error" for name in self._unavailable_agents):
+        if not all(self._is_in_error(name) for name in self._unavailable_agents):
             self._unavailable_agents = set()
 
+    def _is_in_error(self, name: str) -> bool:
+        agent = self._town.agents.get(name)
+        return agent is not None and agent.state == "error"
+
     async def _choose_agents(self, free_slots: int) -> list[str]:
-        """Cold agents to run. Missing ones are spawned only once, so that an agent stopped later stays stopped."""
+        """Names of agents to run in the free slots."""
         runnable = [agent for agent in self._town.agents.values() if self._can_run_agent(agent)]
-        # Another worker that starts just now has invented some of them for itself, and takes most of those.
-        foreign = [agent.name for agent in runnable if agent.type == TEMPORARY and agent.name not in self._invented_agents]
-        chosen = [agent.name for agent in runnable if agent.name not in foreign]
-        is_waiting = (
-            not self._agent_names
-            and len(chosen) < free_slots
-            and await self._coordination.as_async().run_in_thread(self._is_takeover_expected)
+        # A cold temporary agent of another worker comes last: that worker spawned it a moment ago, and will run it.
+        others = [agent.name for agent in runnable if agent.type == TEMPORARY and agent.name not in self._temporary_agents]
+        chosen = [agent.name for agent in runnable if agent.name not in others]
+        if not self._has_spawned_agents:
+            chosen += await self._spawn_missing_agents(free_slots - len(chosen))
+        return [*chosen, *others][:free_slots]
+
+    async def _spawn_missing_agents(self, free_slots: int) -> list[str]:
+        """Add the agents of `names` that the town lacks; without `names`, temporary agents for the free slots. Returns the new names.
+
+        This is done once per lease, for `names` once per worker: an agent that is stopped later stays stopped.
+        """
+        if self._agent_names:
+            agent_type, new_names = "worker", [name for name in self._agent_names if name not in self._town.agents]
+        elif free_slots > 0 and await self._coordination.as_async().run_in_thread(self._is_takeover_expected):
+            return []  # asked again on the next scan
+        else:
+            agent_type, new_names = TEMPORARY, self._generate_agent_names(free_slots)
+            self._temporary_agents.update(new_names)
+        self._has_spawned_agents = True
+        await self._journal.append_all(
+            events.agent_spawned(name, by=self.name, roles=self._roles, harness=self._harness, type=agent_type) for name in new_names
         )
-        if not self._has_spawned_agents and not is_waiting:
-            self._has_spawned_agents = True
-            new_names = (
-                [name for name in self._agent_names if name not in self._town.agents]
-                if self._agent_names
-                else self._generate_agent_names(free_slots - len(chosen))
-            )
-            agent_type = "worker" if self._agent_names else TEMPORARY
-            self._invented_agents.update(() if self._agent_names else new_names)
-            await self._journal.append_all(
-                events.agent_spawned(name, by=self.name, roles=self._roles, harness=self._harness, type=agent_type) for name in new_names
-            )
-            chosen += new_names
-        return [*chosen, *foreign][:free_slots]
+        return new_names
 
     def _is_temporary(self, name: str) -> bool:
         agent = self._town.agents.get(name)
-        return name in self._invented_agents or (agent is not None and agent.type == TEMPORARY)
+        return name in self._temporary_agents or (agent is not None and agent.type == TEMPORARY)
 
     def _retire_temporary_agent(self) -> None:
-        """End an idle invented agent if a named one waits for a worker, such as one whose worker died."""
+        """End an idle temporary agent if a lasting one waits for a worker, for example because its worker died."""
         if not any(self._can_run_agent(agent) and agent.type != TEMPORARY for agent in self._town.agents.values()):
             return
         for name, agent_loop in self._agent_loops.items():
             agent = self._town.agents.get(name)
             if agent is not None and self._is_temporary(name) and agent.state == "idle" and not agent.queue:
-                agent_loop.request_stop("a named agent takes its place")
+                agent_loop.request_stop("a lasting agent takes its slot")
                 return
 
     def _is_takeover_expected(self) -> bool:
-        """Whether named agents will soon be free, because their worker is dead or its heartbeat has stopped. Blocks."""
+        """Whether lasting agents will soon be free, because their worker is dead or its heartbeat has stopped. Blocks."""
         for evidence in liveness.check_workers(self._coordination, self._town, self._journal.now()):
+            worker = evidence.lease.rpartition("@")[0]
             agents = [self._town.agents[name] for name in self._town.holdings.get(evidence.lease, ())]
-            if (evidence.heartbeat or is_dead(evidence.lease.rpartition("@")[0])) and any(agent.type != TEMPORARY for agent in agents):
+            has_lasting_agent = any(agent.type != TEMPORARY for agent in agents)
+            if has_lasting_agent and (evidence.first_sign or is_dead(worker)):
                 return True
         return False
 
     def _can_run_agent(self, agent: Agent) -> bool:
-        if (
-            self._unavailable_agents
-            or agent.name in self._loop_tasks
-            or agent.state != "cold"
-            or self._retry_times.get(agent.name, 0) > self._journal.ticks()
-        ):
+        if self._unavailable_agents or agent.state != "cold" or agent.name in self._loop_tasks:
+            return False
+        if self._journal.ticks() < self._retry_times.get(agent.name, 0):
             return False
         if self._agent_names:
             return agent.name in self._agent_names
@@ -255,7 +279,8 @@ class Worker:
 
     def _generate_agent_names(self, count: int) -> list[str]:
         """Unused names; the random suffix keeps workers from choosing the same one."""
-        stem, digits = self._roles[0] if self._roles else "agent", 4 if count < LONG_NAME_THRESHOLD else 8
+        stem = self._roles[0] if self._roles else "agent"
+        digits = 4 if count < LONG_NAME_THRESHOLD else 8
         names: dict[str, None] = {}
         while len(names) < count:
             name = f"{stem}-{self._journal.new_id()[-digits:]}"

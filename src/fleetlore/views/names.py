@@ -154,12 +154,6 @@ def all_goal_names(names: AgentNames) -> dict[str, str]:
     return _number_duplicates(order, {goal: description for goal, (_, description) in names.goals.items()}, {})
 
 
-def has_display_name(names: AgentNames, event: Event) -> bool:
-    """Whether, after this event, one of its agents or any goal has a display name other than its name in the log."""
-    involved = [name for name in (event.agent, event.child) if name is not None]
-    return bool(names.goals) or any(_build_short_name(name, names.agents[name]) != name for name in involved)
-
-
 def agent_activity(names: AgentNames, agent: str) -> str:
     """What an agent works on: the second part of its display name."""
     return _build_display_name(agent, names.agents[agent]).tail if agent in names.agents else ""

@@ -1,12 +1,16 @@
 """Prices of models in US dollars per million tokens. docs/costs.md names the sources.
 
-Columns: provider, model, first day of validity, input, output, cache read, cache write (5 minutes), cache write (1
-hour). A dash means the default: cache read 0.1 × input, cache write 1.25 × input, 1-hour cache write 2 × input; as a
-day: always.
+Columns: provider, model, first day on which the row is valid, and five prices: input, output, cache read, cache write
+(5 minutes), cache write (1 hour). A dash in place of the day means that the row was always valid. A dash in place of a
+price means the default: cache read 0.1 × input, cache write 1.25 × input, 1-hour cache write 2 × input. A model that is
+known by two names has two rows.
 
-Optional words follow: `fast=X`, the factor of the fast mode; `regional=X`, the factor of a cloud region
-(`us.anthropic.…`); `each=N` and five figures, prices for the tokens above N of each sort; `all=N` and five figures,
-prices for requests that read more than N tokens.
+Optional words follow:
+
+    regional=X        multiply all prices by X in a cloud region (`us.anthropic.…`)
+    fast=X            multiply all prices by X in fast mode
+    each=N and 5 prices   for the tokens above N, counted for each kind of token
+    all=N and 5 prices    for all tokens of a request that reads more than N tokens
 """
 
 from __future__ import annotations
@@ -117,7 +121,7 @@ qwen      qwen3-coder-plus        -            1      5      -       -       -
 qwen      qwen3-coder-flash       -            0.3    1.5    -       -       -
 mistral   devstral-2512           -            0.4    2      -       -       -
 """
-"""One row a model."""
+"""One row per model name."""
 
 CONTEXT_WINDOWS = (
     ("claude-", (200_000, 1_000_000)),
@@ -128,4 +132,4 @@ CONTEXT_WINDOWS = (
     ("o4", (200_000,)),
     ("gemini-", (1_048_576,)),
 )
-"""How a model's name begins → sizes of its context window, the usual first."""
+"""First characters of a model's name → sizes of its context window, the usual one first."""

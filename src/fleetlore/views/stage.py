@@ -235,11 +235,6 @@ def private_thought(event: Event, turn: int = 0) -> PrivateThought | None:
     )
 
 
-def is_public_event(event: Event) -> bool:
-    """Whether an event is public; a thought never is, whatever its visibility says."""
-    return can_see(event, PUBLIC)
-
-
 def can_read(kind: str, subscribes_to: Collection[str]) -> bool:
     """Whether an agent may read a public line of this kind: open kinds, and those it subscribes to."""
     return kind in OPEN_KINDS or kind in subscribes_to or f"{kind.partition('.')[0]}.*" in subscribes_to

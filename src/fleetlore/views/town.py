@@ -59,14 +59,6 @@ def _update_task_position(town: TownState, event: Event) -> None:
         task.position = event.position
 
 
-def fold_task(events: Iterable[Event], id: str) -> Task | None:
-    """Fold a task from the events of its own scope; `None` if they contain no such task."""
-    town = initial()
-    for event in events:
-        apply(town, event)
-    return town.tasks.get(id)
-
-
 def sorted_inbox(town: TownState, name: str) -> Iterator[InboxMessage]:
     """Waiting messages of a recipient by priority, then oldest first."""
     waiting = town.inboxes.get(name, {}).values()

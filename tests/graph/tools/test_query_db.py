@@ -206,9 +206,9 @@ def test_addresses_say_where_and_who() -> None:
         ("postgresql://host/hush", "user or database is missing"),
         ("postgresql://hush@host/", "user or database is missing"),
         ("mysql://u:hush@host:port/db", "cannot be read"),
-        ("mysql://u:hush@host/db?password=hush", "takes no .password="),
-        ("mysql://u@host/db?password_env=NOTHING", "no password in .NOTHING"),
-        ("mysql://u:hush@host/db?tls=maybe", "tls is on or off"),
+        ("mysql://u:hush@host/db?password=hush", "unknown option .password="),
+        ("mysql://u@host/db?password_env=NOTHING", "NOTHING is empty or not set"),
+        ("mysql://u:hush@host/db?tls=maybe", "write tls=on or tls=off"),
     ],
 )
 def test_an_address_that_cannot_be_is_not_repeated(address: str, advice: str) -> None:

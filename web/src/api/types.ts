@@ -39,7 +39,7 @@ export type AgentCard = Omit<Schemas["AgentCard"], "beats"> & { beats: [at: stri
 export type FleetAnswer = Omit<Schemas["Fleet"], "agents"> & { agents: AgentCard[] };
 export type Arc = Schemas["ArcRow"];
 
-// Beats of the timeline and of events, in groups. The words are those of `views/beats.py`.
+// Beats of the timeline and of events, in groups. The words are those of `events/payload.py`.
 export type BeatName =
   | "claim" | "progress" | "propose" | "deliver" | "setback" | "recovery" | "release" | "together"
   | "handoff" | "judgement" | "pulse" | "rest" | "feat" | "voice" | "thought";

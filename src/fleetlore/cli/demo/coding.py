@@ -110,11 +110,6 @@ class SessionWriter:
         self.add_reply(text)
         self._write_event("session.turn_ended", text, later=0.1)
 
-    def wait_for_permission(self, text: str, command: str) -> None:
-        """The agent waits for a permission."""
-        data = {"why": "permission", "tool": "Bash", "input": {"command": command}}
-        self._write_event("session.waiting", text, data)
-
 
 def write_sessions(story: StoryWriter) -> None:
     """All of them, within the forty minutes of the story."""

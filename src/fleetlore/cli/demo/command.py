@@ -153,7 +153,7 @@ def _write_story(log: BlockingRecorder, seed: int, args: Namespace) -> int:
 def _start_server(args: Namespace, settings: Settings, log: BlockingRecorder, bound_socket: socket, stack: ExitStack) -> tuple[str, str]:
     """Start the server; return its URL and the write token."""
     from fleetlore.server.open_context import open_context
-    from fleetlore.server.security.local_token import published_url
+    from fleetlore.server.security.local_token import publish_url
     from fleetlore.server.serve import browser_url, serve_in_thread
 
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -163,7 +163,7 @@ def _start_server(args: Namespace, settings: Settings, log: BlockingRecorder, bo
     opened_context = stack.enter_context(open_context(log, settings, host=args.host))
     stack.enter_context(serve_in_thread(opened_context.context, bound_socket))
     url = browser_url(bound_socket, args.host)
-    stack.enter_context(published_url(opened_context.token_file, url))
+    stack.enter_context(publish_url(opened_context.token_file, url))
     command.announce_server(args, opened_context, url)
     return url, opened_context.token
 

@@ -1,4 +1,4 @@
-"""Generates the fleet's work after the demo's story has ended: one small task after another, without end."""
+"""Generates the demo agents' work after the demo's story has ended: one small task after another, without end."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ FIRST_TASK = 9
 """Number of the first task; the story has wh-1 to wh-8."""
 FIRST_NUMBER = 316
 """Number of the first pull request."""
-BRAM_BACK, CLEO_BACK = 24, 60
-"""After how many events a person answers bram's question, and after how many cleo continues."""
+BRAM_CONTINUES, CLEO_CONTINUES = 24, 60
+"""After how many events a person answers bram's question, and after how many cleo's tool returns."""
 
 
 class Job(NamedTuple):
@@ -88,9 +88,9 @@ def _interleave_work(rng: random.Random) -> Iterator[Step]:
     number = 0
     steps_by_agent: dict[str, Iterator[Step]] = {"ada": iter(()), "edda": iter(())}
     for turn in count():
-        if turn == BRAM_BACK:
+        if turn == BRAM_CONTINUES:
             steps_by_agent["bram"] = _answer_bram(rng)
-        if turn == CLEO_BACK:
+        if turn == CLEO_CONTINUES:
             steps_by_agent["cleo"] = _continue_cleo(rng)
         who = rng.choice(list(steps_by_agent))
         step = next(steps_by_agent[who], None)

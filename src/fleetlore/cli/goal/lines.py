@@ -132,7 +132,11 @@ def format_criteria(goal: GoalState, *, evidence: int = 0) -> Iterator[Line]:
 
 def format_question(id: str, tool: str, input: Any) -> Iterator[Line]:
     """An open approval request, and the command that answers it, with the timestamp part of its id."""
-    yield [("▲ ", "bold yellow"), (f"may it use {sanitise_text(tool)}?", "bold yellow"), (f"  {in_a_line(_main_argument(input))}", "")]
+    yield [
+        ("▲ ", "bold yellow"),
+        (f"may it use {sanitise_text(tool)}?", "bold yellow"),
+        (f"  {shorten_to_line(_main_argument(input))}", ""),
+    ]
     yield [
         ("  answer   ", DIM),
         (f"lore decide {sanitise_text(id[:_MILLISECOND])} allow", COMMAND),
@@ -203,7 +207,7 @@ def format_headline(goal: GoalState, now: datetime, *, is_driven: bool = True) -
     state = describe_state(goal, now, is_driven=is_driven)
     symbol, style = LOOKS[state]
     turn = f"turn {goal.turn}, " if goal.turn and goal.outcome is None else ""
-    title = in_a_line(summary(goal.description))
+    title = shorten_to_line(summary(goal.description))
     return [
         (f"{symbol} ", style),
         (sanitise_text(goal.agent or "?"), BOLD),
@@ -222,7 +226,7 @@ def spent_words(goal: GoalState, now: datetime) -> str:
     return ", ".join([*parts, format_seconds(elapsed_seconds(goal, now))])
 
 
-def in_a_line(text: str, most: int = LONGEST_SAID) -> str:
+def shorten_to_line(text: str, most: int = LONGEST_SAID) -> str:
     """Untrusted text, sanitised and truncated to one line."""
     return truncate_columns(" ".join(sanitise_text(" ".join(text.split())).split()), most)
 

@@ -111,7 +111,7 @@ def _warn_missing_program(plan: Plan) -> str:
 def _load_goal(path: str, args: Namespace) -> Goal:
     from fleetlore.goal.files import load_goal
 
-    return load_goal(path, redactor=open_log.redactor_of(open_log.settings_of(args)))
+    return load_goal(path, redactor=open_log.make_redactor(open_log.settings_of(args)))
 
 
 def _make_goal(args: Namespace) -> Goal:
@@ -124,7 +124,7 @@ def _make_goal(args: Namespace) -> Goal:
         checks=args.check,
         folder=os.getcwd(),
         given={name: value for name, value in fields.items() if value is not None},
-        redactor=open_log.redactor_of(open_log.settings_of(args)),
+        redactor=open_log.make_redactor(open_log.settings_of(args)),
     )
 
 

@@ -61,7 +61,7 @@ def _attempt_completed(event: Event, goal: GoalState | None) -> Iterator[Line]:
     result = _as_object(event.data.get("result"))
     kind = str(_as_object(result.get("outcome")).get("kind"))
     style = {"done": GOOD, "escalate": _ASKS, "budget_exhausted": BAD}.get(kind, "")
-    turn, words = result.get("turn_index"), goal_lines.in_a_line(str(result.get("final_text") or ""))
+    turn, words = result.get("turn_index"), goal_lines.shorten_to_line(str(result.get("final_text") or ""))
     yield [(f"turn {turn}: ", BOLD), (goal_lines.OUTCOMES.get(kind, sanitise_text(kind)), style), (f"  {words}" if words else "", "italic")]
 
 
@@ -87,7 +87,7 @@ def _format_acceptance(event: Event, goal: GoalState | None) -> Iterator[Line]:
 def _format_evidence(text: str) -> Iterator[Line]:
     """The last lines of a failed check's output."""
     tail = [line for line in text.splitlines() if line.strip(" -") not in ("", "stderr")][-EVIDENCE_LINES:]
-    yield from ([("    | ", DIM), (goal_lines.in_a_line(line), DIM)] for line in tail)
+    yield from ([("    | ", DIM), (goal_lines.shorten_to_line(line), DIM)] for line in tail)
 
 
 def _format_question(event: Event, goal: GoalState | None) -> Iterator[Line]:
@@ -381,7 +381,7 @@ def _format_activity(goal: GoalState) -> Iterator[Line]:
         yield [("now      ", DIM), (sanitise_text(goal.attempt.last_tool), "")]
     for each in goal.questions.values():
         yield from goal_lines.format_question(each.id, each.tool, each.input)
-    if words := goal_lines.in_a_line(goal.words):
+    if words := goal_lines.shorten_to_line(goal.words):
         yield [("said     ", DIM), (words, "italic")]
     if goal.messages:
         yield [("messages ", DIM), (f"{len(goal.messages)} for its next turn", "")]

@@ -58,7 +58,7 @@ def _format_row(goal: GoalSummary, short: str) -> list[tuple[str, str]]:
         (sanitise_text(goal.agent or "?"), BOLD),
         (f"turn {goal.turn}", ""),
         (checked, ""),
-        (goal_lines.in_a_line(first_paragraph(goal.description)), ""),
+        (goal_lines.shorten_to_line(first_paragraph(goal.description)), ""),
     ]
 
 
@@ -162,7 +162,7 @@ def _format_turn(turn: SettledTurn) -> Line:
         what += f" ({sanitise_text(turn.complaint).replace('_', ' ')})"
     costs = [took, f"{turn.tokens:,} tokens" if turn.tokens else "", f"${turn.usd:,.2f}" if turn.usd else ""]
     cost = ", ".join(part for part in costs if part)
-    words = goal_lines.in_a_line(turn.words)
+    words = goal_lines.shorten_to_line(turn.words)
     return [(f"{turn.number:>3}  ", BOLD), (what, style), (f"  {cost}", DIM), (f"  {words}", "")]
 
 

@@ -17,6 +17,7 @@ from fleetlore.goal.workspace.location import read_location
 from fleetlore.goal.workspace.workspace import Workspace
 from fleetlore.operations.goal_runs import goal_data_folder
 from fleetlore.operations.goals import find_goal_id, list_goal_ids, read_goal
+from fleetlore.story.phrases import count_things
 from fleetlore.views.goal_state import GoalState, goal_status
 
 if TYPE_CHECKING:
@@ -75,8 +76,8 @@ def _print_list(found: Sequence[WorktreeEntry], *, json: bool) -> int:
     for entry in found:
         work = entry.work
         parts = [
-            f"{work.commits} commits",
-            f"{work.uncommitted} files not committed" if work.uncommitted else "",
+            count_things(work.commits, "commit") or "no commits",
+            f"{count_things(work.uncommitted, 'file')} not committed" if work.uncommitted else "",
             work.path or "no worktree",
         ]
         line = f"{entry.short_id}  {goal_status(entry.state, clock.now()):<10} {work.branch}  {', '.join(filter(None, parts))}"
@@ -90,7 +91,8 @@ def _merge_work(entry: WorktreeEntry) -> int:
     work = entry.work
     if work.uncommitted:
         raise Invalid(
-            f"{work.uncommitted} files of goal {entry.short_id} are not committed; commit them with `lore goal commit {entry.short_id}`"
+            f"goal {entry.short_id} has uncommitted changes in {count_things(work.uncommitted, 'file')};"
+            f" commit them with `lore goal commit {entry.short_id}`"
         )
     if work.problem:
         raise Invalid(work.problem)
@@ -117,7 +119,7 @@ def _remove_worktrees(found: Sequence[WorktreeEntry]) -> int:
             continue
         workspace = Workspace(location, folder)
         if not is_fully_committed(workspace):
-            terminal.print_line(f"{entry.short_id}  kept: {entry.work.uncommitted} files are not committed, in {entry.work.path}")
+            terminal.print_line(f"{entry.short_id}  kept {entry.work.path}: {count_things(entry.work.uncommitted, 'file')} not committed")
             continue
         workspace.close(remove=True)
         terminal.print_line(

@@ -38,7 +38,7 @@ async def _run_chat(args: Namespace) -> int:
 
     settings = open_log.settings_of(args)
     open_log.drain_spool()
-    redactor, anonymise = open_log.redactor_of(settings), open_log.load_anonymiser(settings)
+    redactor, anonymise = open_log.make_redactor(settings), open_log.load_anonymiser(settings)
     keeps_whole_texts = settings.whole_texts.value
     log = connect(settings.log.value, town=settings.town.value, redactor=redactor, anonymise=anonymise, keeps_whole_texts=keeps_whole_texts)
     async with log as recorder, SessionManager(recorder, load_graph_settings(args)) as sessions:

@@ -27,7 +27,6 @@ _COLOURS = (75, 173, 71, 176, 179, 109, 167, 103)
 _WIDEST, _NARROW, _NAME = 100, 56, 12
 _SECONDS_A_LINE, _SECONDS_A_CHARACTER = 0.7, 0.022
 _DIM, _BOLD, _SCENE, _THOUGHT, _BAD, _VISITOR, _VERDICT = "2", "1", "3;2", "3;38;5;103", "31", "1;33", "1;36"
-_SPEECH = ("agent.spoke", "oracle.spoke")
 _HIDDEN_KINDS = ("model.called", "model.replied", "context.built", "tool.called")
 
 

@@ -152,11 +152,11 @@ def _attention_lines(status: TownStatus) -> Iterator[Line]:
     """Help requests, stuck items and messages for a person."""
     waiting, now, asking = status.waiting, status.now, {each.mission for each in status.waiting.help}
     for help in waiting.help:
-        words = town_lines.in_a_line(help.reason, 300)
+        words = town_lines.shorten_to_line(help.reason, 300)
         yield [(f"▲ {sanitise_text(help.mission)} asks for help ({town_lines.format_age(help.at, now)}): {words}", CALL)]
     for item in waiting.stuck:
         if item.mission not in asking:
-            words = town_lines.in_a_line(item.reason, 300)
+            words = town_lines.shorten_to_line(item.reason, 300)
             yield [(f"▲ {sanitise_text(item.item)} of {sanitise_text(item.mission)} is stuck: {words}", CALL)]
     messages = [message for message in waiting.messages if message.sender != DISPATCHER or message.mission not in asking]
     for message in messages[:MESSAGES_SHOWN]:
@@ -168,7 +168,7 @@ def _attention_lines(status: TownStatus) -> Iterator[Line]:
 
 def _message_text(message: InboxMessage) -> str:
     verb = "asks" if message.type == "query" else "messaged"
-    return f"{sanitise_text(message.sender)} {verb} you: {town_lines.in_a_line(message.body, 200)}"
+    return f"{sanitise_text(message.sender)} {verb} you: {town_lines.shorten_to_line(message.body, 200)}"
 
 
 def _tasks_title(status: TownStatus) -> str:
@@ -214,7 +214,7 @@ def print_agents(response: TownAgents, args: Namespace) -> None:
 
 def agent_lines(town: TownAgents, agents: list[Agent], now: datetime, *, indent: int = 0) -> Iterator[Line]:
     """A table row for each agent."""
-    return town_lines.align_rows([_agent_row(town, agent, now) for agent in agents], indent=indent, spare=(5, 3))
+    return town_lines.align_rows([_agent_row(town, agent, now) for agent in agents], indent=indent, optional=(5, 3))
 
 
 def _agent_row(town: TownAgents, agent: Agent, now: datetime) -> list[Cell]:
@@ -235,7 +235,7 @@ _ACTION_NAMES = {"drain": "close"}
 
 def _activity_text(town: TownAgents, agent: Agent) -> str:
     if agent.task in town.titles:
-        return f"{sanitise_text(agent.task)}  {town_lines.in_a_line(town.titles[agent.task])}"
+        return f"{sanitise_text(agent.task)}  {town_lines.shorten_to_line(town.titles[agent.task])}"
     if agent.queue:
         return f"next: {town_lines.join_names(agent.queue[:3])}"
-    return town_lines.in_a_line(agent.reason) if agent.state not in ("idle", "working", "starting") else ""
+    return town_lines.shorten_to_line(agent.reason) if agent.state not in ("idle", "working", "starting") else ""

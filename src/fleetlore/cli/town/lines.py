@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from fleetlore.cli import terminal
 from fleetlore.cli.event_lines import display_width, pad_columns, truncate_columns
 from fleetlore.cli.goal import lines as goal_lines
-from fleetlore.cli.goal.lines import BAD, BOLD, COMMAND, DIM, GOOD, WARN, Line, in_a_line
+from fleetlore.cli.goal.lines import BAD, BOLD, COMMAND, DIM, GOOD, WARN, Line, shorten_to_line
 from fleetlore.cli.terminal import format_ago, sanitise_text
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 Cell: TypeAlias = "tuple[str, str]"
 
 CALM, CALL = "cyan", "bold yellow"
+"""Styles for what goes well, and for what needs a person."""
 MAX_CELL_WIDTH = 26
 """Maximum width of a cell on a terminal, except the last of a row."""
 MIN_LAST_WIDTH = 30
@@ -63,9 +64,9 @@ ITEM_STYLES = {
 """Display states of items: `blocked` after the work is split into review, fixing and watching."""
 
 
-def state_cell(looks: dict[str, tuple[str, str]], name: str) -> Cell:
+def state_cell(styles: dict[str, tuple[str, str]], name: str) -> Cell:
     """A state with its symbol and colour, as in `● working`."""
-    symbol, style = looks.get(name, ("·", ""))
+    symbol, style = styles.get(name, ("·", ""))
     return f"{symbol} {name}", style
 
 
@@ -79,9 +80,9 @@ def join_names(words: Iterable[str]) -> str:
     return sanitise_text(", ".join(words))
 
 
-def count_noun(number: int, what: str) -> str:
-    """`1 task`, `3 tasks`."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+def count_noun(number: int, noun: str) -> str:
+    """`1 task`, `3 tasks`, for nouns with a plain plural."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def count_times(number: int) -> str:
@@ -89,17 +90,17 @@ def count_times(number: int) -> str:
     return {1: "once", 2: "twice"}.get(number, f"{number:,} times")
 
 
-def align_rows(rows: Sequence[Sequence[Cell]], *, indent: int = 0, spare: Sequence[int] = ()) -> Iterator[Line]:
+def align_rows(rows: Sequence[Sequence[Cell]], *, indent: int = 0, optional: Sequence[int] = ()) -> Iterator[Line]:
     """Rows with aligned columns, without empty columns. The last column is not padded.
 
-    On a terminal cells are truncated, and `spare` columns are dropped one by one until the last column has enough room.
+    On a terminal cells are truncated, and `optional` columns are dropped one by one until the last column has enough room.
     """
     kept = [column for column in range(len(rows[0])) if any(row[column][0] for row in rows)] if rows else []
-    is_cut = terminal.is_terminal(sys.stdout)
+    is_truncated = terminal.is_terminal(sys.stdout)
     widths = {column: max(display_width(row[column][0]) for row in rows) for column in kept[:-1]}
-    if is_cut:
+    if is_truncated:
         widths = {column: min(width, MAX_CELL_WIDTH) for column, width in widths.items()}
-        for column in spare:
+        for column in optional:
             if indent + sum(width + 2 for width in widths.values()) + MIN_LAST_WIDTH > terminal.terminal_width(sys.stdout):
                 widths.pop(column, None)
     for row in rows:
@@ -124,13 +125,13 @@ def field_lines(fields: Iterable[tuple[str, str]]) -> Iterator[Line]:
         yield [(f"  {name:<{width}}  ", DIM), (value, "")]
 
 
-def text_lines(text: str, most: int, *, indent: int = 2) -> Iterator[Line]:
+def text_lines(text: str, max_lines: int, *, indent: int = 2) -> Iterator[Line]:
     """The first lines of an untrusted text."""
     lines = text.strip().splitlines()
-    for line in lines[:most]:
+    for line in lines[:max_lines]:
         yield [(" " * indent, ""), (sanitise_text(line), "")]
-    if len(lines) > most:
-        yield [(" " * indent, ""), (f"… {len(lines) - most} more lines; --json shows all", DIM)]
+    if len(lines) > max_lines:
+        yield [(" " * indent, ""), (f"… {len(lines) - max_lines} more lines; --json shows all", DIM)]
 
 
 def hint_line(before: str, command: str) -> Line:
@@ -139,9 +140,10 @@ def hint_line(before: str, command: str) -> Line:
 
 
 def print_lines(lines: Iterable[Line]) -> None:
-    """Print lines: coloured and truncated on a terminal, untruncated in a pipe."""
+    """Print lines, without an empty one at the beginning: coloured and truncated on a terminal, plain and whole in a pipe."""
     shown = list(lines)
-    shown = shown[1:] if shown[:1] == [[]] else shown
+    if shown[:1] == [[]]:
+        del shown[0]
     if terminal.is_terminal(sys.stdout):
         from fleetlore.cli.goal.show import show_lines
 
@@ -151,4 +153,4 @@ def print_lines(lines: Iterable[Line]) -> None:
         terminal.print_line(text)
 
 
-__all__ = ["BAD", "BOLD", "CALL", "CALM", "DIM", "GOOD", "WARN", "Cell", "Line", "in_a_line"]
+__all__ = ["BAD", "BOLD", "CALL", "CALM", "DIM", "GOOD", "WARN", "Cell", "Line", "shorten_to_line"]

@@ -79,7 +79,7 @@ def print_missions(response: TownMissions, args: Namespace) -> None:
 
 def mission_lines(found: list[MissionSummary], now: datetime, *, indent: int = 0) -> Iterator[Line]:
     """A table row for each mission."""
-    return town_lines.align_rows([_mission_row(mission, now) for mission in found], indent=indent, spare=(5, 2, 4))
+    return town_lines.align_rows([_mission_row(mission, now) for mission in found], indent=indent, optional=(5, 2, 4))
 
 
 def _mission_row(mission: MissionSummary, now: datetime) -> list[Cell]:
@@ -92,7 +92,7 @@ def _mission_row(mission: MissionSummary, now: datetime) -> list[Cell]:
         (f"{done}/{mission.items} done" if mission.items else "no items", ""),
         (_item_counts(mission), ""),
         (town_lines.format_age(mission.moved_at, now), DIM),
-        (town_lines.in_a_line(mission.help.reason if mission.help is not None else mission.title), ""),
+        (town_lines.shorten_to_line(mission.help.reason if mission.help is not None else mission.title), ""),
     ]
 
 
@@ -126,11 +126,16 @@ def mission_fields(response: ShownMission) -> dict[str, Any]:
 def _detail_lines(shown: ShownMission, now: datetime) -> Iterator[Line]:
     mission = shown.mission
     state, style = town_lines.state_cell(town_lines.MISSION_STYLES, mission.state)
-    reason = f": {town_lines.in_a_line(mission.reason)}" if mission.reason else ""
-    yield [(state, style), (f"  {sanitise_text(mission.id)}", BOLD), (f"  {town_lines.in_a_line(mission.title)}", ""), (reason, WARN)]
+    reason = f": {town_lines.shorten_to_line(mission.reason)}" if mission.reason else ""
+    yield [(state, style), (f"  {sanitise_text(mission.id)}", BOLD), (f"  {town_lines.shorten_to_line(mission.title)}", ""), (reason, WARN)]
     yield [(_policy_text(mission, now), DIM)]
     if mission.help is not None:
-        yield [(f"▲ asks for help ({town_lines.format_age(mission.help.at, now)}): {town_lines.in_a_line(mission.help.reason, 400)}", CALL)]
+        yield [
+            (
+                f"▲ asks for help ({town_lines.format_age(mission.help.at, now)}): " + town_lines.shorten_to_line(mission.help.reason, 400),
+                CALL,
+            )
+        ]
     yield from town_lines.section_lines(
         "items", town_lines.align_rows([_item_row(shown, item) for item in mission.items.values()], indent=2)
     )
@@ -170,8 +175,8 @@ def _item_row(shown: ShownMission, item: MissionItem) -> list[Cell]:
 
 
 def _item_reason(item: MissionItem) -> str:
-    title = town_lines.in_a_line(item.title, 100) if item.title != item.id else ""
-    reason = town_lines.in_a_line(item.reason, 200) if item.state != "done" else ""
+    title = town_lines.shorten_to_line(item.title, 100) if item.title != item.id else ""
+    reason = town_lines.shorten_to_line(item.reason, 200) if item.state != "done" else ""
     return "  — ".join(filter(None, (title, reason)))
 
 
@@ -189,7 +194,7 @@ def _note_lines(mission: Mission, now: datetime) -> Iterator[Line]:
         yield [
             (f"  {town_lines.format_age(each.at, now)}  ", DIM),
             (sanitise_text(each.by), BOLD),
-            (f"  {goal_lines.in_a_line(each.text, 400)}", ""),
+            (f"  {goal_lines.shorten_to_line(each.text, 400)}", ""),
         ]
 
 

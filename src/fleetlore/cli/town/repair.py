@@ -77,14 +77,14 @@ def print_reclaimed(response: WorkReclaimed, args: Namespace) -> None:
 
 
 def _task_row(task: Task, agent: Agent) -> list[Cell]:
-    reason = "waits for a worker" if agent.state == "cold" else town_lines.in_a_line(agent.reason, 80)
+    reason = "waits for a worker" if agent.state == "cold" else town_lines.shorten_to_line(agent.reason, 80)
     return [
         (sanitise_text(task.id), BOLD),
         town_lines.state_cell(town_lines.TASK_STYLES, task.state),
         (f"{'for' if task.state == 'pending' else 'with'} {sanitise_text(agent.name)}", ""),
         town_lines.state_cell(town_lines.AGENT_STYLES, agent.state),
         (reason, DIM),
-        (town_lines.in_a_line(task.title), ""),
+        (town_lines.shorten_to_line(task.title), ""),
     ]
 
 

@@ -46,7 +46,7 @@ def print_tasks(response: TownTasks, args: Namespace) -> None:
 
 def task_lines(tasks: list[Task], now: datetime, *, indent: int = 0) -> Iterator[Line]:
     """A table row for each task."""
-    return town_lines.align_rows([_task_row(task, now) for task in tasks], indent=indent, spare=(5, 4))
+    return town_lines.align_rows([_task_row(task, now) for task in tasks], indent=indent, optional=(5, 4))
 
 
 def _task_row(task: Task, now: datetime) -> list[Cell]:
@@ -71,11 +71,11 @@ def _assignee_text(task: Task) -> str:
 
 
 def _title_text(task: Task) -> str:
-    title = town_lines.in_a_line(task.title)
+    title = town_lines.shorten_to_line(task.title)
     if task.missing:
         return f"{title}  (waits for {town_lines.join_names(task.missing[:3])}{' …' if len(task.missing) > 3 else ''})"
     if task.state == "failed" and task.error:
-        return f"{title}  ({town_lines.in_a_line(task.error, 80)})"
+        return f"{title}  ({town_lines.shorten_to_line(task.error, 80)})"
     return title
 
 
@@ -89,7 +89,7 @@ def print_task(task: Task, args: Namespace) -> None:
 
 def _detail_lines(task: Task, now: datetime) -> Iterator[Line]:
     symbol, style = town_lines.state_cell(town_lines.TASK_STYLES, task.state)
-    yield [(symbol, style), (f"  {sanitise_text(task.id)}", BOLD), (f"  {town_lines.in_a_line(task.title)}", "")]
+    yield [(symbol, style), (f"  {sanitise_text(task.id)}", BOLD), (f"  {town_lines.shorten_to_line(task.title)}", "")]
     yield from town_lines.field_lines(_detail_fields(task, now))
     yield from town_lines.section_lines("description", town_lines.text_lines(task.description, TEXT_LINES))
     yield from town_lines.section_lines("result", town_lines.text_lines(task.result, TEXT_LINES))

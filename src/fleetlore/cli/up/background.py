@@ -65,7 +65,7 @@ def _run_job(job: BackgroundJob, stop: Event) -> None:
 def _make_notify_job(settings: Settings, context: AppContext, url: str) -> BackgroundJob:
     from fleetlore.log.coordination import open_shared
     from fleetlore.operations.costs import measure_budgets
-    from fleetlore.server.notifications.rules import rules_of
+    from fleetlore.server.notifications.rules import parse_rules
     from fleetlore.server.notifications.service import Notifier
 
     def naming() -> Naming:
@@ -79,9 +79,9 @@ def _make_notify_job(settings: Settings, context: AppContext, url: str) -> Backg
             return measure_budgets(look.states["costs"], settings, now, now.astimezone().tzinfo or UTC) if look.caught_up else []
 
     notifier = Notifier(
-        lambda: connect(settings.log.value, town=settings.town.value, redactor=open_log.redactor_of(settings)).blocking(),
+        lambda: connect(settings.log.value, town=settings.town.value, redactor=open_log.make_redactor(settings)).blocking(),
         lambda: open_shared(settings.log.value, town=settings.town.value),
-        rules_of(settings),
+        parse_rules(settings),
         naming=naming,
         url=url,
         outcome_rules=context.view_cache.rules,
@@ -92,12 +92,12 @@ def _make_notify_job(settings: Settings, context: AppContext, url: str) -> Backg
 
 
 def _make_ship_job(settings: Settings) -> BackgroundJob:
-    from fleetlore.cli.ship import format_outage, town_of_url
+    from fleetlore.cli.ship import format_outage, parse_url_town
     from fleetlore.ingest.ship import Shipper, ShipStatus
 
     to = settings.ship_to.value or ""
     source = connect(settings.log.value, town=settings.town.value)
-    town, redactor = town_of_url(to) or settings.town.value, open_log.redactor_of(settings)
+    town, redactor = parse_url_town(to) or settings.town.value, open_log.make_redactor(settings)
     target = connect(to, town=town, redactor=redactor, keeps_whole_texts=settings.whole_texts.value)
     shipper = Shipper(source.blocking, target.blocking, full=settings.ship_full.value)
     lost = False

@@ -58,7 +58,7 @@ def run(args: Namespace) -> int:
     """Serve until a signal."""
     from fleetlore.cli.up.background import run_background_jobs
     from fleetlore.server.open_context import open_context
-    from fleetlore.server.security.local_token import published_url
+    from fleetlore.server.security.local_token import publish_url
     from fleetlore.server.serve import bind_socket, browser_url, serve_app
 
     settings = open_log.settings_of(args)
@@ -71,7 +71,7 @@ def run(args: Namespace) -> int:
             open_context(log, settings, host=args.host, operator=_find_operator_key(settings), graph=talking)
         )
         url = browser_url(opened, args.host)
-        stack.enter_context(published_url(opened_context.token_file, url))
+        stack.enter_context(publish_url(opened_context.token_file, url))
         stack.enter_context(drain_in_background())
         stack.enter_context(run_background_jobs(settings, opened_context.context, url))
         serve_app(opened_context.context, opened, allow_hosts=args.allow_host, on_ready=lambda: announce_server(args, opened_context, url))

@@ -36,7 +36,7 @@ def run(args: Namespace) -> int:
             command=args.command,
             workspace=args.workspace,
             allow=args.allow,
-            redactor=open_log.redactor_of(settings),
+            redactor=open_log.make_redactor(settings),
         )
     with (
         open_log.open_log(args, settings=settings, drain=False) as log,

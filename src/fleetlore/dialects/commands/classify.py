@@ -72,8 +72,6 @@ _READ_ONLY_PREFIXES = tuple(
     )
 )
 """Name prefixes of tools that only read."""
-_POLLING_TOOLS = make_word_set("bashoutput taskoutput agentoutputtool wait writestdin monitor tasklist taskget sleep")
-_WAIT_COMMAND_PATTERN = re.compile(r"\bsleep\s+[\d.$]|\bgh (?:run watch|pr checks|run view|run list)\b|\btail -f\b|\bwait\b")
 
 _LEADING_CD_PATTERN = re.compile(r"^\s*cd\s+\S+\s*(?:&&|;)\s*")
 _ACTION_RANK = {action: rank for rank, action in enumerate(ACTIONS_BY_RANK)}
@@ -126,17 +124,6 @@ def flags_of(tool: object, input: object) -> list[str]:
         return []
     command = extract_shell_command(input)
     return flags_in(command) if command else []
-
-
-def is_polling_call(tool: str, input: object) -> bool:
-    """Return whether a call only polls, so that repeating it is normal."""
-    if _normalize_tool_name(tool) in _POLLING_TOOLS:
-        return True
-    return (
-        _find_tool_action(tool) == "shell"
-        and isinstance(command := extract_shell_command(input), str)
-        and _WAIT_COMMAND_PATTERN.search(command[:1000]) is not None
-    )
 
 
 def extract_shell_command(input: object) -> str | list[str] | None:

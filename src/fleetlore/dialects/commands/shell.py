@@ -47,14 +47,14 @@ _PREFIX_PROGRAMS = make_word_set(
     gtimeout xargs then do else if elif while until and or not begin ! {
     """
 )
-"""Words before the program that is really run."""
+"""Programs and shell words that stand before the program that is really run."""
 _FLAGS_WITH_VALUE = make_word_set(
     """
     -u -g -n -k -s -I -L -P -d -p --signal --kill-after --user --package --max-args --max-procs --with --with-requirements --with-editable
     --python --extra --group --env-file --project --directory --from
     """
 )
-"""Flags of these that take a value."""
+"""Flags of prefix programs and runners that take a value."""
 _RUNNERS = {
     "uv": ("run",),
     "poetry": ("run",),
@@ -132,7 +132,10 @@ def _split_nested(script: str, depth: int) -> list[TypedCommand]:
 
 
 def parse_script(script: str) -> tuple[ParsedShellCommand, ...]:
-    """Return the simple commands of a script, including those in pipes and inner shells; without comments."""
+    """Return the simple commands of a script, including those in pipes and inner shells; without comments.
+
+    Unlike `split_typed_commands`, prefix programs are removed, redirections are kept, and an inner shell is replaced by its commands.
+    """
     return _parse_script_cached(script[:MAX_SCRIPT_CHARS])
 
 

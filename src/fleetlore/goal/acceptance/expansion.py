@@ -27,7 +27,7 @@ _WRAPPERS = make_word_set("timeout nice env time exec command nohup setsid stdbu
 _WRAPPER_ARGUMENT = re.compile(r"-|[A-Za-z_]\w*=|\d[\d.]*[smhd]?\Z|/")
 _SHELL_WORD = re.compile(r"[A-Za-z_]\w*=|[!({]\Z|(?:then|do|else|if|while|until)\Z")
 _SUBSTITUTION = re.compile(r"\$\(([^()]+)\)|`([^`]+)`")
-_SEARCHED = re.compile(r"(?:^|[\s;&\"'])(?:PYTHON)?PATH[ \t]*[:+?]?=[ \t]*([^\s;&|]+)")
+_PATH_ASSIGNMENT = re.compile(r"(?:^|[\s;&\"'])(?:PYTHON)?PATH[ \t]*[:+?]?=[ \t]*([^\s;&|]+)")
 _HERE = re.compile(r"(?:\./|\$PWD/|\$\{PWD\}/|\$\(pwd\)/|\$\$\{?PWD\}?/|\$\(CURDIR\)/)+")
 _MAKE_VARIABLE = re.compile(r"^[ ]*(?:export[ \t]+|override[ \t]+)*([A-Za-z_][\w.-]*)[ \t]*(?:\?|::?)?=[ \t]*([^#\n]*)", re.MULTILINE)
 _MAKE_RULE = re.compile(r"([^\s#:=](?:[^:=#]*[^\s:=#])?)\s*::?(?!=)\s*([^;#]*)(?:;(.*))?")
@@ -42,7 +42,7 @@ class ExpandedCommand(Struct, frozen=True, kw_only=True):
     """Patterns of files that makefiles and scripts include."""
     targets: tuple[str, ...] = ()
     """Targets of make that are not declared phony: a file or folder of that name can keep make from running the recipe."""
-    searched: tuple[str, ...] = ()
+    path_folders: tuple[str, ...] = ()
     """Folders of the workspace that the commands put into `PATH` or `PYTHONPATH`."""
 
     @property
@@ -60,7 +60,7 @@ def expand_command(command: str, read_text: ReadText, *, prefix: str = "") -> Ex
         nested=tuple(expansion.nested),
         included=tuple(dict.fromkeys(expansion.included)),
         targets=tuple(dict.fromkeys(expansion.targets)),
-        searched=tuple(dict.fromkeys(expansion.searched)),
+        path_folders=tuple(dict.fromkeys(expansion.path_folders)),
     )
 
 
@@ -72,7 +72,7 @@ class _Expansion:
         self.nested: list[str] = []
         self.included: list[str] = []
         self.targets: list[str] = []
-        self.searched: list[str] = []
+        self.path_folders: list[str] = []
 
     def follow(self, command: str, prefix: str) -> None:
         queue = [(command, prefix)]
@@ -82,7 +82,7 @@ class _Expansion:
             if (text, folder) in seen:
                 continue
             seen.add((text, folder))
-            self._note_searched(text, folder)
+            self._note_path_folders(text, folder)
             for found in self._expand_once(text, folder):
                 self.nested.append(found[0])
                 queue.append(found)
@@ -102,12 +102,12 @@ class _Expansion:
                 if is_script and (content := self._read_text(os.path.normpath(folder + word))) is not None:
                     yield content, folder
 
-    def _note_searched(self, text: str, folder: str) -> None:
-        for value in _SEARCHED.findall(text):
+    def _note_path_folders(self, text: str, folder: str) -> None:
+        for value in _PATH_ASSIGNMENT.findall(text):
             for part in value.strip("\"'").split(":"):
                 path = _HERE.sub("", part)
                 if path and "$" not in path and not os.path.isabs(path):
-                    self.searched.append(os.path.normpath(folder + path))
+                    self.path_folders.append(os.path.normpath(folder + path))
 
     def _expand_make(self, arguments: Sequence[str], folder: str) -> Iterator[tuple[str, str]]:
         goals, names = [], ["GNUmakefile", "makefile", "Makefile"]
@@ -123,7 +123,7 @@ class _Expansion:
         if content is None:
             return
         content = self._read_included(content, folder)
-        self._note_searched(content, folder)
+        self._note_path_folders(content, folder)
         makefile = _parse_makefile(content)
         for name in _reach_targets(makefile, goals):
             recipe = makefile.rules[name].recipe

@@ -147,7 +147,7 @@ class JudgingCopy:
     def _released_files(self) -> dict[str, _Copied]:
         """Dependencies in the agent's workspace that `may_change` names."""
         released: dict[str, _Copied] = {}
-        if not self._rules.has_released:
+        if not self._rules.has_released_files:
             return released
         for path in self._ignored_folders():
             root = os.path.join(self._workspace.root, path)

@@ -117,14 +117,6 @@ class RecordingDecider:
             return make_denial(f"it could not be decided ({type(error).__name__}: {error}), so it is denied")
         return answer or make_denial(f"nothing allows {request.tool} with this input, and {_NOBODY_TO_ASK}")
 
-    def make_permit(self, goal: str, turn: int) -> Callable[[str, Any], Awaitable[Choice]]:
-        """A function that decides the tool calls of a model in this process."""
-
-        async def permit(tool: str, input: Any) -> Choice:
-            return (await self.decide(PermissionRequest(tool=tool, input=input, goal=goal, turn=turn))).choice
-
-        return permit
-
 
 def make_decision_event(request: PermissionRequest, answer: PermissionAnswer, *, id: str, at: Any) -> Event:
     """The `driver.decision` event. Its cause is the question, if a person was asked."""

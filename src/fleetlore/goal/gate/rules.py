@@ -224,12 +224,6 @@ def parse_rule(pattern: str) -> ToolRule:
     return ToolRule(pattern, tool, detail.strip())
 
 
-def check_rules(patterns: Iterable[str]) -> None:
-    """Raise `Invalid` for the first rule that cannot be parsed."""
-    for pattern in patterns:
-        parse_rule(pattern)
-
-
 def _is_rule_for(rule: ToolRule, tool: str) -> bool:
     if tool in _TOOL_FAMILIES.get(rule.tool, ()) or rule.tool == tool:
         return True

@@ -76,10 +76,12 @@ def parse_database_address(name: str, address: str, *, environ: Mapping[str, str
     scheme, _, rest = address.partition(":")
     if scheme == "sqlite":
         if not rest or rest.startswith("//"):
-            raise ConfigError(f"database {name}: write sqlite:PATH")
+            raise ConfigError(f"database {name}: the path of the file is missing, or begins with //; write sqlite:PATH")
         return Database(name=name, kind="sqlite", path=os.path.expanduser(rest))
     if scheme not in _KIND_BY_SCHEME:
-        raise ConfigError(f"database {name}: its URL must start with sqlite:, postgresql:// or mysql://")
+        raise ConfigError(
+            f"database {name}: unknown type; its URL must start with sqlite:, postgresql:// or mysql:// (also postgres:// and mariadb://)"
+        )
     try:
         parts = urlsplit(address)
         _ = parts.port  # raises ValueError if the port is not valid
@@ -91,7 +93,7 @@ def parse_database_address(name: str, address: str, *, environ: Mapping[str, str
 def _parse_server_address(name: str, kind: DatabaseKind, parts: SplitResult, environ: Mapping[str, str]) -> Database:
     options = {key: values[-1] for key, values in parse_qs(parts.query, keep_blank_values=True).items()}
     if unknown := next((key for key in options if key not in _OPTIONS), None):
-        raise ConfigError(f"database {name}: it takes no ?{unknown[:40]}=; it takes {', '.join(_OPTIONS)}")
+        raise ConfigError(f"database {name}: unknown option ?{unknown[:40]}=; choose from {', '.join(_OPTIONS)}")
     database = unquote(parts.path.removeprefix("/"))
     if not parts.username or not database:
         raise ConfigError(f"database {name}: user or database is missing, as in {parts.scheme}://USER@HOST:PORT/DATABASE")
@@ -114,11 +116,11 @@ def _resolve_password(name: str, password: str, variable: str | None, environ: M
     if variable is None:
         return password
     if not environ.get(variable):
-        raise ConfigError(f"database {name}: there is no password in ${variable}; export {variable}=…")
+        raise ConfigError(f"database {name}: the environment variable {variable} is empty or not set; export the password in it")
     return environ[variable]
 
 
 def _should_use_tls(name: str, setting: str | None, is_local: bool) -> bool:
     if setting not in (None, "on", "off"):
-        raise ConfigError(f"database {name}: tls is on or off")
+        raise ConfigError(f"database {name}: unknown value of tls; write tls=on or tls=off")
     return not is_local if setting is None else setting == "on"

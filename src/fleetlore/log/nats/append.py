@@ -71,7 +71,7 @@ class AppendJob:
         self.atomic_batch_ids: set[str] = set()
         """The ids under which it was sent as an atomic batch, a new one per attempt."""
         self.renamed_ids: set[str] = set()
-        """Ids that were stored before and are gone; they get another message id."""
+        """Ids that were stored before and are gone. The server still rejects them, so they are sent under another message id."""
         if not self.pending:
             self.outcome = []
 
@@ -102,7 +102,7 @@ class AppendJob:
 class NatsWriter:
     """Appends batches to one stream. Its methods run on the client's loop.
 
-    `marks` are the erased and renamed ids of the stream.
+    `marks` knows the erased and renamed ids of the stream.
     """
 
     def __init__(self, stream: NatsStream, marks: StreamMarks, reader: NatsReader) -> None:

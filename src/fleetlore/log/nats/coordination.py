@@ -5,8 +5,8 @@
     fl-shared.<town>.token.<id>       the token, without its secret
     fl-shared.<town>.seal.log         the seal
 
-Each subject keeps only its newest message, and a write names the message that it replaces, so of concurrent writes one
-wins. The message stays when the lease has expired, so that the next epoch is higher. Epochs also contain the time, for a
+Each subject keeps only its newest message. A write names the message that it replaces, so only one of several concurrent
+writes succeeds. The message stays when the lease has expired, so that the next epoch is higher. Epochs also contain the time, for a
 server whose data was restored from an older copy.
 """
 
@@ -254,7 +254,7 @@ class _CoordinationStream:
             else:
                 break
         else:
-            raise ConnectionLost("the stream does not stay")
+            raise ConnectionLost("the stream was deleted right after it was created")
         return answer.ts or clock.now()
 
     async def read_last(self, subject: str) -> _StreamMessage | None:
@@ -351,11 +351,12 @@ class _CoordinationStream:
         wrong += [f"{name} must be off" for name in ("sealed", "deny_delete", "deny_purge") if config.get(name)]
         wrong += [f"{name} must not be limited" for name in ("max_age", "max_msgs", "max_bytes") if config.get(name, 0) > 0]
         if (config.get("metadata") or {}).get("fleetlore_town") != self._town:
-            wrong = ["it is not of this town"]
+            wrong = [f"it belongs to another town, not to {self._town!r}"]
         if wrong:
             raise Unsuitable(
                 f"{self.client.display_address}: the stream {self._name} cannot keep cursors, leases, tokens and the seal: "
                 + "; ".join(wrong)
+                + "; change its configuration, or delete it if nothing uses it"
             )
 
     async def _call_api(self, verb: str, body: dict[str, Any] | None = None) -> _ApiResponse:

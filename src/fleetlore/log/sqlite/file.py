@@ -36,8 +36,8 @@ _ERROR_TRANSLATIONS: tuple[tuple[type[apsw.Error], type[LogError], str], ...] = 
     (apsw.CantOpenError, Unwritable, "cannot be opened; check that the directory exists and can be written"),
     (apsw.PermissionsError, Unwritable, "cannot be written; check the permissions of the file and its directory"),
     (apsw.AuthError, Unwritable, "cannot be written; check the permissions of the file and its directory"),
-    (apsw.BusyError, Busy, "another program holds it locked; try again, or raise ?timeout= (seconds)"),
-    (apsw.LockedError, Busy, "another program holds it locked; try again, or raise ?timeout= (seconds)"),
+    (apsw.BusyError, Busy, "it is locked by another program; try again, or raise ?timeout= (seconds)"),
+    (apsw.LockedError, Busy, "it is locked by another program; try again, or raise ?timeout= (seconds)"),
     (
         apsw.NotADBError,
         Damaged,
@@ -331,7 +331,7 @@ def _create_private(path: str) -> None:
     try:
         os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
     except OSError as error:
-        raise Unwritable(f"{path}: cannot be made ({error.strerror}); check that the directory exists and can be written") from error
+        raise Unwritable(f"{path}: cannot be created ({error.strerror}); check that the directory exists and can be written") from error
 
 
 def _check_application(connection: apsw.Connection, path: str) -> None:

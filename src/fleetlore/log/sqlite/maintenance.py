@@ -57,7 +57,7 @@ def check_target(path: str, target: str, overwrite: bool) -> None:
     if not os.path.lexists(target):
         return
     if not overwrite:
-        raise Unwritable(f"{target}: is there already; name another file, or let it be replaced (`lore backup --force`)")
+        raise Unwritable(f"{target}: the file exists; name another one, or replace it with `lore backup --force`")
     if not os.path.isfile(target):
         raise Unwritable(f"{target}: is not a plain file; name another")
     # SQLite would replay a leftover -wal into the new file.
@@ -350,7 +350,7 @@ def translate_os_errors(path: str) -> Iterator[None]:
     except OSError as error:
         if error.errno in _DISK_FULL_ERRNOS:
             raise DiskFull(f"{path}: the disk is full; make room and try again") from error
-        raise Unwritable(f"{path}: cannot be made ({error.strerror}); check that the directory exists and can be written") from error
+        raise Unwritable(f"{path}: cannot be created ({error.strerror}); check that the directory exists and can be written") from error
 
 
 def _scale_progress(progress: Progress | None, part: int, parts: int = 3) -> Progress | None:

@@ -16,7 +16,7 @@ from fleetlore.dialects.recording import QUIET
 from fleetlore.dialects.wire import Record
 from fleetlore.programs.claude_code.prompts import list_content_parts
 
-MOST_CALLS = 500
+MAX_CALLS = 500
 _FINAL_STOPS = frozenset(("end_turn", "stop_sequence", "refusal"))
 _UNFINISHED_STOPS = frozenset(("tool_use", "pause_turn"))
 _STOP = "Stop"
@@ -54,7 +54,7 @@ class Turn(Struct, kw_only=True):
     answer: ClaudeAnswer | None = None
     mark: StopMark | None = None
     is_blocked: bool = False
-    """A Stop hook sent the agent back to work."""
+    """A Stop hook refused the end and sent the agent back to work."""
 
     def begin_turn(self) -> None:
         """A prompt starts a new turn."""
@@ -68,16 +68,16 @@ class Turn(Struct, kw_only=True):
         self.is_over = True
 
     def note_answer(self, row: Record, *, at: datetime | None) -> None:
-        """Take in one row of a message by the agent: it ends in a text, or the agent continues."""
+        """Record one row of a message by the agent: it ends in a text, or the agent continues."""
         message = as_object(row.get("message"))
         parts = list_content_parts(message.get("content"))
         if parts:
-            self._go_on()
+            self._continue_turn()
         for part in parts:
             kind = as_text(part.get("type")) or ""
             call = as_text(part.get("id"))
             if kind.endswith("tool_use") and call is not None:
-                self.calls = [*self.calls[-MOST_CALLS:], call]
+                self.calls = [*self.calls[-MAX_CALLS:], call]
                 self.answer = None
             elif kind.endswith("tool_result"):
                 self.note_result(as_text(part.get("tool_use_id")))
@@ -97,22 +97,23 @@ class Turn(Struct, kw_only=True):
 
     def note_error(self, row: str, error: str, *, at: datetime | None) -> None:
         """The API refused or failed; Claude Code has given up retrying."""
-        self._go_on()
+        self._continue_turn()
         self.answer = ClaudeAnswer(row=row, at=at, is_final=True, error=error)
 
     def note_result(self, call: str | None) -> None:
         """A tool returned, so the agent continues."""
-        self._go_on()
+        self._continue_turn()
         self.calls = [other for other in self.calls if other != call]
 
     def note_mark(self, row: Record, *, at: datetime | None) -> None:
-        """Take in a row that a Stop hook left behind."""
+        """Record a row that a Stop hook left behind."""
         if _is_block(row):
             self.is_blocked, self.answer, self.mark = True, None, None
         elif not self.is_over and not self.is_blocked:
             self.mark = StopMark(row=str(row.get("uuid")), at=at, is_final=_is_clean_summary(row))
 
-    def _go_on(self) -> None:
+    def _continue_turn(self) -> None:
+        """Something happened after what looked like the end."""
         self.is_over = self.is_blocked = False
         self.answer = self.mark = None
 

@@ -49,8 +49,8 @@ class CodexTranscriptReader:
         record = parse_record(raw)
         if "hook_event_name" in record:
             self._state.n += 1
-            own = derive_codex_id("hook", self._state.n, raw.decode(errors="replace"))
-            return read_hook(record, id=own, at=read_time(record.get("timestamp")))
+            id = derive_codex_id("hook", self._state.n, raw.decode(errors="replace"))
+            return read_hook(record, id=id, at=read_time(record.get("timestamp")))
         if is_stream_record(record):
             return read_stream_record(self._state, record, raw)
         return _read_row(self._state, make_row(self._state, record, len(raw)))
@@ -62,14 +62,13 @@ class CodexTranscriptReader:
     def end(self, now: datetime | None = None) -> list[Event]:
         """The held-back reply text and prompt, and the end of a turn that no record marks."""
         reader_state = self._state
-        if reader_state.chain:
+        if reader_state.chain:  # the source is an `exec --json` stream
             return flush_stream(reader_state)
-        row = RolloutRow(
-            {}, {}, CodexEventContext(None, reader_state.agent, reader_state.thread, reader_state.parent), 0, f"{reader_state.thread}:end"
-        )
+        context = CodexEventContext(None, reader_state.agent, reader_state.thread, reader_state.parent)
+        row = RolloutRow({}, {}, context, 0, f"{reader_state.thread}:end")  # an empty row in place of the one that never comes
         events = [*flush_waiting_prompt(reader_state, row), *flush_reply_text(reader_state, row)]
         at = reader_state.answer.at if reader_state.answer else None
-        # Until then the call that the text announces may still come.
+        # A young answer may only announce a tool call that is still to be written.
         is_quiet = now is None or at is None or now - at >= QUIET
         return events + (end_answered_turn(reader_state, row) if is_quiet else [])
 

@@ -48,7 +48,7 @@ class InvalidPieces:
         """A 422 with the first errors."""
         how_many = f"{self.count:,}{' or more' if self.are_too_many else ''}"
         are = "event is" if self.count == 1 else "events are"
-        detail = f"{how_many} {are} not as an event must be, and nothing was stored; fix what `errors` names and send all of it again"
+        detail = f"{how_many} {are} invalid, and nothing was stored; fix what `errors` lists and send the whole request again"
         return Problem(422, detail, errors=self._errors, errors_in_all=self.count)
 
 
@@ -85,7 +85,7 @@ def store_records(log: BlockingRecorder, records: Sequence[Record]) -> list[Posi
     try:
         return log.append_records(records)
     except Forgotten as error:
-        detail = "erased for good, and not taken again: leave out what `ids` names; what was stored already keeps its position"
+        detail = "the events in `ids` were erased and cannot be stored again; remove them from the request and send the others again"
         raise Problem(410, detail, ids=list(error.ids)) from error
 
 
@@ -130,4 +130,4 @@ def decode_foreign(read: Callable[[], _T]) -> _T:
     except FleetloreError:
         raise
     except Exception as error:
-        raise DialectError("$", f"not foreseen: {type(error).__name__}: {error}"[:MAX_REASON_CHARS]) from error
+        raise DialectError("$", f"cannot be read: {type(error).__name__}: {error}"[:MAX_REASON_CHARS]) from error

@@ -18,7 +18,7 @@ from fleetlore.operations.sources import ViewSource
 from fleetlore.server.mcp.caller import Caller
 from fleetlore.server.problems import Problem
 from fleetlore.server.security.authorization import BROWSER_LABEL
-from fleetlore.server.security.local_token import LABEL
+from fleetlore.server.security.local_token import LOCAL_TOKEN_LABEL
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
@@ -29,9 +29,12 @@ if TYPE_CHECKING:
 PATH = "/mcp"
 MAX_BODY_BYTES = 1 << 20
 """Of a request body."""
-MISSING_EXTRA = "MCP needs the extra here: pip install 'fleetlore[mcp]', and start the server again"
-_CALLER, _SERVER = "fleetlore.mcp.caller", "mcp_server"
-_NO_TOKEN = "to write needs a token with the scope write, and a label to speak under: `lore token create --scope write --label NAME`"
+MISSING_EXTRA = "MCP needs an extra package on the server: pip install 'fleetlore[mcp]', then start the server again"
+_CALLER = "fleetlore.mcp.caller"
+"""Key of the caller in the ASGI scope."""
+_SERVER = "mcp_server"
+"""Attribute of the app's state."""
+_HOW_TO_WRITE = "to write, use a token with the scope write and a label: `lore token create --scope write --label NAME`"
 
 T = TypeVar("T")
 
@@ -43,7 +46,9 @@ class McpEndpoint:
         """Handle one request."""
         request = Request(scope, receive)
         if request.method != "POST":
-            raise Problem(405, f"{request.method} is not for {PATH}: it keeps no sessions; send a POST", headers={"allow": "POST"})
+            raise Problem(
+                405, f"{PATH} does not accept {request.method}, because it keeps no sessions; send a POST", headers={"allow": "POST"}
+            )
         app_context: AppContext = scope["app"].state.context
         scope[_CALLER] = await identify_caller(app_context, request)
         await _handle_request(await _get_server(scope["app"].state, app_context), scope, receive, send)
@@ -54,9 +59,9 @@ async def identify_caller(app_context: AppContext, request: Request) -> Caller:
     token = await app_context.keys.require_scope(request, "read")
     scopes = await app_context.keys.list_scopes(request)
     if "write" not in scopes:
-        return Caller(token.label or None, refusal=f"the token {token.id} is for {token.scope} only; {_NO_TOKEN}")
-    if token.label in ("", LABEL, BROWSER_LABEL):
-        return Caller(refusal=f"the token {token.id} has no label of its own, so nobody would know who speaks; {_NO_TOKEN}")
+        return Caller(token.label or None, refusal=f"the token {token.id} has only the scope {token.scope}; {_HOW_TO_WRITE}")
+    if token.label in ("", LOCAL_TOKEN_LABEL, BROWSER_LABEL):
+        return Caller(refusal=f"the token {token.id} has no label of its own, so the log could not say who wrote; {_HOW_TO_WRITE}")
     return Caller(token.label, can_write=True, can_admin="admin" in scopes)
 
 

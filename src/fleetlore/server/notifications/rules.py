@@ -16,12 +16,13 @@ from fleetlore.events.catalog import is_kind_or_family
 from fleetlore.events.names import is_name
 from fleetlore.log.base import TOWN, check_scope
 from fleetlore.server.notifications.schedule import Schedule, parse_schedule
-from fleetlore.settings import Notice, Settings
+from fleetlore.settings import Settings, SettingsTable
 from fleetlore.views.patterns.kinds import GONE_KINDS, all_kinds, is_shown
 
-When = Literal["needs you", "finished", "failed", "looping", "stuck", "budget", "done", "progress"]
-WHENS: tuple[When, ...] = ("needs you", "finished", "failed", "looping", "stuck", "budget", "done", "progress")
-By = Literal["when", "kind", "arc", "brief"]
+Situation = Literal["needs you", "finished", "failed", "looping", "stuck", "budget", "done", "progress"]
+SITUATIONS: tuple[Situation, ...] = ("needs you", "finished", "failed", "looping", "stuck", "budget", "done", "progress")
+TriggerType = Literal["when", "kind", "arc", "brief"]
+"""The key of a rule that says what triggers it: a situation, an event kind, a pattern (older word: arc), or the schedule of a brief."""
 Format = Literal["json", "slack", "discord", "ntfy", "plain"]
 FORMATS: tuple[Format, ...] = ("json", "slack", "discord", "ntfy", "plain")
 BRIEF_FORMATS = ("chat", "text", "markdown")
@@ -29,13 +30,13 @@ PLACEHOLDERS = ("text", "rule", "when", "kind", "agent", "id", "url")
 
 CURSORS = "notify/"
 """Prefix of the names of the rules' cursors."""
-LONGEST_NAME = 100
-MOST_TURNS = 10_000
-USUAL_TURNS = 10
-USUAL_AGE = timedelta(hours=1)
-LATEST_BRIEF = timedelta(hours=6)
+MAX_NAME_BYTES = 100
+DEFAULT_TURNS, MAX_TURNS = 10, 10_000
+"""How often progress is reported."""
+DEFAULT_AGE, MAX_AGE = timedelta(hours=1), timedelta(days=366)
+"""How old an event may be that triggers a rule."""
+MAX_BRIEF_DELAY = timedelta(hours=6)
 """A brief that is later than this, because nothing ran when it was due, is not sent any more."""
-OLDEST = timedelta(days=366)
 DESKTOP_COMMANDS: Mapping[str, tuple[str, ...]] = {
     "linux": ("notify-send", "--app-name=Fleetlore", "Fleetlore", "{text}"),
     "darwin": ("osascript", "-e", 'on run argv\ndisplay notification (item 1 of argv) with title "Fleetlore"\nend run', "{text}"),
@@ -44,7 +45,7 @@ DESKTOP_COMMANDS: Mapping[str, tuple[str, ...]] = {
 OWN_FAMILY = "notify."
 """Kinds that trigger no rule: notifications about notifications would never end."""
 
-_placed = re.compile(rf"\{{(?:{'|'.join(PLACEHOLDERS)})\}}")
+_placeholder = re.compile(rf"\{{(?:{'|'.join(PLACEHOLDERS)})\}}")
 
 
 class Webhook(NamedTuple):
@@ -90,15 +91,15 @@ class Rule(NamedTuple):
     """One rule."""
 
     name: str
-    by: By
+    by: TriggerType
     what: str
-    """One of `WHENS`, a kind or family, a kind of pattern, or the schedule of a brief, depending on `by`."""
+    """What triggers it, depending on `by`: one of `SITUATIONS`, a kind or family of events, a pattern, or a schedule."""
     target: Target
     scope: str = TOWN
-    every: int = USUAL_TURNS
+    every: int = DEFAULT_TURNS
     """For progress: after this many turns of an agent."""
-    max_age: timedelta = USUAL_AGE
-    """Older occasions are not sent."""
+    max_age: timedelta = DEFAULT_AGE
+    """Nothing older is sent."""
     full: bool = False
     """Whether prompts and code are sent too."""
     schedule: Schedule | None = None
@@ -118,7 +119,7 @@ class Rule(NamedTuple):
         return "webhook" if isinstance(self.target, Webhook) else "command"
 
     @property
-    def waits_for(self) -> str:
+    def trigger(self) -> str:
         """What triggers it, in words."""
         if self.what == "progress":
             return f"progress, every {self.every} turns"
@@ -136,23 +137,23 @@ class Rule(NamedTuple):
         return f"does not fire: the pattern {self.what} is wrong too often to be sent; `lore arcs` lists it"
 
 
-def rules_of(settings: Settings) -> tuple[Rule, ...]:
+def parse_rules(settings: Settings) -> tuple[Rule, ...]:
     """The rules for the log that the settings name; raises `ConfigError`, which never contains a secret."""
     rules: dict[str, Rule] = {}
-    for notice in settings.notify.value:
-        rule = _parse_rule(notice)
+    for table in settings.notify.value:
+        rule = _parse_rule(table)
         if rule.name in rules:
-            raise ConfigError(f"{notice.source}: notify {rule.name!r}: the name is taken; give each rule a name of its own")
-        if notice.said.get("log", settings.log.value) == settings.log.value:
+            raise ConfigError(f"{table.source}: notify {rule.name!r}: another rule has this name; give each rule its own name")
+        if table.values.get("log", settings.log.value) == settings.log.value:
             rules[rule.name] = rule
     return tuple(rules.values())
 
 
-def _parse_rule(notice: Notice) -> Rule:
-    table = notice.said
+def _parse_rule(settings_table: SettingsTable) -> Rule:
+    source, table = settings_table
     name = table.get("name")
-    if not isinstance(name, str) or not is_name(name) or len(name.encode()) > LONGEST_NAME:
-        raise ConfigError(f'{notice.source}: notify: each rule needs a name of at most {LONGEST_NAME} bytes, as in name = "needs-me"')
+    if not isinstance(name, str) or not is_name(name) or len(name.encode()) > MAX_NAME_BYTES:
+        raise ConfigError(f'{source}: notify: each rule needs a name of at most {MAX_NAME_BYTES} bytes, as in name = "needs-me"')
     try:
         by, what = _parse_trigger(table)
         return Rule(
@@ -165,37 +166,42 @@ def _parse_rule(notice: Notice) -> Rule:
             max_age=_parse_max_age(table),
             full=table.get("full", False),
             schedule=_parse_schedule(table),
-            brief_format=_brief_format(table),
-            source=notice.source,
+            brief_format=_parse_brief_format(table),
+            source=source,
         )
     except Invalid as error:
-        raise ConfigError(f"{notice.source}: notify {name!r}: {error}") from error
+        raise ConfigError(f"{source}: notify {name!r}: {error}") from error
 
 
-def _only_one(table: Mapping[str, Any], *keys: str) -> str:
+def _find_only_key(table: Mapping[str, Any], *keys: str) -> str:
     given = [key for key in keys if key in table]
     if len(given) != 1:
-        raise Invalid(f"one of {', '.join(keys)} is needed, and only one")
+        found = f"it has {' and '.join(given)}" if given else "it has none"
+        raise Invalid(f"write exactly one of {', '.join(keys)}; {found}")
     return given[0]
 
 
-def _parse_trigger(table: Mapping[str, Any]) -> tuple[By, str]:
-    by = cast("By", _only_one(table, "when", "kind", "arc", "brief"))
+def _parse_trigger(table: Mapping[str, Any]) -> tuple[TriggerType, str]:
+    by = cast("TriggerType", _find_only_key(table, "when", "kind", "arc", "brief"))
     what: str = table[by]
-    if by == "brief":
-        return by, " ".join(what.lower().split())
-    known = WHENS if by == "when" else tuple(all_kinds())
-    if by != "kind" and what not in known and not (by == "arc" and what in GONE_KINDS):
-        raise Invalid(f"{by}: unknown value {what!r}; choose from {', '.join(known)}")
-    if by == "kind" and (not is_kind_or_family(what) or what.startswith(OWN_FAMILY)):
-        raise Invalid(f"kind: {what!r} is neither a kind such as fleet.error nor a family such as town.* (and notices tell of no notices)")
+    match by:
+        case "brief":
+            return by, " ".join(what.lower().split())
+        case "when" if what not in SITUATIONS:
+            raise Invalid(f"when: unknown value {what!r}; choose from {', '.join(SITUATIONS)}")
+        case "arc" if what not in all_kinds() and what not in GONE_KINDS:
+            raise Invalid(f"arc: unknown value {what!r}; choose from {', '.join(all_kinds())}")
+        case "kind" if what.startswith(OWN_FAMILY):
+            raise Invalid(f"kind: {what!r}: notifications cannot trigger notifications; choose another kind")
+        case "kind" if not is_kind_or_family(what):
+            raise Invalid(f"kind: {what!r} is not an event kind; write a kind such as fleet.error, or a family such as town.*")
     return by, what
 
 
 def _parse_schedule(table: Mapping[str, Any]) -> Schedule | None:
     if "brief" in table:
         if "full" in table:
-            raise Invalid("full: does not go with brief; a brief never has private events in it")
+            raise Invalid("full: remove it, or brief; a brief never contains private events")
         return parse_schedule(table["brief"], table.get("zone", "UTC"))
     for key in ("zone", "brief_format"):
         if key in table:
@@ -203,7 +209,7 @@ def _parse_schedule(table: Mapping[str, Any]) -> Schedule | None:
     return None
 
 
-def _brief_format(table: Mapping[str, Any]) -> str:
+def _parse_brief_format(table: Mapping[str, Any]) -> str:
     form: str = table.get("brief_format", "chat")
     if form not in BRIEF_FORMATS:
         raise Invalid(f"brief_format: unknown format: {form!r}; choose from {', '.join(BRIEF_FORMATS)}")
@@ -211,31 +217,31 @@ def _brief_format(table: Mapping[str, Any]) -> str:
 
 
 def _parse_turns(table: Mapping[str, Any]) -> int:
-    every: int = table.get("every", USUAL_TURNS)
+    every: int = table.get("every", DEFAULT_TURNS)
     if "every" in table and table.get("when") != "progress":
         raise Invalid('every: only goes with when = "progress"')
-    if not 1 <= every <= MOST_TURNS:
-        raise Invalid(f"every: a number of turns from 1 to {MOST_TURNS:,} is needed")
+    if not 1 <= every <= MAX_TURNS:
+        raise Invalid(f"every: {every} is out of range; write a number of turns from 1 to {MAX_TURNS:,}")
     return every
 
 
 def _parse_max_age(table: Mapping[str, Any]) -> timedelta:
     if "max_age" not in table:
-        return LATEST_BRIEF if "brief" in table else USUAL_AGE
+        return MAX_BRIEF_DELAY if "brief" in table else DEFAULT_AGE
     nanoseconds = durations.parse_duration(table["max_age"])
-    if not 0 < nanoseconds <= OLDEST.total_seconds() * 1e9:
-        raise Invalid(f'max_age: an age of at most {OLDEST.days} days is needed, as in max_age = "1h"')
+    if not 0 < nanoseconds <= MAX_AGE.total_seconds() * 1e9:
+        raise Invalid(f'max_age: {table["max_age"]} is out of range; write at most {MAX_AGE.days} days, as in max_age = "1h"')
     return timedelta(microseconds=nanoseconds / 1000)
 
 
 def _parse_target(table: Mapping[str, Any]) -> Target:
-    match _only_one(table, "webhook", "command", "desktop"):
+    match _find_only_key(table, "webhook", "command", "desktop"):
         case "webhook":
             return _parse_webhook(table)
         case "command":
             return _parse_command(table)
     if table["desktop"] is not True:
-        raise Invalid("desktop: only true is taken; remove the rule to turn it off")
+        raise Invalid("desktop: write true, or remove the rule to turn it off")
     return _parse_command({**table, "command": DESKTOP_COMMANDS.get(sys.platform, DESKTOP_COMMANDS["linux"])})
 
 
@@ -245,31 +251,31 @@ def _parse_webhook(table: Mapping[str, Any]) -> Webhook:
         raise Invalid(f"format: unknown format: {form!r}; choose from {', '.join(FORMATS)}")
     for key in ("secret", "token", "approve_token"):
         if not is_fit_for_a_header(table.get(key, "")):
-            raise Invalid(f"{key}: only printable ASCII characters are taken; write others out")
+            raise Invalid(f"{key}: contains characters that cannot be sent in a header; use printable ASCII only")
     approve_url, approve_token = table.get("approve_url"), table.get("approve_token")
     if (approve_url is None) != (approve_token is None) or (approve_url is not None and form != "ntfy"):
-        raise Invalid('approve_url and approve_token go together, and only with format = "ntfy"')
+        raise Invalid('approve_url and approve_token: set both or neither, and only with format = "ntfy"')
     return Webhook(
-        _check_address(table["webhook"]),
+        _check_address("webhook", table["webhook"]),
         form,
         table.get("secret"),
         table.get("token"),
-        None if approve_url is None else _check_address(approve_url),
+        None if approve_url is None else _check_address("approve_url", approve_url),
         approve_token,
     )
 
 
-def _check_address(url: str) -> str:
-    """Validate the address; error messages do not contain it."""
+def _check_address(key: str, url: str) -> str:
+    """Validate the address; error messages do not contain it, because it may be a secret."""
     try:
         parts = urlsplit(url)
         is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         is_valid = False
     if not is_valid or " " in url or not is_fit_for_a_header(url):
-        raise Invalid("webhook: an address in plain ASCII is needed that begins with https:// or http:// and names a host")
+        raise Invalid(f"{key}: is not a valid address; write https://HOST/PATH or http://HOST/PATH, in ASCII and without spaces")
     if "@" in parts.netloc:
-        raise Invalid('webhook: no user name or password in the address; write token = "…", which is sent as a bearer token')
+        raise Invalid(f'{key}: contains a user name or password; write token = "…" instead, which is sent as a bearer token')
     return url
 
 
@@ -281,11 +287,11 @@ def is_fit_for_a_header(text: str) -> bool:
 def _parse_command(table: Mapping[str, Any]) -> CommandTarget:
     for key in ("format", "secret", "token"):
         if key in table:
-            raise Invalid(f"{key}: only goes with a webhook")
+            raise Invalid(f"{key}: only goes with a webhook; remove it")
     argv = tuple(table["command"])
     if not argv[0] or any("\0" in word for word in argv):
-        raise Invalid('command: a program and its arguments are needed, as in command = ["notify-send", "{text}"]')
+        raise Invalid('command: is not a program with arguments; write a list, as in command = ["notify-send", "{text}"]')
     for word in argv:
-        if _placed.search(word) and (word == argv[0] or not _placed.fullmatch(word)):
-            raise Invalid(f"command: {word!r}: a placeholder stands for an argument of its own, and not for the program")
+        if _placeholder.search(word) and (word == argv[0] or not _placeholder.fullmatch(word)):
+            raise Invalid(f"command: {word!r}: a placeholder must be a whole argument, not the program; write it separately")
     return CommandTarget(argv)

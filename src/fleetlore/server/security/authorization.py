@@ -169,7 +169,7 @@ def _bearer_secret(request: HTTPConnection) -> str | None:
         return None
     match = _bearer(headers[0]) if len(headers) == 1 else None
     if match is None or not is_secret(match[1]):
-        detail = "the Authorization header has no token; send `Authorization: Bearer lore_…`, once"
+        detail = "the Authorization header contains no valid token; send one header `Authorization: Bearer lore_…`"
         raise _unauthorised_problem(detail, error="invalid_request")
     return match[1]
 

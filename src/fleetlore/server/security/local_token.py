@@ -23,12 +23,13 @@ from fleetlore.log.sqlite.file import default_path
 from fleetlore.log.tokens import Token, TokenScope, create_token, hash_secret, is_secret
 from fleetlore.projections.store import store_file_name
 
-LABEL = "lore up"
-_LONGEST = 256
-_FOR_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+LOCAL_TOKEN_LABEL = "lore up"
+"""The label of the token that `lore up` creates for itself."""
+_MAX_BYTES = 256
+_PERMISSIONS_OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
-def own_file(info: LogInfo, *, folder: str | None = None) -> str | None:
+def local_token_file(info: LogInfo, *, folder: str | None = None) -> str | None:
     """Path of the token file of a log; `None` for a log in memory, which gets a new token each time."""
     if info.backend == "memory":
         return None
@@ -41,7 +42,7 @@ def cookie_name(info: LogInfo) -> str:
 
 
 @contextmanager
-def published_url(token_file: str | None, url: str) -> Iterator[None]:
+def publish_url(token_file: str | None, url: str) -> Iterator[None]:
     """Keep the server's URL beside its token file for the duration of the block, so that `lore open` finds it."""
     if token_file is None:
         yield
@@ -57,8 +58,11 @@ def published_url(token_file: str | None, url: str) -> Iterator[None]:
 
 
 def find_server(info: LogInfo) -> tuple[str, str] | None:
-    """The URL and the token of the server that serves a log; `None` if none was started or it ended."""
-    token_file = own_file(info)
+    """The URL and the token of the server that serves a log; `None` if none was started or it ended.
+
+    Raises `PermissionError` if the token file is not a plain file of this user.
+    """
+    token_file = local_token_file(info)
     if token_file is None:
         return None
     secret, is_safe = _read_token_file(token_file)
@@ -73,39 +77,40 @@ def _url_file(token_file: str) -> str:
 def _read_url_file(file: str) -> str | None:
     try:
         with open(os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), encoding="ascii") as opened:
-            return opened.read(_LONGEST).strip()
+            return opened.read(_MAX_BYTES).strip()
     except (OSError, UnicodeDecodeError):
         return None
 
 
 def _address_hash(info: LogInfo) -> str:
+    """The hash of log and town at the end of the cache file's name, `NAME-HASH.SUFFIX`."""
     return os.path.splitext(store_file_name(info).rpartition("-")[2])[0]
 
 
-def own_token(shared: Coordination, file: str | None, *, scope: TokenScope = "admin", now: clock.Clock = clock.now) -> str:
-    """The secret of our own token with this scope: from the file if it is still valid, else a new one, stored there."""
-    secret, token = create_token(scope, label=LABEL, now=now())
+def load_or_create_token(shared: Coordination, file: str | None, *, scope: TokenScope = "admin", now: clock.Clock = clock.now) -> str:
+    """The secret of the local token with this scope: from the file if it is still valid, else a new one, stored there."""
+    secret, token = create_token(scope, label=LOCAL_TOKEN_LABEL, now=now())
     if file is not None:
         try:
             secret_in_file, is_safe = _read_token_file(file)
-            if secret_in_file is not None and is_safe and _is_good(secret_in_file, scope, shared.list_tokens(), now()):
+            if secret_in_file is not None and is_safe and _is_valid_secret(secret_in_file, scope, shared.list_tokens(), now()):
                 return secret_in_file
             if secret_in_file is not None:
                 _revoke_token(secret_in_file, shared)
             _write_private_file(file, secret)
         except OSError as error:
-            advice = "make its folder yours and writable, or name another with XDG_DATA_HOME"
-            raise Unwritable(f"{file}: our own token cannot be kept there ({error.strerror}); {advice}") from error
+            advice = "make its folder yours and writable, or set XDG_DATA_HOME to another folder"
+            raise Unwritable(f"{file}: cannot store the token of `lore up` ({error.strerror}); {advice}") from error
     shared.save_token(token)
     return secret
 
 
-def given_out(tokens: Sequence[Token], now: datetime) -> list[Token]:
-    """Valid tokens that were given to somebody: all but our own."""
-    return [token for token in tokens if token.label != LABEL and not token.is_expired(now)]
+def select_issued_tokens(tokens: Sequence[Token], now: datetime) -> list[Token]:
+    """Valid tokens that were issued to somebody: all but the local one."""
+    return [token for token in tokens if token.label != LOCAL_TOKEN_LABEL and not token.is_expired(now)]
 
 
-def _is_good(secret: str, scope: TokenScope, tokens: Sequence[Token], now: datetime) -> bool:
+def _is_valid_secret(secret: str, scope: TokenScope, tokens: Sequence[Token], now: datetime) -> bool:
     return any(token.hash == hash_secret(secret) and token.scope == scope and not token.is_expired(now) for token in tokens)
 
 
@@ -124,11 +129,11 @@ def _read_token_file(file: str) -> tuple[str | None, bool]:
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
-            raise PermissionError(EPERM, "what is there is no plain file of yours; take it away")
-        text = os.read(descriptor, _LONGEST).decode("latin-1").strip()
+            raise PermissionError(EPERM, "it is not a plain file of yours; remove it")
+        text = os.read(descriptor, _MAX_BYTES).decode("latin-1").strip()
     finally:
         os.close(descriptor)
-    return text if is_secret(text) else None, not status.st_mode & _FOR_OTHERS
+    return text if is_secret(text) else None, not status.st_mode & _PERMISSIONS_OF_OTHERS
 
 
 def _write_private_file(file: str, text: str) -> None:

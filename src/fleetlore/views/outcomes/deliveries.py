@@ -47,12 +47,12 @@ _QUOTING = make_word_set("cat head tail less grep rg sed awk jq gh glab echo pri
 @lru_cache(maxsize=128)
 def git_subcommand(words: tuple[str, ...]) -> tuple[str, tuple[str, ...], str]:
     """The subcommand of a git command, its arguments, and the folder given with -C."""
-    place, folder = 1, ""
-    while place < len(words) and words[place].startswith("-"):
-        if words[place] == "-C" and place + 1 < len(words):
-            folder = words[place + 1]
-        place += 2 if words[place] in _GIT_VALUED else 1
-    return (words[place], words[place + 1 :], folder) if place < len(words) else ("", (), folder)
+    index, folder = 1, ""
+    while index < len(words) and words[index].startswith("-"):
+        if words[index] == "-C" and index + 1 < len(words):
+            folder = words[index + 1]
+        index += 2 if words[index] in _GIT_VALUED else 1
+    return (words[index], words[index + 1 :], folder) if index < len(words) else ("", (), folder)
 
 
 def is_scratch(folder: str, cwd: str) -> bool:
@@ -76,7 +76,7 @@ def read_commits(call: ToolCall, commands: Sequence[SimpleCommand], output: Outp
         line = _take_line(lines, subject, _commit_verb(command))
         if line is not None:
             commits.append(_from_line(call, line, message, amends=amends))
-        elif not _is_dry(command):
+        elif not _only_tries(command):
             commits += _read_quiet_commits(call, command, commands, output, message, amends=amends)
     rebases = all(_commit_verb(command) == "rebase" for command in makers)
     commits += [replace(_from_line(call, line, "", amends=False), rewritten=rebases) for line in lines]
@@ -117,7 +117,7 @@ def _read_quiet_commits(
         return [_make_commit(call, line["subject"], "", "", amends=False) for line in found]
     if verb == "commit" and not command.proven and (sha := _find_logged(subject, output.text)):
         return [_make_commit(call, subject, sha, message, amends=amends)]
-    if not _shows_success(command, output) and not _was_passed(command, commands, output):
+    if not _shows_success(command, output) and not _was_followed_by_push(command, commands, output):
         return []
     if verb == "jj":
         created = _jj_commit.search(output.text)
@@ -178,9 +178,9 @@ def _take_line(lines: list[re.Match[str]], subject: str, sub: str) -> re.Match[s
     if not lines:
         return None
     start = " ".join(subject.split())[:30]
-    for place, line in enumerate(lines):
+    for index, line in enumerate(lines):
         if start and line["subject"].startswith(start):
-            return lines.pop(place)
+            return lines.pop(index)
     if sub in ("cherry-pick", "revert", "rebase", "am"):
         return None  # several lines; all of them are taken at the end
     return lines.pop(0) if not subject or len(lines) == 1 else None
@@ -211,26 +211,26 @@ def _read_message(command: SimpleCommand, commands: Sequence[SimpleCommand]) -> 
     parts: list[str] = []
     words = command.words
     amends = "--amend" in words or (command.program == "gt" and words[1:2] in (("modify",), ("m",)))
-    place = 1
-    while place < len(words):
-        word = words[place]
-        following = words[place + 1] if place + 1 < len(words) else ""
+    index = 1
+    while index < len(words):
+        word = words[index]
+        following = words[index + 1] if index + 1 < len(words) else ""
         if word in ("-m", "--message") or (re.match(r"-[a-zA-Z]{1,6}\Z", word) and word.endswith("m") and word not in ("-m",)):
             parts.append(following)
-            place += 1
+            index += 1
         elif word.startswith("--message="):
             parts.append(word[10:])
         elif word.startswith("-m") and len(word) > 2 and not word.startswith("--"):
             parts.append(word[2:])
         elif word == "--file" or re.match(r"-[a-zA-Z]{0,4}F\Z", word):
             parts.append(command.body if following in ("-", "/dev/stdin") else _find_file_text(following, commands))
-            place += 1
+            index += 1
         elif word in ("--fixup", "--squash"):
             parts.append(f"{word[2:]}! {following}")
-            place += 1
+            index += 1
         elif word.startswith(("--fixup=", "--squash=")):
             parts.append(f"{word[2:].partition('=')[0]}! {word.partition('=')[2]}")
-        place += 1
+        index += 1
     # PowerShell writes a text of several lines as @'…'@.
     parts = [part[2:].removesuffix("@").strip() if part.startswith("@\n") else part for part in parts]
     return "\n\n".join(part for part in parts if part).strip(), amends
@@ -244,7 +244,7 @@ def _merge_subject(command: SimpleCommand) -> str:
     )
 
 
-def _is_dry(command: SimpleCommand) -> bool:
+def _only_tries(command: SimpleCommand) -> bool:
     return "--dry-run" in command.words or "--help" in command.words
 
 
@@ -254,54 +254,70 @@ def _shows_success(command: SimpleCommand, output: Output) -> bool:
     return (command.proven and output.exit_code == 0) or _files_changed.search(output.text) is not None
 
 
-def _was_passed(command: SimpleCommand, commands: Sequence[SimpleCommand], output: Output) -> bool:
-    """Whether the script went on after a quiet commit: the push behind it was rejected."""
+def _was_followed_by_push(command: SimpleCommand, commands: Sequence[SimpleCommand], output: Output) -> bool:
+    """Whether the script continued after a quiet commit, so that it succeeded: the push after it was rejected."""
     if not command.proven or ("[rejected]" not in output.text and "error: failed to push" not in output.text):
         return False
     return any(later.program == "git" and "push" in later.words[:4] for later in commands[list(commands).index(command) + 1 :])
 
 
 def read_pushes(call: ToolCall, commands: Sequence[SimpleCommand], output: Output) -> tuple[PushMade, ...]:
-    """One push per push command that succeeded."""
-    pushes: list[PushMade] = []
+    """One push per push command that succeeded; without one, a push that a script or another tool made and its output shows."""
     if "push" not in call.command and "gt " not in call.command and "To " not in output.text and "Pushed branch " not in output.text:
         return ()
     # A trial repository is pushed to a folder; what reaches a server is delivered, wherever it was cloned.
     reached_server = "To " in output.text and _server.search(output.text) is not None
-    for command in commands:
-        if not _is_push(command, call.cwd, reached_server=reached_server):
-            continue
-        arguments = git_subcommand(command.words)[1] if command.program == "git" else command.words[1:]
-        lines = [
-            line
-            for line in islice(_push_line.finditer(output.text), 50)
-            if line["flag"] != "!" and not line["remote"].startswith("FETCH_HEAD")
-        ]
-        lines = [line for line in lines if "/" not in line["remote"] or not line["remote"].startswith(("origin/", "upstream/"))]
-        if not lines and not (command.proven and output.exit_code == 0 and not _not_pushed.search(output.text)):
-            continue
-        forced = any(word in ("-f", "--force") or word.startswith(("--force-with-lease", "+")) for word in arguments)
-        forced = forced or any(line["flag"] == "+" for line in lines)
-        branch = lines[-1]["remote"] if lines else _pushed_ref(arguments) if command.program == "git" else ""
-        known = not lines and "Everything up-to-date" in output.text
-        pushes.append(PushMade(step=call.step, source=call.source, branch=branch[:200], forced=forced, known=known))
-    if (
-        not pushes
-        and "\nTo " in f"\n{output.text}"
-        and _may_commit_inside(commands, call.cwd)
-        and not any(c.program == "git" for c in commands)
-    ):
-        pushed = next((line for line in islice(_push_line.finditer(output.text), 50) if line["flag"] != "!"), None)
-        if pushed is not None:
-            pushes.append(PushMade(step=call.step, source=call.source, branch=pushed["remote"][:200], forced=pushed["flag"] == "+"))
-    told = _told_push.search(output.text) if not pushes and call.state == "ok" else None
-    if told is not None and not all(command.program in _SHOWING for command in commands):
-        pushes.append(PushMade(step=call.step, source=call.source, branch=told[1]))
+    made = (_read_push(call, each, output) for each in commands if _is_push(each, call.cwd, reached_server=reached_server))
+    pushes = [push for push in made if push is not None]
+    if not pushes:
+        pushes = _read_push_of_script(call, commands, output) or _read_push_of_tool(call, commands, output)
     return tuple(pushes[:20])
 
 
-# A tool that pushes on the way says so in its own words.
-_told_push = re.compile(r"^Pushed branch [\"'`]?([\w./-]{1,200})[\"'`]? to \S+$", re.M)
+def _read_push(call: ToolCall, command: SimpleCommand, output: Output) -> PushMade | None:
+    """The push of a push command; `None` if neither the output nor the exit code shows that it succeeded."""
+    lines = [
+        line
+        for line in islice(_push_line.finditer(output.text), 50)
+        if line["flag"] != "!" and not line["remote"].startswith(("FETCH_HEAD", "origin/", "upstream/"))  # those are fetched
+    ]
+    has_succeeded = command.proven and output.exit_code == 0 and not _not_pushed.search(output.text)
+    if not lines and not has_succeeded:
+        return None
+    arguments = git_subcommand(command.words)[1] if command.program == "git" else command.words[1:]
+    forced = any(word in ("-f", "--force") or word.startswith(("--force-with-lease", "+")) for word in arguments)
+    forced = forced or any(line["flag"] == "+" for line in lines)
+    branch = ""
+    if lines:
+        branch = lines[-1]["remote"]
+    elif command.program == "git":
+        branch = _pushed_ref(arguments)
+    known = not lines and "Everything up-to-date" in output.text
+    return PushMade(step=call.step, source=call.source, branch=branch[:200], forced=forced, known=known)
+
+
+def _read_push_of_script(call: ToolCall, commands: Sequence[SimpleCommand], output: Output) -> list[PushMade]:
+    """The push of a script that is not read: git's own lines in the output show it."""
+    if "\nTo " not in f"\n{output.text}" or any(command.program == "git" for command in commands):
+        return []
+    if not _may_commit_inside(commands, call.cwd):
+        return []
+    lines = (line for line in islice(_push_line.finditer(output.text), 50) if line["flag"] != "!")
+    return [
+        PushMade(step=call.step, source=call.source, branch=line["remote"][:200], forced=line["flag"] == "+") for line in islice(lines, 1)
+    ]
+
+
+def _read_push_of_tool(call: ToolCall, commands: Sequence[SimpleCommand], output: Output) -> list[PushMade]:
+    """The push of a tool that reports it in words of its own."""
+    if call.state != "ok" or all(command.program in _SHOWING for command in commands):
+        return []
+    reported = _reported_push.search(output.text)
+    return [] if reported is None else [PushMade(step=call.step, source=call.source, branch=reported[1])]
+
+
+_reported_push = re.compile(r"^Pushed branch [\"'`]?([\w./-]{1,200})[\"'`]? to \S+$", re.M)
+# Commands that show text: a line in their output is quoted.
 _SHOWING = frozenset(("cat", "head", "tail", "grep", "rg", "sed", "awk", "echo", "printf", "cd", "ls", "git", "gh", "jq", "less"))
 _server = re.compile(r"^To (?:https?://|ssh://|git@)\S", re.M)
 
@@ -391,20 +407,10 @@ def _opens_pull_request(command: SimpleCommand) -> bool:
     return command.program == "gt" and words[1:2] in (("submit",), ("s",), ("ss",))
 
 
-def _read_body(command: SimpleCommand, commands: Sequence[SimpleCommand]) -> str:
-    body = _option_value(command, "--body", "-b", "--description", "-d")
-    if body is not None:
-        return body
-    path = _option_value(command, "--body-file", "-F", "--file")
-    if path is None:
-        return ""
-    return command.body if path == "-" else _find_file_text(path, commands)
-
-
 def _option_value(command: SimpleCommand, *names: str) -> str | None:
-    for place, word in enumerate(command.words):
-        if word in names and place + 1 < len(command.words):
-            return command.words[place + 1]
+    for index, word in enumerate(command.words):
+        if word in names and index + 1 < len(command.words):
+            return command.words[index + 1]
         head, equals, value = word.partition("=")
         if equals and head in names and head.startswith("--"):
             return value
