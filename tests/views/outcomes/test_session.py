@@ -370,6 +370,30 @@ def test_a_short_answer_is_quoted(script: Script) -> None:
     assert script.outcome().headline == 'Asked: Reply with exactly one word; answered "OK", nothing changed'
 
 
+def test_documents_that_are_most_of_the_work_are_named_by_their_headings(script: Script) -> None:
+    script.ask("/write-story")
+    for name, heading in (("story-1.md", "Story 1: Round the totals"), ("story-2.md", "Story 2: Show the costs")):
+        script.call("Write", {"file_path": name, "content": f"# {heading}\n\n" + "line\n" * 9}, "File created")
+    script.edit("status.yaml")
+    script.say("Story context created.")
+    expected = 'Wrote "Story 1: Round the totals" (story-1.md) and "Story 2: Show the costs" (story-2.md)'
+    assert script.outcome().result == expected
+
+
+def test_the_work_of_a_command_without_a_report_is_named_by_files_and_command(script: Script) -> None:
+    script.ask("/sync-status")
+    script.edit("status.yaml")
+    script.say("Here is where you stand:")
+    assert script.outcome().result == "Edited status.yaml with /sync-status"
+
+
+def test_an_address_of_a_pull_request_is_named_by_its_number(script: Script) -> None:
+    script.ask("Review this PR: https://github.com/shop/cart/pull/736")
+    script.call("Read", {"file_path": "plan.md"}, "Cart")
+    script.say("The main risk is that the totals are cached per customer.")
+    assert script.outcome().result == "Review pull request #736: The main risk is that the totals are cached per customer"
+
+
 def test_the_headline_of_a_review_has_its_finding(script: Script) -> None:
     script.ask("Review the plan for the new cart")
     script.call("Read", {"file_path": "plan.md"}, "Cart")
