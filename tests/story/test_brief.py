@@ -11,8 +11,9 @@ import pytest
 
 from fleetlore.story.brief import Brief, BriefLine, count_words, make_brief, name_period
 from fleetlore.story.brief_formats import FORMATS
+from fleetlore.story.titles import name_result, title_delivery
 from fleetlore.views.outcomes.facts import RiskFlag
-from fleetlore.views.outcomes.record import Check, Checks, Delivered, Helper, Outcome, Trouble
+from fleetlore.views.outcomes.record import Check, Checks, Delivered, Helper, Outcome, SessionCommit, Trouble
 from fleetlore.views.task_outcomes import TaskOutcome
 from tests.story.records import (
     DAY,
@@ -529,7 +530,7 @@ def test_a_session_is_named_by_what_came_of_it() -> None:
 
 def test_an_answer_is_told_with_its_question_and_a_change_without() -> None:
     answered = make_outcome(1, result="Fix the parser: Tabs count as eight columns", said="Tabs count as eight columns", evidence=SAID)
-    assert texts(brief_of(answered).delivered) == ['Answered "Fix the parser": Tabs count as eight columns; no files edited ($1.50)']
+    assert texts(brief_of(answered).delivered) == ['"Fix the parser": Tabs count as eight columns; no files edited ($1.50)']
     did = make_outcome(2, result="Removed the stale branches", said="Removed the stale branches", evidence=SAID)
     assert texts(brief_of(did).delivered) == ["Removed the stale branches; no files edited ($1.50)"]
 
@@ -602,3 +603,19 @@ def test_a_line_that_names_ci_cites_its_result() -> None:
     (line,) = brief_of(one).delivered
     assert "CI failed" in line.text
     assert cite("ci-7")[0] in line.evidence
+
+
+def test_results_that_do_not_fit_are_counted() -> None:
+    subjects = [f"Change the number {number} of the parser so that it accepts tabs, spaces and marks" for number in range(9)]
+    commits = [SessionCommit(subject=subject, sha="1234567") for subject in subjects]
+    result = f"{'; '.join(subjects[:3])} (+6 commits)"
+    one = make_outcome(1, result=result, delivered=Delivered(commits=commits, pushed=True))
+    assert title_delivery(one, 400).endswith(" (+4 commits)")
+    assert title_delivery(one, 120) == f"{subjects[0]} (+8 commits)"
+    worked = make_outcome(2, result="The totals come from a cache; The costs are shown below them (+1 more request)")
+    assert name_result(worked, 60) == "The totals come from a cache (+2 more requests)"
+
+
+def test_what_was_settled_without_a_sign_is_not_told_after_few_attempts() -> None:
+    settled = Trouble(what="git checkout failed 2 times: local changes", resolved=True, evidence=cite("c"))
+    assert brief_of(make_outcome(1, troubles=[settled])).went_wrong == []

@@ -139,3 +139,8 @@ def test_a_busy_fleet_stays_short_and_every_sentence_has_evidence(agents: int) -
 def test_the_order_of_storing_changes_nothing() -> None:
     events = make_fleet_day()
     assert story_of(events) == story_of(sorted(events, key=lambda event: event.at or START))
+
+
+def test_how_much_of_a_plan_is_used_up_is_no_news() -> None:
+    events = make_events(("codex.rate_limits", "ada", {"run": "r1", "text": "Used 21 % of the 5-hour limit"}))
+    assert story_of(events).paragraphs == []

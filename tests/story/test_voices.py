@@ -70,7 +70,7 @@ def test_mistakes_are_named_with_file_key_and_reason(toml: str, reason: str) -> 
 
 
 def test_an_unknown_voice_is_an_error_with_a_suggestion() -> None:
-    with pytest.raises(Invalid, match=r"voice 'nexsus': no such file.*Did you mean 'nexus'"):
+    with pytest.raises(Invalid, match=r"voice 'nexsus': there is no such file.*did you mean 'nexus'"):
         load_voice("nexsus")
 
 

@@ -40,7 +40,7 @@ from fleetlore.story.titles import (
     title_delivery,
 )
 from fleetlore.views.outcomes.facts import RiskFlag, Source
-from fleetlore.views.outcomes.headline import ASKED, DISCARDED, DONE, EDITED, HELPERS_UNSEEN, LAST_PLAN_REFUSED, PLAN_REFUSED
+from fleetlore.views.outcomes.headline import ASKED, DISCARDED, DONE, EDITED, HELPERS_UNSEEN, LAST_PLAN_REFUSED, PLAN_REFUSED, WROTE
 from fleetlore.views.outcomes.record import CHECKS, JudgedClaim, Outcome, Trouble
 from fleetlore.views.outcomes.result_words import is_title
 from fleetlore.views.outcomes.words import is_order, is_whole_request
@@ -347,7 +347,8 @@ class BriefWriter:
                 room = max(self._limits.title // 2, 40)
                 topic = quote_inside(shorten_text(one.said_about, room) or name_topic(one, room))
                 said = shorten_result(one.said, self._limits.title)
-                values["title"] = self._fill("delivered", "found_out", {"topic": topic, "said": said})
+                phrase = "said_of" if is_order(topic) else "found_out"
+                values["title"] = self._fill("delivered", phrase, {"topic": topic, "said": said})
             yield self._line("delivered", "found", values, [one], one.evidence.get("result") or one.evidence.get("delivered.answer", []))
         quiet = [one for one in self._quiet() if one.status == "finished" and one.delivered.answer and not one.waiting_for]
         rest = [one for one in quiet if one not in shown and not find_part(one, HELPERS_UNSEEN)]
@@ -426,7 +427,7 @@ class BriefWriter:
         values = {
             "title": title if is_named else quote_inside(title) if one.title or is_whole_request(one.asked) else "",
             "report": report,
-            "files": name_files(files) if self._limits.has_files or not is_named else "",
+            "files": name_files(files) if (self._limits.has_files and not one.result.startswith(WROTE)) or not is_named else "",
             "discarded": self._phrases["delivered"]["discarded"] if has_discarded(one) else "",
             "state": "; ".join(states),
             "checks": "; ".join(self._describe_checks(one)),
@@ -508,7 +509,8 @@ class BriefWriter:
         fixed = group_troubles((one, trouble) for one in self._sessions for trouble in list_notable_troubles(one) if trouble.resolved)
         fixed.sort(key=lambda pairs: -sum(count_attempts(trouble) for _, trouble in pairs))
         costly = [pairs for pairs in fixed if sum(count_attempts(trouble) for _, trouble in pairs) >= GIVEN_OFTEN]
-        yield from map(self._describe_troubles, (costly or fixed)[: min(2, room)])
+        shown = [pairs for pairs in fixed if name_end(*pairs[0]) != "settled"]  # of others nothing shows how they ended
+        yield from map(self._describe_troubles, (costly or shown)[: min(2, room)])
         stopped = [one for one in self._quiet() if one.status == "interrupted" and not one.waiting_for]
         stopped = [one for one in stopped if not self._has_finding(one) and not _is_plan_refused(one)]
         yield from self._name_some("stopped", stopped)

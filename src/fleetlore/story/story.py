@@ -64,7 +64,7 @@ from fleetlore.story.titles import (
 )
 from fleetlore.story.voices import Voice
 from fleetlore.views.outcomes.facts import RiskFlag, Source
-from fleetlore.views.outcomes.headline import ASKED, HELPERS_UNSEEN, drop_trailer
+from fleetlore.views.outcomes.headline import HELPERS_UNSEEN, MARKED_DONE, OPENED_ISSUES, WROTE, drop_trailer
 from fleetlore.views.outcomes.record import CHECKS, JudgedClaim, Outcome
 from fleetlore.views.outcomes.result_words import list_content_words
 from fleetlore.views.outcomes.words import is_whole_request
@@ -255,7 +255,7 @@ class _ParagraphWriter:
     def _write_result(self, one: Outcome, title: str) -> Iterator[StorySentence]:
         """What came of a session without a commit, as its headline says. The heading has what it is about."""
         if _has_result(one):
-            phrase = "result" if list_work_files(one.files) or reports_change(one) else "found"
+            phrase = "fact" if not one.said else "result" if list_work_files(one.files) or reports_change(one) else "found"
             yield self._sentence("session", phrase, {"result": capitalise_text(one.said or one.result)}, one.evidence["result"])
 
     def _write_delivery(self, one: Outcome, title: str) -> Iterator[StorySentence]:
@@ -375,6 +375,8 @@ class _ParagraphWriter:
 
     def _count_tests(self, one: Outcome, found: Sequence[str]) -> str:
         counts = one.checks.tests.counts if "tests" in found else ""
+        if counts.startswith("0 passed"):  # of the last of several packages
+            return ""
         return f"tests: {counts}" if counts and len(found) > 1 else counts
 
     def _write_troubles(self, one: Outcome) -> Iterator[StorySentence]:
@@ -460,7 +462,7 @@ def _cite_flags(flags: Sequence[RiskFlag]) -> list[Source]:
 
 def _has_result(one: Outcome) -> bool:
     """Whether more is known of what came of it than the request."""
-    return bool(one.evidence.get("result")) and not one.result.startswith(ASKED)
+    return bool(one.evidence.get("result")) and bool(one.said or one.result.startswith((WROTE, MARKED_DONE, *OPENED_ISSUES)))
 
 
 def _end_sentence(text: str) -> str:

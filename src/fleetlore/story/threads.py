@@ -34,6 +34,8 @@ END_BEATS = frozenset(("deliver", "release", "feat", "setback", "recovery", "pro
 FIXING_BEATS = frozenset(("deliver", "recovery"))
 BOOKKEEPING = ("log.", "notify.", "context.")
 """Families that say nothing about anybody's work."""
+LIMITS_USED = ".rate_limits"
+"""Ends the kinds in which a program says how much of a plan is used up."""
 RECORDED = session.KINDS | {"agent.thought", "session.compacted"}
 """Kinds that are covered by the record of their session."""
 
@@ -156,7 +158,7 @@ class ThreadBook:
 
     def add(self, event: Event) -> None:
         """One more event, in the order of the log."""
-        if event.kind.startswith(BOOKKEEPING) or event.kind == "agent.named" or not can_see(event, READER):
+        if is_bookkeeping(event) or not can_see(event, READER):
             return
         is_of_session = event.run in self._sessions or (event.run is not None and event.parent is not None)
         if event.run is not None and event.kind in RECORDED and is_of_session:
@@ -204,7 +206,12 @@ class ThreadBook:
 def is_news(event: Event) -> bool:
     """Whether an event outside of a session is more than bookkeeping or a sign of life."""
     is_recorded = event.run is not None and event.kind in RECORDED
-    return not (event.kind.startswith(BOOKKEEPING) or event.kind == "agent.named" or is_recorded or beat_of(event) in QUIET_BEATS)
+    return not (is_bookkeeping(event) or is_recorded or beat_of(event) in QUIET_BEATS)
+
+
+def is_bookkeeping(event: Event) -> bool:
+    """Whether an event says nothing about anybody's work."""
+    return event.kind.startswith(BOOKKEEPING) or event.kind == "agent.named" or event.kind.endswith(LIMITS_USED)
 
 
 def choose_bucket(span: timedelta | None) -> Callable[[datetime], str]:

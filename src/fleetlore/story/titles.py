@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from fleetlore.story.phrases import count_things
-from fleetlore.views.outcomes.headline import ASKED, DONE, EDITED, LAST_PLAN_REFUSED, PLAN_REFUSED, choose_commit
+from fleetlore.views.outcomes.headline import ASKED, DONE, EDITED, LAST_PLAN_REFUSED, PLAN_REFUSED, choose_commit, drop_trailer
 from fleetlore.views.outcomes.output_text import MAX_CAUSE
 from fleetlore.views.outcomes.record import ChangedFile, Outcome, Trouble
 from fleetlore.views.outcomes.result_words import list_content_words, read_change
+from fleetlore.views.outcomes.words import drop_courtesy
 
 _polite = re.compile(
     r"(?i)^(?:(?:ok(?:ay)?|hi|hey|hello|so|now|please|great|thanks|yes|and)[,.!]? +)*"
@@ -172,7 +173,7 @@ def quote_inside(text: str) -> str:
 def name_request(one: Outcome, longest: int) -> str:
     """What was asked, in short form: without a greeting, a slash command or an address in front."""
     asked = _url.sub("", _command.sub("", one.asked)).strip()
-    text = _polite.sub("", asked, count=1).strip(" \"'`") or one.asked or one.name
+    text = drop_courtesy(_polite.sub("", asked, count=1)).strip(" \"'`") or one.asked or one.name
     if len(text) < len(asked):  # "can you fix the build?" is a request
         text = text.rstrip("?")
     if text.count("(") > text.count(")"):  # the rest of the parenthesis was an address, or is cut off
@@ -197,7 +198,32 @@ def name_result(one: Outcome, longest: int) -> str:
         topic = text[: -len(one.said) - 2]
         room = longest - len(one.said) - 2
         text = f"{shorten_text(topic, room)}: {one.said}" if room >= LEAST_TOPIC_ROOM else one.said
-    return shorten_result(text, longest).rstrip(".")
+    return shorten_list(text, longest, "commit" if one.delivered.commits else "more request").rstrip(".")
+
+
+_count = re.compile(r" \(\+(\d+) (commit|more request|more)s?\)$")
+
+
+def shorten_list(text: str, longest: int, thing: str) -> str:
+    """A result of several parts, cut after a whole part; it says how many things were left out."""
+    text = " ".join(text.split())
+    if len(text) <= longest:
+        return text
+    found = _count.search(text)
+    parts = (text[: found.start()] if found else text).split("; ")
+    count, thing = (int(found[1]), found[2]) if found else (0, thing)
+    kept = len(parts)
+    while kept > 1 and len("; ".join(parts[:kept])) + COUNT_ROOM > longest:
+        kept -= 1
+    count += len(parts) - kept
+    if not count:
+        return shorten_result(text, longest)
+    plural = "s" if count > 1 and thing != "more" else ""
+    return f"{shorten_result('; '.join(parts[:kept]), longest - COUNT_ROOM)} (+{count} {thing}{plural})"
+
+
+COUNT_ROOM = 19
+"""Characters of " (+12 more requests)"."""
 
 
 def reports_change(one: Outcome) -> bool:
@@ -217,9 +243,18 @@ def describe_end(one: Outcome) -> str:
 
 def title_delivery(one: Outcome, longest: int) -> str:
     """What a session with commits or pull requests delivered."""
-    if one.result:
-        return name_result(one, longest)
     delivered = one.delivered
+    if one.result:
+        text = name_result(one, longest)
+        found = _count.search(text)
+        if found is None or found[2] != "commit" or len(delivered.commits) <= 1:
+            return text
+        shown, left = text[: found.start()], int(found[1])
+        for commit in delivered.commits:  # the more of them there is room for, the better
+            other = shorten_text(drop_trailer(commit.subject), 120).rstrip(". ")
+            if left and other and other not in shown and len(shown) + len(other) + COUNT_ROOM <= longest:
+                shown, left = f"{shown}; {other}", left - 1
+        return shown + (f" (+{count_things(left, 'commit')})" if left else "")
     titled = [request.title for request in delivered.pull_requests if request.title]
     if titled:
         return shorten_text(titled[-1], longest).rstrip(".")

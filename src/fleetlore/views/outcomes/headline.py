@@ -13,10 +13,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from fleetlore.programs.tool_calls import proposes_plan
-from fleetlore.views.outcomes.facts import Source
+from fleetlore.views.outcomes.facts import FileEdit, Source
 from fleetlore.views.outcomes.result_words import (
     Report,
-    begins_plainly,
     find_change,
     find_finding,
     find_points,
@@ -35,6 +34,7 @@ from fleetlore.views.outcomes.words import (
     short_request,
     shorten_text,
 )
+from fleetlore.views.outcomes.work_parts import TurnWork, WorkPart, split_work
 
 if TYPE_CHECKING:
     from fleetlore.views.outcomes.facts import Answer
@@ -43,28 +43,37 @@ if TYPE_CHECKING:
 CHECK_NAMES = {"tests": "tests", "lint": "lint", "types": "type check", "build": "build"}
 MOST_WORDS = 20
 """Of the result; the closing state comes on top."""
-MOST_OF_TWO = 32
-"""Of two results together."""
+MOST_OF_FINDING = 26
+MOST_PARTS = 3
+MOST_OF_PARTS = 34
+"""Words of the results of several requests together."""
 MOST_TOPIC = 16
+LEAST_ORDER = 3
+MOST_ORDER = 18
+"""Words of a request that is told instead of a detail of its result."""
 LEAST_TOPIC = 4
 LEAST_ABOUT = 3
 """A text with fewer content words does not say what it is about."""
 ENOUGH_SHARED = 2
 """A report with so many words of the topic, and half of them, tells it."""
-LEAST_PART = 4
-"""A second result comes from a turn with at least this part of the edits of the main one."""
+LEAST_PART = 6
+"""A second result comes from a request with at least this part of the changed lines of the main one."""
 LEAST_CALLS = 1
 LEAST_VERB = 4
 """Letters by which "Remove" and "Removed" are the same verb."""
 LEAST_SCORE = 4
-MOST_BY_EDITS = 8
-"""What the turn with the most edits counts, beside the words of the request."""
-MANY_TURNS = 4
-LEAST_TOLD = 4
-"""A report counts for the work if the turns that it tells of have at least one of so many edits."""
+MOST_OF_PART = 28
+"""Words of two results of one request together."""
+LEAST_READ = 4
+"""Reports count for a request if the turns that they end have at least one of so many of its edits."""
+LEAST_TOLD = 3
+"""Reports count for the work if the requests that they tell of have at least one of so many changed lines."""
 MOST_QUOTED = 14
-MANY_COMMITS = 2
-"""Of so many commits two are named."""
+MOST_COMMITS = 3
+MOST_OF_COMMITS = 34
+"""Words of the subjects of commits that are named."""
+SHARED_WEIGHT = 3
+"""How much more the lines of a commit count whose subject has words of the request."""
 MOST_TURNS = 50
 ASKED = "Asked: "
 EDITED = "Edited "
@@ -96,6 +105,14 @@ _verdict = re.compile(
 _topic_end = re.compile(r" [-–—] |[;:] |, (?:and|but|so|then|because|since) |\. ")
 _no_request = re.compile(r"(?i)(?:yes|no|ok|okay|sure|continue|go on|thanks?|great|[@/])(?:\b|$)|[@/\[<{]")
 _asks_why = re.compile(r"(?i)(?:why|how|what|where|when|who|which|is|are|was|were|does|do|did|has|have|should|any)\b")
+_no_asking = re.compile(r"(?i)(?:tell|explain|show|help) (?:me|us|to me)?\b ?")
+
+
+def _asks_about(text: str) -> bool:
+    """Whether a request asks a question: it is no topic of a change."""
+    return _asks_why.match(_no_asking.sub("", drop_courtesy(first_sentence(text)))) is not None
+
+
 _done = re.compile(
     r"(?i)\W*(?:(?:all )?done|fixed|completed?|finished|implemented|updated|ready)\b|.{0,60}\bwhat (?:was|i) (?:done|did|changed|built)\b"
     r"|.{0,200}\b(?:is|are) (?:now |both |all )?(?:up|running)(?: fine)?[.! ]"
@@ -149,12 +166,41 @@ def _name_landed(record: Outcome, state: SessionState) -> str:
         return ""
     if all(commit.rewritten for commit in state.commits):
         return f"Rebased: {_clean_title(commits[-1].subject)}{_count_more(len(commits) - 1)}"
+    ranked = rank_commits(commits, state)
+    chosen = ranked[:1]
+    for commit in ranked[1:MOST_COMMITS]:
+        words = sum(len(_clean_title(each.subject).split()) for each in (*chosen, commit))
+        if words <= MOST_OF_COMMITS and _is_main(commit) == _is_main(ranked[0]):
+            chosen.append(commit)
+    return "; ".join(_clean_title(commit.subject) for commit in chosen) + _count_more(len(commits) - len(chosen))
+
+
+def rank_commits(commits: Sequence[SessionCommit], state: SessionState) -> list[SessionCommit]:
+    """The commits by what they say of the work: no merges and chores, those with words of the request, then by changed lines."""
     request = _find_request_words(state)
-    main = max(commits, key=lambda commit: _rank_commit(commit, request))
-    telling = [commit for commit in commits if _rank_commit(commit, ())[:2] == _rank_commit(main, ())[:2] and commit is not main]
-    chosen = [main, *telling[-1:]] if len(commits) >= MANY_COMMITS else [main]
-    named = [_clean_title(commit.subject) for commit in commits if any(commit is each for each in chosen)]
-    return "; ".join(named) + _count_more(len(commits) - len(named))
+    lines = _count_committed_lines(state)
+
+    def rank(commit: SessionCommit) -> tuple[bool, float]:
+        shared = len(list_content_words(commit.subject) & request) >= ENOUGH_SHARED
+        changed = max((lines[source.event] for source in commit.evidence if source.event in lines), default=0)
+        return _is_main(commit), (changed + 1) * (SHARED_WEIGHT if shared else 1)
+
+    return sorted(commits, key=rank, reverse=True)
+
+
+def _count_committed_lines(state: SessionState) -> dict[str, int]:
+    """The lines that the session changed before each commit and after the one before, by the event of the commit."""
+    found: dict[str, int] = {}
+    before = 0
+    for commit in state.commits:
+        edits = (edit for edit in state.edits if before < edit.step <= commit.step)
+        found[commit.source.event] = found.get(commit.source.event, 0) + sum(edit.added + edit.removed for edit in edits)
+        before = commit.step
+    return found
+
+
+def _is_main(commit: SessionCommit) -> bool:
+    return not commit.subject.startswith("Merge ") and not _minor.match(commit.subject)
 
 
 def _count_more(count: int) -> str:
@@ -175,14 +221,9 @@ def _list_named_commits(commits: Sequence[SessionCommit], state: SessionState) -
     return list(named.values())
 
 
-def _rank_commit(commit: SessionCommit, request: Collection[str]) -> tuple[bool, bool, int]:
-    shared = len(list_content_words(commit.subject).intersection(request))
-    return not commit.subject.startswith("Merge "), not _minor.match(commit.subject), shared
-
-
 def choose_commit(commits: Sequence[SessionCommit]) -> SessionCommit | None:
     """The first commit that is neither a merge nor a chore; else the first with a subject."""
-    return max((commit for commit in commits if commit.subject), key=lambda commit: _rank_commit(commit, ()), default=None)
+    return max((commit for commit in commits if commit.subject), key=_is_main, default=None)
 
 
 def _find_request_words(state: SessionState) -> frozenset[str]:
@@ -206,9 +247,12 @@ def _find_result_beside(record: Outcome, state: SessionState, landed: str) -> st
     if not changed:
         return ""
     found, report = max(changed, key=lambda pair: (pair[0].score, pair[1].turn))
+    text = _add_question(state, report.turn, found.text)
+    if _agrees.match(text):
+        return ""  # nobody knows to what
     record.evidence["result"] = [report.source]
     record.said = found.text
-    return found.text
+    return text
 
 
 def find_title(record: Outcome, state: SessionState) -> str:
@@ -244,41 +288,90 @@ def _describe_work(record: Outcome, state: SessionState) -> str:
         return issues
     title = find_title(record, state)
     edited = {path for _, path in _list_edits(state)}
-    is_examined = _is_examined(state) or is_examination(title)
-    is_review = is_examined and "review" in record.asked.lower()
-    is_question = record.asked.endswith("?") and not is_order(record.asked)
-    found = (
-        _find_changes(record, state)
-        if edited
-        else _find_findings(record, state, is_examined=is_examined or is_question, is_question=is_question)
-    )
-    if is_review and not edited:
-        found = [pair for pair in found if " review point" in pair[0][:20] or _verdict.search(pair[0])]
-    elif not found and is_examined:
-        found = _find_findings(record, state, is_examined=is_examined)
-    if title and not is_examination(title) and (edited or record.delivered.pull_requests):
+    is_about = is_examination(title) or _names_examination.search(record.title or "") is not None
+    is_examined = _is_examined(state) or is_about
+    if title and not is_about and (edited or record.delivered.pull_requests):
+        _keep_report(record, state, _find_changes(record, state).chosen if edited else [])
         return title
+    if edited:
+        results = _find_changes(record, state)
+        is_detail = bool(results.chosen) and results.chosen[0].is_item and not results.chosen[0].order
+        if is_detail and (documents := _name_documents(record, state)):
+            return documents
+        if results.chosen:
+            return _word_changes(record, state, results, title)
+    found = _find_answer(record, state, is_examined=is_examined) if not edited or is_examined else []
     if not found:
         work = [file for file in record.files if not _is_note(file.path)]
         if title:
             return title if edited else f"{ASKED}{title}"
         if facts := _name_documents(record, state) or _name_steps(record, state):
             return facts
-        return _name_request(record, state) or (f"{EDITED}{name_files(work)}" if work else record.name)
-    record.evidence["result"] = [source for _, source in found]
-    record.said = said = "; then ".join([found[0][0], *(_lower(text) for text, _ in found[1:])])
-    turn = next((report.turn for report in _list_reports(record, state) if report.source == found[0][1]), 0)
+        return _name_request(record, state, work) or (f"{EDITED}{name_files(work)}" if work else record.name)
+    _keep_report(record, state, found)
+    [first] = found
+    said, turn = first.said, first.report.turn
     topic = title or _find_topic(state, turn, said, is_changed=bool(edited))
+    if (answered := _add_question(state, turn, said)) != said:
+        return answered
+    more = _count_requests(sum(part.is_answered or part.calls > 0 for part in _split_work(state)) - 1)
+    return f"{topic}: {said}{more}" if title or len(topic.split()) >= LEAST_TOPIC else f"{said}{more}"
+
+
+_names_examination = re.compile(
+    r"(?i)\b(?:analysis|investigation|review|research|audit|question|discussion|exploration|brainstorming|analysis and \w+)s?$"
+)
+"""A title that says what was looked into, not what came of it."""
+_agrees = re.compile(r"(?i)(?:yes|no|not (?:yet|quite|really|directly)|correct|exactly)\b")
+"""Begins an answer that cannot be understood without its question."""
+
+
+def _add_question(state: SessionState, turn: int, said: str) -> str:
+    """An answer that begins with yes or no, after its question if that is short."""
+    asked = [drop_courtesy(first_sentence(prompt.text)) for prompt in state.prompts if prompt.turn == turn]
+    short = next((text for text in asked if text.endswith("?") and len(text.split()) <= MOST_ASKED), "")
+    return f"{short[:1].upper()}{short[1:]} {said}" if short and _agrees.match(said) else said
+
+
+def _count_requests(count: int) -> str:
+    return f" (+{count} more request{'s' if count > 1 else ''})" if count > 0 else ""
+
+
+def _find_answer(record: Outcome, state: SessionState, *, is_examined: bool) -> list[PartResult]:
+    """What the agent found out or did without an edit; of a review only its verdict or its points."""
+    is_question = record.asked.endswith("?") and not is_order(record.asked)
+    found = _find_findings(record, state, is_examined=is_examined or is_question, is_question=is_question)
+    if is_examined and "review" in record.asked.lower() and not _list_edits(state):
+        found = [one for one in found if " review point" in one.text[:20] or _verdict.search(one.text)]
+    return found
+
+
+def _keep_report(record: Outcome, state: SessionState, found: Sequence[PartResult]) -> None:
+    """Note the agent's own words, their source, and what they are about if that is not the first request."""
+    said = [one for one in found if one.said and (one.text == one.said or (len(found) == 1 and not one.is_item))]
+    if not found:
+        return
+    record.evidence["result"] = list(dict.fromkeys(one.source for one in found))
+    record.said = "; ".join(one.said for one in said)
     main = find_request(state)
-    if main is not None and main.turn != turn:
-        prompt = next((prompt.text for prompt in state.prompts if prompt.turn == turn), "")
+    turns = {one.report.turn for one in said}
+    if main is not None and turns and main.turn not in turns:
+        prompt = next((prompt.text for prompt in state.prompts if prompt.turn == min(turns)), "")
         record.said_about = first_sentence(prompt) if is_whole_request(prompt) else ""
-    request = _find_request_words(state)
-    if not topic and edited and len(request) >= LEAST_ABOUT and not request & list_content_words(said):
-        topic = cut_words(drop_courtesy(record.asked).rstrip("?.! "), MOST_TOPIC)  # what was said is about something else
-        topic = topic[:1].upper() + topic[1:]
-    is_told = bool(edited) and " more changes)" not in said and _states_topic(said, topic.rstrip("…"))
-    return said if is_told or len(topic.split()) < LEAST_TOPIC else f"{topic}: {said}"
+
+
+def _word_changes(record: Outcome, state: SessionState, results: WorkResults, title: str) -> str:
+    """The results of the largest requests, one after the other; of a single one with what was asked."""
+    _keep_report(record, state, results.chosen)
+    more = _count_requests(results.others)
+    [main, *others] = results.chosen
+    if others or not main.said or (main.is_item and main.order):
+        return "; ".join(one.text for one in results.chosen) + more
+    said = main.said
+    asked = main.part.request.text if main.part.request is not None else ""
+    topic = title or (_name_topic(asked) if is_order(asked) else "") or _find_topic(state, main.report.turn, said, is_changed=True)
+    is_told = " more changes)" not in said and _states_topic(said, topic.rstrip("…"))
+    return f"{said}{more}" if is_told or len(topic.split()) < LEAST_TOPIC else f"{topic}: {said}{more}"
 
 
 def _states_topic(said: str, topic: str) -> bool:
@@ -289,11 +382,6 @@ def _states_topic(said: str, topic: str) -> bool:
     return len(about & named) >= min(least, len(named))
 
 
-def _lower(text: str) -> str:
-    """The text in the middle of a sentence: a plain word begins with a small letter."""
-    return text[:1].lower() + text[1:] if begins_plainly(text) else text
-
-
 def _find_topic(state: SessionState, turn: int, said: str, *, is_changed: bool) -> str:
     """What a report at the end of a turn is about: what was asked in this turn; the first request if the report has its words.
 
@@ -302,13 +390,12 @@ def _find_topic(state: SessionState, turn: int, said: str, *, is_changed: bool) 
     request = find_request(state)
     about = list_content_words(said)
     asked = [prompt for prompt in state.prompts if prompt.turn == turn and prompt is not request]
-    orders = [prompt for prompt in asked if is_order(prompt.text)]
+    ordered = [prompt for prompt in asked if is_order(prompt.text)]
     is_first = request is not None and (
         request.turn == turn or len(about & list_content_words(request.text[:LONGEST_PROMPT])) >= ENOUGH_SHARED
     )
-    prompts = [*orders, *([request] if is_first else ()), *asked]
-    texts = [prompt.text for prompt in prompts if prompt is not None]
-    orders = [text for text in texts if is_order(text) or (is_examination(text) and not (is_changed and _asks_why.match(text)))]
+    texts = [prompt.text for prompt in (*ordered, *([request] if is_first and request is not None else ()), *asked)]
+    orders = [text for text in texts if is_order(text) or (is_examination(text) and not (is_changed and _asks_about(text)))]
     return next((topic for text in orders if (topic := _name_topic(text))), "")
 
 
@@ -340,7 +427,7 @@ def _read_change(record: Outcome, report: TurnEndReport, wanted: Collection[str]
 
 
 def _read_finding(record: Outcome, report: TurnEndReport, wanted: Collection[str]) -> Report | None:
-    found = find_finding(report.text, MOST_WORDS, wanted)
+    found = find_finding(report.text, MOST_OF_FINDING, wanted)
     return found if found is not None and not _is_refuted(record, found.text) else None
 
 
@@ -352,60 +439,141 @@ def _find_turn_words(state: SessionState, turn: int) -> frozenset[str]:
     return list_content_words(" ".join(prompt.text[:LONGEST_PROMPT] for prompt in state.prompts if prompt.turn == turn))
 
 
-def _find_changes(record: Outcome, state: SessionState) -> list[tuple[str, Source]]:
-    """The agent's sentences about what it changed: the main one, and that of another turn. None that the records contradict."""
-    reports = _list_reports(record, state)
-    reports = [report for report in reports if report.edits]
-    request = _find_request_words(state)
-    most = max((report.edits for report in reports), default=0) or 1
-    best: dict[int, tuple[float, Report, TurnEndReport]] = {}
-    for report in reports:
-        found = _read_change(record, report, request | _find_turn_words(state, report.turn))
-        if found is None and report.edits == most:
-            found = _read_change(record, report, ())
-        if found is None:
+class PartResult(NamedTuple):
+    """A part of the work with the agent's own sentence about it, and the request as a title if the agent reports its end."""
+
+    part: WorkPart
+    said: str
+    report: TurnEndReport
+    order: str = ""
+    is_item: bool = False
+    """What was said is an item of a list: one of many changes."""
+    is_detail: bool = False
+    """The same, or it has few words of the request."""
+
+    @property
+    def text(self) -> str:
+        """What came of it, in few words."""
+        return self.said if self.said and not (self.is_detail and self.order) else self.order
+
+    @property
+    def source(self) -> Source:
+        """The event with the agent's report."""
+        return self.report.source
+
+
+class WorkResults(NamedTuple):
+    """The parts that are told, the largest first, and the number of others with changes."""
+
+    chosen: list[PartResult]
+    others: int = 0
+
+
+def _find_changes(record: Outcome, state: SessionState) -> WorkResults:
+    """What came of the requests with the most changed lines. Nothing that the records contradict."""
+    parts = [part for part in _split_work(state) if part.edits]
+    reports = [report for report in _list_reports(record, state) if report.edits]
+    results = [one for part in parts if (one := _describe_part(record, state, part, reports)) is not None]
+    if not results or sum(one.part.lines for one in results) * LEAST_TOLD < sum(part.lines for part in parts):
+        return WorkResults([])  # what can be read is about a small part of the work
+    main = max(results, key=lambda one: one.part.lines)
+    if (undone := _find_undone(record, state, main)) is not None:
+        return WorkResults([undone])
+    chosen: list[PartResult] = []
+    for one in sorted(results, key=lambda one: -one.part.lines):
+        same = next((known for known in chosen if _say_the_same(known.text, one.text)), None)
+        if same is not None:
+            if one.report.turn > same.report.turn:  # it has the newer state
+                chosen[chosen.index(same)] = one
             continue
-        score = found.score + MOST_BY_EDITS * report.edits / most
-        if report.turn not in best or score >= best[report.turn][0]:
-            best[report.turn] = (score, found, report)
-    ranked = sorted(best.values(), key=lambda each: (each[0], each[2].turn), reverse=True)
-    told = sum(each[2].edits for each in ranked)
-    if told * LEAST_TOLD < sum(Counter(turn for turn, path in _list_edits(state) if not path.endswith(PROSE)).values()):
-        return []  # what can be read is about a small part of the work
-    chosen = ranked[:1]
-    for each in ranked[1:]:  # a later turn that tells of the same thing has the newer state
-        shared = list_content_words(each[1].text) & list_content_words(chosen[0][1].text)
-        if each[2].turn > chosen[0][2].turn and len(shared) * 2 >= len(list_content_words(each[1].text)):
-            chosen = [each]
-    turns = sorted({report.turn for report in reports})
-    if chosen and len(turns) > MANY_TURNS and chosen[0][2].turn == turns[0]:
-        return []  # how long work in many steps began is not what came of it
-    if chosen and (undone := _find_undone(record, state, chosen[0][1].text, chosen[0][2].turn)) is not None:
-        return [undone]
-    for each in ranked:
-        main = list_content_words(chosen[0][1].text)
-        more = list_content_words(each[1].text)
-        if each is chosen[0] or each[2].edits * LEAST_PART < most:
-            continue
-        words = len(chosen[0][1].text.split()) + len(each[1].text.split())
-        if words <= MOST_OF_TWO and not each[1].others and len(more & main) * 2 < len(more):
-            chosen.append(each)
+        words = sum(len(each.text.split()) for each in (*chosen, one))
+        if not chosen or (len(chosen) < MOST_PARTS and words <= MOST_OF_PARTS and one.part.lines * LEAST_PART >= main.part.lines):
+            chosen.append(one)
+    named = {id(one.part) for one in results if any(_say_the_same(known.text, one.text) for known in chosen)}
+    return WorkResults(chosen, sum(id(part) not in named for part in parts))
+
+
+def _split_work(state: SessionState) -> list[WorkPart]:
+    edits = [edit for edit in _list_work_edits(state) if not edit[1].path.endswith(PROSE)] or _list_work_edits(state)
+    lines: Counter[int] = Counter()
+    for turn, edit in edits:
+        lines[turn] += max(1, edit.added + edit.removed)
+    calls = Counter(call.turn for call in state.calls if call.state == "ok")
+    answered = frozenset(answer.turn for answer in state.answers if not answer.helper)
+    return split_work(state, TurnWork(lines, Counter(turn for turn, _ in edits), calls, answered))
+
+
+def _describe_part(record: Outcome, state: SessionState, part: WorkPart, reports: Sequence[TurnEndReport]) -> PartResult | None:
+    """The sentence of the part's reports that says best what was changed, and what was asked if the agent answered after its edits."""
+    asked = part.request.text[:LONGEST_PROMPT] if part.request is not None else ""
+    wanted = list_content_words(asked)
+    own = [report for report in reports if report.turn in part.turns]
+    found = [(change, report) for report in own if (change := _read_best_change(record, state, report, wanted))]
+    if sum(report.edits for _, report in found) * LEAST_READ < sum(report.edits for report in own):
+        found = []  # what can be read is about a small part of the work
+    order = _name_order(asked) if own and not _fell_short.search(own[-1].text[:LONGEST_OPENING]) else ""
+    if not found:
+        return PartResult(part, "", own[-1], order) if order else None
+    best, report = max(found, key=lambda pair: (pair[0].score, pair[1].turn))
+    if _names_no_work.match(order) or len(order.split()) > MOST_ORDER:
+        order = ""
+    is_detail = best.is_item or len(list_content_words(best.text) & wanted) < min(ENOUGH_SHARED, len(wanted))
+    said = _count_others(best)
+    for other, beside in sorted(found, key=lambda pair: -pair[1].edits):  # what another turn came to
+        is_far = beside.turn != report.turn and beside.edits * LEAST_PART >= report.edits and not _say_the_same(best.text, other.text)
+        if is_far and len(f"{said} {other.text}".split()) <= MOST_OF_PART and not (best.is_item or other.is_item):
+            said = f"{said}; {other.text}" if report.turn < beside.turn else f"{other.text}; {said}"
             break
-    chosen.sort(key=lambda each: each[2].turn)
-    return [(_count_others(found), report.source) for _, found, report in chosen]
+    return PartResult(part, said, report, order, best.is_item, is_detail)
+
+
+def _read_best_change(record: Outcome, state: SessionState, report: TurnEndReport, wanted: frozenset[str]) -> Report | None:
+    return _read_change(record, report, wanted | _find_turn_words(state, report.turn)) or _read_change(record, report, ())
+
+
+_fell_short = re.compile(
+    r"(?i)\b(?:could ?n[o'’]t|unable to|not able to|(?:do|did|does|is|was)n['’]t work|(?:is|are) not working|still (?:fail|broken)"
+    r"|not (?:yet )?(?:done|finished|complete|implemented|possible)|blocked|partially|rolled back|reverted)"
+)
+"""In an answer that reports less than what was asked for."""
+_points_back = re.compile(
+    r"(?i)(?!(?:ensure|verify|confirm|show|say|note|state|require) that)"
+    r"\w+ (?:(?:up|out|off|down|back) )?(?:that|this|it|them|these|those|one|same)\b"
+)
+"""An order whose object was named before: "Limit that to one branch"."""
+
+
+def _name_order(asked: str) -> str:
+    """A request for work as a title; empty if it is none or does not say what it is about."""
+    order = _task_label.sub("", short_request(_name_links(asked), MOST_ASKED).rstrip(".")) if not is_examination(asked) else ""
+    is_clear = not order.endswith("…") and "://" not in order and len(list_content_words(order)) >= ENOUGH_SHARED
+    is_clear = is_clear and _points_back.match(order) is None and sum(word.isalpha() for word in order.split()) >= LEAST_ORDER
+    return order if is_clear else ""
+
+
+_names_no_work = re.compile(
+    r"(?i)\w+ (?:\w+ ){0,4}?(?:comments?|feedback|review\w*|suggestions?|findings?|issues?|points?|errors?|warnings?|failures?|problems?"
+    r"|bugs?|changes|todos?|items)\b"
+)
+"""An order that points to a list somewhere else: "Address the comments of the review"."""
+
+
+def _say_the_same(one: str, other: str) -> bool:
+    first, second = list_content_words(one), list_content_words(other)
+    return len(first & second) * 2 >= min(len(first), len(second))
 
 
 _undoes = re.compile(r"(?i)\b(?:deleted|removed|reverted|undone|discarded|restored|rolled back)\b")
 
 
-def _find_undone(record: Outcome, state: SessionState, text: str, turn: int) -> tuple[str, Source] | None:
+def _find_undone(record: Outcome, state: SessionState, main: PartResult) -> PartResult | None:
     """A later report that takes the change back: "docs/geese.md has been deleted"."""
-    about = list_content_words(text)
+    about = list_content_words(f"{main.said} {main.order}")
     for report in reversed(_list_reports(record, state)):
-        found = _read_change(record, report, about) if report.turn > turn and report.calls else None
+        found = _read_change(record, report, about) if report.turn > max(main.part.turns) and report.calls else None
         words = list_content_words(found.text) if found is not None else frozenset()
         if found is not None and _undoes.search(found.text) and len(words & about) * 2 >= len(words):
-            return found.text, report.source
+            return PartResult(main.part, found.text, report)
     return None
 
 
@@ -413,14 +581,18 @@ def _count_others(found: Report) -> str:
     return f"{found.text} (and {found.others} more changes)" if found.others > 1 else found.text
 
 
-def _list_edits(state: SessionState) -> list[tuple[int, str]]:
+def _list_work_edits(state: SessionState) -> list[tuple[int, FileEdit]]:
     """The edits of files that are not the agent's own notes, each with its turn."""
     turns = {call.source.event: call.turn for call in state.calls}
     folder = f"{state.cwd.rstrip('/')}/"
-    return [(turns.get(edit.source.event, 0), edit.path) for edit in state.edits if not _is_note(edit.path.removeprefix(folder))]
+    return [(turns.get(edit.source.event, 0), edit) for edit in state.edits if not _is_note(edit.path.removeprefix(folder))]
 
 
-def _find_findings(record: Outcome, state: SessionState, *, is_examined: bool, is_question: bool = False) -> list[tuple[str, Source]]:
+def _list_edits(state: SessionState) -> list[tuple[int, str]]:
+    return [(turn, edit.path) for turn, edit in _list_work_edits(state)]
+
+
+def _find_findings(record: Outcome, state: SessionState, *, is_examined: bool, is_question: bool = False) -> list[PartResult]:
     """What the agent found out or did without an edit: of the last turn in which it did much."""
     request = _find_request_words(state)
     has_code = any(not path.endswith(PROSE) for _, path in _list_edits(state))
@@ -436,7 +608,7 @@ def _find_findings(record: Outcome, state: SessionState, *, is_examined: bool, i
     ranked = sorted(reports, key=rank, reverse=True)
     for report in ranked:
         if is_examined and not has_code and (points := find_points(report.text, MOST_WORDS)) and not _is_refuted(record, points):
-            return [(points, report.source)]
+            return [PartResult(_find_part(state, report), points, report)]
         wanted = request | _find_turn_words(state, report.turn)
         change, finding = _read_change(record, report, wanted), _read_finding(record, report, wanted)
         if not is_examined and report.calls:
@@ -444,8 +616,12 @@ def _find_findings(record: Outcome, state: SessionState, *, is_examined: bool, i
         else:
             chosen = max((found for found in (finding, change) if found), key=lambda found: found.score, default=None)
         if chosen is not None:
-            return [(chosen.text, report.source)]
+            return [PartResult(_find_part(state, report), chosen.text, report)]
     return []
+
+
+def _find_part(state: SessionState, report: TurnEndReport) -> WorkPart:
+    return next((part for part in _split_work(state) if report.turn in part.turns), WorkPart(request=None))
 
 
 def _name_refused(state: SessionState) -> str:
@@ -476,16 +652,23 @@ def _name_issues(record: Outcome, state: SessionState) -> str:
 
 
 def _name_documents(record: Outcome, state: SessionState) -> str:
-    """The document that the session wrote, if it changed no other file: `Wrote "Move to Postgres" (plan.md)`."""
+    """The documents that the session wrote, if they are most of what it changed: `Wrote "Move to Postgres" (plan.md)`."""
     folder = f"{state.cwd.rstrip('/')}/"
     edits = [edit for edit in state.edits if not _is_note(edit.path.removeprefix(folder))]
     written = {edit.path: edit for edit in edits if edit.heading}
-    if len(written) != 1 or {edit.path for edit in edits} != set(written):
+    lines = Counter[str]()
+    for edit in edits:
+        lines[edit.path] += max(1, edit.added + edit.removed)
+    if not written or sum(lines[path] for path in written) * 2 < lines.total():
         return ""
-    [edit] = written.values()
-    record.evidence["result"] = [edit.source]
-    heading = cut_words(_plain(edit.heading).replace('"', "'"), MOST_TOPIC)
-    return f'{WROTE}"{heading}" ({_base_name(edit.path)[:60]})'
+    largest = sorted(written.values(), key=lambda edit: -lines[edit.path])[:MOST_DOCUMENTS]
+    record.evidence["result"] = [edit.source for edit in largest]
+    named = [
+        f'"{cut_words(_plain(edit.heading).replace(chr(34), chr(39)), MOST_TOPIC)}" ({_base_name(edit.path)[:60]})' for edit in largest
+    ]
+    more = len(written) - len(largest)
+    others = f" (+{more} more document{'s' if more > 1 else ''})" if more else ""
+    return f"{WROTE}{join_names(named)}{others}"
 
 
 _chore_step = re.compile(
@@ -497,6 +680,7 @@ _chore_step = re.compile(
 _assigned = re.compile(r'"task_assignment".{0,40}?"taskId":"(\w{1,20})","subject":"([^"\\]{4,300})"')
 MOST_OF_STEP = 12
 LEAST_STEPS = 2
+MOST_DOCUMENTS = 2
 
 
 def _name_steps(record: Outcome, state: SessionState) -> str:
@@ -516,10 +700,18 @@ def _plain(text: str) -> str:
     return " ".join(text.replace("`", "").replace("*", "").split())
 
 
-def _name_request(record: Outcome, state: SessionState) -> str:
+def _name_request(record: Outcome, state: SessionState, work: Sequence[ChangedFile]) -> str:
+    """What was asked, as a title if the agent reports it as done; if it is no order, with the files that were changed for it."""
     request = find_request(state)
+    if request is not None and work and not is_order(request.text) and not is_examination(request.text):
+        sentence = _task_label.sub("", _plain(first_sentence(request.text)).replace('"', "'"))
+        words = _url.sub("", _name_links(sentence)).strip(".: ").split()
+        if words and words[0].startswith("/"):
+            return f"{EDITED}{name_files(work)} with {words[0]}"
+        quoted = " ".join(words[:MOST_QUOTED]) + ("…" if len(words) > MOST_QUOTED else "")
+        return f'{EDITED}{name_files(work)} for "{quoted}"'
     asked = short_request(request.text, MOST_ASKED) if request is not None else ""
-    asked = _task_label.sub("", asked or cut_words(drop_courtesy(record.asked).rstrip(".: "), MOST_ASKED))
+    asked = _task_label.sub("", asked or cut_words(_url.sub("", _name_links(drop_courtesy(record.asked))).strip(".: "), MOST_ASKED))
     asked = asked[:1].upper() + asked[1:]
     if asked and not asked.endswith("?") and _is_reported_done(record, state):
         return f"{asked}{DONE}"
@@ -527,12 +719,32 @@ def _name_request(record: Outcome, state: SessionState) -> str:
 
 
 def _is_reported_done(record: Outcome, state: SessionState) -> bool:
-    """Whether the last answer of a turn with edits begins by saying that it is done, and nothing contradicts it."""
+    """Whether the last answer of a turn with edits (or calls, if there is none) begins by saying that it is done."""
     reports = [report for report in _list_reports(record, state) if report.edits]
+    reports = reports or [report for report in _list_reports(record, state) if report.calls]
     if record.status != "finished" or not reports:
         return False
     sentences = islice(list_sentences(reports[-1].text), 3)
     return _done.match(reports[-1].text) is not None or any(map(_done.match, sentences))
+
+
+_linked = re.compile(
+    r"(?i)(?:\bthis )?(?:\b(?:pr|pull request|merge request|issue|ticket)\b:? *)?\(?https?://[^\s/]{1,100}/[^\s]{1,200}?/"
+    r"(?P<kind>pull|merge_requests|issues)/(?P<number>\d{1,9})[^\s,;)]{0,200}\)?"
+)
+
+
+def _name_links(text: str) -> str:
+    """The text with the names of pull requests and issues instead of their addresses."""
+
+    def name(found: re.Match[str]) -> str:
+        return f"{'issue' if found['kind'].lower() == 'issues' else 'pull request'} #{found['number']}"
+
+    first = _linked.match(text)
+    rest = text[first.end() :].lstrip(" :,-") if first is not None else ""
+    if first is not None and len(rest.split()) >= LEAST_TOPIC:
+        return f"{_linked.sub(name, rest).rstrip('. ')} ({name(first)})"
+    return _linked.sub(name, text)
 
 
 _url = re.compile(r"\(?https?://\S+\)?")
@@ -540,7 +752,10 @@ _url = re.compile(r"\(?https?://\S+\)?")
 
 def _name_topic(text: str) -> str:
     """What a request is about, in a few words; nothing if they would not say it."""
-    sentence = _url.sub("", _task_label.sub("", drop_courtesy(first_sentence(text)))).strip(" .?!:,;\"'-–—")
+    sentence = _name_links(_task_label.sub("", drop_courtesy(first_sentence(text))))
+    sentence = _url.sub("", sentence).strip(" .?!:,;\"'-–—")
+    if _points_back.match(sentence):
+        return ""
     clause = _topic_end.split(sentence, maxsplit=1)[0]
     short = cut_words(clause if len(clause.split()) >= LEAST_TOPIC else sentence, MOST_TOPIC)
     return short[:1].upper() + short[1:] if len(list_content_words(short)) >= LEAST_ABOUT - 1 else ""
@@ -564,7 +779,7 @@ def _base_name(path: str) -> str:
 
 
 def _clean_title(text: str) -> str:
-    return shorten_text(drop_trailer(text), LONGEST_TITLE).rstrip(". ")
+    return shorten_text(drop_trailer(text).removeprefix("@ "), LONGEST_TITLE).rstrip(". ")  # PowerShell's mark of a text, in another shell
 
 
 def drop_trailer(subject: str) -> str:
@@ -664,7 +879,10 @@ def _has_unseen_helpers(state: SessionState) -> bool:
 
 def _describe_undelivered(record: Outcome, state: SessionState, changed: str) -> Iterator[str]:
     """What is left of a session without a commit and without uncommitted changes."""
-    done = "answered, " if record.result.startswith(ASKED) and record.delivered.answer and record.status == "finished" else ""
+    done = ""
+    if record.result.startswith(ASKED) and record.delivered.answer and record.status == "finished":
+        answer = record.delivered.answer.replace('"', "'").rstrip(".")
+        done = f'answered "{answer}", ' if len(answer.split()) <= MOST_QUOTED and not answer.endswith("…") else "answered, "
     if changed:
         yield DISCARDED if _is_inside_repository(state) and _has_discarded(record) else changed
     elif not any(call.kind in ("command", "other") and call.state == "ok" for call in state.calls):
@@ -685,6 +903,8 @@ def _describe_requests(record: Outcome, state: SessionState) -> str:
     created = [command for command in commands if "pr create" in command]
     is_draft = bool(created) and all("--draft" in command for command in created) and not any("pr ready" in one for one in commands)
     name = ("draft " if is_draft and not is_merged else "") + ("pull requests" if len(requests) > 1 else "pull request")
+    if len(set(numbers)) < len(requests) > 1:  # of several repositories
+        name, numbers = f"{len(requests)} {name}", []
     return " ".join(part for part in (name, join_names(numbers) if numbers else "", "opened and merged" if is_merged else "opened") if part)
 
 

@@ -18,7 +18,8 @@ from fleetlore.views.outcomes.words import LONGEST_LOOK, cut_words, is_lead_in, 
 _CHANGED = (
     r"(?:added|adjusted|applied|bumped|built|cached|changed|cleaned up|closed|configured|consolidated|converted|copied|corrected|created"
     r"|deleted|deployed|disabled|documented|enabled|expanded|exposed|extended|extracted|fixed|forwarded|implemented|improved|installed"
-    r"|introduced|logged|marked|merged|migrated|moved|opened|pinned|posted|published|pushed|rebased|rebuilt|recreated|redesigned|reduced|refactored"
+    r"|introduced|logged|made (?=the )|marked|merged"
+    r"|migrated|moved|opened|pinned|posted|published|pushed|rebased|rebuilt|recreated|redesigned|reduced|refactored"
     r"|registered|released|removed|renamed|replaced|resolved|restored|restructured|reverted|reworded|rewrote|rewritten|set up|simplified"
     r"|split|stopped|switched|translated|unified|uninstalled|unloaded|updated|upgraded|widened|wired|wrapped|written|wrote)"
 )
@@ -48,7 +49,9 @@ _unnamed = re.compile(
 )
 _no_object = re.compile(r"\w+ (?:(?:to|it|them|this|these|now)\b(?! \w+s\b)|\()", re.IGNORECASE)
 _no_result = re.compile(
-    r"(?:(?:ground|work|mov|continu|start|launch|runn|spawn|wait|kick|proceed|fetch|read|check|look)ing|this|that|it|its|they|these|those|you|your|done|if|when|here|there|good|great|perfect"
+    r"(?:(?:fetch|read|check|look|see|try|view|verify|inspect|search|proceed|continue|go) "
+    r"|(?:ground|work|mov|continu|start|launch|runn|spawn|wait|kick|proceed|fetch|read|check|look)ing|this"
+    r"|that|it|its|they|these|those|you|your|done|if|when|here|there|good|great|perfect"
     r"|got it|let|next|one|step|note|which|what|why|how|to"
     r"|without|since|because|after|before|once|as|yes|no|but|so|and|or|previously|currently|suggested|with|status|story status|task #?\d+"
     r"|i['’]m|i (?:see|think|found|understand|need|will|can|could|did)|line \d|all (?:\d+ )?(?:\w+ )?(?:tests?|checks?|tasks?|todos?)"
@@ -71,7 +74,7 @@ _condition = re.compile(r"^(?:(?:when|if|since|because) [^,]{3,160}, (?=\S)|now,
 _progress = re.compile(
     r"(?:i['’]?(?:ve|m| have| am)? (?:finished|done|now|going|about)|i(?:['’]m| am) \w+ing"
     r"|(?:launch|start|runn|spawn|wait|kick|proceed|continu|read|check|look|creat|updat|writ|fetch)ing\b.*\bnow$"
-    r"|let me|now |next|got it|good[,.]|ok|yes|no)\b",
+    r"|let me|now |next|got it|good[,.]|ok)\b",
     re.IGNORECASE,
 )
 LEAST_WORDS = 4
@@ -88,6 +91,8 @@ class Report(NamedTuple):
     text: str
     score: int
     others: int = 0
+    is_item: bool = False
+    """It is an item of a list."""
 
 
 _split_name = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -129,13 +134,18 @@ def find_change(text: str, most: int, wanted: Collection[str] = ()) -> Report | 
             if is_item and wanted and not shared:
                 continue  # a detail of a list
             score = 2 * shared + (0 if is_item else 2)
-            if "test" in words and "test" not in wanted:
+            if ("test" in words and "test" not in wanted) or _names_state.match(change):
                 score -= 3
             if found is None or score > found.score:
-                found = Report(change, score, len(changes) - 1 if is_item else 0)
+                found = Report(change, score, len(changes) - 1 if is_item else 0, is_item)
     return found
 
 
+_names_state = re.compile(
+    r"(?i)(?:(?:the|your|main|local|dev|working|web) ){0,3}"
+    r"(?:server|service|process|app|daemon|container|checkout|worktree|tree|branch)s? (?:has|have|is|are|was)\b"
+)
+"""Says in which state something is, not what was changed."""
 _top_item = re.compile(r"^(?:[-*•]|\d{1,2}[.)]) ([^\n]{1,400})", re.MULTILINE)
 LONG_LIST = 3
 ENOUGH_TO_FIND = 20
@@ -162,7 +172,8 @@ def _join_leads(text: str) -> Iterator[str]:
 
 
 _vague = re.compile(
-    r"(?:(?:one (?:thing|note|caveat|question)|caveat|heads[- ]up|(?:i|we)(?:['’]ve)? \w+ (?:it|them|this|these|that)"
+    r"(?:(?:one (?:thing|note|caveat|question)|caveat|heads[- ]up|all finished"
+    r"|(?:the |main |working )*(?:checkout|worktree|tree) is clean|(?:i|we)(?:['’]ve)? \w+ (?:it|them|this|these|that)"
     r"|this|that|it|its|they|these|those|here|which|ok|okay|let|next|note|if you|you|your|want|would|should|shall|could|see|try|to"
     r"|\w+ing (?:it|this)"
     r"|spawned|launched|started|running|the (?:fix|solution|change) is|please|thanks|sorry|open|run|option|step|e\.g|for example"
@@ -173,19 +184,29 @@ _vague = re.compile(
 _conclusion = re.compile(r"(?i)結論|结论|\b(?:verdict|conclusion|root cause|overall|tl;?dr)\b")
 _verdict = re.compile(
     r"(?i)\b(?:main (?:risk|issue|finding|problem)|the (?:problem|cause|issue|reason|risk) (?:is|was)"
-    r"|no (?:secrets?|issues?|problems?|findings?|vulnerabilit\w+|hardcoded \w+)|found \d+|\d+ (?:issues?|findings?|problems?)|is safe"
+    r"|no (?:[\w-]+,? ){0,5}(?:secrets?|issues?|problems?|findings?|vulnerabilit\w+|violations?|defects?|regressions?|bugs|blockers)"
+    r"|no hardcoded \w+|found \d+|\d+ (?:issues?|findings?|problems?)|is safe"
     r"|looks? (?:good|safe|clean)|there(?:['’]s| is) no way|not possible|works?\b|already"
     r"|approved?|pass(?:es|ing)\b|fail(?:s|ed|ing|ures?)\b)"
 )
 _fragment = re.compile(
-    r"[\w.-]*\d[\w.-]*:"
+    r"[\w.-]*\d[\w.-]*:|(?:[\w.]+-[\w.-]+,? ){2}|\[\w{1,2}\]"
     r"|\d(?!.*\b(?:is|are|was|were|has|have|found|remain\w*|fail\w*|pass\w*|need\w*|match\w*|points?|(?<!-)issues?|findings?|problems?)\b)",
     re.IGNORECASE,
 )
 """An item of a list that is no sentence: "t-12: merged", "4 steps instead of 3"."""
+_no_subject = re.compile(
+    r"(?i)(?:use|add|preserve|verifie|passe|keep|make|handle|support|provide|return|allow|ensure|avoid|include|contain|show|call|read|write"
+    r"|create|remove|check|set|get|run|explain|document)s (?!(?:is|are|was|were)\b)"
+)
+"""An item of a list whose subject stands above it: "Uses the issuer only to …"."""
+_sign = re.compile(r"^[^\w\s\"'`(\[<./~$@#&-]{1,3}\s+")
+"""A picture before a sentence."""
 _answer_label = re.compile(r"(?i)(?:here(?:['’]s| is) )?(?:the |my )?(?:short|quick|direct|honest|simple)? ?answer(?: is)?:? +(?=\S)")
 _yes_or_no = re.compile(r"(?i)(?:yes|no|not (?:yet|quite|really|directly))\b[^\w\s]*\s.*\w{3,}.*\s\w+")
 _one_word_label = re.compile(r"[A-Z][a-z]+: ")
+LEAST_SHARED = 2
+"""Words of the request in an item of a list that answers it."""
 MOST_LOOKED_AT = 12
 """Sentences of an answer in which its finding is looked for."""
 
@@ -197,10 +218,10 @@ def find_finding(text: str, most: int, wanted: Collection[str] = ()) -> Report |
         for place, sentence in enumerate(list_sentences(text, items=is_item)):
             if place >= MOST_LOOKED_AT:
                 break
-            plain = _answer_label.sub("", sentence.strip(), count=1).rstrip(".!。！ ")
+            plain = _answer_label.sub("", _sign.sub("", sentence.strip()), count=1).rstrip(".!。！ ")
             if plain.endswith(":") and len(plain.split()) >= LEAST_OPEN and not is_open(plain):
                 plain = plain.rstrip(" :")
-            if _fragment.match(plain):
+            if _fragment.match(plain) or (is_item and _no_subject.match(plain)):
                 continue
             if _vague.match(plain) or not is_statement(plain) or (_one_word_label.match(plain) and not _conclusion.match(plain)):
                 continue
@@ -210,6 +231,8 @@ def find_finding(text: str, most: int, wanted: Collection[str] = ()) -> Report |
             if short.endswith("…") or short.count('"') % 2 or len(short) > LONGEST_REPORT:
                 continue
             shared = len(list_content_words(short).intersection(wanted))
+            if is_item and wanted and shared < LEAST_SHARED and not _conclusion.search(short):
+                continue  # a detail of a list
             weight = 9 if _conclusion.search(short) or (not is_item and _yes_or_no.match(short)) else 3 if _verdict.search(short) else 0
             score = 2 * min(shared, MOST_SHARED) + weight + (0 if is_item else 3) + max(0, 2 - place)
             if found is None or score > found.score:
@@ -258,7 +281,7 @@ def read_change(sentence: str, most: int) -> str:
     """The sentence as a result, such as "Added a test for tabs"; empty if it reports no change or cannot be understood alone."""
     plain = _condition.sub("", _file_label.sub("", _label.sub("", _address.sub(r"\1", sentence), count=1)), count=1).strip().rstrip(".! ")
     if plain.endswith(":") and len(plain.split()) >= LEAST_OPEN:
-        plain = re.sub(r",? ?(?:(?:that|which) \w+|(?:to|and) \w+|with [\w ]{0,30}for|with|such as|namely|for|by \w+ing)?:$", "", plain)
+        plain = _leading_end.sub("", plain)
         if _open_end.search(plain) or is_open(f"{plain}:"):
             return ""  # the list below says what
     if (
@@ -275,13 +298,14 @@ def read_change(sentence: str, most: int) -> str:
         plain = active["change"]
         if _no_object.match(plain) or is_order or _delivery_only.match(plain):
             return ""
-    elif _no_result.match(plain) or not _passive.match(plain):
+    elif _no_result.match(plain) or not _passive.match(plain) or _points_elsewhere.search(plain):
         return ""
     short = _cut(plain[:1].upper() + plain[1:] if plain.split(" ", 1)[0].isalpha() else plain, most).rstrip(" —–-")
     is_whole = len(short.split()) >= LEAST_WORDS and len(short) <= LONGEST_REPORT and not short.endswith("…") and short.count('"') % 2 == 0
     return short if is_whole else ""
 
 
+_leading_end = re.compile(r",? ?(?:(?:that|which) \w+|(?:to|and) \w+|with [\w ]{0,30}for|with|such as|including|namely|for|by \w+ing)?:$")
 _open_end = re.compile(r"\bnow (?:(?:the|all|both|these|those) )?\w+$", re.IGNORECASE)
 _same_as_order = re.compile(r"(?:set up|split)\b", re.IGNORECASE)
 """Verbs whose past is also their imperative: only "I set up …" is a report."""
@@ -292,6 +316,7 @@ _delivery_only = re.compile(
 )
 """Says how work was delivered, not what it is."""
 
+_points_elsewhere = re.compile(r"(?i)\b(?:pr|pull request|branch|main|head)\b.{0,20}\bpoints? (?:to|at)\b")
 _plain_start = re.compile(rf"(?:{_CHANGED}|adds|fixes|the|a|an|all|both|its?|modal|tests?)\b", re.IGNORECASE)
 
 

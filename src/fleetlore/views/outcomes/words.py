@@ -17,12 +17,13 @@ LONGEST_LOOK = 6000
 LONGEST_SENTENCE = 240
 
 _markers = re.compile(r"^(?:[#>*+\-•✓✅☑🎉]+[ \t]+|\d{1,3}[.)][ \t]+|\[[ xX]\][ \t]+)+")
-_emphasis = re.compile(r"\*\*|__|`")
+_emphasis = re.compile(r"\*\*|`|(?<!\w)__(?=\S)(?!\w+__)|(?<!\w)(?<=\S)__(?!\w)")
 _link = re.compile(r"\[([^\]\n]{1,200})\]\([^)\n]{1,500}\)")
 _space = re.compile(r"\s+")
 _sentence_end = re.compile(r"(?<=[.!?…])[\"')\]”]{0,3}\s+(?=[^\sa-z])|(?<=[。！？])(?=\S)|\n+")
 _abbreviation = re.compile(r"\b(?:e\.g|i\.e|etc|vs|cf|approx|no|fig|incl|resp|Dr|Mr|Ms|St)\.$")
-_rule = re.compile(r"^[\s\-=_*~|:+]+$")
+_rule = re.compile(r"^[\s\-=_*~|:+]+$|^\[\[ ## \w{1,40} ## \]\]$|^@\[\w{1,20}\]:$")
+"""A line that only separates, or that names the role or the field that follows."""
 _tag = re.compile(r"^</?[a-zA-Z][\w-]{0,40}[^>\n]{0,200}>")
 _command = re.compile(r"^/[\w:-]{1,80}$")
 
