@@ -829,13 +829,13 @@ class Settings(NamedTuple):
                 "default": ("the graph that a new conversation begins with", "`seven`"),
                 "folder": ("a folder with graphs of your own", "none"),
                 "proxy_header": (
-                    "the header in which a proxy that you trust names its user ([graph-page.md](graph.md#who-is-who))",
+                    "the header in which a proxy that you trust names its user ([graph.md](graph.md#who-is-who))",
                     "none",
                 ),
                 "turn_seconds": ("seconds after which a turn is stopped; 0 for no limit", "300"),
                 "jwt.KEY": (
                     "users by a signed token of their identity provider: `keys` (a JWKS file), `issuer`, `audience`, `header`, `claim` "
-                    "([graph-page.md](graph.md#who-is-who))",
+                    "([graph.md](graph.md#who-is-who))",
                     "none",
                 ),
                 "minds.PROFILE": ("the [model](minds.md) that answers, by profile: `default`, `quick`, `strong`", "a script"),
