@@ -193,14 +193,26 @@ async def _play_stage(folder: Path, model_address: str) -> str:
 
 
 async def _pursue_goal(folder: Path, model_address: str) -> str:
+    """The model must do it itself, by a tool call that it writes. What it writes into the file is more than it can be held to."""
     workspace = folder / "place"
     workspace.mkdir()
-    given = {"mind": model_address, "budget": {"max_turns": 2}, "permissions": {"allow": ["read", "write", "list"], "ask": False}}
-    goal = make_goal("Write a file ok.txt that says ok.", checks=["test -e ok.txt"], folder=str(workspace), given=given)
+    given = {
+        "mind": model_address,
+        "budget": {"max_turns": 12},
+        "permissions": {"allow": ["write"], "deny": ["Read"], "ask": False},
+        "compaction": {"context_window": 2048},
+        "acceptance": [{"path": "ok.txt", "regex": "."}],
+    }
+    goal = make_goal("Write a file ok.txt that says ok.", folder=str(workspace), given=given)
     with open_context(log=f"sqlite:{folder}/goal.db", actor="torture") as context:
         result = await run_goal(context, goal)
-    assert result.outcome in ("done", "budget_exhausted", "escalate"), result
-    return result.outcome
+    async with connect(f"sqlite:{folder}/goal.db") as log:
+        events = [event async for event in log.read()]
+    calls = sum(event.kind == "model.called" for event in events)
+    assert result.outcome == "done", (result, calls)
+    assert any(event.kind == "tool.returned" and event.data.get("paths") == ["ok.txt"] for event in events)
+    assert not any(event.data.get("estimated") for event in events if event.kind == "model.replied")
+    return f"done in {result.turns} turns and {calls} model calls"
 
 
 async def _hold_conversation(folder: Path, model_address: str) -> int:

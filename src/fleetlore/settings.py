@@ -8,6 +8,7 @@ because `lore hook` loads this module.
 # No `from __future__ import annotations`: `SPECS` is taken from the annotations of `Settings`.
 
 import os
+import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
@@ -157,6 +158,12 @@ class SettingsLayer:
         """The same for its log."""
         self.problem: str = ""
         """Why a project file that is not approved cannot be parsed; then nothing of it counts."""
+        self.is_approved = True
+
+    def disregard(self) -> None:
+        """Let the log of an unapproved file not count either."""
+        if "log" in self.values:
+            self.refused_log = self.values.pop("log").value
 
     def applies_to_log(self, chosen: "SettingsLayer | None") -> bool:
         """Whether its `[ship]` and `[retention]` are for the log in use, which the layer `chosen` names (`None`: the default log).
@@ -514,7 +521,12 @@ def trust_digest(path: str, content: bytes) -> str:
     """Name of the approval of a project file: it holds for this content at this place only."""
     from hashlib import sha256
 
-    return sha256(os.fsencode(os.path.realpath(path)) + b"\0" + content).hexdigest()
+    return sha256(os.fsencode(trusted_path(path)) + b"\0" + content).hexdigest()
+
+
+def trusted_path(path: str) -> str:
+    """The place that an approval is for: a link to an approved file is another place, from which relative paths lead elsewhere."""
+    return os.path.join(os.path.realpath(os.path.dirname(os.path.abspath(path))), os.path.basename(path))
 
 
 def is_trusted(path: str, content: bytes, environ: Mapping[str, str] = os.environ) -> bool:
@@ -524,7 +536,11 @@ def is_trusted(path: str, content: bytes, environ: Mapping[str, str] = os.enviro
 
 
 def is_project_log(url: str, folder: str) -> bool:
-    """Whether the `log` of a project file counts without approval: a SQLite file inside the project, or `sqlite:`, the user's own log."""
+    """Whether the `log` of a project file counts without approval: a SQLite file inside the project, or `sqlite:`, the user's own log.
+
+    A file that is there must be a regular file of the user (a pipe would block, another user's file would be read by that user), in a
+    folder of the user in which nobody else can put one.
+    """
     scheme, _, rest = url.partition(":")
     is_own_log = scheme == "sqlite" and rest.partition("?")[0] in ("", "//")
     return is_own_log or _is_file_inside(url, folder)
@@ -542,9 +558,24 @@ def _is_file_inside(url: str, folder: str) -> bool:
     try:
         real = os.path.realpath(file)
         # SQLite writes to these files beside the database, and follows links there, too.
-        return all(os.path.realpath(real + suffix).startswith(inside) for suffix in ("", "-wal", "-shm", "-journal"))
+        return all(
+            os.path.realpath(real + suffix).startswith(inside) and _is_safe_place(real + suffix)
+            for suffix in ("", "-wal", "-shm", "-journal")
+        )
     except ValueError:  # a path that no system has, such as one with a null byte
         return False
+
+
+def _is_safe_place(path: str) -> bool:
+    """Whether a path is a regular file of the user, or free in a folder that only the user and their group can write to."""
+    try:
+        place = path if os.path.lexists(path) else os.path.dirname(path)
+        status = os.stat(place)
+    except OSError:  # there is no such folder: every command there would fail
+        return False
+    kind = stat.S_ISREG if place == path else stat.S_ISDIR
+    is_shared = place != path and status.st_mode & stat.S_IWOTH
+    return kind(status.st_mode) and not is_shared and _belongs_to_user(place)
 
 
 # --- How `lore config` shows a value: as text, and as a plain value for JSON.
@@ -872,11 +903,13 @@ def load_settings(
     own = user_file(environ)
     project, foreign = _find_project_file(folder, own)
     files = tuple(dict.fromkeys(path for path in (project, own) if path is not None and os.path.isfile(path)))
-    layers = [
-        _layer_of_flags({"log": log, "town": town}),
-        _layer_of_environment(environ, folder),
-        *(_read_settings_file(path, is_user=path == own, environ=environ) for path in files),
-    ]
+    of_files = [_read_settings_file(path, is_user=path == own, environ=environ) for path in files]
+    if project is not None and project != own and not of_files[0].is_approved and (above := _find_approved_above(project, own, environ)):
+        # A file that came with a dependency does not switch off what the user approved for the whole project.
+        of_files[0].disregard()
+        of_files.insert(1, _read_settings_file(above, is_user=False, environ=environ))
+        files = (project, above, *files[1:])
+    layers = [_layer_of_flags({"log": log, "town": town}), _layer_of_environment(environ, folder), *of_files]
     chosen = next((layer for layer in layers if "log" in layer.values), None)
     merged = {name: found for name, spec in SPECS.items() if (found := spec.merge(name, layers, chosen)) is not None}
     warnings = (*(_foreign_warning(path, own) for path in foreign), *_untrusted_warnings(layers, chosen))
@@ -906,7 +939,7 @@ def _read_settings_file(path: str, *, is_user: bool, environ: Mapping[str, str])
     """The settings of a file; every key and type is checked. Of an unapproved project file only a log inside the project counts."""
     try:
         with open(path, "rb") as file:
-            written = file.read()
+            written = file.read() if is_user else file.read(MAX_PROJECT_BYTES + 1)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror}); let yourself read it, or move it away") from error
     if not is_user and not is_trusted(path, written, environ):
@@ -926,6 +959,10 @@ def _read_settings_file(path: str, *, is_user: bool, environ: Mapping[str, str])
 def _read_untrusted_file(path: str, written: bytes) -> SettingsLayer:
     """What counts of a project file without approval. Its mistakes are no errors: it is a stranger's file."""
     layer = SettingsLayer(path, is_project=True)
+    layer.is_approved = False
+    if len(written) > _MAX_UNAPPROVED_BYTES:
+        layer.ignored = ["everything (it is too large)"]
+        return layer
     try:
         content = _parse_content(path, written)
         log = _read_log(path, content)
@@ -941,6 +978,10 @@ def _read_untrusted_file(path: str, written: bytes) -> SettingsLayer:
 
 
 _MAX_IGNORED = 10
+_MAX_UNAPPROVED_BYTES = 16 * 1024
+"""TOML can be written so that reading it takes the square of its size: 4 s of CPU for 60 KB."""
+MAX_PROJECT_BYTES = 1024 * 1024
+"""What is read of a project file; a larger one cannot be approved."""
 _FIX_FILE = "fix it, or move it away"
 
 
@@ -961,12 +1002,19 @@ def _untrusted_warnings(layers: Sequence[SettingsLayer], chosen: SettingsLayer |
         refused = layer.refused_log
         logs = [] if refused is None or is_chosen or refused == log else [f"log = {mask_url(refused)!r}"]
         if layer.problem:
-            yield f"{layer.source}: the whole file is ignored: {layer.problem}. Fix it, then approve it with `lore trust`"
+            yield _on_one_line(f"{layer.source}: the whole file is ignored: {layer.problem}. Fix it, then approve it with `lore trust`")
         elif names := ", ".join([*logs, *layer.ignored]):
-            yield f"{layer.source}: ignored, because you have not approved this file: {names}. Read it, then approve it with `lore trust`"
+            approve = "Read it, then approve it with `lore trust`"
+            yield _on_one_line(f"{layer.source}: ignored, because you have not approved this file: {names}. {approve}")
+
+
+def _on_one_line(text: str) -> str:
+    """The text without line breaks and control characters: keys and names of folders are a stranger's."""
+    return text if text.isprintable() else "".join(letter if letter.isprintable() else "�" for letter in text)
 
 
 def _foreign_warning(path: str, own: str) -> str:
+    path = _on_one_line(path)
     return f"{path} is ignored: it belongs to another user. If you trust it, take it over with chown, or copy its settings into {own}"
 
 
@@ -982,6 +1030,23 @@ def user_file(environ: Mapping[str, str] = os.environ) -> str:
 def project_file(folder: str | None = None, *, environ: Mapping[str, str] = os.environ) -> str | None:
     """The nearest `fleetlore.toml` at or above a folder that does not belong to another user."""
     return _find_project_file(folder, user_file(environ))[0]
+
+
+def _find_approved_above(project: str, own: str, environ: Mapping[str, str]) -> str | None:
+    """The nearest approved project file in the folders above that of an unapproved one."""
+    while (folder := os.path.dirname(os.path.dirname(project))) != os.path.dirname(project):
+        found = _find_project_file(folder, own)[0]
+        if found is None or found == own:
+            return None
+        try:
+            with open(found, "rb") as file:
+                written = file.read(MAX_PROJECT_BYTES + 1)
+        except OSError:
+            return None
+        if is_trusted(found, written, environ):
+            return found
+        project = found
+    return None
 
 
 def _find_project_file(folder: str | None, own: str) -> tuple[str | None, list[str]]:

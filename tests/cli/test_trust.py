@@ -62,10 +62,11 @@ def test_an_approved_file_counts_until_it_changes(lore: Lore) -> None:
 
 def test_an_approval_is_for_one_place_and_can_be_taken_back(lore: Lore) -> None:
     lore.write("fleetlore.toml", 'town = "ours"\n')
-    shutil.copytree(lore.folder, lore.folder / "copy")
-    os.chdir("copy")
+    copy = lore.folder.parent / "copy"
+    shutil.copytree(lore.folder, copy)
+    os.chdir(copy)
     assert lore("config", "show", "--json").json["town"]["value"] == "default"
-    os.chdir("..")
+    os.chdir(lore.folder)
     assert "taken back" in lore("trust", "--revoke", code=0).out
     assert lore("config", "show", "--json").json["town"]["value"] == "default"
     assert lore("trust", "--list", code=0).out == "no project file is approved\n"

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from fleetlore.errors import Invalid
 from fleetlore.events.driver_types import Allow
 from fleetlore.goal.gate.rules import ToolRules
+from fleetlore.goal.model_tools.tools import TOOLS
 
 GIT = ("Bash(git *)",)
 
@@ -367,3 +368,22 @@ def test_whatever_is_asked_is_answered(command: str) -> None:
 def test_no_path_outside_an_allowed_folder_is_allowed(path: str) -> None:
     if decide_call("Edit", {"file_path": path}, allow=("Edit(src/**)",)) == "allow":
         assert os.path.normpath(os.path.join("/w", path)).split("/")[:3] == ["", "w", "src"]
+
+
+@pytest.mark.parametrize(
+    ("allow", "deny", "others_decide", "offered"),
+    [
+        ((), (), False, {"read", "list", "search"}),
+        ((), (), True, {"read", "list", "search", "write", "edit", "shell"}),
+        (("write",), (), False, {"read", "list", "search", "write"}),
+        (("Edit(src/**)",), (), False, {"read", "list", "search", "write", "edit"}),
+        (("Bash(git *)",), ("Read",), False, {"shell"}),
+        (("*",), ("Bash",), True, {"read", "list", "search", "write", "edit"}),
+        (("*",), ("Bash(rm *)",), False, {"read", "list", "search", "write", "edit", "shell"}),
+    ],
+)
+def test_a_model_gets_to_know_the_tools_that_may_be_allowed(
+    allow: tuple[str, ...], deny: tuple[str, ...], others_decide: bool, offered: set[str]
+) -> None:
+    rules = ToolRules(allow, deny, workspace="/work")
+    assert {tool for tool in TOOLS if rules.may_allow(tool, others_decide=others_decide)} == offered

@@ -21,6 +21,7 @@ from fleetlore.events.envelope import Origin
 from fleetlore.events.ids import derive_id
 from fleetlore.log.base import Expect
 from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.log.redis.log import RedisLog
 from tests.neighbour import Tinytown
 from tests.servers import Valkey, free_port
 
@@ -466,6 +467,30 @@ def test_a_log_is_closed_under_its_own_follower(server: Valkey) -> None:
         for event in log.follow():
             assert event.text == "1"
             log.close()
+
+
+@pytest.mark.parametrize("reader", ["read", "tail"])
+def test_an_answer_from_before_the_first_append_is_no_lost_log(log: BlockingRecorder, monkeypatch: pytest.MonkeyPatch, reader: str) -> None:
+    """A reader asked while the log was empty, and looks at the answer when another thread has stored the first event."""
+    backend = log.backend_and_admission()[0]
+    assert isinstance(backend, RedisLog)
+    tail = backend.tail("town", None)
+
+    def append_after(answer: Any) -> Any:
+        monkeypatch.undo()
+        log.append([make_event("first")])
+        return answer
+
+    if reader == "read":
+        run_commands = backend.client.run_commands
+        monkeypatch.setattr(backend.client, "run_commands", lambda *commands: append_after(run_commands(*commands)))
+        assert texts(log) == []
+    else:
+        run_script = tail._run_script
+        monkeypatch.setattr(tail, "_run_script", lambda call: append_after(run_script(call)))
+    assert len(tail.next_page(10).rows) == 1
+    assert texts(log) == ["first"]
+    tail.close()
 
 
 @pytest.mark.parametrize("rights", ["~* +@read +info +client +hello +ping +select +script +evalsha +eval +time"])

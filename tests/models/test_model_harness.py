@@ -15,12 +15,12 @@ from fleetlore.errors import ModelBusy, ModelRefused
 from fleetlore.events.catalog import check_payload
 from fleetlore.events.driver_types import Allow, Choice, Deny
 from fleetlore.events.envelope import Event
-from fleetlore.goal.model_harness import MODEL_TOOLS, ModelHarness
+from fleetlore.goal.model_harness import MAX_REPEATED_CALLS, MODEL_TOOLS, ModelHarness
 from fleetlore.goal.model_tools.tools import TOOLS
 from fleetlore.goal.model_transcript import ModelTranscript, SessionLost, TranscriptEntry
 from fleetlore.models.base import ModelReply, ModelRequest
 from fleetlore.models.json_schema import make_strict
-from fleetlore.models.scripted import Calls, Script, ScriptedModel
+from fleetlore.models.scripted import Answer, Calls, Script, ScriptedModel
 from fleetlore.process.kill_tree import end_leftovers
 from fleetlore.programs.failures import diagnose_turn
 from fleetlore.programs.harness import RemainingBudget, TurnOutcome, TurnProgress, TurnRequest, TurnResult
@@ -192,7 +192,59 @@ async def test_nobody_is_asked_about_a_call_that_makes_no_sense(turn_setup: Turn
 async def test_an_answer_without_a_call_is_asked_about_then_taken_for_the_end(turn_setup: TurnSetup) -> None:
     ended, mind = await turn_setup.turn(["Hm.", "All done."])
     assert (ended.how, ended.words, len(mind.asked)) == ("finished", "All done.", 2)
-    assert "You called no tool" in sent(mind, 1)
+    assert "Answer with nothing but the next tool call" in (mind.asked[1].system or "")
+
+
+async def test_a_model_that_called_a_tool_before_is_told_that_it_called_none(turn_setup: TurnSetup) -> None:
+    ended, mind = await turn_setup.turn([WRITE, "Hm.", "All done."])
+    assert (ended.how, ended.words, len(mind.asked)) == ("finished", "All done.", 3)
+    assert "You called no tool" in sent(mind, 2)
+    assert "Hm." in sent(mind, 2)
+
+
+async def test_a_model_that_calls_no_tool_writes_its_calls_by_a_schema(turn_setup: TurnSetup) -> None:
+    calls: list[Answer] = [
+        {"call": {"name": "write", "arguments": {"path": "hello.txt", "content": "hello"}}},
+        {"call": {"name": "read", "arguments": {"path": "hello.txt", "from": None}}},
+        {"call": {"name": "done", "arguments": {"text": "It is done."}}},
+    ]
+    ended, mind = await turn_setup.turn(["Sure, I can help with files.", *calls])
+    assert (ended.how, ended.words) == ("finished", "It is done.")
+    assert (turn_setup.work / "hello.txt").read_text() == "hello"
+    assert [bool(ask.tools) for ask in mind.asked] == [True, False, False, False]
+    schema = mind.asked[1].schema
+    assert schema is not None
+    assert make_strict(schema) is not None
+    assert "I can help" not in sent(mind, 1)
+    assert '"name": "write", "arguments": {"path": "hello.txt"' in sent(mind, 2)
+    assert "write returned: hello.txt: written, 5 bytes" in sent(mind, 2)
+
+
+async def test_a_written_call_that_was_cut_off_is_asked_for_again(turn_setup: TurnSetup) -> None:
+    ended, mind = await turn_setup.turn(["Sure.", '{"call": {"name": "write", "argum', DONE, DONE])
+    assert (ended.how, len(mind.asked)) == ("failed", 2)
+    assert "no whole JSON object" in ended.error
+
+
+async def test_a_model_that_goes_in_circles_ends_its_turn_and_forgets_the_circles(turn_setup: TurnSetup) -> None:
+    circle = [Calls([("list", {"path": "."})]), Calls([("read", {"path": "no.txt"})])] * 10
+    ended, mind = await turn_setup.turn([*circle])
+    assert (ended.how, len(mind.asked)) == ("finished", 2 * MAX_REPEATED_CALLS - 1)
+    assert "list was called 5 times in the same way" in ended.words
+    again = await turn_setup.turn([DONE], order=turn_setup.order("Go on.", session=FIRST))
+    assert sent(again[1], 0).count("no.txt") == 0
+    assert "Do something else." in sent(again[1], 0)
+
+
+async def test_a_command_may_be_repeated_until_what_it_waits_for_is_there(turn_setup: TurnSetup) -> None:
+    ended, mind = await turn_setup.turn([*([Calls([("shell", {"command": "test -e there || true"})])] * 8), DONE])
+    assert (ended.words, len(mind.asked)) == ("It is done.", 9)
+
+
+async def test_only_tools_that_may_be_allowed_are_offered_and_an_answer_leaves_room_in_the_window(turn_setup: TurnSetup) -> None:
+    _, mind = await turn_setup.turn([DONE], is_offered=lambda tool: tool == "write", window=4000)
+    assert [tool.name for tool in mind.asked[0].tools] == ["write", "done", "sleep"]
+    assert mind.asked[0].max_tokens == 1000
 
 
 async def test_an_unusable_answer_is_corrected_once(turn_setup: TurnSetup) -> None:
@@ -295,7 +347,7 @@ async def test_a_session_of_0_1_is_resumed(turn_setup: TurnSetup) -> None:
 
 async def test_a_long_session_keeps_its_task_and_its_end(turn_setup: TurnSetup) -> None:
     (turn_setup.work / "long.txt").write_text("word " * 3000)
-    reads = [Calls([("read", {"path": "long.txt"})], text=f"Look {number}.") for number in range(12)]
+    reads = [Calls([("read", {"path": "long.txt", "lines": number + 1})], text=f"Look {number}.") for number in range(12)]
     ended, mind = await turn_setup.turn([*reads, DONE], window=20_000, max_tokens=500)
     assert ended.how == "finished"
     assert all(len(read_request(ask)) < 80_000 for ask in mind.asked)

@@ -46,7 +46,9 @@ def run(args: Namespace) -> int:
         terminal.print_line(terminal.sanitise_text(f"{path}: {'approval taken back' if count else 'was not approved'}"))
         return OK
     with open(path, "rb") as file:
-        content = file.read()
+        content = file.read(config.MAX_PROJECT_BYTES + 1)
+    if len(content) > config.MAX_PROJECT_BYTES:
+        raise Invalid(f"{path}: is larger than {config.MAX_PROJECT_BYTES:,} bytes; settings are shorter, move the file away")
     if config.is_trusted(path, content):
         terminal.print_line(terminal.sanitise_text(f"{path}: is approved already"))
         return OK
@@ -75,11 +77,11 @@ def approve_file(path: str, content: bytes) -> None:
     approval = os.path.join(folder, config.trust_digest(path, content))
     descriptor = os.open(approval, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "wb") as file:
-        file.write(os.fsencode(os.path.realpath(path)))
+        file.write(os.fsencode(config.trusted_path(path)))
 
 
 def _revoke_approvals(path: str) -> int:
-    approvals = [name for name, approved in _read_approvals() if approved == os.path.realpath(path)]
+    approvals = [name for name, approved in _read_approvals() if approved == config.trusted_path(path)]
     for name in approvals:
         os.unlink(os.path.join(config.trust_folder(), name))
     return len(approvals)

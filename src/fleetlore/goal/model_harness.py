@@ -7,6 +7,7 @@ is recorded before and after it is made. A call that would exceed the budget is 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from hashlib import sha256
@@ -27,7 +28,9 @@ from fleetlore.goal.model_tools.tools import TOOLS, WorkspaceToolRunner, find_ca
 from fleetlore.goal.model_transcript import EntryRole, ModelTranscript, SessionLost, TranscriptEntry
 from fleetlore.models import usage
 from fleetlore.models.base import ChatMessage, Model, ModelReply, ModelRequest, ModelToolCall, ToolDefinition, estimate_tokens
+from fleetlore.models.parse_reply import attach_written_call
 from fleetlore.models.tool_loop import ToolLoop, ToolOutcome, with_messages
+from fleetlore.models.written_calls import read_written_call, request_written_call
 from fleetlore.process.identity import Process
 from fleetlore.programs.harness import RemainingBudget, TurnOutcome, TurnProgress, TurnRequest, TurnResult, Watch
 from fleetlore.prompts.text_safety import truncate_middle
@@ -149,9 +152,12 @@ You worked on a task in a folder; the conversation shows how. Reply in plain tex
 """
 MIN_ANSWER_TOKENS = 512
 """If less is left for an answer, no request is made."""
-_NO_CALL = """\
-You called no tool. If the task is done, or if you cannot continue, call `done`; otherwise call the next tool. If you cannot call tools,
-answer with nothing but one JSON object: {"name": "TOOL", "arguments": {…}}"""
+_NO_CALL = "You called no tool. If the task is done, or if you cannot continue, call `done`; otherwise call the next tool."
+MAX_REPEATED_CALLS = 5
+"""So many equal calls with equal results end a turn. The criteria are checked, and their output may help the model on."""
+_REPEATED_CALL = "You called {tool} {count} times in the same way, with the same result, which is left out here. Do something else."
+_MAX_PROSE_CHARS = 1_000
+"""What is kept of an answer that calls no tool: a small model copies what it wrote."""
 _TEXT_SCHEMA = {"type": "string"}
 _CONTROL_TOOLS = (
     ToolDefinition(
@@ -193,6 +199,7 @@ class ModelHarness:
         folder: str | Path,
         name: str = "mind",
         permit: PermitTool = allow_all,
+        is_offered: Callable[[str], bool] = lambda tool: True,
         window: int = 200_000,
         max_tokens: int = 8192,
         max_steps: int = 100,
@@ -203,13 +210,16 @@ class ModelHarness:
         new_id: Callable[[], str] = clock.uuid7,
         grace: float = 5.0,
     ) -> None:
-        """`window`: the model's context size in tokens. `keep`: extra environment variables for its shell.
+        """`is_offered`: whether the model gets to know a tool; one that is never allowed only costs calls. `window`: the model's context
+        size in tokens. `keep`: extra environment variables for its shell.
         `add_price`, `estimate_cost`: dollars from the price table, after and before a request.
         """
         self.name, self.model, self.permit, self.environ, self.grace = name, model, permit, environ, grace
-        self.window, self.max_tokens, self.max_steps, self.keep = window, max_tokens, max_steps, keep
+        self.window, self.max_tokens, self.max_steps, self.keep = window, min(max_tokens, window // 4), max_steps, keep
+        self.tools = tuple(tool for tool in MODEL_TOOLS if tool in _CONTROL_TOOLS or is_offered(tool.name))
         self.add_price, self.estimate_cost, self.new_id = add_price, estimate_cost, new_id
         self._folder = Path(folder)
+        self.has_called_tools, self.has_missed_calls = False, False
 
     async def take_turn(self, turn_request: TurnRequest, watch: Watch) -> TurnResult:
         """Run one turn: as many model calls as it takes, within the budget."""
@@ -261,7 +271,11 @@ class _ModelTurn:
         self._cancelled_as: TurnOutcome | None = None
         self._deadline = 0.0
         self._last_reply_id: str | None = None
-        self._system, self._tools = _SYSTEM, MODEL_TOOLS
+        self._repetitions: dict[tuple[str, str, str], list[int]] = {}
+        """Where in the transcript the calls of this turn are, by tool, arguments and result."""
+        self._is_call_missing = False
+        """Whether the last answer was text where a tool call was expected."""
+        self._system, self._tools = _SYSTEM, harness.tools
         self._tool_runner = WorkspaceToolRunner(turn_request.workspace, self._create_programs())
 
     def _create_programs(self) -> ToolPrograms:
@@ -325,12 +339,37 @@ class _ModelTurn:
             lambda is_last: self._ask_model(purpose="turn"),
             self._add_message,
             self._use_tool,
-            check_answer=lambda reply, can_retry: _NO_CALL,
+            check_answer=self._explain_missing_call,
             max_rounds=self._harness.max_steps,
         )
         if await loop.run() is None:
             raise _StopTurn("failed", f"Reached maximum number of turns ({self._harness.max_steps})")
         return self.build_result("finished")
+
+    def _explain_missing_call(self, reply: ModelReply, can_retry: bool) -> str:
+        self._is_call_missing = self._harness.has_missed_calls = True
+        return _NO_CALL
+
+    async def _request_reply(self, request: ModelRequest) -> ModelReply:
+        """The model's reply. After an answer without a call the next is held to a schema; always, if the model never called a tool."""
+        harness = self._harness
+        holds_to_schema = self._is_call_missing or (harness.has_missed_calls and not harness.has_called_tools)
+        self._is_call_missing = False
+        if not request.tools or not holds_to_schema:
+            reply = await harness.model.reply(request)
+            harness.has_called_tools |= bool(reply.calls)
+            return reply
+        if not harness.has_called_tools:
+            request = _without_prose(request)
+        try:
+            return read_written_call(await harness.model.reply(request_written_call(request)), request)
+        except UnusableAnswer as error:
+            if not isinstance(error.reply, ModelReply) or not error.reply.text:
+                raise
+            written = attach_written_call(error.reply, request)
+            if not written.calls and written.text.lstrip().startswith("{"):  # an object that does not fit, or was cut off
+                raise
+            return written  # the endpoint does not know schemas
 
     async def _ask_model(self, *, purpose: str) -> ModelReply:
         """The model's reply. Raises `UnusableAnswer` if it cannot be used, `_StopTurn` if there is none."""
@@ -338,7 +377,7 @@ class _ModelTurn:
         call = ModelCall(id=self._harness.new_id(), mind=self._harness.model.name, turn=self._turn_request.turn, purpose=purpose)
         await self._report_progress(TurnProgress(events=[call.called_event(request)]))
         try:
-            reply = self._count_reply(await self._harness.model.reply(request))
+            reply = self._count_reply(await self._request_reply(request))
         except ModelError as error:
             if isinstance(error.reply, ModelReply):
                 error.reply = self._count_reply(error.reply)
@@ -418,7 +457,21 @@ class _ModelTurn:
             await self._report_progress(TurnProgress(events=[call.denied_event(new_id(), reason)]))
         else:
             result = await self._run_tool(call)
+        if tool != "shell":  # a command may wait for something
+            self._count_repeated_call(model_call, result)
         return ToolOutcome(result.text, result.failed)
+
+    def _count_repeated_call(self, call: ModelToolCall, result: ToolResult) -> None:
+        """End the turn of a model that goes in circles, and keep that out of its next turns."""
+        entries = self._transcript.entries
+        places = self._repetitions.setdefault((call.name, json.dumps(call.arguments, sort_keys=True), result.text), [])
+        places.append(len(entries))
+        if len(places) < MAX_REPEATED_CALLS:
+            return
+        self._transcript.drop_last(max(0, len(entries) - places[0] + 1))  # all of it: a small model copies what it sees
+        self._add_message(ChatMessage(role="user", text=_REPEATED_CALL.format(tool=call.name, count=len(places))))
+        self._words = f"{call.name} was called {len(places)} times in the same way, with the same result"
+        raise _StopTurn("finished")
 
     def _end_by_tool(self, call: ModelToolCall) -> NoReturn:
         """End the turn as the model asks."""
@@ -470,10 +523,18 @@ class _ModelTurn:
 
     def _add_message(self, message: ChatMessage) -> None:
         who: EntryRole = "you" if message.role == "assistant" else "tool" if message.role == "tool" else "note"
-        self._add_entry(who, message.text, calls=message.calls, call=message.call, failed=message.failed)
+        text = truncate_middle(message.text, _MAX_PROSE_CHARS) if who == "you" and not message.calls else message.text
+        self._add_entry(who, text, calls=message.calls, call=message.call, failed=message.failed)
 
     def _add_entry(self, who: EntryRole, text: str, **fields: Any) -> None:
         self._transcript.add(TranscriptEntry(who=who, text=text, turn=self._turn_request.turn, **fields))
+
+
+def _without_prose(request: ModelRequest) -> ModelRequest:
+    """The request without answers that called no tool: a small model goes on with them instead of the task."""
+    prompt = [ChatMessage(role="user", text=request.prompt)] if request.prompt else []
+    kept = [each for each in (*request.messages, *prompt) if (each.role != "assistant" or each.calls) and each.text != _NO_CALL]
+    return with_messages(request, kept)
 
 
 def _error_text(error: ModelError) -> str:

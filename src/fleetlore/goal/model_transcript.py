@@ -113,6 +113,11 @@ class ModelTranscript:
         for call in (call for entry in last_answers for call in entry.calls if call.id not in answered):
             self.add(TranscriptEntry(who="tool", text=LOST_RESULT, about=call.name, call=call.id, failed=True))
 
+    def drop_last(self, count: int) -> None:
+        """Forget the last entries."""
+        del self.entries[len(self.entries) - count :]
+        self._write_all()
+
     def truncate_to(self, max_tokens: int) -> None:
         """Shorten to `max_tokens`: keep the first and the last entries, drop the oldest between them."""
         sizes = [entry.tokens for entry in self.entries]

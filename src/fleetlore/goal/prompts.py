@@ -24,11 +24,14 @@ MAX_RECENT_TURNS = 8
 HIGH_PRIORITY, LOW_PRIORITY = 20, 10
 """When a prompt is too long, low priority is left out first."""
 
-ENDING_INSTRUCTIONS = (
+_WORK_INSTRUCTIONS = (
     "Work in this folder until every criterion is met. Check the criteria yourself before you stop. After you stop, they are checked "
     "independently, and you get the output of those that fail. The files used for the checks are restored first. "
-    "If you must wait before you can continue, reply with only this JSON: "
-    '{"sleep_ms": 60000, "reason": "why"}. If a person has to decide something, stop and say so in one sentence.'
+)
+_ASK_INSTRUCTIONS = "If a person has to decide something, stop and say so in one sentence."
+ENDING_INSTRUCTIONS = (
+    f'{_WORK_INSTRUCTIONS}If you must wait before you can continue, reply with only this JSON: {{"sleep_ms": 60000, "reason": "why"}}. '
+    f"{_ASK_INSTRUCTIONS}"
 )
 SUMMARY_INSTRUCTIONS = (
     "Do not continue the work now, and do not use tools. Write a summary for yourself, because this conversation will be cleared: the goal "
@@ -69,7 +72,7 @@ def _work_blocks(goal: GoalState, attempt: OpenAttempt, *, is_fresh: bool, memor
         *memory_blocks,
         lambda _: _history_part(goal, diff),
         *feedback,
-        lambda _: PromptPart(name="ending", heading="How to finish", body=ENDING_INSTRUCTIONS, priority=NEVER_DROPPED),
+        lambda _: _ending_part(goal),
     ]
 
 
@@ -156,6 +159,14 @@ def _messages_part(attempt: OpenAttempt) -> PromptPart | None:
         events=tuple(each.id for each in attempt.messages),
         priority=HIGH_PRIORITY,
     )
+
+
+def _ending_part(goal: GoalState) -> PromptPart:
+    """A model in this process waits by a tool. What it is to do comes last: a small model follows what it read last."""
+    body = ENDING_INSTRUCTIONS
+    if goal.plan is not None and goal.plan.harness == "mind":
+        body = f"{_WORK_INSTRUCTIONS}{_ASK_INSTRUCTIONS}\n\nThe goal: {text_safety.sanitize_line(goal.description, MAX_LINE_CHARS)}"
+    return PromptPart(name="ending", heading="How to finish", body=body, priority=NEVER_DROPPED)
 
 
 def _continue_part(goal: GoalState) -> PromptPart:

@@ -107,9 +107,13 @@ def _create_harness(
 def _create_model_harness(
     plan: Plan, model: Model, workspace: Workspace, gate: InProcessGate, environ: Mapping[str, str], prices: Prices
 ) -> Harness:
+    from fleetlore.goal.gate.rules import ToolRules
     from fleetlore.goal.model_harness import ModelHarness
 
     model_name = plan.model or model.name.partition(":")[2]
+
+    rules = ToolRules(plan.permissions.allow, plan.permissions.deny, workspace=workspace.path)
+    others_decide = plan.permissions.ask or bool(gate.deciders)
 
     def cost(input: int, output: int) -> float | None:
         price = prices.find_price(model_name, clock.now().date().isoformat())
@@ -122,6 +126,7 @@ def _create_model_harness(
         model,
         folder=os.path.join(workspace.folder, "sessions"),
         permit=gate.permit,
+        is_offered=lambda tool: rules.may_allow(tool, others_decide=others_decide),
         window=plan.compaction.context_window or 200_000,
         environ=environ,
         keep=plan.variables,

@@ -78,6 +78,9 @@ def normalise_nulls(value: Any, schema: Any) -> Any:
         return [normalise_nulls(item, schema.get("items")) for item in value]
     if not isinstance(value, dict) or not isinstance(schema, dict):
         return value
+    if "anyOf" in schema:
+        choices = ((normalise_nulls(value, choice), choice) for choice in schema["anyOf"])
+        return next((item for item, choice in choices if first_error(item, choice) is None), value)
     properties, required = schema.get("properties", {}), schema.get("required", ())
     known = {name: normalise_nulls(item, properties.get(name)) for name, item in value.items()}
     missing = {name: None for name in required if name not in known and _allows_null(properties.get(name))}

@@ -83,11 +83,23 @@ def _find_written_call(text: str, request: ModelRequest) -> PartialToolCall | No
     data = parse_whole_object(wrapped[1]) if wrapped else None
     if data is None:
         return None
+    if isinstance(data.get("call"), dict) and len(data) == 1:
+        data = data["call"]
     tools = [tool.name for tool in request.tools]
     name = next((data[key] for key in ("name", "tool", "function") if data.get(key) in tools), None)
     argument_keys = ("arguments", "args", "parameters", "input")
     arguments: dict[str, Any] = next((data[key] for key in argument_keys if isinstance(data.get(key), dict)), {})
     return PartialToolCall(index=0, name=name, parts=[json.dumps(arguments)]) if name else None
+
+
+def attach_written_call(reply: ModelReply, request: ModelRequest) -> ModelReply:
+    """The reply with the tool call that its text is; unchanged if it is anything else. Raises `UnusableAnswer` for wrong arguments."""
+    written_call = _find_written_call(reply.text, request)
+    if written_call is None:
+        return reply
+    accumulator = StreamAccumulator(wants_calls=True)
+    accumulator.calls.append(written_call)
+    return _attach_calls(replace(reply, text=""), accumulator, request)
 
 
 def _parse_call(id: str, call: PartialToolCall, tools: dict[str, ToolDefinition]) -> ModelToolCall:

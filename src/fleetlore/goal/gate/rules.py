@@ -163,6 +163,12 @@ class ToolRules:
             reason = "it only looks at the workspace"
         return None if reason is None else (Allow(), reason)
 
+    def may_allow(self, tool: str, *, others_decide: bool) -> bool:
+        """Whether some call of a tool may be allowed. `others_decide`: somebody is asked about calls that no rule covers."""
+        if any(rule.detail is None and _is_rule_for(rule, tool) for rule in self._deny):
+            return False
+        return others_decide or tool in _READ_TOOLS or any(_is_rule_for(rule, tool) for rule in self._allow)
+
     def explain_denial(self, tool: str, input: Any) -> str:
         """Why no rule allows the call, with a hint how to write it differently."""
         command = _command_in(input) if isinstance(input, dict) and tool in COMMAND_TOOLS else None

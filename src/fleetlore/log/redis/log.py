@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from hashlib import sha1
-from typing import Any, Literal, NoReturn, TypeAlias
+from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias
 from weakref import WeakSet
 
 import msgspec
@@ -161,6 +161,15 @@ _SETTINGS = {
 }
 
 
+class KnownLog(NamedTuple):
+    """What a handle knows of its log at one moment."""
+
+    id: str
+    """Empty until somebody has appended to it."""
+    last: Position
+    """The highest position that was acknowledged, or seen as the last."""
+
+
 class _EventTime(Struct):
     at: datetime | None = None
 
@@ -186,10 +195,7 @@ class RedisLog:
         self.client = RedisClient(address, timeout=timeout, ca=ca)
         self._tails: WeakSet[RedisTail] = WeakSet()
         self._new_log_id = clock.uuid7()
-        self._log_id = ""
-        """Id of the log that this handle opened; empty until somebody has appended to it."""
-        self._last = ""
-        """The highest position that was acknowledged, or seen as the last."""
+        self._log_id, self._last = KnownLog("", "")
         self._lost: LogError | None = None
         self._settings_check = PeriodicCheck()
         try:
@@ -245,28 +251,29 @@ class RedisLog:
             )
 
     def _learn_identity(self) -> None:
-        known = self._last
+        known = self.known_log
         [(log_id, last)] = self.client.run_commands(("HMGET", self.keys.meta, "log_id", "last"))
         self.check_identity(log_id, last, known)
 
-    def check_identity(self, log_id: bytes | None, last: bytes | None, known: Position) -> None:
+    def check_identity(self, log_id: bytes | None, last: bytes | None, known: KnownLog) -> None:
         """Raise if the server has another log than this handle opened, or an older copy of it.
 
-        `known` is `last_known` from before the server was asked: other threads append meanwhile.
+        `known` is `known_log` from before the server was asked: other threads append meanwhile, and the first append makes the id.
         """
-        if self._log_id and (log_id or b"").decode() != self._log_id:
+        expected_id = self._log_id if log_id else known.id
+        if expected_id and (log_id or b"").decode() != expected_id:
             self._raise_lost("was deleted or replaced by another (FLUSHALL, an eviction, or an empty server in its place)")
-        if known and (not last or to_position(last) < known):
-            self._raise_lost(f"is an older copy that lacks events (a failover or a restore): its last position is not {known}")
+        if known.last and (not last or to_position(last) < known.last):
+            self._raise_lost(f"is an older copy that lacks events (a failover or a restore): its last position is not {known.last}")
         if log_id:
             self._log_id = log_id.decode()
         if last:
             self._last = max(self._last, to_position(last))
 
     @property
-    def last_known(self) -> Position:
-        """The highest position that the server must have."""
-        return self._last
+    def known_log(self) -> KnownLog:
+        """The log's id and the highest position, which the server must have."""
+        return KnownLog(self._log_id, self._last)
 
     def _raise_lost(self, how: str) -> NoReturn:
         self._lost = LogError(
@@ -313,7 +320,7 @@ class RedisLog:
             self._last = max(self._last, *positions)
             return positions
         if status == b"lost":
-            self.check_identity(rest[0], rest[1], self._last)
+            self.check_identity(rest[0], rest[1], self.known_log)
             self._raise_lost("lacks its stream of events, which another program deleted or the server evicted")
         if status == b"forgotten":
             return Forgotten([id.decode() for id in rest])
@@ -439,7 +446,7 @@ class RedisLog:
             size = PAGE_SIZE if filtered else query.limit
             floor, ceiling = f"({to_entry_id(low)}" if low else "-", f"({to_entry_id(high)}" if high else "+"
             range_command = ("XREVRANGE", stream, ceiling, floor) if query.newest_first else ("XRANGE", stream, floor, ceiling)
-            known = self._last
+            known = self.known_log
             try:
                 entries, (horizon, erased, log_id, last) = self.client.run_commands(
                     (*range_command, "COUNT", size), ("HMGET", self.keys.meta, "horizon", "erased", "log_id", "last")

@@ -91,7 +91,7 @@ class RedisTail:
         call = self._log.client.make_script_command(
             scripts.READ_STREAM, [self._stream, keys.meta, keys.removed], [f"({to_entry_id(start)}" if start else "-", PAGE_SIZE]
         )
-        known = self._log.last_known
+        known = self._log.known_log
         snapshot = _StreamSnapshot(*self._run_script(call))
         self._log.check_identity(snapshot.log_id, snapshot.newest, known)
         self._horizon = to_position(snapshot.horizon) if snapshot.horizon else ""

@@ -14,7 +14,10 @@ names, which the next step deletes. A file is never changed: to remove an event 
 
 from __future__ import annotations
 
+import errno
 import os
+import re
+import stat
 import struct
 import zlib
 from array import array
@@ -45,6 +48,7 @@ _MAX_BLOCK_BYTES = 1 << 30
 ArchivedEvent: TypeAlias = tuple[int, bytes, bytes]
 """Sequence number, text, packed whole texts (or empty)."""
 
+_is_file_name = re.compile(r"\d+-\d{16,20}-\d+-[0-9a-f]{16}\.flar").fullmatch
 _encode = msgspec.msgpack.encode
 _decode = msgspec.msgpack.Decoder(list[ArchivedEvent]).decode
 
@@ -52,6 +56,22 @@ _decode = msgspec.msgpack.Decoder(list[ArchivedEvent]).decode
 def archive_folder(path: str) -> str:
     """Return the folder for the archived events of a log file."""
     return f"{path}.archive"
+
+
+def _file_path(folder: str, name: object) -> str:
+    """Where an archive is. Names come from the log, which may be somebody else's: they must not lead out of the folder."""
+    if not isinstance(name, str) or not _is_file_name(name):
+        raise Damaged(f"{folder}: {str(name)[:80]!r} is no name of an archive; this log was changed by another program, use a backup")
+    return os.path.join(folder, name)
+
+
+def _open_plain_file(path: str, flags: int) -> int:
+    """Open a file, but no link, and no pipe or device, which may never end."""
+    descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "no plain file", path)
+    return descriptor
 
 
 def has_archive(connection: apsw.Connection, n: int) -> bool:
@@ -101,7 +121,7 @@ def _load_blocks(connection: apsw.Connection, n: int, wanted: Sequence[int]) -> 
     for first, last, file, start in rows:
         at = bisect_left(wanted, first)
         if at < len(wanted) and wanted[at] <= last:
-            events += _read_block(os.path.join(folder, file), start)
+            events += _read_block(_file_path(folder, file), start)
     return events
 
 
@@ -112,7 +132,7 @@ class _MissingFile(Damaged):
 @lru_cache(maxsize=CACHED_BLOCKS)  # files are never changed, and their names contain a digest
 def _read_block(path: str, offset: int) -> tuple[ArchivedEvent, ...]:
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=_open_plain_file) as file:
             file.seek(offset)
             header = file.read(_BLOCK_HEADER.size)
             return _parse_block(header, file.read(_block_length(header)))
@@ -211,13 +231,13 @@ def remove_gone_events(connection: apsw.Connection, n: int) -> list[str]:
         blocks = fetch_rows(connection, f"SELECT first, last, start FROM archive_{n} WHERE file = ? ORDER BY first", (name,))
         first, last = blocks[0][0], blocks[-1][1]
         present = {seq for (seq,) in fetch_rows(connection, f"SELECT seq FROM events_{n} WHERE seq BETWEEN ? AND ?", (first, last))}
-        if int(name.split("-")[2]) == len(present):  # the number of events is part of the name
+        if int(_file_path(folder, name).split("-")[-2]) == len(present):  # the number of events is part of the name
             continue
-        events = [event for _, _, start in blocks for event in _read_block(os.path.join(folder, name), start)]
+        events = [event for _, _, start in blocks for event in _read_block(_file_path(folder, name), start)]
         connection.execute(f"DELETE FROM archive_{n} WHERE file = ?", (name,))
         if kept := [event for event in events if event[0] in present]:
             _store_blocks(connection, n, kept)
-        old.append(os.path.join(folder, name))
+        old.append(_file_path(folder, name))
     return old
 
 
@@ -241,12 +261,12 @@ def _store_blocks(connection: apsw.Connection, n: int, events: Sequence[Archived
 def copy_files(names: Iterable[str], source: str, target: str) -> None:
     """Copy archive files of the log at `source` beside the one at `target`, durably. Raises `LogError` if one is missing."""
     for name in names:
-        old, new = os.path.join(archive_folder(source), name), os.path.join(archive_folder(target), name)
+        old, new = _file_path(archive_folder(source), name), _file_path(archive_folder(target), name)
         if os.path.exists(new) and os.path.getsize(new) == (os.path.getsize(old) if os.path.exists(old) else -1):
             continue
         os.makedirs(archive_folder(target), mode=0o700, exist_ok=True)
         try:
-            with open(old, "rb") as file:
+            with open(old, "rb", opener=_open_plain_file) as file:
                 content = file.read()
         except FileNotFoundError as error:
             raise LogError(f"{old}: an archive of the log is missing; copy the folder of archives together with the log") from error

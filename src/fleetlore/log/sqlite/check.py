@@ -304,6 +304,8 @@ def open_existing(path: str) -> apsw.Connection:
     """Open a connection to an existing log without changing the file; raise `LogError` if it is missing."""
     if not os.path.exists(path):
         raise LogError(f"{path}: file not found; check the path")
+    if not os.path.isfile(path):
+        raise LogError(f"{path}: is no file; name a file that `lore backup` made")
     with translate_errors(path):
         connection = sqlite_file.connect_file(path)
         try:

@@ -21,7 +21,7 @@ from fleetlore.programs.session_reader import CallResult, SessionReader, Transcr
 from fleetlore.programs.sessions import EventContext
 
 NAME, PROGRAM = "pi", "pi"
-_EXIT_CODE = re.compile(r"\n*Command exited with code (\d{1,6})\s*\Z")
+_EXIT_CODE = re.compile(r"(?<!\n)\n*Command exited with code (\d{1,6})\s*\Z")
 _ABORTED = "Command aborted"
 _MAX_RENAMED = 200
 

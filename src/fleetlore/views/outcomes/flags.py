@@ -712,7 +712,7 @@ def _looks_random(text: str) -> bool:
 # --- across calls ---
 
 UNSANDBOXED = "command run outside of the sandbox"
-_PACKAGE = re.compile(r"\S+@(?:latest|next|canary|main|master)\b")
+_PACKAGE = re.compile(r"(?<!\S)\S+@(?:latest|next|canary|main|master)\b")
 
 
 def name_risk(flag: Flag) -> tuple[str, bool] | None:

@@ -190,7 +190,7 @@ _verdict = re.compile(
     r"|approved?|pass(?:es|ing)\b|fail(?:s|ed|ing|ures?)\b)"
 )
 _fragment = re.compile(
-    r"[\w.-]*\d[\w.-]*:|(?:[\w.]+-[\w.-]+,? ){2}|\[\w{1,2}\]"
+    r"(?=[\w.-]*\d)[\w.-]++:|(?:[\w.]+-[\w.-]+,? ){2}|\[\w{1,2}\]"
     r"|\d(?!.*\b(?:is|are|was|were|has|have|found|remain\w*|fail\w*|pass\w*|need\w*|match\w*|points?|(?<!-)issues?|findings?|problems?)\b)",
     re.IGNORECASE,
 )
@@ -203,7 +203,7 @@ _no_subject = re.compile(
 _sign = re.compile(r"^[^\w\s\"'`(\[<./~$@#&-]{1,3}\s+")
 """A picture before a sentence."""
 _answer_label = re.compile(r"(?i)(?:here(?:['’]s| is) )?(?:the |my )?(?:short|quick|direct|honest|simple)? ?answer(?: is)?:? +(?=\S)")
-_yes_or_no = re.compile(r"(?i)(?:yes|no|not (?:yet|quite|really|directly))\b[^\w\s]*\s.*\w{3,}.*\s\w+")
+_yes_or_no = re.compile(r"(?i)(?:yes|no|not (?:yet|quite|really|directly))\b[^\w\s]*\s(?>.*?\w{3}).*\s\w")
 _one_word_label = re.compile(r"[A-Z][a-z]+: ")
 LEAST_SHARED = 2
 """Words of the request in an item of a list that answers it."""
