@@ -25,7 +25,7 @@ Sinks are [[sink]] tables in your own fleetlore.toml; goals publish to them whil
 def configure(parser: ArgumentParser) -> None:
     """Whether to publish."""
     parser.add_argument("--send", action="store_true", help="publish now what waits")
-    arguments.add_json(parser, "one JSON a line")
+    arguments.add_json(parser, "one JSON object per line")
     arguments.add_examples(parser, _EXAMPLES, _NOTES)
 
 

@@ -130,8 +130,8 @@ def _configure_run(parser: ArgumentParser) -> None:
     parser.add_argument("--do", metavar="TEXT", help="a goal without a file: what to do, in this folder")
     parser.add_argument("--check", metavar="COMMAND", action="append", default=[], help="with --do: a command that must succeed")
     parser.add_argument("--harness", metavar="NAME", help="with --do: claude-code, codex (default: claude-code)")
-    parser.add_argument("--turns", metavar="N", type=int, help="with --do: at most so many turns")
-    parser.add_argument("--usd", metavar="AMOUNT", type=float, help="with --do: at most so many dollars")
+    parser.add_argument("--turns", metavar="N", type=int, help="with --do: maximum number of turns")
+    parser.add_argument("--usd", metavar="AMOUNT", type=float, help="with --do: maximum number of dollars")
     parser.add_argument("--agent", metavar="NAME", help="name of the agent (default: from the file)")
     parser.add_argument(
         "--mind", metavar="ADDRESS", help="use a model as the agent: openai:MODEL, anthropic:MODEL (default: from the file)"
