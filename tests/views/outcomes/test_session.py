@@ -492,7 +492,7 @@ def test_edits_after_the_last_commit_are_named(script: Script) -> None:
     script.ask("It still shows three digits")
     script.edit()
     script.say("The display is rounded to two digits now.")
-    expected = "Round the total; committed, not pushed; later edits of cart.py not committed"
+    expected = "Round the total (+1 more request); committed, not pushed; later edits of cart.py not committed"
     assert script.outcome().headline == expected
 
 

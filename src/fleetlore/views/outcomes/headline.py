@@ -146,6 +146,7 @@ _done = re.compile(
 _task_label = re.compile(r"(?i)^(?:task|issue|story|ticket)\b[^:—]{0,30}[:—-]\s*(?:#?\d+\s*[—:-]\s*)?")
 _trailer = re.compile(r"\s{1,20}[A-Z][\w-]{2,40}: \S{6,80}$")
 _notes = re.compile(r"^\$|(?:^|/)\.\w+/(?:plans|projects|todos|memory)/|^/(?:private/)?(?:tmp|var/folders)/")
+_removes = re.compile(r"\b(?:git )?rm\b")
 _merges = re.compile(r"\bgh pr merge\b|\bglab mr merge\b")
 _merged_number = re.compile(r"\b(?:gh pr|glab mr) merge (?:--?\w[\w-]* ){0,4}(\d{1,7})(?=\s|$)(?!.{0,80} --auto\b)")
 _tags = re.compile(r"\bgit tag (?:-[asf] ){0,3}(?!-)([\w./-]{1,60})(?=\s|$)")
@@ -282,16 +283,21 @@ def _add_requests(record: Outcome, state: SessionState, landed: str) -> str:
 
     def is_covered(part: WorkPart) -> bool:
         asked = list_content_words(part.request.text[:LONGEST_PROMPT]) if part.request is not None else frozenset()
-        return bool(part.turns & turns) or part.edits > 0 or len(asked & words) >= ENOUGH_SHARED
+        is_later = min(part.turns) > max(turns, default=0) and _weigh_part(part) * LEAST_BESIDE >= most
+        return bool(part.turns & turns) or (part.edits > 0 and not is_later) or len(asked & words) >= ENOUGH_SHARED
 
     parts = [part for part in _split_work(state) if part.calls]
     most = max(map(_weigh_part, parts), default=0)
     others = [part for part in parts if not is_covered(part) and _weigh_part(part) * LEAST_COUNTED >= most]
     main = max(others, key=_weigh_part, default=None)
-    found = _describe_short(record, state, main, is_reported=True) if main is not None and main.is_answered else None
-    if main is None or found is None or _weigh_part(main) * (LEAST_BESIDE if found.said else 1) < most:
-        return f"{landed}{_count_requests(len(others))}"
-    if len(f"{landed} {found.text}".split()) > MOST_OF_COMMITS:
+    if main is None:
+        return landed
+    if sum(map(_weigh_part, others)) * 2 > sum(map(_weigh_part, parts)) and len(others) >= MOST_PARTS:
+        listed = _describe_several(record, state, is_reported=False)
+        return f"{landed}; {listed}" if listed else f"{landed}{_count_requests(len(others))}"
+    found = _describe_short(record, state, main, is_reported=True) if main.is_answered else None
+    is_large = found is not None and _weigh_part(main) * (LEAST_BESIDE if found.said else 1) >= most
+    if found is None or not is_large or len(f"{landed} {found.text}".split()) > MOST_OF_COMMITS:
         return f"{landed}{_count_requests(len(others))}"
     _keep_report(record, state, [found])
     more = _count_requests(len(others) - 1)
@@ -301,13 +307,15 @@ def _add_requests(record: Outcome, state: SessionState, landed: str) -> str:
 
 def find_title(record: Outcome, state: SessionState) -> str:
     """A title for the work: of the program, a person, or the plan that was to be carried out. Nothing for a raw prompt."""
-    if is_title(record.title or ""):
+    if is_title(record.title or "") and not _only_number.fullmatch(record.title or ""):
         return _clean_title(record.title or "")
     plan = _read_plan_title(state)
     subject = _plan_words.sub("", plan).strip()  # what was done is not the plan
     return _clean_title(subject[:1].upper() + subject[1:]) if is_title(plan) and len(subject.split()) > 1 else ""
 
 
+_only_number = re.compile(r"(?i)(?:\w+ing|\w+e|start|work on|fix|do) (?:the )?(?:task|issue|ticket|phase|story|bug)s? \W?[\w-]*\d+")
+"""A title that names a task only by its number."""
 _plan_words = re.compile(r"(?i)^(?:implementation )?plan(?: (?:for|to) |: *)(?:the )?|[ :–—-]{1,3}(?:(?:implementation|detailed) )?plan$")
 _plan = re.compile(
     r"(?is)\W{0,9}(?:implement|execute|carry out|follow)\b[^\n]{0,60}\bplan\b[^\n]{0,40}\n+#{1,3} +(?:plan: *)?([^\n]{4,200})"
@@ -337,7 +345,8 @@ def _describe_work(record: Outcome, state: SessionState) -> str:
         return several
     if title and not is_about and (_has_main_edits(state) or record.delivered.pull_requests):
         _keep_report(record, state, [change] if change is not None else [])
-        return title
+        parts = _split_work(state)
+        return title + (_count_requests(sum(part.calls > 0 for part in parts) - 1) if len(_list_large(parts)) > 1 else "")
     if change is not None and change.is_item and not change.order and (documents := _name_documents(record, state)):
         return documents
     if change is not None:
@@ -532,7 +541,7 @@ def _describe_several(record: Outcome, state: SessionState, *, is_reported: bool
     named: list[PartResult] = []
     for part in sorted(large, key=_weigh_part, reverse=True):
         found = _describe_short(record, state, part, is_reported=is_reported)
-        if found is None and not named:
+        if found is None and not named and is_reported:
             return ""
         if found is None or sum(len(one.text.split()) for one in (*named, found)) > MOST_OF_PARTS:
             continue
@@ -541,7 +550,7 @@ def _describe_several(record: Outcome, state: SessionState, *, is_reported: bool
             named.append(found)
         elif found.report.turn > same.report.turn:  # it has the newer state
             named[named.index(same)] = found
-    if is_reported and not any(one.said for one in named):
+    if not any(one.said for one in named) if is_reported else len(named) < 2:
         return ""
     named.sort(key=lambda one: min(one.part.turns))
     _keep_report(record, state, named)
@@ -555,7 +564,7 @@ def _describe_short(record: Outcome, state: SessionState, part: WorkPart, *, is_
     reports = [report for report in _list_reports(record, state) if report.turn in part.turns]
     report = reports[-1] if reports else None
     found = _describe_part(record, state, part, [one for one in reports if one.edits]) if part.edits else None
-    if is_reported and found is not None and found.said and not found.is_detail and len(found.said.split()) <= MOST_OF_SHORT:
+    if is_reported and found is not None and found.said and not found.is_detail and len(found.said.split()) <= MOST_WORDS:
         return found._replace(order="")
     if is_reported and not part.edits:
         wanted = _find_turn_words(state, min(part.turns))
@@ -563,29 +572,34 @@ def _describe_short(record: Outcome, state: SessionState, part: WorkPart, *, is_
         best = max((pair for pair in changes if pair[0].score >= LEAST_SCORE), key=lambda pair: pair[0].score, default=None)
         if best is not None and len(best[0].text.split()) <= MOST_OF_SHORT:
             return PartResult(part, best[0].text, best[1])
-    if part.request is None or not (topic := _name_short(part.request.text, only_orders=is_reported)):
+    if (
+        part.request is None
+        or (is_reported and _asks_about(part.request.text))
+        or not (topic := _name_short(part.request.text, is_quoted=part.edits > 0 or not is_reported))
+    ):
         return None
     return PartResult(part, "", report or TurnEndReport(min(part.turns), 0, part.calls, "", part.request.source), topic)
 
 
+_pause = re.compile(r"[,.?!;](?= )")
 _late_clause = re.compile(r" (?:\(|(?:and|but|so|to|in order|for|from|with|which|that|because|since|when|if|as|by|using|via|like|along)\b)")
 
 
-def _name_short(asked: str, *, only_orders: bool) -> str:
-    """A request in few words, in quotes if it is neither an order nor a question; empty if it is not clear."""
+def _name_short(asked: str, *, is_quoted: bool) -> str:
+    """A request in few words: an order, a question, or (if `is_quoted`) what else the person said, in quotes. Empty if it is not clear."""
     sentence = drop_courtesy(_task_label.sub("", _plain(_name_links(first_sentence(asked))))).strip(" .:;,@")
+    is_clear = is_order(asked) or is_examination(asked) or _asks_about(asked)
     words = sentence.split()
     if len(words) > MOST_OF_SHORT:
         start = " ".join(words[: MOST_OF_SHORT + 1])
-        ends = [found.start() for found in _late_clause.finditer(start) if len(start[: found.start()].split()) >= LEAST_SHORT]
-        sentence = start[: max(ends)].rstrip(" ,;:") if ends else ""
-    if "://" in sentence or sentence.startswith(("/", "@")) or _points_back.match(sentence) or sentence.count('"') % 2:
+        ends = [found.start() for found in (_late_clause if is_clear else _pause).finditer(start)]
+        end = max((end for end in ends if len(start[:end].split()) >= LEAST_SHORT), default=0)
+        sentence = start[:end].rstrip(" ,;:") if end or is_clear else f"{' '.join(words[:MOST_OF_SHORT]).rstrip(' ,;:')}…"
+    if "://" in sentence or sentence.startswith("/") or _points_back.match(sentence) or sentence.count('"') % 2:
         return ""
-    if len(list_content_words(sentence)) < ENOUGH_SHARED:
+    if len(list_content_words(sentence)) < ENOUGH_SHARED or not (is_clear or is_quoted):
         return ""
-    if is_order(asked) or _asks_about(asked) or is_examination(asked):
-        return "" if only_orders and _asks_about(asked) else sentence[:1].upper() + sentence[1:]
-    return "" if only_orders else f'"{sentence.replace(chr(34), chr(39))}"'
+    return sentence[:1].upper() + sentence[1:] if is_clear else f'"{sentence.replace(chr(34), chr(39))}"'
 
 
 def _find_change(record: Outcome, state: SessionState) -> PartResult | None:
@@ -769,7 +783,9 @@ def _name_documents(record: Outcome, state: SessionState) -> str:
     """The documents that the session wrote, if they are most of what it changed: `Wrote "Move to Postgres" (plan.md)`."""
     folder = f"{state.cwd.rstrip('/')}/"
     edits = [edit for edit in state.edits if not _is_note(edit.path.removeprefix(folder))]
-    written = {edit.path: edit for edit in edits if edit.heading}
+    removed = [call.what for call in state.calls if call.kind == "command" and call.state == "ok" and _removes.search(call.what)]
+    gone = {edit.path for edit in edits if any(_base_name(edit.path) in what for what in removed)}
+    written = {edit.path: edit for edit in edits if edit.heading and edit.path not in gone}
     lines = Counter[str]()
     for edit in edits:
         lines[edit.path] += max(1, edit.added + edit.removed)

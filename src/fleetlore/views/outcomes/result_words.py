@@ -343,10 +343,16 @@ def begins_plainly(text: str) -> bool:
     return _plain_start.match(text) is not None and (len(text) < 2 or text[1] == " " or text[1].islower())
 
 
+_cut_mark = re.compile(r"[\d:—–-]")
+
+
 def is_statement(sentence: str) -> bool:
     """Whether the sentence of an answer says something by itself."""
-    if len(sentence.split()) < LEAST_WORDS and sentence.isascii():
+    words = len(sentence.split())
+    if words < LEAST_WORDS and sentence.isascii():
         return False
+    if 1 < words < LEAST_OPEN and not sentence.isascii() and not _cut_mark.search(sentence):
+        return False  # in another script than ours its lead-ins are not known
     if sentence.endswith(("?", ":", "…", " at", "？")) or _check_only.search(sentence):
         return False
     return not (is_lead_in(sentence) or is_weak(sentence) or _progress.match(sentence))
