@@ -72,7 +72,7 @@ def find_mismatch(path: str, program: str, *, is_own: bool) -> str | None:
     if not (head.records or head.tables) or (not head.tables and formats.is_of_program(program, head.records)):
         return None
     title, found = registry.require_program(program).title, _recognise_head(path, head)
-    if is_own and (head.tables or found is None) or (found is not None and found.reader == program):
+    if (is_own and (head.tables or found is None)) or (found is not None and found.reader == program):
         return None
     if found is None:
         return f"none of its first records is from {title}, and no other known format fits"
