@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -41,7 +41,7 @@ class OpencodeEventContext(EventContext):
 class OpencodeSession(SessionReader):
     """Reads the events of one session."""
 
-    context_type = OpencodeEventContext
+    context_type: ClassVar[type[EventContext]] = OpencodeEventContext
 
     def name_agent(self, session: str | None) -> str | None:
         """The end of the id is random; its beginning is a clock."""
