@@ -375,6 +375,13 @@ def test_a_merge_of_an_older_pull_request_is_told(script: Script) -> None:
     assert "pull request #31 merged" in script.outcome().headline
 
 
+def test_an_answer_in_json_is_told_by_its_texts(script: Script) -> None:
+    script.ask("Rate the change of the cart")
+    script.run("git diff")
+    script.say('{"verdict": "neutral", "summary": "The change of the cart only renames two helpers.", "next": ["none"]}')
+    assert script.outcome().result == "The change of the cart only renames two helpers"
+
+
 def test_a_review_that_ends_without_findings_has_no_points(script: Script) -> None:
     script.ask("Review this change for security problems")
     script.run("git diff")

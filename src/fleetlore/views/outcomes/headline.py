@@ -595,7 +595,13 @@ def _name_short(asked: str, *, is_quoted: bool) -> str:
         ends = [found.start() for found in (_late_clause if is_clear else _pause).finditer(start)]
         end = max((end for end in ends if len(start[:end].split()) >= LEAST_SHORT), default=0)
         sentence = start[:end].rstrip(" ,;:") if end or is_clear else f"{' '.join(words[:MOST_OF_SHORT]).rstrip(' ,;:')}…"
-    if "://" in sentence or sentence.startswith("/") or _points_back.match(sentence) or sentence.count('"') % 2:
+    if (
+        "://" in sentence
+        or sentence.startswith("/")
+        or _no_request.match(sentence)
+        or _points_back.match(sentence)
+        or sentence.count('"') % 2
+    ):
         return ""
     if len(list_content_words(sentence)) < ENOUGH_SHARED or not (is_clear or is_quoted):
         return ""
@@ -839,6 +845,8 @@ def _name_request(record: Outcome, state: SessionState, work: Sequence[ChangedFi
         words = _url.sub("", _name_links(sentence)).strip(".: ").split()
         if words and words[0].startswith("/"):
             return f"{EDITED}{name_files(work)} with {words[0]}"
+        if len(words) < LEAST_ORDER:
+            return f"{EDITED}{name_files(work)}"
         quoted = " ".join(words[:MOST_QUOTED]) + ("…" if len(words) > MOST_QUOTED else "")
         return f'{EDITED}{name_files(work)} for "{quoted}"'
     asked = short_request(request.text, MOST_ASKED) if request is not None else ""
