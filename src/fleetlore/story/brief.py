@@ -39,18 +39,9 @@ from fleetlore.story.titles import (
     shorten_text,
     title_delivery,
 )
+from fleetlore.views.outcomes.closing import ASKED, DISCARDED, EDITED, HELPERS_UNSEEN, LAST_PLAN_REFUSED, PLAN_REFUSED, STOPPED, WROTE
 from fleetlore.views.outcomes.facts import RiskFlag, Source
-from fleetlore.views.outcomes.headline import (
-    ASKED,
-    DISCARDED,
-    DONE,
-    EDITED,
-    HELPERS_UNSEEN,
-    LAST_PLAN_REFUSED,
-    PLAN_REFUSED,
-    STOPPED,
-    WROTE,
-)
+from fleetlore.views.outcomes.headline import DONE
 from fleetlore.views.outcomes.record import CHECKS, JudgedClaim, Outcome, PullRequest, Trouble
 from fleetlore.views.outcomes.result_words import is_title
 from fleetlore.views.outcomes.words import is_order, is_whole_request
