@@ -297,8 +297,8 @@ _NOT_CODE = (
 )
 _VALUE = r"[^\s\"',;&)\]}\\]"
 # TOKEN=$GH_TOKEN, TOKEN=${GH_TOKEN}: the variable from which a shell takes the secret.
-# A name with four digits or more is taken for a value.
-_NOT_A_REFERENCE = r"(?!\$(?:(?-i:(?!(?:[A-Z_]*\d){4})[A-Z][A-Z0-9_]{2,60})|\{(?-i:[A-Z][A-Z0-9_]{2,60})\})(?:[\s\"',;&|)\]]|$))"
+# A name with four digits or more is taken for a value, as is anything in single quotes, where no shell replaces it.
+_NOT_A_REFERENCE = r"(?!(?<!')\$(?:(?-i:(?!(?:[A-Z_]*\d){4})[A-Z][A-Z0-9_]{2,60})|\{(?-i:[A-Z][A-Z0-9_]{2,60})\})(?:[\s\"',;&|)\]]|$))"
 # The first characters of a value, so that looking for it takes the same time however long it is.
 _AFTER_REFERENCE = r"(?:(?:\$\([^()\n]{0,100}\)|\$\{\w{1,60}\}){1,3}+(?=\w{4}))?+"
 _EQUALS_VALUE = rf"{_EQUALS}{_AROUND_VALUE}){_NOT_A_COUNT}{_NOT_A_REFERENCE}{_AFTER_REFERENCE}(?!\$\(){_NOT_CODE}{_VALUE}{{4}}"
