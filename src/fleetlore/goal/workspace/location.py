@@ -191,7 +191,9 @@ def _require_unchanged(location: WorkspaceLocation, folder: str, goal_id: str, s
     repositories = (chosen.source, "") if is_goal_of_0_1 else (chosen.common, chosen.source)
     is_same = (location.kind, location.root, location.prefix) == (chosen.kind, chosen.root, chosen.prefix)
     if not is_same or (location.common, location.source) != repositories or location.branch not in ("", *chosen.branches):
-        raise FleetloreError(f"{folder}/{_RECORD}: was changed: it names another folder, repository or branch than this goal started with")
+        raise FleetloreError(
+            f"{folder}/{_RECORD}: was changed: it names another folder, repository or branch than the goal's own; a person is needed"
+        )
     return replace(location, git_dir=location.common) if location.source and location.git_dir else location
 
 
