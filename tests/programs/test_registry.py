@@ -16,7 +16,7 @@ from fleetlore.programs import registry
 from fleetlore.programs.base import Program, find_hook_agents
 
 SOURCE = Path(registry.__file__).parents[1]
-AGENT = re.compile(r"codex|claude(?!-(?:sonnet|opus|haiku))|gemini[-_]cli|qwen[-_]code|copilot|opencode", re.IGNORECASE)
+AGENT = re.compile(r"codex|claude(?!-(?:sonnet|opus|haiku))|gemini[-_]cli|qwen[-_]code|copilot|opencode|kimi[-_]code", re.IGNORECASE)
 """A coding agent. Names of models are none."""
 HELP = re.compile(r"_EXAMPLES|_NOTES|_HELP|EXAMPLES|NOTES")
 """Names of texts for people. Examples may name what most readers use."""
@@ -84,6 +84,11 @@ def test_a_built_in_program_is_read_and_its_tools_are_normalised(program: Progra
     assert (program.resume_command("5c1e") or ("",))[-1].endswith("5c1e") or program.name == registry.PROTOCOL_NAME
     assert program.deletes
     assert (program.load_harness() is not None) == (program.name in registry.DRIVEN_NAMES)
+
+
+@pytest.mark.parametrize("name", registry.BUILTIN_NAMES)
+def test_programs_with_state_files_of_running_sessions_are_known_without_loading_the_others(name: str) -> None:
+    assert bool(registry.require_program(name).live_folders) == (name in registry.LIVE_NAMES)
 
 
 @pytest.mark.parametrize("name", [name for name in registry.DRIVEN_NAMES if name != registry.PROTOCOL_NAME])
