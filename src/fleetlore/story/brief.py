@@ -700,7 +700,8 @@ class BriefWriter:
             number for one in self._sessions for part in one.headline.split("; ") if "merged" in part for number in _number.findall(part)
         }
         merged |= {number for task in self._tasks_with("merged") for number in _number.findall(task.task)}
-        found = [one for one in reversed(self._landed) if any(_is_open(request, merged) for request in one.delivered.pull_requests)]
+        ready = [one for one in reversed(self._landed) if not find_part(one, "draft pull request")]
+        found = [one for one in ready if any(_is_open(request, merged) for request in one.delivered.pull_requests)]
         requests = [request for one in found for request in one.delivered.pull_requests if _is_open(request, merged)]
         if requests:
             named = join_words([f"#{request.number}" for request in requests[: self._limits.waiting]])
