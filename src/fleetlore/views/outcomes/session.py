@@ -197,7 +197,7 @@ def begin_session(run: str) -> SessionState:
 
 def apply(state: SessionState, event: Event, rules: OutcomeRules) -> SessionState:
     """The session after one more event of its run. Changes the state in place; never raises."""
-    handle = _HANDLERS.get(event.kind)
+    handle = _HANDLERS.get(event.kind) or _REPORTED.get(event.kind)
     if handle is None:
         return state
     at = session_status.time_of(state.status, event)
@@ -660,13 +660,17 @@ _HANDLERS: Mapping[str, Callable[[SessionState, Event, datetime], ToolCall | Non
     "tool.denied": _note_result,
     "agent.launched": _on_launch,
     "agent.returned": _on_return,
+    **dict.fromkeys(_NOTIFICATIONS, _note_end_of_command),
+}
+_REPORTED: Mapping[str, Callable[[SessionState, Event, datetime], None]] = {
     "fleet.commit": _on_commit,
     "fleet.push": _on_push,
     "fleet.pr_open": _on_pull_request,
-    **dict.fromkeys(_NOTIFICATIONS, _note_end_of_command),
 }
 KINDS = frozenset(_HANDLERS)
-"""The kinds of events that say something about a session."""
+"""The kinds of events that a session consists of."""
+FOLDED_KINDS = KINDS | _REPORTED.keys()
+"""The kinds of events that say something about a session: also what a fleet reports of it."""
 
 
 def find_request(state: SessionState) -> Prompt | None:
