@@ -18,7 +18,7 @@ from fleetlore.views.folders import find_home_owner, find_main_folder
 from fleetlore.views.outcomes.check_commands import find_package
 from fleetlore.views.outcomes.check_problems import repeats_check
 from fleetlore.views.outcomes.claims import ClaimFacts, judge_claims
-from fleetlore.views.outcomes.closing import describe_results
+from fleetlore.views.outcomes.closing import describe_results, join_names
 from fleetlore.views.outcomes.corrections import find_corrections
 from fleetlore.views.outcomes.facts import PUSH_HOOK, Answer, CallStep, CheckRun, RiskFlag, Source, TroubleFact
 from fleetlore.views.outcomes.file_edits import is_own_note, is_prose
@@ -589,5 +589,5 @@ def _describe_delivery(record: Outcome, state: SessionState) -> Iterable[str]:
             yield f"{len(record.files)} file{'s' if len(record.files) != 1 else ''} edited, not committed"
         if delivered.pushed:
             yield "pushed"
-    for request in delivered.pull_requests:
-        yield f"opened pull request {'#' + request.number if request.number else request.url}".strip()
+    if opened := [f"#{request.number}" if request.number else request.url for request in delivered.pull_requests]:
+        yield f"opened pull request{'s' if len(opened) > 1 else ''} {join_names(opened)}".strip()
