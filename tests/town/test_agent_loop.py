@@ -35,6 +35,16 @@ async def test_many_tasks_are_done_by_many_agents_each_once(live_town: LiveTown)
     assert live_town.state.refused == 0
 
 
+async def test_agents_that_a_worker_adds_are_not_looked_up_one_by_one(sqlite_town: LiveTown, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On NATS each look at the events of an agent costs the server as much as there are agents."""
+    scopes, read = list[str](), sqlite_town.log.read
+    monkeypatch.setattr(sqlite_town.log, "read", lambda scope="town", **options: scopes.append(scope) or read(scope, **options))
+    sqlite_town.dispatcher()
+    sqlite_town.worker(concurrency=12)
+    await sqlite_town.wait_until(lambda town: len(town.idle.get("", ())) == 12)
+    assert not [scope for scope in scopes if scope.startswith("agent:")]
+
+
 async def test_a_failed_task_is_tried_again_with_the_trouble_reported(live_town: LiveTown) -> None:
     script = ScriptedHandler(t1=[JobFailed("the build broke"), JobDone("now it builds")])
     live_town.dispatcher()
