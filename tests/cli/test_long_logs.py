@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from tests.cli.running import Lore
 
 SHORT, LONG = 30, 150
 """Sessions of about sixty events, one an hour; the newest ended a moment ago."""
-EVENTS = len(list(sessions._session(0, sessions.datetime.now(sessions.UTC))))
+EVENTS = len(list(sessions._session(0, datetime.now(UTC))))
 
 
 @pytest.fixture
