@@ -20,7 +20,7 @@ from fleetlore.goal.driver import Driver
 from fleetlore.goal.journal import GoalFold
 from fleetlore.goal.next_step import MAX_CRASHES
 from fleetlore.goal.resources import GoalResources
-from fleetlore.goal.turn_result import CRASHED
+from fleetlore.goal.turn_result import CRASHED, STOPPED
 from fleetlore.kernel.journal import Journal, JournalDecision
 from fleetlore.models.base import Model
 from fleetlore.process.identity import Process
@@ -343,8 +343,11 @@ class GoalScenario:
             world.report_violation(f"{name} ended as {state.outcome}, expected {' or '.join(sorted(expected))}")
         if state.outcome == "done" and len(workspace.turns) < self.target:
             world.report_violation(f"{name} is done after {len(workspace.turns)} of {self.target} turns of work")
-        if len(workspace.turns) > self.target:
-            world.report_violation(f"{name} took {len(workspace.turns)} turns, and its criterion was met after {self.target}")
+        # A turn that a person interrupts is not checked, although its agent may just have finished.
+        interrupted = {event.cause for event in events if event.kind == "goal.attempt_ended" and event.data.get("complaint") == STOPPED}
+        turns = [mark for mark in workspace.turns if mark not in interrupted]
+        if len(turns) > self.target:
+            world.report_violation(f"{name} took {len(turns)} turns, and its criterion was met after {self.target}")
         world.effects["turns cut short"] += sum(turn.complaint == CRASHED for turn in state.turns)
         started = [event.id for event in events if event.kind == "driver.attempt_started"]
         settled = [event for event in events if event.kind == "driver.attempt_completed"]
