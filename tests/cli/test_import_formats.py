@@ -12,7 +12,8 @@ import pytest
 import zstandard
 
 from tests.cli.running import Lore
-from tests.dialects import golden, rollouts
+from tests.dialects import golden
+from tests.programs import rollouts
 from tests.programs.recordings import RECORDED, opencode, write_opencode
 from tests.transcripts import Transcript, a_day
 
