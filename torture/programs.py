@@ -29,7 +29,8 @@ PROMPT, AGAIN, HELPER_PROMPT = "Run both commands", "Once more", "Say how many f
 DONE, HELPER_DONE = "Both commands were run.", "There is one file."
 INPUT, OUTPUT = 100, 20
 """Tokens that every reply reports."""
-RUN_SECONDS = 180
+RUN_SECONDS = 600
+"""Without network, Kilo waits minutes for lists of models."""
 
 
 class RealProgram(NamedTuple):
