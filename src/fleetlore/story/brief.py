@@ -467,7 +467,9 @@ class BriefWriter:
         for request in one.delivered.pull_requests if not opened else ():
             yield fill_phrase(phrases["pull_request" if request.number else "pull_request_url"], {"number": request.number})
         if not one.delivered.pull_requests and (one.delivered.commits or one.delivered.pushed):
-            yield phrases["pushed" if one.delivered.pushed else "pushed_later" if self._is_pushed_later(one) else "not_pushed"]
+            is_later = self._is_pushed_later(one)
+            if one.delivered.pushed or is_later or not one.delivered.push_unknown:
+                yield phrases["pushed" if one.delivered.pushed else "pushed_later" if is_later else "not_pushed"]
         if one in self._taken_over:
             yield phrases["committed_later"]
         if one.delivered.commits and (left := find_part(one, "later edits")):

@@ -312,7 +312,7 @@ class _ParagraphWriter:
         """How the work was left, for the heading: `not pushed`, `not committed`, `no files edited`."""
         delivered = one.delivered
         if delivered.commits:
-            left = "" if delivered.pushed or delivered.pull_requests else "not_pushed"
+            left = "" if delivered.pushed or delivered.pull_requests or delivered.push_unknown else "not_pushed"
         elif delivered.pushed or delivered.pull_requests or one.status == "running":
             left = ""
         elif list_work_files(one.files):

@@ -327,6 +327,27 @@ def test_the_headline_names_the_most_informative_commit_and_its_state(script: Sc
     assert script.outcome().headline.endswith("committed, not pushed; later edits of cart.py not committed")
 
 
+@pytest.mark.parametrize(
+    ("answer", "is_unknown"),
+    [
+        ("Committed and published as PR #75; hosted checks are running.", True),
+        ("Committed and pushed successfully. No PR created, since you asked for commit and push only.", True),
+        ("Committed. I have not pushed yet.", False),
+        ("No commit, push, or PR was created on the remote.", False),
+        ("Committed the rounding of the total.", False),
+    ],
+)
+def test_commits_are_not_called_unpushed_if_the_agent_speaks_of_a_push_that_is_not_recorded(
+    script: Script, answer: str, is_unknown: bool
+) -> None:
+    script.ask("Round the total")
+    script.edit()
+    script.run("git commit -am 'Round the total'", "[main 1234567] Round the total\n 1 file changed")
+    script.say(answer)
+    assert script.outcome().delivered.push_unknown is is_unknown
+    assert ("not pushed" in script.outcome().headline) is not is_unknown
+
+
 def test_files_outside_of_a_repository_are_not_said_to_be_uncommitted(script: Script) -> None:
     script.ask("Set up the editor")
     script.edit("/Users/mira/.config/editor.toml")

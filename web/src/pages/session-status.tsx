@@ -77,13 +77,13 @@ export function factsOf(outcome: Pick<Outcome, "status" | "checks" | "claims" | 
   const checks = (Object.entries(outcome.checks) as [CheckName, { result?: string }][]);
   const [contradicted, unproven] = [claims("contradicted"), claims("unproven")];
   const risks = outcome.flags.filter((flag) => flag.executed && flag.flag !== "loop").length;
-  const { commits, pushed, unpushed = 0, pull_requests: requests } = outcome.delivered;
+  const { commits, pushed, unpushed = 0, push_unknown: isPushUnknown = false, pull_requests: requests } = outcome.delivered;
   const found: Fact[] = checks.filter(([, { result }]) => result === "fail").map(([name]) => ["bad", `${name} failed`]);
   if (contradicted > 0) found.push(["bad", `${counted(contradicted, "claim")} contradicted`]);
   if (outcome.flags.some((flag) => flag.flag === "loop")) found.push(["bad", "loop"]);
   if (risks > 0) found.push(["warn", counted(risks, "risk")]);
   if (!isOver(outcome)) return found;
-  if (commits.length > 0 && requests.length === 0 && !pushed) found.push(["note", "not pushed"]);
+  if (commits.length > 0 && requests.length === 0 && !pushed && !isPushUnknown) found.push(["note", "not pushed"]);
   else if (unpushed > 0) found.push(["note", `${counted(unpushed, "commit")} not pushed`]);
   if (outcome.checks.tests?.result === "could_not_run") found.push(["note", "tests could not run"]);
   if (outcome.checks.tests?.result === "not_run") found.push(["note", "tests not run"]);

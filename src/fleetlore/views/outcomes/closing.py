@@ -122,7 +122,7 @@ def _describe_delivery(record: Outcome, state: SessionState) -> Iterator[str]:
     elif delivered.pushed:
         yield f"pushed, but not the last {_count_commits(delivered.unpushed)}" if delivered.unpushed else "pushed"
     elif delivered.commits:
-        yield "committed, not pushed"
+        yield "committed" if delivered.push_unknown else "committed, not pushed"
     yield from _describe_git(record, state)
     work = [file for file in record.files if not is_note(file.path)]
     is_delivered = bool(delivered.commits or delivered.pushed or delivered.pull_requests)

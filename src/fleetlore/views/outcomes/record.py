@@ -65,6 +65,8 @@ class Delivered(Struct, kw_only=True):
     pushed: bool = False
     unpushed: int = 0
     """Commits after the last push, if there was one."""
+    push_unknown: bool = False
+    """Whether the agent speaks of a push or a pull request that is not recorded: then nothing is said about whether commits were pushed."""
     pull_requests: list[PullRequest] = field(default_factory=list)
     tasks: list[str] = field(default_factory=list)
     answer: str = ""
@@ -365,7 +367,28 @@ def _collect_delivered(state: SessionState, evidence: dict[str, Evidence]) -> De
     last_push = max((push.step for push in state.pushes), default=None)
     later = {commit.source.event for commit in state.commits if last_push is not None and commit.step > last_push and not commit.rewritten}
     unpushed = sum(any(source.event in later for source in commit.evidence) for commit in commits)
-    return Delivered(commits=commits, pushed=bool(state.pushes), unpushed=unpushed, pull_requests=requests, tasks=tasks, answer=answer)
+    return Delivered(
+        commits=commits,
+        pushed=bool(state.pushes),
+        unpushed=unpushed,
+        push_unknown=bool(commits) and not state.pushes and not requests and _speaks_of_push(state),
+        pull_requests=requests,
+        tasks=tasks,
+        answer=answer,
+    )
+
+
+_published = re.compile(r"(?i)/pull/\d|\bPR #?\d|\bpull requests? #?\d|\b(?:pushed|(?:re)?published)\b")
+_unpublished = re.compile(
+    r"(?i)(?:\b(?:not|never|nothing|without)\b|n't\b)(?: \w+){0,3} (?:push|publish)|\bno (?:commit, )?push|\bunpushed\b"
+)
+
+
+def _speaks_of_push(state: SessionState) -> bool:
+    """Whether an answer after the first commit says that something was published. Programs publish in more ways than are known."""
+    first = state.commits[0].step if state.commits else 0
+    texts = [answer.text for answer in state.answers if answer.step > first]
+    return any(_published.search(text) and not _unpublished.search(text) for text in texts)
 
 
 _closing_command = re.compile(
@@ -580,7 +603,8 @@ def _describe_delivery(record: Outcome, state: SessionState) -> Iterable[str]:
     if count:
         first = f'"{delivered.commits[0].subject}"'
         yield f"Committed {first}" if count == 1 else f"Made {count} commits, the first {first}"
-        yield "pushed" if delivered.pushed else "not pushed"
+        if not delivered.push_unknown:
+            yield "pushed" if delivered.pushed else "not pushed"
     else:
         report = find_report(state)
         if report is not None:
