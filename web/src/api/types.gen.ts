@@ -2375,6 +2375,8 @@ export interface components {
             /** @default [] */
             pull_requests: components["schemas"]["PullRequest"][];
             /** @default false */
+            push_unknown: boolean;
+            /** @default false */
             pushed: boolean;
             /** @default [] */
             tasks: string[];
