@@ -275,11 +275,14 @@ class ClaudeTranscriptReader:
         results = [part for part in list_content_parts(content) if _block_type(part).endswith(_TOOL_RESULT)]
         if results:
             ended = self._end_marked_turn(agent_state)
-            return [
+            events = [
                 *ended,
                 *self._flush_complete_reply(agent_state),
                 *(event for part in results for event in self._read_result(part, row, agent_state, event_context)),
             ]
+            if row.get("toolEndsTurn") is True:
+                agent_state.turn.note_last_call(str(row.get("uuid")), at=event_context.at)
+            return events
         words, images = extract_prompt_text(content)
         if row.get("isMeta") is True or (not words and not images) or str(row.get("agentId")).startswith(COMPACTOR_PREFIX):
             if begins_after_clear(content):

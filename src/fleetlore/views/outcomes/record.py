@@ -101,7 +101,8 @@ class Trouble(Struct, kw_only=True):
     fixed_by: Evidence = field(default_factory=list)
     """The call that worked later."""
     retried: Evidence = field(default_factory=list)
-    """Of a failed CI run: the push after it, whose result was not seen."""
+    """If nothing shows that it was fixed: the last push after a failed CI run; after another failure that is no check, the last
+    push, commit or check that worked."""
 
 
 class Correction(Struct, kw_only=True):
@@ -406,14 +407,21 @@ def _list_troubles(found: Iterable[TroubleFact], state: SessionState) -> list[Tr
             resolved=one.resolved,
             evidence=[*one.evidence],
             fixed_by=[calls[one.ended].source] if one.ended in calls and _is_same_work(one, calls[one.ended], state) else [],
-            retried=[
-                push.source
-                for push in state.pushes[-1:]
-                if one.name == "ci" and not one.resolved and push.step > max(steps.get(source.event, one.step) for source in one.evidence)
-            ],
+            retried=_find_progress(one, max((steps.get(source.event, one.step) for source in one.evidence), default=one.step), state),
         )
         for one in found
     ]
+
+
+def _find_progress(trouble: TroubleFact, last: int, state: SessionState) -> list[Source]:
+    """The last push after a failed CI run; after another failure that is no check, the last push, commit or check that worked."""
+    if trouble.resolved or trouble.name in CHECKS:
+        return []
+    later = [(push.step, push.source) for push in state.pushes]
+    if trouble.name != "ci":
+        later += [(commit.step, commit.source) for commit in state.commits]
+        later += [(run.step, run.source) for run in state.checks if run.result == "pass"]
+    return [source for step, source in sorted(later, key=lambda each: each[0])[-1:] if step > last]
 
 
 def _is_same_work(trouble: TroubleFact, fix: CallStep, state: SessionState) -> bool:

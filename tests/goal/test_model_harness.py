@@ -24,7 +24,7 @@ from fleetlore.models.scripted import Answer, Calls, Script, ScriptedModel
 from fleetlore.process.kill_tree import end_leftovers
 from fleetlore.programs.failures import diagnose_turn
 from fleetlore.programs.harness import RemainingBudget, TurnOutcome, TurnProgress, TurnRequest, TurnResult
-from tests.models.test_failures import NOW
+from tests.programs.test_failures import NOW
 
 FIRST, SECOND = "0197c1a0-0000-7000-8000-000000000001", "0197c1a0-0000-7000-8000-000000000002"
 MARK = f"worker-turn-{os.getpid()}"

@@ -384,6 +384,16 @@ def test_no_end_is_stored_twice_however_often_a_growing_transcript_is_read(steps
             assert between, "two ends of one turn, with nothing in between"
 
 
+def test_a_call_that_ends_the_turn_is_its_end() -> None:
+    recorded = Transcript()
+    recorded.prompt("review", "p-1")
+    recorded.reply("m1", text("Nothing was found."), stop="tool_use")
+    recorded.reply("m1", tool("t1", "StructuredOutput", findings=[]), stop="tool_use")
+    recorded.result("t1", "Structured output provided successfully", toolEndsTurn=True)
+    (end,) = ends(read(recorded))
+    assert end.text == "Nothing was found."
+
+
 _turns = st.lists(
     st.tuples(
         st.lists(st.just("work"), max_size=2),
