@@ -20,6 +20,8 @@ from fleetlore.views.outcomes.facts import RiskFlag
 from fleetlore.views.outcomes.record import Checks, JudgedClaim, Outcome
 
 MOST_FILES = 500
+MOST_FILES_ELSEWHERE = 50
+"""For HTTP and MCP, where somebody waits for the answer."""
 
 
 _pull_request = re.compile(r"(?:(?:PR|pr|pull) ?)?#(?P<number>\d{1,9})|https?://\S{1,500}/pulls?/(?P<address>\d{1,9})(?:/\S{0,200})?")
@@ -104,7 +106,8 @@ def review_range(context: OperationContext, request: ReviewRange) -> ChangeRevie
     ours = {commit.sha for commit in commits}
     changes = git_files.list_changes(repository, base, head)
     sessions = RecordedSessions(context, repository)
-    files = [_review_file(context, sessions, TrackedFile(repository, change.path, head), ours) for change in changes[:MOST_FILES]]
+    most = MOST_FILES if context.via in ("terminal", "api") else MOST_FILES_ELSEWHERE
+    files = [_review_file(context, sessions, TrackedFile(repository, change.path, head), ours) for change in changes[:most]]
     lines: Counter[str] = Counter()
     authors: Counter[Author] = Counter()
     for file in files:
@@ -112,7 +115,7 @@ def review_range(context: OperationContext, request: ReviewRange) -> ChangeRevie
         authors.update(file.authors)
     wrote = [_review_session(sessions.by_run[run], count) for run, count in lines.most_common() if run in sessions.by_run]
     return ChangeReview(
-        base=base, head=head, commits=commits, files=files, sessions=wrote, authors=dict(authors), left_out=len(changes[MOST_FILES:])
+        base=base, head=head, commits=commits, files=files, sessions=wrote, authors=dict(authors), left_out=len(changes[most:])
     )
 
 

@@ -174,7 +174,7 @@ class FileExplainer:
     def __init__(self, context: OperationContext, sessions: RecordedSessions, file: TrackedFile) -> None:
         self._context, self._sessions, self._file = context, sessions, file
         self.text = git_files.read_text(file)
-        self._committed = git_files.read_versions(file)
+        self._committed = git_files.read_versions(file) if sessions.here else []  # nothing to replay otherwise
         self._paths = tuple(dict.fromkeys((file.path, *(version.path for version in self._committed))))
         names = [path.rpartition("/")[2] for path in self._paths]
         with context.source.show_progress() as progress:

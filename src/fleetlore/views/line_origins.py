@@ -26,6 +26,8 @@ MOST_REMEMBERED = 50
 MIN_DISTINCT_CHARS = 6
 """A line with fewer letters and digits, such as `}` or `else:`, is only recognised next to a line that fits, too."""
 MIN_REFLOWED_CHARS = 10
+MIN_SIMILAR = 0.5
+"""How many lines must be the same, for a copy of another work tree to count as an earlier state."""
 MIN_COVERED = 0.8
 """How much of a line must be in the lines that it was split or joined to."""
 MIN_FIT = 2
@@ -142,6 +144,8 @@ class _Replay:
         now = _split_lines(text)
         keys = [_normalise_line(line) for line in now]
         [nearest, *others] = self._sort_copies(keys, tree)
+        if nearest is not self._copies.get(tree) and _count_same(Counter(keys), nearest) < len(now) * MIN_SIMILAR:
+            nearest, others = [], [nearest, *others]  # another file, or one that was written anew
         since = self._count
         kept = self._trace_lines(nearest, now, keys)
         kept |= self._recall_lines(keys, kept, others, since)
@@ -190,13 +194,12 @@ class _Replay:
 
     def _sort_copies(self, keys: Sequence[str], tree: str) -> list[list[_Line]]:
         """All copies, the most similar first; of similar ones that of the work tree."""
-        if len(self._copies) < 2:
-            return list(self._copies.values()) or [[]]
+        if not self._copies:
+            return [[]]
         wanted = Counter(keys)
 
         def rate(item: tuple[str, list[_Line]]) -> tuple[int, bool]:
-            same = (wanted & Counter(line.key for line in item[1])).total()
-            return 2 * same - len(item[1]), item[0] == tree
+            return 2 * _count_same(wanted, item[1]) - len(item[1]), item[0] == tree
 
         return [copy for _, copy in sorted(self._copies.items(), key=rate, reverse=True)]
 
@@ -270,6 +273,10 @@ class _Replay:
         del left[:-MOST_REMEMBERED]
 
 
+def _count_same(wanted: Counter[str], lines: Sequence[_Line]) -> int:
+    return (wanted & Counter(line.key for line in lines)).total()
+
+
 def _find_neighbours(lines: Sequence[_Line], place: int) -> tuple[str, str]:
     return lines[place - 1].key if place else "", lines[place + 1].key if place + 1 < len(lines) else ""
 
@@ -323,8 +330,10 @@ def _align_lines(old: Sequence[str], new: Sequence[str]) -> Iterator[_Gap]:
     for anchor, at in (*_find_anchors(old, new, start, high, until), (high, until)):
         same: list[tuple[int, int]] = []
         if low < anchor and place < at and max(anchor - low, at - place) <= MOST_COMPARED_LINES:
-            blocks = SequenceMatcher(None, old[low:anchor], new[place:at], autojunk=False).get_matching_blocks()
-            same = [(low + block.a + offset, place + block.b + offset) for block in blocks for offset in range(block.size)]
+            for block in SequenceMatcher(None, old[low:anchor], new[place:at], autojunk=False).get_matching_blocks():
+                is_at_edge = block.a == block.b == 0 or (low + block.a + block.size, place + block.b + block.size) == (anchor, at)
+                if is_at_edge or any(map(_is_distinct, old[low + block.a : low + block.a + block.size])):  # a lone `}` proves nothing
+                    same += [(low + block.a + offset, place + block.b + offset) for offset in range(block.size)]
         yield _Gap(low, anchor, place, at, same)
         if anchor < high:
             yield _Gap(anchor, anchor + 1, at, at + 1, [(anchor, at)])
