@@ -110,6 +110,21 @@ def test_tasks_are_delivered_by_closing_them_or_by_commits_that_name_them(script
     assert script.outcome().delivered.tasks == ["sh-12", "sh-13", "#41", "#9", "SHOP-7"]
 
 
+def test_commits_and_pull_requests_that_a_fleet_reports_as_events_are_delivered(script: Script) -> None:
+    script.ask("Round the total of the cart to cents.")
+    script.run("git commit -qam 'Round the total' && git log -1 --oneline", "1234567 Round the total")
+    script.add("fleet.commit", text="Round the total", data={"sha": "1234567"})
+    script.add("fleet.commit", text="Test the rounding\n\nAll of it.", data={"sha": "89abcde"})
+    script.add("fleet.pr_open", text="PR #12: round the total", data={"number": 12, "url": "https://github.com/acme/shop/pull/12"})
+    delivered = script.outcome().delivered
+    assert [(one.subject, one.sha) for one in delivered.commits] == [("Round the total", "1234567"), ("Test the rounding", "89abcde")]
+    assert [(opened.number, opened.title) for opened in delivered.pull_requests] == [("12", "round the total")]
+    assert delivered.pushed
+    assert delivered.unpushed == 0
+    script.add("fleet.commit", text="Round the tax, too")
+    assert script.outcome().delivered.unpushed == 1
+
+
 def test_a_task_that_is_only_the_name_of_a_branch_is_not_delivered(script: Script) -> None:
     script.add("prompt.submitted", task="SHOP-7", text="Look", data={"prompt": "Look around"})
     script.say("It is fine.")

@@ -109,6 +109,11 @@ IGNORED_ROW_TYPES = frozenset(
         "bridge-session",
         "agent-color",
         "agent-setting",
+        "api-request",
+        "api-request-blob",
+        "api-request-shape",
+        "atis-latch",
+        "tools-used",
     )
 )
 """Types of rows that only repeat others."""
@@ -152,6 +157,8 @@ class ClaudeTranscriptReader:
         ):
             self._record_first_time(row)
             return []
+        # An unknown type may still have the shape of a message. What the program keeps for itself has no id.
+        role = as_text(as_object(row.get("message")).get("role")) if as_name(row.get("uuid")) else None
         if as_name(row.get("uuid")) is None:
             row["uuid"] = derive_claude_id("row", raw.decode(errors="replace"))  # ids derived from rows must differ
         if printed := is_stream_row(row):
@@ -159,8 +166,7 @@ class ClaudeTranscriptReader:
         self._is_stream = printed
         held = [] if row.get("isCompactSummary") else self._flush_compaction(None)
         held += self._flush_refused_call(row)
-        # An unknown type may still have the shape of a message.
-        read = _READER_BY_ROW_TYPE.get(row_type) or _READER_BY_ROW_TYPE.get(f"{as_object(row.get('message')).get('role')}")
+        read = _READER_BY_ROW_TYPE.get(row_type) or _READER_BY_ROW_TYPE.get(role or "")
         if read is None:
             return held + self._read_other(row, row_type, len(raw))
         agent_state, event_context = self._find_agent_and_context(row)

@@ -22,7 +22,7 @@ from fleetlore.views.outcomes.corrections import find_corrections
 from fleetlore.views.outcomes.facts import PUSH_HOOK, Answer, CallStep, CheckRun, RiskFlag, Source, TroubleFact
 from fleetlore.views.outcomes.file_edits import is_own_note, is_prose
 from fleetlore.views.outcomes.flags import find_loops, name_risk
-from fleetlore.views.outcomes.headline import describe_results
+from fleetlore.views.outcomes.headline import describe_results, join_names
 from fleetlore.views.outcomes.headline import write_headline as write_headline
 from fleetlore.views.outcomes.session import SessionState, Statement, find_request, make_statement
 from fleetlore.views.outcomes.troubles import find_troubles
@@ -589,5 +589,5 @@ def _describe_delivery(record: Outcome, state: SessionState) -> Iterable[str]:
             yield f"{len(record.files)} file{'s' if len(record.files) != 1 else ''} edited, not committed"
         if delivered.pushed:
             yield "pushed"
-    for request in delivered.pull_requests:
-        yield f"opened pull request {'#' + request.number if request.number else request.url}".strip()
+    if opened := [f"#{request.number}" if request.number else request.url for request in delivered.pull_requests]:
+        yield f"opened pull request{'s' if len(opened) > 1 else ''} {join_names(opened)}".strip()
