@@ -135,6 +135,8 @@ class _Replay:
         for lines in (own, *(copy for tree, copy in reversed(self._copies.items()) if tree != edit.tree)):
             changed = self._replace_text(lines, edit.old, edit.new, index)
             if changed is not None:
+                if lines is own:
+                    self._copies.pop(edit.tree, None)  # what it lost is remembered already
                 self._keep_copy(edit.tree, changed)
                 return
         self._remember_edit(index, edit)
@@ -205,8 +207,8 @@ class _Replay:
 
     def _keep_copy(self, tree: str, lines: list[_Line]) -> None:
         """Replace the copy of a work tree, and remember lines that only the old one has: they may be of another branch."""
-        known = {line.key for line in lines}
         replaced = self._copies.pop(tree, [])
+        known = {line.key for line in lines} if replaced else set[str]()
         for place, line in enumerate(replaced):
             if line.key not in known:
                 self._remember_line(replaced, place)
