@@ -23,13 +23,14 @@ from tests.patience import PATIENCE
 
 BIN = Path(sys.executable).parent
 _part = re.compile(r"^```(?P<kind>sh|text)(?P<how>[^\n]*)\n(?P<body>.*?)^```$|^<!-- Ctrl-C: (?P<end>.+?) -->$", re.DOTALL | re.MULTILINE)
-_own = (
+_changing = (
+    (r"\b(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day \d{4}-\d\d-\d\d", "DAY"),
     (r"\bAt \d\d:\d\d,", "At TIME,"),
     (r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "ID"),
     (r"\b\d+ (?:s|min) ago|just now", "AGO"),
     (r"\s+", " "),
 )
-"""What is another one every time."""
+"""Parts of an output that differ from run to run."""
 
 
 class Step(NamedTuple):
@@ -154,7 +155,7 @@ class Newcomer:
         text = text.replace(str(self.home), "/home/you")
         for written, typed in self._swap.items():
             text = text.replace(typed, written)
-        for pattern, word in _own:
+        for pattern, word in _changing:
             text = re.sub(pattern, word, text)
         return text
 

@@ -43,7 +43,6 @@ METHODS = {"run_in_executor": "`run_blocking` of the log"}
 ALLOWED = {
     ("kernel/tasks.py", "asyncio.sleep"): "the default of `sleep`",
     ("kernel/tasks.py", "asyncio.create_task"): "the default of `spawn`",
-    ("kernel/lease.py", "clock.ticks"): "the default of `ticks`",
     (
         "graph/engine.py",
         "asyncio.TaskGroup",

@@ -266,4 +266,6 @@ def test_the_doctor_knows_which_extras_are_here() -> None:
 
 
 def test_the_changelog_mentions_this_version() -> None:
-    assert re.search(rf"^## {re.escape(__version__)} \(\d{{4}}-\d\d-\d\d\)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    number, _, is_development = __version__.partition(".0.dev")
+    heading = rf"{re.escape(number)} \(unreleased\)" if is_development else rf"{re.escape(__version__)} \(\d{{4}}-\d\d-\d\d\)"
+    assert re.search(rf"^## {heading}$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)

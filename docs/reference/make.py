@@ -34,7 +34,7 @@ API_HEAD = f"""{MADE}
 
 # The HTTP API
 
-The same as `/openapi.json`. How to use it: [server.md](../server.md), [doors.md](../doors.md). Every request needs a token: [server.md](../server.md#access).
+The same as `/openapi.json`. How to use it: [server.md](../server.md), [ingest.md](../ingest.md). Every request needs a token: [server.md](../server.md#access).
 Errors are `application/problem+json`, a [Problem](#problem).
 """
 PYTHON_HEAD = f"""{MADE}
@@ -441,7 +441,7 @@ TURN_ERRORS_HEAD = f"""{MADE}
 
 # Errors of a goal's turn
 
-`goal.attempt_ended` names the error as `complaint`. [driver.md](../driver.md#errors-of-a-turn) explains what the driver does.
+`goal.attempt_ended` names the error as `complaint`. [goals.md](../goals.md#errors-of-a-turn) explains what the driver does.
 """
 
 

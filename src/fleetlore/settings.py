@@ -799,7 +799,7 @@ class Settings(NamedTuple):
         Setting[tuple[SettingsTable, ...]],
         SettingSpec(
             "sink",
-            "where the driver events of goals are published, each a `[[sink]]` table: [driver.md](driver.md#sinks)",
+            "where the driver events of goals are published, each a `[[sink]]` table: [goals.md](goals.md#sinks)",
             read=_read_sinks,
             default="none",
             show=lambda value: ", ".join(table.values["name"] for table in value) or "none",
@@ -819,7 +819,7 @@ class Settings(NamedTuple):
             to_json=lambda value: dict.fromkeys(value, "[redacted]"),
             parts={
                 "github_secret": (
-                    "the secret by which [GitHub](doors.md#forges) signs its deliveries; or `FLEETLORE_GITHUB_SECRET`. Never shown",
+                    "the secret by which [GitHub](ingest.md#forges) signs its deliveries; or `FLEETLORE_GITHUB_SECRET`. Never shown",
                     "none: a token is needed",
                 ),
                 "gitea_secret": ("the same for Gitea; or `FLEETLORE_GITEA_SECRET`", "none"),
@@ -869,7 +869,7 @@ class Settings(NamedTuple):
                     "([graph.md](graph.md#who-is-who))",
                     "none",
                 ),
-                "minds.PROFILE": ("the [model](minds.md) that answers, by profile: `default`, `quick`, `strong`", "a script"),
+                "minds.PROFILE": ("the [model](models.md) that answers, by profile: `default`, `quick`, `strong`", "a script"),
                 "databases.NAME": (
                     "a database that [`query_db`](graph.md#read-a-database) may read. A relative path is relative to the file",
                     "none",

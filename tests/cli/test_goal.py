@@ -1,4 +1,4 @@
-"""`lore goal`: goals are listed, shown and steered; docs/driver.md is the manual."""
+"""`lore goal`: goals are listed, shown and steered; docs/goals.md is the manual."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from fleetlore.goal.files import TOP_LEVEL_KEYS, Budget, load_goal, parse_goal, 
 from fleetlore.redact import Redactor
 
 EXAMPLES = sorted(path for path in (Path(__file__).parents[2] / "examples" / "goals").iterdir() if path.is_file())
-DOCS = Path(__file__).parents[2] / "docs" / "driver.md"
+DOCS = Path(__file__).parents[2] / "docs" / "goals.md"
 
 
 def toml(text: str, folder: Path, name: str = "goal.toml") -> Goal:
@@ -277,4 +277,4 @@ def test_every_key_is_documented() -> None:
     text = DOCS.read_text()
     plan = {name for name in _keys(Plan) if name in TOP_LEVEL_KEYS}
     for name in sorted({*TOP_LEVEL_KEYS, *plan, *_keys(Budget)}):
-        assert f"`{name}`" in text, f"docs/driver.md does not speak of {name}"
+        assert f"`{name}`" in text, f"docs/goals.md does not speak of {name}"

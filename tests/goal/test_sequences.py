@@ -1,4 +1,4 @@
-"""The events that the driver writes, in order, along every path: docs/driver.md names `golden/`."""
+"""The events that the driver writes, in order, along every path: docs/goals.md names `golden/`."""
 
 from __future__ import annotations
 

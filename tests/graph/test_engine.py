@@ -189,5 +189,5 @@ def test_a_name_is_given_once() -> None:
 
 
 def test_a_name_has_a_version() -> None:
-    with pytest.raises(Exception, match="ends with its version"):
+    with pytest.raises(Exception, match="add a version: thinker_v1"):
         Registry().node("thinker")

@@ -86,6 +86,11 @@ def test_a_built_in_program_is_read_and_its_tools_are_normalised(program: Progra
     assert (program.load_harness() is not None) == (program.name in registry.DRIVEN_NAMES)
 
 
+@pytest.mark.parametrize("name", registry.BUILTIN_NAMES)
+def test_programs_with_state_files_of_running_sessions_are_known_without_loading_the_others(name: str) -> None:
+    assert bool(registry.require_program(name).live_folders) == (name in registry.LIVE_NAMES)
+
+
 @pytest.mark.parametrize("name", [name for name in registry.DRIVEN_NAMES if name != registry.PROTOCOL_NAME])
 def test_a_program_that_is_driven_has_every_part(name: str) -> None:
     program = registry.require_program(name)

@@ -11,7 +11,7 @@ from fleetlore import Event, clock
 from fleetlore import settings as config
 from fleetlore.cli import default_notifications
 from fleetlore.errors import Invalid
-from fleetlore.server.notifications.bodies import Message, call_of
+from fleetlore.server.notifications.bodies import Message, build_webhook_request
 from fleetlore.server.notifications.rules import Webhook, parse_rules
 from fleetlore.views.session_status import LOOP
 from tests.server.test_notify_watch import Play, watch
@@ -87,7 +87,7 @@ def test_an_approval_has_buttons_on_the_phone_if_it_can_be_answered(answerable: 
     event = Event(id=clock.uuid7(), kind="approval.requested", agent=AGENT, run=RUN, data=data)
     message = Message(id="m", rule="phone", when="needs you", text="It asks.", at=clock.now(), event=event)
     webhook = Webhook("https://ntfy.sh/topic", "ntfy", approve_url="https://lore.example:7077/", approve_token="tok")
-    actions = call_of(webhook, message).headers.get("Actions", "")
+    actions = build_webhook_request(webhook, message).headers.get("Actions", "")
     assert (f"Allow, https://lore.example:7077/api/approvals/{event.id}, method=POST" in actions) is answerable
     assert ("Deny" in actions) is answerable
-    assert "Actions" not in call_of(Webhook("https://ntfy.sh/topic", "ntfy"), message).headers
+    assert "Actions" not in build_webhook_request(Webhook("https://ntfy.sh/topic", "ntfy"), message).headers

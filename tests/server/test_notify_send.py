@@ -17,7 +17,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetlore import Event
-from fleetlore.server.notifications.bodies import FORMS, LONGEST_CONTENT, Message, arguments_of, call_of, make_harmless
+from fleetlore.server.notifications.bodies import (
+    DISCORD_MAX_CHARS,
+    ENCODERS_BY_FORMAT,
+    Message,
+    build_command,
+    build_webhook_request,
+    neutralise_argument,
+)
 from fleetlore.server.notifications.rules import FORMATS, CommandTarget, Webhook
 from fleetlore.server.notifications.send import SendResult, deliver_message
 from tests.server.notifying import Receiver
@@ -131,11 +138,11 @@ def test_what_does_not_speak_http_is_an_outcome_too() -> None:
 
 
 def body(form: str, text: str, **more: str) -> str:
-    return FORMS[form](message(text, **more))[1].decode()  # type: ignore[arg-type]  # only the url is given
+    return ENCODERS_BY_FORMAT[form](message(text, **more))[1].decode()  # type: ignore[arg-type]  # only the url is given
 
 
 def test_every_format_has_a_form() -> None:
-    assert set(FORMS) == set(FORMATS)
+    assert set(ENCODERS_BY_FORMAT) == set(FORMATS)
 
 
 def test_slack_is_given_words_and_can_be_made_to_call_nobody() -> None:
@@ -147,11 +154,11 @@ def test_discord_is_given_words_and_can_be_made_to_call_nobody() -> None:
     recorded = json.loads(body("discord", "@everyone **now** [ok](http://evil)"))
     assert recorded["content"] == r"\@everyone \*\*now\*\* \[ok\]\(http\://evil\)"
     assert recorded["allowed_mentions"] == {"parse": []}
-    assert len(json.loads(body("discord", "*" * 5000, url="http://h/"))["content"]) <= LONGEST_CONTENT
+    assert len(json.loads(body("discord", "*" * 5000, url="http://h/"))["content"]) <= DISCORD_MAX_CHARS
 
 
 def test_ntfy_gets_the_sentence_and_where_to_look() -> None:
-    call = call_of(Webhook("http://h/", "ntfy"), message("ada ⚠ waits.", url="http://h/fleet"))
+    call = build_webhook_request(Webhook("http://h/", "ntfy"), message("ada ⚠ waits.", url="http://h/fleet"))
     assert call.body == "ada ⚠ waits.".encode()
     assert (call.headers["Title"], call.headers["Click"]) == ("Fleetlore: errors", "http://h/fleet")
 
@@ -163,7 +170,7 @@ def test_plain_is_one_line() -> None:
 @given(st.text())
 def test_no_words_break_a_form(text: str) -> None:
     for form in FORMATS:
-        call = call_of(Webhook("http://h/", form, secret="s"), message(text))
+        call = build_webhook_request(Webhook("http://h/", form, secret="s"), message(text))
         assert all(value.isascii() and value.isprintable() for value in call.headers.values())
 
 
@@ -186,19 +193,19 @@ def test_a_command_gets_its_arguments_and_the_notice_on_standard_input(tmp_path:
 
 @pytest.mark.parametrize("text", ["--exec=rm", "-rf", "@/etc/passwd", "/etc/passwd", "$(reboot)", "=cmd", "~root", "\u2014x"])
 def test_hostile_words_become_neither_option_nor_file(text: str) -> None:
-    [_, recorded] = arguments_of(CommandTarget(("notify-send", "{text}")), message(text))
+    [_, recorded] = build_command(CommandTarget(("notify-send", "{text}")), message(text))
     assert recorded == f" {text}"
 
 
 @given(st.text())
 def test_an_argument_is_always_one_that_can_be_handed_over(text: str) -> None:
-    argument = make_harmless(text)
+    argument = neutralise_argument(text)
     assert "\0" not in argument
     assert argument == "" or argument[0] == " " or argument[0].isalnum()
 
 
 def test_words_in_a_placeholders_form_are_not_filled_in_again() -> None:
-    assert arguments_of(CommandTarget(("x", "{text}")), message("{url}"))[1] == " {url}"
+    assert build_command(CommandTarget(("x", "{text}")), message("{url}"))[1] == " {url}"
 
 
 def test_a_command_that_fails_says_with_what() -> None:

@@ -18,7 +18,10 @@ _EXAMPLES = (
     ("lore arcs", "all of them; those that are still open come last"),
     ("lore arcs --since 1d", "of the last day; only that part of the log is read"),
     ("lore arcs --kind struggle_and_recovery --kind abandon_then_retry --since 1w", "two kinds"),
-    ("lore arcs --scope mission:m1 --json | jq -r .kind | sort | uniq -c", "for programs: one JSON a line, with the ids of its events"),
+    (
+        "lore arcs --scope mission:m1 --json | jq -r .kind | sort | uniq -c",
+        "for programs: one JSON object per line, with the ids of its events",
+    ),
 )
 _NOTES = """\
 docs/patterns.md says what each kind means, and how often it was right on real recordings.
@@ -34,7 +37,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--kind", metavar="K", action="append", default=[], help="a kind, such as solo_sprint; may be repeated")
     parser.add_argument("--open", action="store_true", help="only those that are still open")
     parser.add_argument("--now", metavar="TIME", help="the moment as of which something is open (the newest event's)")
-    arguments.add_json(parser, "one JSON a line, with the ids of its events")
+    arguments.add_json(parser, "one JSON object per line, with the ids of its events")
     arguments.add_examples(parser, _EXAMPLES, _NOTES)
 
 

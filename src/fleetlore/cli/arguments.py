@@ -11,7 +11,9 @@ from typing import Any, NoReturn
 from fleetlore.cli import terminal
 
 USAGE = 2
-SCOPE_HELP = "town (all), or agent:X, task:X, mission:X, goal:X, run:X, source:X; X as in the log, as it is shown, or an id's beginning"
+SCOPE_HELP = (
+    "town (all), or agent:X, task:X, mission:X, goal:X, run:X, source:X; X is a name as lore prints it, or the first characters of an id"
+)
 SCOPE_NOTE = "A name that is not on the log is an error; with --follow it is not, for its first event may still come."
 
 _REWORDED = (
@@ -82,8 +84,8 @@ class LazyParser(Parser):
 def add_common(parser: argparse.ArgumentParser, *, log: str | None, town: str | None) -> None:
     """Add `--log`, `--town` and `--help`; `log` and `town` are values given before the command."""
     group = parser.add_argument_group("the log, on every command")
-    group.add_argument("--log", metavar="URL", default=log, help="which log, such as sqlite:fleet.db (else the configuration's)")
-    group.add_argument("--town", metavar="NAME", default=town, help="which town in it (else the configuration's)")
+    group.add_argument("--log", metavar="URL", default=log, help="which log, such as sqlite:fleet.db (default: from the settings)")
+    group.add_argument("--town", metavar="NAME", default=town, help="which town in it (default: from the settings)")
     group.add_argument("-h", "--help", action="help", help="show this and exit")
 
 
@@ -114,7 +116,7 @@ def add_redact(parser: argparse.ArgumentParser) -> None:
     """Add `--redact`."""
     parser.add_argument(
         "--redact", metavar="LEVEL", action="extend", type=_parse_redact_levels, default=[],
-        help="what is not to be kept beside secrets: prompts, code, paths, names, several with commas, or all",
+        help="also remove, besides secrets: prompts, code, paths, names (comma-separated), or all",
     )  # fmt: skip
 
 

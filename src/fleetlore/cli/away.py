@@ -28,7 +28,7 @@ without a terminal. Nothing is allowed without an answer. It needs `lore install
 
 def configure(parser: ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("state", metavar="STATE", nargs="?", choices=("on", "off"), help="on or off (else whether it is on)")
+    parser.add_argument("state", metavar="STATE", nargs="?", choices=("on", "off"), help="on or off (default: show whether it is on)")
     parser.add_argument("--for", dest="duration", metavar="TIME", default="12h", help="turn it off after this time (12h)")
     arguments.add_json(parser)
     arguments.add_examples(parser, _EXAMPLES, _NOTES)

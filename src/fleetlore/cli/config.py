@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _EXAMPLES = (
-    ("lore config show", "what holds in this folder"),
+    ("lore config show", "the settings in effect in this folder"),
     ("FLEETLORE_TOWN=harbour lore config show --json", "the same for programs"),
 )
 _NOTES = """\

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from fleetlore.prompts.parts import PartReport
 
 _EXAMPLES = (
-    ("lore context --agent mara", "the prompt of one of the cast, in the newest run that has it"),
-    ("lore context --agent mara --explain", "and for each block why it is there, its size, its events, what was left out"),
+    ("lore context --agent mara", "the prompt of a stage agent, in its newest run"),
+    ("lore context --agent mara --explain", "and why each block is there, its size, its events, what was left out"),
     ("lore context --agent tomas --run r7 --as-of 00000000000000000042", "what it knew then, and nothing later"),
-    ("lore context --agent stranger --role judge --persona 'You are fair.'", "with a persona, an agent that is not on the log yet"),
+    ("lore context --agent stranger --role judge --persona 'You are fair.'", "with a persona, an agent that is not in the log yet"),
     ("lore context --agent claude-code/7f7a50ca", "a coding session: its task, where its work stands, what it remembers"),
     ("lore context --agent mara --budget 800 --json | jq .left_out", "what does not fit into 800 tokens"),
 )
@@ -37,15 +37,19 @@ def configure(parser: ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("--agent", metavar="A", required=True, help="whose turn it is: an agent or a session, by any name that is shown")
     parser.add_argument(
-        "--role", metavar="R", help=f"which blocks it is shown: {', '.join(BLOCKS_BY_ROLE)}; any other is a worker's (else its own)"
+        "--role",
+        metavar="R",
+        help=f"which blocks it is shown: {', '.join(BLOCKS_BY_ROLE)}; any other gets a worker's (default: the agent's own role)",
     )
-    parser.add_argument("--persona", metavar="TEXT", help="who it is to be (else as its run began)")
-    parser.add_argument("--run", metavar="R", help="which run (else the newest that has it)")
+    parser.add_argument("--persona", metavar="TEXT", help="persona text (default: the one that its run started with)")
+    parser.add_argument("--run", metavar="R", help="which run (default: its newest)")
     parser.add_argument("--as-of", metavar="POSITION", help="as known at this position of the log, and nothing later")
-    parser.add_argument("--budget", metavar="N", type=int, help=f"at most so many tokens (else the configuration's, or {DEFAULT_BUDGET})")
-    parser.add_argument("--explain", action="store_true", help="say below it why each block is there, and what was left out")
+    parser.add_argument(
+        "--budget", metavar="N", type=int, help=f"maximum number of tokens (default: from the settings, or {DEFAULT_BUDGET})"
+    )
+    parser.add_argument("--explain", action="store_true", help="explain below the prompt why each block is there, and what was left out")
     parser.add_argument("--record", action="store_true", help="record that this prompt was built, as context.built")
-    arguments.add_json(parser, "the text and the account of it, for programs")
+    arguments.add_json(parser, "print the prompt and its explanation as JSON")
     arguments.add_examples(parser, _EXAMPLES, _NOTES)
 
 

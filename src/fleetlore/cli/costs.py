@@ -27,7 +27,7 @@ FIELDS = ("input", "output", "cache_read", "cache_write")
 
 _EXAMPLES = (
     ("lore costs", "every day, and the total"),
-    ("lore costs --by agent --day today --tz Europe/Berlin", "who spent what today, as it is on clocks in Berlin"),
+    ("lore costs --by agent --day today --tz Europe/Berlin", "who spent what today, in Berlin time"),
     ("lore costs --by model --since 7d", "the last seven days by model"),
     ("lore costs --by month", "month by month; also week, pull_request"),
     ("lore costs --by session --scope task:t7", "what one task cost, session by session"),
@@ -41,7 +41,7 @@ in fleetlore.toml.
 
 def configure(parser: ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("--by", choices=COST_DIMENSIONS, default="day", help="what to add up by (day)")
+    parser.add_argument("--by", choices=COST_DIMENSIONS, default="day", help="what to group by (day)")
     parser.add_argument("--scope", metavar="S", default=TOWN, help=arguments.SCOPE_HELP)
     period = parser.add_mutually_exclusive_group()
     period.add_argument("--day", metavar="DAY", help="one day: 2026-11-15, today or yesterday")
@@ -113,7 +113,7 @@ MIN_LABEL_WIDTH = 10
 EMPTY = """\
 No model has answered yet, so nothing was spent. Two ways to put something here:
 
-  lore import claude-code                                  take in what your agents did
+  lore import claude-code                                  import what your agents did
   lore emit model.replied --agent ada --data '{"model": "claude-opus-4-8", "input": 1200, "output": 300}'
                                                            record one answer\
 """

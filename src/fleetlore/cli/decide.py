@@ -22,9 +22,9 @@ JSON_FIELDS = (
 MAX_LINES, MAX_LINE_CHARS = 200, 2000
 
 _EXAMPLES = (
-    ("lore decide", "what waits, the newest last"),
+    ("lore decide", "list pending requests, the newest last"),
     ("lore decide 0193f2a7 allow", "allow it; a unique prefix of the id is enough"),
-    ('lore decide 0193f2a7 deny --reason "not on a Friday"', "do not, and let the agent know why"),
+    ('lore decide 0193f2a7 deny --reason "not on a Friday"', "deny it, and tell the agent why"),
 )
 _NOTES = """\
 A question without an answer in time is denied. The goal's driver reads the answer from the log; see
@@ -35,10 +35,12 @@ A sealed log asks for its passphrase first (docs/sealing.md).
 
 def configure(parser: ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("id", metavar="ID", nargs="?", help="which question: its id, or the beginning of it (else all that wait are shown)")
-    parser.add_argument("choice", metavar="CHOICE", nargs="?", choices=CHOICES, help="allow or deny (else the question is shown)")
+    parser.add_argument(
+        "id", metavar="ID", nargs="?", help="approval request: its id or a unique prefix (default: list all that are pending)"
+    )
+    parser.add_argument("choice", metavar="CHOICE", nargs="?", choices=CHOICES, help="allow or deny (default: show the request)")
     parser.add_argument("--reason", metavar="TEXT", help="reason; the agent sees it")
-    arguments.add_json(parser, "print the questions, or the answer as it was stored, as JSON, one a line")
+    arguments.add_json(parser, "print the requests, or the stored answer, as JSON, one object per line")
     arguments.add_examples(parser, _EXAMPLES, _NOTES)
 
 

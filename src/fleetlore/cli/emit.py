@@ -19,25 +19,25 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
 _FIELDS = (
-    ("actor", "NAME", "who did it (else the agent, else your user name)"),
+    ("actor", "NAME", "who did it (default: the agent, or your user name)"),
     ("agent", "NAME", "the agent that it belongs to"),
-    ("parent", "NAME", "the agent above it"),
-    ("child", "NAME", "the agent below it"),
+    ("parent", "NAME", "its parent agent"),
+    ("child", "NAME", "its sub-agent"),
     ("task", "ID", "its task"),
     ("mission", "ID", "its mission"),
     ("goal", "ID", "its goal"),
     ("run", "ID", "its run"),
     ("cause", "UUID", "the event that led to it"),
-    ("trace", "TRACEPARENT", "W3C traceparent (else TRACEPARENT of the environment)"),
-    ("old-state", "STATE", "for a transition: from"),
-    ("new-state", "STATE", "for a transition: to"),
+    ("trace", "TRACEPARENT", "W3C traceparent (default: TRACEPARENT of the environment)"),
+    ("old-state", "STATE", "for a transition: the state before"),
+    ("new-state", "STATE", "for a transition: the state after"),
     ("text", "LINE", "one line for people"),
 )
 _EXAMPLES = (
     ('lore emit fleet.commit --agent ada --task t7 --text "parser fixed"', "one event; prints its position in the log"),
     ('lore emit tool.called --agent ada --data \'{"tool": "Bash"}\'', "with a payload; known kinds check theirs"),
-    ("lore emit deploy.started --at 5m --json", "any dotted kind will do; it happened five minutes ago; prints the event"),
-    ("lore emit - < events.jsonl", "one event a line, as `lore events --json` prints them"),
+    ("lore emit deploy.started --at 5m --json", "any dotted kind works; it happened five minutes ago; prints the event"),
+    ("lore emit - < events.jsonl", "one event per line, as `lore events --json` prints them"),
 )
 _NOTES = """\
 The same --id again stores nothing and answers with the first position, so a retry is safe.
@@ -49,12 +49,14 @@ Exit code: 0 stored or already there, 1 failed, 2 refused (bad arguments; stored
 
 def configure(parser: ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("kind", metavar="KIND", help="such as fleet.commit; or - to read events from standard input, one JSON a line")
+    parser.add_argument(
+        "kind", metavar="KIND", help="such as fleet.commit; or - to read events from standard input, one JSON object per line"
+    )
     for name, metavar, help in _FIELDS:
         parser.add_argument(f"--{name}", metavar=metavar, help=help)
-    parser.add_argument("--visibility", choices=("public", "private", "system"), default="public", help="who may be shown it")
-    parser.add_argument("--at", metavar="WHEN", help="when it happened: a time, or 5m, 2h, 3d ago (else now)")
-    parser.add_argument("--id", metavar="UUID", help="its id (else a new one)")
+    parser.add_argument("--visibility", choices=("public", "private", "system"), default="public", help="who may see it")
+    parser.add_argument("--at", metavar="WHEN", help="when it happened: a time, or 5m, 2h, 3d ago (default: now)")
+    parser.add_argument("--id", metavar="UUID", help="its id (default: a new one)")
     parser.add_argument("--data", metavar="JSON", help="the kind's own payload, an object")
     arguments.add_json(parser, "print the stored event (for -: the counts) as JSON")
     arguments.add_examples(parser, _EXAMPLES, _NOTES)

@@ -32,7 +32,7 @@ def print_error(error: BaseException) -> int:
             return _print_message(os_reason(error), FAILED)
         case _:
             return _print_message(
-                f"{type(error).__name__}: {error} (not foreseen; FLEETLORE_DEBUG=1 shows where, please report it)", FAILED
+                f"{type(error).__name__}: {error} (unexpected error; set FLEETLORE_DEBUG=1 for a traceback, and please report it)", FAILED
             )
 
 

@@ -29,7 +29,7 @@ _EXAMPLES = (
     ("lore events --kind 'tool.*' --kind model.failed --last 100", "the newest hundred of some kinds"),
     ("lore events --follow", "the newest, and then what comes; Ctrl-C ends it"),
     ("lore events --last 1 --kind tool.returned --json --whole", "a tool's output, whole"),
-    ("lore events --json | jq -r .kind | sort | uniq -c", "for programs: one JSON a line, with its position"),
+    ("lore events --json | jq -r .kind | sort | uniq -c", "for programs: one JSON object per line, with its position"),
 )
 _NOTES = f"""\
 Without --all, --last or --since the newest {DEFAULT_LAST} are shown; `--json` in a pipe prints everything.
@@ -41,12 +41,12 @@ Times are local unless --utc says otherwise; in JSON they are always UTC. NO_COL
 def configure(parser: ArgumentParser) -> None:
     """Add the arguments."""
     arguments.add_selection(parser)
-    parser.add_argument("--last", metavar="N", type=int, help=f"only the newest N (else {DEFAULT_LAST}, unless --since or --all)")
+    parser.add_argument("--last", metavar="N", type=int, help=f"only the newest N (default: {DEFAULT_LAST}, unless --since or --all)")
     parser.add_argument("--all", action="store_true", help="everything")
     parser.add_argument("--follow", "-f", action="store_true", help="follow new events")
     parser.add_argument("--whole", action="store_true", help="with --json: texts that were cut, whole, as far as the log keeps them")
     parser.add_argument("--utc", action="store_true", help="times in UTC")
-    arguments.add_json(parser, "one JSON a line: the canonical event and its position")
+    arguments.add_json(parser, "one JSON object per line: the canonical event and its position")
     arguments.add_examples(parser, _EXAMPLES, _NOTES)
 
 

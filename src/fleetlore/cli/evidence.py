@@ -36,7 +36,7 @@ def configure(parser: ArgumentParser) -> None:
     """Add the arguments."""
     from fleetlore.cli import arguments
 
-    parser.add_argument("program", metavar="PROGRAM", help="the program that calls this: one of those that `lore install` lists")
+    parser.add_argument("program", metavar="PROGRAM", help="who calls: one of those that `lore install` lists")
     arguments.add_examples(parser, _EXAMPLES, _NOTES)
 
 

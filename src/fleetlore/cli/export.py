@@ -38,7 +38,7 @@ def configure(parser: ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("dialect", metavar="DIALECT", help=f"how to write them: {', '.join(list_dialects())}")
     arguments.add_selection(parser)
-    parser.add_argument("--out", metavar="FILE", help="write to a file, which is there whole or not at all (else standard output)")
+    parser.add_argument("--out", metavar="FILE", help="write to this file, whole or not at all (default: standard output)")
     arguments.add_examples(parser, _EXAMPLES, _NOTES)
 
 

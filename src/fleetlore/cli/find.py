@@ -28,7 +28,7 @@ _EXAMPLES = (
     ("lore find parser", "the newest events in which a word begins with parser"),
     ("lore find rate limit --scope agent:ada --since 1d", "both words, in any order, of one agent since yesterday"),
     ("lore find '\"rate limit\"' --kind 'fleet.*'", "the words together, in events of a family"),
-    ("lore find deploy --last 500 --json | jq -r .id", "for programs: one JSON a line, with its position"),
+    ("lore find deploy --last 500 --json | jq -r .id", "for programs: one JSON object per line, with its position"),
 )
 _NOTES = """\
 Events must contain every word, in text, names or payload; the last word may be a prefix.
@@ -42,9 +42,9 @@ def configure(parser: ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("text", metavar="TEXT", nargs="+", help="words, or phrases in double quotes")
     arguments.add_selection(parser)
-    parser.add_argument("--last", metavar="N", type=int, default=DEFAULT_LAST, help=f"at most the newest N (else {DEFAULT_LAST})")
+    parser.add_argument("--last", metavar="N", type=int, default=DEFAULT_LAST, help=f"only the newest N (default: {DEFAULT_LAST})")
     parser.add_argument("--utc", action="store_true", help="times in UTC")
-    arguments.add_json(parser, "one JSON a line: the canonical event and its position")
+    arguments.add_json(parser, "one JSON object per line: the canonical event and its position")
     arguments.add_examples(parser, _EXAMPLES, _NOTES)
 
 

@@ -1,4 +1,4 @@
-"""`lore forget`: erase events for good. docs/privacy.md describes what is erased and what stays."""
+"""`lore forget`: permanently erase events. docs/privacy.md describes what is erased and what stays."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ REASON = "asked for"
 
 _EXAMPLES = (
     ("lore forget --run 0f3e9a52-8a6f-4a39-9a7e-5d2d0d1c7f10 --dry-run", "show what would be erased with a session and its sub-agents"),
-    ("lore forget --agent ada --reason 'left the team'", "everything by, for or under an agent"),
-    ("lore forget --before 90d --kind prompt.submitted --kind model.replied", "old prompts and replies, and no more"),
-    ("lore forget --id 01936a7e-7d1c-7b3a-8c3e-2f1d5a6b7c8d --yes", "one event, without being asked"),
+    ("lore forget --agent ada --reason 'left the team'", "all events by, for or under an agent"),
+    ("lore forget --before 90d --kind prompt.submitted --kind model.replied", "only old prompts and replies"),
+    ("lore forget --id 01936a7e-7d1c-7b3a-8c3e-2f1d5a6b7c8d --yes", "one event, without asking"),
 )
 _NOTES = """\
 With several options, events must match all. Events are overwritten on disk, with checkpoints,
@@ -42,14 +42,14 @@ or no terminal and no --yes.
 def configure(parser: ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("--agent", metavar="A", help="events that name it as agent, parent, child or actor")
-    parser.add_argument("--run", metavar="R", help="events of a session, and of the helpers that it launched")
+    parser.add_argument("--run", metavar="R", help="events of a session, and of the sub-agents that it launched")
     parser.add_argument("--before", metavar="WHEN", help="events that happened before: 90d ago, a day, or a time such as 2026-11-15T20:00Z")
     parser.add_argument("--id", metavar="ID", action="append", default=[], help="this event; may be repeated")
     parser.add_argument(
         "--kind", metavar="K", action="append", type=arguments.parse_kind, default=[], help="only this kind, or family such as 'tool.*'"
     )
     parser.add_argument("--reason", metavar="TEXT", default=REASON, help="why; it stays in the log (default: %(default)s)")
-    parser.add_argument("--dry-run", action="store_true", help="only show what would go")
+    parser.add_argument("--dry-run", action="store_true", help="only show what would be deleted")
     parser.add_argument("--yes", action="store_true", help="do not ask")
     arguments.add_json(parser)
     arguments.add_examples(parser, _EXAMPLES, _NOTES)

@@ -26,13 +26,13 @@ _OF_REPOSITORIES = "git"
 """The dialect whose inputs are repositories, not files."""
 
 _EXAMPLES = (
-    ("lore import ~/backup/sessions", "a folder or files: what each is, is recognised"),
-    ("lore import claude-code", "every session of yours that Claude Code has kept"),
+    ("lore import ~/backup/sessions", "a folder or files of any supported format"),
+    ("lore import claude-code", "all sessions that Claude Code has kept"),
     ("lore import codex ~/.codex/sessions/2026/11", "a folder of recordings, or single files"),
     ("lore import nexus chronicle.jsonl", "one file"),
-    ("lore import tinytown town-*.jsonl", "several, merged by the time of each record; their order does not matter"),
+    ("lore import tinytown town-*.jsonl", "several files, merged by the time of each record, in any order"),
     ("zcat old.jsonl.gz | lore import -", "from standard input"),
-    ("lore import git . ../other", "the history of repositories: their authors as agents"),
+    ("lore import git . ../other", "the history of repositories; authors become agents"),
 )
 _NOTES = """\
 Without a format, each file is recognised by its first records, and what it was taken for is printed.

@@ -20,9 +20,9 @@ _FOR_OTHERS = f"--project {_QUIETLY}"
 _EXAMPLES = (
     ("lore install", "list programs, and whether hooks are installed"),
     ("lore install claude-code", "for all your projects, in ~/.claude/settings.json"),
-    ("lore install claude-code --project", "for all who work on this project, in .claude/settings.json"),
-    ("lore install claude-code --ask-for-evidence", "also asks an agent to prove what it claims when it stops"),
-    ("lore install claude-code --approvals", "also lets you answer its permission requests from afar"),
+    ("lore install claude-code --project", "for everyone who works on this project, in .claude/settings.json"),
+    ("lore install claude-code --ask-for-evidence", "also asks an agent for evidence of its claims when it stops"),
+    ("lore install claude-code --approvals", "also lets you answer its permission requests remotely"),
     ("lore uninstall claude-code", "leaves the file as it was before"),
 )
 _NOTES = """\
@@ -46,7 +46,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--tool-calls", action="store_true", help="also install hooks for every tool call: only for sessions that keep no transcript"
     )
-    parser.add_argument("--wait", metavar="TIME", default="1h", help="how long a permission request can be answered from afar (1h)")
+    parser.add_argument("--wait", metavar="TIME", default="1h", help="how long a permission request waits for your answer (1h)")
     arguments.add_json(parser)
     arguments.add_examples(parser, _EXAMPLES, _NOTES)
 
@@ -54,10 +54,10 @@ def configure(parser: ArgumentParser) -> None:
 def add_target(parser: ArgumentParser) -> None:
     """Add PROGRAM, `--user` and `--project`."""
     names = " or ".join(program.name for program in registry.list_installable())
-    parser.add_argument("program", metavar="PROGRAM", nargs="?", help=f"{names}; without one: what is there")
+    parser.add_argument("program", metavar="PROGRAM", nargs="?", help=f"{names}; without one, list them")
     whose = parser.add_mutually_exclusive_group()
-    whose.add_argument("--user", action="store_true", help="in your own settings, for all projects (so without either)")
-    whose.add_argument("--project", action="store_true", help="in the settings of the project in this folder, for all who work on it")
+    whose.add_argument("--user", action="store_true", help="in your own settings, for all projects (default)")
+    whose.add_argument("--project", action="store_true", help="in the settings of the project in this folder, for everyone who works on it")
 
 
 def run(args: Namespace) -> int:

@@ -79,7 +79,7 @@ GROUPS = {
         "forget": "erase events permanently: of an agent, of a session, or before a day",
     },
     "settings and rights": {
-        "away": "have agents wait for your answers from afar, or stop it",
+        "away": "let agents wait for your answers while you are away",
         "statusline": "print one line for an agent's status bar: cost, budget, context, who needs you",
         "completion": "print the completion script for your shell",
         "config": "show every setting and where it comes from",
@@ -104,7 +104,7 @@ BEHIND = {"gate": "fleetlore.cli.gate", "evidence": "fleetlore.cli.evidence", "a
 _BEHIND_SUMMARIES = {
     "approve-hook": "ask you whether a tool may be used, and wait for the answer; called by the coding agent",
     "gate": "ask a goal whether a tool may be used; called by the coding agent",
-    "evidence": "ask an agent once to show its evidence when it stops; it is the program that calls this",
+    "evidence": "ask an agent once to show its evidence when it stops; called by the coding agent",
 }
 """Commands that only programs call; the list of commands does not name them."""
 ALIASES = {"tell": "fleetlore.cli.story"}

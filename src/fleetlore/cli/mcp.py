@@ -38,7 +38,7 @@ def configure(parser: ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("--write", action="store_true", help="let it send messages and notes; it needs a name to speak under")
     parser.add_argument("--admin", action="store_true", help="also let it control agents, tasks, missions and goals, and answer approvals")
-    parser.add_argument("--agent", metavar="NAME", help=f"the agent that it speaks for (else {AGENT} of the environment)")
+    parser.add_argument("--agent", metavar="NAME", help=f"the agent that it speaks for (default: {AGENT} of the environment)")
     arguments.add_examples(parser, _EXAMPLES, _NOTES)
 
 

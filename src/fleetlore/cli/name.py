@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
 _EXAMPLES = (
-    ('lore name claude-code/7f7a50ca "release manager"', "from now on it is shown so, in all that was and all that comes"),
+    ('lore name claude-code/7f7a50ca "release manager"', "show this name for it, in old and new events"),
     ('lore name claude-code/7f "release manager"', "a unique prefix of its name is enough"),
-    ('lore name "release manager" ""', "take the name away again"),
+    ('lore name "release manager" ""', "remove the name"),
 )
 _NOTES = """\
 AGENT is the name in the log, a unique prefix of it, or the display name; `lore costs --by agent`

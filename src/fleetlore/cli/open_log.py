@@ -92,7 +92,7 @@ def has_live_sessions() -> bool:
     from fleetlore.ingest import spool
     from fleetlore.programs import registry
 
-    folders = (os.path.join(program.find_home(), name) for program in registry.load_programs() for name in program.live_folders)
+    folders = (os.path.join(program.find_home(), name) for program in registry.list_live() for name in program.live_folders)
     return os.path.exists(os.path.join(os.path.dirname(spool.spool_folder()), "live.json")) or any(map(os.path.isdir, folders))
 
 

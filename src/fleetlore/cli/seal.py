@@ -31,7 +31,7 @@ before are no longer obeyed.
 
 def configure(parser: ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("--status", action="store_true", help="only say whether the log is sealed")
+    parser.add_argument("--status", action="store_true", help="only show whether the log is sealed")
     parser.add_argument("--new-key", action="store_true", help="a new key, too: what was signed before is obeyed no more")
     arguments.add_json(parser)
     arguments.add_examples(parser, _EXAMPLES, _NOTES)

@@ -56,11 +56,11 @@ class ShipRoute(NamedTuple):
 
 def configure(parser: ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("--from", metavar="URL", dest="source", help="which log to ship (else --log, else the configuration's)")
-    parser.add_argument("--to", metavar="URL", help="the log to ship it to (else FLEETLORE_SHIP_TO, else [ship] to of the configuration)")
+    parser.add_argument("--from", metavar="URL", dest="source", help="which log to ship (default: --log, or from the settings)")
+    parser.add_argument("--to", metavar="URL", help="the log to ship it to (default: FLEETLORE_SHIP_TO, or [ship] to in the settings)")
     parser.add_argument("--full", action="store_true", help="ship prompts, code and private thoughts too")
     parser.add_argument("--once", action="store_true", help="end when all that is there now has been shipped")
-    arguments.add_json(parser, "one JSON a line whenever its state changes, and every second while it ships")
+    arguments.add_json(parser, "one JSON object per line whenever its state changes, and every second while it ships")
     arguments.add_examples(parser, _EXAMPLES, _NOTES)
 
 

@@ -18,14 +18,14 @@ _EXAMPLES = (
     ("lore sinks --send", "publish now what waits, such as after an outage"),
 )
 _NOTES = """\
-Sinks are [[sink]] tables in your own fleetlore.toml; goals publish to them while they run: docs/driver.md.
+Sinks are [[sink]] tables in your own fleetlore.toml; goals publish to them while they run: docs/goals.md.
 """
 
 
 def configure(parser: ArgumentParser) -> None:
     """Whether to publish."""
     parser.add_argument("--send", action="store_true", help="publish now what waits")
-    arguments.add_json(parser, "one JSON a line")
+    arguments.add_json(parser, "one JSON object per line")
     arguments.add_examples(parser, _EXAMPLES, _NOTES)
 
 
@@ -36,7 +36,7 @@ def run(args: Namespace) -> int:
 
     settings = open_log.settings_of(args)
     if not settings.sinks.value:
-        terminal.print_line("there are no sinks; add a [[sink]] to your fleetlore.toml (docs/driver.md)")
+        terminal.print_line("there are no sinks; add a [[sink]] to your fleetlore.toml (docs/goals.md)")
         return OK
     has_failed = False
     with open_log.open_existing_log(args, settings=settings) as log, open_shared(settings.log.value, town=settings.town.value) as shared:

@@ -39,7 +39,7 @@ def configure(parser: ArgumentParser) -> None:
     """Add the arguments."""
     arguments.add_json(parser, "print JSON, with exact times; with --watch one line whenever something changes")
     parser.add_argument("--watch", action="store_true", help="stay, and follow the log live")
-    parser.add_argument("--all", action="store_true", help="also those that came to rest more than a day ago")
+    parser.add_argument("--all", action="store_true", help="also agents that have been idle or ended for more than a day")
     parser.add_argument("--silent-after", metavar="TIME", default="10m", help="how long an agent at work may be quiet (10m)")
     arguments.add_examples(parser, _EXAMPLES)
 

@@ -23,7 +23,7 @@ _NOTES = """\
 In the settings of Claude Code (~/.claude/settings.json):
   {"statusLine": {"type": "command", "command": "lore statusline"}}
 Budgets come from [budget] in fleetlore.toml; from 80 % on they are marked with "!".
-Whatever goes wrong, it prints nothing; its exit code is always 0.
+On any error it prints nothing. Its exit code is always 0.
 """
 
 

@@ -62,7 +62,7 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--voice", metavar="V", default="plain", help="the phrases for events: plain, nexus, or a TOML file (plain)")
     parser.add_argument("--tz", metavar="ZONE", default="UTC", help="the time zone of days and times, such as Europe/Berlin (UTC)")
     parser.add_argument("--now", metavar="TIME", help="the time that decides what is still running (the current time)")
-    parser.add_argument("--out", metavar="FILE", help="write to a file, complete or not at all (else standard output)")
+    parser.add_argument("--out", metavar="FILE", help="write to this file, whole or not at all (default: standard output)")
 
 
 def run(args: Namespace) -> int:

@@ -24,7 +24,7 @@ _EXAMPLES = (
     ("lore trim --before 90d --dry-run", "what would go"),
     ("lore trim --before 2026-01-01", "everything of last year and earlier"),
     ("lore trim", "what [retention] keep in fleetlore.toml says"),
-    ("lore trim --before 0000000000004711 --yes", "everything before a position, without being asked"),
+    ("lore trim --before 0000000000004711 --yes", "everything before a position, without asking"),
 )
 _NOTES = """\
 The log is cut at the first event that is not older; later records stay, whatever their time. One
@@ -39,8 +39,8 @@ and no --yes.
 
 def configure(parser: ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("--before", metavar="WHEN", help="90d, 12w or 1y ago, a day, a time, or a position (else [retention] keep)")
-    parser.add_argument("--dry-run", action="store_true", help="only show what would go")
+    parser.add_argument("--before", metavar="WHEN", help="90d, 12w or 1y ago, a day, a time, or a position (default: [retention] keep)")
+    parser.add_argument("--dry-run", action="store_true", help="only show what would be deleted")
     parser.add_argument("--yes", action="store_true", help="do not ask")
     arguments.add_json(parser)
     arguments.add_examples(parser, _EXAMPLES, _NOTES)

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
 _EXAMPLES = (
-    ("lore uninstall claude-code", "out of your own settings"),
-    ("lore uninstall claude-code --project", "out of those of the project in this folder"),
+    ("lore uninstall claude-code", "remove them from your own settings"),
+    ("lore uninstall claude-code --project", "remove them from the settings of the project in this folder"),
 )
 _NOTES = """\
 Removes only our hooks. A file that was not changed otherwise is restored byte for byte.

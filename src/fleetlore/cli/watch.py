@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 PAUSE = 0.5
 
 _EXAMPLES = (
-    ("lore watch claude-code", "what your sessions of the last day did, and what they do from now on; Ctrl-C ends it"),
-    ("lore watch claude-code --since 7d --quiet &", "a week back, and nothing on the screen"),
-    ("lore watch codex ~/sessions --once", "another folder, read on from where it was left, once"),
+    ("lore watch claude-code", "sessions of the last day, and new events as they come; Ctrl-C ends it"),
+    ("lore watch claude-code --since 7d --quiet &", "from a week ago on, without output"),
+    ("lore watch codex ~/sessions --once", "another folder, from where the last run stopped, once"),
 )
 _NOTES = """\
 Files last written before --since are skipped until they change. Each file is read from where the
@@ -35,14 +35,14 @@ last read stopped; an unfinished last line waits. `lore install` records program
 def configure(parser: ArgumentParser) -> None:
     """Add the arguments."""
     programs = registry.list_recorded_names()
-    parser.add_argument("program", metavar="PROGRAM", choices=programs, help=f"whose recordings: {', '.join(programs)}")
-    parser.add_argument("folders", metavar="FOLDER", nargs="*", help="where they are (else where the program keeps yours)")
-    parser.add_argument("--since", metavar="WHEN", default="1d", help="leave alone what was last written to before: 7d, 2026-11-01 (1d)")
-    parser.add_argument("--once", action="store_true", help="read what is new, and end")
-    parser.add_argument("--quiet", "-q", action="store_true", help="do not show the events that come in")
+    parser.add_argument("program", metavar="PROGRAM", choices=programs, help=f"whose transcripts: {', '.join(programs)}")
+    parser.add_argument("folders", metavar="FOLDER", nargs="*", help="folder of transcripts (default: where the program keeps yours)")
+    parser.add_argument("--since", metavar="WHEN", default="1d", help="skip files that were last written before: 7d, 2026-11-01 (1d)")
+    parser.add_argument("--once", action="store_true", help="read what is new, then exit")
+    parser.add_argument("--quiet", "-q", action="store_true", help="do not print incoming events")
     parser.add_argument("--utc", action="store_true", help="times in UTC")
     arguments.add_redact(parser)
-    arguments.add_json(parser, "one JSON a line: the canonical event and its position")
+    arguments.add_json(parser, "one JSON object per line: the canonical event and its position")
     arguments.add_examples(parser, _EXAMPLES, _NOTES)
 
 

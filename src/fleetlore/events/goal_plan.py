@@ -106,4 +106,4 @@ def plan_of(goal: Goal) -> Plan:
     try:
         return msgspec.convert(goal.metadata.get(KEY), Plan)
     except msgspec.ValidationError as error:
-        raise Invalid(f"the goal does not say who works on it ({error}); write it as docs/driver.md tells") from error
+        raise Invalid(f"the goal does not say who works on it ({error}); write it as docs/goals.md tells") from error

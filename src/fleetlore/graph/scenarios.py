@@ -61,8 +61,9 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
 }
 _COMPARISON = re.compile(r"(?P<what>.+?)\s*(?P<sign>==|!=|>=|<=|>|<)\s*(?P<value>.+)")
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
-_CONTAINS = re.compile(r'(?P<verb>contains not|contains)\s+(?P<words>"(?:[^"\\]|\\.)*"(?:\s+or\s+"(?:[^"\\]|\\.)*")*)')
-_ACTION_CONTAINS = re.compile(r"(?P<which>any|no) action contains\s+(?P<words>\".+\")")
+_QUOTED_WORDS = r'(?P<words>"(?:[^"\\]|\\.)*"(?:\s+or\s+"(?:[^"\\]|\\.)*")*)'
+_CONTAINS = re.compile(rf"(?P<verb>contains not|contains)\s+{_QUOTED_WORDS}")
+_ACTION_CONTAINS = re.compile(rf"(?P<which>any|no) action contains\s+{_QUOTED_WORDS}")
 _TRACE_HAS = re.compile(r"has (?P<no>not )?(?P<kind>[a-z_.]+)(?:\s+(?P<node>\S+))?")
 
 
@@ -240,14 +241,14 @@ class ExpectationResult(NamedTuple):
 def parse_scenario(text: str, source: str) -> GraphScenario:
     """Parse a scenario; `Invalid` lists all problems with their lines."""
     title, graph, steps, problems = source, None, list[ScenarioStep](), list[str]()
-    in_steps = False
+    in_steps = in_setup = False
     for number, line in enumerate(text.splitlines(), 1):
         if (heading := _HEADING.match(line)) is not None:
             level, heading_text = len(heading["level"]), heading["text"].strip()
             if level == 1:
                 title = heading_text
             elif level == 2:
-                in_steps = heading_text.casefold() == "steps"
+                in_steps, in_setup = heading_text.casefold() == "steps", heading_text.casefold() == "setup"
             elif in_steps:
                 steps.append(ScenarioStep(heading_text, []))
         elif (item := _LIST_ITEM.match(line)) is not None:
@@ -256,6 +257,8 @@ def parse_scenario(text: str, source: str) -> GraphScenario:
                 _add_line(steps, number, command, argument, problems)
             elif command == "graph":
                 graph = argument
+            elif in_setup:
+                problems.append(f"{number}: unknown setting: {command}; `## Setup` knows only `graph`")
     if not steps:
         problems.append("1: no steps; write them under `## Steps`, each under a heading of its own (`### 1. …`)")
     if problems:
@@ -283,18 +286,23 @@ def _add_line(steps: list[ScenarioStep], number: int, command: str, argument: st
 async def run_scenario(scenario: GraphScenario, sessions: SessionManager) -> list[ExpectationResult]:
     """Run all steps in a new session. Expectations are checked once everything that a command caused is finished."""
     session = await sessions.open_session(sessions.new_id(), identity=TEST_IDENTITY, channel="test")
-    sink, results, observed, position = CollectingSink(), list[ExpectationResult](), ScenarioObservation(), ""
+    try:
+        return await _run_steps(scenario, session, sessions)
+    finally:
+        await session.close()
+
+
+async def _run_steps(scenario: GraphScenario, session: Session, sessions: SessionManager) -> list[ExpectationResult]:
+    sink, observed, position = CollectingSink(), ScenarioObservation(), ""
     session.attach_sink(sink)
     if scenario.graph is not None:
         await session.switch_graph(scenario.graph)
+    results = list[ExpectationResult]()
     for step in scenario.steps:
         for line in step.lines:
             if line.expectation is not None:
-                results.append(
-                    ExpectationResult(
-                        scenario.source, line.number, step.name, f"{line.command}: {line.argument}", line.expectation(observed)
-                    )
-                )
+                expected = f"{line.command}: {line.argument}"
+                results.append(ExpectationResult(scenario.source, line.number, step.name, expected, line.expectation(observed)))
                 continue
             sink.messages.clear()
             await _run_line(session, line)
@@ -302,7 +310,6 @@ async def run_scenario(scenario: GraphScenario, sessions: SessionManager) -> lis
             trace = [event async for event in sessions.read_events(session.id, after=position)]
             position = (trace[-1].position or position) if trace else position
             observed = ScenarioObservation(response=sink.text, error=sink.error, screen=session.build_screen(), trace=trace)
-    await session.close()
     return results
 
 
@@ -333,6 +340,6 @@ def select_failures(results: Sequence[ExpectationResult]) -> list[ExpectationRes
     return [result for result in results if result.wrong is not None]
 
 
-def as_json(result: ExpectationResult) -> Mapping[str, Any]:
+def result_to_dict(result: ExpectationResult) -> Mapping[str, Any]:
     """A result as a JSON object."""
     return {**result._asdict(), "ok": result.wrong is None}

@@ -24,7 +24,7 @@ def spool_changes() -> None:
     folder = os.path.dirname(spool.spool_folder())
     known = _read_known(os.path.join(folder, FILE))
     current = {
-        f"{program.name} {live.run}": (program.name, live) for program in registry.load_programs() for live in program.read_live_sessions()
+        f"{program.name} {live.run}": (program.name, live) for program in registry.list_live() for live in program.read_live_sessions()
     }
     states = {key: [live.status, live.waiting_for, live.cwd] for key, (_, live) in current.items()}
     changed = [current[key] for key, state in states.items() if known.get(key) != state]

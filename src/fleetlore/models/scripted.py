@@ -109,7 +109,7 @@ class ScriptedModel:
 
     def __init__(self, script: Script | None = None, *, name: str = "scripted:", sleep: Sleep = asyncio.sleep) -> None:
         self.name, self._script, self._sleep = name, script, sleep
-        self._given_counts: Counter[Key] = Counter()
+        self._answers_taken: Counter[Key] = Counter()
         self.asked: list[ModelRequest] = []
         """All requests, in order."""
 
@@ -120,11 +120,11 @@ class ScriptedModel:
         while True:
             match answer:
                 case Slow():
+                    await self._wait(answer.seconds, request, waited=seconds)
                     seconds += answer.seconds
-                    await self._wait_or_time_out(answer.seconds, request, seconds)
                     answer = answer.answer
                 case Stall():
-                    await self._wait_or_time_out(float("inf"), request, float("inf"))
+                    await self._wait(float("inf"), request, waited=seconds)
                 case AnyOf():
                     answer = self._seeded_random(request).choose_item(answer.answers)
                 case Exception():
@@ -154,38 +154,37 @@ class ScriptedModel:
                 await _stream_words(accumulator, json.dumps(answer, ensure_ascii=False))
         return build_reply(request, accumulator, model=self.name, latency_ms=round(seconds * 1000))
 
-    async def _wait_or_time_out(self, seconds: float, request: ModelRequest, total: float) -> None:
+    async def _wait(self, seconds: float, request: ModelRequest, *, waited: float) -> None:
         timeout = DEFAULT_TIMEOUT_SECONDS if request.timeout is None else request.timeout
-        if total >= timeout:
-            await self._sleep(timeout - (0 if seconds == total else total - seconds))
+        await self._sleep(min(seconds, timeout - waited))
+        if waited + seconds >= timeout:
             raise ModelTimeout(f"{self.name}: no answer within {timeout:g} s", waiting_for="the whole answer")
-        await self._sleep(seconds)
 
     def _next_answer(self, request: ModelRequest) -> Answer:
         match self._script:
             case None:
-                return self._improvise_answer(request)
+                return self._generate_answer(request)
             case Mapping() as answers_by_key:
                 key = _find_key(answers_by_key, request)
-                return self._improvise_answer(request) if key is None else self._answer_in_turn(answers_by_key[key], key)
+                return self._generate_answer(request) if key is None else self._take_next_answer(answers_by_key[key], key)
             case Sequence() as answers:
-                return self._answer_in_turn(answers, "")
+                return self._take_next_answer(answers, "")
             case function:
                 return function(request)
 
-    def _answer_in_turn(self, answers: Answer | Sequence[Answer], key: Key) -> Answer:
+    def _take_next_answer(self, answers: Answer | Sequence[Answer], key: Key) -> Answer:
         if isinstance(answers, str) or not isinstance(answers, Sequence):
             return answers
-        number = self._given_counts[key]
+        number = self._answers_taken[key]
         if number >= len(answers):
             suffix = f" for {key if isinstance(key, str) else key.pattern}" if key else ""
             raise ModelError(
                 f"{self.name}: the script{suffix} has no more than {len(answers)} answers; add some, or give AnyOf(…) or a function"
             )
-        self._given_counts[key] += 1
+        self._answers_taken[key] += 1
         return answers[number]
 
-    def _improvise_answer(self, request: ModelRequest) -> str | dict[str, Any]:
+    def _generate_answer(self, request: ModelRequest) -> str | dict[str, Any]:
         random = self._seeded_random(request)
         if request.schema is None:
             return make_line(random, role=request.role)

@@ -150,9 +150,7 @@ class NameAgent(Request, kw_only=True):
     """What to call an agent."""
 
     agent: Annotated[str, Meta(max_length=MAX_NAME_CHARS, description="which agent"), Argument(metavar="AGENT")]
-    name: Annotated[
-        str, Meta(max_length=MAX_NAME_CHARS, description='what to call it; "" takes the name away again'), Argument(metavar="NAME")
-    ]
+    name: Annotated[str, Meta(max_length=MAX_NAME_CHARS, description='what to call it; "" removes it'), Argument(metavar="NAME")]
 
 
 def name_agent(context: OperationContext, request: NameAgent) -> Stored:

@@ -32,11 +32,14 @@ class BuildPrompt(Request, kw_only=True):
     """Whose prompt, and how long it may be."""
 
     agent: Annotated[str, Meta(description="whose turn it is: an agent or a session, by any name that is shown")]
-    role: Annotated[str, Meta(description="which blocks it is shown; an unknown role is a worker's (else its own)")] | None = None
-    persona: Annotated[str, Meta(description="who it is to be (else as its run began)")] | None = None
-    run: Annotated[str, Meta(description="which run (else the newest that has it)")] | None = None
+    role: (
+        Annotated[str, Meta(description="role that selects the blocks; an unknown role gets a worker's (default: the agent's own role)")]
+        | None
+    ) = None
+    persona: Annotated[str, Meta(description="persona text (default: the one that its run started with)")] | None = None
+    run: Annotated[str, Meta(description="which run (default: its newest)")] | None = None
     as_of: Annotated[str, Meta(description="as known at this position of the log, and nothing later")] | None = None
-    budget: Annotated[int, Meta(description="at most so many tokens (else as the settings say)")] | None = None
+    budget: Annotated[int, Meta(description="maximum number of tokens (default: from the settings)")] | None = None
     record: Annotated[bool, Meta(description="record that this prompt was built, as context.built")] = False
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fleetlore.log.base import Position
     from fleetlore.operations.context import OperationContext
 
-_SCOPE = "town, or agent:X, task:X, mission:X, goal:X, run:X, source:X; X as in the log, as it is shown, or an id's beginning."
+_SCOPE = "town, or agent:X, task:X, mission:X, goal:X, run:X, source:X; X is a name as lore prints it, or the first characters of an id."
 _AS_OF = "A position, or a time such as 2026-11-15T20:00:00Z: the view as known then."
 _PLACE_OR_TIME = [{"pattern": "^[0-9]+$"}, {"format": "date-time"}]
 Text = Annotated[str, Meta(max_length=500)]

@@ -1,4 +1,4 @@
-"""Publishes driver events of goals, or spans of runs, elsewhere: the `[[sink]]` tables of the settings (docs/driver.md#sinks).
+"""Publishes driver events of goals, or spans of runs, elsewhere: the `[[sink]]` tables of the settings (docs/goals.md#sinks).
 
 A sink reads the log behind its own cursor, so it misses nothing: what could not be published waits in the log, in order. It publishes
 at least once; after a crash the events since the last commit are published again, with the same ids. One process at a time

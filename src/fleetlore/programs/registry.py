@@ -37,6 +37,8 @@ _BUILTIN = {
 BUILTIN_NAMES = tuple(_BUILTIN)
 DRIVEN_NAMES = ("claude-code", "codex", "acp")
 """Those of the built-in programs that have a harness; the others are only recorded."""
+LIVE_NAMES = ("claude-code",)
+"""Those of the built-in programs that keep state files of running sessions (`Program.live_folders`)."""
 PROTOCOL_NAME = "acp"
 """Any agent of a protocol, which keeps no files that could be found."""
 DEFAULT_NAME = BUILTIN_NAMES[0]
@@ -93,6 +95,11 @@ def require_program(name: str) -> Program:
 def load_programs() -> Sequence[Program]:
     """Every program that can be used. A package's program that cannot is left out, with one warning."""
     return (*map(_load_builtin, BUILTIN_NAMES), *PROGRAMS.load_all())
+
+
+def list_live() -> list[Program]:
+    """The programs that keep state files of running sessions. The other built-in ones are not loaded: every command asks."""
+    return [program for program in (*map(_load_builtin, LIVE_NAMES), *PROGRAMS.load_all()) if program.live_folders]
 
 
 def _load_builtin(name: str) -> Program:

@@ -1,4 +1,4 @@
-"""The goals fold on a sealed log: once a goal has a signed event, only signed events count for it.
+"""Builds the state of all goals. On a sealed log, one that requires signatures, a goal with a signed event ignores unsigned ones.
 
 A goal without any signed event (started before the log was sealed, or by another driver) is shown as reported and is
 not in `signed`. With the operator key, signatures are verified; without it, only the key's name is checked.
@@ -19,6 +19,7 @@ SignatureCheck: TypeAlias = Literal["none", "named", "checked"]
 """What events need: nothing, a signature that names the key, or a verified signature."""
 
 _MAX_SIGNED_GOALS = 4 * goals.GOALS_KEPT
+"""Bounds the memory. What is forgotten first are goals that the view has dropped, so no unsigned event changes a goal that is shown."""
 
 
 class SignedGoals(GoalsState, kw_only=True):
@@ -48,7 +49,7 @@ class SignedGoalsFold:
         return "goals" if self._key is None else f"goals-{self._key}-{self.signatures}"
 
     def is_signed(self, event: Event) -> bool:
-        """Whether an event is signed, as far as this fold can check."""
+        """Whether an event is signed. Without the operator key only the name of the key is compared, and the signature is not verified."""
         if self._operator is not None:
             return self._operator.has_signed(event)
         return event.mac is not None and event.mac.key == self._key
@@ -59,20 +60,23 @@ class SignedGoalsFold:
 
     def apply(self, state: SignedGoals, event: Event) -> SignedGoals:
         """Return the state after one more event; modifies the given one."""
-        if self._key is None or event.goal is None or not goals.is_goal_kind(event.kind) or self._is_trusted(state, event, event.goal):
+        needs_signature = self._key is not None and event.goal is not None and goals.is_goal_kind(event.kind)
+        if event.goal is None or not needs_signature:
             goals.apply(state, event)
+        elif self.is_signed(event):
+            _note_signed_goal(state, event.goal)
+            goals.apply(state, event)
+        elif event.goal not in state.signed:
+            goals.apply(state, event)
+        elif event.kind == "control.requested" and (goal := state.goals.get(event.goal)) is not None:
+            goal.unsigned += 1  # people are told that their request was ignored
         return state
 
-    def _is_trusted(self, state: SignedGoals, event: Event, id: str) -> bool:
-        is_signed = self.is_signed(event)
-        if is_signed and id not in state.signed:
-            state.goals.pop(id, None)  # unsigned reports from before do not count
-            if len(state.signed) >= _MAX_SIGNED_GOALS:
-                state.signed &= state.goals.keys()
-            state.signed.add(id)
-        elif not is_signed and id in state.signed:
-            goal = state.goals.get(id)
-            if goal is not None and event.kind == "control.requested":
-                goal.unsigned += 1
-            return False
-        return True
+
+def _note_signed_goal(state: SignedGoals, id: str) -> None:
+    if id in state.signed:
+        return
+    state.goals.pop(id, None)  # unsigned reports from before do not count
+    if len(state.signed) >= _MAX_SIGNED_GOALS:
+        state.signed &= state.goals.keys()
+    state.signed.add(id)

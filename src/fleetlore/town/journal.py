@@ -1,4 +1,4 @@
-"""The journal of a town: folds the town, decides on one task from that task's own scope, and stores commands."""
+"""Reads a town from the log, and appends changes of a task only if the task has not changed in the meantime (optimistic locking)."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ RETRY_SECONDS = 60.0
 class TownJournal(Journal[TownState]):
     """Reads and writes a town's log on behalf of one process."""
 
-    def __init__(self, log: Recorder, fold: SignedTownFold | None = None, **options: Any) -> None:
+    def __init__(self, log: Recorder, fold: SignedTownFold | None = None, *, retry_seconds: float = RETRY_SECONDS, **options: Any) -> None:
         self.fold: SignedTownFold = fold or SignedTownFold()
-        super().__init__(log, self.fold, **{"retry_seconds": RETRY_SECONDS} | options)
+        super().__init__(log, self.fold, retry_seconds=retry_seconds, **options)
 
     def is_trusted(self, event: Event) -> bool:
         """Whether an event counts on this log."""
@@ -34,26 +34,26 @@ class TownJournal(Journal[TownState]):
 
     async def read_task(self, id: str) -> Task | None:
         """Fold a task from its own scope; `None` if there is no such task."""
-        journal = self._open_task(id, None)
+        journal = self._make_task_journal(id, None)
         await journal.catch_up()
         return journal.state.tasks.get(id)
 
     async def decide_task(
         self, id: str, decide: Callable[[Task | None], Sequence[Event]], *, known: KnownState[Task | None] | None = None
     ) -> Position | None:
-        """Append what `decide` derives from a task, if the task has not changed meanwhile; returns the last position.
+        """Append the events that `decide` makes from a task; if another writer changes it first, decide again from the new state.
 
-        Returns `None` if `decide` gives no events. `known`, a recent state of the task, saves the first read; if `decide` gives
-        no events for it, the task is read and decided again.
+        Returns the position of the last event, or `None` if `decide` makes none. `known`, a state of the task that may be outdated,
+        saves the first read; if `decide` makes no events from it, the task is read and decided again.
         """
 
         def decide_on_town(town: TownState) -> JournalDecision[None]:
             return JournalDecision(decide(town.tasks.get(id)), guard=f"task:{id}")
 
-        stored = await self._open_task(id, known).decide(decide_on_town, is_current=known is not None)
+        stored = await self._make_task_journal(id, known).decide(decide_on_town, is_current=known is not None)
         return stored.events[-1].position if stored.events else None
 
-    def _open_task(self, id: str, known: KnownState[Task | None] | None) -> Journal[TownState]:
+    def _make_task_journal(self, id: str, known: KnownState[Task | None] | None) -> Journal[TownState]:
         start = None
         if known is not None:
             start = KnownState(self.fold.initial(), known.position)
@@ -62,11 +62,11 @@ class TownJournal(Journal[TownState]):
         return self.narrow(self.fold, scopes=(f"task:{id}",), kinds=TOWN_KINDS, known=start)
 
 
-# --- commands of people, for the CLI, the server and MCP alike
+# --- commands of users, from the CLI, the server and MCP
 
 
 class StoredCommand(NamedTuple):
-    """A command whose events are on the log."""
+    """A command whose events are stored."""
 
     answer: str
     events: tuple[Event, ...]

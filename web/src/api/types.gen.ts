@@ -3092,7 +3092,7 @@ export interface components {
         NameAgent: {
             /** @description which agent */
             agent: string;
-            /** @description what to call it; "" takes the name away again */
+            /** @description what to call it; "" removes it */
             name: string;
         };
         /**

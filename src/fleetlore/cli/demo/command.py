@@ -71,8 +71,9 @@ def run(args: Namespace) -> int:
     with ExitStack() as stack:
         # Bind the port first, so that nothing is written if it is taken.
         bound_socket = None if args.no_serve else stack.enter_context(_bind_socket(args))
-        if args.log is None:
-            args.log = fresh_log(clock.now())
+        is_new_log = args.log is None
+        if is_new_log:
+            args.log = make_log_url(clock.now())
         settings = open_log.settings_of(args)
         log = stack.enter_context(open_log.open_log(args, settings=settings))
         seed = _choose_seed(args, log)
@@ -82,7 +83,7 @@ def run(args: Namespace) -> int:
         with suppress(KeyboardInterrupt):  # the usual way to end it
             url, token = _start_server(args, settings, log, bound_socket, stack)
             # The token is only printed on a terminal, for a new log: other output may be stored, and other logs may hold real work.
-            is_shown = sys.stdout.isatty() and not (args.json or args.into or args.log)
+            is_shown = sys.stdout.isatty() and is_new_log and not args.json
             write_url = f"{url}#token={token}" if is_shown else None
             _show_scenes(args, settings, log, seed, scenes, url, write_url)
     return 0
@@ -182,7 +183,7 @@ def _write_shift(log: BlockingRecorder, seed: int, args: Namespace, *, print_eve
             terminal.flush_output()
 
 
-def fresh_log(now: datetime) -> str:
+def make_log_url(now: datetime) -> str:
     """Return the URL of a new log file in the user's data directory."""
     from fleetlore.log.connect import resolve_sqlite_path
 

@@ -1,4 +1,4 @@
-"""`lore goal`: run agents until their checks pass, and control them. docs/driver.md describes goal files."""
+"""`lore goal`: run agents until their checks pass, and control them. docs/goals.md describes goal files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ EXAMPLES = (
 NOTES = """\
 A unique prefix of a goal's id is enough. `lore goal VERB --help` explains a verb. Exit codes of run
 and resume: 0 all goals met their criteria, 1 a goal ended otherwise (budget spent, a person is
-needed, cancelled), 2 a file or the command line is wrong, 130 stopped by Ctrl-C. docs/driver.md
+needed, cancelled), 2 a file or the command line is wrong, 130 stopped by Ctrl-C. docs/goals.md
 describes goal files.
 """
 
@@ -126,12 +126,12 @@ VERB_HELP: dict[str, tuple[tuple[tuple[str, str], ...], str]] = {
 
 
 def _configure_run(parser: ArgumentParser) -> None:
-    parser.add_argument("files", metavar="FILE", nargs="*", help="a goal file, TOML or YAML (docs/driver.md)")
+    parser.add_argument("files", metavar="FILE", nargs="*", help="a goal file, TOML or YAML (docs/goals.md)")
     parser.add_argument("--do", metavar="TEXT", help="a goal without a file: what to do, in this folder")
     parser.add_argument("--check", metavar="COMMAND", action="append", default=[], help="with --do: a command that must succeed")
     parser.add_argument("--harness", metavar="NAME", help="with --do: claude-code, codex (default: claude-code)")
-    parser.add_argument("--turns", metavar="N", type=int, help="with --do: at most so many turns")
-    parser.add_argument("--usd", metavar="AMOUNT", type=float, help="with --do: at most so many dollars")
+    parser.add_argument("--turns", metavar="N", type=int, help="with --do: maximum number of turns")
+    parser.add_argument("--usd", metavar="AMOUNT", type=float, help="with --do: maximum number of dollars")
     parser.add_argument("--agent", metavar="NAME", help="name of the agent (default: from the file)")
     parser.add_argument(
         "--mind", metavar="ADDRESS", help="use a model as the agent: openai:MODEL, anthropic:MODEL (default: from the file)"

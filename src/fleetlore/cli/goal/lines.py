@@ -108,7 +108,7 @@ def format_budget_bars(goal: GoalState, now: datetime, *, columns: int) -> Itera
     width = NARROW_BAR if 0 < columns < 60 else BAR
     found = [format_budget_bar(used, width=width) for used in list_budget_use(goal, now)]
     wide = columns >= 96
-    widest = max(sum(display_width(text) for text, _ in left) for left in found[::2])
+    widest = max((sum(display_width(text) for text, _ in left) for left in found[::2]), default=0)
     for index in range(0, len(found), 2 if wide else 1):
         left = found[index]
         if wide and index + 1 < len(found):

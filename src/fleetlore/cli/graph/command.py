@@ -153,7 +153,7 @@ async def _run_scenarios(args: Namespace) -> int:
             failures = scenarios.select_failures(results)
             failed += len(failures)
             if args.json:
-                shown = [scenarios.as_json(result) for result in results]
+                shown = [scenarios.result_to_dict(result) for result in results]
                 terminal.print_value({"file": scenario.source, "title": scenario.title, "ok": not failures, "findings": shown})
                 continue
             _print_scenario_result(scenario.source, scenario.title, results, failures)

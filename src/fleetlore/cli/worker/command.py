@@ -20,7 +20,7 @@ _EXAMPLES = (
     ("lore worker --dispatch-only", "only assign tasks; run no agents"),
 )
 _NOTES = """\
-FILE is a goal file (docs/driver.md) without a description: harness, workspace, budget,
+FILE is a goal file (docs/goals.md) without a description: harness, workspace, budget,
 permissions, acceptance; [checks.NAME] defines the command of a check that tasks name. Programs,
 models, commands and folders come only from FILE and options, never from the log. Tool calls need
 approval as in `lore goal run`, except those that --allow names. Ctrl-C releases all tasks; another

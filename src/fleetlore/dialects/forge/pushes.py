@@ -1,4 +1,4 @@
-"""Pushes to a forge: commits, tags and releases.
+"""Converts push and release webhooks to events: commits, branches, tags and releases.
 
 A commit is converted as by the `git` dialect, with the same id, so a later `lore import git` adds no duplicate.
 """
@@ -35,19 +35,32 @@ def parse_push(delivery: ForgeDelivery) -> list[Event]:
     ref, after = as_text(payload.get("ref")), as_text(payload.get("after"))
     if ref is None or after is None:
         return parse_other_delivery(delivery)
-    if not after.strip("0"):
-        return [_make_push_event(delivery, make_forge_kind("push", "deleted"), ref, after, [])]
+    if not after.strip("0"):  # forges send an id of zeros for a ref that was deleted
+        return [_make_deletion_event(delivery, ref, after)]
     if ref.startswith(TAG_PREFIX):
         return [_make_tag_event(delivery, ref.removeprefix(TAG_PREFIX), after)]
     pushed = payload.get("commits")
-    commits = [event for commit in pushed if (event := _make_commit_event(delivery, as_object(commit)))] if isinstance(pushed, list) else []
-    return [*commits, _make_push_event(delivery, "fleet.push", ref, after, commits)]
+    pushed = pushed if isinstance(pushed, list) else []
+    commits = [event for commit in pushed if (event := _make_commit_event(delivery, as_object(commit)))]
+    return [*commits, _make_push_event(delivery, ref, after, commits, total=as_integer(payload.get("total_commits")) or len(pushed))]
 
 
-def _make_push_event(delivery: ForgeDelivery, kind: str, ref: str, after: str, commits: list[Event]) -> Event:
+def _make_deletion_event(delivery: ForgeDelivery, ref: str, after: str) -> Event:
+    payload, name = delivery.payload, ref.removeprefix(BRANCH_PREFIX).removeprefix(TAG_PREFIX)
+    before = as_plain_value(payload.get("before"))
+    return delivery.make_event(
+        make_forge_kind("push", "deleted"),
+        delivery.derive_event_id("push", ref, after, before),
+        at=parse_first_time(as_object(payload.get("repository")).get("pushed_at")),
+        text=f"{name} deleted",
+        data={"tag" if ref.startswith(TAG_PREFIX) else "branch": name[:200], "before": before, "after": after[:64]},
+        visibility="system",
+    )
+
+
+def _make_push_event(delivery: ForgeDelivery, ref: str, after: str, commits: list[Event], *, total: int) -> Event:
     payload, branch = delivery.payload, ref.removeprefix(BRANCH_PREFIX)
     head, repository = as_object(payload.get("head_commit")), as_object(payload.get("repository"))
-    total = as_integer(payload.get("total_commits")) or len(commits)
     data: Record = {
         "branch": branch[:200],
         "before": as_plain_value(payload.get("before")),
@@ -62,20 +75,11 @@ def _make_push_event(delivery: ForgeDelivery, kind: str, ref: str, after: str, c
     at = parse_first_time(
         repository.get("pushed_at"), head.get("timestamp"), *(event.at and event.at.isoformat() for event in commits[::-1])
     )
-    if kind != "fleet.push":
-        return delivery.make_event(
-            kind,
-            delivery.derive_event_id("push", ref, after, data["before"]),
-            at=at,
-            text=f"{branch} deleted",
-            data=data,
-            visibility="system",
-        )
     summary = f"{total} commit{'' if total == 1 else 's'} to {branch}"
     agent = get_login(payload.get("pusher")) or delivery.sender
     # Includes the previous head: a branch may be reset and pushed to the same head again.
     id = delivery.derive_event_id("push", ref, after, data["before"] or "")
-    return delivery.make_event(kind, id, at=at, text=summary, data=data, agent=agent, task=task)
+    return delivery.make_event("fleet.push", id, at=at, text=summary, data=data, agent=agent, task=task)
 
 
 def _make_commit_event(delivery: ForgeDelivery, commit: Record) -> Event | None:
@@ -111,13 +115,11 @@ def _list_changed_files(commit: Record) -> list[str]:
 
 
 def _make_tag_event(delivery: ForgeDelivery, tag: str, object_id: str) -> Event:
-    """Make a milestone for a version tag, with the id that the `git` dialect gives it."""
+    """Make a milestone for a version tag, with the id that the `git` dialect gives it; another tag becomes a system event."""
     head = as_object(delivery.payload.get("head_commit"))
     at = parse_first_time(as_object(delivery.payload.get("repository")).get("pushed_at"), head.get("timestamp"))
-    agent, data = (
-        get_login(delivery.payload.get("pusher")) or delivery.sender,
-        {"tag": tag[:200], "sha": as_plain_value(head.get("id")) or object_id[:64]},
-    )
+    agent = get_login(delivery.payload.get("pusher")) or delivery.sender
+    data = {"tag": tag[:200], "sha": as_plain_value(head.get("id")) or object_id[:64]}
     if not git.is_version_tag(tag):
         return delivery.make_event(
             make_forge_kind("push", "tag"), delivery.derive_event_id("tag", tag, object_id), at=at, text=tag, data=data, visibility="system"

@@ -1,6 +1,6 @@
-"""Cursors, leases, tokens and seal in the log's SQLite file, by this machine's clock.
+"""Cursors, leases, tokens and the seal of a town, in the SQLite file of its log. Leases expire by this machine's clock.
 
-The tables are keyed by the town's name: a backup includes them, and a restore, which renumbers towns, keeps them valid.
+Rows are keyed by the town's name, because a restore renumbers towns.
 Every change is synced before it returns, whatever `?sync=` says for events.
 """
 
@@ -60,7 +60,7 @@ class SqliteCoordination:
             connection.execute("DELETE FROM cursors WHERE town = ? AND name = ?", (self._town, name))
 
     def acquire(self, name: str, holder: str, seconds: float) -> Lease | None:
-        """Acquire a lease if it is free or already the holder's."""
+        """Acquire a lease if it is free or already the holder's, whose earlier lease ends."""
         with self._write_transaction() as connection:
             now = epoch_microseconds(self._now())
             rows = fetch_rows(connection, "SELECT epoch, holder, until FROM leases WHERE town = ? AND name = ?", (self._town, name))
@@ -86,7 +86,7 @@ class SqliteCoordination:
         return make_lease(lease.name, lease.holder, lease.epoch, until, seconds)
 
     def release(self, lease: Lease) -> None:
-        """End a lease, if it is still this acquisition. The row keeps its epoch."""
+        """Release a lease, if nobody has acquired it since. The row stays, so that the next epoch is higher."""
         with self._write_transaction() as connection:
             connection.execute(
                 "UPDATE leases SET holder = NULL WHERE town = ? AND name = ? AND epoch = ? AND holder = ?",
@@ -125,7 +125,7 @@ class SqliteCoordination:
             return _select_seal(connection, self._town)
 
     def set_seal(self, seal: bytes, expect: bytes | None) -> bool:
-        """Replace the seal."""
+        """Replace the seal if it is `expect`. Returns whether it is now `seal`."""
         with self._write_transaction() as connection:
             if _select_seal(connection, self._town) not in (expect, seal):
                 return False
@@ -153,9 +153,9 @@ class SqliteCoordination:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise Closed("the log was closed; open it again with open_shared()")
+            raise Closed("the coordination store was closed; open it again with open_shared()")
         if os.getpid() != self._owner_pid:  # SQLite's locks belong to the parent process
-            raise Closed("the log was opened before a fork; open it again in the child with open_shared()")
+            raise Closed("the coordination store was opened before a fork; open it again in the child with open_shared()")
         self._file.check()
 
 

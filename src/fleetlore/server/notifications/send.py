@@ -28,7 +28,7 @@ from urllib.request import (
 )
 
 from fleetlore import __version__
-from fleetlore.server.notifications.bodies import Message, arguments_of, call_of, json_of
+from fleetlore.server.notifications.bodies import Message, build_command, build_webhook_request, encode_notification
 from fleetlore.server.notifications.rules import CommandTarget, Target, Webhook
 
 TIMEOUT = 10.0
@@ -78,7 +78,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _call_webhook(webhook: Webhook, message: Message, timeout: float) -> SendResult:
-    call = call_of(webhook, message)
+    call = build_webhook_request(webhook, message)
     headers = {"User-Agent": f"fleetlore/{__version__}", **call.headers}
     request = Request(webhook.url, data=call.body, headers=headers, method="POST")
     try:
@@ -141,7 +141,7 @@ def _run_command(command: CommandTarget, message: Message, timeout: float) -> Se
     try:
         # A session of its own, so that everything it starts can be killed with it.
         process = subprocess.Popen(
-            arguments_of(command, message),
+            build_command(command, message),
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -151,7 +151,7 @@ def _run_command(command: CommandTarget, message: Message, timeout: float) -> Se
         return SendResult(f"{command.shown} cannot be run: {error.strerror}", is_final=True)
     with process:
         try:
-            process.communicate(json_of(message), timeout=timeout)
+            process.communicate(encode_notification(message), timeout=timeout)
         except subprocess.TimeoutExpired:
             _kill_process(process)
             return SendResult(f"{command.shown} did not end within {timeout:g} s")

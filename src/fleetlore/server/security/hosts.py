@@ -88,7 +88,7 @@ def check_address(host: str, *, has_tokens: bool) -> None:
     if is_loopback(host) or has_tokens:
         return
     raise ConfigError(
-        f"--host {host}: others could reach this address, and no token was given out that would let in the right ones; "
+        f"--host {host}: others could reach this address, and there is no token yet that they could use; "
         "make one with `lore token create --scope read`, then start again, or leave --host out to listen on this machine only"
     )
 
