@@ -60,6 +60,14 @@ def answered(recorded: Transcript, n: int = 1, *, stop: str | None = None, promp
     return recorded
 
 
+def test_a_call_whose_result_is_the_answer_ends_the_turn() -> None:
+    recorded = Transcript()
+    recorded.prompt("review this", "p-1")
+    recorded.reply("m1", tool("t1", "StructuredOutput", findings=[]), stop="tool_use")
+    recorded.result("t1", "Structured output provided successfully", toolEndsTurn=True)
+    assert len(ends(read(recorded))) == 1
+
+
 MARKS: dict[str, list[Callable[[Transcript], Row]]] = {
     "none": [],
     "progress": [stop_progress],

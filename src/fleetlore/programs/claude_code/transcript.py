@@ -402,6 +402,8 @@ class ClaudeTranscriptReader:
         output = part.get("content")
         agent_state.cause = tool_outcome_id(call)
         agent_state.turn.note_result(call)
+        if row.get("toolEndsTurn") is True:  # the answer of a run that was asked for JSON
+            agent_state.turn.note_final_call(row, at=event_context.at)
         if part.get("is_error") is True and is_refusal_by_person(words := extract_text(output)):
             row_id = as_name(row.get("uuid"))
             refused = RefusedCall(

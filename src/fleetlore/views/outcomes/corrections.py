@@ -19,7 +19,7 @@ from fleetlore.views.outcomes.facts import Answer, CallStep, CorrectionFact, Fil
 
 MAX_OPENING = 400
 MAX_LEAD = 150
-"""Who corrects says so at the beginning; further on, the same words belong to a wish or to pasted text."""
+"""Who corrects says so at the beginning; further on, the same words belong to another request or to pasted text."""
 MAX_PROMPT = 3000
 MAX_SHOWN = 200
 # A prompt that begins with so many characters of the one before was sent again.

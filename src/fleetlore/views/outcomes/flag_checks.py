@@ -478,18 +478,9 @@ def _pipes_into_interpreter(match: re.Match[str], script: Script) -> bool:
     return False
 
 
-# Tools of the project itself: `npx` takes the installed version.
-_PROJECT_TOOLS = make_word_set(
-    """tsc eslint prettier vitest jest vite next nuxt astro playwright biome @biomejs/biome prisma drizzle-kit tsx ts-node turbo nx rollup
-    webpack esbuild tailwindcss husky lint-staged mocha ava cypress stylelint typescript svelte-check vue-tsc knip oxlint expo
-    react-native storybook changeset commitlint wrangler supabase tsup rimraf c8 nyc markdownlint-cli2 cspell depcheck"""
-)
-
-
 def _fetches_package(match: re.Match[str], script: Script) -> bool:
-    """Whether a package without a version is started that is no tool of the project."""
-    package = match[0].split()[-1]
-    return "@" not in package[1:] and not package.startswith(".") and package not in _PROJECT_TOOLS and _starts_package(match, script)
+    """Whether a package without a version is started. Who says "yes" beforehand knows that it is not installed."""
+    return "@" not in match[0].split()[-1][1:] and _starts_package(match, script)
 
 
 def _runs_download(match: re.Match[str], script: Script) -> bool:

@@ -383,6 +383,8 @@ _OF_TEXT = re.compile(
 
 def _masked_variable(call: ToolCall) -> str:
     """The secret variable that a command printed with its value, if it printed no document or program."""
+    if "redacted]" not in call.output and "REDACTED" not in call.output:
+        return ""
     for found in islice(_MASKED_VARIABLE.finditer(call.output[:MAX_OUTPUT_TEXT]), 50):
         if is_secret_name(found[1]) and not _OF_TEXT.search(call.command) and not _MASKED.search(call.command):
             return found[1]
@@ -558,9 +560,9 @@ _MASKED_VALUE = re.compile(r"(?i)(?:key|token|secret|passw\w{0,40}|jwt|dsn|pwd)\
 
 def _prints_masked(output: str) -> bool:
     """Whether the lines that a search found have a value that the log, or who published the recording, had to mask."""
-    return ("[redacted]" in output and _MASKED_VALUE.search(output[:MAX_OUTPUT_TEXT]) is not None) or _PUBLISHED_MASK.search(
-        output
-    ) is not None
+    return ("[redacted]" in output and _MASKED_VALUE.search(output[:MAX_OUTPUT_TEXT]) is not None) or (
+        "REDACTED" in output and _PUBLISHED_MASK.search(output) is not None
+    )
 
 
 def _searches_secrets(words: Sequence[str]) -> bool:
