@@ -142,6 +142,31 @@ def test_a_secret_is_found_however_it_is_hidden(name: str, place: str) -> None:
         assert secret.encode() not in stored
 
 
+DOLLARS = {
+    "PASSWORD='$KQWEXZV'": False,  # no shell replaces it in single quotes
+    "PASSWORD=$kqwexzv": False,
+    "PASSWORD=$KqwexZv7": False,
+    "PASSWORD=$KQWEXZV!7": False,
+    "PASSWORD=$KQ7W1E2X9": False,
+    "password: $KQWEXZV": False,
+    "mysql -u root -p$KQWEXZV": False,
+    "curl -u admin:$KQWEXZV": False,
+    "PASSWORD=$KQWEXZV": True,
+    'PASSWORD="$KQWEXZV"': True,
+    "PASSWORD=${KQWEXZV}": True,
+    "TOKEN=$GH_TOKEN make": True,
+    "PASSWORD=$1": True,
+    "PASSWORD=$(pass show x)": True,
+}
+"""What begins with a dollar sign is a reference only where a shell reads `=` and a variable of the environment."""
+
+
+@pytest.mark.parametrize(("text", "is_reference"), DOLLARS.items())
+def test_a_dollar_sign_makes_a_reference_only_of_the_name_of_a_variable(text: str, is_reference: bool) -> None:
+    raw = Admission().admit(Event(kind="tool.output", actor="ada", text=text)).raw
+    assert (b"[redacted]" not in raw) is is_reference
+
+
 def test_a_secret_in_a_name_is_masked_and_the_event_stays_valid() -> None:
     record = Admission().admit(Event(kind="tool.output", actor=f"token={SECRET}", agent="ada", task=TOKEN, mission=f"https://a:{SECRET}@x"))
     assert SECRET.encode() not in record.raw

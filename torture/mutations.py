@@ -16,9 +16,9 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
-COPIED = ("src", "tests", "torture", "docs", "examples", "pyproject.toml", "README.md", "ARCHITECTURE.md")
+COPIED = ("src", "tests", "torture", "simulation", "benchmarks", "docs", "examples", "pyproject.toml", "README.md", "ARCHITECTURE.md")
 COPIES = 2
-LONGEST_SECONDS = 300
+LONGEST_SECONDS = 900
 LEAST_NOTICED = 0.9
 
 

@@ -15,15 +15,19 @@ between « and » is the secret.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+TYPE_CHECKING = False  # importing `typing` would cost `lore hook` a third of a bare `python`
 if TYPE_CHECKING:
     import re
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+    from typing import Any, TypeAlias, TypeVar
 
     from fleetlore._quick import Words
+
+    _Value = TypeVar("_Value")
+    _CompiledRule: TypeAlias = tuple["SecretRule", re.Pattern[str], tuple[str, ...]]
+    """A rule, its pattern, and the anchors of the needles that were found."""
 
 MASK = "[redacted]"
 WITHHELD = "[withheld: the redact patterns took too long]"
@@ -35,24 +39,32 @@ START = r"(?:(?<![A-Za-z0-9_])|(?<=\\[bfnrt])|(?<=\\u[0-9A-Fa-f]{4}))"
 """A word starts here."""
 
 
-class SecretRule(NamedTuple):
-    """One kind of secret."""
+class SecretRule:
+    """One kind of secret.
 
-    name: str
-    needles: tuple[str, ...]
-    pattern: str
-    examples: tuple[str, ...]
-    ignore_case: bool = False
-    is_token: bool = False
-    """Whether it has no quotes, spaces or line breaks, so that it looks the same in JSON."""
-    is_backwards: bool = False
-    """Whether the pattern is for the text read backwards, so that it begins with what is fixed."""
-    has_word: bool = False
-    """Whether a value stands behind one of `SECRET_WORDS`, or a header's value: `redact.py` has one expression for all of these."""
-    anchors: Mapping[str, tuple[str, ...]] = MappingProxyType({})
-    """For each needle the strings with one of which a match with this needle begins. If given, the pattern is tried only there."""
-    also: str = ""
-    """Another lower-case string that is in every text that the pattern matches."""
+    `is_token`: it has no quotes, spaces or line breaks, so that it looks the same in JSON. `is_backwards`: the pattern is for the text
+    read backwards, so that it begins with what is fixed. `has_word`: a value stands behind one of `SECRET_WORDS`, or a header's value,
+    for all of which there is one expression. `anchors`: for each needle the strings with one of which a match with this needle begins;
+    if given, the pattern is tried only there. `also`: another lower-case string that is in every text that the pattern matches.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        needles: tuple[str, ...],
+        pattern: str,
+        examples: tuple[str, ...],
+        *,
+        ignore_case: bool = False,
+        is_token: bool = False,
+        is_backwards: bool = False,
+        has_word: bool = False,
+        anchors: Mapping[str, tuple[str, ...]] | None = None,
+        also: str = "",
+    ) -> None:
+        self.name, self.needles, self.pattern, self.examples = name, needles, pattern, examples
+        self.ignore_case, self.is_token, self.is_backwards, self.has_word = ignore_case, is_token, is_backwards, has_word
+        self.anchors, self.also = anchors or {}, also
 
 
 def _token(name: str, needles: str, pattern: str, *examples: str) -> SecretRule:
@@ -297,8 +309,8 @@ _NOT_CODE = (
 )
 _VALUE = r"[^\s\"',;&)\]}\\]"
 # TOKEN=$GH_TOKEN, TOKEN=${GH_TOKEN}: the variable from which a shell takes the secret.
-# A name with four digits or more is taken for a value.
-_NOT_A_REFERENCE = r"(?!\$(?:(?-i:(?!(?:[A-Z_]*\d){4})[A-Z][A-Z0-9_]{2,60})|\{(?-i:[A-Z][A-Z0-9_]{2,60})\})(?:[\s\"',;&|)\]]|$))"
+# A name with four digits or more is taken for a value, as is anything in single quotes, where no shell replaces it.
+_NOT_A_REFERENCE = r"(?!(?<!')\$(?:(?-i:(?!(?:[A-Z_]*\d){4})[A-Z][A-Z0-9_]{2,60})|\{(?-i:[A-Z][A-Z0-9_]{2,60})\})(?:[\s\"',;&|)\]]|$))"
 # The first characters of a value, so that looking for it takes the same time however long it is.
 _AFTER_REFERENCE = r"(?:(?:\$\([^()\n]{0,100}\)|\$\{\w{1,60}\}){1,3}+(?=\w{4}))?+"
 _EQUALS_VALUE = rf"{_EQUALS}{_AROUND_VALUE}){_NOT_A_COUNT}{_NOT_A_REFERENCE}{_AFTER_REFERENCE}(?!\$\(){_NOT_CODE}{_VALUE}{{4}}"
@@ -996,8 +1008,6 @@ _COOKIE_KEYS = ("cookie", "cookies", "set-cookie", "set_cookie")
 _TOKEN_PATTERN = r"(?:(?:Bearer|Basic|Token) )?(?=[A-Za-z_.=/+-]{0,80}\d)(?=[^A-Za-z]{0,80}[A-Za-z])\S{10,}(?:; .*)?"
 _SECRET_FLAG_PATTERN = rf"--[\w-]{{0,40}}(?:{SECRET_WORDS})"
 
-_Value = TypeVar("_Value")
-
 
 class Redactor:
     """Finds secrets in any JSON value; `extra` are the user's own regular expressions."""
@@ -1060,12 +1070,6 @@ def secret_word_search() -> Words | None:
     return _quick.Words(_ENCODED_NEEDLES, _ENCODED_WORD_STARTS) if getattr(_quick, "INTERFACE", 1) >= _INTERFACE else None
 
 
-class _CompiledRule(NamedTuple):
-    rule: SecretRule
-    pattern: re.Pattern[str]
-    anchors: tuple[str, ...]
-
-
 def _find_needles(text: str) -> tuple[str, ...]:
     """The needles that are in a text."""
     if (fast_search := secret_word_search()) is not None:
@@ -1095,7 +1099,7 @@ def _find_rules(needles: tuple[str, ...]) -> list[_CompiledRule]:
     for number, rule in enumerate(RULES):
         if not set(needles).isdisjoint(rule.needles):
             anchors = sorted({anchor for needle in needles for anchor in rule.anchors.get(needle, ())})
-            found.append(_CompiledRule(rule, _compile_rule(number), tuple(anchors)))
+            found.append((rule, _compile_rule(number), tuple(anchors)))
     return found
 
 
@@ -1146,13 +1150,11 @@ class _Mask:
         return MASK
 
 
-class _SecretContext(NamedTuple):
+class _SecretContext:
     """Whether the keys above a value make its strings, or also its numbers, secret, or only strings that look like a login or a token."""
 
-    strings: bool = False
-    numbers: bool = False
-    logins: bool = False
-    tokens: bool = False
+    def __init__(self, strings: bool = False, numbers: bool = False, *, logins: bool = False, tokens: bool = False) -> None:
+        self.strings, self.numbers, self.logins, self.tokens = strings, numbers, logins, tokens
 
 
 _NO_SECRET_CONTEXT = _SecretContext()

@@ -22,6 +22,7 @@ from tests.browser.test_hostile_text import CLEAN, IMAGE, NAMES, SCRIPT, SWEEP, 
 from tests.browser.test_keyboard import SAYS, SOUND
 from tests.browser.test_looks import CONTRASTS, PHONE
 from tests.browser.witness import scrolls_sideways
+from tests.goal.scripted import done
 from tests.server import goal_logs
 from tests.server.goal_logs import id_of
 
@@ -69,6 +70,17 @@ def test_the_key_opens_the_list_and_who_needs_a_person_comes_first(goals: Contro
     rows.last.click()
     expect(page).to_have_url(re.compile(f"/goals/{DONE}"))
     expect(page.locator(".goal h2")).to_have_text("Mend the parser: empty lines, and messages that help")
+
+
+def test_goals_of_town_tasks_are_listed_when_asked_for(goals: ControlRoom, visit: Visits) -> None:
+    goals.record(*goal_logs.pursued(goal_logs.made(20, "Add an example", task="t-7"), [done()]))
+    page = visit(goals, "/goals")
+    rows = page.locator(".goal-row")
+    expect(page.get_by_text("6 goals", exact=True)).to_be_visible()
+    expect(rows).to_have_count(6)
+    page.get_by_role("button", name="Show 1 of town tasks").click()
+    expect(rows).to_have_count(7)
+    expect(rows.filter(has_text="task t-7")).to_have_count(1)
 
 
 def test_the_request_of_an_agent_is_on_now_once_and_leads_to_its_goal(goals: ControlRoom, visit: Visits) -> None:

@@ -24,8 +24,8 @@ from fleetlore.programs.failure_patterns import find_failure_by_text
 from fleetlore.programs.harness import TurnOutcome, TurnProgress
 from fleetlore.testing import check_program
 from tests.cli.running import Lore, command
-from tests.models.stubs.turns import Watcher, order_for
 from tests.patience import PATIENCE
+from tests.programs.stubs.turns import Watcher, order_for
 
 AGENT = (sys.executable, str(Path(__file__).parents[1] / "acp_agent.py"))
 SESSION = "sess-0001-5e551044"

@@ -25,11 +25,11 @@ import pytest
 
 from fleetlore.log.sqlite.file import default_path
 from tests.cli.running import Lore
-from tests.models.stubs.responses import Responses
-from tests.models.stubs.turns import OFFLINE, serving
-from tests.models.test_claude_code_harness import CLAUDE, QUIET, HeaderApi, needs_claude
-from tests.models.test_codex_harness import CODEX, CONFIG, needs_codex
 from tests.patience import PATIENCE
+from tests.programs.stubs.responses import Responses
+from tests.programs.stubs.turns import OFFLINE, serving
+from tests.programs.test_claude_code_harness import CLAUDE, QUIET, HeaderApi, needs_claude
+from tests.programs.test_codex_harness import CODEX, CONFIG, needs_codex
 from tests.server.serving import serve
 
 pytestmark = pytest.mark.slow

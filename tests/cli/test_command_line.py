@@ -186,7 +186,7 @@ def test_log_and_town_may_stand_before_or_behind_the_command(lore: Lore, argv: l
         (["emit", "fleet.idle", "--log", "sqlite:no/such/folder.db"], 1, "folder.db"),
         (["import", "klingon", "x"], 2, "klingon: there is no such file or folder, nor format"),
         (["export", "klingon"], 2, "unknown format"),
-        (["verify", "--log", "memory:"], 2, "sqlite: logs only"),
+        (["verify", "--log", "memory:"], 2, "nothing to verify"),
         (["events", "--since", "whenever"], 2, "not a time"),
         (["events", "--last", "-1"], 2, "--last"),
     ],

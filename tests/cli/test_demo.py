@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from fleetlore import Event, connect
 from fleetlore.cli.demo.command import PLAY_SECONDS, record_story
 from fleetlore.cli.demo.fleet import CAST, MISSION, write_story
-from fleetlore.cli.demo.scenes import list_programme
+from fleetlore.cli.demo.scenes import list_pages_and_commands
 from fleetlore.events import catalog
 from fleetlore.testing import START, FrozenClock
 from fleetlore.views import fleet
@@ -163,11 +163,13 @@ def test_it_ends_with_three_commands_that_work(lore: Lore) -> None:
 
 def test_anybody_who_may_be_shown_the_token_gets_an_address_and_anybody_who_has_no_lore_on_the_path_a_way_to_it() -> None:
     shown = list(
-        list_programme(["fleet"], "http://localhost/", "sqlite:demo.db", None, key="http://localhost/#token=t", path="/my venv/bin")
+        list_pages_and_commands(
+            ["fleet"], "http://localhost/", "sqlite:demo.db", None, write_url="http://localhost/#token=t", path="/my venv/bin"
+        )
     )
     assert "For write access (buttons, chat), open http://localhost/#token=t" in shown
     assert "  export PATH='/my venv/bin':$PATH" in shown
-    unsaid = list(list_programme(["fleet"], "http://localhost/", "sqlite:demo.db", None))
+    unsaid = list(list_pages_and_commands(["fleet"], "http://localhost/", "sqlite:demo.db", None))
     assert not any("#token" in line or "PATH" in line for line in unsaid)
 
 

@@ -25,7 +25,7 @@ from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.projections import store as stores
 from tests.cli.running import Lore, nexus
 from tests.contract.conftest import BACKENDS, address
-from tests.dialects.rollouts import THREAD, asked, call, lines, meta, said
+from tests.programs.rollouts import THREAD, asked, call, lines, meta, said
 
 RUN, CHILD, FORK = "11111111-run", "22222222-run", "33333333-run"
 

@@ -12,8 +12,9 @@ import pytest
 import zstandard
 
 from tests.cli.running import Lore
-from tests.dialects import golden, rollouts
-from tests.programs.recordings import RECORDED
+from tests.dialects import golden
+from tests.programs import rollouts
+from tests.programs.recordings import RECORDED, opencode, write_opencode
 from tests.transcripts import Transcript, a_day
 
 DELETED = "0b5e2222-aaaa-4bbb-8ccc-0123456789ab"
@@ -102,6 +103,12 @@ def test_a_folder_is_imported_with_all_its_transcripts(lore: Lore) -> None:
     assert len(lore("events", "--all", "--json", "--kind", "session.started").ndjson) == 2
 
 
+def test_a_database_of_kilo_is_told_from_one_of_opencode_whatever_its_name(lore: Lore) -> None:
+    write_opencode(lore.folder / "copy.db", opencode(), tables=("kilo_board",))
+    assert "this looks like a session of Kilo" in lore("import", "opencode", str(lore.folder / "copy.db"), code=3).err
+    assert list(lore("import", "copy.db", "--json", code=0).json["formats"]) == ["kilo"]
+
+
 # --- without a format
 
 
@@ -112,7 +119,6 @@ UNREAD = [
     (GOOSE, "Goose"),
     (OPENHANDS, "OpenHands"),
     (SWE_AGENT, "SWE-agent"),
-    ({"type": "metadata", "protocol_version": "1.0"}, "Kimi"),
     ({"id": "T-0199", "messages": []}, "Amp"),
 ]
 
@@ -161,10 +167,10 @@ def test_a_session_of_a_program_without_a_reader_is_named(lore: Lore, record: di
 
 def test_a_database_of_a_program_without_a_reader_is_named(lore: Lore) -> None:
     with sqlite3.connect(lore.folder / "sessions.db") as database:
-        for table in ("sessions", "messages", "schema_version"):
+        for table in ("sessions", "messages", "files"):
             database.execute(f"CREATE TABLE {table} (id TEXT)")
     database.close()
-    assert "this looks like a session of Goose; Fleetlore has no reader for it" in lore("import", "sessions.db", code=3).err
+    assert "this looks like a session of Crush; Fleetlore has no reader for it" in lore("import", "sessions.db", code=3).err
 
 
 def test_what_is_in_no_known_format_is_said_and_leaves_no_log_behind(lore: Lore) -> None:

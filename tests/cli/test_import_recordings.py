@@ -15,8 +15,8 @@ import pytest
 import zstandard
 
 from tests.cli.running import Lore
-from tests.dialects import rollouts
 from tests.patience import PATIENCE
+from tests.programs import rollouts
 from tests.transcripts import START, Transcript, a_day, bash, text
 
 

@@ -16,8 +16,8 @@ import zstandard
 
 from fleetlore.programs.claude_code.settings import HOOK_EVENTS
 from tests.cli.running import Lore, command
-from tests.dialects import rollouts
 from tests.patience import PATIENCE
+from tests.programs import rollouts
 from tests.transcripts import Transcript
 
 MANY = 8_000

@@ -26,6 +26,14 @@ def test_a_sound_log_verifies(filled: Lore) -> None:
     assert filled("verify", "--json", code=0).json["problems"] == []
 
 
+@pytest.mark.parametrize("server", ["valkey", "nats_server"])
+def test_a_log_on_a_server_verifies(lore: Lore, request: pytest.FixtureRequest, server: str) -> None:
+    running: Valkey | Nats = request.getfixturevalue(server)
+    running.wipe()
+    lore("--log", running.url, "emit", "fleet.commit", "--agent", "ada", code=0)
+    assert lore("--log", running.url, "verify", code=0).out == f"{running.url}: 1 events in 1 town, no problems\n"
+
+
 def test_a_damaged_log_does_not(filled: Lore) -> None:
     filled("backup", "copy.db")
     content = bytearray((filled.folder / "copy.db").read_bytes())

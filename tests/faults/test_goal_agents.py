@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.cli.running import Lore
-from tests.models.agents import agent
 from tests.patience import PATIENCE
+from tests.process.agents import agent
 
 LOG = "sqlite:goals.db"
 MOST_MEMORY = 160 * 1024

@@ -72,10 +72,11 @@ from fleetlore.server.security import hosts
 from fleetlore.stage import files as stage_files
 from fleetlore.town.instructions import parse_verdict
 from fleetlore.town.plans import load as plans_load
-from tests.dialects import golden, rollouts
+from tests.dialects import golden
 from tests.graph.tools.attacks import ATTACKS
-from tests.models.stubs.turns import order_for
+from tests.programs import rollouts
 from tests.programs.recordings import RECORDED
+from tests.programs.stubs.turns import order_for
 from tests.transcripts import a_day
 
 ROOT = Path(__file__).parents[2]

@@ -19,10 +19,10 @@ from fleetlore.goal.setup import open_resources
 from fleetlore.log.coordination import open_shared
 from fleetlore.views.goal_state import GoalState
 from tests.goal.scripted import GOAL
-from tests.models.stubs.responses import Responses
-from tests.models.stubs.turns import OFFLINE, serving
-from tests.models.test_claude_code_harness import CLAUDE, QUIET, HeaderApi, needs_claude
-from tests.models.test_codex_harness import CODEX, CONFIG, needs_codex
+from tests.programs.stubs.responses import Responses
+from tests.programs.stubs.turns import OFFLINE, serving
+from tests.programs.test_claude_code_harness import CLAUDE, QUIET, HeaderApi, needs_claude
+from tests.programs.test_codex_harness import CODEX, CONFIG, needs_codex
 
 pytestmark = pytest.mark.slow
 WRITE = "echo hello > note.txt"

@@ -24,7 +24,7 @@ from fleetlore.log.admission import Admission
 from fleetlore.programs import registry
 from fleetlore.views import activity, costs, fleet, names, threads
 from fleetlore.views.cost_sums import sum_by_agent, sum_total
-from tests.dialects import rollouts
+from tests.programs import rollouts
 from tests.transcripts import START, Transcript, a_day, text
 
 DAY = timedelta(days=1)

@@ -18,6 +18,7 @@ import pytest
 
 from fleetlore import Event, connect
 from fleetlore.errors import Forgotten
+from fleetlore.log.connect import check_log
 from fleetlore.log.coordination import open_shared
 from tests.cli.running import Lore
 from tests.servers import Nats, Valkey
@@ -101,3 +102,10 @@ def test_status_and_costs_work_on_it(old: OldLog, tmp_path: Path) -> None:
     lore = Lore(tmp_path)
     assert "ada" in lore("--log", old.url, "status", "--all", code=0).out
     assert "0.25" in lore("--log", old.url, "costs", code=0).out
+
+
+def test_verify_takes_nothing_in_it_for_damage(old: OldLog) -> None:
+    report = check_log(old.url)
+    assert report.problems == []
+    assert report.events >= len(old.lines())
+    assert report.without_checksum == (0 if old.url.startswith("nats") else report.events)

@@ -49,8 +49,8 @@ from fleetlore.log.nats.subjects import (
 from fleetlore.log.recorder import BlockingRecorder
 from tests.cable import Cable
 from tests.contract.helpers import make_event, take, texts
+from tests.log.conftest import wait_for
 from tests.patience import PATIENCE
-from tests.projections.conftest import wait_for
 from tests.servers import Nats, arrived, free_port
 
 IDS = [f"0190f3a0-0000-7000-8000-{n:012d}" for n in range(600)]

@@ -80,7 +80,7 @@ def test_an_event_is_kept_in_tinytowns_layout_under_one_entry_id(log: BlockingRe
     copies = [entries(raw, stream) for stream in streams]
     assert all(copy == copies[0] for copy in copies)
     [(_, fields)] = copies[0]
-    assert list(fields) == [b"event_type", b"data"]
+    assert list(fields) == [b"event_type", b"data", b"checksum"]
     assert fields[b"event_type"] == b"task_assigned"
 
 

@@ -15,9 +15,9 @@ import pytest
 
 from fleetlore import Event, connect
 from fleetlore.errors import Busy, Damaged, Forgotten, LogError, Unwritable
+from fleetlore.log.check_report import MAX_PROBLEMS
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.log.sqlite import maintenance
-from fleetlore.log.sqlite.check import MAX_PROBLEMS
 from fleetlore.log.sqlite.file import checksum_record
 from fleetlore.log.sqlite.log import LAG
 from fleetlore.log.sqlite.maintenance import SEQUENCE_SKIP, backup_log, check_log, restore_log

@@ -241,12 +241,14 @@ def opencode() -> list[Row]:
     return [*rows, _opencode_reply(PARENT, "msg_9", 10, "stop", counted=False)]
 
 
-def write_opencode(path: Path, rows: list[Row]) -> None:
-    """Add the rows to a database, as opencode does."""
+def write_opencode(path: Path, rows: list[Row], *, tables: tuple[str, ...] = ()) -> None:
+    """Add the rows to a database, as opencode and Kilo do."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with sqlite3.connect(path) as database:
         database.execute("PRAGMA journal_mode=WAL")
         database.execute("CREATE TABLE IF NOT EXISTS event (id text PRIMARY KEY, aggregate_id text, seq integer, type text, data text)")
+        for table in tables:
+            database.execute(f"CREATE TABLE IF NOT EXISTS {table} (id text PRIMARY KEY)")
         found = database.execute("SELECT count(*) FROM event").fetchone()[0]
         for number, row in enumerate(rows, found):
             values = (f"evt_{number}", row["aggregate_id"], number, row["type"], json.dumps(row["data"]))
@@ -353,6 +355,140 @@ def _pi_reply(second: float, content: list[Row], stop: str, *, counted: bool = T
     return _pi_message(second, **fields, usage=_PI_USAGE if counted else {})
 
 
+# --- Goose 1.34
+
+GOOSE, GOOSE_HELPER = "20261110_1", "20261110_2"
+
+
+def goose() -> list[Row]:
+    """The rows of `messages`; the sub-agent's come before the call that started it."""
+    rows = [_goose(GOOSE, "user", 1, {"type": "text", "text": "Fix add"})]
+    for number, step in enumerate(steps("shell", "edit", "read_image", ("path", "before", "after")), 1):
+        second = 2 * number
+        if number == 4:
+            rows += _goose_helper(second)
+        call = {
+            "type": "toolRequest",
+            "id": step.id,
+            "toolCall": {"status": "success", "value": {"name": step.tool, "arguments": step.given}},
+        }
+        rows.append(_goose(GOOSE, "assistant", second, call))
+        value: Row = {"content": [{"type": "text", "text": step.output}], "isError": step.failed or bool(step.code)}
+        value |= {"structuredContent": {"stdout": step.output, "stderr": "", "exit_code": step.code}} if step.code is not None else {}
+        rows.append(_goose(GOOSE, "user", second + 1, _goose_response(step.id, value)))
+    return [*rows, _goose(GOOSE, "assistant", 10, {"type": "text", "text": DONE}) | {"input": 4000, "output": 200}]
+
+
+def write_goose(path: Path, rows: list[Row]) -> None:
+    """Add the rows to a database, as Goose does."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE IF NOT EXISTS schema_version (version INTEGER PRIMARY KEY)")
+        database.execute(
+            "CREATE TABLE IF NOT EXISTS sessions (id TEXT PRIMARY KEY, name TEXT, session_type TEXT, working_dir TEXT,"
+            " model_config_json TEXT, accumulated_input_tokens INTEGER, accumulated_output_tokens INTEGER)"
+        )
+        database.execute(
+            "CREATE TABLE IF NOT EXISTS messages (id INTEGER PRIMARY KEY AUTOINCREMENT, message_id TEXT, session_id TEXT, role TEXT,"
+            " content_json TEXT, created_timestamp INTEGER, metadata_json TEXT)"
+        )
+        for row in rows:
+            values = [json.dumps(row[name], separators=(",", ":")) for name in ("model", "content", "metadata")]
+            database.execute(
+                "INSERT OR IGNORE INTO sessions VALUES (?, ?, ?, ?, ?, 0, 0)",
+                (row["session"], row["title"], row["kind"], FOLDER, values[0]),
+            )
+            database.execute(
+                "UPDATE sessions SET accumulated_input_tokens = coalesce(?, accumulated_input_tokens),"
+                " accumulated_output_tokens = coalesce(?, accumulated_output_tokens) WHERE id = ?",
+                (row.get("input"), row.get("output"), row["session"]),
+            )
+            message = (row["id"], row["session"], row["role"], values[1], row["at"], values[2])
+            database.execute("INSERT INTO messages VALUES (NULL, ?, ?, ?, ?, ?, ?)", message)
+    database.close()
+
+
+def _goose(session: str, role: str, second: float, *content: Row) -> Row:
+    row = {"session": session, "id": f"msg_{session}_{second}_{role}", "role": role, "at": milliseconds(second) // 1000, "content": content}
+    row |= {"metadata": {"userVisible": True, "agentVisible": True}, "cwd": FOLDER, "model": {"model_name": "gpt-5.1"}}
+    is_own = session == GOOSE
+    return row | {"title": "New Chat" if is_own else "Delegated task", "kind": "user" if is_own else "sub_agent"}
+
+
+def _goose_response(call: str, value: Row) -> Row:
+    return {"type": "toolResponse", "id": call, "toolResult": {"status": "success", "value": value}}
+
+
+def _goose_helper(second: float) -> list[Row]:
+    arguments = {"name": "delegate", "arguments": {"instructions": "Look at calc.py"}}
+    answer = {"content": [{"type": "text", "text": "One function."}], "isError": False, "_meta": {"subagent_session_id": GOOSE_HELPER}}
+    asked = _goose(GOOSE_HELPER, "user", second, {"type": "text", "text": "Look at calc.py"}) | {"parent": GOOSE}
+    return [
+        asked,
+        _goose(GOOSE_HELPER, "assistant", second, {"type": "text", "text": "One function."}) | {"input": 1000, "output": 50},
+        _goose(GOOSE, "assistant", second + 0.5, {"type": "toolRequest", "id": "call_5", "toolCall": {"value": arguments}}),
+        _goose(GOOSE, "user", second + 0.5, _goose_response("call_5", answer)),
+    ]
+
+
+# --- Kimi Code 2.1
+
+KIMI = f"session_{SESSION}"
+
+
+def kimi() -> list[Row]:
+    """`agents/main/wire.jsonl`, after what its path says."""
+    rows = [_kimi_path("main"), *_kimi_begin("user", 1, "Fix add")]
+    for number, step in enumerate(steps("Bash", "Edit", "Read", ("path", "old_string", "new_string")), 1):
+        second = 2 * number
+        rows.append(_kimi_call(step, second))
+        if number == 4:
+            agent = Step("call_5", "Agent", {"prompt": "Look at calc.py", "description": "Look at calc"}, "[summary]\nOne function.")
+            fields = {"subagentId": "agent-0", "parentToolCallId": "call_5", "subagentName": "coder", "description": "Look at calc"}
+            rows += [_kimi_call(agent, second), _kimi("subagent.spawned", second, **fields)]
+            rows.append(_kimi("subagent.completed", second + 0.5, subagentId="agent-0", resultSummary="One function."))
+            rows.append(_kimi_step(second + 0.5, "tool.result", toolCallId="call_5", result={"output": agent.output}))
+        failed = f"{step.output}\nCommand failed with exit code: {step.code}." if step.code else step.output
+        result = {"output": failed, "durationMs": 9} | ({"isError": True} if step.failed or step.code else {})
+        rows.append(_kimi_step(second + 1, "tool.result", toolCallId=step.id, result=result))
+        rows.append(_kimi_reply(f"step-{number}", second + 1))
+    rows += [_kimi_step(10, "content.part", part={"type": "text", "text": DONE}), _kimi_reply("step-9", 10, counted=False)]
+    return [*rows, _kimi("turn.ended", 10, turnId=0, reason="completed")]
+
+
+def kimi_helper() -> list[Row]:
+    """`agents/agent-0/wire.jsonl`."""
+    text = _kimi_step(8.4, "content.part", part={"type": "text", "text": "One function."})
+    return [*_kimi_begin("system_trigger", 8.1, "Look at calc.py"), text, _kimi_reply("step-h", 8.4)]
+
+
+def _kimi(name: str, second: float, **fields: Any) -> Row:
+    return {"type": name, "agentId": "main", "time": milliseconds(second)} | fields
+
+
+def _kimi_path(agent: str) -> Row:
+    return {"type": "fleetlore.path", "session": KIMI, "agent": agent, "cwd": FOLDER}
+
+
+def _kimi_begin(origin: str, second: float, words: str) -> list[Row]:
+    header = {"type": "metadata", "protocol_version": "1.5", "created_at": milliseconds(0)}
+    asked = _kimi("turn.prompt", second, promptId=f"msg_{second}", input=[{"type": "text", "text": words}], origin={"kind": origin})
+    return [header, asked, _kimi("llm.request", second, provider="openai", model="gpt-5.1")]
+
+
+def _kimi_step(second: float, kind: str, **fields: Any) -> Row:
+    return _kimi("context.append_loop_event", second, event={"type": kind, "turnId": "0"} | fields)
+
+
+def _kimi_call(step: Step, second: float) -> Row:
+    return _kimi_step(second, "tool.call", toolCallId=step.id, name=step.tool, args=step.given)
+
+
+def _kimi_reply(key: str, second: float, *, counted: bool = True) -> Row:
+    usage = {"inputOther": 800, "output": 50, "inputCacheRead": 200, "inputCacheCreation": 0} if counted else {}
+    return _kimi_step(second, "step.end", uuid=key, finishReason="tool_use" if counted else "end_turn", usage=usage)
+
+
 # --- all of them
 
 
@@ -367,6 +503,13 @@ def _write_gemini(home: Path) -> None:
     _write_rows(chats / SESSION / f"{HELPER}.jsonl", gemini_helper())
 
 
+def _write_kimi(home: Path) -> None:
+    session = home / ".kimi-code" / "sessions" / "wd_shop_1" / KIMI
+    _write_rows(session / "agents" / "main" / "wire.jsonl", kimi()[1:])
+    _write_rows(session / "agents" / "agent-0" / "wire.jsonl", kimi_helper())
+    (session / "state.json").write_text(json.dumps({"id": KIMI, "cwd": FOLDER}))
+
+
 class Recorded(NamedTuple):
     """A program's recording."""
 
@@ -379,6 +522,8 @@ class Recorded(NamedTuple):
     """Replies whose tokens belong to the session; opencode makes a session of its sub-agent."""
     has_helper: bool = True
     """Whether the program has sub-agents."""
+    cached: int = 200
+    """Tokens of each reply that the program says were read from the cache."""
 
 
 RECORDED = (
@@ -390,6 +535,22 @@ RECORDED = (
     Recorded(
         "opencode", lambda home: write_opencode(home / ".local" / "share" / "opencode" / "opencode.db", opencode()), opencode, PARENT, 4
     ),
+    Recorded(
+        "kilo",
+        lambda home: write_opencode(home / ".local" / "share" / "kilo" / "kilo.db", opencode(), tables=("kilo_board",)),
+        opencode,
+        PARENT,
+        4,
+    ),
+    Recorded(
+        "goose",
+        lambda home: write_goose(home / ".local" / "share" / "goose" / "sessions" / "sessions.db", goose()),
+        goose,
+        GOOSE,
+        4,
+        cached=0,
+    ),
+    Recorded("kimi-code", _write_kimi, kimi, KIMI),
     Recorded(
         "pi",
         lambda home: _write_rows(

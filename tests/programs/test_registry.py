@@ -16,7 +16,7 @@ from fleetlore.programs import registry
 from fleetlore.programs.base import Program, find_hook_agents
 
 SOURCE = Path(registry.__file__).parents[1]
-AGENT = re.compile(r"codex|claude(?!-(?:sonnet|opus|haiku))|gemini[-_]cli|qwen[-_]code|copilot|opencode", re.IGNORECASE)
+AGENT = re.compile(r"codex|claude(?!-(?:sonnet|opus|haiku))|gemini[-_]cli|qwen[-_]code|copilot|opencode|kimi[-_]code", re.IGNORECASE)
 """A coding agent. Names of models are none."""
 HELP = re.compile(r"_EXAMPLES|_NOTES|_HELP|EXAMPLES|NOTES")
 """Names of texts for people. Examples may name what most readers use."""

@@ -29,8 +29,8 @@ from fleetlore.testing import START
 from fleetlore.views.costs import Costs
 from fleetlore.views.patterns import fold as pattern_fold
 from fleetlore.views.prices import Prices
+from tests.log.conftest import wait_for
 from tests.patience import PATIENCE
-from tests.projections.conftest import wait_for
 from tests.projections.test_runner import LINES, counting, fresh, naive, say, with_small_steps
 from tests.strategies import events
 

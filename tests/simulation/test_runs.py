@@ -15,7 +15,10 @@ from simulation.run import BY_SEED, SCENARIOS, Totals, main, run_seed, run_seeds
 from simulation.world import World
 
 SEEDS_EACH = {"journals": 10, "ships": 5, "goals": 3, "towns": 3}
-FOUND_A_BUG = {29: "a shipper took events that the target had lost again for events that it had from elsewhere"}
+FOUND_A_BUG = {
+    29: "a shipper took events that the target had lost again for events that it had from elsewhere",
+    7521: "a worker whose agents' loops failed in an outage shorter than its lease ran no agents any more",
+}
 """Seeds that found a bug, with what it was. `simulation/put_back.toml` has the bug itself, in case a change of the scenarios makes the
 seed another run."""
 

@@ -123,6 +123,25 @@ def test_a_refused_plan_needs_you_unless_another_session_followed() -> None:
     assert '1 session made only a plan, then another session followed: "Fix the parser"' in texts(followed.delivered)
 
 
+def test_a_last_request_without_an_answer_needs_you() -> None:
+    stopped = with_changes(1, status="interrupted", result="Parse tabs", headline='Parse tabs; not committed; stopped during "push it"')
+    assert 'Parse tabs: stopped during "push it"' in texts(brief_of(stopped).needs_you)
+
+
+def test_pull_requests_that_are_not_merged_need_you() -> None:
+    opened = with_commit(1, headline="Parser: accept tabs; pull requests #7 and #8 opened")
+    opened.delivered.pull_requests = [request("7"), request("8")]
+    merged = with_commit(2, headline="Release; pull request #8 merged")
+    assert texts(brief_of(opened, merged).needs_you) == ["1 pull request to review or merge: #7"]
+
+
+def test_a_failure_that_the_session_got_over_is_not_told() -> None:
+    failed = trouble("server did not start: port 3000 is in use")
+    assert texts(brief_of(with_commit(troubles=[failed])).went_wrong)
+    failed.retried = cite("push")
+    assert brief_of(with_commit(troubles=[failed])).went_wrong == []
+
+
 def test_changes_that_were_discarded_are_not_in_progress() -> None:
     session = with_changes(
         result="The bug is fixed on main already",

@@ -110,12 +110,12 @@ def test_the_work_of_many_days_is_cut_by_day_and_of_years_by_year() -> None:
 
 def test_events_of_a_fleet_that_name_a_session_are_in_its_paragraph() -> None:
     session = make_outcome(1, status="running", delivered=type(make_outcome().delivered)(), asked="")
-    events = make_events(*(("fleet.commit", "ada", {"run": session.session, "text": "x"}) for _ in range(3)))
+    events = make_events(*(("fleet.pr_merge", "ada", {"run": session.session, "text": "x"}) for _ in range(3)))
     story = story_of(events, sessions=(session,))
     assert len(story.paragraphs) == 1
-    assert story.paragraphs[0].sentences[0].text == "Also recorded: 3 commits."
+    assert story.paragraphs[0].sentences[0].text == "Also recorded: 3 merges."
     headline = story_of(events, sessions=(session,), detail="headline").paragraphs[0].sentences[0].text
-    assert "3 commits; still running" in headline
+    assert "3 merges; still running" in headline
 
 
 def test_private_events_are_left_out() -> None:

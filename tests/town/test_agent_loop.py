@@ -101,7 +101,7 @@ async def test_the_most_urgent_comes_first_and_dependencies_are_waited_for(sqlit
     sqlite_town.dispatcher()
     sqlite_town.worker(script, "ada")
     await sqlite_town.add_tasks("t0")
-    await gate.begun.wait()
+    await sqlite_town.wait_for(gate.begun)
     await sqlite_town.add_tasks("low", priority="low")
     await sqlite_town.add_tasks("after", depends_on=["low"], priority="urgent")
     await sqlite_town.add_tasks("high", priority="high")

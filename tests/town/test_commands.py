@@ -12,7 +12,6 @@ from fleetlore.town import events
 from fleetlore.town.commands import TownCommand, add_task, assign_task, cancel_task, complete_task, send_message, spawn_agent
 from fleetlore.town.jobs import JobDone, JobInbox, JobOutcome, QuestionJob, TaskJob
 from fleetlore.views.town_state import TownState
-from tests.patience import PATIENCE
 from tests.town.townspeople import BlockedHandler, LiveTown, ScriptedHandler
 from tests.views.town_facts import completed, created, idle, recorded
 
@@ -23,7 +22,7 @@ async def at_work(live_town: LiveTown, *acts: BlockedHandler) -> ScriptedHandler
     live_town.dispatcher()
     live_town.worker(script, "ada")
     await live_town.add_tasks("t1")
-    await acts[0].begun.wait()
+    await live_town.wait_for(acts[0].begun)
     await live_town.wait_for_agent("ada", "working")
     return script
 
@@ -35,7 +34,7 @@ async def test_an_interrupted_agent_keeps_its_task_and_goes_on_with_it(live_town
     agent = await live_town.wait_for_agent("ada", "paused")
     assert (agent.task, live_town.state.tasks["t1"].state, first.broken_off) == ("t1", "running", 1)
     await live_town.control_agent("ada", "resume")
-    await second.begun.wait()
+    await live_town.wait_for(second.begun)
     second.opened.set()
     task = await live_town.wait_for_task("t1")
     assert (task.epoch, task.attempt, [job.is_resumed for job in script.of("t1")]) == (1, 1, [False, True])
@@ -150,7 +149,8 @@ async def test_a_message_is_received_at_work_and_acknowledged_once_it_was_used(l
     live_town.dispatcher()
     live_town.worker(ScriptedHandler(t1=[listens]), "ada")
     await live_town.add_tasks("t1")
-    await asyncio.wait_for(listening.wait(), PATIENCE)
+    await live_town.wait_for(listening)
+    await live_town.catch_up()
     await live_town.append_commands(send_message(live_town.state, "ada", "use the other file", by="jo"))
     assert (await live_town.wait_for_task("t1")).result == "heard use the other file"
     await live_town.wait_until(lambda town: "ada" not in town.inboxes)
@@ -167,7 +167,7 @@ async def test_what_is_sent_to_a_paused_agent_is_received_when_it_goes_on(sqlite
     live_town.dispatcher()
     live_town.worker(ScriptedHandler(t1=[gate, receives]), "ada")
     await live_town.add_tasks("t1")
-    await gate.begun.wait()
+    await sqlite_town.wait_for(gate.begun)
     await live_town.control_agent("ada", "interrupt")
     await live_town.wait_for_agent("ada", "paused")
     await live_town.append_commands(send_message(live_town.state, "ada", "in fathoms, please", by="jo"))

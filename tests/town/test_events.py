@@ -56,7 +56,7 @@ async def play(live_town: LiveTown) -> None:
     await live_town.wait_for_event("town.mission_help_needed")
     await live_town.append_commands(add_mission_note(live_town.state, "m1", "the one that is there", by="jo"))
     await live_town.append_commands(add_task(live_town.state, "Help me", by="eve", agent="ada", id="t1"))
-    await gate.begun.wait()
+    await live_town.wait_for(gate.begun)
     await live_town.wait_for_agent("ada", "working")
     await live_town.control_agent("ada", "interrupt")
     await live_town.wait_for_agent("ada", "paused")

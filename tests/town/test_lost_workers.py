@@ -22,7 +22,7 @@ async def test_a_worker_that_is_stopped_lets_everything_go(live_town: LiveTown) 
     live_town.dispatcher()
     worker = live_town.worker(ScriptedHandler(t1=[gate]), "ada")
     await live_town.add_tasks("t1")
-    await gate.begun.wait()
+    await live_town.wait_for(gate.begun)
     await live_town.wait_for_task("t1", "running")
     await worker.stop()
     await live_town.wait_for_task("t1", "pending")
@@ -38,7 +38,7 @@ async def test_a_worker_that_lost_its_lease_breaks_everything_off_and_begins_ane
     live_town.dispatcher()
     live_town.worker(ScriptedHandler(t1=[gate]), "ada", lease_seconds=0.8)
     await live_town.add_tasks("t1")
-    await gate.begun.wait()
+    await live_town.wait_for(gate.begun)
     await live_town.wait_for_task("t1", "running")
     holder = live_town.state.agents["ada"].lease.rpartition("@")[0]
     taken = await asyncio.to_thread(live_town.coordination.acquire, liveness.lease_name(holder), holder, 0.8)
@@ -50,14 +50,17 @@ async def test_a_worker_that_lost_its_lease_breaks_everything_off_and_begins_ane
 async def test_the_work_of_a_worker_that_died_is_done_by_another(live_town: LiveTown) -> None:
     gate = BlockedHandler()
     live_town.dispatcher(max_silence_seconds=0.1)
-    worker = live_town.worker(ScriptedHandler(t1=[gate]), "ada", lease_seconds=0.5)
+    worker = live_town.worker(ScriptedHandler(t1=[gate] * 9), "ada", lease_seconds=0.5)
     await live_town.add_tasks("t1")
-    await gate.begun.wait()
+    await live_town.wait_for(gate.begun)
     await live_town.wait_for_task("t1", "running")
     await worker.kill()
     live_town.worker(ScriptedHandler(), "bob")
     task = await live_town.wait_for_task("t1")
-    assert (task.agent, task.epoch) == ("bob", 2)
+    # On a busy machine a lease may also end while its worker lives, so count the assignments.
+    assigned = [event.agent for event in live_town.events_of_kinds("town.task_assigned")]
+    assert (task.agent, task.epoch, assigned[0]) == ("bob", len(assigned), "ada")
+    assert task.epoch > 1
     lost, gone = (
         await live_town.wait_for_event("work.lease_lost", task="t1"),
         await live_town.wait_for_event("town.agent_failed", agent="ada"),
@@ -99,12 +102,12 @@ async def test_of_two_workers_one_runs_an_agent(live_town: LiveTown) -> None:
 
 
 async def test_of_two_dispatchers_one_leads_and_the_other_follows_when_it_is_dead(live_town: LiveTown) -> None:
-    first, leading = live_town.dispatcher(lease_seconds=0.4)
+    first, leading = live_town.dispatcher(lease_seconds=3.0)
     live_town.worker(ScriptedHandler(), "ada")
     await live_town.add_tasks("t1")
     await live_town.wait_for_task("t1")
-    second, _ = live_town.dispatcher(lease_seconds=0.4)
-    assert (first.is_leading, second.is_leading) == (True, False)
+    second, _ = live_town.dispatcher(lease_seconds=3.0)
+    await live_town.wait_until(lambda _: (first.is_leading, second.is_leading) == (True, False))
     await leading.kill()
     await live_town.add_tasks("t2")
     await live_town.wait_for_task("t2")
@@ -137,7 +140,7 @@ async def test_an_outage_of_the_log_is_waited_out(tmp_path: Path, make: type[Val
             live_town.dispatcher(lease_seconds=20.0)
             live_town.worker(ScriptedHandler(t1=[gate]), "ada", lease_seconds=20.0)
             await live_town.add_tasks("t1", "t2")
-            await gate.begun.wait()
+            await live_town.wait_for(gate.begun)
             await live_town.wait_for_task("t1", "running")
             await asyncio.to_thread(server.kill)
             gate.opened.set()
@@ -147,14 +150,15 @@ async def test_an_outage_of_the_log_is_waited_out(tmp_path: Path, make: type[Val
             await live_town.wait_for_agent("ada")
 
 
-async def test_a_life_that_ended_by_a_fault_is_begun_anew(sqlite_town: LiveTown, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its agent is released, and its task is assigned to another agent."""
+@pytest.mark.parametrize("names", [["ada"], []], ids=["named", "temporary"])
+async def test_a_life_that_ended_by_a_fault_is_begun_anew(sqlite_town: LiveTown, monkeypatch: pytest.MonkeyPatch, names: list[str]) -> None:
+    """Its agent is released, and its task is assigned again; a temporary agent is replaced by another."""
     live_town, gate = sqlite_town, BlockedHandler()
     live_town.dispatcher()
-    live_town.worker(ScriptedHandler(t1=[gate]), "ada")
+    live_town.worker(ScriptedHandler(t1=[gate]), *names)
     await live_town.add_tasks("t1")
-    await gate.begun.wait()
-    await live_town.wait_for_task("t1", "running")
+    await live_town.wait_for(gate.begun)
+    first = (await live_town.wait_for_task("t1", "running")).agent
 
     def break_once(*_: object) -> list[object]:
         monkeypatch.undo()
@@ -163,7 +167,9 @@ async def test_a_life_that_ended_by_a_fault_is_begun_anew(sqlite_town: LiveTown,
     monkeypatch.setattr(agent_loop, "report_outcome", break_once)
     gate.opened.set()
     task = await live_town.wait_for_task("t1")
-    assert (task.epoch, task.agent, live_town.events_of_kinds("town.agent_failed")[0].new_state) == (2, "ada", "cold")
+    failed = live_town.events_of_kinds("town.agent_failed")[0]
+    assert (task.epoch, failed.agent, failed.new_state) == (2, first, "cold")
+    assert (task.agent == first) == bool(names)
 
 
 async def test_the_town_is_the_same_from_scratch(live_town: LiveTown) -> None:

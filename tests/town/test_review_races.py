@@ -94,7 +94,7 @@ async def test_of_a_persons_verdict_and_a_reviewers_the_second_is_given_that_it_
     live_town.dispatcher()
     live_town.worker(ScriptedHandler(m1_i1_review_1=[gate]), "ada", "rev")
     await live_town.start_mission(plan(PlannedItem(id="i1", title="Write")))
-    await gate.begun.wait()
+    await sqlite_town.wait_for(gate.begun)
     await live_town.wait_for_task("m1/i1/review-1", "running")
     late = mission_commands.review_item(live_town.state, "m1", "i1", by="jo", is_approved=False, reason="no")
     gate.opened.set()

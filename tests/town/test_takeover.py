@@ -25,7 +25,7 @@ async def test_named_agents_of_a_dead_worker_are_taken_over_reviewers_as_reviewe
     for name in ("ada", "bob", "cleo"):
         await live_town.wait_for_agent(name)
     await live_town.start_mission(MissionPlan(id="m", title="M", items=(PlannedItem(id="one", title="One", type="implement"),)))
-    await gate.begun.wait()
+    await live_town.wait_for(gate.begun)
     await first.kill()
     handler = ScriptedHandler(m_one_review_1=[approve])
     live_town.worker(handler, concurrency=3)

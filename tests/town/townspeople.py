@@ -54,7 +54,7 @@ class RunningProcess:
         """Stop it gracefully, and wait until the town has read everything it wrote."""
         self._stop.set()
         await self._task
-        await self._town.wait_for_position(await self._town.log.head() or "")
+        await self._town.catch_up()
 
     async def kill(self) -> None:
         """End it like a killed process: it writes nothing any more."""
@@ -64,6 +64,11 @@ class RunningProcess:
     async def cancel(self) -> None:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
+
+    def raise_failure(self) -> None:
+        """Raise what ended it, if it failed: nothing that a test waits for would happen any more."""
+        if self._task.done() and not self._task.cancelled() and not self._log.is_dead:
+            self._task.result()
 
 
 class ScriptedHandler:
@@ -111,6 +116,7 @@ class LiveTown:
         self.state: TownState = town.initial()
         self._new_event = asyncio.Event()
         self._running: list[RunningProcess] = []
+        self._following = asyncio.create_task(self.follow_log())
 
     async def follow_log(self) -> None:
         """Fold the log as it grows."""
@@ -126,6 +132,10 @@ class LiveTown:
         try:
             async with asyncio.timeout(PATIENCE):
                 while not holds(self.state):
+                    for running in self._running:
+                        running.raise_failure()
+                    if self._following.done():
+                        self._following.result()
                     self._new_event.clear()
                     with suppress(TimeoutError):  # the condition may depend on more than the log
                         async with asyncio.timeout(SOON):
@@ -134,6 +144,10 @@ class LiveTown:
             tail = "\n".join(f"{event.kind} {event.agent} {event.task} {event.text} {event.data}" for event in self.events[-15:])
             raise AssertionError(f"it did not happen; the newest events:\n{tail}") from None
         return self.state
+
+    async def wait_for(self, signal: asyncio.Event) -> None:
+        """Wait until a job handler gives a signal."""
+        await self.wait_until(lambda _: signal.is_set())
 
     async def wait_for_task(self, id: str, state: str = "completed") -> Task:
         """Wait until a task is in a state."""
@@ -186,6 +200,8 @@ class LiveTown:
     async def close(self) -> None:
         for running in self._running:
             await running.cancel()
+        self._following.cancel()
+        await asyncio.gather(self._following, return_exceptions=True)
 
     # --- commands
 
@@ -198,10 +214,15 @@ class LiveTown:
         """Wait until the town has read this position."""
         await self.wait_until(lambda _: self.events and (self.events[-1].position or "") >= position)
 
+    async def catch_up(self) -> None:
+        """Wait until the town has read everything that is on the log."""
+        await self.wait_for_position(await self.log.head() or "")
+
     async def add_tasks(self, *ids: str, **options: Any) -> None:
         await self.append_commands(*(add_task(self.state, f"The task {id}", by="jo", id=id, **options) for id in ids))
 
     async def control_agent(self, name: str, action: str) -> None:
+        await self.catch_up()
         await self.append_commands(control_agent(self.state, name, action, by="jo"))
 
     async def start_mission(self, plan: MissionPlan) -> None:
@@ -214,10 +235,7 @@ async def open_live_town(url: str) -> AsyncIterator[LiveTown]:
     async with connect(url) as log:
         with open_shared(url) as coordination:
             town = LiveTown(url, log, coordination)
-            following = asyncio.create_task(town.follow_log())
             try:
                 yield town
             finally:
                 await town.close()
-                following.cancel()
-                await asyncio.gather(following, return_exceptions=True)

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { budgetsOf, codes, failuresOf, figure, limitOf, linesOf, needsYou, outcomeOf, partOf, tightest, toneOf, verdictOf, whyOf } from "../src/pages/goals-model";
+import { budgetsOf, codes, failuresOf, figure, isOwn, limitOf, linesOf, needsYou, outcomeOf, partOf, tightest, toneOf, verdictOf, whyOf } from "../src/pages/goals-model";
 import type { BudgetUse, GoalBurn, GoalFigures, GoalRow, GoalTurn } from "../src/api/types";
 
 const figures = (given: Partial<GoalFigures> = {}): GoalFigures => ({ turns: 0, seconds: 0, tokens: 0, usd: null, denies: 0, errors: 0, overflows: 0, ...given });
@@ -9,7 +9,7 @@ const LIMITS = figures({ turns: 10, seconds: 3600, tokens: 1000, usd: null });
 const use = (axis: string, used: number, limit: number | null, given: Partial<BudgetUse> = {}): BudgetUse => ({ axis, label: axis, unit: "count", used, limit, is_in_a_row: false, ...given });
 const row = (given: Partial<GoalRow> = {}): GoalRow => ({
   goal: "g", state: "working", description: "", agent: "ada", shown: "ada", harness: "command", turn: 1, at: null, seen_at: null, ended_at: null, outcome: null, why: "",
-  spent: figures(), limits: LIMITS, budgets: [], ticking: false, adrift: false, met: 0, criteria: 0, asking: 0, parent: null, signed: null, position: null, ...given,
+  spent: figures(), limits: LIMITS, budgets: [], ticking: false, adrift: false, met: 0, criteria: 0, asking: 0, parent: null, task: null, signed: null, position: null, ...given,
 });
 const turn = (given: Partial<GoalTurn> = {}): GoalTurn => ({
   number: 1, id: "t", outcome: "needs_retry", counts: true, complaint: null, words: "", at: null, ended_at: null, seconds: 0, tokens: 0, usd: 0, failing: null, diff: "", ...given,
@@ -27,6 +27,10 @@ test("the tightest budget is that of which the largest part is used, and what ha
   assert.deepEqual(tightest(row({ budgets: [use("turns", 2, 10), use("tokens", 900, 1000), use("usd", 400, null)] })), { label: "tokens", used: 0.9 });
   assert.equal(partOf(use("usd", 3, null)), null);
   assert.equal(tightest(row({ budgets: [use("turns", 2, null)] })), null);
+});
+
+test("a goal that a worker started for a task is not listed among one's own, unless it needs somebody", () => {
+  assert.deepEqual([row(), row({ task: "t7" }), row({ task: "t7", state: "asking" })].map(isOwn), [true, false, true]);
 });
 
 test("a budget is shown where it has a limit or was used, also one that this page does not know", () => {

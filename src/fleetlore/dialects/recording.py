@@ -49,10 +49,12 @@ class RecordReader(Protocol):
 class DatabaseQuery(NamedTuple):
     """How records are read from a SQLite file to which a program only adds rows."""
 
+    tables: frozenset[str]
+    """Tables by which such a file is recognised. Of several programs, the one with the most is meant."""
     last: str
     """SQL for the number of the newest row; `NULL` or 0 if there is none."""
     rows: str
-    """SQL for the rows after the number `?`, in order; the first column is the row's number."""
+    """SQL for the rows after the number `?`, in order; the first column is the row's number, and the next two never change."""
     to_record: Callable[[tuple[Any, ...]], bytes]
     """Return a row as a record."""
 

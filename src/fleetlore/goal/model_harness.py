@@ -157,7 +157,7 @@ MAX_REPEATED_CALLS = 5
 """So many equal calls with equal results end a turn. The criteria are checked, and their output may help the model on."""
 _REPEATED_CALL = "You called {tool} {count} times in the same way, with the same result, which is left out here. Do something else."
 _MAX_PROSE_CHARS = 1_000
-"""What is kept of an answer that calls no tool: a small model copies what it wrote."""
+"""What is kept of an answer of a model that has never called a tool: a small model copies what it wrote."""
 _TEXT_SCHEMA = {"type": "string"}
 _CONTROL_TOOLS = (
     ToolDefinition(
@@ -219,7 +219,7 @@ class ModelHarness:
         self.tools = tuple(tool for tool in MODEL_TOOLS if tool in _CONTROL_TOOLS or is_offered(tool.name))
         self.add_price, self.estimate_cost, self.new_id = add_price, estimate_cost, new_id
         self._folder = Path(folder)
-        self.has_called_tools, self.has_missed_calls = False, False
+        self.has_called_tools, self.missed_calls = False, 0
 
     async def take_turn(self, turn_request: TurnRequest, watch: Watch) -> TurnResult:
         """Run one turn: as many model calls as it takes, within the budget."""
@@ -271,8 +271,10 @@ class _ModelTurn:
         self._cancelled_as: TurnOutcome | None = None
         self._deadline = 0.0
         self._last_reply_id: str | None = None
-        self._repetitions: dict[tuple[str, str, str], list[int]] = {}
-        """Where in the transcript the calls of this turn are, by tool, arguments and result."""
+        self._seen_calls: set[tuple[str, str, str]] = set()
+        """Calls of this turn: tool, arguments, result."""
+        self._repetitions: dict[tuple[str, str, str], list[str]] = {}
+        """Ids of the calls since the last new one."""
         self._is_call_missing = False
         """Whether the last answer was text where a tool call was expected."""
         self._system, self._tools = _SYSTEM, harness.tools
@@ -347,20 +349,20 @@ class _ModelTurn:
         return self.build_result("finished")
 
     def _explain_missing_call(self, reply: ModelReply, can_retry: bool) -> str:
-        self._is_call_missing = self._harness.has_missed_calls = True
+        self._is_call_missing = True
+        self._harness.missed_calls += 1
         return _NO_CALL
 
     async def _request_reply(self, request: ModelRequest) -> ModelReply:
-        """The model's reply. After an answer without a call the next is held to a schema; always, if the model never called a tool."""
+        """The model's reply. One that never called a tool writes calls by a schema: once, and after a second answer in prose always."""
         harness = self._harness
-        holds_to_schema = self._is_call_missing or (harness.has_missed_calls and not harness.has_called_tools)
+        holds_to_schema = not harness.has_called_tools and (self._is_call_missing or harness.missed_calls > 1)
         self._is_call_missing = False
         if not request.tools or not holds_to_schema:
             reply = await harness.model.reply(request)
             harness.has_called_tools |= bool(reply.calls)
             return reply
-        if not harness.has_called_tools:
-            request = _without_prose(request)
+        request = _without_prose(request)
         try:
             return read_written_call(await harness.model.reply(request_written_call(request)), request)
         except UnusableAnswer as error:
@@ -457,20 +459,26 @@ class _ModelTurn:
             await self._report_progress(TurnProgress(events=[call.denied_event(new_id(), reason)]))
         else:
             result = await self._run_tool(call)
-        if tool != "shell":  # a command may wait for something
-            self._count_repeated_call(model_call, result)
+        self._count_repeated_call(model_call, result)
         return ToolOutcome(result.text, result.failed)
 
     def _count_repeated_call(self, call: ModelToolCall, result: ToolResult) -> None:
-        """End the turn of a model that goes in circles, and keep that out of its next turns."""
-        entries = self._transcript.entries
-        places = self._repetitions.setdefault((call.name, json.dumps(call.arguments, sort_keys=True), result.text), [])
-        places.append(len(entries))
-        if len(places) < MAX_REPEATED_CALLS:
+        """End the turn of a model that goes in circles, and keep that out of its next turns. Something new is no circle."""
+        key = call.name, json.dumps(call.arguments, sort_keys=True), result.text
+        if key not in self._seen_calls:
+            self._seen_calls.add(key)
+            self._repetitions.clear()
+        if call.name == "shell":  # it may wait for something
             return
-        self._transcript.drop_last(max(0, len(entries) - places[0] + 1))  # all of it: a small model copies what it sees
-        self._add_message(ChatMessage(role="user", text=_REPEATED_CALL.format(tool=call.name, count=len(places))))
-        self._words = f"{call.name} was called {len(places)} times in the same way, with the same result"
+        ids = self._repetitions.setdefault(key, [])
+        ids.append(call.id)
+        if len(ids) < MAX_REPEATED_CALLS:
+            return
+        entries = self._transcript.entries
+        start = next((at for at, entry in enumerate(entries) if any(each.id == ids[0] for each in entry.calls)), len(entries))
+        self._transcript.drop_last(len(entries) - start)  # all of it: a small model copies what it sees
+        self._add_message(ChatMessage(role="user", text=_REPEATED_CALL.format(tool=call.name, count=len(ids))))
+        self._words = f"{call.name} was called {len(ids)} times in the same way, with the same result"
         raise _StopTurn("finished")
 
     def _end_by_tool(self, call: ModelToolCall) -> NoReturn:
@@ -523,7 +531,8 @@ class _ModelTurn:
 
     def _add_message(self, message: ChatMessage) -> None:
         who: EntryRole = "you" if message.role == "assistant" else "tool" if message.role == "tool" else "note"
-        text = truncate_middle(message.text, _MAX_PROSE_CHARS) if who == "you" and not message.calls else message.text
+        is_prose = who == "you" and not message.calls and not self._harness.has_called_tools
+        text = truncate_middle(message.text, _MAX_PROSE_CHARS) if is_prose else message.text
         self._add_entry(who, text, calls=message.calls, call=message.call, failed=message.failed)
 
     def _add_entry(self, who: EntryRole, text: str, **fields: Any) -> None:

@@ -25,6 +25,8 @@ MAGIC = b"SQLite format 3\0"
 WAL_SUFFIX = "-wal"
 """New rows are in this file beside the database until SQLite moves them."""
 BATCH_ROWS = 500
+IDENTITY_COLUMNS = 3
+"""The first columns of a row, which say which one it is."""
 
 
 def open_transcript(path: str, recording: Recording, *, import_offset: ImportOffset | None = None, live: bool = False) -> TranscriptFile:
@@ -62,7 +64,7 @@ class DatabaseFile(TranscriptFile):
         rows: list[tuple[Any, ...]] = []
         with suppress(sqlite3.Error):
             rows = self._select_rows(self._query.rows, offset - 1)
-        return sha256(repr(rows[0]).encode(errors="replace") if rows and rows[0][0] == offset else b"").hexdigest()[:16]
+        return sha256(repr(rows[0][:IDENTITY_COLUMNS]).encode(errors="replace") if rows and rows[0][0] == offset else b"").hexdigest()[:16]
 
     def _read_lines(self, splitter: LineSplitter, offset: int, on_read: Callable[[int], None]) -> Iterator[tuple[SourceLine, int]]:
         try:

@@ -425,4 +425,4 @@ def _group_by_target(entries: Iterable[SpoolEntry]) -> Iterable[tuple[SpoolTarge
 
 
 def _text_or_none(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None
+    return value if isinstance(value, str) and value and "\0" not in value else None  # no path or address holds a NUL

@@ -115,6 +115,8 @@ def _make_line(path: str, session: Mapping[str, Any]) -> bytes:
 
 
 def _read_known() -> dict[str, dict[str, Any]]:
+    if not os.path.isfile(file_path()):  # a pipe would never end
+        return {}
     try:
         with open(file_path(), encoding="utf-8") as file:
             known = json.load(file)

@@ -69,12 +69,10 @@ def find_mismatch(path: str, program: str, *, is_own: bool) -> str | None:
     `is_own`: it is in the program's own folder, so unknown records may be those of a newer version.
     """
     head = _read_head(path)
-    if not (head.records or head.tables) or formats.is_of_program(program, head.records):
-        return None
-    if head.tables and registry.find_recording(program).database is not None:
+    if not (head.records or head.tables) or (not head.tables and formats.is_of_program(program, head.records)):
         return None
     title, found = registry.require_program(program).title, _recognise_head(path, head)
-    if found is None and is_own:
+    if (is_own and (head.tables or found is None)) or (found is not None and found.reader == program):
         return None
     if found is None:
         return f"none of its first records is from {title}, and no other known format fits"
@@ -92,15 +90,14 @@ def iterate_candidates(folder: str) -> Iterator[tuple[str, bool]]:
 
 
 def _recognise_head(path: str, head: _Head) -> FileFormat | None:
-    file = os.path.basename(path)
     if head.tables:
-        return _recognise_database(path, file, head.tables)
+        return _recognise_database(path, head.tables)
     if not head.records:
         return None
     for recognise in (_recognise_telemetry, _recognise_webhook, _recognise_dialect):
         if (reader := recognise(head)) is not None:
             return FileFormat(_TITLES.get(reader, reader), reader)
-    if (program := formats.find_format(head.records, file=file)) is not None:
+    if (program := formats.find_format(head.records)) is not None:
         return _describe_program(program)
     if _match_most(head.lines, _is_own_event):
         return FileFormat(OWN_EVENTS, advice="use `lore emit - < FILE`")
@@ -111,18 +108,16 @@ def _describe_program(known: formats.KnownFormat) -> FileFormat:
     return FileFormat(known.title, known.name, is_session=True)
 
 
-def _recognise_database(path: str, file: str, tables: frozenset[str]) -> FileFormat | None:
-    known = formats.find_database_format(tables, file=file)
-    if known is not None:
-        return _describe_program(known)
-    for program in registry.load_programs():
-        query = registry.find_recording(program.name).database
-        if query is not None:
-            with suppress(sqlite3.Error), closing(_open_database(path)) as database:
-                database.execute(query.last)
-                database.execute(query.rows, (0,))
-                return FileFormat(program.title, program.name, is_session=True)
-    return None
+def _recognise_database(path: str, tables: frozenset[str]) -> FileFormat | None:
+    queries = ((program, registry.find_recording(program.name).database) for program in registry.load_programs())
+    candidates = [(program, query) for program, query in queries if query is not None and query.tables <= tables]
+    for program, query in sorted(candidates, key=lambda candidate: -len(candidate[1].tables)):
+        with suppress(sqlite3.Error), closing(_open_database(path)) as database:
+            database.execute(query.last)
+            database.execute(query.rows, (0,))
+            return FileFormat(program.title, program.name, is_session=True)
+    known = formats.find_database_format(tables)
+    return None if known is None else _describe_program(known)
 
 
 def _recognise_telemetry(head: _Head) -> str | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import sys
+from stat import S_ISREG
 from time import monotonic, sleep, time
 
 TYPE_CHECKING = False  # importing `typing` would take longer than all of `lore hook`
@@ -23,7 +24,6 @@ SPOOL_SUFFIX = ".jsonl"
 LONGEST_WAIT = 1.0
 """Seconds that a hook waits for the lock."""
 
-_DRAIN_LOCK = "drain.lock"
 _LOCK_POLL_SECONDS = 0.005
 _MAX_DEFER_SECONDS = 3600.0
 
@@ -93,7 +93,9 @@ def rewrite_file(path: str, lines: Iterable[bytes], *, defer: float = 0.0) -> in
     `defer` hides the file from drainers for that many seconds.
     """
     temporary, count = f"{path}.part", 0
-    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+    if os.path.lexists(temporary):
+        os.unlink(temporary)
+    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         for line in lines:
             count += 1
             file.write(line)
@@ -110,8 +112,8 @@ def rewrite_file(path: str, lines: Iterable[bytes], *, defer: float = 0.0) -> in
 
 
 def lock_for_draining(folder: str, *, patience: float = 0.0) -> int | None:
-    """Take the drain lock; close the descriptor to release it. `None` if another process holds it."""
-    descriptor = os.open(os.path.join(folder, _DRAIN_LOCK), os.O_RDWR | os.O_CREAT, 0o600)
+    """Lock the folder; close the descriptor to release it. `None` if another process holds it."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     if _lock_file(descriptor, monotonic() + patience):
         return descriptor
     os.close(descriptor)
@@ -156,8 +158,10 @@ def _is_matching_line(line: bytes, match: Callable[[dict[str, Any]], bool]) -> b
 
 
 def _list_files(folder: str) -> list[str]:
+    """Files only: a link, pipe or folder was put there by somebody else."""
     try:
-        return [name for name in os.listdir(folder) if name.endswith(SPOOL_SUFFIX)]
+        with os.scandir(folder) as entries:
+            return [entry.name for entry in entries if entry.name.endswith(SPOOL_SUFFIX) and entry.is_file(follow_symlinks=False)]
     except FileNotFoundError:
         return []
 
@@ -166,8 +170,10 @@ def _open_locked(path: str, create: int) -> int | None:
     """Open and lock the file; `None` if the lock is not free in time."""
     deadline = monotonic() + LONGEST_WAIT
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | create, 0o600)
+        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | create, 0o600)
         try:
+            if not S_ISREG(os.fstat(descriptor).st_mode):  # a hook would wait for a pipe once it is full
+                break
             if not _lock_file(descriptor, deadline):
                 break
             if _is_same_file(path, descriptor):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from fleetlore import clock
-from fleetlore.errors import InvalidUrl, LogError, Unwritable
+from fleetlore.errors import Invalid, InvalidUrl, LogError, Unwritable
 from fleetlore.events.envelope import Event
 from fleetlore.events.names import is_name
 from fleetlore.log.admission import Admission
@@ -19,7 +19,10 @@ from fleetlore.settings import SERVERS
 
 if TYPE_CHECKING:
     from fleetlore.log.async_recorder import Recorder
+    from fleetlore.log.check_report import LogCheckReport, Progress
+    from fleetlore.log.nats.log import NatsLog
     from fleetlore.log.recorder import BlockingRecorder
+    from fleetlore.log.redis.log import RedisLog
 
 DEFAULT_URL = "sqlite:"
 DEFAULT_TOWN = "default"
@@ -116,18 +119,32 @@ def _open_sqlite(path: str, options: dict[str, str], town: str) -> Backend:
     return SqliteLog(resolve_sqlite_path(path), town=town, **sqlite_file.parse_options(options))
 
 
-def _open_redis(address: str, options: dict[str, str], town: str) -> Backend:
+def _open_redis(address: str, options: dict[str, str], town: str) -> RedisLog:
     with require_extra("redis"):
         from fleetlore.log.redis import log as redis_log
 
     return redis_log.RedisLog(address, town=town, **redis_log.parse_options(options))
 
 
-def _open_nats(address: str, options: dict[str, str], town: str) -> Backend:
+def _open_nats(address: str, options: dict[str, str], town: str) -> NatsLog:
     with require_extra("nats"):
         from fleetlore.log.nats import log as nats_log
 
     return nats_log.NatsLog(address, town=town, **nats_log.parse_options(options))
+
+
+def check_log(url: str, *, town: str | None = None, progress: Progress | None = None) -> LogCheckReport:
+    """Read a whole log and report what is damaged or missing; on a server one town, in a file all of them. Changes nothing."""
+    scheme, place, options, name = resolve_url(url, town)
+    if scheme == "sqlite":
+        from fleetlore.log.sqlite import check
+
+        return check.check_log(resolve_sqlite_path(place), progress=progress)
+    if scheme not in SERVERS:
+        raise Invalid(f"{scheme}: is gone when its process ends, so there is nothing to verify; name a file or a server with --log")
+    log = (_open_nats if scheme in ("nats", "tls") else _open_redis)(place, options, name)
+    with closing(log):
+        return log.check(progress)
 
 
 @contextmanager

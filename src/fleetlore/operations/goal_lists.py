@@ -14,7 +14,16 @@ from fleetlore.operations.goals import find_goal_id, list_goal_ids, read_goal
 from fleetlore.operations.request import Name, Request
 from fleetlore.operations.table import Argument
 from fleetlore.projections.signed_goals import SignedGoals
-from fleetlore.views.goal_state import GoalLimits, GoalState, GoalStatus, elapsed_seconds, goal_status, used_tokens, used_usd
+from fleetlore.views.goal_state import (
+    GoalLimits,
+    GoalState,
+    GoalStatus,
+    elapsed_seconds,
+    goal_status,
+    is_goal_stopped,
+    used_tokens,
+    used_usd,
+)
 
 LATELY = timedelta(days=2)
 """Goals that ended within this time are listed without `all`."""
@@ -100,12 +109,11 @@ def list_goals(context: OperationContext, request: ListGoals) -> GoalSummaries:
 
 def _summarise_goal(context: OperationContext, goal: GoalState, now: datetime) -> GoalSummary:
     driver = context.find_holder(f"goal:{goal.id}") if goal.outcome is None else None
-    state = goal_status(goal, now)
     return GoalSummary(
         id=goal.id,
         agent=goal.agent,
         description=goal.description,
-        state=state,
+        state=goal_status(goal, now),
         why=goal.why or goal.waiting_for,
         turn=goal.turn,
         at=goal.at,
@@ -116,7 +124,7 @@ def _summarise_goal(context: OperationContext, goal: GoalState, now: datetime) -
         limits=goal.limits,
         criteria=CriteriaCount(met=sum(each.met is True for each in goal.criteria), all=len(goal.criteria)),
         questions=len(goal.questions),
-        is_stopped=goal.outcome is None and goal.plan is not None and driver is None and state != "paused",
+        is_stopped=is_goal_stopped(goal, now, is_driven=driver is not None),
     )
 
 

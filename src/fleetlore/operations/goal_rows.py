@@ -73,6 +73,8 @@ class GoalRow(Struct, kw_only=True):
     asking: int
     """Open approval requests."""
     parent: str | None
+    task: str | None
+    """The task that it does: a worker starts a goal for each task of a town."""
     signed: bool | None
     """Whether it is signed with the log's key; `null` if the log is not sealed."""
     position: str | None
@@ -257,6 +259,7 @@ def build_goal_row(goal: GoalState, now: datetime, *, shown: str, signed: bool |
         criteria=len(goal.criteria),
         asking=len(goal.questions),
         parent=goal.parent,
+        task=None if goal.plan is None else goal.plan.task,
         signed=signed,
         position=goal.position,
     )

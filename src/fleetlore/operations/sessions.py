@@ -15,10 +15,14 @@ from fleetlore.operations.request import Request
 from fleetlore.operations.sources import resolve_scope
 from fleetlore.operations.transcripts import write_resume_command
 from fleetlore.projections.outcomes import OutcomeQuery, runs_in
+from fleetlore.views.described_calls import find_text
 from fleetlore.views.outcomes.record import JudgedClaim, Outcome
 from fleetlore.views.task_outcomes import TaskOutcome
 
 Verdict = Literal["supported", "contradicted", "unproven"]
+_HEADING = re.compile(r"#{1,6} \S|\*\*[^*]+\*\*:?$")
+_NUMBERED = re.compile(r"(?:\d|[A-Ha-h])[.)] \S")
+MAX_CHOICES, MAX_CHOICE_CHARS, MAX_QUESTION_CHARS = 6, 160, 600
 _SCOPED = re.compile(r"(?:run|task|agent|goal|mission):.")
 
 
@@ -73,6 +77,8 @@ class SessionPage(Head, kw_only=True):
     session: Outcome
     resume: str = ""
     """The command that continues it in its program; empty if there is none."""
+    question_text: str = ""
+    """What belongs to its open question: the choices that the message names, as Markdown lines, and the paragraph that asks."""
 
 
 def get_session(context: OperationContext, request: GetSession) -> SessionPage:
@@ -83,7 +89,22 @@ def get_session(context: OperationContext, request: GetSession) -> SessionPage:
     found = context.source.find_outcomes(OutcomeQuery(runs=runs_in(context.log, scope), upto=position))
     if not found:
         raise UnknownName("run", request.id, [], "`lore sessions --all` and /api/sessions list the sessions")
-    return SessionPage(**head, session=found[0], resume=write_resume_command(found[0]))
+    return SessionPage(**head, session=found[0], resume=write_resume_command(found[0]), question_text=_read_question(context, found[0]))
+
+
+def _read_question(context: OperationContext, outcome: Outcome) -> str:
+    evidence = outcome.evidence.get("question", [])
+    events = context.log.get([evidence[-1].event]) if outcome.waiting_for == "person" and evidence else []
+    return outline_question(find_text(events[0])) if events else ""
+
+
+def outline_question(message: str) -> str:
+    """The headings or numbered points of a message that asks, and its last paragraph."""
+    *before, last = [part.strip() for part in re.split(r"\n\s*\n", message.strip())]
+    lines = [line.strip() for part in before for line in part.splitlines()]
+    choices = [line.lstrip("# ") for line in lines if _HEADING.match(line)] or [line for line in lines if _NUMBERED.match(line)]
+    found = [f"- {line.strip('* ')[:MAX_CHOICE_CHARS]}" for line in choices[-MAX_CHOICES:]]
+    return "\n".join([*found, *([""] if found else []), last[-MAX_QUESTION_CHARS:]])
 
 
 # --- a session, a task or an agent

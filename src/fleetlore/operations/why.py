@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Annotated, Literal
 
@@ -21,11 +21,13 @@ from fleetlore.projections import file_calls
 from fleetlore.projections.file_calls import FileCall
 from fleetlore.projections.outcomes import OutcomeQuery
 from fleetlore.views.described_calls import make_file_diff
-from fleetlore.views.line_origins import FileVersion, RecordedEdit, find_origins
+from fleetlore.views.line_origins import FileVersion, RecordedEdit, encode_notebook_lines, find_origins, is_distinct_line
 from fleetlore.views.outcomes.record import CHECKS, JudgedClaim, Outcome
 from fleetlore.views.transcripts import LONGEST_DIFF
 
 LONGEST_PROMPT = 2000
+LONGEST_UNCOMMITTED = timedelta(days=7)
+"""How long what a shell command wrote may wait for its commit, or for its branch to be squashed or rebased."""
 _place = re.compile(r"(?P<path>.+?)(?::(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?)?")
 _numbered_line = re.compile(r" {0,8}(\d{1,9})(?:→|\t)(.*)", re.DOTALL)
 
@@ -147,6 +149,8 @@ class FileExplainer:
         viewer = PUBLIC if context.is_agent else OWNER
         self._calls = [each for each in calls if can_see(each.call, viewer)]
         mine = [each for each in self._calls if self._is_here(each.call)]
+        self._unread_writes: list[tuple[datetime, str, str]] = []
+        """When shell commands wrote the file in a way that their text does not show, their sessions, and what is in each line at least."""
         self._edits = sorted((edit for each in mine for edit in self._read_edits(each)), key=lambda edit: edit.at)
         self._versions = [FileVersion(version.at, version.text) for version in self._committed]
         self._versions += [version for each in mine for version in self._read_listing(each)]
@@ -164,25 +168,42 @@ class FileExplainer:
         }
         rows: list[ExplainedLines] = []
         edits: dict[int, LineEdit] = {}
-        numbered = range(first - 1, len(origins) if last is None else min(last, len(origins)))
-        for (origin, commit), group in groupby(
-            numbered, key=lambda place: (origins[place], blamed[place] if place < len(blamed) else None)
-        ):
+        texts = self.text.split("\n")
+
+        def describe_place(place: int) -> tuple[int | None, BlamedCommit | None, str]:
+            commit = blamed[place] if place < len(blamed) else None
+            is_near = any(each is not None for each in origins[max(0, place - 1) : place + 2])
+            return origins[place], commit, "" if origins[place] is not None else self._find_doubt(texts[place], commit, is_near)
+
+        end = len(origins) if last is None else min(last, len(origins))
+        for (origin, commit, doubt), group in groupby(range(first - 1, end), key=describe_place):
             places = list(group)
-            rows.append(self._explain_group(places[0] + 1, places[-1] + 1, origin, commit, edits))
+            rows.append(self._explain_group(places[0] + 1, places[-1] + 1, origin, commit, doubt, edits))
         runs = dict.fromkeys(edit.session for edit in edits.values())
         sessions = [_describe_session(self._sessions.by_run[run]) for run in runs if run in self._sessions.by_run]
         return FileExplanation(path=self._file.path, repository=self._file.repository.name, lines=rows, sessions=sessions)
 
     def _explain_group(
-        self, first: int, last: int, origin: int | None, commit: BlamedCommit | None, edits: dict[int, LineEdit]
+        self, first: int, last: int, origin: int | None, commit: BlamedCommit | None, doubt: str, edits: dict[int, LineEdit]
     ) -> ExplainedLines:
         if origin is not None:
             if origin not in edits:
                 edits[origin] = self._describe_edit(self._edits[origin])
             return ExplainedLines(first=first, last=last, author="agent", why="a recorded edit wrote it", edit=edits[origin], commit=commit)
         author, why = self._explain_missing(commit)
+        if author == "hand" and doubt:
+            author, why = "unknown", doubt
         return ExplainedLines(first=first, last=last, author=author, why=why, commit=commit)
+
+    def _find_doubt(self, text: str, commit: BlamedCommit | None, is_near: bool) -> str:
+        """Why a line that no edit wrote may still be an agent's; `is_near`: whether it is next to a line that is."""
+        if is_near and not is_distinct_line(text):
+            return "too short to be recognised, next to lines of an agent"
+        until = self._context.now() if commit is None else commit.at + git_files.END_OF_SECOND
+        for at, run, new in self._unread_writes:
+            if until - LONGEST_UNCOMMITTED <= at <= until and new in text:
+                return f"a shell command of session {run[:8]} wrote the file before, and its text does not show what"
+        return ""
 
     def _explain_missing(self, commit: BlamedCommit | None) -> tuple[Author, str]:
         """Lines that no edit wrote: by hand if agents were recorded here at that time, else unknown."""
@@ -208,10 +229,10 @@ class FileExplainer:
 
     def _is_here(self, call: Event) -> bool:
         """Whether a call belongs to this repository: its files, or those of another clone with the same name."""
-        return any(self._relative_path(path, call) in self._paths for path in _paths_of(call))
+        return any(self._locate(path, call)[1] in self._paths for path in _paths_of(call))
 
-    def _relative_path(self, path: str, call: Event) -> str:
-        """A path as it is in the repository; empty if it is elsewhere."""
+    def _locate(self, path: str, call: Event) -> tuple[str, str]:
+        """The work tree of a path, and the path in it; empty if it is elsewhere."""
         folder = call.data.get("cwd")
         outcome = self._sessions.by_run.get(call.run or "")
         if not path.startswith("/"):
@@ -219,30 +240,32 @@ class FileExplainer:
             path = f"{base.rstrip('/')}/{path.removeprefix('./')}" if base else path
         for root in self._file.repository.worktrees:
             if path.startswith(f"{root}/"):
-                return path[len(root) + 1 :]
+                return root, path[len(root) + 1 :]
         if outcome is None or not self._sessions.is_here(outcome):
-            return ""
-        return next((own for own in self._paths if path == own or path.endswith(f"/{own}")), "")
+            return "", ""
+        own = next((own for own in self._paths if path == own or path.endswith(f"/{own}")), "")
+        return path.removesuffix(own), own
 
     def _read_edits(self, each: FileCall) -> Iterator[RecordedEdit]:
         """The edits of a call that succeeded, of this file."""
         if each.result is None or each.result.kind != "tool.returned":
             return
-        call = self._context.log.restore_whole(each.call)
+        call, at = self._context.log.restore_whole(each.call), each.result.at or each.call.at
+        if at is None:
+            return
         given = file_calls.read_call(call)
-        edits = list(given.edits)
-        if given.kind == "command":
-            edits = [
-                (path, "" if _is_appended(given.command, path) else None, command.body)
-                for command, path in file_calls.list_shell_writes(given.command)
-            ]
-        at = each.result.at or call.at
+        edits: list[tuple[str, str | None, str]] = list(given.edits)
+        for write in file_calls.list_shell_writes(given.command) if given.kind == "command" else ():
+            if write.edit is not None:
+                edits.append((write.path, *write.edit))
+            if not write.is_certain and self._locate(write.path, call)[1] in self._paths:
+                self._unread_writes.append((at, call.run or "", write.edit[1] if write.edit else ""))
         for path, old, new in edits:
-            if at is not None and self._relative_path(path, call) in self._paths:
-                tool = call.data.get("tool")
-                yield RecordedEdit(
-                    call.id or "", call.run or "", call.agent or "", at, call.position or "", path, old, new, str(tool or "")
-                )
+            tree, own = self._locate(path, call)
+            if own in self._paths:
+                new = encode_notebook_lines(new) if path.endswith(".ipynb") and old == "" else new
+                tool = str(call.data.get("tool") or "")
+                yield RecordedEdit(call.id or "", call.run or "", call.agent or "", at, call.position or "", path, old, new, tool, tree)
 
     def _read_listing(self, each: FileCall) -> Iterator[FileVersion]:
         """What a call read, if it was the whole file with numbered lines."""
@@ -258,7 +281,8 @@ class FileExplainer:
             return
         output = self._context.log.restore_whole(each.result).data.get("output")
         if isinstance(output, str) and (lines := _parse_listing(output)):
-            yield FileVersion(each.result.at, "".join(f"{line}\n" for line in lines))
+            tree, _ = self._locate(next(_paths_of(each.call), ""), each.call)
+            yield FileVersion(each.result.at, "".join(f"{line}\n" for line in lines), tree)
 
     # --- what is known around an edit
 
@@ -312,11 +336,7 @@ def _paths_of(call: Event) -> Iterator[str]:
     yield from given.paths
     yield from (path for path, _, _ in given.edits)
     if given.kind == "command":
-        yield from (path for _, path in file_calls.list_shell_writes(given.command))
-
-
-def _is_appended(command: str, path: str) -> bool:
-    return re.search(rf">>\s*['\"]?{re.escape(path)}", command) is not None
+        yield from (write.path for write in file_calls.list_shell_writes(given.command))
 
 
 def _parse_listing(output: str) -> list[str]:

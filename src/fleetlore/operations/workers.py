@@ -253,7 +253,7 @@ def _is_usable(known: GoalState) -> bool:
 
 def _has_local_files(goal: Goal) -> bool:
     """Whether the goal's files are on this machine."""
-    return read_location(goal_data_folder(), goal.id)[1] is not None
+    return read_location(goal_data_folder(), goal.id, goal.workspace or "")[1] is not None
 
 
 def _is_agent_unavailable(state: GoalState) -> bool:

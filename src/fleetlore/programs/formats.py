@@ -24,20 +24,15 @@ class _UnreadFormat(NamedTuple):
     recognises: Callable[[Record], bool] = lambda record: False
     tables: frozenset[str] = frozenset()
     """Tables of its database, if it keeps one."""
-    files: tuple[str, ...] = ()
-    """Names of its files, where nothing else tells it from a program that it began as a copy of."""
 
 
 _WITHOUT_READER = (
-    _UnreadFormat("Kilo", files=("kilo.db",)),
-    _UnreadFormat("Goose", tables=frozenset(("sessions", "messages", "schema_version"))),
     _UnreadFormat("Crush", tables=frozenset(("sessions", "messages", "files"))),
     _UnreadFormat("Cursor", tables=frozenset(("blobs", "meta"))),
     _UnreadFormat("Cursor", tables=frozenset(("ItemTable", "cursorDiskKV"))),
     _UnreadFormat("Hermes", tables=frozenset(("sessions", "messages", "state_meta"))),
     _UnreadFormat("Goose", lambda record: {"working_dir", "description", "message_count"} <= record.keys()),
     _UnreadFormat("Droid", lambda record: record.get("type") == "session_start" and {"id", "title"} <= record.keys()),
-    _UnreadFormat("Kimi", lambda record: record.get("type") == "metadata" and "protocol_version" in record),
     _UnreadFormat("Cursor", lambda record: "role" in record and isinstance(record.get("message"), dict) and "type" not in record),
     _UnreadFormat("Amp", lambda record: "messages" in record and str(record.get("id", "")).startswith("T-")),
     _UnreadFormat("Harbor (ATIF)", lambda record: str(record.get("schema_version", "")).startswith("ATIF-")),
@@ -63,16 +58,16 @@ def is_of_program(name: str, records: Sequence[Record]) -> bool:
     return program is None or not has_signs(program) or any(map(program.recognises, records))
 
 
-def find_format(records: Sequence[Record], *, file: str = "") -> KnownFormat | None:
-    """The program that wrote these first records of a file with that name."""
+def find_format(records: Sequence[Record]) -> KnownFormat | None:
+    """The program that wrote these first records of a file."""
     for program in load_programs():
         if any(map(program.recognises, records)):
             return KnownFormat(program.title, program.name)
-    found = next((each for each in _WITHOUT_READER if file in each.files or any(map(each.recognises, records))), None)
+    found = next((each for each in _WITHOUT_READER if any(map(each.recognises, records))), None)
     return None if found is None else KnownFormat(found.title)
 
 
-def find_database_format(tables: Collection[str], *, file: str = "") -> KnownFormat | None:
-    """The program without a reader that keeps a database with these tables in a file with that name."""
-    found = next((each for each in _WITHOUT_READER if file in each.files or (each.tables and each.tables <= set(tables))), None)
+def find_database_format(tables: Collection[str]) -> KnownFormat | None:
+    """The program without a reader that keeps a database with these tables."""
+    found = next((each for each in _WITHOUT_READER if each.tables and each.tables <= set(tables)), None)
     return None if found is None else KnownFormat(found.title)

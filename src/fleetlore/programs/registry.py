@@ -31,6 +31,9 @@ _BUILTIN = {
     "qwen-code": "qwen_code",
     "copilot-cli": "copilot_cli",
     "opencode": "opencode",
+    "kilo": "kilo",
+    "goose": "goose",
+    "kimi-code": "kimi_code",
     "pi": "pi",
     "acp": "acp",
 }

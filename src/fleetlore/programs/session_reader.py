@@ -276,6 +276,13 @@ class SessionReader:
         id, cause = self.derive_event_id("reply", self.state.session, key), self.state.causes.get(context.agent or "")
         return context.make_event("model.replied", id, text=said, data=known | data, cause=cause)
 
+    def make_total(self, key: str, usage: Usage, at: datetime | None, *, model: str | None = None) -> Event:
+        """Tokens that the program's total of the session has, and its replies do not."""
+        answer = self.state.answer
+        event = self.make_reply(key, usage, "", at, model=model, source="session totals")
+        self.state.answer = answer
+        return event
+
     def end_turn(self, at: datetime | None, *, reason: str | None = None) -> list[Event]:
         """The end of the turn that is going on, once."""
         key, answer = self.state.prompt_key, self.state.answer

@@ -11,8 +11,8 @@ from fleetlore.programs.normalised import CallInput, ToolCallReader
 ToolKind = Literal["command", "edit", "write", "read", "search"]
 
 _PATH_KEYS = ("file_path", "filePath", "path", "absolute_path", "dir_path", "filename", "target_file")
-_OLD_KEYS = ("old_string", "oldString", "old_str", "oldText")
-_NEW_KEYS = ("new_string", "newString", "new_str", "newText")
+_OLD_KEYS = ("old_string", "oldString", "old_str", "oldText", "before")
+_NEW_KEYS = ("new_string", "newString", "new_str", "newText", "after")
 _CONTENT_KEYS = ("content", "file_text", "contents")
 _FOLDER_KEYS = ("directory", "dir_path", "workdir", "cwd")
 _MAX_EDITS = 200

@@ -5,6 +5,7 @@ Only hashes of file names are stored, and the ids of calls: what a call did is r
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
 from posixpath import basename
@@ -19,14 +20,19 @@ from fleetlore.log.sqlite.file import fetch_rows
 from fleetlore.programs.tool_calls import CallInput, normalise_input
 from fleetlore.projections.runner import ProgressCallback, split_chunks
 from fleetlore.projections.store import ProjectionStore, get_fact, make_anchor, raise_anchor, set_fact
-from fleetlore.views.outcomes.shell import SimpleCommand, parse_script
+from fleetlore.views.outcomes.file_edits import list_written_paths
+from fleetlore.views.outcomes.shell import parse_script
 
 CALL = "tool.called"
 RESULTS = ("tool.returned", "tool.failed", "tool.denied")
 CHUNK = 1000
 LOOKED_UP_AT_ONCE = 500
-VERSION = "1"
+VERSION = "2"
 _WRITERS = frozenset(("cat", "tee", "printf", "echo"))
+_KEEPERS = frozenset(("git", "rm", "unlink"))
+"""They remove, move or restore a file, but write no new lines."""
+_substitution = re.compile(r"s([/|#,])(?P<old>[\w \"'<>:;=@!%~-]+)\1(?P<new>[\w \"'<>:;=@!%~.()-]*)\1g?")
+"""An argument of `sed -i` that replaces a literal text."""
 
 
 class FileCall(NamedTuple):
@@ -60,21 +66,38 @@ def read_call(call: Event) -> CallInput:
     )
 
 
-def list_shell_writes(command: str) -> Iterator[tuple[SimpleCommand, str]]:
-    """The commands of a script that write a here-document to a file, with the file."""
-    if "<<" in command and ">" in command:
-        for each in parse_script(command):
-            if each.program in _WRITERS and each.body and len(each.writes) == 1:
-                yield each, each.writes[0]
-            elif each.program == "tee" and each.body and len(each.words) == 2:
-                yield each, each.words[1]
+class ShellWrite(NamedTuple):
+    """A file that a command wrote, and what is known about that."""
+
+    path: str
+    edit: tuple[str | None, str] | None
+    """Old text (`None`: the file was written whole) and new text; `None` if the command does not show them."""
+    is_certain: bool = True
+    """Whether nothing else was written."""
+
+
+def list_shell_writes(script: str) -> Iterator[ShellWrite]:
+    """The files that a script plainly writes: here-documents, `sed -i`, inline programs, and so on."""
+    for command in parse_script(script):
+        target = command.writes[0] if len(command.writes) == 1 else command.words[1] if len(command.words) == 2 else ""
+        if command.body and target and command.program in _WRITERS:
+            yield ShellWrite(target, ("" if _is_appended(script, target) else None, command.body))
+            continue
+        for path in list_written_paths(command) if command.program not in _KEEPERS else ():
+            substitutions = [_substitution.fullmatch(word) for word in command.words[1:-1]] if command.program == "sed" else []
+            found = [each for each in substitutions if each is not None]
+            yield ShellWrite(path, (found[0]["old"], found[0]["new"]) if len(found) == 1 else None, is_certain=False)
+
+
+def _is_appended(script: str, path: str) -> bool:
+    return re.search(rf">>\s*['\"]?{re.escape(path)}|\btee\s+(?:-a|--append)\b", script) is not None
 
 
 def _names_of(event: Event) -> set[bytes]:
     call = read_call(event)
     paths = {*call.paths, *(path for path, _, _ in call.edits)} if call.kind in ("edit", "read") else set[str]()
     if call.kind == "command":
-        paths = {path for _, path in list_shell_writes(call.command)}
+        paths = {write.path for write in list_shell_writes(call.command)}
     return {_hash_name(path) for path in paths}
 
 

@@ -401,7 +401,7 @@ def _fold_chunk(
     events: Sequence[Event], store: ProjectionStore, rules: OutcomeRules, known: dict[str, SessionState], found: OutsideEvidence
 ) -> dict[str, SessionState] | None:
     """The sessions that these events belong to or say something about; `None` if the store cannot be read."""
-    wanted: set[str] = {event.run for event in events if event.run is not None and event.kind in session.KINDS}
+    wanted: set[str] = {event.run for event in events if event.run is not None and event.kind in session.FOLDED_KINDS}
     if found.runs:
         wanted |= store.run_read(lambda connection: _runs_with_keys(connection, found.runs), set[str]())
     stored = store.run_read(lambda connection: _states_of(connection, wanted - known.keys()), None)
@@ -409,7 +409,7 @@ def _fold_chunk(
         return None
     touched = {run: known.get(run) or stored.get(run) or session.begin_session(run) for run in sorted(wanted)}
     for event in events:
-        if event.run is not None and event.kind in session.KINDS:
+        if event.run is not None and event.kind in session.FOLDED_KINDS:
             session.apply(touched[event.run], event, rules)
     evidence = store.run_read(lambda connection: _evidence_of(connection, touched.values()), None)
     if evidence is None:

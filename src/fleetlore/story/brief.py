@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import NamedTuple
 
@@ -40,8 +40,18 @@ from fleetlore.story.titles import (
     title_delivery,
 )
 from fleetlore.views.outcomes.facts import RiskFlag, Source
-from fleetlore.views.outcomes.headline import ASKED, DISCARDED, DONE, EDITED, HELPERS_UNSEEN, LAST_PLAN_REFUSED, PLAN_REFUSED, WROTE
-from fleetlore.views.outcomes.record import CHECKS, JudgedClaim, Outcome, Trouble
+from fleetlore.views.outcomes.headline import (
+    ASKED,
+    DISCARDED,
+    DONE,
+    EDITED,
+    HELPERS_UNSEEN,
+    LAST_PLAN_REFUSED,
+    PLAN_REFUSED,
+    STOPPED,
+    WROTE,
+)
+from fleetlore.views.outcomes.record import CHECKS, JudgedClaim, Outcome, PullRequest, Trouble
 from fleetlore.views.outcomes.result_words import is_title
 from fleetlore.views.outcomes.words import is_order, is_whole_request
 from fleetlore.views.task_outcomes import TaskOutcome, TaskResult
@@ -503,7 +513,10 @@ class BriefWriter:
         yield from map(self._describe_failed, failed[-room:])
         room = max(0, room - len(failed))
         unresolved = group_troubles(
-            (one, trouble) for one in self._sessions for trouble in list_notable_troubles(one) if not trouble.resolved
+            (one, trouble)
+            for one in self._sessions
+            for trouble in list_notable_troubles(one)
+            if not trouble.resolved and (not trouble.retried or trouble.what.startswith("CI "))  # the session got on without it
         )
         yield from map(self._describe_troubles, unresolved[:room])
         fixed = group_troubles((one, trouble) for one in self._sessions for trouble in list_notable_troubles(one) if trouble.resolved)
@@ -675,10 +688,35 @@ class BriefWriter:
             )
         refused = [one for one in reversed(self._sessions) if _is_plan_refused(one) and not self._is_followed(one)]
         for one in refused[: self._limits.waiting]:
-            values = {"title": name_result(one, min(self._limits.title, 100)), "end": describe_end(one), "who": self._describe_who(one)}
+            end = describe_end(one)
+            title = "" if '"' in end else name_result(one, min(self._limits.title, 100))
+            values = {"title": title, "end": end if title else capitalise_text(end), "who": self._describe_who(one)}
             yield self._line("needs_you", "plan_refused", values, [one], one.evidence.get("status", ()))
+        stopped = [
+            one for one in reversed(self._sessions) if find_part(one, STOPPED) and not self._is_followed(one) and not self._went_on(one)
+        ]
+        for one in stopped[: self._limits.waiting]:
+            title = name_result(one, min(self._limits.title, 80))
+            values = {"title": title, "end": find_part(one, STOPPED), "who": self._describe_who(one)}
+            yield self._line("needs_you", "unanswered", values, [one], one.evidence.get("status", ()))
+        yield from self._list_open_requests()
         if rest := waiting[self._limits.waiting :]:
             yield self._line("needs_you", "more", {"sessions": count_things(len(rest), "more session")}, rest)
+
+    def _list_open_requests(self) -> Iterator[BriefLine]:
+        """Pull requests that sessions opened and nobody is known to have merged, in one line."""
+        merged = {
+            number for one in self._sessions for part in one.headline.split("; ") if "merged" in part for number in _number.findall(part)
+        }
+        merged |= {number for task in self._tasks_with("merged") for number in _number.findall(task.task)}
+        found = [one for one in reversed(self._landed) if any(_is_open(request, merged) for request in one.delivered.pull_requests)]
+        requests = [request for one in found for request in one.delivered.pull_requests if _is_open(request, merged)]
+        if requests:
+            named = join_words([f"#{request.number}" for request in requests[: self._limits.waiting]])
+            more = len(requests) - self._limits.waiting
+            values = {"requests": count_things(len(requests), "pull request"), "numbers": named, "more": more if more > 0 else ""}
+            evidence = [source for request in requests for source in request.evidence[-1:]]
+            yield self._line("needs_you", "open_requests", values, found, evidence)
 
     def _is_followed(self, one: Outcome) -> bool:
         """Whether the person began another session in the same folder soon after: a plan is often carried out in a new one."""
@@ -744,6 +782,13 @@ class BriefWriter:
         evidence = [source for one in tasks for source in one.evidence[-1:]]
         text = self._fill(section, phrase, values)
         return BriefLine(text=text, tasks=[one.task for one in tasks], evidence=evidence[:MOST_TASKS_CITED])
+
+
+_number = re.compile(r"#(\d+)")
+
+
+def _is_open(request: PullRequest, merged: Collection[str]) -> bool:
+    return bool(request.number) and request.number not in merged
 
 
 LONGEST_REASON = 90
@@ -886,7 +931,7 @@ def _base_name(path: str) -> str:
 
 
 def _is_plan_refused(one: Outcome) -> bool:
-    return one.status != "running" and describe_end(one) in (PLAN_REFUSED, LAST_PLAN_REFUSED)
+    return one.status != "running" and describe_end(one).startswith((PLAN_REFUSED, LAST_PLAN_REFUSED))
 
 
 def _flag_key(flag: RiskFlag) -> str:

@@ -36,7 +36,7 @@ BOOKKEEPING = ("log.", "notify.", "context.")
 """Families that say nothing about anybody's work."""
 LIMITS_USED = ".rate_limits"
 """Ends the kinds in which a program says how much of a plan is used up."""
-RECORDED = session.KINDS | {"agent.thought", "session.compacted"}
+RECORDED = session.FOLDED_KINDS | {"agent.thought", "session.compacted"}
 """Kinds that are covered by the record of their session."""
 
 DAYS_BY_DAY = timedelta(days=10)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from fleetlore.story.phrases import count_things
-from fleetlore.views.outcomes.headline import ASKED, DONE, EDITED, LAST_PLAN_REFUSED, PLAN_REFUSED, choose_commit, drop_trailer
+from fleetlore.views.outcomes.headline import ASKED, DONE, EDITED, LAST_PLAN_REFUSED, PLAN_REFUSED, STOPPED, choose_commit, drop_trailer
 from fleetlore.views.outcomes.output_text import MAX_CAUSE
 from fleetlore.views.outcomes.record import ChangedFile, Outcome, Trouble
 from fleetlore.views.outcomes.result_words import list_content_words, read_change
@@ -201,7 +201,7 @@ def name_result(one: Outcome, longest: int) -> str:
     return shorten_list(text, longest, "commit" if one.delivered.commits else "more request").rstrip(".")
 
 
-_count = re.compile(r" \(\+(\d+) (commit|more request|more)s?\)$")
+_count = re.compile(r" \((?:\+(?P<things>\d+) (?:commit|more)s?)?(?:, )?(?P<requests>\+\d+ more requests?)?\)$")
 
 
 def shorten_list(text: str, longest: int, thing: str) -> str:
@@ -209,17 +209,35 @@ def shorten_list(text: str, longest: int, thing: str) -> str:
     text = " ".join(text.split())
     if len(text) <= longest:
         return text
-    found = _count.search(text)
-    parts = (text[: found.start()] if found else text).split("; ")
-    count, thing = (int(found[1]), found[2]) if found else (0, thing)
+    parts, count, requests = _split_list(text)
     kept = len(parts)
     while kept > 1 and len("; ".join(parts[:kept])) + COUNT_ROOM > longest:
         kept -= 1
-    count += len(parts) - kept
-    if not count:
+    left = count + len(parts) - kept
+    if thing == "more request":
+        left, requests = 0, count_more_requests(left + int(requests.split()[0] if requests else 0))
+    if not left and not requests:
         return shorten_result(text, longest)
-    plural = "s" if count > 1 and thing != "more" else ""
-    return f"{shorten_result('; '.join(parts[:kept]), longest - COUNT_ROOM)} (+{count} {thing}{plural})"
+    return shorten_result("; ".join(parts[:kept]), longest - COUNT_ROOM) + _count_left(left, thing, requests)
+
+
+def _split_list(text: str) -> tuple[list[str], int, str]:
+    """The parts of a result, how many more things it counts, and how many more requests: `+2 more requests`."""
+    found = _count.search(text)
+    if found is None:
+        return text.split("; "), 0, ""
+    return text[: found.start()].split("; "), int(found["things"] or 0), found["requests"] or ""
+
+
+def _count_left(count: int, thing: str, requests: str) -> str:
+    things = f"+{count} more" if thing == "more" else f"+{count_things(count, thing)}"
+    counts = [each for each in (things if count else "", requests) if each]
+    return f" ({', '.join(counts)})" if counts else ""
+
+
+def count_more_requests(count: int) -> str:
+    """`+2 more requests`; nothing for none."""
+    return f"+{count_things(count, 'more request')}" if count else ""
 
 
 COUNT_ROOM = 19
@@ -238,7 +256,7 @@ def find_part(one: Outcome, *starts: str) -> str:
 
 def describe_end(one: Outcome) -> str:
     """How a session that is not finished ended, as its headline says: `stopped during "please push"`."""
-    return find_part(one, "stopped ", PLAN_REFUSED, LAST_PLAN_REFUSED)
+    return find_part(one, STOPPED, PLAN_REFUSED, LAST_PLAN_REFUSED)
 
 
 def title_delivery(one: Outcome, longest: int) -> str:
@@ -246,15 +264,15 @@ def title_delivery(one: Outcome, longest: int) -> str:
     delivered = one.delivered
     if one.result:
         text = name_result(one, longest)
-        found = _count.search(text)
-        if found is None or found[2] != "commit" or len(delivered.commits) <= 1:
+        parts, left, requests = _split_list(text)
+        if not left or len(delivered.commits) <= 1:
             return text
-        shown, left = text[: found.start()], int(found[1])
+        shown = "; ".join(parts)
         for commit in delivered.commits:  # the more of them there is room for, the better
             other = shorten_text(drop_trailer(commit.subject), 120).rstrip(". ")
             if left and other and other not in shown and len(shown) + len(other) + COUNT_ROOM <= longest:
                 shown, left = f"{shown}; {other}", left - 1
-        return shown + (f" (+{count_things(left, 'commit')})" if left else "")
+        return shown + _count_left(left, "commit", requests)
     titled = [request.title for request in delivered.pull_requests if request.title]
     if titled:
         return shorten_text(titled[-1], longest).rstrip(".")

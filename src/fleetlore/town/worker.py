@@ -79,7 +79,8 @@ class Worker:
         self._loop_tasks: dict[str, asyncio.Task[str]] = {}
         self._retry_times: dict[str, float] = {}
         """Agents whose loop ended here → when it may be started again."""
-        self._has_spawned_agents = False
+        self._agents_to_spawn = self._max_agents
+        """How many agents it may still add to the town: some once per lease, and one for each temporary agent whose loop failed here."""
         self._temporary_agents: set[str] = set()
         """Temporary agents that this worker has spawned; they may not be in `_town` yet."""
         self._ended_agents: list[str] = []
@@ -113,7 +114,7 @@ class Worker:
 
     async def _run_with_lease(self, lease: str, stop: asyncio.Event) -> None:
         if not self._agent_names:
-            self._has_spawned_agents = False  # its temporary agents ended with the previous lease
+            self._agents_to_spawn = self._max_agents  # its temporary agents ended with the previous lease
         if self._has_shared_follower:
             await self._catch_up_with_log()
         stopping = self._journal.spawn(stop.wait())
@@ -184,6 +185,9 @@ class Worker:
         """Release agents that the log assigns to this lease although no loop runs them: their loop failed before it could do so."""
         for name in [name for name in self._town.holdings.get(lease, ()) if name not in self._loop_tasks]:
             await liveness.release_agent(self._journal, self._town, self._town.agents[name], "its loop on this worker failed", by=self.name)
+            if name in self._temporary_agents:  # it has ended with that
+                self._temporary_agents.remove(name)
+                self._agents_to_spawn += 1
 
     async def _catch_up_with_log(self) -> None:
         if not self._position:
@@ -222,8 +226,8 @@ class Worker:
         # A cold temporary agent of another worker comes last: that worker spawned it a moment ago, and will run it.
         others = [agent.name for agent in runnable if agent.type == TEMPORARY and agent.name not in self._temporary_agents]
         chosen = [agent.name for agent in runnable if agent.name not in others]
-        if not self._has_spawned_agents:
-            chosen += await self._spawn_missing_agents(free_slots - len(chosen))
+        if self._agents_to_spawn:
+            chosen += await self._spawn_missing_agents(min(free_slots - len(chosen), self._agents_to_spawn))
         return [*chosen, *others][:free_slots]
 
     async def _spawn_missing_agents(self, free_slots: int) -> list[str]:
@@ -238,7 +242,7 @@ class Worker:
         else:
             agent_type, new_names = TEMPORARY, self._generate_agent_names(free_slots)
             self._temporary_agents.update(new_names)
-        self._has_spawned_agents = True
+        self._agents_to_spawn = 0
         await self._journal.append_all(
             events.agent_spawned(name, by=self.name, roles=self._roles, harness=self._harness, type=agent_type) for name in new_names
         )

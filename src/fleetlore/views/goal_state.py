@@ -310,6 +310,11 @@ def is_goal_paused(goal: GoalState) -> bool:
     return goal.is_paused and goal.attempt is None
 
 
+def is_goal_stopped(goal: GoalState, now: datetime, *, is_driven: bool) -> bool:
+    """Whether an open goal of ours has no driver and should have one. Whether other programs drive their goals is not known."""
+    return goal.outcome is None and goal.plan is not None and not is_driven and goal_status(goal, now) != "paused"
+
+
 def elapsed_seconds(goal: GoalState, now: datetime) -> float:
     """The time spent on a goal, up to now if it is being driven."""
     since = 0.0 if goal.clock_from is None or is_goal_paused(goal) else max(0.0, (now - goal.clock_from).total_seconds())

@@ -1,30 +1,39 @@
 """Decides which recorded edit wrote each line of a file. Pure: the edits, the committed versions and the file are given.
 
-Edits and commits are replayed in the order of time on one copy of the file, in which every line has an origin. An edit gives
-its origin to the lines that it adds. A commit shows what the file really was: lines that nobody recorded have no origin, and
-lines that were moved, formatted or committed later keep theirs. Nothing is guessed.
+Edits, reads and commits are replayed in the order of time on copies of the file, one for each work tree and one for its last commit,
+in which every line has an origin. An edit gives its origin to the lines that it adds. A read or a commit shows what the file really
+was: lines that nobody recorded have no origin, and lines that were moved, formatted, merged or committed later keep theirs. Nothing
+is guessed.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from bisect import bisect_right
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from difflib import SequenceMatcher
+from functools import lru_cache
+from itertools import accumulate
 from typing import NamedTuple
 
-MOST_COMPARED_LINES = 3000
-"""The time to compare two texts grows with the product of their lines. Longer ones are replaced whole."""
+MOST_COMPARED_LINES = 2000
+"""The time to compare two texts grows with the product of their lines. Between longer ones only lines that occur once are recognised."""
 MOST_REMEMBERED = 50
 """Lines of the same text that are remembered, the newest."""
-MIN_DISTINCT_CHARS = 4
-"""A line with fewer letters and digits, such as `}`, is only recognised next to a line that fits, too."""
+MIN_DISTINCT_CHARS = 6
+"""A line with fewer letters and digits, such as `}` or `else:`, is only recognised next to a line that fits, too."""
 MIN_REFLOWED_CHARS = 10
+MOST_TREES = 16
+"""Work trees whose copies are kept, those that were used last."""
+COMMITTED = ""
+"""The copy of the last commit, and of edits whose work tree is not known."""
 
 _spaces = re.compile(r"\s+")
 _word_chars = re.compile(r"\w")
+_brackets = re.compile(r"[,()\[\]{}]")
 
 
 class RecordedEdit(NamedTuple):
@@ -42,17 +51,21 @@ class RecordedEdit(NamedTuple):
     """`None`: the file was written whole."""
     new: str
     tool: str = ""
+    tree: str = COMMITTED
+    """The work tree."""
 
 
 class FileVersion(NamedTuple):
-    """The file at a commit."""
+    """The file at a commit, or as somebody read it in a work tree."""
 
     at: datetime
     text: str
+    tree: str = COMMITTED
 
 
 class _Line(NamedTuple):
     text: str
+    key: str
     origin: int | None
 
 
@@ -71,16 +84,15 @@ def find_origins(text: str, edits: Sequence[RecordedEdit], versions: Sequence[Fi
     ordered = sorted(versions, key=lambda version: version.at)
     begun = bisect_right(ordered, edits[0].at, key=lambda version: version.at) if edits else len(ordered)
     if begun:
-        replay.lines = [_Line(line, None) for line in _split_lines(ordered[begun - 1].text)]
+        replay.reconcile(ordered[begun - 1].text)
     steps: list[tuple[datetime, int, int]] = [(edit.at, 0, index) for index, edit in enumerate(edits)]
     steps += [(version.at, 1, index) for index, version in enumerate(ordered) if index >= begun]
     for _, is_version, index in sorted(steps):
         if is_version:
-            replay.reconcile(_split_lines(ordered[index].text))
+            replay.reconcile(ordered[index].text, ordered[index].tree)
         else:
             replay.apply(index, edits[index])
-    replay.reconcile(_split_lines(text))
-    return [line.origin for line in replay.lines]
+    return [line.origin for line in replay.reconcile(text)]
 
 
 def _split_lines(text: str) -> list[str]:
@@ -89,150 +101,271 @@ def _split_lines(text: str) -> list[str]:
 
 
 class _Replay:
-    """One copy of the file, and the lines that left it."""
+    """The copies of the file, and the lines that left them."""
 
     def __init__(self) -> None:
-        self.lines: list[_Line] = []
+        self._copies: dict[str, list[_Line]] = {}
+        """By work tree, the one that was used last at the end."""
         self._left: dict[str, list[_Remembered]] = defaultdict(list)
         self._count = 0
 
     def apply(self, index: int, edit: RecordedEdit) -> None:
-        """Change the file as the edit did. If its place is not there, remember what it wrote."""
+        """Change the copy of the edit's work tree. If the edited text is in no copy, remember what was written."""
         if edit.old is None:
-            self._replace(0, len(self.lines), _split_lines(edit.new), index)
+            new = _split_lines(edit.new)
+            [base, *_] = self._sort_copies([_normalise_line(text) for text in new], edit.tree)
+            self._keep_copy(edit.tree, self._replace(base, 0, len(base), new, index))
             return
-        text = "\n".join(line.text for line in self.lines)
-        places = _find_all(text, edit.old)
-        if not places:
-            self._remember_edit(index, edit)
-        for place in reversed(places):
-            first, last = text.count("\n", 0, place), text.count("\n", 0, place + len(edit.old))
-            begin = text.rfind("\n", 0, place) + 1
-            end = text.find("\n", place + len(edit.old))
-            region = text[begin:place] + edit.new + text[place + len(edit.old) : len(text) if end < 0 else end]
-            self._replace(first, min(last + 1, len(self.lines)), region.split("\n") if region else [], index)
+        own = self._copies.get(edit.tree, [])
+        for lines in (own, *(copy for tree, copy in reversed(self._copies.items()) if tree != edit.tree)):
+            changed = self._replace_text(lines, edit.old, edit.new, index)
+            if changed is not None:
+                self._keep_copy(edit.tree, changed)
+                return
+        self._remember_edit(index, edit)
 
-    def reconcile(self, now: list[str]) -> None:
-        """Make the file what it is known to be. New lines keep the origin that they had before, under another form or elsewhere."""
-        start, end = _common_ends([line.text for line in self.lines], now)
-        old, new = self.lines[start : len(self.lines) - end], now[start : len(now) - end]
-        if not old and not new:
-            return
-        blocks = _compare_lines([line.text for line in old], new)
-        kept: dict[int, int | None] = {}
-        for tag, low, high, place, until in blocks:
-            if tag == "equal":
-                kept |= {place + offset: old[low + offset].origin for offset in range(until - place)}
-            elif high > low:
-                for offset in range(low, high):
-                    self._remember(old[offset].text, old[offset].origin, _text_at(old, offset - 1), _text_at(old, offset + 1))
-        for tag, low, high, place, until in blocks:
-            if tag == "replace":
-                kept |= _match_formatted(old[low:high], new, place, until)
-        found = [_Line(text, kept.get(place)) for place, text in enumerate(new)]
-        for place, text in enumerate(new):
+    def reconcile(self, text: str, tree: str = COMMITTED) -> list[_Line]:
+        """Make a copy what the file is known to be. New lines keep the origin that they had before, under another form or elsewhere."""
+        now = _split_lines(text)
+        keys = [_normalise_line(line) for line in now]
+        [nearest, *others] = self._sort_copies(keys, tree)
+        kept = self._trace_lines(nearest, now, keys)
+        for copy in others:
+            if len(kept) < len(now):
+                kept = _find_in_copy(copy, now, keys, kept) | kept
+        missing = {keys[place] for place in range(len(now)) if place not in kept}
+        elsewhere: dict[str, list[_Remembered]] = defaultdict(list)
+        for copy in others if missing else ():
+            for place, line in enumerate(copy):
+                if line.key in missing:
+                    elsewhere[line.key].append(_Remembered(0, line.origin, *_find_neighbours(copy, place)))
+        for place, key in enumerate(keys):
             if place not in kept:
-                before = new[place - 1] if place else (self.lines[start - 1].text if start else "")
-                after = new[place + 1] if place + 1 < len(new) else (now[len(now) - end] if end else "")
-                found[place] = _Line(text, self._recall(text, before, after))
-        self.lines[start : len(self.lines) - end] = found
+                around = keys[place - 1] if place else "", keys[place + 1] if place + 1 < len(now) else ""
+                kept[place] = _choose_origin((*self._left.get(key, ()), *elsewhere[key]), key, *around)
+        found = [_Line(line, keys[place], kept[place]) for place, line in enumerate(now)]
+        self._keep_copy(tree, found)
+        return found
 
-    def _replace(self, first: int, last: int, new: list[str], origin: int) -> None:
-        """Replace lines by an edit: those that were there before keep their origin."""
-        old = self.lines[first:last]
-        start, end = _common_ends([line.text for line in old], new)
-        middle = old[start : len(old) - end]
-        found: list[_Line] = []
-        for tag, low, high, place, until in _compare_lines([line.text for line in middle], new[start : len(new) - end]):
-            if tag == "equal":
-                found += middle[low:high]
-                continue
-            for offset in range(low, high):
-                self._remember(middle[offset].text, middle[offset].origin, _text_at(middle, offset - 1), _text_at(middle, offset + 1))
-            found += [_Line(text, origin) for text in new[start + place : start + until]]
-        self.lines[first + start : last - end] = found
+    def _sort_copies(self, keys: Sequence[str], tree: str) -> list[list[_Line]]:
+        """All copies, the most similar first; of similar ones that of the work tree."""
+        if len(self._copies) < 2:
+            return list(self._copies.values()) or [[]]
+        wanted = Counter(keys)
+
+        def rate(item: tuple[str, list[_Line]]) -> tuple[int, bool]:
+            same = (wanted & Counter(line.key for line in item[1])).total()
+            return 2 * same - len(item[1]), item[0] == tree
+
+        return [copy for _, copy in sorted(self._copies.items(), key=rate, reverse=True)]
+
+    def _keep_copy(self, tree: str, lines: list[_Line]) -> None:
+        """Replace the copy of a work tree, and remember lines that only the old one has: they may be of another branch."""
+        known = {line.key for line in lines}
+        replaced = self._copies.pop(tree, [])
+        for place, line in enumerate(replaced):
+            if line.key not in known:
+                self._remember_line(replaced, place)
+        self._copies[tree] = lines
+        if len(self._copies) > MOST_TREES:
+            del self._copies[next(each for each in self._copies if each != COMMITTED)]
+
+    def _trace_lines(self, old: list[_Line], now: Sequence[str], keys: Sequence[str]) -> dict[int, int | None]:
+        """The origins of lines that were in a copy; those that are gone are remembered."""
+        kept: dict[int, int | None] = {}
+        for gap in _align_lines([line.key for line in old], keys):
+            kept |= {place: old[low].origin for low, place in gap.same}
+            gone = sorted(set(range(gap.low, gap.high)) - {low for low, _ in gap.same})
+            added = sorted(set(range(gap.place, gap.until)) - {place for _, place in gap.same})
+            for low in gone:
+                self._remember_line(old, low)
+            if gone and added:
+                kept |= _match_reflowed([old[low] for low in gone], now, added)
+        return kept
+
+    def _replace_text(self, lines: list[_Line], old: str, new: str, index: int) -> list[_Line] | None:
+        """The lines after an edit; `None` if the edited text is not there."""
+        text = "".join(f"{line.text}\n" for line in lines)
+        places = _find_all(text, old)
+        for place in reversed(places):
+            after = place + len(old)
+            begin, end = text.rfind("\n", 0, place) + 1, text.find("\n", after)
+            region = (text[begin:place] + new + text[after : end if end >= 0 else after]).split("\n")
+            if end < 0 and region[-1] == "":
+                region.pop()  # the end of the file
+            first = text.count("\n", 0, begin)
+            last = first + text.count("\n", begin, after) + 1
+            lines = self._replace(lines, first, min(last, len(lines)), region, index)
+        return lines if places else None
+
+    def _replace(self, lines: list[_Line], first: int, last: int, new: list[str], origin: int) -> list[_Line]:
+        """Replace lines by an edit: those that were there before, perhaps with other spaces, keep their origin."""
+        old = lines[first:last]
+        found = [_Line(text, _normalise_line(text), origin) for text in new]
+        for gap in _align_lines([_spaces.sub("", line.text) for line in old], [_spaces.sub("", text) for text in new]):
+            same = {low for low, _ in gap.same}
+            for low, place in gap.same:
+                found[place] = found[place]._replace(origin=old[low].origin)
+            for low in range(gap.low, gap.high):
+                if low not in same:
+                    self._remember_line(old, low)
+        return lines[:first] + found + lines[last:]
 
     def _remember_edit(self, index: int, edit: RecordedEdit) -> None:
-        old, new = _split_lines(edit.old or ""), _split_lines(edit.new)
-        for tag, _, _, place, until in _compare_lines(old, new):
-            if tag != "equal":
-                for offset in range(place, until):
-                    self._remember(new[offset], index, new[offset - 1] if offset else "", new[offset + 1] if offset + 1 < len(new) else "")
+        old, new = ([_normalise_line(line) for line in _split_lines(text)] for text in (edit.old or "", edit.new))
+        for gap in _align_lines(old, new):
+            for place in set(range(gap.place, gap.until)) - {place for _, place in gap.same}:
+                self._remember(new[place], index, new[place - 1] if place else "", new[place + 1] if place + 1 < len(new) else "")
 
-    def _remember(self, text: str, origin: int | None, before: str, after: str) -> None:
+    def _remember_line(self, lines: Sequence[_Line], place: int) -> None:
+        self._remember(lines[place].key, lines[place].origin, *_find_neighbours(lines, place))
+
+    def _remember(self, key: str, origin: int | None, before: str, after: str) -> None:
         self._count += 1
-        left = self._left[_normalise_line(text)]
-        left.append(_Remembered(self._count, origin, _normalise_line(before), _normalise_line(after)))
+        left = self._left[key]
+        left.append(_Remembered(self._count, origin, before, after))
         del left[:-MOST_REMEMBERED]
 
-    def _recall(self, text: str, before: str, after: str) -> int | None:
-        """The origin of a line that was in the file before, or in another worktree."""
-        key = _normalise_line(text)
-        before, after = _normalise_line(before), _normalise_line(after)
-        best: tuple[int, int, int | None] | None = None
-        for each in self._left.get(key, ()):
-            fit = _rate_match(each.before, before) + _rate_match(each.after, after)
-            if (fit or _is_distinct(key)) and (best is None or (fit, each.number) > best[:2]):
-                best = fit, each.number, each.origin
-        return None if best is None else best[2]
+
+def _find_neighbours(lines: Sequence[_Line], place: int) -> tuple[str, str]:
+    return lines[place - 1].key if place else "", lines[place + 1].key if place + 1 < len(lines) else ""
+
+
+def _choose_origin(known: Iterable[_Remembered], key: str, before: str, after: str) -> int | None:
+    """The origin of a line that was in the file before, or is in another work tree: that with the most similar neighbours."""
+    best: tuple[int, int, int | None] | None = None
+    for each in known:
+        fit = _rate_match(each.before, before) + _rate_match(each.after, after)
+        if (fit or _is_distinct(key)) and (best is None or (fit, each.number) > best[:2]):
+            best = fit, each.number, each.origin
+    return None if best is None else best[2]
+
+
+def _find_in_copy(copy: Sequence[_Line], now: Sequence[str], keys: Sequence[str], known: Mapping[int, int | None]) -> dict[int, int | None]:
+    """Lines that are not known yet, but are in another copy. Small ones such as `}` only next to others."""
+    found: dict[int, int | None] = {}
+    for gap in _align_lines([line.key for line in copy], keys):
+        lows = {place: low for low, place in gap.same}
+        added = [place for place in range(gap.place, gap.until) if place not in known]
+        found |= {place: copy[lows[place]].origin for place in added if place in lows and _is_distinct(keys[place])}
+        for step, places in ((1, added), (-1, added[::-1])):
+            for place in places:
+                if place in lows and place - step in found and place not in found:
+                    found[place] = copy[lows[place]].origin
+        gone = sorted(set(range(gap.low, gap.high)) - set(lows.values()))
+        rest = [place for place in added if place not in lows]
+        if gone and rest:
+            found |= _match_reflowed([copy[low] for low in gone], now, rest)
+    return found
 
 
 def _find_all(text: str, part: str) -> list[int]:
+    """Where a part of a text is; of several places those of whole lines, because patches name whole lines."""
     places: list[int] = []
     if part:
         place = text.find(part)
         while place >= 0:
             places.append(place)
             place = text.find(part, place + len(part))
-    return places
+    whole = [place for place in places if text[place - 1 : place] in ("", "\n") and (part[-1] == "\n" or text[place + len(part)] == "\n")]
+    return whole or places
 
 
-def _text_at(lines: Sequence[_Line], place: int) -> str:
-    return lines[place].text if 0 <= place < len(lines) else ""
+class _Gap(NamedTuple):
+    """A part of two texts, between lines that both have once."""
+
+    low: int
+    high: int
+    """`old[low:high]`"""
+    place: int
+    until: int
+    """`new[place:until]`"""
+    same: list[tuple[int, int]]
+    """Places with the same line."""
 
 
-def _common_ends(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
-    """How many lines are the same at the beginning and at the end."""
+def _align_lines(old: Sequence[str], new: Sequence[str]) -> Iterator[_Gap]:
+    """Compare two texts in parts. Lines that occur once in each come first: small lines such as `}` must not pull others to their place."""
     most = min(len(old), len(new))
     start = next((place for place in range(most) if old[place] != new[place]), most)
-    most -= start
-    return start, next((place for place in range(most) if old[-1 - place] != new[-1 - place]), most)
+    end = next((place for place in range(most - start) if old[-1 - place] != new[-1 - place]), most - start)
+    yield _Gap(0, start, 0, start, [(place, place) for place in range(start)])
+    low, place = start, start
+    high, until = len(old) - end, len(new) - end
+    for anchor, at in (*_find_anchors(old, new, start, high, until), (high, until)):
+        same: list[tuple[int, int]] = []
+        if low < anchor and place < at and max(anchor - low, at - place) <= MOST_COMPARED_LINES:
+            blocks = SequenceMatcher(None, old[low:anchor], new[place:at], autojunk=False).get_matching_blocks()
+            same = [(low + block.a + offset, place + block.b + offset) for block in blocks for offset in range(block.size)]
+        yield _Gap(low, anchor, place, at, same)
+        if anchor < high:
+            yield _Gap(anchor, anchor + 1, at, at + 1, [(anchor, at)])
+        low, place = anchor + 1, at + 1
+    yield _Gap(high, len(old), until, len(new), [(high + offset, until + offset) for offset in range(end)])
 
 
-def _compare_lines(old: Sequence[str], new: Sequence[str]) -> Iterable[tuple[str, int, int, int, int]]:
-    if not old or not new or len(old) > MOST_COMPARED_LINES or len(new) > MOST_COMPARED_LINES:
-        return [("replace", 0, len(old), 0, len(new))]
-    return SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
-
-
-def _match_formatted(old: Sequence[_Line], new: Sequence[str], place: int, until: int) -> dict[int, int | None]:
-    """New lines that are old ones in another layout: same characters, or joined and split lines."""
-    by_key: dict[str, list[int | None]] = defaultdict(list)
-    for line in old:
-        by_key[_normalise_line(line.text)].append(line.origin)
-    found: dict[int, int | None] = {}
-    for at in range(place, until):
-        key = _normalise_line(new[at])
-        if by_key.get(key):
-            found[at] = by_key[key].pop(0)
-    joined = "".join(_normalise_reflowed(line.text) for line in old)
+def _find_anchors(old: Sequence[str], new: Sequence[str], start: int, high: int, until: int) -> list[tuple[int, int]]:
+    """The places of lines that occur once in each text: as many as are in the same order."""
+    before, after = Counter(old[start:high]), Counter(new[start:until])
+    places = {old[place]: place for place in range(start, high)}
+    pairs = [
+        (places[new[place]], place)
+        for place in range(start, until)
+        if after[new[place]] == 1 and before[new[place]] == 1 and _is_distinct(new[place])
+    ]
+    lasts: list[int] = []  # of each length the chain whose last old place is lowest, as an index of pairs
+    previous: list[int] = []
     ends: list[int] = []
-    for line in old:
-        ends.append((ends[-1] if ends else 0) + len(_normalise_reflowed(line.text)))
-    for at in range(place, until):
-        key = _normalise_reflowed(new[at])
-        if at not in found and len(key) >= MIN_REFLOWED_CHARS and (begin := joined.find(key)) >= 0:
-            found[at] = old[bisect_right(ends, begin)].origin
+    for index, (low, _) in enumerate(pairs):
+        length = bisect_left(ends, low)
+        previous.append(lasts[length - 1] if length else -1)
+        lasts[length:] = [index, *lasts[length + 1 :]]
+        ends[length:] = [low, *ends[length + 1 :]]
+    chain: list[tuple[int, int]] = []
+    index = lasts[-1] if lasts else -1
+    while index >= 0:
+        chain.append(pairs[index])
+        index = previous[index]
+    return chain[::-1]
+
+
+def _match_reflowed(old: Sequence[_Line], new: Sequence[str], places: Sequence[int]) -> dict[int, int | None]:
+    """New lines that are old ones, joined or split."""
+    parts = [_normalise_reflowed(line.text) for line in old]
+    joined, ends = "".join(parts), list(accumulate(map(len, parts)))
+    found: dict[int, int | None] = {}
+    last = -1
+    for place in places:
+        key = _normalise_reflowed(new[place])
+        begin = joined.find(key) if len(key) >= MIN_REFLOWED_CHARS else -1
+        if place - 1 in found and joined.startswith(key, last):
+            begin = last  # it goes on where the line before ended; brackets alone belong to it
+        if begin >= 0:
+            last = begin + len(key)
+            found[place] = found[place - 1] if not key else old[bisect_right(ends, begin)].origin
     return found
 
 
+@lru_cache(maxsize=100_000)
 def _normalise_line(text: str) -> str:
     """A line without what formatters change: spaces, kinds of quotes, a comma or semicolon at the end."""
     return _spaces.sub("", text).replace("'", '"').rstrip(",;")
 
 
 def _normalise_reflowed(text: str) -> str:
-    return _normalise_line(text).replace(",", "").replace("(", "").replace(")", "")
+    return _brackets.sub("", _normalise_line(text))
+
+
+def is_distinct_line(text: str) -> bool:
+    """Whether a line can be recognised by itself; `}` and `else:` cannot."""
+    return _is_distinct(_normalise_line(text))
+
+
+def encode_notebook_lines(source: str) -> str:
+    """The lines of a cell as the file of the notebook has them; the last one may end the cell or not."""
+    lines = source.split("\n")
+    last = [json.dumps(lines[-1], ensure_ascii=False)] if lines[-1] else []
+    return "\n".join([json.dumps(f"{line}\n", ensure_ascii=False) for line in (lines if last else lines[:-1])] + last)
 
 
 def _is_distinct(key: str) -> bool:

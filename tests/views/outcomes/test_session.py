@@ -110,6 +110,21 @@ def test_tasks_are_delivered_by_closing_them_or_by_commits_that_name_them(script
     assert script.outcome().delivered.tasks == ["sh-12", "sh-13", "#41", "#9", "SHOP-7"]
 
 
+def test_commits_and_pull_requests_that_a_fleet_reports_as_events_are_delivered(script: Script) -> None:
+    script.ask("Round the total of the cart to cents.")
+    script.run("git commit -qam 'Round the total' && git log -1 --oneline", "1234567 Round the total")
+    script.add("fleet.commit", text="Round the total", data={"sha": "1234567"})
+    script.add("fleet.commit", text="Test the rounding\n\nAll of it.", data={"sha": "89abcde"})
+    script.add("fleet.pr_open", text="PR #12: round the total", data={"number": 12, "url": "https://github.com/acme/shop/pull/12"})
+    delivered = script.outcome().delivered
+    assert [(one.subject, one.sha) for one in delivered.commits] == [("Round the total", "1234567"), ("Test the rounding", "89abcde")]
+    assert [(opened.number, opened.title) for opened in delivered.pull_requests] == [("12", "round the total")]
+    assert delivered.pushed
+    assert delivered.unpushed == 0
+    script.add("fleet.commit", text="Round the tax, too")
+    assert script.outcome().delivered.unpushed == 1
+
+
 def test_a_task_that_is_only_the_name_of_a_branch_is_not_delivered(script: Script) -> None:
     script.add("prompt.submitted", task="SHOP-7", text="Look", data={"prompt": "Look around"})
     script.say("It is fine.")
@@ -321,7 +336,7 @@ def test_files_outside_of_a_repository_are_not_said_to_be_uncommitted(script: Sc
 
 def test_the_headline_tells_the_largest_requests_and_counts_the_others(script: Script) -> None:
     for asked, lines, answer in (
-        ("Add a cache for the totals of the cart", 30, "The totals of the cart come from a cache now."),
+        ("Add a cache for the totals of the cart", 60, "The totals of the cart come from a cache now."),
         ("Rename the helper of the prices", 2, "Renamed the helper of the prices to price_of."),
         ("Show the shipping costs below the total", 20, "The shipping costs are shown below the total now."),
     ):
@@ -333,6 +348,53 @@ def test_the_headline_tells_the_largest_requests_and_counts_the_others(script: S
     script.say("All tests pass.")
     expected = "The totals of the cart come from a cache now; The shipping costs are shown below the total now (+1 more request)"
     assert script.outcome().result == expected
+
+
+def test_requests_without_a_report_are_listed(script: Script) -> None:
+    for asked in (
+        "Run the shop in the background",
+        "Why does the checkout answer with 502?",
+        "The total of the cart still has three digits",
+    ):
+        script.ask(asked)
+        script.run("cat cart.py")
+        script.say("Done.")
+    listed = 'Run the shop in the background; Why does the checkout answer with 502?; "The total of the cart still has three digits"'
+    assert script.outcome().result == f"3 requests: {listed}"
+
+
+def test_requests_that_the_commits_do_not_answer_are_counted(script: Script) -> None:
+    script.ask("Compare our settings with those of the warehouse")
+    script.run("cat settings.toml")
+    script.say("They differ in two places.")
+    script.ask("Round the total")
+    for _ in range(4):
+        script.edit()
+    script.run("git commit -am 'Round the total'", "[main 1234568] Round the total\n 1 file changed")
+    script.say("Done.")
+    assert script.outcome().result == "Round the total (+1 more request)"
+
+
+def test_a_commit_whose_subject_says_nothing_is_not_the_headline(script: Script) -> None:
+    script.ask("Round the total of the cart")
+    script.edit()
+    script.run("git commit -am wip && git push", "[main 1234568] wip\n 1 file changed")
+    script.say("The total of the cart is rounded to two digits now.")
+    assert script.outcome().result == "The total of the cart is rounded to two digits now"
+
+
+def test_a_merge_of_an_older_pull_request_is_told(script: Script) -> None:
+    script.ask("Merge the pull request of the cart")
+    script.run("gh pr merge 31 --squash", "Merged pull request #31")
+    script.say("Merged.")
+    assert "pull request #31 merged" in script.outcome().headline
+
+
+def test_a_review_that_ends_without_findings_has_no_points(script: Script) -> None:
+    script.ask("Review this change for security problems")
+    script.run("git diff")
+    script.say("1. The cart reads the price.\n2. The page shows the total.\n\nNo security problems were found in this change.")
+    assert script.outcome().result == "No security problems were found in this change"
 
 
 def test_a_request_stands_for_a_detail_of_its_result(script: Script) -> None:
@@ -445,7 +507,7 @@ def test_edits_after_the_last_commit_are_named(script: Script) -> None:
     script.ask("It still shows three digits")
     script.edit()
     script.say("The display is rounded to two digits now.")
-    expected = "Round the total; committed, not pushed; later edits of cart.py not committed"
+    expected = "Round the total (+1 more request); committed, not pushed; later edits of cart.py not committed"
     assert script.outcome().headline == expected
 
 

@@ -2685,6 +2685,7 @@ export interface components {
             spent: components["schemas"]["GoalFigures"];
             /** @enum {unknown} */
             state: "asking" | "cancelled" | "checking" | "done" | "needs you" | "paused" | "spent" | "waiting" | "working";
+            task: string | null;
             ticking: boolean;
             turn: number;
             turns: components["schemas"]["GoalTurn"][];
@@ -2748,6 +2749,7 @@ export interface components {
             spent: components["schemas"]["GoalFigures"];
             /** @enum {unknown} */
             state: "asking" | "cancelled" | "checking" | "done" | "needs you" | "paused" | "spent" | "waiting" | "working";
+            task: string | null;
             ticking: boolean;
             turn: number;
             why: string;
@@ -3463,6 +3465,8 @@ export interface components {
             at: string | null;
             caught_up: boolean;
             live: boolean;
+            /** @default  */
+            question_text: string;
             /** @default  */
             resume: string;
             session: components["schemas"]["Outcome"];

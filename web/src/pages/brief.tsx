@@ -142,7 +142,7 @@ function isEmpty(sections: Sections, story: ShownBrief["story"]): boolean {
 function AllUsage({ days, usd: billed }: { days: [string, string]; usd: number | null }) {
   const total = useView<CostsAnswer>("/api/costs", { by: "day", ...boundsOf(days), tz: zone }, USUAL_PAUSE).data?.total.usd;
   if (!total || Math.abs(total - (billed ?? 0)) < LEAST_DIFFERENCE) return null;
-  return <p class="faint bill-note">Costs counts {usd(total)} in this period: it includes usage outside of these sessions, and counts by day. The bill counts whole sessions.</p>;
+  return <p class="faint bill-note">All usage on these days, also outside of these sessions: {usd(total)}.</p>;
 }
 
 /** The names that the sessions of these days have on all pages. */

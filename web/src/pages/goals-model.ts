@@ -20,6 +20,9 @@ export const needsYou = (state: GoalState): boolean => NEEDS.includes(state);
 
 export const isOver = (row: GoalRow): boolean => row.outcome !== null;
 
+/** Whether it is listed among goals that a person started: goals of tasks are, as soon as they need somebody. */
+export const isOwn = (row: GoalRow): boolean => row.task === null || needsYou(row.state);
+
 /** What a goal is, in short: the first paragraph of its description. */
 export const headline = (row: GoalRow): string => row.description.trim().split("\n\n", 1)[0] || row.goal;
 

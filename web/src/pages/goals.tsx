@@ -11,7 +11,7 @@ import { Switch } from "../ui/switch";
 import { count, counted } from "../ui/times";
 import { Words } from "../ui/words";
 import { Goal, GoalMark, open, placeOf } from "./goals-goal";
-import { headline, isOver, needsYou, tightest, whyOf } from "./goals-model";
+import { headline, isOver, isOwn, needsYou, tightest, whyOf } from "./goals-model";
 import { SealLine } from "./goals-right";
 import type { Page } from "./page";
 
@@ -47,12 +47,13 @@ function Row({ row, here }: { row: GoalRow; here: boolean }) {
         {needsYou(row.state) && whyOf(row) && <span class="goal-row-why"><Words text={whyOf(row)} /></span>}
         <span class="goal-row-foot faint num">
           {row.agent && <span class="goal-row-who"><Name text={row.shown || row.agent} /></span>}
+          {row.task && <span>task <Name text={row.task} /></span>}
           {row.criteria > 0 && <span>{count(row.met)} of {count(row.criteria)} met</span>}
           <span>turn {count(row.turn)}</span>
           {row.adrift && <span>not running</span>}
           {most !== null && most.used >= 0.005 && !isOver(row) && <span>{most.label} {Math.round(most.used * 100)}%</span>}
         </span>
-        {most !== null && <span class="row-bar" aria-hidden="true"><span style={{ width: `${most.used * 100}%` }} /></span>}
+        {most !== null && !isOver(row) && <span class="row-bar" aria-hidden="true"><span style={{ width: `${most.used * 100}%` }} /></span>}
       </a>
     </li>
   );
@@ -62,14 +63,19 @@ const WHICH = [["all", "All"], ["open", "Open"], ["over", "Ended"]] as const;
 
 function List({ answer, chosen }: { answer: GoalsAnswer; chosen: string | null }) {
   const [state, choose] = useParam("state", "all");
+  const [tasks, show] = useParam("tasks", "");
+  const own = answer.goals.filter((row) => isOwn(row) || row.goal === chosen);
+  const ofTasks = answer.goals.length - own.length;
+  const rows = tasks ? answer.goals : own;
   return (
     <div class="goal-list">
       <div class="tools">
         <Switch label="Which goals" value={state} choose={choose} options={WHICH} />
-        <span class="faint num">{counted(answer.total, "goal")}</span>
+        <span class="faint num">{counted(own.length, "goal")}</span>
+        {ofTasks > 0 && <button class="quiet-link num" type="button" onClick={() => show(tasks ? "" : "shown")}>{tasks ? "Hide" : "Show"} {count(ofTasks)} of town tasks</button>}
       </div>
-      {answer.goals.length === 0 && <p class="faint goal-none">No {state === "over" ? "ended" : "open"} goals.</p>}
-      <ol>{answer.goals.map((row) => <Row key={row.goal} row={row} here={row.goal === chosen} />)}</ol>
+      {rows.length === 0 && <p class="faint goal-none">No {state === "over" ? "ended" : "open"} goals.</p>}
+      <ol>{rows.map((row) => <Row key={row.goal} row={row} here={row.goal === chosen} />)}</ol>
       {answer.let_go > 0 && <p class="faint num">{counted(answer.let_go, "older goal")} not listed here; they are in the log</p>}
       {chosen === null && <SealLine answer={answer} />}
     </div>

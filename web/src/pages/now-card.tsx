@@ -8,12 +8,13 @@ import { Copy } from "../ui/copy";
 import { plain } from "../ui/hostile";
 import { Name } from "../ui/name";
 import { unmarked } from "../ui/markdown";
+import { RichText } from "../ui/rich-text";
 import { Sparkline } from "../ui/sparkline";
 import { Chip } from "../ui/state";
 import { compact, count, counted, usd } from "../ui/times";
 import { Words } from "../ui/words";
 import { heldSince, type Member } from "./now-order";
-import { trouble, wordOf, WorstFact, worstOf } from "./session-status";
+import { isGood, trouble, wordOf, WorstFact, worstOf } from "./session-status";
 
 const SCOPES = ["task", "mission", "goal"] as const;
 const MOST_HELPERS = 3;
@@ -65,9 +66,10 @@ function HowToAnswer({ agent }: { agent: AgentCard }) {
 }
 
 function AnswerSession({ session }: { session: string }) {
-  const resume = useView<SessionAnswer>(`/api/sessions/${encodeURIComponent(session)}`).data?.resume;
+  const { resume, question_text: whole } = useView<SessionAnswer>(`/api/sessions/${encodeURIComponent(session)}`).data ?? {};
   return (
     <div class="card-answer">
+      {whole && <RichText text={whole} />}
       <p>Answer it in its own window.{resume && " If that is closed, continue it with:"}</p>
       {resume && <p class="command"><code><Words text={resume} /></code><Copy text={resume} label="Copy" /></p>}
     </div>
@@ -102,7 +104,7 @@ function Figures({ agent, helpers, outcome }: Props) {
   return (
     <dl class="card-figures num">
       <div><dt>last event</dt><dd><Ago at={agent.last_seen} suffix /></dd></div>
-      {outcome?.context_tokens ? <div><dt>context</dt><dd><ContextUse outcome={outcome} /></dd></div> : agent.tokens > 0 ? <div><dt>tokens</dt><dd title={count(agent.tokens)}>{compact(agent.tokens)}</dd></div> : <div><dt>events</dt><dd>{compact(agent.events)}</dd></div>}
+      {outcome?.context_tokens ? <div><dt>context used</dt><dd><ContextUse outcome={outcome} /></dd></div> : agent.tokens > 0 ? <div><dt>tokens</dt><dd title={count(agent.tokens)}>{compact(agent.tokens)}</dd></div> : <div><dt>events</dt><dd>{compact(agent.events)}</dd></div>}
       <div><dt>cost</dt><dd title={costTitle({ agent, helpers })}>{usd(costOf({ agent, helpers }))}</dd></div>
     </dl>
   );
@@ -136,7 +138,7 @@ export class Card extends Component<Props> {
         <header>
           <h3><button type="button" class="agent-name" onClick={() => openWork(agent.name)} title={plain(agent.name)}><Words text={unmarked(nameOf(agent, outcome))} /></button></h3>
           <p class="card-standing">
-            <StandingMark standing={standing} word={wordOf(agent, outcome)} inactive={agent.at_rest} beat={agent.standing === "working" ? agent.last_id : null} />
+            <StandingMark standing={standing} word={wordOf(agent, outcome)} good={agent.session !== null && outcome !== undefined && isGood(outcome)} inactive={agent.at_rest} beat={agent.standing === "working" ? agent.last_id : null} />
             <span class="card-since faint" title="In this state for"><Ago at={heldSince(agent)} /></span>
           </p>
         </header>

@@ -123,13 +123,19 @@ function Thinking({ row }: { row: TranscriptRow }) {
 }
 
 const NOTES: Record<string, string> = {
-  "session.started": "Session started", "session.ended": "Session ended", "session.compacted": "Context compacted", "claude_code.pr_link": "Pull request linked",
+  "session.started": "Session started", "session.ended": "Session ended", "session.compacted": "Context compacted", "claude_code.pr_link": "Pull request linked", "fleet.pr_open": "Pull request opened", "fleet.pr_merge": "Pull request merged", "fleet.dispatch": "Task taken",
 };
 
+/** What a kind of event is called where people read it: `town.task_delegated` is "Task delegated". */
+function nameOf(kind: string): string {
+  const words = kind.slice(kind.lastIndexOf(".") + 1).replaceAll("_", " ");
+  return NOTES[kind] ?? words.charAt(0).toUpperCase() + words.slice(1);
+}
+
 function Note({ row }: { row: TranscriptRow }) {
-  const said = NOTES[row.event ?? ""];
+  const said = nameOf(row.event ?? "");
   if (row.event === "session.compacted") return <details class="t-note"><summary>{said}</summary><Told text={row.text ?? ""} rich isCut={row.is_cut ?? false} /></details>;
-  return <p class="t-note">{said ?? <code>{row.event}</code>}{row.event !== "claude_code.pr_link" && row.text && <> · <Words text={unmarked(row.text).slice(0, 400)} /></>}</p>;
+  return <p class="t-note"><span title={row.event}>{said}</span>{row.event !== "claude_code.pr_link" && row.text && <> · <Words text={unmarked(row.text).slice(0, 400)} /></>}</p>;
 }
 
 function Launch({ item, toggle }: { item: Item; toggle: (child: string) => void }) {

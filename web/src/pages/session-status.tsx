@@ -31,7 +31,7 @@ export function statusOf(outcome: Known): SessionState {
   const age = now.value - Date.parse(outcome.ended ?? "");
   const isOld = age > OLD;
   if (outcome.waiting_for === "permission" && !isOld) return { kind: "needs you", word: "needs permission" };
-  if (outcome.waiting_for === "person") return isOld ? { kind: "stopped", word: "asked, no answer" } : { kind: "needs you", word: "asks you" };
+  if (outcome.waiting_for === "person") return isOld ? { kind: "stopped", word: "asked, not answered" } : { kind: "needs you", word: "asks you" };
   if (outcome.status === "running" && outcome.waiting_for === "helpers") return { kind: "working", word: "waits for sub-agents" };
   if (outcome.status === "running" && age > SILENT_AFTER) return { kind: "silent", word: "silent" };
   const stuck = trouble(outcome);
@@ -97,9 +97,9 @@ export function worstOf(outcome: Outcome): Fact | null {
   return worst && !worst[1].endsWith("unproven") ? worst : null;
 }
 
-/** Whether it finished and nothing speaks against it. */
-function isGood(outcome: Outcome): boolean {
-  return statusOf(outcome).kind === "finished" && worstOf(outcome) === null && outcome.troubles.every((one) => one.resolved);
+/** Whether it finished, a check passed, and nothing speaks against it. */
+export function isGood(outcome: Outcome): boolean {
+  return Object.values(outcome.checks).some((check) => check.result === "pass") && statusOf(outcome).kind === "finished" && worstOf(outcome) === null && outcome.troubles.every((one) => one.resolved);
 }
 
 const SIGNS: Record<ShownStatus, string> = { "needs you": "!", working: "▸", stuck: "↻", silent: "◌", finished: "–", stopped: "■" };

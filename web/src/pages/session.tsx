@@ -14,6 +14,7 @@ import { DiffLines } from "../ui/diff";
 import { Empty } from "../ui/empty";
 import { plain } from "../ui/hostile";
 import { unmarked } from "../ui/markdown";
+import { RichText } from "../ui/rich-text";
 import { follow, openSession, sessionHref } from "../ui/session-link";
 import { Trouble, Waiting } from "../ui/state";
 import { clock, compact, count, counted, day, full, length, stretch, usd, zone } from "../ui/times";
@@ -87,7 +88,7 @@ function Trust({ outcome }: { outcome: Outcome }) {
           {executed.length > worst.length && <li><button type="button" class="t-more" onClick={openReview}>{counted(executed.length - worst.length, "more risk")}</button></li>}
         </ul>
       )}
-      {others > 0 && <p class="faint"><button type="button" class="to-row" onClick={openReview}>{counted(others, "risky command")} not executed</button></p>}
+      {others > 0 && <p class="faint"><button type="button" class="to-row" onClick={openReview}>{counted(others, "risky command")} tried without success</button></p>}
       {outcome.claims.length > 0 ? (
         <p class="s-claims"><button type="button" class="to-row" onClick={openReview}>
           {contradicted > 0 && <span class="v-mark contradicted">{counted(contradicted, "claim")} contradicted</span>}
@@ -109,9 +110,9 @@ function Continue({ answer }: { answer: SessionAnswer }) {
       {resume && <p class="command"><code title={plain(resume)}>{resume.split(/(?<= && )/).map((part, index) => <span key={index}><Words text={part} /></span>)}</code><Copy text={resume} label="Copy" /></p>}
       <p class="row s-copies">
         <CopyFrom label="Copy hand-over" read={() => get<HandOverAnswer>(path, { as_of: asOf.peek() }).then((found) => found.answer)} />
-        <span class="s-copy-show"><Copy text={`lore show ${outcome.session.slice(0, 8)}`} label="Copy lore show" title={`lore show ${outcome.session.slice(0, 8)}`} /></span>
+        <span class="s-copy-show"><Copy text={`lore show ${outcome.session.slice(0, 8)}`} label="Copy terminal command" title={`lore show ${outcome.session.slice(0, 8)}`} /></span>
       </p>
-      <p class="faint s-hint">The hand-over is a prompt for another agent: task, done, failed, open.</p>
+      <p class="faint s-hint">The hand-over is a prompt for another agent. It says what was asked, what is done, what failed and what is open.</p>
     </section>
   );
 }
@@ -124,12 +125,13 @@ function Delivered({ outcome }: { outcome: Outcome }) {
     <section class="s-box s-delivered" aria-label="What it delivered">
       <h3>What did it deliver?</h3>
       <ul class="s-list">
-        {requests.map((one, index) => <li key={index}><ToRow evidence={one.evidence}>Pull request {one.number && `#${one.number} `}<Words text={one.title} /></ToRow>{/^https?:\/\//.test(one.url) && <> <a href={one.url} rel="noopener noreferrer" target="_blank">open</a></>}</li>)}
+        {requests.slice(-3).reverse().map((one, index) => <li key={index}><ToRow evidence={one.evidence}>Pull request {one.number && `#${one.number} `}<Words text={one.title} /></ToRow>{/^https?:\/\//.test(one.url) && <> <a href={one.url} rel="noopener noreferrer" target="_blank">open</a></>}</li>)}
+        {requests.length > 3 && <li class="faint">and {counted(requests.length - 3, "earlier pull request")}</li>}
         {commits.slice(-2).reverse().map((commit, index) => <li key={index}><ToRow evidence={commit.evidence}><code><Words text={commit.sha.slice(0, 7) || "commit"} /></code> <Words text={commit.subject} /></ToRow></li>)}
         {commits.length > 0 && <li class="faint">{commits.length > 2 && `and ${counted(commits.length - 2, "earlier commit")} · `}{pushed ? "pushed" : "not pushed"}</li>}
         {outcome.files.length > 0 && <li><button type="button" class="to-row" onClick={() => openTab("changes")}>{counted(outcome.files.length, "file")} changed <span class="num plus">+{count(added)}</span> <span class="num minus">−{count(removed)}</span></button></li>}
         {tasks.length > 0 && <li class="s-tasks">{tasks.length === 1 ? "Task" : "Tasks"} {tasks.slice(0, 6).map((task) => <a key={task} href={href("events", { scope: `task:${task}` })} onClick={(click) => follow(click, () => go("events", { scope: `task:${task}` }))}><Words text={task} /></a>)}{tasks.length > 6 && <span class="faint">and {tasks.length - 6} more</span>}</li>}
-        {requests.length + commits.length + outcome.files.length + tasks.length === 0 && <li class="faint">No files changed.</li>}
+        {requests.length + commits.length + outcome.files.length + tasks.length === 0 && <li class="faint">No edits, commits or tasks are recorded.</li>}
       </ul>
     </section>
   );
@@ -148,11 +150,17 @@ function Facts({ outcome }: { outcome: Outcome }) {
   );
 }
 
-function NeedsYou({ outcome }: { outcome: Outcome }) {
+function NeedsYou({ answer }: { answer: SessionAnswer }) {
+  const { session: outcome, question_text: whole } = answer;
   const { kind } = statusOf(outcome);
   if (kind !== "needs you") return null;
   const said = outcome.waiting_for === "permission" ? "It waits for a permission" : "It waits for your answer";
-  return <p class="s-needs" role="status"><strong>{said}{outcome.question ? ": " : "."}</strong><ToRow evidence={outcome.evidence["question"] ?? []}><Words text={unmarked(outcome.question ?? "")} /></ToRow> <span class="faint">Answer it in its own window.</span></p>;
+  return (
+    <div class="s-needs" role="status">
+      <p><strong>{said}{outcome.question ? ": " : "."}</strong><ToRow evidence={outcome.evidence["question"] ?? []}><Words text={unmarked(outcome.question ?? "")} /></ToRow> <span class="faint">Answer it in its own window. If that is closed, continue it with the command below.</span></p>
+      {whole && <RichText text={whole} />}
+    </div>
+  );
 }
 
 function Header({ answer }: { answer: SessionAnswer }) {
@@ -162,7 +170,7 @@ function Header({ answer }: { answer: SessionAnswer }) {
       <p class="s-crumb"><a href={href("sessions")} onClick={(click) => follow(click, () => go("sessions"))}>‹ Sessions</a> <StatusMark outcome={outcome} /></p>
       <h2><Words text={unmarked(outcome.name)} /></h2>
       <p class="s-outcome"><Words text={unmarked(outcome.outcome)} /></p>
-      <NeedsYou outcome={outcome} />
+      <NeedsYou answer={answer} />
       <Approvals session={outcome.session} />
       <Facts outcome={outcome} />
       <div class="s-boxes">
@@ -186,7 +194,7 @@ function Review({ outcome }: { outcome: Outcome }) {
         <li key={index}><span class={`v-mark ${claim.verdict}`}>{claim.verdict}</span> <ToRow evidence={claim.evidence}>“<Words text={claim.text} />”</ToRow>{claim.why && <span class="faint"> <Words text={claim.why} /></span>}</li>
       ))}</ul>
       {outcome.flags.length > 0 && <><h3>Risks</h3><ul class="s-list">{outcome.flags.map((flag, index) => (
-        <li key={index}><span class="v-mark contradicted">{flag.flag.replaceAll("_", " ")}</span> <ToRow evidence={flag.evidence}><Words text={flag.what} /></ToRow>{!flag.executed && <span class="faint"> not executed</span>}</li>
+        <li key={index}><span class="v-mark contradicted">{flag.flag.replaceAll("_", " ")}</span> <ToRow evidence={flag.evidence}><Words text={flag.what} /></ToRow>{!flag.executed && <span class="faint"> tried without success</span>}</li>
       ))}</ul></>}
       {outcome.troubles.length > 0 && <><h3>Trouble</h3><ul class="s-list">{outcome.troubles.map((trouble, index) => (
         <li key={index}><span class={`v-mark ${trouble.resolved ? "supported" : "contradicted"}`}>{trouble.resolved ? "solved" : "not solved"}</span> <ToRow evidence={trouble.evidence}><Words text={trouble.what} /></ToRow>{trouble.cause && !trouble.what.includes(trouble.cause) && <span class="faint"> <Words text={trouble.cause} /></span>}</li>

@@ -27,7 +27,7 @@ const FILTERS: Record<string, (outcome: Outcome) => boolean> = {
   flagged: (outcome) => factsOf(outcome).some(([kind]) => kind !== "note"),
   delivered: (outcome) => outcome.delivered.commits.length + outcome.delivered.pull_requests.length > 0,
 };
-const FILTER_WORDS: readonly (readonly [string, string])[] = [["all", "All"], ["needs", "Needs you"], ["open", "No answer"], ["working", "Working"], ["flagged", "Flagged"], ["delivered", "Delivered"]];
+const FILTER_WORDS: readonly (readonly [string, string])[] = [["all", "All"], ["needs", "Needs you"], ["open", "Not answered"], ["working", "Working"], ["flagged", "Flagged"], ["delivered", "Delivered"]];
 
 function hasWords(outcome: Outcome, text: string): boolean {
   const whole = [outcome.name, outcome.headline, outcome.person, outcome.repo, outcome.branch, outcome.session, outcome.program, outcome.asked].join("\n").toLowerCase();
@@ -141,7 +141,7 @@ function SessionsList() {
       {found.length === 0 && (all.length === 0
         ? <Empty title="No sessions yet" hint="Run `lore setup` to record your coding agents and to import their sessions. What else is in the log is under Events."><button type="button" class="button" onClick={() => go("events")}>Events</button></Empty>
         : <Empty title="No session matches" hint={data.more ? "Only the newest sessions are loaded. Load more below, or change the filter." : "Change the filter."} />)}
-      {found.length > 0 && <div class="sl-heads" aria-hidden="true"><span>Status</span><span>Session and result</span><span>Repository</span><span class="num">Cost, active time</span><span class="num">Last event ({zone})</span></div>}
+      {found.length > 0 && <div class="sl-heads" aria-hidden="true"><span>Status</span><span>Session and result</span><span>Person, repository</span><span class="num">Cost, active time</span><span class="num">Last event ({zone})</span></div>}
       <ol class="sl-list">{found.map((outcome, index) => <Row key={outcome.session} outcome={outcome} isChosen={index === chosen} />)}</ol>
       {data.more && most < MOST && <button type="button" class="button wide" onClick={() => show(Math.min(MOST, most * 3))}>Load older sessions</button>}
     </div>

@@ -52,11 +52,11 @@ export function AgentName({ name, shown }: { name: string; shown?: string | null
 const SIGNS: Record<Standing, string> = { "needs you": "!", working: "▸", silent: "◌", idle: "–", ended: "–" };
 
 /** How an agent stands, as a word and a sign; the sign beats once whenever `beat` changes. Silence of more than a day is no alarm any more. */
-export function StandingMark({ standing, word = standing, beat, inactive = false }: { standing: Standing; word?: string; beat?: string | null; inactive?: boolean }) {
+export function StandingMark({ standing, word = standing, beat, inactive = false, good = false }: { standing: Standing; word?: string; beat?: string | null; inactive?: boolean; good?: boolean }) {
   const shown = inactive && standing === "silent" ? "idle" : standing;
   return (
-    <span class={`standing ${shown.replace(" ", "-")}`}>
-      <span key={beat} class={beat ? "standing-sign pulse" : "standing-sign"} aria-hidden="true">{SIGNS[shown]}</span>
+    <span class={`standing ${shown.replace(" ", "-")} ${good && SIGNS[shown] === "–" ? "good" : ""}`}>
+      <span key={beat} class={beat ? "standing-sign pulse" : "standing-sign"} aria-hidden="true">{good && SIGNS[shown] === "–" ? "✓" : SIGNS[shown]}</span>
       {word}
     </span>
   );

@@ -102,6 +102,7 @@ function One({ approval }: { approval: OpenApproval }) {
   const who = approval.session ? <SessionLink session={approval.session}>{name}</SessionLink> : goal ? <a href={href(goal)} onClick={(click) => follow(click, () => go(goal))}>{name}</a> : name;
   return (
     <Request asked={approval} who={who} then={approval.goal ? "it is denied" : "answer it in its terminal"} send={approval.can_answer && mayApprove() ? send : undefined}>
+      {approval.goal_text && <p class="question-goal"><span class="faint">Its goal:</span> <Words text={approval.goal_text} /></p>}
       {!approval.can_answer && <p class="question-answered">Answer it in <Words text={approval.program ?? "the program"} /> itself.</p>}
     </Request>
   );

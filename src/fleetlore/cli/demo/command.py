@@ -112,14 +112,16 @@ def _show_scenes(
         _write_shift(log, seed, args)
         return
     from fleetlore.cli.demo.environment import SceneReporter
-    from fleetlore.cli.demo.scenes import list_programme, run_scenes
+    from fleetlore.cli.demo.scenes import list_pages_and_commands, run_scenes
 
     reporter = SceneReporter(json=args.json)
     with run_scenes(scenes, settings, speed=args.speed or 1.0, reporter=reporter):
         if "fleet" in scenes:
             _write_story(log, seed, args)
         path = None if shutil.which("lore") else os.path.dirname(sys.executable)
-        reporter.open(list_programme(scenes, url, _abbreviate_home(config.mask_url(args.log)), args.town, key=write_url, path=path))
+        reporter.open(
+            list_pages_and_commands(scenes, url, _abbreviate_home(config.mask_url(args.log)), args.town, write_url=write_url, path=path)
+        )
         if "fleet" in scenes:
             _write_shift(log, seed, args, print_events=args.json)
         signal.pause()

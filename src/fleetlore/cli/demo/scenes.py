@@ -71,18 +71,17 @@ def _describe_end(completed: list[Event]) -> str:
 # --- The demo's town: two workers run four agents on a mission. One worker is killed, and the other continues its work.
 
 BUILDERS, REVIEWER = ("finn", "gret", "hugo"), "ines"
-LEAVING = BUILDERS[:2]
-"""The agents whose worker is killed."""
+AGENTS_OF_KILLED_WORKER = BUILDERS[:2]
 MISSION, FIRST_ITEM = "rate-limits", "design"
 LEASE = "3"
 """Lease of a worker in seconds; short, so that viewers do not wait long."""
-ERRANDS = (
+BACKLOG_TASKS = (
     "Update the dependencies of the console",
     "Fix the flaky test of the delivery queue",
     "Add an example for PHP to the guide",
     "Remove the unused feature flags",
 )
-BETWEEN_ERRANDS = 25.0
+SECONDS_BETWEEN_TASKS = 25.0
 
 
 def run_mission(environment: DemoEnvironment) -> None:
@@ -92,9 +91,9 @@ def run_mission(environment: DemoEnvironment) -> None:
     first, second = _open_town(environment, id)
     _kill_worker(environment, id, first)
     _watch_other_worker(environment, id, second)
-    for errand in cycle(ERRANDS):
-        environment.wait_seconds(BETWEEN_ERRANDS)
-        environment.run_lore("town", "backlog", "add", errand, "--role", "builder")
+    for task in cycle(BACKLOG_TASKS):
+        environment.wait_seconds(SECONDS_BETWEEN_TASKS)
+        environment.run_lore("town", "backlog", "add", task, "--role", "builder")
 
 
 def _open_town(environment: DemoEnvironment, id: str) -> tuple[Child, Child]:
@@ -107,9 +106,12 @@ def _open_town(environment: DemoEnvironment, id: str) -> tuple[Child, Child]:
         if missing := [name for name in names if name not in running]:
             environment.run_lore("town", "spawn", *missing, "--role", role)
     environment.run_lore("town", "mission", "start", environment.copy_file("mission.toml", id=id))
-    first = environment.start_lore(*worker, *_agent_options(LEAVING))
+    first = environment.start_lore(*worker, *_agent_options(AGENTS_OF_KILLED_WORKER))
     environment.wait_for_log(
-        lambda log: {*LEAVING} <= {event.agent for event in _events_of_kind(log, "town", before, "town.agent_state_changed", "idle")},
+        lambda log: (
+            {*AGENTS_OF_KILLED_WORKER}
+            <= {event.agent for event in _events_of_kind(log, "town", before, "town.agent_state_changed", "idle")}
+        ),
         writer=first,
     )
     # The second worker may run all agents, so it takes over when the first one dies.
@@ -130,11 +132,11 @@ def _find_running_agents(log: BlockingRecorder) -> set[str]:
 def _kill_worker(environment: DemoEnvironment, id: str, worker: Child) -> None:
     """Kill the worker once its agents work on more than the first item."""
 
-    def at_work(log: BlockingRecorder) -> bool:
+    def has_started_second_item(log: BlockingRecorder) -> bool:
         started = log.read(f"mission:{id}", kinds=["process.started"])
-        return any(event.agent in LEAVING and not (event.task or "").endswith(f"/{FIRST_ITEM}") for event in started)
+        return any(event.agent in AGENTS_OF_KILLED_WORKER and not (event.task or "").endswith(f"/{FIRST_ITEM}") for event in started)
 
-    environment.wait_for_log(at_work, writer=worker)
+    environment.wait_for_log(has_started_second_item, writer=worker)
     worker.kill()
     environment.report_step("town", "kill -9 on the worker of finn and gret, in the middle of a task")
 
@@ -159,7 +161,7 @@ def _agent_options(agents: Iterable[str]) -> list[str]:
 
 # --- All scenes, and the threads that run them.
 
-PLAYS = ("night-train", "the-tin", "monday")
+STAGE_SCENARIOS = ("night-train", "the-tin", "monday")
 STAGE_SPEED = 2.0
 """Speed of the stage, relative to reading speed in a terminal."""
 JOIN_SECONDS = 5.0
@@ -171,12 +173,12 @@ class Scene(NamedTuple):
     page: str
     """Page of the control room."""
     about: str
-    acts: tuple[Callable[[DemoEnvironment], None], ...] = ()
+    runs: tuple[Callable[[DemoEnvironment], None], ...] = ()
     """Functions that run in parallel, one thread each."""
 
 
 def _run_stage(environment: DemoEnvironment) -> None:
-    for name in PLAYS:
+    for name in STAGE_SCENARIOS:
         environment.report_step("stage", f"{name} starts")
         play = environment.start_lore("stage", "run", name, "--speed", f"{STAGE_SPEED * environment.speed:g}")
         if environment.wait_for_exit(play):
@@ -201,17 +203,21 @@ _TRY = (
 )
 
 
-def list_programme(
-    names: Sequence[str], url: str, log: str, town: str | None, *, key: str | None = None, path: str | None = None
+def list_pages_and_commands(
+    names: Sequence[str], url: str, log: str, town: str | None, *, write_url: str | None = None, path: str | None = None
 ) -> Iterator[str]:
-    """Yield lines with pages and commands to try. `key` is a URL with write access; `path` is the folder of `lore` if not on PATH."""
+    """Lines with pages and commands to try. `write_url` opens pages with write access; `path` is the folder of `lore` if not on PATH."""
     yield ""
     for name in names:
         yield f"  {name:<5}  {url + SCENES[name].page:<34}  {SCENES[name].about}"
     yield f"  chat   {url + 'chat':<34}  chat with a graph agent"
     yield ""
     yield "Use the slider at the bottom of every page to go back in time."
-    yield f"For write access (buttons, chat), open {key}" if key else "Buttons and chat need the write token; start with --open to use it."
+    yield (
+        f"For write access (buttons, chat), open {write_url}"
+        if write_url
+        else "Buttons and chat need the write token; start with --open to use it."
+    )
     yield "In another terminal, try:"
     if path is not None:
         yield f"  export PATH={shlex.quote(path)}:$PATH"
@@ -226,7 +232,7 @@ def run_scenes(names: Sequence[str], settings: Settings, *, speed: float, report
     """Run scenes in threads for the duration of the block; afterwards all their processes and files are gone."""
     with tempfile.TemporaryDirectory(prefix="fleetlore-demo-", ignore_cleanup_errors=True) as folder:
         environment = DemoEnvironment(Path(folder), settings, speed=speed, reporter=reporter)
-        threads = [Thread(target=_run_scene, args=(environment, name, act), daemon=True) for name in names for act in SCENES[name].acts]
+        threads = [Thread(target=_run_scene, args=(environment, name, act), daemon=True) for name in names for act in SCENES[name].runs]
         try:
             for thread in threads:
                 thread.start()

@@ -12,7 +12,16 @@ import msgspec
 from fleetlore.cli.event_lines import display_width, pad_columns, truncate_columns
 from fleetlore.cli.terminal import format_age, sanitise_text
 from fleetlore.events.budget_axes import BudgetUse, describe_axis, find_axis, get_amount
-from fleetlore.views.goal_state import GoalState, GoalStatus, elapsed_seconds, goal_status, list_budgets, used_tokens, used_usd
+from fleetlore.views.goal_state import (
+    GoalState,
+    GoalStatus,
+    elapsed_seconds,
+    goal_status,
+    is_goal_stopped,
+    list_budgets,
+    used_tokens,
+    used_usd,
+)
 from fleetlore.views.goal_state import first_paragraph as summary
 
 if TYPE_CHECKING:
@@ -151,7 +160,7 @@ def _main_argument(input: Any) -> str:
     return found if found is not None else msgspec.json.encode(input).decode()
 
 
-def driver_words(holder: str) -> str:
+def describe_driver(holder: str) -> str:
     """`process 4711 on larch`; other holder names are not changed."""
     place, _, name = holder.rpartition(":")
     pid, machine = name.partition("/")[0], place.rpartition(":")[0]
@@ -159,12 +168,11 @@ def driver_words(holder: str) -> str:
 
 
 def describe_state(goal: GoalState, now: datetime, *, is_driven: bool = True) -> GoalStateLabel:
-    """The display state: `stopped` if an open goal has no driver. Unknown for goals of other programs."""
-    state = goal_status(goal, now)
-    return "stopped" if goal.outcome is None and goal.plan is not None and not is_driven and state != "paused" else state
+    """The display state: `stopped` if an open goal has no driver."""
+    return "stopped" if is_goal_stopped(goal, now, is_driven=is_driven) else goal_status(goal, now)
 
 
-def state_words(goal: GoalState, now: datetime, state: GoalStateLabel) -> str:
+def format_state(goal: GoalState, now: datetime, state: GoalStateLabel) -> str:
     """The state with its reason, as text."""
     reason = goal.why if goal.outcome is not None else goal.waiting_for if state in ("waiting", "asking") else ""
     if state == "spent":
@@ -174,13 +182,11 @@ def state_words(goal: GoalState, now: datetime, state: GoalStateLabel) -> str:
     return f"{state}{until}" + (f": {words}" if words else "")
 
 
-def going_on(goal: GoalState, *, on: str = "") -> Iterator[Line]:
+def suggest_resume(goal: GoalState, *, on: str = "") -> Iterator[Line]:
     """Commands to continue a goal that ended, except if it is done; `on` is the `--log` option, if needed."""
     short = f"{goal.id[:8]}{on}"
     if goal.outcome == "budget_exhausted":
-        option = format_raise_option(goal)
-        more = f"lore goal raise {short} {option} && " if option else ""
-        yield [("resume:   ", DIM), (f"{more}lore goal resume {short}", COMMAND)]
+        yield [("resume:   ", DIM), (format_resume_command(goal, short), COMMAND)]
     elif goal.outcome in ("escalate", "cancelled"):
         yield [("see why:  ", DIM), (f"lore goal show {short}", COMMAND)]
         yield [
@@ -192,7 +198,13 @@ def going_on(goal: GoalState, *, on: str = "") -> Iterator[Line]:
         ]
 
 
-def format_raise_option(goal: GoalState) -> str:
+def format_resume_command(goal: GoalState, short: str) -> str:
+    """The command that resumes a goal, after one that raises the budget that it spent."""
+    option = _format_raise_option(goal) if goal.outcome == "budget_exhausted" else ""
+    return (f"lore goal raise {short} {option} && " if option else "") + f"lore goal resume {short}"
+
+
+def _format_raise_option(goal: GoalState) -> str:
     """The option that doubles the spent budget; empty for counters that reset themselves."""
     row = find_axis(goal.why)
     if row is None or row.is_in_a_row:
@@ -211,12 +223,12 @@ def format_headline(goal: GoalState, now: datetime, *, is_driven: bool = True) -
     return [
         (f"{symbol} ", style),
         (sanitise_text(goal.agent or "?"), BOLD),
-        (f"  {turn}{state_words(goal, now, state)}", style),
+        (f"  {turn}{format_state(goal, now, state)}", style),
         (f"  {title}", ""),
     ]
 
 
-def spent_words(goal: GoalState, now: datetime) -> str:
+def format_spending(goal: GoalState, now: datetime) -> str:
     """`3 turns, 120,000 tokens, $0.42, 12 min`."""
     turns = goal.spent.turns
     usd = used_usd(goal)
@@ -242,12 +254,12 @@ def fit_line(line: Line, columns: int) -> Line:
     return fitting
 
 
-def is_whole(line: Line) -> bool:
+def must_not_truncate(line: Line) -> bool:
     """Whether a line must not be truncated."""
     return any(style == COMMAND for _, style in line)
 
 
-def without_colours(lines: Sequence[Line]) -> list[str]:
+def strip_styles(lines: Sequence[Line]) -> list[str]:
     """The lines without colours."""
     return ["".join(text for text, _ in line).rstrip() for line in lines]
 
@@ -255,7 +267,7 @@ def without_colours(lines: Sequence[Line]) -> list[str]:
 # --- the workspace: what it lacks at the start, and how to merge the work at the end
 
 
-def note_unseen_changes(beside: SourceChanges | None) -> Iterator[Line]:
+def format_worktree_notes(beside: SourceChanges | None) -> Iterator[Line]:
     """Lines about files that the agent's worktree lacks."""
     if beside is not None and beside.uncommitted:
         many = _count_noun(beside.uncommitted, "uncommitted change")

@@ -200,7 +200,7 @@ def _report_if_running(context: OperationContext, state: GoalState) -> bool:
     if driver is None:
         return False
     short_id = commands.short_goal_id(state)
-    terminal.print_line(f"{short_id}  is running in {lines.driver_words(driver)}; see lore goal show {short_id}")
+    terminal.print_line(f"{short_id}  is running in {lines.describe_driver(driver)}; see lore goal show {short_id}")
     return True
 
 

@@ -141,7 +141,7 @@ def _format_completed(event: Event, goal: GoalState | None) -> Iterator[Line]:
     kind = str(outcome.get("kind"))
     style = {"done": GOOD, "cancelled": DIM, "escalate": _ASKS}.get(kind, BAD)
     why = sanitise_text(str(outcome.get("reason") or outcome.get("axis") or "")).replace("_", " ")
-    spent = "" if goal is None or event.at is None else f"  {goal_lines.spent_words(goal, event.at)}"
+    spent = "" if goal is None or event.at is None else f"  {goal_lines.format_spending(goal, event.at)}"
     yield [
         (goal_lines.OUTCOMES.get(kind, sanitise_text(kind)), f"bold {style}" if "bold" not in style else style),
         (f": {why}" if why else "", ""),
@@ -263,17 +263,17 @@ class PlainGoalView(GoalView):
 
     def on_started(self, state: GoalState, beside: SourceChanges | None) -> None:
         """Print what its worktree lacks."""
-        for line in goal_lines.note_unseen_changes(beside):
+        for line in goal_lines.format_worktree_notes(beside):
             self.print_line([*self._goal_prefix(state.id), *line])
 
     def on_ended(self, state: GoalState, work: Handover) -> None:
         """Print where the work is, how to merge it, and how to continue."""
-        for line in (*goal_lines.format_handover(work, on=self._on), *goal_lines.going_on(state, on=self._on)):
+        for line in (*goal_lines.format_handover(work, on=self._on), *goal_lines.suggest_resume(state, on=self._on)):
             self.print_line([*self._goal_prefix(state.id), *line])
 
     def print_line(self, line: Line) -> None:
         """Print a line."""
-        [text] = goal_lines.without_colours([line])
+        [text] = goal_lines.strip_styles([line])
         terminal.print_line(text)
         terminal.flush_output()
 
@@ -314,7 +314,7 @@ class GoalScreen(PlainGoalView):
         """Print a line above the panel."""
         from rich.text import Text
 
-        is_whole = goal_lines.is_whole(line)
+        is_whole = goal_lines.must_not_truncate(line)
         self._console.print(Text.assemble(*line), soft_wrap=is_whole, overflow=None if is_whole else "fold")
 
     @asynccontextmanager

@@ -10,6 +10,7 @@ import msgspec
 
 from fleetlore import clock
 from fleetlore.cli import terminal
+from fleetlore.cli.event_lines import display_width, pad_columns
 from fleetlore.cli.goal import lines as goal_lines
 from fleetlore.cli.goal.lines import BOLD, COMMAND, DIM, LOOKS, Line
 from fleetlore.cli.terminal import format_ago, sanitise_text
@@ -43,9 +44,9 @@ def print_goals(response: GoalSummaries, args: Namespace) -> None:
 
 def _format_table(response: GoalSummaries) -> Iterator[Line]:
     rows = [_format_row(goal, response.ids[goal.id]) for goal in response.goals]
-    widths = [max((len(row[column][0]) for row in rows), default=0) for column in range(5)]
-    for row in rows:
-        yield [(f"{text:<{width}}  ", style) for (text, style), width in zip(row, widths, strict=False)] + [row[-1]]
+    widths = [max(display_width(text) for text, _ in column) for column in zip(*rows, strict=True)]
+    for *cells, title in rows:
+        yield [*((pad_columns(text, width + 2), style) for (text, style), width in zip(cells, widths, strict=False)), title]
 
 
 def _format_row(goal: GoalSummary, short: str) -> list[tuple[str, str]]:
@@ -114,19 +115,19 @@ def format_goal(
     if is_sealed:
         yield [("signatures were not verified: that needs the passphrase", DIM)]
     yield []
-    yield [(_suggest_next(goal, now, driver, short), COMMAND)]
+    yield from _suggest_next(goal, now, driver, short)
 
 
 def _describe_goal(goal: GoalState, now: datetime, driver: str | None) -> tuple[str, str]:
     """Two header lines: id, harness and folder; start, driver and parent."""
-    plan = goal.plan
-    place = goal.goal.workspace if goal.goal is not None else None
-    whom = [f"started {format_ago(now - goal.at)}"] if goal.at else []
-    whom += [f"run by {goal_lines.driver_words(driver)}"] if driver else []
-    whom += [f"part of {goal.parent}"] if goal.parent else []
-    return " · ".join(filter(None, (goal.id, plan.harness if plan else "run by another program", sanitise_text(place or "")))), " · ".join(
-        whom
+    workspace = sanitise_text(goal.goal.workspace or "") if goal.goal is not None else ""
+    identity = (goal.id, goal.plan.harness if goal.plan else "run by another program", workspace)
+    facts = (
+        f"started {format_ago(now - goal.at)}" if goal.at else "",
+        f"run by {goal_lines.describe_driver(driver)}" if driver else "",
+        f"part of {goal.parent}" if goal.parent else "",
     )
+    return " · ".join(filter(None, identity)), " · ".join(filter(None, facts))
 
 
 def _format_part(title: str, lines: Iterator[Line]) -> Iterator[Line]:
@@ -178,17 +179,14 @@ def _format_questions(goal: GoalState) -> Iterator[Line]:
         yield from goal_lines.format_question(question.id, question.tool, question.input)
 
 
-def _suggest_next(goal: GoalState, now: datetime, driver: str | None, short: str) -> str:
-    """The next command to try."""
-    state = goal_status(goal, now)
-    if goal.plan is None or state == "done":
-        return f"lore events --scope goal:{goal.id}  shows every step"
-    if state == "spent":
-        option = goal_lines.format_raise_option(goal)
-        return "resume it: " + (f"lore goal raise {short} {option} && " if option else "") + f"lore goal resume {short}"
-    if goal.outcome is not None or driver is None:
-        return f"resume it: lore goal resume {short}"
-    return f"lore goal pause {short} · lore goal say {short} TEXT · lore goal cancel {short}"
+def _suggest_next(goal: GoalState, now: datetime, driver: str | None, short: str) -> Iterator[Line]:
+    """The next commands to try."""
+    if goal.plan is None or goal_status(goal, now) == "done":
+        yield [("every step: ", DIM), (f"lore events --scope goal:{goal.id}", COMMAND)]
+    elif goal.outcome is not None or driver is None:
+        yield [("resume it: ", DIM), (goal_lines.format_resume_command(goal, short), COMMAND)]
+    else:
+        yield [(f"lore goal pause {short} · lore goal say {short} TEXT · lore goal cancel {short}", COMMAND)]
 
 
 # --- output
@@ -197,7 +195,7 @@ def _suggest_next(goal: GoalState, now: datetime, driver: str | None, short: str
 def show_lines(lines: Sequence[Line]) -> None:
     """Print lines: coloured and truncated on a terminal, untruncated in a pipe."""
     if not terminal.is_terminal(sys.stdout):
-        for text in goal_lines.without_colours(lines):
+        for text in goal_lines.strip_styles(lines):
             terminal.print_line(text)
         return
     from rich.console import Console
@@ -207,6 +205,6 @@ def show_lines(lines: Sequence[Line]) -> None:
         file=sys.stdout, highlight=False, no_color=not terminal.has_colour(sys.stdout), width=terminal.terminal_width(sys.stdout)
     )
     for line in lines:
-        is_whole = goal_lines.is_whole(line)
+        is_whole = goal_lines.must_not_truncate(line)
         shown = line if is_whole else goal_lines.fit_line(line, console.width)
         console.print(Text.assemble(*shown), no_wrap=True, overflow=None if is_whole else "crop", soft_wrap=is_whole)

@@ -114,7 +114,7 @@ def _run_git(entry: WorktreeEntry, *arguments: str) -> int:
 def _remove_worktrees(found: Sequence[WorktreeEntry]) -> int:
     """Remove the worktrees of ended goals whose work is committed. Branches stay."""
     for entry in found:
-        folder, location = read_location(goal_data_folder(), entry.state.id)
+        folder, location = read_location(goal_data_folder(), entry.state.id, (entry.state.goal and entry.state.goal.workspace) or "")
         if entry.state.outcome is None or location is None or not os.path.isdir(location.root):
             continue
         workspace = Workspace(location, folder)

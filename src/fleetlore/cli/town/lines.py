@@ -149,7 +149,7 @@ def print_lines(lines: Iterable[Line]) -> None:
 
         show_lines(shown)
         return
-    for text in goal_lines.without_colours(shown):
+    for text in goal_lines.strip_styles(shown):
         terminal.print_line(text)
 
 

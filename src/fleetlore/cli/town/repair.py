@@ -44,7 +44,7 @@ def print_workers(response: WorkersChecked, args: Namespace) -> None:
 
 
 def _worker_row(worker: WorkerReport) -> list[Cell]:
-    name = lines.driver_words(worker.worker.rpartition("@")[0])
+    name = lines.describe_driver(worker.worker.rpartition("@")[0])
     state = ("✗ dead", BAD) if worker.is_dead else ("? one sign", WARN) if worker.signs else ("● running", GOOD)
     return [(name, BOLD), state, (f"runs {town_lines.join_names(worker.agents)}", ""), ("; ".join(worker.signs), DIM)]
 

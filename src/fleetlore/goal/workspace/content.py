@@ -183,6 +183,13 @@ class WorkspaceContent:
         """All files that the current rules do not ignore, and those in `always_include`."""
         return self._read_entries(lambda folder: files.read_gitignore(self._root, folder), always_include)
 
+    def prepare_for_git(self, always_include: Collection[str]) -> list[str]:
+        """Remove what git would wait for in the files. Returns what git must leave out: what cannot be saved, and nested repositories."""
+        entries = self._read_entries(lambda folder: files.read_gitignore(self._root, folder), always_include, known=())
+        files.remove_unreadable_rules(self._root, {"", *(folder for path in entries for folder in files.parent_folders(path))})
+        others = (path for path, entry in entries.items() if entry.kind == "other")
+        return [os.path.dirname(path) if os.path.basename(path) == files.GIT_FOLDER else path for path in others]
+
     def read_by_snapshot(
         self, snapshot: Snapshot, *, within: Callable[[str], bool] | None = None, known: Collection[str] | None = None
     ) -> dict[str, SnapshotEntry]:

@@ -6,10 +6,12 @@ owner.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
-from collections.abc import Callable, Collection, Iterator, Sequence
+import subprocess
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from secrets import token_hex
 from typing import IO, Literal, NamedTuple, TypeAlias
@@ -17,12 +19,18 @@ from typing import IO, Literal, NamedTuple, TypeAlias
 from fleetlore.errors import FleetloreError
 
 EntryKind: TypeAlias = Literal["file", "link", "folder", "other"]
-"""`other` can be listed but not saved: a pipe, a socket, or the `.git` of a nested repository."""
+"""`other` can be listed but not saved: a pipe, a socket, the `.git` of a nested repository, a huge file of holes, a very deep folder."""
 
 GIT_FOLDER = ".git"
 GITIGNORE = ".gitignore"
 CHUNK_BYTES = 1024 * 1024
 _MAX_GITIGNORE_BYTES = 1024 * 1024
+_MAX_RULES_BYTES = 64 * 1024 * 1024
+_MAX_DEPTH = 200
+"""Of folders that are entered."""
+_HOLLOW_BYTES, _HOLLOW_RATIO = 256 * 1024 * 1024, 64
+"""A larger file with less than this part of it on disk would take hours to read and says nothing."""
+_BLOCK_BYTES = 512
 
 
 class WorkspaceEntry(NamedTuple):
@@ -54,6 +62,8 @@ def walk_entries(
             path = join_path(folder, name)
             if name in ignored:
                 continue
+            if entry.kind == "folder" and path.count("/") >= _MAX_DEPTH:
+                entry = WorkspaceEntry("other", entry.stat)
             yield path, entry
             if entry.kind == "folder" and (within is None or within(path)):
                 folders.append(path)
@@ -71,6 +81,10 @@ def _list_folder(root: str, folder: str) -> dict[str, WorkspaceEntry]:
     except PermissionError:
         _add_permissions(full, 0o700)
         return _scan_folder(full)
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:  # an agent can make paths that no program can name
+            return {}
+        raise
 
 
 def _scan_folder(full: str) -> dict[str, WorkspaceEntry]:
@@ -86,7 +100,8 @@ def _classify_entry(name: str, status: os.stat_result) -> WorkspaceEntry:
     if name == GIT_FOLDER:
         return WorkspaceEntry("other", status)
     if stat.S_ISREG(status.st_mode):
-        return WorkspaceEntry("file", status)
+        is_hollow = status.st_size > max(_HOLLOW_BYTES, status.st_blocks * _BLOCK_BYTES * _HOLLOW_RATIO)
+        return WorkspaceEntry("other" if is_hollow else "file", status)
     if stat.S_ISLNK(status.st_mode):
         return WorkspaceEntry("link", status)
     return WorkspaceEntry("folder" if stat.S_ISDIR(status.st_mode) else "other", status)
@@ -156,6 +171,17 @@ def read_gitignore(root: str, folder: str) -> bytes | None:
         return file.read(_MAX_GITIGNORE_BYTES)
 
 
+def remove_unreadable_rules(root: str, folders: Iterable[str]) -> None:
+    """Remove what git would wait for when it reads the rules of these folders: pipes, devices and huge files."""
+    for folder in folders:
+        for name in (GITIGNORE, ".gitattributes", ".gitmodules"):
+            path = os.path.join(root, folder, name)
+            with suppress(OSError):
+                status = os.stat(path)
+                if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_RULES_BYTES:
+                    remove_full_path(path)
+
+
 def remove_path(root: str, path: str) -> None:
     """Delete a file, link, or folder with all its content."""
     remove_full_path(os.path.join(root, path))
@@ -170,9 +196,15 @@ def remove_full_path(full: str) -> None:
         _add_permissions(os.path.dirname(full), 0o700)
     if not _is_folder(full):
         return os.unlink(full)
-    for folder in _walk_folders(full):
-        _add_permissions(folder, 0o700)
-    return shutil.rmtree(full)
+    try:
+        for folder in _walk_folders(full):
+            _add_permissions(folder, 0o700)
+        return shutil.rmtree(full)
+    except (RecursionError, OSError, FleetloreError):  # deeper than Python can go
+        for command in (["chmod", "-R", "u+rwx", full], ["rm", "-rf", full]):
+            subprocess.run(command, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+        if os.path.lexists(full):
+            raise
 
 
 def remove_empty_folder(root: str, path: str) -> None:

@@ -93,7 +93,7 @@ def start_git(
 
     Raises `GitFailed` with the last error message that git printed.
     """
-    command = arguments[0]
+    command = next(argument for argument in arguments if not argument.startswith("-") and "=" not in argument)
     with TemporaryFile() as stderr:
         process = _spawn_git(arguments, git_dir, cwd, env, stderr)
         is_late: list[bool] = []

@@ -115,7 +115,7 @@ def _make_handover(source: str, branch: str, *, path: str | None = None, uncommi
 def find_handover(home: str, goal_id: str, source: str) -> Handover | None:
     """Where the work of a goal is that this process does not run; `None` if it is not on this machine."""
     with suppress(FleetloreError, OSError):
-        folder, location = read_location(home, goal_id)
+        folder, location = read_location(home, goal_id, source)
         if location is not None:
             return describe_handover(Workspace(location, folder), source) if os.path.isdir(location.root) else None
         repo = _find_repository(source)
@@ -127,7 +127,7 @@ def find_handover(home: str, goal_id: str, source: str) -> Handover | None:
 
 def commit_handover(home: str, goal_id: str, source: str, message: str) -> Handover:
     """Commit what a goal left uncommitted. Raises `Invalid` if its work is not on this machine."""
-    folder, location = read_location(home, goal_id)
+    folder, location = read_location(home, goal_id, source)
     if location is None or not os.path.isdir(location.root) or location.kind != "worktree":
         raise Invalid(f"goal {goal_id}: has no worktree on this machine with something to commit")
     workspace = Workspace(location, folder)

@@ -60,6 +60,7 @@ class WorkspaceLocation(Struct, frozen=True, kw_only=True):
 
         Raises `FleetloreError` if a folder is gone that cannot be created again.
         """
+        self.repair_git_dirs(store)
         store.create(
             object_format=self.form, exclude=b"" if os.path.isdir(store.git_dir) else _read_exclude_rules(self.source or self.common)
         )
@@ -69,6 +70,12 @@ class WorkspaceLocation(Struct, frozen=True, kw_only=True):
         if not has_root:
             raise FleetloreError(f"{self.root}: the folder that the goal works in is gone; bring it back, or cancel the goal")
         return self
+
+    def repair_git_dirs(self, store: SnapshotStore) -> None:
+        """Undo what an agent did to the snapshots and the clone to make git wait, or read other places."""
+        repository.repair_git_dir(store.git_dir, object_format=self.form)
+        if self.source:
+            repository.repair_git_dir(self.common, object_format=self.form, alternates=f"{self.source}/objects\n")
 
     def _check_out(self, store: SnapshotStore, folder: str, *, has_files: bool) -> WorkspaceLocation:
         if not has_files:
@@ -150,30 +157,47 @@ def ensure_goal_folder(home: str, goal_id: str) -> str:
     return folder
 
 
-def read_location(home: str, goal_id: str) -> tuple[str, WorkspaceLocation | None]:
-    """The folder of a goal, and its recorded location or `None`. Creates nothing."""
+def read_location(home: str, goal_id: str, source: str) -> tuple[str, WorkspaceLocation | None]:
+    """The folder of a goal, and its recorded location or `None`. Creates nothing. Raises `FleetloreError` if the record was changed."""
     if not _GOAL_ID.fullmatch(goal_id):
         return "", None
-    folder = os.path.join(os.path.realpath(home), "goals", goal_id.lower())
+    home = os.path.realpath(home)
+    folder = os.path.join(home, "goals", goal_id.lower())
     try:
-        with open(os.path.join(folder, _RECORD), "rb") as file:
-            return folder, msgspec.json.decode(file.read(), type=WorkspaceLocation)
+        with files.open_file(folder, _RECORD) as file:
+            location = msgspec.json.decode(file.read(), type=WorkspaceLocation)
     except (FileNotFoundError, msgspec.DecodeError):
         return folder, None
+    return folder, _require_unchanged(location, folder, goal_id, source, home)
 
 
 def load_location(folder: str, goal_id: str, plan: Plan, source: str, home: str) -> WorkspaceLocation:
     """The recorded location, or a new one that is chosen and recorded now."""
+    home = os.path.realpath(home)
     try:
-        with open(os.path.join(folder, _RECORD), "rb") as file:
-            return msgspec.json.decode(file.read(), type=WorkspaceLocation)
+        with files.open_file(folder, _RECORD) as file:
+            location = msgspec.json.decode(file.read(), type=WorkspaceLocation)
     except FileNotFoundError:
-        return _choose_location(folder, goal_id, plan, source, os.path.realpath(home)).save_record(folder)
+        return _choose_location(folder, goal_id, plan.isolation, source, home).save_record(folder)
     except msgspec.DecodeError as error:
         raise FleetloreError(f"{folder}/{_RECORD}: cannot be read ({error}); remove the folder to start again") from error
+    return _require_unchanged(location, folder, goal_id, source, home)
 
 
-def _choose_location(folder: str, goal_id: str, plan: Plan, source: str, home: str) -> WorkspaceLocation:
+def _require_unchanged(location: WorkspaceLocation, folder: str, goal_id: str, source: str, home: str) -> WorkspaceLocation:
+    """An agent may be able to write the record: it must not lead to another folder, repository or branch than the goal's own."""
+    chosen = _choose_location(folder, goal_id, "worktree" if location.kind == "worktree" else "none", source, home)
+    is_goal_of_0_1 = location.kind == "worktree" and not location.source
+    repositories = (chosen.source, "") if is_goal_of_0_1 else (chosen.common, chosen.source)
+    is_same = (location.kind, location.root, location.prefix) == (chosen.kind, chosen.root, chosen.prefix)
+    if not is_same or (location.common, location.source) != repositories or location.branch not in ("", *chosen.branches):
+        raise FleetloreError(
+            f"{folder}/{_RECORD}: was changed: it names another folder, repository or branch than the goal's own; a person is needed"
+        )
+    return replace(location, git_dir=location.common) if location.source and location.git_dir else location
+
+
+def _choose_location(folder: str, goal_id: str, isolation: str, source: str, home: str) -> WorkspaceLocation:
     if not source:
         root = os.path.join(folder, "work")
         os.makedirs(root, exist_ok=True)
@@ -182,7 +206,7 @@ def _choose_location(folder: str, goal_id: str, plan: Plan, source: str, home: s
     if not os.path.isdir(path):
         raise Invalid(f"{source}: folder not found; name the repository or folder to work in")
     repo = repository.find_repository(path)
-    if repo is not None and plan.isolation == "worktree":
+    if repo is not None and isolation == "worktree":
         return _worktree_location(folder, goal_id, source, repo)
     if repo is None:
         return _exclude_home(home, WorkspaceLocation(kind="folder", root=path))

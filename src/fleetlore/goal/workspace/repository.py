@@ -12,14 +12,14 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 from msgspec import Struct
 
 from fleetlore.errors import FleetloreError, Invalid
 from fleetlore.goal.workspace import git
-from fleetlore.goal.workspace.files import GIT_FOLDER, open_file, remove_full_path, remove_path, replace_file
+from fleetlore.goal.workspace.files import GIT_FOLDER, open_file, remove_full_path, remove_path, replace_file, walk_entries
 from fleetlore.goal.workspace.temporary_git import read_exclude_file, temporary_git_dir
 
 BRANCH_PREFIX = "fleetlore/"
@@ -223,7 +223,7 @@ def write_isolated_git_dir(path: str, source: str, head: GitHead, *, object_form
         listed = b""
     contents = {
         "config": _ISOLATED_SETTINGS.format(object_format) + (_copy_safe_settings(source) if keeps_remotes else ""),
-        os.path.join("objects", "info", "alternates"): f"{source}/objects\n",
+        _ALTERNATES: f"{source}/objects\n",
         "packed-refs": "# pack-refs with: sorted \n" + os.fsdecode(listed),
         "HEAD": f"ref: {head.ref}\n" if head.ref else f"{head.sha}\n" if head.sha else "ref: refs/heads/main\n",
     }
@@ -275,6 +275,44 @@ def reserve_branch(repository: str, branches: tuple[str, ...], base: str) -> str
     raise last_error
 
 
+def repair_git_dir(git_dir: str, *, object_format: str, alternates: str = "") -> None:
+    """Remove what git would wait for or read elsewhere from a git directory where an agent can write.
+
+    These are links, pipes and huge files, other places for objects than `alternates`, and settings that include other files.
+    """
+    if os.path.islink(git_dir):
+        os.unlink(git_dir)
+    if not os.path.isdir(git_dir):
+        return
+    remove_path(git_dir, "commondir")
+    for path, entry in walk_entries(git_dir, lambda *_: set(), skipped=_UNREAD_FOLDERS):
+        is_huge = entry.stat.st_size > _MAX_GIT_FILE_BYTES and entry.kind == "file" and not path.startswith("objects/")
+        if is_huge or entry.kind not in ("file", "folder"):
+            remove_path(git_dir, path)
+    if _read_text(git_dir, _ALTERNATES) != alternates:
+        replace_file(git_dir, _ALTERNATES, mode=0o644, fill=lambda file: file.write(alternates.encode()))
+    if not _is_plain_config(git_dir, "config.worktree"):
+        remove_path(git_dir, "config.worktree")
+    if not _is_plain_config(git_dir, "config"):
+        _ensure_text(git_dir, "config", _ISOLATED_SETTINGS.format(object_format))
+
+
+def _is_plain_config(git_dir: str, name: str) -> bool:
+    try:
+        with open_file(git_dir, name) as file:
+            content = file.read(_MAX_CONFIG_BYTES + 1)
+    except (OSError, FleetloreError):
+        return False
+    return 0 < len(content) <= _MAX_CONFIG_BYTES and not _INCLUDE.search(content)
+
+
+_ALTERNATES = os.path.join("objects", "info", "alternates")
+_UNREAD_FOLDERS = ("hooks", "modules", "worktrees", "lfs")
+_MAX_GIT_FILE_BYTES = 256 * 1024 * 1024
+_MAX_CONFIG_BYTES = 1024 * 1024
+_INCLUDE = re.compile(rb"\[include", re.IGNORECASE)
+
+
 def link_clone(git_dir: str, root: str, branch: str) -> None:
     """Repair the link from a goal's root to its clone, and a HEAD that git cannot read."""
     if not _HEAD_CONTENT.fullmatch(_read_text(git_dir, "HEAD")):
@@ -282,30 +320,62 @@ def link_clone(git_dir: str, root: str, branch: str) -> None:
     _ensure_text(root, GIT_FOLDER, f"gitdir: {git_dir}\n")
 
 
-def publish_commit(source: str, clone: str, sha: str, branch: str) -> None:
+def publish_commit(source: str, clone: str, sha: str, branch: str, *, object_format: str) -> None:
     """Bring a commit of a goal's clone into the user's repository, as a branch. Raises `GitFailed`, as if the branch is checked out."""
     if resolve_commit(source, f"refs/heads/{branch}") == sha:
         return
     options = ("-c", "protocol.file.allow=always", "-c", "fetch.recurseSubmodules=false", "-c", "fetch.prune=false")
     flags = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--no-recurse-submodules")
-    # A branch of our own in the clone: agents may have removed theirs, and git does not serve bare commits.
-    git.run_git("update-ref", "refs/fleetlore/handover", sha, git_dir=clone)
-    refspec = f"+refs/fleetlore/handover:refs/heads/{branch}"
     env = {"GIT_ALLOW_PROTOCOL": "file"}
-    git.run_git(*options, "fetch", *flags, clone, refspec, git_dir=source, env=env, timeout=git.LONG_TIMEOUT_SECONDS)
+    # Not from the clone itself: its settings can name programs, and agents may have removed the branch.
+    with temporary_git_dir(clone, object_format=object_format) as temporary:
+        git.run_git("update-ref", "refs/heads/handover", sha, git_dir=temporary)
+        refspec = f"+refs/heads/handover:refs/heads/{branch}"
+        git.run_git(*options, "fetch", *flags, temporary, refspec, git_dir=source, env=env, timeout=git.LONG_TIMEOUT_SECONDS)
 
 
-def commit_all(snapshot_git_dir: str, git_dir: str, root: str, sha: str | None, index: str, message: str, *, exclude: bytes) -> str:
-    """Commit all files of a root by our settings only: no hook, filter or signing program of the repository runs. Returns the commit."""
+def commit_all(
+    snapshot_git_dir: str,
+    git_dir: str,
+    root: str,
+    sha: str | None,
+    index: str,
+    message: str,
+    *,
+    exclude: bytes,
+    left_out: Sequence[str] = (),
+) -> str:
+    """Commit all files of a root by our settings only: no hook, filter or signing program of the repository runs. Returns the commit.
+
+    `left_out` are paths that git must not look into, such as nested repositories.
+    """
     env = {"GIT_OBJECT_DIRECTORY": os.path.join(git_dir, "objects"), "GIT_INDEX_FILE": index} | _user_identity(git_dir)
     options = ("-c", "core.bare=false", f"--work-tree={root}")
     with temporary_git_dir(snapshot_git_dir, exclude=exclude) as temporary:
         if sha:
-            git.run_git(*options, "read-tree", sha, git_dir=temporary, cwd=root, env=env, timeout=git.LONG_TIMEOUT_SECONDS)
-        git.run_git(*options, "add", "--all", git_dir=temporary, cwd=root, env=env, timeout=git.LONG_TIMEOUT_SECONDS)
+            _read_tree(sha, temporary, root, env)
+        git.run_git(
+            *options, "add", "--all", *_exclude_paths(left_out), git_dir=temporary, cwd=root, env=env, timeout=git.LONG_TIMEOUT_SECONDS
+        )
         tree = git.run_git_line("write-tree", git_dir=temporary, env=env)
         parents = ("-p", sha) if sha else ()
         return git.run_git_line("commit-tree", tree, *parents, "-m", message, git_dir=temporary, env=env)
+
+
+def _read_tree(sha: str, git_dir: str, root: str, env: Mapping[str, str]) -> None:
+    """Read a commit into the index. Nested repositories that it has are not compared with the files: git would read them."""
+    options = ("-c", "core.bare=false", f"--work-tree={root}")
+    git.run_git(*options, "read-tree", sha, git_dir=git_dir, cwd=root, env=env, timeout=git.LONG_TIMEOUT_SECONDS)
+    listed = git.run_git(*options, "ls-files", "-z", "--stage", git_dir=git_dir, cwd=root, env=env, timeout=git.LONG_TIMEOUT_SECONDS)
+    nested = [line.partition(b"\t")[2] for line in listed.split(b"\0") if line.startswith(b"160000 ")]
+    if nested:
+        with git.start_git(*options, "update-index", "-z", "--skip-worktree", "--stdin", git_dir=git_dir, cwd=root, env=env) as process:
+            process.stdin.write(b"".join(name + b"\0" for name in nested))
+            process.wait()
+
+
+def _exclude_paths(paths: Sequence[str]) -> list[str]:
+    return ["--", ".", *(f":(exclude,top,literal){path}" for path in paths)]
 
 
 def _user_identity(git_dir: str) -> dict[str, str]:
@@ -332,17 +402,24 @@ def digest_settings(git_dir: str) -> dict[str, str]:
 
 
 def list_uncommitted(
-    snapshot_git_dir: str, repository: str, root: str, sha: str | None, index: str, *, exclude: bytes | None = None
+    snapshot_git_dir: str,
+    repository: str,
+    root: str,
+    sha: str | None,
+    index: str,
+    *,
+    exclude: bytes | None = None,
+    left_out: Sequence[str] = (),
 ) -> list[str]:
     """Files that differ from a commit, and untracked ones, by our settings and regardless of the agent's index.
 
-    `exclude` replaces the ignore rules in `snapshot_git_dir`, which is our own git directory.
+    `exclude` replaces the ignore rules in `snapshot_git_dir`, which is our own git directory; `left_out` paths do not count.
     """
     env = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": os.path.join(repository, "objects"), "GIT_INDEX_FILE": index}
     options = ("-c", "core.bare=false", f"--work-tree={root}")
     list_command = ("ls-files", "-z", "--modified", "--deleted", "--others", "--exclude-standard", "--full-name")
     with temporary_git_dir(snapshot_git_dir, exclude=read_exclude_file(snapshot_git_dir) if exclude is None else exclude) as temporary:
         if sha:
-            git.run_git(*options, "read-tree", sha, git_dir=temporary, cwd=root, env=env, timeout=git.LONG_TIMEOUT_SECONDS)
-        output = git.run_git(*options, *list_command, git_dir=temporary, cwd=root, env=env)
+            _read_tree(sha, temporary, root, env)
+        output = git.run_git(*options, *list_command, *_exclude_paths(left_out), git_dir=temporary, cwd=root, env=env)
     return sorted({os.fsdecode(name) for name in output.split(b"\0") if name})

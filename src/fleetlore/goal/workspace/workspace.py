@@ -119,7 +119,8 @@ class Workspace:
         os.makedirs(self.path, exist_ok=True)
 
     def head(self) -> GitHead:
-        """HEAD of its repository; empty if there is none."""
+        """HEAD of its repository; empty if there is none. The agent may have changed the repository, so it is repaired first."""
+        self._location.repair_git_dirs(self.store)
         return GitHead() if self._location.git_dir is None else repository.read_head(self._location.git_dir)
 
     def compute_digest(self) -> str:
@@ -184,7 +185,7 @@ class Workspace:
         if not location.source or sha is None:
             return None
         try:
-            repository.publish_commit(location.source, location.common, sha, location.branch)
+            repository.publish_commit(location.source, location.common, sha, location.branch, object_format=location.form)
         except GitFailed as error:
             return f"its commits could not be brought to the branch {location.branch} ({error.reason}); is that branch checked out?"
         return None
@@ -194,9 +195,12 @@ class Workspace:
         location, head = self._location, self.head()
         if location.git_dir is None:
             raise Invalid(f"{self.path}: is no git repository, so nothing can be committed there")
+        left_out = self._content.prepare_for_git(self._committed_paths(head))
         with TemporaryDirectory(prefix="commit-", dir=self.folder) as temporary_folder:
             index, exclude = os.path.join(temporary_folder, "index"), self.store.exclude
-            sha = repository.commit_all(self.store.git_dir, location.common, self.root, head.sha, index, message, exclude=exclude)
+            sha = repository.commit_all(
+                self.store.git_dir, location.common, self.root, head.sha, index, message, exclude=exclude, left_out=left_out
+            )
             with open(index, "rb") as file:
                 content = file.read()
         repository.restore_head(location.git_dir, location.common, GitHead(ref=head.ref, sha=sha), may_move_branch=True)
@@ -253,10 +257,13 @@ class Workspace:
         """Uncommitted paths, relative to the root. Raises `Invalid` if there is no repository."""
         if self._location.git_dir is None:
             raise Invalid(f"{self.path}: is no git repository, so nothing can be committed there")
+        head = self.head()
+        left_out = self._content.prepare_for_git(self._committed_paths(head))
         with TemporaryDirectory(prefix="clean-", dir=self.folder) as temporary_folder:
-            index = os.path.join(temporary_folder, "index")
-            sha, exclude = self.head().sha, self.store.exclude
-            return repository.list_uncommitted(self.store.git_dir, self._location.common, self.root, sha, index, exclude=exclude)
+            index, exclude = os.path.join(temporary_folder, "index"), self.store.exclude
+            return repository.list_uncommitted(
+                self.store.git_dir, self._location.common, self.root, head.sha, index, exclude=exclude, left_out=left_out
+            )
 
     def roll_back(self, sha: str) -> None:
         """Restore files, HEAD and index from a checkpoint. What was ignored then stays as it is.

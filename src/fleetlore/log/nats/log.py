@@ -31,8 +31,10 @@ from fleetlore.log.base import (
     to_position,
     to_sequence,
 )
+from fleetlore.log.check_report import LogCheckReport, Progress
 from fleetlore.log.nats.append import AppendJob, NatsWriter
 from fleetlore.log.nats.blobs import NatsBlobs
+from fleetlore.log.nats.check import check_stream
 from fleetlore.log.nats.client import NatsClient
 from fleetlore.log.nats.errors import ConnectionLost, JetStreamError, translate_error
 from fleetlore.log.nats.index import NatsIndex
@@ -316,6 +318,10 @@ class NatsLog:
                 "dedup_seconds": seconds,
             },
         )
+
+    def check(self, progress: Progress | None = None) -> LogCheckReport:
+        """Read the whole town and report what is damaged or missing."""
+        return self._client.run_coroutine(check_stream(self._stream, progress))
 
     def close(self) -> None:
         """Close the connection; waiting tails raise `Closed`."""

@@ -63,11 +63,19 @@ class PublishAck(Struct, frozen=True, gc=False):
     error: ApiError | None = None
 
 
+class LostData(Struct, frozen=True):
+    """What the server could not read when it started, and dropped."""
+
+    bytes: int = 0
+
+
 class _StreamState(Struct, frozen=True):
     bytes: int = 0
     first_seq: int = 0
     last_seq: int = 0
     subjects: dict[str, int] | None = None
+    lost: LostData | None = None
+    deleted: list[int] = []
 
 
 class _LeaderMessage(Struct, frozen=True):
@@ -277,9 +285,9 @@ class NatsStream:
         if config["metadata"].get(name) != value:
             await self.call_api("STREAM.UPDATE", config | {"metadata": config["metadata"] | {name: value}})
 
-    async def info(self) -> _ApiResponse:
-        """Return the stream's settings and state."""
-        return await self.call_api("STREAM.INFO")
+    async def info(self, *, deleted_details: bool = False) -> _ApiResponse:
+        """Return the stream's settings and state; with `deleted_details` also which messages were deleted."""
+        return await self.call_api("STREAM.INFO", {"deleted_details": True} if deleted_details else None)
 
     async def list_subjects(self, filter: str) -> list[str]:
         """Return the subjects that match a filter and have messages; the server gives 100,000 at a time."""

@@ -1,8 +1,8 @@
 """Encodes an event as a stream entry in tinytown's layout, and decodes it.
 
-An entry has the fields `event_type` and `data`. `data` is tinytown's JSON plus the key `fleetlore` with the canonical
-event. That key comes first, so that scripts find the event's id without parsing the rest. Entries that tinytown wrote
-itself lack the key; the tinytown dialect decodes them.
+An entry has the fields `event_type`, `data` and `checksum` (of `data`). `data` is tinytown's JSON plus the key `fleetlore`
+with the canonical event. That key comes first, so that scripts find the event's id without parsing the rest. Entries that
+tinytown wrote itself lack the key and the checksum; the tinytown dialect decodes them.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from zlib import crc32
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -108,11 +109,16 @@ class TownKeys:
         return self._scope_name.fullmatch(name) is not None
 
 
-def encode_entry(kind: str, raw: bytes, town: str) -> tuple[str, bytes]:
-    """Return the type and the data of an entry."""
+def encode_entry(kind: str, raw: bytes, town: str) -> tuple[str, bytes, bytes]:
+    """Return the type, the data and the checksum of an entry."""
     name = type_from_kind(kind)
-    data = _encode_unknown_kind(raw, town) if name == kind else _encode_tinytown_data(raw, town)
-    return name, b"%b%b%b%b" % (_OWN_PREFIX, raw, b"" if data == b"{}" else b",", data[1:])
+    rest = _encode_unknown_kind(raw, town) if name == kind else _encode_tinytown_data(raw, town)
+    data = b"%b%b%b%b" % (_OWN_PREFIX, raw, b"" if rest == b"{}" else b",", rest[1:])
+    return name, data, _checksum_data(data)
+
+
+def _checksum_data(data: bytes) -> bytes:
+    return b"%08x" % crc32(data)
 
 
 def _encode_tinytown_data(raw: bytes, town: str) -> bytes:
@@ -152,6 +158,12 @@ def entry_data(fields: Sequence[bytes]) -> bytes:
     """Return the data of an entry; for an entry without data, its fields as text."""
     data = _field_pairs(fields).get(b"data")
     return data if data is not None else repr(list(fields)).encode()
+
+
+def is_entry_intact(fields: Sequence[bytes]) -> bool | None:
+    """Return whether the data of an entry is what was written; `None` if it has no checksum, as those of tinytown and of 0.1."""
+    pairs = _field_pairs(fields)
+    return pairs[b"checksum"] == _checksum_data(pairs.get(b"data", b"")) if b"checksum" in pairs else None
 
 
 def entry_kind(fields: Sequence[bytes]) -> str:

@@ -34,7 +34,9 @@ from fleetlore.log.base import (
     StoredRecord,
     matches_kind,
 )
+from fleetlore.log.check_report import LogCheckReport, Progress
 from fleetlore.log.redis import scripts
+from fleetlore.log.redis.check import check_town
 from fleetlore.log.redis.client import DURABILITIES, Answer, Command, ConnectionBroken, RedisClient, check_server
 from fleetlore.log.redis.entry import (
     MAX_POSITION,
@@ -563,14 +565,19 @@ class RedisLog:
             return 0
         return sum(size or 0 for size in sizes)
 
-    def count_foreign_removals(self) -> int:
-        """Return how many entries others removed from the town's stream."""
+    def count_foreign_removals(self, stream: str = "") -> int:
+        """Return how many entries others removed from a stream, by default the town's."""
+        stream = stream or self.keys.events
         try:
-            stream, removed = self.client.run_commands(("XINFO", "STREAM", self.keys.events), ("HGET", self.keys.removed, self.keys.events))
+            info, removed = self.client.run_commands(("XINFO", "STREAM", stream), ("HGET", self.keys.removed, stream))
         except LogError:  # no stream yet
             return 0
-        facts = dict(zip(stream[::2], stream[1::2], strict=True))
+        facts = dict(zip(info[::2], info[1::2], strict=True))
         return int(facts[b"entries-added"]) - int(facts[b"length"]) - int(removed or 0)
+
+    def check(self, progress: Progress | None = None) -> LogCheckReport:
+        """Read the whole town and report what is damaged or missing."""
+        return check_town(self, self._town, progress)
 
     def close(self) -> None:
         """Close every connection; waiting tails return."""

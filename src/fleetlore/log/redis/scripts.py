@@ -36,7 +36,7 @@ _APPEND_FUNCTIONS = f"""
 {_ID_FUNCTION}
 local TOWN, IDS, FORGOTTEN, META, REMOVED, BLOBS = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local OWN_KEYS, FIRST_EVENT, HIGHEST = 6, 8, 9007199254740000
-local function event(i) return FIRST_EVENT + 4 * (i - 1) end
+local function event(i) return FIRST_EVENT + 5 * (i - 1) end
 local end_of_events = event(tonumber(ARGV[7]) + 1)
 local meta = redis.call('HMGET', META, 'log_id', 'horizon', 'keep', 'last', 'erased')
 
@@ -114,13 +114,13 @@ local caps = {{}}
 for cap in string.gmatch(ARGV[4], '%d+') do caps[#caps + 1] = cap end
 
 local function add(number, entry, at)
-  return redis.pcall('XADD', KEYS[number], entry, 'event_type', ARGV[at + 1], 'data', ARGV[at + 2])
+  return redis.pcall('XADD', KEYS[number], entry, 'event_type', ARGV[at + 1], 'data', ARGV[at + 2], 'checksum', ARGV[at + 3])
 end
 
 -- Delete the entries written so far, from the first id up to (not including) one key of `until_event`.
 local function undo(todo, ms, seq, until_event, until_key)
   for _, i in ipairs(todo.fresh) do
-    local entry, numbers = string.format('%.0f-%.0f', ms, seq), ARGV[event(i) + 3]
+    local entry, numbers = string.format('%.0f-%.0f', ms, seq), ARGV[event(i) + 4]
     for j = 1, #numbers, 2 do
       if i == until_event and j == until_key then return end
       local high, low = string.byte(numbers, j, j + 1)
@@ -136,7 +136,7 @@ local function try(todo, ms, first)
   local pairs_of_ids, last, seq = {{}}, nil, first
   for _, i in ipairs(todo.fresh) do
     local at = event(i)
-    local numbers = ARGV[at + 3]
+    local numbers = ARGV[at + 4]
     last = string.format('%.0f-%.0f', ms, seq)
     for j = 1, #numbers, 2 do
       local high, low = string.byte(numbers, j, j + 1)

@@ -6,40 +6,23 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import apsw
-from msgspec import Struct
 
 from fleetlore.errors import Damaged, InvalidEvent, LogError
 from fleetlore.events import codec
 from fleetlore.events.envelope import Event
 from fleetlore.events.ids import is_uuid, uuid_bytes
 from fleetlore.log.base import epoch_microseconds, event_scopes, hash_event_id, to_position
-from fleetlore.log.blobs import list_cuts, unpack_texts
+from fleetlore.log.check_report import MAX_PROBLEMS, LogCheckReport, Problems, Progress, TownCheck
 from fleetlore.log.sqlite import file as sqlite_file
 from fleetlore.log.sqlite.archive import fill_texts
 from fleetlore.log.sqlite.file import fetch_rows, translate_errors
 from fleetlore.log.sqlite.query import ZONE_SIZE
 
-Progress: TypeAlias = Callable[[int, int], None]
-"""Called with (done, total)."""
-
-MAX_PROBLEMS = 200
 PROGRESS_INTERVAL = 1000
 _MAX_CACHED_NAMES = 100_000
-
-
-class LogCheckReport(Struct, frozen=True):
-    """Result of a check; no problems means that the log is intact."""
-
-    events: int
-    towns: int
-    problems: list[str]
-    newer: int = 0
-    """Events of a newer Fleetlore. They are no damage, but only their checksum could be checked."""
-    without_checksum: int = 0
-    """Events that an older version stored; a flipped bit in their text may go unnoticed."""
 
 
 class TownRow(NamedTuple):
@@ -54,7 +37,7 @@ class TownRow(NamedTuple):
 
 def check_log(path: str, *, progress: Progress | None = None) -> LogCheckReport:
     """Read the whole log in one snapshot and compare everything that is stored twice. Changes nothing."""
-    problems = _Problems()
+    problems = Problems()
     with translate_errors(path), closing(open_existing(path)) as connection:
         connection.execute("BEGIN")
         if not _run_part(problems, "the file", lambda: _check_pages(connection, problems)):
@@ -65,112 +48,84 @@ def check_log(path: str, *, progress: Progress | None = None) -> LogCheckReport:
             total = sum(sqlite_file.count_events(connection, town.n) for town in towns)
         newer = without_checksum = 0
         for town in towns:
-            check = _TownCheck(connection, town, problems, progress, done, total)
+            check = _FileTownCheck(connection, town, problems, progress, done, total)
             done += check.run_checks()
             newer, without_checksum = newer + check.newer, without_checksum + check.without_checksum
         connection.execute("ROLLBACK")
     return LogCheckReport(done, len(towns), problems.list_messages(), newer, without_checksum)
 
 
-class _Problems:
-    """The first problems, and how many more there were."""
-
-    def __init__(self) -> None:
-        self._first: list[str] = []
-        self._count = 0
-
-    def add_problem(self, problem: str) -> None:
-        self._count += 1
-        if self._count <= MAX_PROBLEMS:
-            self._first.append(problem)
-
-    def list_messages(self) -> list[str]:
-        more = self._count - len(self._first)
-        return [*self._first, f"and {more} more"] if more else list(self._first)
-
-
-def _run_part(problems: _Problems, where: str, work: Callable[[], None]) -> bool:
+def _run_part(problems: Problems, where: str, work: Callable[[], None]) -> bool:
     """Run one part of the check; a page that SQLite cannot read ends only that part."""
     try:
         work()
     except (apsw.CorruptError, apsw.NotADBError, apsw.SQLError) as error:
-        problems.add_problem(f"{where}: cannot be read to its end ({error})")
+        problems.add(f"{where}: cannot be read to its end ({error})")
         return False
     return True
 
 
-def _check_pages(connection: apsw.Connection, problems: _Problems) -> None:
+def _check_pages(connection: apsw.Connection, problems: Problems) -> None:
     for (line,) in connection.execute(f"PRAGMA integrity_check({MAX_PROBLEMS})"):
         if line != "ok":
-            problems.add_problem(f"the file: {' '.join(str(line).split())}")
+            problems.add(f"the file: {' '.join(str(line).split())}")
     list_towns(connection)
     for kind, name in fetch_rows(connection, "SELECT type, name FROM sqlite_schema WHERE type IN ('trigger', 'view')"):
-        problems.add_problem(f"the file: a {kind} that is not ours: {name}")
+        problems.add(f"the file: a {kind} that is not ours: {name}")
 
 
-class _TownCheck:
+class _FileTownCheck(TownCheck):
     """Checks one town: its records one by one, then its indexes against them."""
 
     def __init__(
-        self, connection: apsw.Connection, town: TownRow, problems: _Problems, progress: Progress | None, done: int, total: int
+        self, connection: apsw.Connection, town: TownRow, problems: Problems, progress: Progress | None, done: int, total: int
     ) -> None:
-        self._connection, self._town, self._problems = connection, town, problems
+        super().__init__(town.name, problems)
+        self._connection, self._row = connection, town
         self._progress, self._done, self._total = progress, done, total
         self._kinds: dict[int, str | None] = {}
         self._scopes: dict[int, str | None] = {}
         self._has_erasures = False
-        self._count = 0
-        self.newer = 0
-        self.without_checksum = 0
 
     def run_checks(self) -> int:
         """Run all checks and return the number of events."""
-        name = f"town {self._town.name}"
+        name = f"town {self._row.name}"
         _run_part(self._problems, f"{name}, records", self._check_records)
         for part in (self._check_row, self._check_ids, self._check_members, self._check_zones, self._check_blobs):
             _run_part(self._problems, f"{name}, indexes", part)
-        return self._count
+        return self.events
 
     def _add_problem(self, problem: str, seq: int | None = None) -> None:
-        place = "" if seq is None else f", {to_position(seq)}"
-        self._problems.add_problem(f"town {self._town.name}{place}: {problem}")
+        self.add_problem(problem, None if seq is None else to_position(seq))
 
     def _check_records(self) -> None:
-        n = self._town.n
+        n = self._row.n
         self._has_erasures = bool(self._query_rows(f"SELECT 1 FROM forgotten_{n} LIMIT 1"))
         checksum_column = "checksum" if sqlite_file.has_checksums(self._connection, n) else "NULL"
         records: Iterator[Any] = self._connection.execute(
             f"SELECT seq, id, at, kind, scopes, CAST(raw AS BLOB), {checksum_column} FROM events_{n} ORDER BY seq"
         )
         for seq, key, at, kind, scopes, raw, checksum in records:
-            self._count += 1
             if not raw:
                 raw = self._read_archived(seq)
                 if raw is None:
+                    self.events += 1
                     continue
-            if checksum is None:
-                self.without_checksum += 1
-            if self._progress is not None and self._count % PROGRESS_INTERVAL == 0:
-                self._progress(min(self._done + self._count, self._total), self._total)
-            is_damaged = checksum is not None and checksum != sqlite_file.checksum_record(seq, raw)
-            try:
-                event = codec.decode_event(raw)
-            except InvalidEvent as error:
-                if error.path == "$.v" and not is_damaged:
-                    self.newer += 1
-                else:
-                    self._add_problem(f"the record cannot be read: {error}", seq)
-                continue
-            if is_damaged:
-                self._add_problem("the record is not what was written: its checksum differs", seq)
-            else:
+            is_intact = None if checksum is None else checksum == sqlite_file.checksum_record(seq, raw)
+            event = self.check_record(raw, to_position(seq), is_intact=is_intact)
+            if event is not None:
                 self._compare_row(seq, event, (key, at, kind, scopes))
+            if self.events % PROGRESS_INTERVAL == 0:
+                self._show_progress()
+        self._show_progress()
+
+    def _show_progress(self) -> None:
         if self._progress is not None:
-            self._progress(min(self._done + self._count, self._total), self._total)
+            self._progress(min(self._done + self.events, self._total), self._total)
 
     def _read_archived(self, seq: int) -> bytes | None:
         try:
-            [(_, raw)] = fill_texts(self._connection, self._town.n, [(seq, b"")])
+            [(_, raw)] = fill_texts(self._connection, self._row.n, [(seq, b"")])
         except Damaged as error:
             self._add_problem(str(error), seq)
             return None
@@ -183,7 +138,7 @@ class _TownCheck:
         key, at, kind, scopes = row
         if event.id is None or not is_uuid(event.id) or uuid_bytes(event.id) != key:
             self._add_problem("the row's id is not the event's", seq)
-        elif self._has_erasures and self._query_rows(f"SELECT 1 FROM forgotten_{self._town.n} WHERE hash = ?", hash_event_id(event.id)):
+        elif self._has_erasures and self._query_rows(f"SELECT 1 FROM forgotten_{self._row.n} WHERE hash = ?", hash_event_id(event.id)):
             self._add_problem("the event was erased for good, and is here", seq)
         if event.at is None or epoch_microseconds(event.at) != at:
             self._add_problem("the row's time is not the event's", seq)
@@ -203,13 +158,13 @@ class _TownCheck:
         if number not in known:
             if len(known) >= _MAX_CACHED_NAMES:
                 known.clear()
-            rows = self._query_rows(f"SELECT name FROM {table}_{self._town.n} WHERE id = ?", number)
+            rows = self._query_rows(f"SELECT name FROM {table}_{self._row.n} WHERE id = ?", number)
             known[number] = rows[0][0] if rows else None
         return known[number]
 
     def _check_row(self) -> None:
         """Check the numbers in the town's own row: which sequence numbers are used and which are indexed."""
-        town = self._town
+        town = self._row
         [(first, last)] = self._query_rows(f"SELECT (SELECT min(seq) FROM events_{town.n}), (SELECT max(seq) FROM events_{town.n})")
         if first is not None and first <= town.trimmed:
             self._add_problem(f"an event before the trimmed {to_position(town.trimmed)} is still here", first)
@@ -219,11 +174,11 @@ class _TownCheck:
             self._add_problem("trimmed numbers could be given again: `highest` is too low")
         if town.indexed > max(last or 0, town.highest):
             self._add_problem("`indexed` is ahead of every event")
-        if (known := sqlite_file.count_events(self._connection, town.n)) != self._count:
-            self._add_problem(f"the number of events is {self._count:,}, not {known:,}")
+        if (known := sqlite_file.count_events(self._connection, town.n)) != self.events:
+            self._add_problem(f"the number of events is {self.events:,}, not {known:,}")
 
     def _check_ids(self) -> None:
-        n, indexed = self._town.n, self._town.indexed
+        n, indexed = self._row.n, self._row.indexed
         self._add_problem_per_row(
             "the id is not in its index",
             f"SELECT e.seq FROM events_{n} e LEFT JOIN ids_{n} i ON i.id = e.id WHERE e.seq <= {indexed} AND i.seq IS NOT e.seq",
@@ -239,7 +194,7 @@ class _TownCheck:
         )
 
     def _check_members(self) -> None:
-        n, indexed = self._town.n, self._town.indexed
+        n, indexed = self._row.n, self._row.indexed
         numbers = "'[' || replace(trim(e.scopes), ' ', ',') || ']'"
         self._add_problem_per_row(
             "a scope does not list the event",
@@ -254,12 +209,12 @@ class _TownCheck:
 
     def _check_zones(self) -> None:
         """A zone that is missing, or older than its events, would hide them from `since`. One that is newer makes `since` slow."""
-        n = self._town.n
+        n = self._row.n
         if not self._has_erasures:
             self._add_problem_per_row(
                 "a time index is newer than its events",
                 f"SELECT t.seq FROM (SELECT seq / {ZONE_SIZE} AS zone, max(at) AS newest, max(seq) AS seq FROM events_{n} GROUP BY 1) t"
-                f" JOIN zones_{n} z ON z.zone = t.zone WHERE z.newest > t.newest AND max(z.zone * {ZONE_SIZE}, 1) > {self._town.trimmed}",
+                f" JOIN zones_{n} z ON z.zone = t.zone WHERE z.newest > t.newest AND max(z.zone * {ZONE_SIZE}, 1) > {self._row.trimmed}",
             )
         self._add_problem_per_row(
             "a time index does not cover the event",
@@ -270,7 +225,7 @@ class _TownCheck:
 
     def _check_blobs(self) -> None:
         """Each whole text belongs to an event that names it, and has the digest that the event names."""
-        n = self._town.n
+        n = self._row.n
         if not sqlite_file.has_blobs(self._connection, n):
             return
         sql = f"SELECT b.seq, b.packed, CAST(e.raw AS BLOB) FROM blobs_{n} b LEFT JOIN events_{n} e ON e.seq = b.seq"
@@ -279,14 +234,8 @@ class _TownCheck:
             if raw is None:
                 self._add_problem("the whole text of an event that is gone; `lore trim` or `lore forget` removes it", seq)
                 continue
-            try:
-                named = {cut.sha256 for cut in list_cuts(codec.decode_event(raw))}
-                if not unpack_texts(packed).keys() <= named:
-                    self._add_problem("a whole text that its event does not name", seq)
-            except Damaged as error:
-                self._add_problem(str(error), seq)
-            except InvalidEvent:
-                continue  # reported with the records
+            with suppress(InvalidEvent):  # reported with the records
+                self.check_texts(codec.decode_event(raw), packed, to_position(seq))
 
     def _add_problem_per_row(self, problem: str, sql: str) -> None:
         found: Iterator[Any] = self._connection.execute(sql)

@@ -20,9 +20,10 @@ import apsw
 from fleetlore.errors import Damaged, DiskFull, LogError, Unwritable
 from fleetlore.events.ids import format_uuid
 from fleetlore.log.base import hash_event_id
+from fleetlore.log.check_report import LogCheckReport, Progress
 from fleetlore.log.sqlite import archive
 from fleetlore.log.sqlite import file as sqlite_file
-from fleetlore.log.sqlite.check import LogCheckReport, Progress, TownRow, check_log, check_schema, list_towns, open_existing
+from fleetlore.log.sqlite.check import TownRow, check_log, check_schema, list_towns, open_existing
 from fleetlore.log.sqlite.file import fetch_rows, translate_errors, write_transaction
 
 __all__ = ["LogCheckReport", "Progress", "backup_log", "check_log", "restore_log"]

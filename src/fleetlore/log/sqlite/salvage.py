@@ -24,10 +24,10 @@ from fleetlore.events.envelope import Event
 from fleetlore.events.ids import is_uuid, uuid_bytes
 from fleetlore.log.base import epoch_microseconds, event_scopes, hash_event_id, to_position
 from fleetlore.log.blobs import unpack_texts
+from fleetlore.log.check_report import Progress
 from fleetlore.log.connect import DEFAULT_TOWN
 from fleetlore.log.sqlite import archive
 from fleetlore.log.sqlite import file as sqlite_file
-from fleetlore.log.sqlite.check import Progress
 from fleetlore.log.sqlite.file import fetch_rows, translate_errors, write_transaction
 from fleetlore.log.sqlite.maintenance import check_target, fsync_file, move_into_place, temporary_file, translate_os_errors
 from fleetlore.log.sqlite.query import ZONE_SIZE

@@ -109,6 +109,11 @@ IGNORED_ROW_TYPES = frozenset(
         "bridge-session",
         "agent-color",
         "agent-setting",
+        "api-request",
+        "api-request-blob",
+        "api-request-shape",
+        "atis-latch",
+        "tools-used",
     )
 )
 """Types of rows that only repeat others."""
@@ -152,6 +157,8 @@ class ClaudeTranscriptReader:
         ):
             self._record_first_time(row)
             return []
+        # An unknown type may still have the shape of a message. What the program keeps for itself has no id.
+        role = as_text(as_object(row.get("message")).get("role")) if as_name(row.get("uuid")) else None
         if as_name(row.get("uuid")) is None:
             row["uuid"] = derive_claude_id("row", raw.decode(errors="replace"))  # ids derived from rows must differ
         if printed := is_stream_row(row):
@@ -159,8 +166,7 @@ class ClaudeTranscriptReader:
         self._is_stream = printed
         held = [] if row.get("isCompactSummary") else self._flush_compaction(None)
         held += self._flush_refused_call(row)
-        # An unknown type may still have the shape of a message.
-        read = _READER_BY_ROW_TYPE.get(row_type) or _READER_BY_ROW_TYPE.get(f"{as_object(row.get('message')).get('role')}")
+        read = _READER_BY_ROW_TYPE.get(row_type) or _READER_BY_ROW_TYPE.get(role or "")
         if read is None:
             return held + self._read_other(row, row_type, len(raw))
         agent_state, event_context = self._find_agent_and_context(row)
@@ -275,11 +281,14 @@ class ClaudeTranscriptReader:
         results = [part for part in list_content_parts(content) if _block_type(part).endswith(_TOOL_RESULT)]
         if results:
             ended = self._end_marked_turn(agent_state)
-            return [
+            events = [
                 *ended,
                 *self._flush_complete_reply(agent_state),
                 *(event for part in results for event in self._read_result(part, row, agent_state, event_context)),
             ]
+            if row.get("toolEndsTurn") is True:
+                agent_state.turn.note_last_call(str(row.get("uuid")), at=event_context.at)
+            return events
         words, images = extract_prompt_text(content)
         if row.get("isMeta") is True or (not words and not images) or str(row.get("agentId")).startswith(COMPACTOR_PREFIX):
             if begins_after_clear(content):
@@ -402,8 +411,6 @@ class ClaudeTranscriptReader:
         output = part.get("content")
         agent_state.cause = tool_outcome_id(call)
         agent_state.turn.note_result(call)
-        if row.get("toolEndsTurn") is True:  # the answer of a run that was asked for JSON
-            agent_state.turn.note_final_call(row, at=event_context.at)
         if part.get("is_error") is True and is_refusal_by_person(words := extract_text(output)):
             row_id = as_name(row.get("uuid"))
             refused = RefusedCall(

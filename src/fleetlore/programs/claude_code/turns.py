@@ -105,9 +105,9 @@ class Turn(Struct, kw_only=True):
         self._continue_turn()
         self.calls = [other for other in self.calls if other != call]
 
-    def note_final_call(self, row: Record, *, at: datetime | None) -> None:
-        """A call whose result is the answer; nothing comes after it in this turn."""
-        self.answer = ClaudeAnswer(row=str(row.get("uuid")), at=at, is_final=True)
+    def note_last_call(self, row: str, *, at: datetime | None) -> None:
+        """The result of a call that ends the turn: its input is the answer, such as structured output."""
+        self.answer = ClaudeAnswer(row=row, at=at, is_final=True)
 
     def note_mark(self, row: Record, *, at: datetime | None) -> None:
         """Record a row that a Stop hook left behind."""

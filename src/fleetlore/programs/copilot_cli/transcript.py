@@ -191,9 +191,7 @@ class CopilotReader(SessionReader):
             if not any(missing.values()):
                 continue
             self._add_total(model, missing)
-            answer = self.state.answer
-            events.append(self.make_reply(f"{key}:{model}", _make_usage(missing), "", at, model=model, source="session totals"))
-            self.state.answer = answer
+            events.append(self.make_total(f"{key}:{model}", _make_usage(missing), at, model=model))
         return events
 
     def _add_total(self, model: str | None, counted: Mapping[str, int]) -> None:

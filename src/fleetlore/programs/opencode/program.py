@@ -23,19 +23,21 @@ class Opencode(Program):
     recordings = ("opencode.db",)
     side_files = r"opencode.*\.db-(?:wal|shm)"
     deletes = "nothing by itself; deleting a session deletes its events"
+    database_variable = "OPENCODE_DB"
+    """The environment variable that names another database."""
 
     def find_home(self, environ: Mapping[str, str] = os.environ) -> str:
-        """`$XDG_DATA_HOME/opencode`."""
+        """Its folder in `$XDG_DATA_HOME`."""
         data = environ.get("XDG_DATA_HOME")
-        return os.path.join(data, "opencode") if data else super().find_home(environ)
+        return os.path.join(data, os.path.basename(self.home)) if data else super().find_home(environ)
 
     def recording_folders(self, environ: Mapping[str, str] = os.environ) -> list[str]:
-        """Its database; `$OPENCODE_DB` names another."""
-        named = environ.get("OPENCODE_DB")
+        """Its database."""
+        named = environ.get(self.database_variable)
         return [os.path.join(self.find_home(environ), named)] if named else super().recording_folders(environ)
 
     def load_recording(self) -> Recording:
-        """Reads the table of events in `opencode.db`."""
+        """Reads the table of events in its database."""
         from fleetlore.programs.opencode.transcript import RECORDING
 
         return RECORDING

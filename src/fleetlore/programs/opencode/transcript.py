@@ -10,21 +10,19 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
-from msgspec import Struct, field
 
 from fleetlore.dialects.fields import EPOCH, as_count, as_name, as_number, as_object, as_text
-from fleetlore.dialects.recording import DatabaseQuery, Recording, parse_record
+from fleetlore.dialects.recording import DatabaseQuery, Recording
 from fleetlore.dialects.wire import Record
 from fleetlore.events.envelope import Event, Origin
-from fleetlore.programs.session_reader import CallResult, SessionReader, TranscriptState, Usage, count_tokens, put_bounded
+from fleetlore.programs.many_sessions import open_sessions
+from fleetlore.programs.session_reader import CallResult, SessionReader, Usage, count_tokens, put_bounded
 from fleetlore.programs.sessions import EventContext
 
 NAME, PROGRAM = "opencode", "opencode"
-MAX_SESSIONS = 20
-"""Sessions whose state is kept; one that continues after that is started again, with the same ids."""
 _MAX_TEXTS = 50
 _MAX_STAMP_MS = 253_402_300_799_000
 _VERSION = re.compile(r"\.\d{1,4}$")
@@ -43,11 +41,11 @@ class OpencodeEventContext(EventContext):
 class OpencodeSession(SessionReader):
     """Reads the events of one session."""
 
-    context_type = OpencodeEventContext
+    context_type: ClassVar[type[EventContext]] = OpencodeEventContext
 
     def name_agent(self, session: str | None) -> str | None:
         """The end of the id is random; its beginning is a clock."""
-        return as_name(f"{PROGRAM}/{session[-8:]}") if session else None
+        return as_name(f"{self.program}/{session[-8:]}") if session else None
 
     def read_record(self, record: Record, raw: bytes) -> list[Event]:
         """The events of one row."""
@@ -59,7 +57,7 @@ class OpencodeSession(SessionReader):
                 return self._read_message(as_object(data.get("info")))
             case "message.part.updated":
                 return self._read_part(as_object(data.get("part")), _read_stamp(data.get("time")))
-            case "":
+            case "" | "message.part.removed":
                 return []
         return [self.make_other(name, data, raw, None)]
 
@@ -154,44 +152,6 @@ class OpencodeSession(SessionReader):
         return [*events, self.make_outcome(key, result, at)]
 
 
-class OpencodeState(Struct, kw_only=True):
-    """The states of the sessions that were written to last."""
-
-    sessions: dict[str, TranscriptState] = field(default_factory=dict)
-
-
-class OpencodeReader:
-    """Reads all sessions of a database."""
-
-    def __init__(self, state: OpencodeState) -> None:
-        self._sessions = {key: OpencodeSession(each) for key, each in state.sessions.items()}
-
-    def read(self, raw: bytes) -> list[Event]:
-        """The events of one row."""
-        record = parse_record(raw)
-        data = as_object(record.get("data"))
-        session = as_name(data.get("sessionID")) or as_name(record.get("aggregate_id"))
-        if session is None:
-            return []
-        reader = self._sessions.pop(session, None) or OpencodeSession(TranscriptState(session=session))
-        self._sessions[session] = reader
-        if len(self._sessions) > MAX_SESSIONS:
-            del self._sessions[next(iter(self._sessions))]
-        return reader.read_record(record, raw)
-
-    def flush_complete(self) -> list[Event]:
-        """Nothing is held back."""
-        return []
-
-    def end(self, now: datetime | None = None) -> list[Event]:
-        """Ends of turns that no event marks."""
-        return [event for reader in self._sessions.values() for event in reader.end(now)]
-
-    def save(self) -> bytes:
-        """The state, as JSON."""
-        return msgspec.json.encode(OpencodeState(sessions={key: each.state for key, each in self._sessions.items()}))
-
-
 def _read_usage(tokens: Record) -> Usage:
     """The input does not include what was cached, and the output does not include reasoning, which costs the same."""
     cache, reasoning = as_object(tokens.get("cache")), count_tokens(tokens, "reasoning")
@@ -210,16 +170,23 @@ def _make_record(row: tuple[Any, ...]) -> bytes:
     return head[:-1] + b',"data":' + (data if isinstance(data, bytes) else str(data).encode(errors="replace")) + b"}"
 
 
-def _open_reader(saved: bytes | None) -> OpencodeReader:
-    return OpencodeReader(msgspec.json.decode(saved, type=OpencodeState) if saved else OpencodeState())
+def _find_session(record: Record) -> str | None:
+    return as_name(as_object(record.get("data")).get("sessionID")) or as_name(record.get("aggregate_id"))
 
 
-RECORDING = Recording(
-    name=NAME,
-    open=_open_reader,
-    database=DatabaseQuery(
-        last="SELECT max(rowid) FROM event",
-        rows="SELECT rowid, id, aggregate_id, type, data FROM event WHERE rowid > ? ORDER BY rowid",
-        to_record=_make_record,
-    ),
-)
+def make_recording(session_type: type[OpencodeSession], *, tables: frozenset[str]) -> Recording:
+    """The table of events of opencode, or of a program that began as a copy of it."""
+
+    return Recording(
+        name=session_type.context_type.ORIGIN.dialect or "",
+        open=open_sessions(session_type, _find_session),
+        database=DatabaseQuery(
+            tables=tables,
+            last="SELECT max(rowid) FROM event",
+            rows="SELECT rowid, id, aggregate_id, type, data FROM event WHERE rowid > ? ORDER BY rowid",
+            to_record=_make_record,
+        ),
+    )
+
+
+RECORDING = make_recording(OpencodeSession, tables=frozenset(("event",)))

@@ -657,7 +657,7 @@ def _judge_file_edit(claim: ClaimText, facts: ClaimFacts) -> _Ruling:
     if claim.paths:
         return _Ruling("unproven", f"no edit of {_base_name(claim.paths[0])} is recorded")
     recent = tuple(dict.fromkeys(edit.source for edit in facts.edits if edit.step >= facts.turn_start))[-2:]
-    return _Ruling("unproven", "the claim names no file", recent)
+    return _Ruling("unproven", "too vague to check", recent)
 
 
 def _judge_done_or_fixed(claim: ClaimText, facts: ClaimFacts) -> _Ruling:

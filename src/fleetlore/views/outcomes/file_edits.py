@@ -144,7 +144,7 @@ def _from_command(call: ToolCall, command: SimpleCommand) -> list[FileEdit]:
         return []
     if program in ("apply_patch", "applypatch", "patch") or (program == "git" and command.words[1:2] in (("apply",), ("am",))):
         return _from_patch(call, command)
-    paths = [path for path in dict.fromkeys(_written_paths(command)) if _is_source(path, call.cwd)]
+    paths = [path for path in dict.fromkeys(list_written_paths(command)) if _is_source(path, call.cwd)]
     added = command.body.count("\n") + 1 if program in ("cat", "tee") and command.body else 0
     edits = [_make_edit(call, path, added) for path in paths]
     if program == "git":
@@ -159,7 +159,8 @@ def _from_command(call: ToolCall, command: SimpleCommand) -> list[FileEdit]:
     return edits
 
 
-def _written_paths(command: SimpleCommand) -> list[str]:
+def list_written_paths(command: SimpleCommand) -> list[str]:
+    """The files that a command writes, moves or removes, as far as its words show it."""
     program = command.program
     paths = list(command.writes) if program in _WRITERS or not program else []
     arguments = [word for word in command.words[1:] if not word.startswith("-")][:20]

@@ -45,7 +45,7 @@ def apply(sessions: Sessions, event: Event, rules: OutcomeRules) -> None:
         for key, found in read_outside(event, sessions.outside.goals):
             sessions.outside.runs.setdefault(key, []).append(found)
     run = event.run
-    if run is None or event.kind not in session.KINDS:
+    if run is None or event.kind not in session.FOLDED_KINDS:
         return
     state = sessions.runs.get(run)
     if state is None:

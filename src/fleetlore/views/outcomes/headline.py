@@ -16,11 +16,13 @@ from fleetlore.programs.tool_calls import proposes_plan
 from fleetlore.views.outcomes.facts import FileEdit, Source
 from fleetlore.views.outcomes.result_words import (
     Report,
+    ends_without_findings,
     find_change,
     find_finding,
     find_points,
     is_title,
     list_content_words,
+    says_nothing_found,
 )
 from fleetlore.views.outcomes.session import SessionState, find_request
 from fleetlore.views.outcomes.words import (
@@ -56,8 +58,23 @@ LEAST_ABOUT = 3
 """A text with fewer content words does not say what it is about."""
 ENOUGH_SHARED = 2
 """A report with so many words of the topic, and half of them, tells it."""
-LEAST_PART = 6
-"""A second result comes from a request with at least this part of the changed lines of the main one."""
+LEAST_PART = 4
+"""A request counts as large if at least this part of the work of the largest was done for it."""
+LEAST_BESIDE = 3
+"""The same, for a request that is named beside commits."""
+LEAST_COUNTED = 10
+"""The same, for requests that are counted beside commits."""
+LEAST_OF_TURN = 6
+"""What another turn for the same request came to is told if it has at least this part of the edits."""
+LINES_PER_CALL = 10
+"""So many changed lines are as much work as one more call."""
+LEAST_SHORT = 5
+MOST_LISTED = 4
+"""Of more requests the session's title says more than some of them."""
+MOST_OF_SHORT = 14
+"""Words of the result of one request of several."""
+REQUESTS = " requests: "
+"""After the number of requests: begins a result that has only what was asked."""
 LEAST_CALLS = 1
 LEAST_VERB = 4
 """Letters by which "Remove" and "Removed" are the same verb."""
@@ -86,6 +103,9 @@ DONE = ": reported as done"
 PLAN_REFUSED = "its plan was refused"
 LAST_PLAN_REFUSED = "the plan for its last request was refused"
 DISCARDED = "its changes were discarded"
+STOPPED = "stopped during "
+"""Begins the end of a session whose last request was not answered."""
+MOST_MERGED = 4
 HELPERS_UNSEEN = "the work of its helpers is not recorded"
 LONGEST_TITLE = 120
 LONGEST_PROMPT = 400
@@ -98,6 +118,10 @@ _minor = re.compile(
     r"|(?:bump|update) (?:the )?(?:version|dependenc|changelog|lock)|v?\d+\.\d+\.\d+)"
 )
 _folded = re.compile(r"(?:fixup|squash|amend)! ")
+_empty_subject = re.compile(
+    r"(?i)(?:(?:initial|first|init|wip|update[sd]?|fix(?:es|ed)?|chang(?:es|ed)|sav(?:e|ed)|commit|misc|stuff|\.)[ .!]*){1,3}"
+)
+"""The subject of a commit that does not say what changed."""
 _verdict = re.compile(
     r"(?i)\b(?:no (?:\w+ ){0,2}(?:issues|findings|problems|blockers)|approved?|looks good|review(?:ed)?|found|recommend\w*"
     r"|(?:main|biggest) (?:risk|issue|finding|problem)|the (?:problem|cause|issue|reason|risk) (?:is|was)|(?:is|are) (?:safe|sound))\b"
@@ -122,7 +146,9 @@ _done = re.compile(
 _task_label = re.compile(r"(?i)^(?:task|issue|story|ticket)\b[^:—]{0,30}[:—-]\s*(?:#?\d+\s*[—:-]\s*)?")
 _trailer = re.compile(r"\s{1,20}[A-Z][\w-]{2,40}: \S{6,80}$")
 _notes = re.compile(r"^\$|(?:^|/)\.\w+/(?:plans|projects|todos|memory)/|^/(?:private/)?(?:tmp|var/folders)/")
+_removes = re.compile(r"\b(?:git )?rm\b")
 _merges = re.compile(r"\bgh pr merge\b|\bglab mr merge\b")
+_merged_number = re.compile(r"\b(?:gh pr|glab mr) merge (?:--?\w[\w-]* ){0,4}(\d{1,7})(?=\s|$)(?!.{0,80} --auto\b)")
 _tags = re.compile(r"\bgit tag (?:-[asf] ){0,3}(?!-)([\w./-]{1,60})(?=\s|$)")
 _absolute = re.compile(r"[/\\~]|[A-Za-z]:[/\\]")
 
@@ -152,7 +178,7 @@ def find_result(record: Outcome, state: SessionState) -> str:
     landed = _name_landed(record, state)
     if not landed:
         return _describe_work(record, state)
-    return "; ".join(part for part in (_find_result_beside(record, state, landed), landed) if part)
+    return _join_counts(_add_requests(record, state, landed))
 
 
 def _name_landed(record: Outcome, state: SessionState) -> str:
@@ -216,7 +242,11 @@ def _list_named_commits(commits: Sequence[SessionCommit], state: SessionState) -
     empty = {call.source.event for call in state.calls if "--allow-empty" in call.what}
     named: dict[str, SessionCommit] = {}
     for commit in commits:
-        if commit.subject and not _folded.match(commit.subject) and empty.isdisjoint(source.event for source in commit.evidence):
+        if (
+            commit.subject
+            and not (_folded.match(commit.subject) or _empty_subject.fullmatch(commit.subject))
+            and empty.isdisjoint(source.event for source in commit.evidence)
+        ):
             named.setdefault(_clean_title(commit.subject), commit)
     return list(named.values())
 
@@ -231,39 +261,61 @@ def _find_request_words(state: SessionState) -> frozenset[str]:
     return list_content_words(first_sentence(request.text)) if request is not None else frozenset()
 
 
-def _find_result_beside(record: Outcome, state: SessionState, landed: str) -> str:
-    """What came of the request if the commits are about something else: an audit, a repaired server."""
-    request = _find_request_words(state)
-    subjects = list_content_words(" ".join((landed, *(commit.message for commit in state.commits))))
-    if len(request) < LEAST_ABOUT or request & subjects:
-        return ""
-    first = min((commit.step for commit in state.commits), default=0)
-    before = {call.turn for call in state.calls if call.step < first}
-    reports = [report for report in _list_reports(record, state) if report.turn in before and report.calls >= LEAST_CALLS]
-    reports = [report for report in reports if not any(call.step >= first and call.turn == report.turn for call in state.calls)]
-    changed = [(found, report) for report in reports if (found := _read_change(record, report, request)) and found.score >= LEAST_SCORE]
-    if not changed and _is_examined(state):
-        changed = [(found, report) for report in reports if (found := _read_finding(record, report, request)) and found.score > LEAST_SCORE]
-    if not changed:
-        return ""
-    found, report = max(changed, key=lambda pair: (pair[0].score, pair[1].turn))
-    text = _add_question(state, report.turn, found.text)
-    if _agrees.match(text):
-        return ""  # nobody knows to what
-    record.evidence["result"] = [report.source]
-    record.said = found.text
-    return text
+def _weigh_part(part: WorkPart) -> float:
+    """How much was done for a request."""
+    return part.calls + part.lines / LINES_PER_CALL
+
+
+def _list_large(parts: Sequence[WorkPart]) -> list[WorkPart]:
+    """The requests for which most was done, at most three, in their order."""
+    most = max(map(_weigh_part, parts), default=0)
+    ranked = sorted((part for part in parts if part.calls and _weigh_part(part) * LEAST_PART >= most), key=_weigh_part, reverse=True)
+    chosen = ranked[:MOST_PARTS]
+    return [part for part in parts if part in chosen]
+
+
+def _add_requests(record: Outcome, state: SessionState, landed: str) -> str:
+    """What landed, with the largest request that it does not answer, if about as much was done for it, and the number of others."""
+    events = {source.event for commit in record.delivered.commits for source in commit.evidence}
+    events |= {source.event for request in record.delivered.pull_requests for source in request.evidence}
+    turns = {call.turn for call in state.calls if call.source.event in events or call.result in events}
+    words = list_content_words(" ".join((landed, *(commit.message for commit in state.commits))))
+
+    def is_covered(part: WorkPart) -> bool:
+        asked = list_content_words(part.request.text[:LONGEST_PROMPT]) if part.request is not None else frozenset()
+        is_later = min(part.turns) > max(turns, default=0) and _weigh_part(part) * LEAST_BESIDE >= most
+        return bool(part.turns & turns) or (part.edits > 0 and not is_later) or len(asked & words) >= ENOUGH_SHARED
+
+    parts = [part for part in _split_work(state) if part.calls]
+    most = max(map(_weigh_part, parts), default=0)
+    others = [part for part in parts if not is_covered(part) and _weigh_part(part) * LEAST_COUNTED >= most]
+    main = max(others, key=_weigh_part, default=None)
+    if main is None:
+        return landed
+    if sum(map(_weigh_part, others)) * 2 > sum(map(_weigh_part, parts)) and len(others) >= MOST_PARTS:
+        listed = _describe_several(record, state, is_reported=False)
+        return f"{landed}; {listed}" if listed else f"{landed}{_count_requests(len(others))}"
+    found = _describe_short(record, state, main, is_reported=True) if main.is_answered else None
+    is_large = found is not None and _weigh_part(main) * (LEAST_BESIDE if found.said else 1) >= most
+    if found is None or not is_large or len(f"{landed} {found.text}".split()) > MOST_OF_COMMITS:
+        return f"{landed}{_count_requests(len(others))}"
+    _keep_report(record, state, [found])
+    more = _count_requests(len(others) - 1)
+    is_first = max(main.turns) < min(turns, default=0)
+    return f"{found.text}; {landed}{more}" if is_first else f"{landed}; {found.text}{more}"
 
 
 def find_title(record: Outcome, state: SessionState) -> str:
     """A title for the work: of the program, a person, or the plan that was to be carried out. Nothing for a raw prompt."""
-    if is_title(record.title or ""):
+    if is_title(record.title or "") and not _only_number.fullmatch(record.title or ""):
         return _clean_title(record.title or "")
     plan = _read_plan_title(state)
     subject = _plan_words.sub("", plan).strip()  # what was done is not the plan
     return _clean_title(subject[:1].upper() + subject[1:]) if is_title(plan) and len(subject.split()) > 1 else ""
 
 
+_only_number = re.compile(r"(?i)(?:\w+ing|\w+e|start|work on|fix|do) (?:the )?(?:task|issue|ticket|phase|story|bug)s? \W?[\w-]*\d+")
+"""A title that names a task only by its number."""
 _plan_words = re.compile(r"(?i)^(?:implementation )?plan(?: (?:for|to) |: *)(?:the )?|[ :–—-]{1,3}(?:(?:implementation|detailed) )?plan$")
 _plan = re.compile(
     r"(?is)\W{0,9}(?:implement|execute|carry out|follow)\b[^\n]{0,60}\bplan\b[^\n]{0,40}\n+#{1,3} +(?:plan: *)?([^\n]{4,200})"
@@ -282,40 +334,48 @@ def _is_examined(state: SessionState) -> bool:
 
 def _describe_work(record: Outcome, state: SessionState) -> str:
     """The work of a session without a named commit: what it is about, then what the agent reports."""
-    if refused := _name_refused(state):
-        return refused
-    if issues := _name_issues(record, state):
-        return issues
+    if found := _name_refused(state) or _name_issues(record, state):
+        return found
     title = find_title(record, state)
     edited = {path for _, path in _list_edits(state)}
     is_about = is_examination(title) or _names_examination.search(record.title or "") is not None
     is_examined = _is_examined(state) or is_about
-    if title and not is_about and (edited or record.delivered.pull_requests):
-        _keep_report(record, state, _find_changes(record, state).chosen if edited else [])
-        return title
-    if edited:
-        results = _find_changes(record, state)
-        is_detail = bool(results.chosen) and results.chosen[0].is_item and not results.chosen[0].order
-        if is_detail and (documents := _name_documents(record, state)):
-            return documents
-        if results.chosen:
-            return _word_changes(record, state, results, title)
-    found = _find_answer(record, state, is_examined=is_examined) if not edited or is_examined else []
-    if not found:
-        work = [file for file in record.files if not _is_note(file.path)]
-        if title:
-            return title if edited else f"{ASKED}{title}"
-        if facts := _name_documents(record, state) or _name_steps(record, state):
-            return facts
-        return _name_request(record, state, work) or (f"{EDITED}{name_files(work)}" if work else record.name)
-    _keep_report(record, state, found)
-    [first] = found
-    said, turn = first.said, first.report.turn
-    topic = title or _find_topic(state, turn, said, is_changed=bool(edited))
+    change = _find_change(record, state)
+    if several := _describe_several(record, state, is_reported=True):
+        return several
+    if title and not is_about and (_has_main_edits(state) or record.delivered.pull_requests):
+        _keep_report(record, state, [change] if change is not None else [])
+        parts = _split_work(state)
+        return title + (_count_requests(sum(part.calls > 0 for part in parts) - 1) if len(_list_large(parts)) > 1 else "")
+    if change is not None and change.is_item and not change.order and (documents := _name_documents(record, state)):
+        return documents
+    if change is not None:
+        return _word_change(record, state, change, title)
+    answers = _find_answer(record, state, is_examined=is_examined) if not edited or is_examined else []
+    if answers:
+        return _word_answer(record, state, answers[0], title)
+    work = [file for file in record.files if not _is_note(file.path)]
+    facts: str = _name_documents(record, state) or _name_steps(record, state) or _describe_several(record, state, is_reported=False)
+    if title and (not edited or not facts or sum(part.calls > 0 for part in _split_work(state)) > MOST_LISTED):
+        return title if edited else f"{ASKED}{title}"
+    return facts or _name_request(record, state, work) or (f"{EDITED}{name_files(work)}" if work else record.name)
+
+
+def _word_answer(record: Outcome, state: SessionState, answer: PartResult, title: str) -> str:
+    """What the agent found out, after the request or the question."""
+    _keep_report(record, state, [answer])
+    said, turn = answer.said, answer.report.turn
     if (answered := _add_question(state, turn, said)) != said:
         return answered
+    topic = title or _find_topic(state, turn, said, is_changed=bool(_list_edits(state)))
     more = _count_requests(sum(part.is_answered or part.calls > 0 for part in _split_work(state)) - 1)
     return f"{topic}: {said}{more}" if title or len(topic.split()) >= LEAST_TOPIC else f"{said}{more}"
+
+
+def _has_main_edits(state: SessionState) -> bool:
+    """Whether files were edited for the request that the session's title is about."""
+    request = find_request(state)
+    return any(part.edits and (request is None or request.turn in part.turns) for part in _split_work(state))
 
 
 _names_examination = re.compile(
@@ -333,6 +393,14 @@ def _add_question(state: SessionState, turn: int, said: str) -> str:
     return f"{short[:1].upper()}{short[1:]} {said}" if short and _agrees.match(said) else said
 
 
+_two_counts = re.compile(r" \((\+[^()]{1,30})\) \(\+(\d+ more requests?)\)$")
+
+
+def _join_counts(text: str) -> str:
+    """`(+2 commits, +1 more request)` instead of two parentheses."""
+    return _two_counts.sub(r" (\1, +\2)", text)
+
+
 def _count_requests(count: int) -> str:
     return f" (+{count} more request{'s' if count > 1 else ''})" if count > 0 else ""
 
@@ -342,7 +410,7 @@ def _find_answer(record: Outcome, state: SessionState, *, is_examined: bool) -> 
     is_question = record.asked.endswith("?") and not is_order(record.asked)
     found = _find_findings(record, state, is_examined=is_examined or is_question, is_question=is_question)
     if is_examined and "review" in record.asked.lower() and not _list_edits(state):
-        found = [one for one in found if " review point" in one.text[:20] or _verdict.search(one.text)]
+        found = [one for one in found if " review point" in one.text[:20] or _verdict.search(one.text) or says_nothing_found(one.text)]
     return found
 
 
@@ -360,13 +428,12 @@ def _keep_report(record: Outcome, state: SessionState, found: Sequence[PartResul
         record.said_about = first_sentence(prompt) if is_whole_request(prompt) else ""
 
 
-def _word_changes(record: Outcome, state: SessionState, results: WorkResults, title: str) -> str:
-    """The results of the largest requests, one after the other; of a single one with what was asked."""
-    _keep_report(record, state, results.chosen)
-    more = _count_requests(results.others)
-    [main, *others] = results.chosen
-    if others or not main.said or (main.is_item and main.order):
-        return "; ".join(one.text for one in results.chosen) + more
+def _word_change(record: Outcome, state: SessionState, main: PartResult, title: str) -> str:
+    """What was changed, with what was asked unless it says that by itself."""
+    _keep_report(record, state, [main])
+    more = _count_requests(sum(part.calls > 0 for part in _split_work(state)) - 1)
+    if not main.said or (main.is_item and main.order):
+        return main.text + more
     said = main.said
     asked = main.part.request.text if main.part.request is not None else ""
     topic = title or (_name_topic(asked) if is_order(asked) else "") or _find_topic(state, main.report.turn, said, is_changed=True)
@@ -462,35 +529,90 @@ class PartResult(NamedTuple):
         return self.report.source
 
 
-class WorkResults(NamedTuple):
-    """The parts that are told, the largest first, and the number of others with changes."""
+def _describe_several(record: Outcome, state: SessionState, *, is_reported: bool) -> str:
+    """The results of the largest requests, in their order; empty if one request is most of the work, or its result has no name.
 
-    chosen: list[PartResult]
-    others: int = 0
+    `is_reported`: only if the agent says what it changed, else only what was asked.
+    """
+    parts = _split_work(state)
+    large = _list_large(parts)
+    if len(large) < 2:
+        return ""
+    named: list[PartResult] = []
+    for part in sorted(large, key=_weigh_part, reverse=True):
+        found = _describe_short(record, state, part, is_reported=is_reported)
+        if found is None and not named and is_reported:
+            return ""
+        if found is None or sum(len(one.text.split()) for one in (*named, found)) > MOST_OF_PARTS:
+            continue
+        same = next((one for one in named if _say_the_same(one.text, found.text)), None)
+        if same is None:
+            named.append(found)
+        elif found.report.turn > same.report.turn:  # it has the newer state
+            named[named.index(same)] = found
+    if not any(one.said for one in named) if is_reported else len(named) < 2:
+        return ""
+    named.sort(key=lambda one: min(one.part.turns))
+    _keep_report(record, state, named)
+    worked = sum(part.calls > 0 for part in parts)
+    text = "; ".join(one.text for one in named)
+    return f"{'' if is_reported else f'{worked}{REQUESTS}'}{text}{_count_requests(worked - len(named))}"
 
 
-def _find_changes(record: Outcome, state: SessionState) -> WorkResults:
-    """What came of the requests with the most changed lines. Nothing that the records contradict."""
+def _describe_short(record: Outcome, state: SessionState, part: WorkPart, *, is_reported: bool) -> PartResult | None:
+    """What came of one request of several, in few words: the agent's sentence about a change, else what was asked."""
+    reports = [report for report in _list_reports(record, state) if report.turn in part.turns]
+    report = reports[-1] if reports else None
+    found = _describe_part(record, state, part, [one for one in reports if one.edits]) if part.edits else None
+    if is_reported and found is not None and found.said and not found.is_detail and len(found.said.split()) <= MOST_WORDS:
+        return found._replace(order="")
+    if is_reported and not part.edits:
+        wanted = _find_turn_words(state, min(part.turns))
+        changes = [(change, one) for one in reports if one.calls and (change := _read_change(record, one, wanted))]
+        best = max((pair for pair in changes if pair[0].score >= LEAST_SCORE), key=lambda pair: pair[0].score, default=None)
+        if best is not None and len(best[0].text.split()) <= MOST_OF_SHORT:
+            return PartResult(part, best[0].text, best[1])
+    if (
+        part.request is None
+        or (is_reported and _asks_about(part.request.text))
+        or not (topic := _name_short(part.request.text, is_quoted=part.edits > 0 or not is_reported))
+    ):
+        return None
+    return PartResult(part, "", report or TurnEndReport(min(part.turns), 0, part.calls, "", part.request.source), topic)
+
+
+_pause = re.compile(r"[,.?!;](?= )")
+_late_clause = re.compile(r" (?:\(|(?:and|but|so|to|in order|for|from|with|which|that|because|since|when|if|as|by|using|via|like|along)\b)")
+
+
+def _name_short(asked: str, *, is_quoted: bool) -> str:
+    """A request in few words: an order, a question, or (if `is_quoted`) what else the person said, in quotes. Empty if it is not clear."""
+    sentence = drop_courtesy(_task_label.sub("", _plain(_name_links(first_sentence(asked))))).strip(" .:;,@")
+    is_clear = is_order(asked) or is_examination(asked) or _asks_about(asked)
+    words = sentence.split()
+    if len(words) > MOST_OF_SHORT:
+        start = " ".join(words[: MOST_OF_SHORT + 1])
+        ends = [found.start() for found in (_late_clause if is_clear else _pause).finditer(start)]
+        end = max((end for end in ends if len(start[:end].split()) >= LEAST_SHORT), default=0)
+        sentence = start[:end].rstrip(" ,;:") if end or is_clear else f"{' '.join(words[:MOST_OF_SHORT]).rstrip(' ,;:')}…"
+    if "://" in sentence or sentence.startswith("/") or _points_back.match(sentence) or sentence.count('"') % 2:
+        return ""
+    if len(list_content_words(sentence)) < ENOUGH_SHARED or not (is_clear or is_quoted):
+        return ""
+    return sentence[:1].upper() + sentence[1:] if is_clear else f'"{sentence.replace(chr(34), chr(39))}"'
+
+
+def _find_change(record: Outcome, state: SessionState) -> PartResult | None:
+    """What came of the request with the most changed lines. Nothing that the records contradict."""
     parts = [part for part in _split_work(state) if part.edits]
     reports = [report for report in _list_reports(record, state) if report.edits]
     results = [one for part in parts if (one := _describe_part(record, state, part, reports)) is not None]
     if not results or sum(one.part.lines for one in results) * LEAST_TOLD < sum(part.lines for part in parts):
-        return WorkResults([])  # what can be read is about a small part of the work
+        return None  # what can be read is about a small part of the work
     main = max(results, key=lambda one: one.part.lines)
-    if (undone := _find_undone(record, state, main)) is not None:
-        return WorkResults([undone])
-    chosen: list[PartResult] = []
-    for one in sorted(results, key=lambda one: -one.part.lines):
-        same = next((known for known in chosen if _say_the_same(known.text, one.text)), None)
-        if same is not None:
-            if one.report.turn > same.report.turn:  # it has the newer state
-                chosen[chosen.index(same)] = one
-            continue
-        words = sum(len(each.text.split()) for each in (*chosen, one))
-        if not chosen or (len(chosen) < MOST_PARTS and words <= MOST_OF_PARTS and one.part.lines * LEAST_PART >= main.part.lines):
-            chosen.append(one)
-    named = {id(one.part) for one in results if any(_say_the_same(known.text, one.text) for known in chosen)}
-    return WorkResults(chosen, sum(id(part) not in named for part in parts))
+    if not main.said and main.part.turns not in [part.turns for part in _list_large(_split_work(state))]:
+        return None
+    return _find_undone(record, state, main) or main
 
 
 def _split_work(state: SessionState) -> list[WorkPart]:
@@ -520,7 +642,7 @@ def _describe_part(record: Outcome, state: SessionState, part: WorkPart, reports
     is_detail = best.is_item or len(list_content_words(best.text) & wanted) < min(ENOUGH_SHARED, len(wanted))
     said = _count_others(best)
     for other, beside in sorted(found, key=lambda pair: -pair[1].edits):  # what another turn came to
-        is_far = beside.turn != report.turn and beside.edits * LEAST_PART >= report.edits and not _say_the_same(best.text, other.text)
+        is_far = beside.turn != report.turn and beside.edits * LEAST_OF_TURN >= report.edits and not _say_the_same(best.text, other.text)
         if is_far and len(f"{said} {other.text}".split()) <= MOST_OF_PART and not (best.is_item or other.is_item):
             said = f"{said}; {other.text}" if report.turn < beside.turn else f"{other.text}; {said}"
             break
@@ -607,7 +729,13 @@ def _find_findings(record: Outcome, state: SessionState, *, is_examined: bool, i
 
     ranked = sorted(reports, key=rank, reverse=True)
     for report in ranked:
-        if is_examined and not has_code and (points := find_points(report.text, MOST_WORDS)) and not _is_refuted(record, points):
+        if (
+            is_examined
+            and not has_code
+            and not ends_without_findings(report.text)
+            and (points := find_points(report.text, MOST_WORDS))
+            and not _is_refuted(record, points)
+        ):
             return [PartResult(_find_part(state, report), points, report)]
         wanted = request | _find_turn_words(state, report.turn)
         change, finding = _read_change(record, report, wanted), _read_finding(record, report, wanted)
@@ -655,7 +783,9 @@ def _name_documents(record: Outcome, state: SessionState) -> str:
     """The documents that the session wrote, if they are most of what it changed: `Wrote "Move to Postgres" (plan.md)`."""
     folder = f"{state.cwd.rstrip('/')}/"
     edits = [edit for edit in state.edits if not _is_note(edit.path.removeprefix(folder))]
-    written = {edit.path: edit for edit in edits if edit.heading}
+    removed = [call.what for call in state.calls if call.kind == "command" and call.state == "ok" and _removes.search(call.what)]
+    gone = {edit.path for edit in edits if any(_base_name(edit.path) in what for what in removed)}
+    written = {edit.path: edit for edit in edits if edit.heading and edit.path not in gone}
     lines = Counter[str]()
     for edit in edits:
         lines[edit.path] += max(1, edit.added + edit.removed)
@@ -674,7 +804,8 @@ def _name_documents(record: Outcome, state: SessionState) -> str:
 _chore_step = re.compile(
     r"(?i)(?:re-?)?(?:run|verify|test|check|commit|push|read|explore|review|research|investigate|understand|look|analy[sz]e|gather|plan|wait"
     r"|report|confirm|validate|fast-forward|switch|check ?out|start|begin|ensure|monitor|audit|inspect|identify|find|search"
-    r"|summari[sz]e|lint|format|build|compile|final|discuss|ask|get|fetch|clone"
+    r"|summari[sz]e|spawn|dispatch|delegate|assign|launch|hand (?:over|off)"
+    r"|lint|format|build|compile|final|discuss|ask|get|fetch|clone"
     r"|create (?:a |the )?(?:branch|pr|pull request|plan)|open (?:a |the )?(?:pr|pull request))\b"
 )
 _assigned = re.compile(r'"task_assignment".{0,40}?"taskId":"(\w{1,20})","subject":"([^"\\]{4,300})"')
@@ -818,13 +949,14 @@ def describe_end(record: Outcome, state: SessionState) -> str:
     if is_plan_refused(state):
         refused = next(call for call in reversed(state.calls) if not call.helper)
         record.evidence["status"] = [refused.source, *([Source(refused.result, refused.source.source)] if refused.result else [])]
-        return LAST_PLAN_REFUSED if state.answers else PLAN_REFUSED
+        asked = quote_short(drop_courtesy(first_sentence(prompts[-1].text))) if prompts else ""
+        return f'{PLAN_REFUSED}: "{asked}"' if state.answers and asked else LAST_PLAN_REFUSED if state.answers else PLAN_REFUSED
     answered = {answer.turn for answer in state.answers if not answer.helper}
     last = prompts[-1] if prompts and prompts[-1].turn not in answered and len({prompt.turn for prompt in prompts}) > 1 else None
     request = quote_short(first_sentence(last.text)) if last is not None else ""
     if last is not None and request:
         record.evidence["status"] = [last.source]
-    return f'stopped during "{request}"' if request else "no final answer"
+    return f'{STOPPED}"{request}"' if request else "no final answer"
 
 
 def is_plan_refused(state: SessionState) -> bool:
@@ -913,6 +1045,11 @@ def _describe_git(record: Outcome, state: SessionState) -> Iterator[str]:
     delivered = record.delivered
     if delivered.commits and any(flag.flag == "no_verify" and flag.executed for flag in record.flags):
         yield "git hooks skipped"
+    opened = {request.number for request in delivered.pull_requests}
+    commands = [call.what for call in state.calls if call.kind == "command" and call.state == "ok"]
+    merged = list(dict.fromkeys(found[1] for what in commands for found in _merged_number.finditer(what) if found[1] not in opened))
+    if merged:
+        yield f"pull request{'s' if len(merged) > 1 else ''} {join_names([f'#{number}' for number in merged[:MOST_MERGED]])} merged"
     tags = [found[1] for call in state.calls if call.kind == "command" and call.state == "ok" and (found := _tags.search(call.what))]
     if tags and (delivered.commits or delivered.pushed):
         yield f"tagged {tags[-1]}"

@@ -22,7 +22,7 @@ from fleetlore.views.outcomes.corrections import find_corrections
 from fleetlore.views.outcomes.facts import PUSH_HOOK, Answer, CallStep, CheckRun, RiskFlag, Source, TroubleFact
 from fleetlore.views.outcomes.file_edits import is_own_note, is_prose
 from fleetlore.views.outcomes.flags import find_loops, name_risk
-from fleetlore.views.outcomes.headline import describe_results
+from fleetlore.views.outcomes.headline import describe_results, join_names
 from fleetlore.views.outcomes.headline import write_headline as write_headline
 from fleetlore.views.outcomes.session import SessionState, Statement, find_request, make_statement
 from fleetlore.views.outcomes.troubles import find_troubles
@@ -101,7 +101,8 @@ class Trouble(Struct, kw_only=True):
     fixed_by: Evidence = field(default_factory=list)
     """The call that worked later."""
     retried: Evidence = field(default_factory=list)
-    """Of a failed CI run: the push after it, whose result was not seen."""
+    """If nothing shows that it was fixed: the last push after a failed CI run; after another failure that is no check, the last
+    push, commit or check that worked."""
 
 
 class Correction(Struct, kw_only=True):
@@ -406,14 +407,21 @@ def _list_troubles(found: Iterable[TroubleFact], state: SessionState) -> list[Tr
             resolved=one.resolved,
             evidence=[*one.evidence],
             fixed_by=[calls[one.ended].source] if one.ended in calls and _is_same_work(one, calls[one.ended], state) else [],
-            retried=[
-                push.source
-                for push in state.pushes[-1:]
-                if one.name == "ci" and not one.resolved and push.step > max(steps.get(source.event, one.step) for source in one.evidence)
-            ],
+            retried=_find_progress(one, max((steps.get(source.event, one.step) for source in one.evidence), default=one.step), state),
         )
         for one in found
     ]
+
+
+def _find_progress(trouble: TroubleFact, last: int, state: SessionState) -> list[Source]:
+    """The last push after a failed CI run; after another failure that is no check, the last push, commit or check that worked."""
+    if trouble.resolved or trouble.name in CHECKS:
+        return []
+    later = [(push.step, push.source) for push in state.pushes]
+    if trouble.name != "ci":
+        later += [(commit.step, commit.source) for commit in state.commits]
+        later += [(run.step, run.source) for run in state.checks if run.result == "pass"]
+    return [source for step, source in sorted(later, key=lambda each: each[0])[-1:] if step > last]
 
 
 def _is_same_work(trouble: TroubleFact, fix: CallStep, state: SessionState) -> bool:
@@ -581,5 +589,5 @@ def _describe_delivery(record: Outcome, state: SessionState) -> Iterable[str]:
             yield f"{len(record.files)} file{'s' if len(record.files) != 1 else ''} edited, not committed"
         if delivered.pushed:
             yield "pushed"
-    for request in delivered.pull_requests:
-        yield f"opened pull request {'#' + request.number if request.number else request.url}".strip()
+    if opened := [f"#{request.number}" if request.number else request.url for request in delivered.pull_requests]:
+        yield f"opened pull request{'s' if len(opened) > 1 else ''} {join_names(opened)}".strip()

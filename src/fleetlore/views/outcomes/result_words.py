@@ -172,7 +172,7 @@ def _join_leads(text: str) -> Iterator[str]:
 
 
 _vague = re.compile(
-    r"(?:(?:one (?:thing|note|caveat|question)|caveat|heads[- ]up|all finished"
+    r"(?:(?:one (?:thing|note|caveat|question)|based on my|caveat|heads[- ]up|all finished"
     r"|(?:the |main |working )*(?:checkout|worktree|tree) is clean|(?:i|we)(?:['’]ve)? \w+ (?:it|them|this|these|that)"
     r"|this|that|it|its|they|these|those|here|which|ok|okay|let|next|note|if you|you|your|want|would|should|shall|could|see|try|to"
     r"|\w+ing (?:it|this)"
@@ -208,16 +208,33 @@ _one_word_label = re.compile(r"[A-Z][a-z]+: ")
 LEAST_SHARED = 2
 """Words of the request in an item of a list that answers it."""
 MOST_LOOKED_AT = 12
-"""Sentences of an answer in which its finding is looked for."""
+"""Sentences at the beginning of an answer in which its finding is looked for."""
+MOST_AT_END = 3
+"""The same, at its end."""
+_nothing_found = re.compile(
+    r"(?i)(?:(?:overall|so|conclusion|verdict|result)[,:]? )?(?:there (?:are|is|were) )?"
+    r"(?:no\b.{0,120}\b(?:found|introduced|present|identified|detected|findings?|defects?|vulnerabilit\w+|issues?|problems?|concerns?"
+    r"|changes?)\b|nothing (?:to report|found)\b)"
+)
+"""The verdict of a review that has no findings."""
+
+
+def says_nothing_found(sentence: str) -> bool:
+    """Whether a sentence is the verdict of a review without findings."""
+    return _nothing_found.match(sentence) is not None
+
+
+def ends_without_findings(text: str) -> bool:
+    """Whether an answer closes with the verdict that nothing was found."""
+    return any(says_nothing_found(sentence) for sentence in [*list_sentences(text)][-MOST_AT_END:])
 
 
 def find_finding(text: str, most: int, wanted: Collection[str] = ()) -> Report | None:
     """The sentence that says what was found out, in at most so many words."""
     found: Report | None = None
     for is_item in (False, True):
-        for place, sentence in enumerate(list_sentences(text, items=is_item)):
-            if place >= MOST_LOOKED_AT:
-                break
+        sentences = list(enumerate(list_sentences(text, items=is_item)))
+        for place, sentence in [*sentences[:MOST_LOOKED_AT], *(sentences[MOST_LOOKED_AT:][-MOST_AT_END:] if not is_item else ())]:
             plain = _answer_label.sub("", _sign.sub("", sentence.strip()), count=1).rstrip(".!。！ ")
             if plain.endswith(":") and len(plain.split()) >= LEAST_OPEN and not is_open(plain):
                 plain = plain.rstrip(" :")
@@ -233,7 +250,8 @@ def find_finding(text: str, most: int, wanted: Collection[str] = ()) -> Report |
             shared = len(list_content_words(short).intersection(wanted))
             if is_item and wanted and shared < LEAST_SHARED and not _conclusion.search(short):
                 continue  # a detail of a list
-            weight = 9 if _conclusion.search(short) or (not is_item and _yes_or_no.match(short)) else 3 if _verdict.search(short) else 0
+            is_conclusion = _conclusion.search(short) or (not is_item and (_yes_or_no.match(short) or says_nothing_found(short)))
+            weight = 9 if is_conclusion else 3 if _verdict.search(short) else 0
             score = 2 * min(shared, MOST_SHARED) + weight + (0 if is_item else 3) + max(0, 2 - place)
             if found is None or score > found.score:
                 found = Report(short[:1].upper() + short[1:] if short.partition(" ")[0].isalpha() else short, score)
@@ -325,10 +343,16 @@ def begins_plainly(text: str) -> bool:
     return _plain_start.match(text) is not None and (len(text) < 2 or text[1] == " " or text[1].islower())
 
 
+_cut_mark = re.compile(r"[\d:—–-]")
+
+
 def is_statement(sentence: str) -> bool:
     """Whether the sentence of an answer says something by itself."""
-    if len(sentence.split()) < LEAST_WORDS and sentence.isascii():
+    words = len(sentence.split())
+    if words < LEAST_WORDS and sentence.isascii():
         return False
+    if 1 < words < LEAST_OPEN and not sentence.isascii() and not _cut_mark.search(sentence):
+        return False  # in another script than ours its lead-ins are not known
     if sentence.endswith(("?", ":", "…", " at", "？")) or _check_only.search(sentence):
         return False
     return not (is_lead_in(sentence) or is_weak(sentence) or _progress.match(sentence))

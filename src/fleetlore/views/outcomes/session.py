@@ -77,6 +77,7 @@ IDLE_AFTER = timedelta(minutes=10)
 """A longer pause between two events of a turn is not counted as activity."""
 LINE_NUMBERS = re.compile(r"^[ \t]{0,8}\d{1,6}→", re.MULTILINE)
 """Before every line of a file that a tool shows."""
+_PULL_NUMBER = re.compile(r"^(?:PR|pull request) #\d+:? *", re.IGNORECASE)
 
 
 class PendingCall(Struct, kw_only=True):
@@ -196,7 +197,7 @@ def begin_session(run: str) -> SessionState:
 
 def apply(state: SessionState, event: Event, rules: OutcomeRules) -> SessionState:
     """The session after one more event of its run. Changes the state in place; never raises."""
-    handle = _HANDLERS.get(event.kind)
+    handle = _HANDLERS.get(event.kind) or _REPORTED.get(event.kind)
     if handle is None:
         return state
     at = session_status.time_of(state.status, event)
@@ -235,6 +236,10 @@ def _source_of(event: Event, key: object = None) -> Source:
 
 def _text_of(value: object, limit: int) -> str:
     return value[:limit] if isinstance(value, str) else ""
+
+
+def _first_line(text: str | None) -> str:
+    return (text or "").strip().partition("\n")[0][:LONGEST_WHAT]
 
 
 def keep_in_order(facts: list[Any], more: Sequence[Any]) -> None:
@@ -583,6 +588,27 @@ def _keep_facts(state: SessionState, found: CallFacts) -> None:
         _note_claims(state, f"{request.title}\n\n{request.body}", "pull_request", request.source, request.step)
 
 
+# --- what a fleet reports of itself
+
+
+def _on_commit(state: SessionState, event: Event, at: datetime) -> None:
+    if subject := _first_line(event.text):
+        keep_in_order(state.commits, (CommitMade(_next_step(state, at), _source_of(event), subject, _text_of(event.data.get("sha"), 64)),))
+
+
+def _on_push(state: SessionState, event: Event, at: datetime) -> None:
+    keep_in_order(state.pushes, (PushMade(_next_step(state, at), _source_of(event), _text_of(event.data.get("branch"), 200)),))
+
+
+def _on_pull_request(state: SessionState, event: Event, at: datetime) -> None:
+    """A pull request that is reported as an event, unless a command showed it already. Its branch was pushed."""
+    number, title = str(event.data.get("number") or ""), _PULL_NUMBER.sub("", _first_line(event.text))
+    if (number or title) and not (number and any(known.number == number for known in state.pull_requests)):
+        opened = PullRequestOpened(_next_step(state, at), _source_of(event), _text_of(event.data.get("url"), 300), number[:20], title)
+        keep_in_order(state.pull_requests, (opened,))
+        _on_push(state, event, at)
+
+
 # --- helpers
 
 
@@ -636,8 +662,15 @@ _HANDLERS: Mapping[str, Callable[[SessionState, Event, datetime], ToolCall | Non
     "agent.returned": _on_return,
     **dict.fromkeys(_NOTIFICATIONS, _note_end_of_command),
 }
+_REPORTED: Mapping[str, Callable[[SessionState, Event, datetime], None]] = {
+    "fleet.commit": _on_commit,
+    "fleet.push": _on_push,
+    "fleet.pr_open": _on_pull_request,
+}
 KINDS = frozenset(_HANDLERS)
-"""The kinds of events that say something about a session."""
+"""The kinds of events that a session consists of."""
+FOLDED_KINDS = KINDS | _REPORTED.keys()
+"""The kinds of events that say something about a session: also what a fleet reports of it."""
 
 
 def find_request(state: SessionState) -> Prompt | None:

@@ -20,7 +20,7 @@ from fleetlore.views.outcomes.words import drop_courtesy, first_sentence, is_who
 LONG_REQUEST = 14
 """Words of a prompt that is no mere follow-up."""
 _follows_up = re.compile(
-    r"(?i)(?:(?:and|now|then|also|please|ok(?:ay)?|yes|great|perfect|thanks?)[,.! ]+)*"
+    r"(?i)(?:(?:and|now|then|also|please|ok(?:ay)?|yes|great|perfect|looks? (?:good|great)|thanks?)[,.! ]+)*"
     r"(?:(?:commit|push|merge|rebase|squash|amend|stage|release|deploy|tag|continue|proceed|resume|retry"
     r"|(?:try|do|run|check) (?:it|that|this|again)|split (?:it|this|that|the) (?:\w+ )?commit"
     r"|re-?run|run (?:the |all )?(?:tests?|lint\w*|build|checks?)|go (?:on|ahead)|apply (?:it|this|that|them)|fix (?:it|this|that|them)"

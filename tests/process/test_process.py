@@ -20,8 +20,8 @@ from fleetlore.process.environment import scrub_environment
 from fleetlore.process.identity import Process
 from fleetlore.process.run import OutputLine, ProcessSpec, ProgramResult, run
 from fleetlore.process.table import list_processes, read_process, read_start_time
-from tests.models.agents import agent
 from tests.patience import PATIENCE
+from tests.process.agents import agent
 
 
 @pytest.fixture
@@ -303,7 +303,7 @@ async def test_where_the_system_cannot_mention_an_end_it_is_looked_for(mark: str
 def test_memory_stays_bounded_whatever_is_printed(kind: str, size: int) -> None:
     """Measured in a process of its own, so that nothing else counts."""
     recorded = subprocess.run(
-        [sys.executable, "-m", "tests.models.agents.measure", kind, str(size)],
+        [sys.executable, "-m", "tests.process.agents.measure", kind, str(size)],
         capture_output=True,
         check=True,
         cwd=Path(__file__).parents[2],

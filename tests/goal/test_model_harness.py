@@ -24,7 +24,7 @@ from fleetlore.models.scripted import Answer, Calls, Script, ScriptedModel
 from fleetlore.process.kill_tree import end_leftovers
 from fleetlore.programs.failures import diagnose_turn
 from fleetlore.programs.harness import RemainingBudget, TurnOutcome, TurnProgress, TurnRequest, TurnResult
-from tests.models.test_failures import NOW
+from tests.programs.test_failures import NOW
 
 FIRST, SECOND = "0197c1a0-0000-7000-8000-000000000001", "0197c1a0-0000-7000-8000-000000000002"
 MARK = f"worker-turn-{os.getpid()}"
@@ -200,24 +200,33 @@ async def test_a_model_that_called_a_tool_before_is_told_that_it_called_none(tur
     assert (ended.how, ended.words, len(mind.asked)) == ("finished", "All done.", 3)
     assert "You called no tool" in sent(mind, 2)
     assert "Hm." in sent(mind, 2)
+    assert all(ask.tools for ask in mind.asked)
+
+
+async def test_a_model_that_answers_in_prose_once_may_call_tools_as_before(turn_setup: TurnSetup) -> None:
+    written = {"call": {"name": "list", "arguments": {"path": "."}}}
+    ended, mind = await turn_setup.turn(["I will look first.", written, WRITE, "Hm.", DONE])
+    assert ended.words == "It is done."
+    assert [bool(ask.tools) for ask in mind.asked] == [True, False, True, True, True]
 
 
 async def test_a_model_that_calls_no_tool_writes_its_calls_by_a_schema(turn_setup: TurnSetup) -> None:
     calls: list[Answer] = [
         {"call": {"name": "write", "arguments": {"path": "hello.txt", "content": "hello"}}},
+        "Now I would read it.",
         {"call": {"name": "read", "arguments": {"path": "hello.txt", "from": None}}},
         {"call": {"name": "done", "arguments": {"text": "It is done."}}},
     ]
     ended, mind = await turn_setup.turn(["Sure, I can help with files.", *calls])
     assert (ended.how, ended.words) == ("finished", "It is done.")
     assert (turn_setup.work / "hello.txt").read_text() == "hello"
-    assert [bool(ask.tools) for ask in mind.asked] == [True, False, False, False]
+    assert [bool(ask.tools) for ask in mind.asked] == [True, False, True, False, False]
     schema = mind.asked[1].schema
     assert schema is not None
     assert make_strict(schema) is not None
     assert "I can help" not in sent(mind, 1)
-    assert '"name": "write", "arguments": {"path": "hello.txt"' in sent(mind, 2)
-    assert "write returned: hello.txt: written, 5 bytes" in sent(mind, 2)
+    assert '"name": "write", "arguments": {"path": "hello.txt"' in sent(mind, 3)
+    assert "write returned: hello.txt: written, 5 bytes" in sent(mind, 3)
 
 
 async def test_a_written_call_that_was_cut_off_is_asked_for_again(turn_setup: TurnSetup) -> None:
@@ -229,11 +238,29 @@ async def test_a_written_call_that_was_cut_off_is_asked_for_again(turn_setup: Tu
 async def test_a_model_that_goes_in_circles_ends_its_turn_and_forgets_the_circles(turn_setup: TurnSetup) -> None:
     circle = [Calls([("list", {"path": "."})]), Calls([("read", {"path": "no.txt"})])] * 10
     ended, mind = await turn_setup.turn([*circle])
-    assert (ended.how, len(mind.asked)) == ("finished", 2 * MAX_REPEATED_CALLS - 1)
-    assert "list was called 5 times in the same way" in ended.words
+    assert (ended.how, len(mind.asked)) == ("finished", 2 * MAX_REPEATED_CALLS)
+    assert "read was called 5 times in the same way" in ended.words
     again = await turn_setup.turn([DONE], order=turn_setup.order("Go on.", session=FIRST))
     assert sent(again[1], 0).count("no.txt") == 0
     assert "Do something else." in sent(again[1], 0)
+
+
+async def test_a_file_may_be_read_again_and_again_between_other_calls(turn_setup: TurnSetup) -> None:
+    (turn_setup.work / "plan.txt").write_text("1. Begin.\n")
+    read = Calls([("read", {"path": "plan.txt"})])
+    steps = [step for n in range(8) for step in (read, Calls([("write", {"path": f"{n}.txt", "content": "x"})]))]
+    ended, mind = await turn_setup.turn([*steps, DONE])
+    assert (ended.words, len(mind.asked)) == ("It is done.", 17)
+    assert sent(mind, 16).count("1. Begin.") == 8
+
+
+async def test_circles_of_two_calls_in_one_answer_leave_no_call_without_a_result(turn_setup: TurnSetup) -> None:
+    both = Calls([("list", {"path": "."}), ("read", {"path": "no.txt"})])
+    ended, _ = await turn_setup.turn([both] * 8)
+    again = await turn_setup.turn([DONE], order=turn_setup.order("Go on.", session=FIRST))
+    messages = again[1].asked[0].messages
+    assert "in the same way" in ended.words
+    assert {call.id for each in messages for call in each.calls} == {each.call for each in messages if each.role == "tool"}
 
 
 async def test_a_command_may_be_repeated_until_what_it_waits_for_is_there(turn_setup: TurnSetup) -> None:

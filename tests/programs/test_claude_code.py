@@ -37,6 +37,19 @@ def the(events: Iterable[Event], kind: str) -> Event:
     return event
 
 
+@pytest.mark.parametrize("kind", ["api-request-blob", "some-new-cache"])
+def test_what_the_program_keeps_of_its_requests_is_no_prompt(kind: str) -> None:
+    recorded = Transcript()
+    recorded.prompt("Make a note")
+    kept = {
+        "type": kind,
+        "sessionId": "s",
+        "hash": "0a1b",
+        "message": {"role": "user", "content": [{"type": "text", "text": "Make a note"}]},
+    }
+    assert kinds(read([*recorded.rows, kept])).count("prompt.submitted") == 1
+
+
 def test_a_session_is_reported_from_its_start_to_the_end_of_its_turn() -> None:
     events = read(a_day())
     assert kinds(events) == [

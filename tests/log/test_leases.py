@@ -15,8 +15,8 @@ from fleetlore.errors import Invalid, LeaseLost
 from fleetlore.log.coordination import Coordination, open_shared
 from fleetlore.log.leases import Lease
 from fleetlore.testing import FrozenClock
+from tests.log.conftest import Opening, wait_for
 from tests.patience import PATIENCE
-from tests.projections.conftest import Opening, wait_for
 
 SHORT, LONG = 0.05, 600
 CROWD, ROUNDS = 8, 8

@@ -16,7 +16,7 @@ from fleetlore.errors import DialectError
 from fleetlore.programs.claude_code.harness import ClaudeOutputParser
 from fleetlore.programs.codex.harness import CodexOutputParser, RolloutFollower
 from fleetlore.programs.turn_output import OutputParser
-from tests.models.stubs.turns import order_for
+from tests.programs.stubs.turns import order_for
 
 NOWHERE = Path("/nonexistent")
 KEYS = (

@@ -6,7 +6,7 @@ import pytest
 
 from fleetlore.errors import Closed, Invalid, InvalidUrl
 from fleetlore.log.coordination import Coordination, open_shared
-from tests.projections.conftest import Opening
+from tests.log.conftest import Opening
 
 FIRST, SECOND = "00000000000000000007", "00000000000000000012-0001"
 NAMES = ["ship", "a b.c*>", "-", "%2D", "ship:höhe/→", "x" * 200, "→" * 66]

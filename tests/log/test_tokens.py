@@ -13,7 +13,7 @@ from fleetlore.log.coordination import Coordination, open_shared
 from fleetlore.log.sqlite import file as sqlite_file
 from fleetlore.log.sqlite.maintenance import backup_log, check_log
 from fleetlore.log.tokens import TOKEN_SCOPES, Token, create_token, hash_secret, included_scopes, is_secret
-from tests.projections.conftest import Opening
+from tests.log.conftest import Opening
 from tests.servers import Nats, Valkey
 
 NOW = datetime(2026, 11, 16, 5, 0, 0, 123456, tzinfo=UTC)

@@ -14,7 +14,7 @@ from fleetlore.process.pipes import OutputLine
 from fleetlore.process.table import list_processes
 from fleetlore.programs.command import CommandHarness, CommandReport, parse_report_line
 from fleetlore.programs.harness import Harness, RemainingBudget, TurnOutcome, TurnProgress, TurnRequest, TurnResult
-from tests.models.agents import agent
+from tests.process.agents import agent
 
 
 class Watcher:

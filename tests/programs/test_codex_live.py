@@ -8,7 +8,7 @@ import pytest
 
 from fleetlore.events.envelope import Event
 from fleetlore.programs.codex.transcript import read_hook
-from tests.dialects.rollouts import (
+from tests.programs.rollouts import (
     CALL,
     CHILD,
     START,

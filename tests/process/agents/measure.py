@@ -1,4 +1,4 @@
-"""How much memory reading a flood of output takes: `python -m tests.models.agents.measure line|lines|stderr BYTES`."""
+"""How much memory reading a flood of output takes: `python -m tests.process.agents.measure line|lines|stderr BYTES`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import sys
 from fleetlore.process.environment import scrub_environment
 from fleetlore.process.identity import Process
 from fleetlore.process.run import OutputLine, ProcessSpec, run
-from tests.models.agents import agent
+from tests.process.agents import agent
 
 
 async def on_start(process: Process) -> bool:

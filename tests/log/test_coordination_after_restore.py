@@ -17,7 +17,7 @@ from fleetlore.log.coordination import open_shared
 from fleetlore.log.sqlite import file as sqlite_file
 from fleetlore.log.sqlite.maintenance import backup_log, check_log, restore_log
 from fleetlore.testing import FrozenClock
-from tests.projections.conftest import wait_for
+from tests.log.conftest import wait_for
 from tests.servers import Nats, Valkey
 
 LONG = 600

@@ -17,8 +17,8 @@ import pytest
 from fleetlore.programs.claude_code.harness import ClaudeCodeHarness
 from fleetlore.programs.harness import Gate, RemainingBudget, TurnProgress, TurnResult
 from tests.model_stub import DONE, Api
-from tests.models.stubs.turns import OFFLINE, SESSION, Script, Watcher, order_for, serving
 from tests.patience import PATIENCE
+from tests.programs.stubs.turns import OFFLINE, SESSION, Script, Watcher, order_for, serving
 
 CLAUDE = os.environ.get("FLEETLORE_CLAUDE") or shutil.which("claude")
 needs_claude = pytest.mark.skipif(CLAUDE is None, reason="needs Claude Code: `claude` on PATH, or its path in FLEETLORE_CLAUDE")

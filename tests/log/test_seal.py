@@ -28,7 +28,7 @@ from fleetlore.log.sqlite import file as sqlite_file
 from fleetlore.log.sqlite.maintenance import backup_log, check_log, restore_log
 from fleetlore.log.tokens import create_token
 from fleetlore.redact import Redactor
-from tests.projections.conftest import Opening
+from tests.log.conftest import Opening
 from tests.servers import Nats, Valkey
 from tests.strategies import events
 

@@ -15,8 +15,8 @@ from fleetlore.process.environment import TURN_VARIABLE
 from fleetlore.process.identity import Process
 from fleetlore.process.kill_tree import end_leftovers, end_processes, find_leader_processes
 from fleetlore.process.table import ProcessEntry, read_start_time
-from tests.models.agents import agent
 from tests.patience import PATIENCE
+from tests.process.agents import agent
 
 Start = Callable[..., subprocess.Popen[bytes]]
 

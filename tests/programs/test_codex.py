@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fleetlore.errors import DialectError
 from fleetlore.log.admission import Admission
 from fleetlore.programs.codex.transcript import RECORDING
-from tests.dialects.rollouts import (
+from tests.programs.rollouts import (
     CALL,
     CHILD,
     CHILDS_TURN,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fleetlore.events.envelope import Event
-from tests.dialects.rollouts import (
+from tests.programs.rollouts import (
     CHILD,
     THREAD,
     Row,

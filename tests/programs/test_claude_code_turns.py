@@ -60,14 +60,6 @@ def answered(recorded: Transcript, n: int = 1, *, stop: str | None = None, promp
     return recorded
 
 
-def test_a_call_whose_result_is_the_answer_ends_the_turn() -> None:
-    recorded = Transcript()
-    recorded.prompt("review this", "p-1")
-    recorded.reply("m1", tool("t1", "StructuredOutput", findings=[]), stop="tool_use")
-    recorded.result("t1", "Structured output provided successfully", toolEndsTurn=True)
-    assert len(ends(read(recorded))) == 1
-
-
 MARKS: dict[str, list[Callable[[Transcript], Row]]] = {
     "none": [],
     "progress": [stop_progress],
@@ -390,6 +382,16 @@ def test_no_end_is_stored_twice_however_often_a_growing_transcript_is_read(steps
         if before.kind == after.kind == ENDED:
             between = stored[stored.index(before) + 1 : stored.index(after)]
             assert between, "two ends of one turn, with nothing in between"
+
+
+def test_a_call_that_ends_the_turn_is_its_end() -> None:
+    recorded = Transcript()
+    recorded.prompt("review", "p-1")
+    recorded.reply("m1", text("Nothing was found."), stop="tool_use")
+    recorded.reply("m1", tool("t1", "StructuredOutput", findings=[]), stop="tool_use")
+    recorded.result("t1", "Structured output provided successfully", toolEndsTurn=True)
+    (end,) = ends(read(recorded))
+    assert end.text == "Nothing was found."
 
 
 _turns = st.lists(

@@ -17,9 +17,9 @@ import pytest
 from fleetlore import clock
 from fleetlore.programs.codex.harness import CodexHarness
 from fleetlore.programs.harness import RemainingBudget, TurnResult
-from tests.models.stubs.responses import DONE, HELP, SPAWN, Responses
-from tests.models.stubs.turns import OFFLINE, SESSION, Script, Watcher, order_for, serving
 from tests.patience import PATIENCE
+from tests.programs.stubs.responses import DONE, HELP, SPAWN, Responses
+from tests.programs.stubs.turns import OFFLINE, SESSION, Script, Watcher, order_for, serving
 
 CODEX = os.environ.get("FLEETLORE_CODEX") or shutil.which("codex")
 needs_codex = pytest.mark.skipif(CODEX is None, reason="needs Codex: `codex` on PATH, or its path in FLEETLORE_CODEX")
