@@ -72,7 +72,7 @@ class InvalidScope(Invalid):
 
 
 class NotFound(Invalid):
-    """What is named is not on the log, or not in the town."""
+    """What is named is not in the log, or not in the town."""
 
 
 class UnknownName(NotFound):

@@ -586,7 +586,7 @@ def _show_count(value: Sequence[Any] | Mapping[str, Any]) -> str:
 
 
 def _show_graph(value: Mapping[str, Any]) -> str:
-    return ", ".join(_mask_graph(value)) or "as it comes"
+    return ", ".join(_mask_graph(value)) or "default"
 
 
 def _mask_graph(value: Mapping[str, Any]) -> dict[str, Any]:
@@ -835,7 +835,7 @@ class Settings(NamedTuple):
             read=_read_context,
             default="none",
             merge=add_up_by_name,
-            show=lambda value: ", ".join(f"{key} {part}" for key, part in value.items()) or "as it comes",
+            show=lambda value: ", ".join(f"{key} {part}" for key, part in value.items()) or "default",
             parts={
                 "tokenizer": ("how tokens are counted in [prompts](context.md)", "`estimate`"),
                 "nearness": ("how it is measured how near a memory is to the question", "`words`"),

@@ -45,7 +45,7 @@ def sealed(lore: Lore, *, town: str | None = None) -> OperatorKey:
 
 
 def filled(lore: Lore) -> list[str]:
-    """Three events on the log, the first one old; returns their ids."""
+    """Three events in the log, the first one old; returns their ids."""
     events = [
         Event(kind="fleet.commit", agent="ada", at=OLD, text="old"),
         Event(kind="fleet.commit", agent="ada", text="new"),

@@ -42,7 +42,7 @@ def settle(lore: Lore, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def record(lore: Lore, *events: Event) -> None:
-    """Put facts on the log as they are."""
+    """Put facts in the log as they are."""
     with connect(address(lore), town="harbour").blocking() as log:
         log.append(events)
 

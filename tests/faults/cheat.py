@@ -99,7 +99,7 @@ def read_answer(gate: subprocess.Popen[bytes]) -> None:
 
 
 def cheat_at_gate(site: Site, env: dict[str, str]) -> None:
-    """Answer the question that is open by every way there is, as soon as it is on the log; end it; and ask in the gate's name."""
+    """Answer the question that is open by every way there is, as soon as it is in the log; end it; and ask in the gate's name."""
     until = monotonic() + PATIENCE
     while not (recorded := [event for event in mischief.known(site) if event.kind == "approval.requested"]) and monotonic() < until:
         sleep(0.02)

@@ -116,7 +116,7 @@ def fold(events: list[Event]) -> TownState:
 
 
 def check(events: list[Event]) -> None:
-    """All is done and reviewed by others, no task is lost, none completed twice, none begun again but by a word on the log."""
+    """All is done and reviewed by others, no task is lost, none completed twice, none begun again but by a word in the log."""
     state = fold(events)
     mission = state.missions["m1"]
     assert [item.state for item in mission.items.values()] == ["done"] * ITEMS

@@ -112,7 +112,7 @@ async def killed_once(log: BlockingRecorder, at: int, *, after: bool) -> None:
     assert await outcome(log, world, begins=False) == "done"
     events = list(log.read(f"goal:{GOAL}"))
     started = {event.id: event for event in events if event.kind == "driver.attempt_started"}
-    assert {mark for _, mark in world.actions} <= set(started)  # what was done is on the log
+    assert {mark for _, mark in world.actions} <= set(started)  # what was done is in the log
     cut_short = [
         event for event in events if event.data.get("result", {}).get("harness_extras", {}).get("fleetlore.complaint") == "crashed"
     ]

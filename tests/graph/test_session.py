@@ -1,4 +1,4 @@
-"""A session: turns one at a time, everything on the log, the same screen after a restart, and an end to every turn."""
+"""A session: turns one at a time, everything in the log, the same screen after a restart, and an end to every turn."""
 
 from __future__ import annotations
 

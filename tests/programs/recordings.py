@@ -489,6 +489,33 @@ def _kimi_reply(key: str, second: float, *, counted: bool = True) -> Row:
     return _kimi_step(second, "step.end", uuid=key, finishReason="tool_use" if counted else "end_turn", usage=usage)
 
 
+# --- Droid 0.225
+
+
+def droid() -> list[Row]:
+    """`sessions/FOLDER/SESSION.jsonl`, after what the file beside it says."""
+    total = {"inputTokens": 3200, "outputTokens": 200, "cacheReadTokens": 800, "cacheCreationTokens": 0, "thinkingTokens": 28}
+    rows: list[Row] = [{"type": "fleetlore.path", "total": total}]
+    rows.append({"type": "session_start", "id": SESSION, "title": "Fix add", "version": 2, "cwd": FOLDER})
+    rows.append(_droid("context-m0", "user", 1, {"type": "text", "text": "<system-reminder>Tools</system-reminder>"}))
+    rows.append(_droid("m0", "user", 1, {"type": "text", "text": "Fix add"}))
+    for number, step in enumerate(steps("Execute", "Edit", "Read", ("file_path", "old_str", "new_str")), 1):
+        output = step.output
+        if step.code is not None:
+            head = f"Error: Command failed (exit code: {step.code})\n" if step.code else ""
+            output = f"{head}{step.output}\n\n\n[Process exited with code {step.code}]"
+        result = {"type": "tool_result", "tool_use_id": step.id, "is_error": step.failed or bool(step.code), "content": output}
+        call = {"type": "tool_use", "id": step.id, "name": step.tool, "input": step.given}
+        rows += [_droid(f"a{number}", "assistant", 2 * number, call), _droid(f"r{number}", "user", 2 * number + 1, result)]
+    rows.append(_droid("a9", "assistant", 10, {"type": "text", "text": DONE}))
+    return [*rows, {"type": "agent_turn_outcome", "turnId": "m0", "reason": "completed", "resultKind": "text"}]
+
+
+def _droid(key: str, role: str, second: float, part: Row) -> Row:
+    model = {"modelId": "gpt-5.1"} if role == "assistant" else {}
+    return {"type": "message", "id": key, "timestamp": stamp(second), "message": {"role": role, "content": [part]} | model}
+
+
 # --- all of them
 
 
@@ -508,6 +535,12 @@ def _write_kimi(home: Path) -> None:
     _write_rows(session / "agents" / "main" / "wire.jsonl", kimi()[1:])
     _write_rows(session / "agents" / "agent-0" / "wire.jsonl", kimi_helper())
     (session / "state.json").write_text(json.dumps({"id": KIMI, "cwd": FOLDER}))
+
+
+def _write_droid(home: Path) -> None:
+    sessions, rows = home / ".factory" / "sessions" / "-home-ada-shop", droid()
+    _write_rows(sessions / f"{SESSION}.jsonl", rows[1:])
+    (sessions / f"{SESSION}.settings.json").write_text(json.dumps({"model": "gpt-5.1", "tokenUsage": rows[0]["total"]}))
 
 
 class Recorded(NamedTuple):
@@ -551,6 +584,7 @@ RECORDED = (
         cached=0,
     ),
     Recorded("kimi-code", _write_kimi, kimi, KIMI),
+    Recorded("droid", _write_droid, droid, replies=4, has_helper=False),
     Recorded(
         "pi",
         lambda home: _write_rows(

@@ -1,4 +1,4 @@
-"""A reply is the same on the log, and acknowledges what it answers, whether it comes by the command line, over HTTP or over MCP."""
+"""A reply is the same in the log, and acknowledges what it answers, whether it comes by the command line, over HTTP or over MCP."""
 
 from __future__ import annotations
 

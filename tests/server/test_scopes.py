@@ -130,6 +130,6 @@ def test_mcp_refuses_the_inbox_and_the_tasks_of_an_unknown_agent(served: Served)
             assert refused.is_error
             assert "agent:shop" in await text(client, tool, agent="shpo")
             await answer(client, tool, agent="shop")
-        assert (await answer(client, "inbox"))["messages"] == [], "the asker itself may be too new to be on the log"
+        assert (await answer(client, "inbox"))["messages"] == [], "the asker itself may be too new to be in the log"
 
     directly(on_demand(served.log), Caller("brand-new"), talk)

@@ -133,6 +133,9 @@ def test_pull_requests_that_are_not_merged_need_you() -> None:
     opened.delivered.pull_requests = [request("7"), request("8")]
     merged = with_commit(2, headline="Release; pull request #8 merged")
     assert texts(brief_of(opened, merged).needs_you) == ["1 pull request to review or merge: #7"]
+    draft = with_commit(3, headline="Release; draft pull request #9 opened")
+    draft.delivered.pull_requests = [request("9")]
+    assert brief_of(draft).needs_you == []
 
 
 def test_a_failure_that_the_session_got_over_is_not_told() -> None:

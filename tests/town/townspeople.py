@@ -215,7 +215,7 @@ class LiveTown:
         await self.wait_until(lambda _: self.events and (self.events[-1].position or "") >= position)
 
     async def catch_up(self) -> None:
-        """Wait until the town has read everything that is on the log."""
+        """Wait until the town has read everything that is in the log."""
         await self.wait_for_position(await self.log.head() or "")
 
     async def add_tasks(self, *ids: str, **options: Any) -> None:

@@ -14,7 +14,7 @@ USAGE = 2
 SCOPE_HELP = (
     "town (all), or agent:X, task:X, mission:X, goal:X, run:X, source:X; X is a name as lore prints it, or the first characters of an id"
 )
-SCOPE_NOTE = "A name that is not on the log is an error; with --follow it is not, for its first event may still come."
+SCOPE_NOTE = "A name that is not in the log is an error; with --follow it is not, because its first event may come later."
 
 _REWORDED = (
     (r"^argument (.+?): ", r"\1: "),

@@ -68,7 +68,7 @@ class Recording:
     open: Callable[[bytes | None], RecordReader]
     """Return a reader for a new source, or one that continues from a saved state."""
     read_path: Callable[[str], bytes | None] = lambda path: None
-    """Return a record with what only the path of a file says. It is read before the first line."""
+    """Return a record with what only the path of a file and the files beside it say. It is read first, each time that the file is read."""
     database: DatabaseQuery | None = None
     """For a program that keeps its records in a SQLite file."""
     whole_files: bool = False

@@ -312,7 +312,7 @@ def load_worker_goal(
     path: str | None, *, given: Mapping[str, Any], redactor: Redactor | None = None
 ) -> tuple[types.Goal, dict[str, types.Criterion]]:
     """Load a worker's file: a goal, and the criteria of `[checks.NAME]` by name. `given` adds keys, and overrides those of the file."""
-    document = Document("flags.toml", {}, WORKER) if path is None else load_document(path, WORKER)
+    document = Document("options", {}, WORKER) if path is None else load_document(path, WORKER)
     folder = os.getcwd() if path is None else os.path.dirname(os.path.abspath(path))
     checks = document.root.get(CHECKS, {})
     if not isinstance(checks, dict) or not all(isinstance(each, dict) for each in checks.values()):

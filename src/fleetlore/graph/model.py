@@ -44,7 +44,7 @@ class Graph(Struct, frozen=True, kw_only=True):
     name: str
     description: str = ""
     agent: str = "guide"
-    """The agent's name on the log."""
+    """The agent's name in the log."""
     persona: str = ""
     """Who the agent is; starts every system prompt."""
     nodes: Mapping[str, str]

@@ -1,6 +1,6 @@
 """The base class of nodes: one step of a turn, its context for other prompts, and its state for other nodes.
 
-A node keeps nothing between turns. What it wants to remember it returns from `run`; `to_record` selects what goes on the log, and
+A node keeps nothing between turns. What it wants to remember it returns from `run`; `to_record` selects what goes in the log, and
 `step.earlier` returns that, also after a restart.
 """
 
@@ -36,7 +36,7 @@ class Node:
         raise NotImplementedError
 
     def to_record(self, output: Any) -> Any:
-        """The part of the output that goes on the log, as JSON; `None` by default."""
+        """The part of the output that goes in the log, as JSON; `None` by default."""
         old = getattr(self, "told", None)  # what 0.1 called this method; until 0.3
         return old(output) if old is not None else None
 

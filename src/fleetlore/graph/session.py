@@ -1,4 +1,4 @@
-"""One user's conversation with one agent: takes turns one after the other and records them on the log.
+"""One user's conversation with one agent: takes turns one after the other and records them in the log.
 
 A turn belongs to the session, not to the caller: if the caller goes away, the turn continues until `close`. The nodes after the reply
 (memory, mode) run while the user reads. The next message waits for them, so that it sees the complete memory; a pressed button does not.
@@ -367,7 +367,7 @@ class Session:
             await asyncio.wait([earlier])
         try:
             await engine.run_after_reply(turn, outputs, host)
-        except Exception:  # noqa: BLE001 - a failed node is on the log; the next turn notices a failed log
+        except Exception:  # noqa: BLE001 - a failed node is in the log; the next turn notices a failed log
             pass
         finally:
             with suppress(Exception):  # the next turn reads the log again

@@ -108,7 +108,7 @@ class Step:
 
     @property
     def earlier(self) -> Any:
-        """What this node last put on the log (`to_record`)."""
+        """What this node last put in the log (`to_record`)."""
         return self.host.session.kept.get(self.role)
 
     @property

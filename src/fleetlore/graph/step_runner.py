@@ -1,4 +1,4 @@
-"""The host of a turn: records its steps on the log, reports them to the sinks, and asks models."""
+"""The host of a turn: records its steps in the log, reports them to the sinks, and asks models."""
 
 from __future__ import annotations
 

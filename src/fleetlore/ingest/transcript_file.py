@@ -139,8 +139,8 @@ class TranscriptFile:
         reader = self._recording.open(start.mind if start else None)
         if start is None:
             _read_metadata_file(self.path, reader)
-            if (record := self._recording.read_path(self.path)) is not None:
-                reader.read(record)
+        if (record := self._recording.read_path(self.path)) is not None:
+            reader.read(record)
         offset, lines = (start.offset, start.lines) if start else (0, 0)
         reader_state: bytes | None = None
         pending: ImportItem | None = None

@@ -69,7 +69,7 @@ class JournalDecision(NamedTuple, Generic[Answer]):
 
 
 class StoredDecision(NamedTuple, Generic[Answer]):
-    """A decision whose events are on the log, with their positions; no events if nothing was to be done."""
+    """A decision whose events are in the log, with their positions; no events if nothing was to be done."""
 
     events: list[Event]
     answer: Answer

@@ -1,4 +1,4 @@
-"""The one loop that asks a model with tools: goal, stage and graph use it.
+"""The one loop that asks a model with tools: goal and graph use it. (Actors of a stage call no tools: `stage/conductor.py` corrects them.)
 
 An answer is one of:
 

@@ -51,7 +51,7 @@ class Goals(Head, kw_only=True):
     total: int
     """The number of all goals, regardless of the filter."""
     let_go: int
-    """Older goals that the view dropped; their events are still on the log."""
+    """Older goals that the view dropped; their events are still in the log."""
     signatures: Literal["none", "named", "checked"]
     """What events need to be trusted: nothing (the log is not sealed), the name of its key, or a valid signature."""
     goal: GoalPage | None

@@ -83,7 +83,7 @@ class GoalResult(Struct, frozen=True, kw_only=True):
 async def run_goal(
     context: OperationContext, goal: Goal, *, keep_worktree: bool = False, on_event: Callable[[Event], None] = lambda event: None
 ) -> GoalResult:
-    """Run a goal to its end; a goal that is on the log already is resumed.
+    """Run a goal to its end; a goal that is in the log already is resumed.
 
     `on_event` is called with each event of the goal. Cancelling the task stops the agent and records that; the goal can be resumed.
     Raises `Invalid` if something about the goal is wrong, `LogError` if another process runs it.

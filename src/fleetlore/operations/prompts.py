@@ -52,7 +52,7 @@ class AgentPrompt(BuiltPrompt, frozen=True, kw_only=True):
 def build_prompt(context: OperationContext, request: BuildPrompt) -> AgentPrompt:
     """The prompt that an agent would get at its next turn, without private thoughts of others.
 
-    `UnknownName` for an agent that is not on the log, unless a cast names it or a persona is given.
+    `UnknownName` for an agent that is not in the log, unless a cast names it or a persona is given.
     """
     options: dict[str, Any] = {} if context.source.settings is None else dict(context.source.settings.context.value)
     settings = PromptSettings.from_settings(options)

@@ -164,7 +164,7 @@ def build_prompt(
 ) -> AgentPrompt:
     """The prompt that an agent would get at its next turn, in at most `budget` tokens, without private thoughts of others.
 
-    `record` stores that the prompt was built. `UnknownName` for an agent that is not on the log, unless `persona` is given.
+    `record` stores that the prompt was built. `UnknownName` for an agent that is not in the log, unless `persona` is given.
     """
     from fleetlore.operations.prompts import BuildPrompt
     from fleetlore.operations.prompts import build_prompt as build

@@ -166,7 +166,7 @@ class Stage(Head, kw_only=True):
     """The requested run, else the newest; `null` if it is not found."""
     runs: list[StageRun]
     let_go: int
-    """Older runs that the view dropped; their events are still on the log."""
+    """Older runs that the view dropped; their events are still in the log."""
 
 
 # --- reading
@@ -195,7 +195,7 @@ class StageSnapshot(NamedTuple):
     """Kinds of which the run has public events."""
     private_kinds: frozenset[str]
     has_start: bool
-    """Whether the run's first event is still on the log."""
+    """Whether the run's first event is still in the log."""
     others: Mapping[str, float]
     """Use of axes that are counted from events."""
 

@@ -118,7 +118,7 @@ def find_own_mailbox(context: OperationContext, town: TownState) -> str:
 
 
 def _with_agents_outside(context: OperationContext, town: TownState, request: SendMessage) -> TownState:
-    """The town with the recipient, and the sender's mailbox, if they are only on the log: sessions that are run by hand."""
+    """The town with the recipient, and the sender's mailbox, if they are only in the log: sessions that are run by hand."""
     if request.to not in town.agents and is_name(request.to) and context.log.head(f"agent:{request.to}") is not None:
         town = replace(town, agents={**town.agents, request.to: Agent(name=request.to)})
     if context.is_agent and context.actor not in town.agents and request.reply_to is not None:
@@ -335,7 +335,7 @@ def add_note(context: OperationContext, request: AddNote) -> StoredBySpeaker:
 
     def make_commands(town: TownState) -> list[TownCommand]:
         if request.mission not in town.missions and context.log.head(check_scope(f"mission:{request.mission}")) is not None:
-            # A mission of another program is on the log, but not in the town.
+            # A mission of another program is in the log, but not in the town.
             town = replace(town, missions={**town.missions, request.mission: Mission(id=request.mission)})
         return [mission_commands.add_mission_note(town, request.mission, request.text, by=context.actor)]
 

@@ -459,7 +459,7 @@ def read_history(context: OperationContext, request: ReadHistory) -> TownHistory
 
 
 def _choose_history(context: OperationContext, request: ReadHistory) -> str:
-    """The scope to show. An exact name on the log is accepted even if the town dropped it."""
+    """The scope to show. An exact name in the log is accepted even if the town dropped it."""
     for kind, name in (("agent", request.agent), ("mission", request.mission), ("task", request.task)):
         if name is None:
             continue

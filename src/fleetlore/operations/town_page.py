@@ -99,7 +99,7 @@ class TownPage(Head, kw_only=True):
     """Those of people first."""
     inboxes_total: int
     let_go: int
-    """Ended tasks that the view dropped; their events are still on the log."""
+    """Ended tasks that the view dropped; their events are still in the log."""
     refused: int
     """Events that were not trusted."""
     mission: MissionPage | None

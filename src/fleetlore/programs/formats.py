@@ -32,7 +32,6 @@ _WITHOUT_READER = (
     _UnreadFormat("Cursor", tables=frozenset(("ItemTable", "cursorDiskKV"))),
     _UnreadFormat("Hermes", tables=frozenset(("sessions", "messages", "state_meta"))),
     _UnreadFormat("Goose", lambda record: {"working_dir", "description", "message_count"} <= record.keys()),
-    _UnreadFormat("Droid", lambda record: record.get("type") == "session_start" and {"id", "title"} <= record.keys()),
     _UnreadFormat("Cursor", lambda record: "role" in record and isinstance(record.get("message"), dict) and "type" not in record),
     _UnreadFormat("Amp", lambda record: "messages" in record and str(record.get("id", "")).startswith("T-")),
     _UnreadFormat("Harbor (ATIF)", lambda record: str(record.get("schema_version", "")).startswith("ATIF-")),

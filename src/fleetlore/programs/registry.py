@@ -34,6 +34,7 @@ _BUILTIN = {
     "kilo": "kilo",
     "goose": "goose",
     "kimi-code": "kimi_code",
+    "droid": "droid",
     "pi": "pi",
     "acp": "acp",
 }

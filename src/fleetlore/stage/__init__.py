@@ -1,1 +1,1 @@
-"""Stage: a cast of agents plays a scenario in turns, recorded on the log."""
+"""Stage: a cast of agents plays a scenario in turns, recorded in the log."""

@@ -1,6 +1,6 @@
 """Runs a scenario: asks `next_turn.py` for the next step, performs it, and reads the log again.
 
-All its state is on the log; a crash loses at most the answers in flight. These are appended together: the opening; the calls of a
+All its state is in the log; a crash loses at most the answers in flight. These are appended together: the opening; the calls of a
 round, before any of them is sent; an answer with the events that follow from it. A round is stored only if nothing happened since it
 was planned (`kernel/journal.py`).
 """
@@ -60,7 +60,7 @@ class StageInterrupted(FleetloreError):
 
 
 class PendingStageCall(NamedTuple):
-    """A model call that is on the log and may be sent."""
+    """A model call that is in the log and may be sent."""
 
     call: StageModelCall
     turn: StageTurn

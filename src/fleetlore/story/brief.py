@@ -39,18 +39,9 @@ from fleetlore.story.titles import (
     shorten_text,
     title_delivery,
 )
+from fleetlore.views.outcomes.closing import ASKED, DISCARDED, EDITED, HELPERS_UNSEEN, LAST_PLAN_REFUSED, PLAN_REFUSED, STOPPED, WROTE
 from fleetlore.views.outcomes.facts import RiskFlag, Source
-from fleetlore.views.outcomes.headline import (
-    ASKED,
-    DISCARDED,
-    DONE,
-    EDITED,
-    HELPERS_UNSEEN,
-    LAST_PLAN_REFUSED,
-    PLAN_REFUSED,
-    STOPPED,
-    WROTE,
-)
+from fleetlore.views.outcomes.headline import DONE
 from fleetlore.views.outcomes.record import CHECKS, JudgedClaim, Outcome, PullRequest, Trouble
 from fleetlore.views.outcomes.result_words import is_title
 from fleetlore.views.outcomes.words import is_order, is_whole_request
@@ -709,7 +700,8 @@ class BriefWriter:
             number for one in self._sessions for part in one.headline.split("; ") if "merged" in part for number in _number.findall(part)
         }
         merged |= {number for task in self._tasks_with("merged") for number in _number.findall(task.task)}
-        found = [one for one in reversed(self._landed) if any(_is_open(request, merged) for request in one.delivered.pull_requests)]
+        ready = [one for one in reversed(self._landed) if not find_part(one, "draft pull request")]
+        found = [one for one in ready if any(_is_open(request, merged) for request in one.delivered.pull_requests)]
         requests = [request for one in found for request in one.delivered.pull_requests if _is_open(request, merged)]
         if requests:
             named = join_words([f"#{request.number}" for request in requests[: self._limits.waiting]])

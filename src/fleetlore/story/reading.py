@@ -1,6 +1,6 @@
 """Read what a period needs from a log, for the brief and the story. Everything else in this package is pure.
 
-Records come from the keyed projection, events by the time index: the time to read depends on the period, not on the log.
+Records come from the keyed projection, events by the time index: the time to read depends on the period, not in the log.
 """
 
 from __future__ import annotations

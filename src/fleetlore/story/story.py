@@ -63,8 +63,10 @@ from fleetlore.story.titles import (
     title_delivery,
 )
 from fleetlore.story.voices import Voice
+from fleetlore.views.outcomes.closing import HELPERS_UNSEEN, WROTE
 from fleetlore.views.outcomes.facts import RiskFlag, Source
-from fleetlore.views.outcomes.headline import HELPERS_UNSEEN, MARKED_DONE, OPENED_ISSUES, WROTE, drop_trailer
+from fleetlore.views.outcomes.headline import MARKED_DONE, OPENED_ISSUES
+from fleetlore.views.outcomes.landed import drop_trailer
 from fleetlore.views.outcomes.record import CHECKS, JudgedClaim, Outcome
 from fleetlore.views.outcomes.result_words import list_content_words
 from fleetlore.views.outcomes.words import is_whole_request

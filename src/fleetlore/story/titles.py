@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from fleetlore.story.phrases import count_things
-from fleetlore.views.outcomes.headline import ASKED, DONE, EDITED, LAST_PLAN_REFUSED, PLAN_REFUSED, STOPPED, choose_commit, drop_trailer
+from fleetlore.views.outcomes.closing import ASKED, EDITED, LAST_PLAN_REFUSED, PLAN_REFUSED, STOPPED
+from fleetlore.views.outcomes.headline import DONE
+from fleetlore.views.outcomes.landed import choose_commit, drop_trailer
 from fleetlore.views.outcomes.output_text import MAX_CAUSE
 from fleetlore.views.outcomes.record import ChangedFile, Outcome, Trouble
 from fleetlore.views.outcomes.result_words import list_content_words, read_change

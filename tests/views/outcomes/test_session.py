@@ -390,6 +390,13 @@ def test_a_merge_of_an_older_pull_request_is_told(script: Script) -> None:
     assert "pull request #31 merged" in script.outcome().headline
 
 
+def test_an_answer_in_json_is_told_by_its_texts(script: Script) -> None:
+    script.ask("Rate the change of the cart")
+    script.run("git diff")
+    script.say('{"verdict": "neutral", "summary": "The change of the cart only renames two helpers.", "next": ["none"]}')
+    assert script.outcome().result == "The change of the cart only renames two helpers"
+
+
 def test_a_review_that_ends_without_findings_has_no_points(script: Script) -> None:
     script.ask("Review this change for security problems")
     script.run("git diff")
@@ -654,6 +661,17 @@ def test_a_background_command_counts_when_its_output_is_read(script: Script) -> 
     )
     assert script.outcome().checks.tests.result == "fail"
     assert shown.data["call_id"] in [source.source for source in script.outcome().checks.tests.evidence]
+
+
+def test_a_pull_request_counts_when_its_address_is_read_later(script: Script) -> None:
+    script.ask("Open it")
+    started = "Command running in background with ID: b1. Output is in a file."
+    script.call("Bash", {"command": "gh pr create --title 'Round the total' --body x", "run_in_background": True}, started)
+    assert not script.outcome().delivered.pull_requests
+    printed = "<status>completed</status><exit_code>0</exit_code><stdout>https://github.com/acme/shop/pull/31</stdout>"
+    script.call("BashOutput", {"bash_id": "b1"}, printed)
+    (opened,) = script.outcome().delivered.pull_requests
+    assert (opened.number, opened.title) == ("31", "Round the total")
 
 
 def test_a_notice_ends_a_background_command_and_its_file_has_the_details(script: Script) -> None:

@@ -9,7 +9,7 @@ import type { ChatAnswer, Control, SocketMessage, Screen } from "../api/types";
 
 export type Link = "closed" | "opening" | "open" | "lost";
 
-/** Something that was said and is not on the log yet. */
+/** Something that was said and is not in the log yet. */
 export interface Pending {
   text: string;
   /** The line broke after it was sent: nobody knows whether it was message. */

@@ -201,7 +201,7 @@ class GoalView:
         self.states[goal], self._progress[goal], self._after[goal] = state, progress, after
 
     def has_begun(self, goal: str) -> bool:
-        """Whether the goal is on the log."""
+        """Whether the goal is in the log."""
         return goal in self.states and self.states[goal]().goal is not None
 
     def find_outcome(self, goal: str) -> str | None:

@@ -17,7 +17,7 @@ On a sealed log, control commands need the passphrase; adding tasks, messages an
 Exit codes: 0 done, 1 the log failed, 2 refused and nothing was changed.
 """
 
-_CONTROL_NOTE = "The request is stored on the log and carried out by the worker. `lore town list` shows open ones."
+_CONTROL_NOTE = "The request is stored in the log and carried out by the worker. `lore town list` shows open ones."
 
 VERB_HELP: dict[str, tuple[tuple[tuple[str, str], ...], str]] = {
     "": (EXAMPLES, NOTES),

@@ -41,19 +41,20 @@ MAX_COMMAND_WORDS = 64
 _TOOLS_BY_ACTION: Mapping[str, str] = {
     "shell": """
         bash shell exec execcommand localshell localshellcall shellcommand executebash cmdrun runcommand runshellcommand runinterminal
-        terminal executecommand runterminalcmd bashtool unifiedexec containerexec powershell
+        terminal execute executecommand runterminalcmd bashtool unifiedexec containerexec powershell
     """,
     "look": """
         read readfile readmanyfiles viewfile view cat open grep grepsearch searchfilecontent codebasesearch glob globtool filesearch ls
         listdir listdirectory listfiles websearch googlewebsearch webfetch fetch toolsearch bashoutput taskoutput tasklist taskget viewimage
         agentoutputtool listmcpresourcestool listmcpresources readmcpresourcetool readmcpresource monitor lsp notebookread todoread
         searchdir searchfile findfile goto scrollup scrolldown semanticsearch browse wait
+        tree analyze readimage fetchurl
     """,
     "edit": """
         edit multiedit write writefile notebookedit applypatch applydiff editfile createfile replace insert create strreplaceeditor
         strreplacebasededittool fileeditor fileedit filewrite editnotebook searchreplace insertcontent patch deletefile
     """,
-    "plan": "todowrite taskcreate taskupdate updateplan exitplanmode enterplanmode writetodos plan taskstop",
+    "plan": "todowrite todolist taskcreate taskupdate updateplan exitplanmode enterplanmode writetodos plan taskstop",
     "ask": "askuserquestion askfollowupquestion requestuserinput",
     "launch": "task agent spawnagent dispatchagent newtask delegate runsubagent invokeagent codebaseinvestigator",
     "run": "skill slashcommand killshell killbash writestdin ipython runipython python codeinterpreter enterworktree exitworktree",

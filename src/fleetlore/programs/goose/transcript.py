@@ -1,4 +1,4 @@
-"""Reads the sessions of Goose, written after a recording of 1.34.0 (schema of `sessions.db`: messages as rows, totals per session).
+"""Reads the sessions of Goose, written after recordings of 1.34.0 and 1.52.0 (`sessions.db`: messages as rows, totals per session).
 
 A message has no tokens; the program adds them up in its row of `sessions`. What that total has beyond what was read before is one more
 `model.replied`. A sub-agent is a session of its own, named by the answer to the call that started it. Errors of the model are not stored.

@@ -261,9 +261,17 @@ def _was_followed_by_push(command: SimpleCommand, commands: Sequence[SimpleComma
     return any(later.program == "git" and "push" in later.words[:4] for later in commands[list(commands).index(command) + 1 :])
 
 
+_stack_tools = re.compile(r"\b(?:gt|gh stack) ")
+
+
 def read_pushes(call: ToolCall, commands: Sequence[SimpleCommand], output: Output) -> tuple[PushMade, ...]:
     """One push per push command that succeeded; without one, a push that a script or another tool made and its output shows."""
-    if "push" not in call.command and "gt " not in call.command and "To " not in output.text and "Pushed branch " not in output.text:
+    if (
+        "push" not in call.command
+        and not _stack_tools.search(call.command)
+        and "To " not in output.text
+        and "Pushed branch " not in output.text
+    ):
         return ()
     # A trial repository is pushed to a folder; what reaches a server is delivered, wherever it was cloned.
     reached_server = "To " in output.text and _server.search(output.text) is not None
@@ -343,6 +351,8 @@ def _is_push(command: SimpleCommand, cwd: str, *, reached_server: bool) -> bool:
         return words[1:3] == ("git", "push") and "--dry-run" not in words
     if command.program == "gt":
         return second in ("submit", "s", "ss", "push") or words[1:3] == ("stack", "submit")
+    if command.program == "gh":
+        return words[1:3] in (("stack", "submit"), ("stack", "push"))
     return command.program in ("hg", "sl") and second == "push"
 
 

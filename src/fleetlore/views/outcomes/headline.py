@@ -8,12 +8,30 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from fleetlore.programs.tool_calls import proposes_plan
+from fleetlore.views.outcomes.closing import ASKED, EDITED, MOST_QUOTED, WROTE, base_name, describe_closing, is_note, join_names, name_files
 from fleetlore.views.outcomes.facts import FileEdit, Source
+from fleetlore.views.outcomes.landed import MOST_OF_COMMITS, clean_title, find_request_words, name_landed
+from fleetlore.views.outcomes.request_text import (
+    ADDRESS,
+    ENOUGH_SHARED,
+    LEAST_ORDER,
+    LEAST_TOPIC,
+    MOST_ASKED,
+    MOST_OF_SHORT,
+    MOST_ORDER,
+    MOST_TOPIC,
+    asks_about,
+    drop_markup,
+    name_links,
+    name_order,
+    name_short,
+    name_topic,
+    task_label,
+)
 from fleetlore.views.outcomes.result_words import (
     Report,
     ends_without_findings,
@@ -34,30 +52,19 @@ from fleetlore.views.outcomes.words import (
     is_whole_request,
     list_sentences,
     short_request,
-    shorten_text,
 )
 from fleetlore.views.outcomes.work_parts import TurnWork, WorkPart, split_work
 
 if TYPE_CHECKING:
     from fleetlore.views.outcomes.facts import Answer
-    from fleetlore.views.outcomes.record import ChangedFile, Outcome, SessionCommit
+    from fleetlore.views.outcomes.record import ChangedFile, Outcome
 
-CHECK_NAMES = {"tests": "tests", "lint": "lint", "types": "type check", "build": "build"}
 MOST_WORDS = 20
 """Of the result; the closing state comes on top."""
 MOST_OF_FINDING = 26
 MOST_PARTS = 3
 MOST_OF_PARTS = 34
 """Words of the results of several requests together."""
-MOST_TOPIC = 16
-LEAST_ORDER = 3
-MOST_ORDER = 18
-"""Words of a request that is told instead of a detail of its result."""
-LEAST_TOPIC = 4
-LEAST_ABOUT = 3
-"""A text with fewer content words does not say what it is about."""
-ENOUGH_SHARED = 2
-"""A report with so many words of the topic, and half of them, tells it."""
 LEAST_PART = 4
 """A request counts as large if at least this part of the work of the largest was done for it."""
 LEAST_BESIDE = 3
@@ -68,11 +75,8 @@ LEAST_OF_TURN = 6
 """What another turn for the same request came to is told if it has at least this part of the edits."""
 LINES_PER_CALL = 10
 """So many changed lines are as much work as one more call."""
-LEAST_SHORT = 5
 MOST_LISTED = 4
 """Of more requests the session's title says more than some of them."""
-MOST_OF_SHORT = 14
-"""Words of the result of one request of several."""
 REQUESTS = " requests: "
 """After the number of requests: begins a result that has only what was asked."""
 LEAST_CALLS = 1
@@ -85,56 +89,20 @@ LEAST_READ = 4
 """Reports count for a request if the turns that they end have at least one of so many of its edits."""
 LEAST_TOLD = 3
 """Reports count for the work if the requests that they tell of have at least one of so many changed lines."""
-MOST_QUOTED = 14
-MOST_COMMITS = 3
-MOST_OF_COMMITS = 34
-"""Words of the subjects of commits that are named."""
-SHARED_WEIGHT = 3
-"""How much more the lines of a commit count whose subject has words of the request."""
 MOST_TURNS = 50
-ASKED = "Asked: "
-EDITED = "Edited "
 MARKED_DONE = "Marked as done: "
 """Begins a result that is made of steps of the agent's own plan."""
-WROTE = "Wrote "
 OPENED_ISSUES = ("Issue opened: ", "Issues opened: ")
 DONE = ": reported as done"
 """Ends a result that is only the request and the word of the agent that it is done."""
-PLAN_REFUSED = "its plan was refused"
-LAST_PLAN_REFUSED = "the plan for its last request was refused"
-DISCARDED = "its changes were discarded"
-STOPPED = "stopped during "
-"""Begins the end of a session whose last request was not answered."""
-MOST_MERGED = 4
-HELPERS_UNSEEN = "the work of its helpers is not recorded"
-LONGEST_TITLE = 120
 LONGEST_PROMPT = 400
 """Characters of a prompt whose words are looked for in the answer."""
-MOST_ASKED = 24
 PROSE = (".md", ".mdx", ".txt")
 """Files that are the work of a session only if it edited no other."""
-_minor = re.compile(
-    r"(?i)(?:merge\b|wip\b|fixup!|squash!|(?:chore|docs?|style|ci|build|test|release)(?:\([^)]{0,60}\))?!?:"
-    r"|(?:bump|update) (?:the )?(?:version|dependenc|changelog|lock)|v?\d+\.\d+\.\d+)"
-)
-_folded = re.compile(r"(?:fixup|squash|amend)! ")
-_empty_subject = re.compile(
-    r"(?i)(?:(?:initial|first|init|wip|update[sd]?|fix(?:es|ed)?|chang(?:es|ed)|sav(?:e|ed)|commit|misc|stuff|\.)[ .!]*){1,3}"
-)
-"""The subject of a commit that does not say what changed."""
 _verdict = re.compile(
     r"(?i)\b(?:no (?:\w+ ){0,2}(?:issues|findings|problems|blockers)|approved?|looks good|review(?:ed)?|found|recommend\w*"
     r"|(?:main|biggest) (?:risk|issue|finding|problem)|the (?:problem|cause|issue|reason|risk) (?:is|was)|(?:is|are) (?:safe|sound))\b"
 )
-_topic_end = re.compile(r" [-–—] |[;:] |, (?:and|but|so|then|because|since) |\. ")
-_no_request = re.compile(r"(?i)(?:yes|no|ok|okay|sure|continue|go on|thanks?|great|[@/])(?:\b|$)|[@/\[<{]")
-_asks_why = re.compile(r"(?i)(?:why|how|what|where|when|who|which|is|are|was|were|does|do|did|has|have|should|any)\b")
-_no_asking = re.compile(r"(?i)(?:tell|explain|show|help) (?:me|us|to me)?\b ?")
-
-
-def _asks_about(text: str) -> bool:
-    """Whether a request asks a question: it is no topic of a change."""
-    return _asks_why.match(_no_asking.sub("", drop_courtesy(first_sentence(text)))) is not None
 
 
 _done = re.compile(
@@ -143,23 +111,13 @@ _done = re.compile(
     r"|\W*(?:all (?:\d+ )?|the )?(?:\w+ ){0,4}(?:tasks?|changes|items?|implementation|work|plan|fix)(?: #?\d+)? "
     r"(?:is |are |has been |have been )?(?:now )?(?:complete|completed|delivered|done|implemented|finished|works)\b"
 )
-_task_label = re.compile(r"(?i)^(?:task|issue|story|ticket)\b[^:—]{0,30}[:—-]\s*(?:#?\d+\s*[—:-]\s*)?")
-_trailer = re.compile(r"\s{1,20}[A-Z][\w-]{2,40}: \S{6,80}$")
-_notes = re.compile(r"^\$|(?:^|/)\.\w+/(?:plans|projects|todos|memory)/|^/(?:private/)?(?:tmp|var/folders)/")
 _removes = re.compile(r"\b(?:git )?rm\b")
-_merges = re.compile(r"\bgh pr merge\b|\bglab mr merge\b")
-_merged_number = re.compile(r"\b(?:gh pr|glab mr) merge (?:--?\w[\w-]* ){0,4}(\d{1,7})(?=\s|$)(?!.{0,80} --auto\b)")
-_tags = re.compile(r"\bgit tag (?:-[asf] ){0,3}(?!-)([\w./-]{1,60})(?=\s|$)")
-_absolute = re.compile(r"[/\\~]|[A-Za-z]:[/\\]")
 
 
 def write_headline(record: Outcome, state: SessionState) -> str:
     """What came of the session, and how it was left. The first part is kept in `record.result`."""
     record.result = find_result(record, state)
     return "; ".join((record.result, *describe_closing(record, state)))
-
-
-# --- what came of it
 
 
 class TurnEndReport(NamedTuple):
@@ -175,90 +133,10 @@ class TurnEndReport(NamedTuple):
 def find_result(record: Outcome, state: SessionState) -> str:
     """What came of the session, in one clause or two. The answers that it is taken from are kept as the evidence of `result`."""
     record.evidence.pop("result", None)
-    landed = _name_landed(record, state)
+    landed = name_landed(record, state)
     if not landed:
         return _describe_work(record, state)
     return _join_counts(_add_requests(record, state, landed))
-
-
-def _name_landed(record: Outcome, state: SessionState) -> str:
-    """The pull requests or commits of a session by their titles."""
-    delivered = record.delivered
-    titles = list(dict.fromkeys(clean for request in delivered.pull_requests if (clean := _clean_title(request.title))))
-    if titles:
-        return titles[-1] if len(titles) == 1 else f"{titles[0]}; {titles[-1]}" + (f" (+{len(titles) - 2} more)" if len(titles) > 2 else "")
-    commits = _list_named_commits(delivered.commits, state)
-    if not commits:
-        return ""
-    if all(commit.rewritten for commit in state.commits):
-        return f"Rebased: {_clean_title(commits[-1].subject)}{_count_more(len(commits) - 1)}"
-    ranked = rank_commits(commits, state)
-    chosen = ranked[:1]
-    for commit in ranked[1:MOST_COMMITS]:
-        words = sum(len(_clean_title(each.subject).split()) for each in (*chosen, commit))
-        if words <= MOST_OF_COMMITS and _is_main(commit) == _is_main(ranked[0]):
-            chosen.append(commit)
-    return "; ".join(_clean_title(commit.subject) for commit in chosen) + _count_more(len(commits) - len(chosen))
-
-
-def rank_commits(commits: Sequence[SessionCommit], state: SessionState) -> list[SessionCommit]:
-    """The commits by what they say of the work: no merges and chores, those with words of the request, then by changed lines."""
-    request = _find_request_words(state)
-    lines = _count_committed_lines(state)
-
-    def rank(commit: SessionCommit) -> tuple[bool, float]:
-        shared = len(list_content_words(commit.subject) & request) >= ENOUGH_SHARED
-        changed = max((lines[source.event] for source in commit.evidence if source.event in lines), default=0)
-        return _is_main(commit), (changed + 1) * (SHARED_WEIGHT if shared else 1)
-
-    return sorted(commits, key=rank, reverse=True)
-
-
-def _count_committed_lines(state: SessionState) -> dict[str, int]:
-    """The lines that the session changed before each commit and after the one before, by the event of the commit."""
-    found: dict[str, int] = {}
-    before = 0
-    for commit in state.commits:
-        edits = (edit for edit in state.edits if before < edit.step <= commit.step)
-        found[commit.source.event] = found.get(commit.source.event, 0) + sum(edit.added + edit.removed for edit in edits)
-        before = commit.step
-    return found
-
-
-def _is_main(commit: SessionCommit) -> bool:
-    return not commit.subject.startswith("Merge ") and not _minor.match(commit.subject)
-
-
-def _count_more(count: int) -> str:
-    return f" (+{count} commit{'s' if count > 1 else ''})" if count > 0 else ""
-
-
-def _count_commits(count: int) -> str:
-    return f"{count} commits" if count > 1 else "commit"
-
-
-def _list_named_commits(commits: Sequence[SessionCommit], state: SessionState) -> list[SessionCommit]:
-    """The commits with a subject, each subject once. Empty commits, and those that are to be folded into another, say nothing."""
-    empty = {call.source.event for call in state.calls if "--allow-empty" in call.what}
-    named: dict[str, SessionCommit] = {}
-    for commit in commits:
-        if (
-            commit.subject
-            and not (_folded.match(commit.subject) or _empty_subject.fullmatch(commit.subject))
-            and empty.isdisjoint(source.event for source in commit.evidence)
-        ):
-            named.setdefault(_clean_title(commit.subject), commit)
-    return list(named.values())
-
-
-def choose_commit(commits: Sequence[SessionCommit]) -> SessionCommit | None:
-    """The first commit that is neither a merge nor a chore; else the first with a subject."""
-    return max((commit for commit in commits if commit.subject), key=_is_main, default=None)
-
-
-def _find_request_words(state: SessionState) -> frozenset[str]:
-    request = find_request(state)
-    return list_content_words(first_sentence(request.text)) if request is not None else frozenset()
 
 
 def _weigh_part(part: WorkPart) -> float:
@@ -308,10 +186,10 @@ def _add_requests(record: Outcome, state: SessionState, landed: str) -> str:
 def find_title(record: Outcome, state: SessionState) -> str:
     """A title for the work: of the program, a person, or the plan that was to be carried out. Nothing for a raw prompt."""
     if is_title(record.title or "") and not _only_number.fullmatch(record.title or ""):
-        return _clean_title(record.title or "")
+        return clean_title(record.title or "")
     plan = _read_plan_title(state)
     subject = _plan_words.sub("", plan).strip()  # what was done is not the plan
-    return _clean_title(subject[:1].upper() + subject[1:]) if is_title(plan) and len(subject.split()) > 1 else ""
+    return clean_title(subject[:1].upper() + subject[1:]) if is_title(plan) and len(subject.split()) > 1 else ""
 
 
 _only_number = re.compile(r"(?i)(?:\w+ing|\w+e|start|work on|fix|do) (?:the )?(?:task|issue|ticket|phase|story|bug)s? \W?[\w-]*\d+")
@@ -349,12 +227,14 @@ def _describe_work(record: Outcome, state: SessionState) -> str:
         return title + (_count_requests(sum(part.calls > 0 for part in parts) - 1) if len(_list_large(parts)) > 1 else "")
     if change is not None and change.is_item and not change.order and (documents := _name_documents(record, state)):
         return documents
+    if change is not None and not change.said and (several := _describe_several(record, state, is_reported=False)):
+        return several
     if change is not None:
         return _word_change(record, state, change, title)
     answers = _find_answer(record, state, is_examined=is_examined) if not edited or is_examined else []
     if answers:
         return _word_answer(record, state, answers[0], title)
-    work = [file for file in record.files if not _is_note(file.path)]
+    work = [file for file in record.files if not is_note(file.path)]
     facts: str = _name_documents(record, state) or _name_steps(record, state) or _describe_several(record, state, is_reported=False)
     if title and (not edited or not facts or sum(part.calls > 0 for part in _split_work(state)) > MOST_LISTED):
         return title if edited else f"{ASKED}{title}"
@@ -436,7 +316,7 @@ def _word_change(record: Outcome, state: SessionState, main: PartResult, title: 
         return main.text + more
     said = main.said
     asked = main.part.request.text if main.part.request is not None else ""
-    topic = title or (_name_topic(asked) if is_order(asked) else "") or _find_topic(state, main.report.turn, said, is_changed=True)
+    topic = title or (name_topic(asked) if is_order(asked) else "") or _find_topic(state, main.report.turn, said, is_changed=True)
     is_told = " more changes)" not in said and _states_topic(said, topic.rstrip("…"))
     return f"{said}{more}" if is_told or len(topic.split()) < LEAST_TOPIC else f"{topic}: {said}{more}"
 
@@ -462,8 +342,8 @@ def _find_topic(state: SessionState, turn: int, said: str, *, is_changed: bool) 
         request.turn == turn or len(about & list_content_words(request.text[:LONGEST_PROMPT])) >= ENOUGH_SHARED
     )
     texts = [prompt.text for prompt in (*ordered, *([request] if is_first and request is not None else ()), *asked)]
-    orders = [text for text in texts if is_order(text) or (is_examination(text) and not (is_changed and _asks_about(text)))]
-    return next((topic for text in orders if (topic := _name_topic(text))), "")
+    orders = [text for text in texts if is_order(text) or (is_examination(text) and not (is_changed and asks_about(text)))]
+    return next((topic for text in orders if (topic := name_topic(text))), "")
 
 
 def _list_reports(record: Outcome, state: SessionState) -> list[TurnEndReport]:
@@ -574,32 +454,11 @@ def _describe_short(record: Outcome, state: SessionState, part: WorkPart, *, is_
             return PartResult(part, best[0].text, best[1])
     if (
         part.request is None
-        or (is_reported and _asks_about(part.request.text))
-        or not (topic := _name_short(part.request.text, is_quoted=part.edits > 0 or not is_reported))
+        or (is_reported and asks_about(part.request.text))
+        or not (topic := name_short(part.request.text, is_quoted=part.edits > 0 or not is_reported))
     ):
         return None
     return PartResult(part, "", report or TurnEndReport(min(part.turns), 0, part.calls, "", part.request.source), topic)
-
-
-_pause = re.compile(r"[,.?!;](?= )")
-_late_clause = re.compile(r" (?:\(|(?:and|but|so|to|in order|for|from|with|which|that|because|since|when|if|as|by|using|via|like|along)\b)")
-
-
-def _name_short(asked: str, *, is_quoted: bool) -> str:
-    """A request in few words: an order, a question, or (if `is_quoted`) what else the person said, in quotes. Empty if it is not clear."""
-    sentence = drop_courtesy(_task_label.sub("", _plain(_name_links(first_sentence(asked))))).strip(" .:;,@")
-    is_clear = is_order(asked) or is_examination(asked) or _asks_about(asked)
-    words = sentence.split()
-    if len(words) > MOST_OF_SHORT:
-        start = " ".join(words[: MOST_OF_SHORT + 1])
-        ends = [found.start() for found in (_late_clause if is_clear else _pause).finditer(start)]
-        end = max((end for end in ends if len(start[:end].split()) >= LEAST_SHORT), default=0)
-        sentence = start[:end].rstrip(" ,;:") if end or is_clear else f"{' '.join(words[:MOST_OF_SHORT]).rstrip(' ,;:')}…"
-    if "://" in sentence or sentence.startswith("/") or _points_back.match(sentence) or sentence.count('"') % 2:
-        return ""
-    if len(list_content_words(sentence)) < ENOUGH_SHARED or not (is_clear or is_quoted):
-        return ""
-    return sentence[:1].upper() + sentence[1:] if is_clear else f'"{sentence.replace(chr(34), chr(39))}"'
 
 
 def _find_change(record: Outcome, state: SessionState) -> PartResult | None:
@@ -610,6 +469,8 @@ def _find_change(record: Outcome, state: SessionState) -> PartResult | None:
     if not results or sum(one.part.lines for one in results) * LEAST_TOLD < sum(part.lines for part in parts):
         return None  # what can be read is about a small part of the work
     main = max(results, key=lambda one: one.part.lines)
+    if main.part.lines * LEAST_PART < max(part.lines for part in parts):
+        return None
     if not main.said and main.part.turns not in [part.turns for part in _list_large(_split_work(state))]:
         return None
     return _find_undone(record, state, main) or main
@@ -633,7 +494,7 @@ def _describe_part(record: Outcome, state: SessionState, part: WorkPart, reports
     found = [(change, report) for report in own if (change := _read_best_change(record, state, report, wanted))]
     if sum(report.edits for _, report in found) * LEAST_READ < sum(report.edits for report in own):
         found = []  # what can be read is about a small part of the work
-    order = _name_order(asked) if own and not _fell_short.search(own[-1].text[:LONGEST_OPENING]) else ""
+    order = name_order(asked) if own and not _fell_short.search(own[-1].text[:LONGEST_OPENING]) else ""
     if not found:
         return PartResult(part, "", own[-1], order) if order else None
     best, report = max(found, key=lambda pair: (pair[0].score, pair[1].turn))
@@ -658,19 +519,6 @@ _fell_short = re.compile(
     r"|not (?:yet )?(?:done|finished|complete|implemented|possible)|blocked|partially|rolled back|reverted)"
 )
 """In an answer that reports less than what was asked for."""
-_points_back = re.compile(
-    r"(?i)(?!(?:ensure|verify|confirm|show|say|note|state|require) that)"
-    r"\w+ (?:(?:up|out|off|down|back) )?(?:that|this|it|them|these|those|one|same)\b"
-)
-"""An order whose object was named before: "Limit that to one branch"."""
-
-
-def _name_order(asked: str) -> str:
-    """A request for work as a title; empty if it is none or does not say what it is about."""
-    order = _task_label.sub("", short_request(_name_links(asked), MOST_ASKED).rstrip(".")) if not is_examination(asked) else ""
-    is_clear = not order.endswith("…") and "://" not in order and len(list_content_words(order)) >= ENOUGH_SHARED
-    is_clear = is_clear and _points_back.match(order) is None and sum(word.isalpha() for word in order.split()) >= LEAST_ORDER
-    return order if is_clear else ""
 
 
 _names_no_work = re.compile(
@@ -707,7 +555,7 @@ def _list_work_edits(state: SessionState) -> list[tuple[int, FileEdit]]:
     """The edits of files that are not the agent's own notes, each with its turn."""
     turns = {call.source.event: call.turn for call in state.calls}
     folder = f"{state.cwd.rstrip('/')}/"
-    return [(turns.get(edit.source.event, 0), edit) for edit in state.edits if not _is_note(edit.path.removeprefix(folder))]
+    return [(turns.get(edit.source.event, 0), edit) for edit in state.edits if not is_note(edit.path.removeprefix(folder))]
 
 
 def _list_edits(state: SessionState) -> list[tuple[int, str]]:
@@ -716,7 +564,7 @@ def _list_edits(state: SessionState) -> list[tuple[int, str]]:
 
 def _find_findings(record: Outcome, state: SessionState, *, is_examined: bool, is_question: bool = False) -> list[PartResult]:
     """What the agent found out or did without an edit: of the last turn in which it did much."""
-    request = _find_request_words(state)
+    request = find_request_words(state)
     has_code = any(not path.endswith(PROSE) for _, path in _list_edits(state))
     reports = _list_reports(record, state)
     most = max((report.calls for report in reports), default=0)
@@ -770,7 +618,7 @@ _issue_created = re.compile(
 def _name_issues(record: Outcome, state: SessionState) -> str:
     """The issues that the session opened, by their titles."""
     created = [call for call in state.calls if call.kind == "command" and call.state == "ok" and "create" in call.what]
-    titles = {_clean_title(next(filter(None, found.groups()))): call for call in created for found in _issue_created.finditer(call.what)}
+    titles = {clean_title(next(filter(None, found.groups()))): call for call in created for found in _issue_created.finditer(call.what)}
     if not titles or _list_edits(state):
         return ""
     record.evidence["result"] = [call.source for call in titles.values()][:5]
@@ -782,9 +630,9 @@ def _name_issues(record: Outcome, state: SessionState) -> str:
 def _name_documents(record: Outcome, state: SessionState) -> str:
     """The documents that the session wrote, if they are most of what it changed: `Wrote "Move to Postgres" (plan.md)`."""
     folder = f"{state.cwd.rstrip('/')}/"
-    edits = [edit for edit in state.edits if not _is_note(edit.path.removeprefix(folder))]
+    edits = [edit for edit in state.edits if not is_note(edit.path.removeprefix(folder))]
     removed = [call.what for call in state.calls if call.kind == "command" and call.state == "ok" and _removes.search(call.what)]
-    gone = {edit.path for edit in edits if any(_base_name(edit.path) in what for what in removed)}
+    gone = {edit.path for edit in edits if any(base_name(edit.path) in what for what in removed)}
     written = {edit.path: edit for edit in edits if edit.heading and edit.path not in gone}
     lines = Counter[str]()
     for edit in edits:
@@ -794,7 +642,7 @@ def _name_documents(record: Outcome, state: SessionState) -> str:
     largest = sorted(written.values(), key=lambda edit: -lines[edit.path])[:MOST_DOCUMENTS]
     record.evidence["result"] = [edit.source for edit in largest]
     named = [
-        f'"{cut_words(_plain(edit.heading).replace(chr(34), chr(39)), MOST_TOPIC)}" ({_base_name(edit.path)[:60]})' for edit in largest
+        f'"{cut_words(drop_markup(edit.heading).replace(chr(34), chr(39)), MOST_TOPIC)}" ({base_name(edit.path)[:60]})' for edit in largest
     ]
     more = len(written) - len(largest)
     others = f" (+{more} more document{'s' if more > 1 else ''})" if more else ""
@@ -822,27 +670,25 @@ def _name_steps(record: Outcome, state: SessionState) -> str:
     if len(work) < LEAST_STEPS:
         return ""
     record.evidence["result"] = [source for _, source in work][:5]
-    named = [cut_words(_plain(text).rstrip("."), MOST_OF_STEP) for text, _ in work[:2]]
+    named = [cut_words(drop_markup(text).rstrip("."), MOST_OF_STEP) for text, _ in work[:2]]
     more = f" (+{len(work) - 2} more)" if len(work) > 2 else ""
     return f"{MARKED_DONE}{'; '.join(named)}{more}"
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.replace("`", "").replace("*", "").split())
 
 
 def _name_request(record: Outcome, state: SessionState, work: Sequence[ChangedFile]) -> str:
     """What was asked, as a title if the agent reports it as done; if it is no order, with the files that were changed for it."""
     request = find_request(state)
     if request is not None and work and not is_order(request.text) and not is_examination(request.text):
-        sentence = _task_label.sub("", _plain(first_sentence(request.text)).replace('"', "'"))
-        words = _url.sub("", _name_links(sentence)).strip(".: ").split()
+        sentence = task_label.sub("", drop_markup(first_sentence(request.text)).replace('"', "'"))
+        words = ADDRESS.sub("", name_links(sentence)).strip(".: ").split()
         if words and words[0].startswith("/"):
             return f"{EDITED}{name_files(work)} with {words[0]}"
+        if len(words) < LEAST_ORDER:
+            return f"{EDITED}{name_files(work)}"
         quoted = " ".join(words[:MOST_QUOTED]) + ("…" if len(words) > MOST_QUOTED else "")
         return f'{EDITED}{name_files(work)} for "{quoted}"'
     asked = short_request(request.text, MOST_ASKED) if request is not None else ""
-    asked = _task_label.sub("", asked or cut_words(_url.sub("", _name_links(drop_courtesy(record.asked))).strip(".: "), MOST_ASKED))
+    asked = task_label.sub("", asked or cut_words(ADDRESS.sub("", name_links(drop_courtesy(record.asked))).strip(".: "), MOST_ASKED))
     asked = asked[:1].upper() + asked[1:]
     if asked and not asked.endswith("?") and _is_reported_done(record, state):
         return f"{asked}{DONE}"
@@ -857,244 +703,3 @@ def _is_reported_done(record: Outcome, state: SessionState) -> bool:
         return False
     sentences = islice(list_sentences(reports[-1].text), 3)
     return _done.match(reports[-1].text) is not None or any(map(_done.match, sentences))
-
-
-_linked = re.compile(
-    r"(?i)(?:\bthis )?(?:\b(?:pr|pull request|merge request|issue|ticket)\b:? *)?\(?https?://[^\s/]{1,100}/[^\s]{1,200}?/"
-    r"(?P<kind>pull|merge_requests|issues)/(?P<number>\d{1,9})[^\s,;)]{0,200}\)?"
-)
-
-
-def _name_links(text: str) -> str:
-    """The text with the names of pull requests and issues instead of their addresses."""
-
-    def name(found: re.Match[str]) -> str:
-        return f"{'issue' if found['kind'].lower() == 'issues' else 'pull request'} #{found['number']}"
-
-    first = _linked.match(text)
-    rest = text[first.end() :].lstrip(" :,-") if first is not None else ""
-    if first is not None and len(rest.split()) >= LEAST_TOPIC:
-        return f"{_linked.sub(name, rest).rstrip('. ')} ({name(first)})"
-    return _linked.sub(name, text)
-
-
-_url = re.compile(r"\(?https?://\S+\)?")
-
-
-def _name_topic(text: str) -> str:
-    """What a request is about, in a few words; nothing if they would not say it."""
-    sentence = _name_links(_task_label.sub("", drop_courtesy(first_sentence(text))))
-    sentence = _url.sub("", sentence).strip(" .?!:,;\"'-–—")
-    if _points_back.match(sentence):
-        return ""
-    clause = _topic_end.split(sentence, maxsplit=1)[0]
-    short = cut_words(clause if len(clause.split()) >= LEAST_TOPIC else sentence, MOST_TOPIC)
-    return short[:1].upper() + short[1:] if len(list_content_words(short)) >= LEAST_ABOUT - 1 else ""
-
-
-def _is_note(path: str) -> bool:
-    """Whether a file is the agent's own: a plan, a memory or a temporary file."""
-    return _notes.search(path) is not None
-
-
-def name_files(files: Sequence[ChangedFile]) -> str:
-    """`setup.go`, `setup.go and 2 more files`: the one with the most changed lines, rather code than notes."""
-    largest = max(files, key=lambda file: (not file.path.endswith((".md", ".lock", ".json")), file.added + file.removed, file.path))
-    name = _base_name(largest.path)[:60] or largest.path
-    more = len(files) - 1
-    return f"{name} and {more} more file{'s' if more > 1 else ''}" if more else name
-
-
-def _base_name(path: str) -> str:
-    return path.replace("\\", "/").rstrip("/").rpartition("/")[2]
-
-
-def _clean_title(text: str) -> str:
-    return shorten_text(drop_trailer(text).removeprefix("@ "), LONGEST_TITLE).rstrip(". ")  # PowerShell's mark of a text, in another shell
-
-
-def drop_trailer(subject: str) -> str:
-    """The subject of a commit without a trailer such as `Change-Id: …` on its line."""
-    return _trailer.sub("", subject)
-
-
-# --- how it was left
-
-
-def describe_closing(record: Outcome, state: SessionState) -> Iterator[str]:
-    """How the work was delivered, the check results, and how the session ended."""
-    yield from _describe_delivery(record, state)
-    yield from describe_results(record)
-    last_push = max((push.step for push in state.pushes), default=0)
-    if state.ci and state.ci[-1].step > last_push and state.ci[-1].result in ("pass", "fail"):
-        record.evidence["ci"] = [state.ci[-1].source]
-        yield "CI passed" if state.ci[-1].result == "pass" else "CI failed"
-    if record.waiting_for == "permission":
-        yield "waits for your permission"
-    elif record.waiting_for == "person":
-        question = quote_short(record.question or "")
-        yield f"asks: {question}" if question else "waits for your answer"
-    elif record.status != "finished":
-        yield describe_end(record, state)
-
-
-def describe_end(record: Outcome, state: SessionState) -> str:
-    """How a session ended that is not finished: by an error, a refused plan, or in the middle of a request."""
-    match record.status:
-        case "failed":
-            return "ended with an error"
-        case "running":
-            return "still running"
-    prompts = [prompt for prompt in state.prompts if prompt.refuses is None]
-    if is_plan_refused(state):
-        refused = next(call for call in reversed(state.calls) if not call.helper)
-        record.evidence["status"] = [refused.source, *([Source(refused.result, refused.source.source)] if refused.result else [])]
-        asked = quote_short(drop_courtesy(first_sentence(prompts[-1].text))) if prompts else ""
-        return f'{PLAN_REFUSED}: "{asked}"' if state.answers and asked else LAST_PLAN_REFUSED if state.answers else PLAN_REFUSED
-    answered = {answer.turn for answer in state.answers if not answer.helper}
-    last = prompts[-1] if prompts and prompts[-1].turn not in answered and len({prompt.turn for prompt in prompts}) > 1 else None
-    request = quote_short(first_sentence(last.text)) if last is not None else ""
-    if last is not None and request:
-        record.evidence["status"] = [last.source]
-    return f'{STOPPED}"{request}"' if request else "no final answer"
-
-
-def is_plan_refused(state: SessionState) -> bool:
-    """Whether the session's last call proposed a plan that the person refused."""
-    own = [call for call in state.calls if not call.helper]
-    return bool(own) and own[-1].state == "denied" and proposes_plan(own[-1].tool)
-
-
-def quote_short(text: str) -> str:
-    """A question or a request for the end of a headline: whole, or nothing if it is long."""
-    plain = " ".join(text.replace('"', "'").split()).rstrip(".")
-    is_clear = 2 <= len(plain.split()) <= MOST_QUOTED and "://" not in plain and not _no_request.match(plain)
-    return plain if is_clear else ""
-
-
-def _describe_delivery(record: Outcome, state: SessionState) -> Iterator[str]:
-    delivered = record.delivered
-    if delivered.pull_requests:
-        yield _describe_requests(record, state)
-    elif delivered.pushed:
-        yield f"pushed, but not the last {_count_commits(delivered.unpushed)}" if delivered.unpushed else "pushed"
-    elif delivered.commits:
-        yield "committed, not pushed"
-    yield from _describe_git(record, state)
-    work = [file for file in record.files if not _is_note(file.path)]
-    is_delivered = bool(delivered.commits or delivered.pushed or delivered.pull_requests)
-    unseen = _has_unseen_helpers(state)
-    changed = f"{name_files(work)} changed" if work and not record.result.startswith((EDITED, WROTE)) else ""
-    if left := list_uncommitted(record, state):
-        if delivered.commits:
-            later = [file for file in work if file.path in left]
-            yield f"later edits of {name_files(later)} not committed" if later else "later edits not committed"
-        else:
-            yield f"{changed}, not committed" if changed else "not committed"
-    elif not is_delivered and (changed or not (unseen or work)):
-        yield from _describe_undelivered(record, state, changed)
-    if unseen and not is_delivered:
-        yield HELPERS_UNSEEN
-
-
-_LAUNCHERS = frozenset(("task", "agent", "spawn_agent", "dispatch_agent"))
-_only_reads = re.compile(r"(?i)explore|plan|review|research|search")
-
-
-def _has_unseen_helpers(state: SessionState) -> bool:
-    """Whether helpers that may edit files were started, and the log has none of their calls."""
-    started = sum(call.tool.lower() in _LAUNCHERS and call.state == "ok" and not call.helper for call in state.calls)
-    seen = {call.helper for call in state.calls if call.helper}
-    readers = [name for name, helper in state.helpers.items() if name not in seen and _only_reads.search(helper.role)]
-    return started > len(seen) + len(readers)
-
-
-def _describe_undelivered(record: Outcome, state: SessionState, changed: str) -> Iterator[str]:
-    """What is left of a session without a commit and without uncommitted changes."""
-    done = ""
-    if record.result.startswith(ASKED) and record.delivered.answer and record.status == "finished":
-        answer = record.delivered.answer.replace('"', "'").rstrip(".")
-        done = f'answered "{answer}", ' if len(answer.split()) <= MOST_QUOTED and not answer.endswith("…") else "answered, "
-    if changed:
-        yield DISCARDED if _is_inside_repository(state) and _has_discarded(record) else changed
-    elif not any(call.kind in ("command", "other") and call.state == "ok" for call in state.calls):
-        yield f"{done}nothing changed"
-    elif record.status != "running":
-        yield f"{done}no files edited"
-
-
-def _has_discarded(record: Outcome) -> bool:
-    return any(flag.executed and flag.what.startswith("uncommitted changes discarded") for flag in record.flags)
-
-
-def _describe_requests(record: Outcome, state: SessionState) -> str:
-    requests = record.delivered.pull_requests
-    numbers = [f"#{request.number}" for request in requests if request.number]
-    commands = [call.what for call in state.calls if call.kind == "command" and call.state == "ok"]
-    is_merged = any(map(_merges.search, commands))
-    created = [command for command in commands if "pr create" in command]
-    is_draft = bool(created) and all("--draft" in command for command in created) and not any("pr ready" in one for one in commands)
-    name = ("draft " if is_draft and not is_merged else "") + ("pull requests" if len(requests) > 1 else "pull request")
-    if len(set(numbers)) < len(requests) > 1:  # of several repositories
-        name, numbers = f"{len(requests)} {name}", []
-    return " ".join(part for part in (name, join_names(numbers) if numbers else "", "opened and merged" if is_merged else "opened") if part)
-
-
-def _describe_git(record: Outcome, state: SessionState) -> Iterator[str]:
-    """Skipped hooks, tags, and a last attempt to deliver that failed."""
-    delivered = record.delivered
-    if delivered.commits and any(flag.flag == "no_verify" and flag.executed for flag in record.flags):
-        yield "git hooks skipped"
-    opened = {request.number for request in delivered.pull_requests}
-    commands = [call.what for call in state.calls if call.kind == "command" and call.state == "ok"]
-    merged = list(dict.fromkeys(found[1] for what in commands for found in _merged_number.finditer(what) if found[1] not in opened))
-    if merged:
-        yield f"pull request{'s' if len(merged) > 1 else ''} {join_names([f'#{number}' for number in merged[:MOST_MERGED]])} merged"
-    tags = [found[1] for call in state.calls if call.kind == "command" and call.state == "ok" and (found := _tags.search(call.what))]
-    if tags and (delivered.commits or delivered.pushed):
-        yield f"tagged {tags[-1]}"
-    tried = [each for each in state.attempts if each.act in ("commit", "push", "pull_request") and not each.unseen]
-    if tried and tried[-1].failed and not tried[-1].denied:
-        is_later = bool(delivered.commits) if tried[-1].act == "commit" else tried[-1].act == "push" and delivered.pushed
-        yield f"{'a later ' if is_later else ''}{tried[-1].act.replace('_', ' ')} failed"
-
-
-def _is_inside_repository(state: SessionState) -> bool:
-    return bool(state.branch) or any(call.kind == "command" and "git " in call.what for call in state.calls)
-
-
-def list_uncommitted(record: Outcome, state: SessionState) -> list[str]:
-    """Files of the session's repository that were edited after its last commit. A later push or commit command may have taken them in."""
-    if not _is_inside_repository(state):
-        return []
-    last = max((*(commit.step for commit in state.commits), *(push.step for push in state.pushes)), default=0)
-    if last:
-        last = max([last, *(tried.step for tried in state.attempts if tried.act in ("commit", "push") and not tried.failed)])
-    folder = f"{state.cwd.rstrip('/')}/" if state.cwd else ""
-    edits = [edit for edit in state.edits if edit.step > last and (edit.covered or not last)]
-    discarded = [flag for flag in state.flags if flag.executed and flag.what.startswith("uncommitted changes discarded")]
-    kept = [edit.path for edit in edits if not any(flag.step >= edit.step and _ends_with(flag.what, edit.path) for flag in discarded)]
-    paths = (path.removeprefix(folder) for path in kept)
-    return list(dict.fromkeys(path for path in paths if not _is_note(path) and not _absolute.match(path)))
-
-
-def _ends_with(command: str, path: str) -> bool:
-    """Whether the last word of a command names the file, by its whole path or the end of it."""
-    name = command.rpartition(" ")[2]
-    return "." in name and (path == name or path.endswith(f"/{name}"))
-
-
-def describe_results(record: Outcome) -> Iterable[str]:
-    """`tests and lint passed`, `build failed`."""
-    for result, word in (("pass", "passed"), ("fail", "failed")):
-        found = [(name, getattr(record.checks, kind)) for kind, name in CHECK_NAMES.items()]
-        # In a session without an edit the last run counts.
-        shown = [(name, check) for name, check in found if (check.earlier if check.result == "no_edit" else check.result) == result]
-        names = [f"selected {name}" if check.selected and name == "tests" else name for name, check in shown]
-        if names:
-            yield f"{join_names(names)} {word}"
-
-
-def join_names(names: Sequence[str]) -> str:
-    """`tests, lint and build`."""
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -18,11 +18,11 @@ from fleetlore.views.folders import find_home_owner, find_main_folder
 from fleetlore.views.outcomes.check_commands import find_package
 from fleetlore.views.outcomes.check_problems import repeats_check
 from fleetlore.views.outcomes.claims import ClaimFacts, judge_claims
+from fleetlore.views.outcomes.closing import describe_results, join_names
 from fleetlore.views.outcomes.corrections import find_corrections
 from fleetlore.views.outcomes.facts import PUSH_HOOK, Answer, CallStep, CheckRun, RiskFlag, Source, TroubleFact
 from fleetlore.views.outcomes.file_edits import is_own_note, is_prose
 from fleetlore.views.outcomes.flags import find_loops, name_risk
-from fleetlore.views.outcomes.headline import describe_results, join_names
 from fleetlore.views.outcomes.headline import write_headline as write_headline
 from fleetlore.views.outcomes.session import SessionState, Statement, find_request, make_statement
 from fleetlore.views.outcomes.troubles import find_troubles

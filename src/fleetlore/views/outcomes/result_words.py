@@ -134,6 +134,8 @@ def find_change(text: str, most: int, wanted: Collection[str] = ()) -> Report | 
             if is_item and wanted and not shared:
                 continue  # a detail of a list
             score = 2 * shared + (0 if is_item else 2)
+            if _names_state.match(change) and not shared:
+                continue
             if ("test" in words and "test" not in wanted) or _names_state.match(change):
                 score -= 3
             if found is None or score > found.score:
@@ -214,7 +216,7 @@ MOST_AT_END = 3
 _nothing_found = re.compile(
     r"(?i)(?:(?:overall|so|conclusion|verdict|result)[,:]? )?(?:there (?:are|is|were) )?"
     r"(?:no\b.{0,120}\b(?:found|introduced|present|identified|detected|findings?|defects?|vulnerabilit\w+|issues?|problems?|concerns?"
-    r"|changes?)\b|nothing (?:to report|found)\b)"
+    r")\b|nothing (?:to report|found)\b)(?!.{0,120}\bwill\b)"
 )
 """The verdict of a review that has no findings."""
 
@@ -318,11 +320,14 @@ def read_change(sentence: str, most: int) -> str:
             return ""
     elif _no_result.match(plain) or not _passive.match(plain) or _points_elsewhere.search(plain):
         return ""
+    plain = _left_over.sub("", plain)
     short = _cut(plain[:1].upper() + plain[1:] if plain.split(" ", 1)[0].isalpha() else plain, most).rstrip(" —–-")
     is_whole = len(short.split()) >= LEAST_WORDS and len(short) <= LONGEST_REPORT and not short.endswith("…") and short.count('"') % 2 == 0
     return short if is_whole else ""
 
 
+_left_over = re.compile(r" (?:under|in|at|to|on|from|via|see|with|as)$", re.IGNORECASE)
+"""Before an address that was left out."""
 _leading_end = re.compile(r",? ?(?:(?:that|which) \w+|(?:to|and) \w+|with [\w ]{0,30}for|with|such as|including|namely|for|by \w+ing)?:$")
 _open_end = re.compile(r"\bnow (?:(?:the|all|both|these|those) )?\w+$", re.IGNORECASE)
 _same_as_order = re.compile(r"(?:set up|split)\b", re.IGNORECASE)

@@ -57,7 +57,7 @@ from fleetlore.views.outcomes.rules import OutcomeRules
 from fleetlore.views.outcomes.words import first_sentence, is_whole_request
 from fleetlore.views.session_status import EPOCH, SessionStatus, end_of_turn, find_helper, is_answered, is_late
 
-VERSION = 28
+VERSION = 29
 """Raised with every change of the state's shape or rules: stored states of another version are folded again."""
 
 MOST_FACTS = 2000
@@ -506,6 +506,8 @@ def _finish_background(
         keep_in_order(state.commits, found.commits)
     if not any(push.step == started.step for push in state.pushes):
         keep_in_order(state.pushes, found.pushes)
+    if not any(request.step == started.step for request in state.pull_requests):
+        keep_in_order(state.pull_requests, found.pull_requests)
     is_known = any(failure.step == started.step for failure in state.failures)
     if found.failure is not None and found.failure.cause and code not in STOPPED_CODES and not is_known:
         keep_in_order(state.failures, (replace(found.failure, shown_by=shown_by),))

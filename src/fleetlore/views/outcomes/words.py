@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
+import msgspec
+
 from fleetlore.dialects.commands.shell import make_word_set
 
 LONGEST_LOOK = 6000
@@ -117,6 +119,7 @@ def first_sentence(text: str, *, is_answer: bool = False, limit: int = LONGEST_S
 @lru_cache(maxsize=128)  # a record asks several times for the same text
 def _find_first_sentence(text: str, is_answer: bool, limit: int) -> str:
     fallback, weak = "", ""
+    text = _unfold_json(text) if is_answer else text
     if not is_answer and _named_command.fullmatch(text.strip()):
         return text.strip()
     if not is_answer and (assigned := _assignment.search(text[:800])):
@@ -237,10 +240,27 @@ _one_line_code = re.compile(r"(?<=[a-z]):\n+```\w{0,20}\n([^\n]{3,160})\n```(?:\
 
 def list_sentences(text: str, *, items: bool = False) -> Iterator[str]:
     """The sentences of a text without code and tables: those of its prose, or of its lists and headings."""
-    text = _one_line_code.sub(r" \1\n", text[:LONGEST_LOOK])
+    text = _one_line_code.sub(r" \1\n", _unfold_json(text[:LONGEST_LOOK]))
     wanted = "\n".join(line if _is_kept(line, items) else "" for line in text.splitlines())
     for line in _prose_lines(wanted, headings=items, fenced=False):
         yield from cut_sentences(line)
+
+
+_json_string = re.compile(r'("(?:[^"\\]|\\.)*")\s*(:?)')
+
+
+def _unfold_json(text: str) -> str:
+    """The texts in a JSON document, each on a line: an agent that answers a program. Any other text as it is."""
+    start = text.lstrip().removeprefix("```json").lstrip()
+    if not start.startswith(('{"', "{\n", '["', "[{")):
+        return text
+    found: list[str] = []
+    for part, is_key in _json_string.findall(start):
+        try:
+            found += [] if is_key else [msgspec.json.decode(part, type=str)]
+        except (msgspec.DecodeError, UnicodeError):
+            continue
+    return "\n".join(each for each in found if len(each.split()) >= LEAST_REQUEST)
 
 
 def _is_kept(line: str, items: bool) -> bool:
