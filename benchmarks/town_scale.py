@@ -121,6 +121,7 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 
 
 async def _measure_town(engine: str, url: str, agents: int, pids: dict[str, int], options: argparse.Namespace) -> list[Row]:
+    deadline = monotonic() + options.minutes * 60
     async with asyncio.timeout(options.minutes * 60), connect(url) as log:
         counts = _Counts(log)
         following = asyncio.create_task(counts.follow())
@@ -132,7 +133,7 @@ async def _measure_town(engine: str, url: str, agents: int, pids: dict[str, int]
             probe = Thread(target=lambda: delays.extend(processes.follow_delays(url, 300, "agent:probe")), daemon=True)
             probe.start()
             paced = await _pace(log, counts, options, engine)
-            await asyncio.to_thread(probe.join, options.minutes * 60)
+            await asyncio.to_thread(probe.join, max(0.0, deadline - monotonic()))
             flood = await _flood(log, counts, options, engine)
             claims = await measure_claims(TownJournal(log))
         finally:

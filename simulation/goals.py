@@ -20,7 +20,7 @@ from fleetlore.goal.driver import Driver
 from fleetlore.goal.journal import GoalFold
 from fleetlore.goal.next_step import MAX_CRASHES
 from fleetlore.goal.resources import GoalResources
-from fleetlore.goal.turn_result import CRASHED
+from fleetlore.goal.turn_result import CRASHED, STOPPED
 from fleetlore.kernel.journal import Journal, JournalDecision
 from fleetlore.models.base import Model
 from fleetlore.process.identity import Process
@@ -39,8 +39,8 @@ CHAOS_SECONDS = 120.0
 REPAIR_SECONDS = 1500.0
 PARENT = "00000000-0000-4000-8000-000000000001"
 CHILDREN = ("00000000-0000-4000-8000-000000000002", "00000000-0000-4000-8000-000000000003")
-TARGET = 9
-"""Turns after which a goal's criterion is met."""
+MOST_TURNS = 9
+"""A goal's criterion is met after at most so many turns; often after fewer, so that faults come while the last one is checked."""
 MAX_CALL = 500
 """The most tokens that one model call uses."""
 AMPLE, TIGHT = 1_000_000, 8_000
@@ -137,13 +137,13 @@ class Checker:
 
     start, digest = "0" * 40, "d1ge57"
 
-    def __init__(self, world: World, workspace: SimulatedWorkspace) -> None:
-        self._world, self._workspace = world, workspace
+    def __init__(self, world: World, workspace: SimulatedWorkspace, target: int) -> None:
+        self._world, self._workspace, self._target = world, workspace, target
 
     async def check(self, goal: Goal, workspace: Any, *, judge: Model | None, cancel: asyncio.Event, words: str = "") -> CheckResult:
         """Check it; that takes a while."""
         await asyncio.sleep(self._world.rng.uniform(0.05, 3))
-        met = len(self._workspace.turns) >= TARGET
+        met = len(self._workspace.turns) >= self._target
         failure = Failure(criterion_index=0, criterion_label="shell:make test", message="exit 1 != 0", evidence="2 failed")
         return CheckResult(Verdict(met=met, failures=() if met else (failure,), evaluated_at="2026-01-05T09:00:00Z", elapsed_ms=5))
 
@@ -210,6 +210,8 @@ class GoalScenario:
         self.workspaces = {goal: SimulatedWorkspace(world, goal) for goal in CHILDREN}
         self.is_in_process = world.rng.random() < 0.5
         self.limit = world.rng.choice((AMPLE, TIGHT))
+        self.target = world.rng.randint(1, MOST_TURNS)
+        """Turns after which the criterion of each goal is met."""
         self.is_cancelled = world.rng.random() < 0.15
         """Whether the person cancels the first goal."""
         self.states, self.is_over = _new_states(), False
@@ -249,7 +251,7 @@ class GoalScenario:
         id = CHILDREN[int(process.name[-1]) % 2]
         workspace, coordination, log = self.workspaces[id], process.open_coordination(), process.open_log()
         harness = (ModelHarness if self.is_in_process else ProgramHarness)(self.world, workspace)
-        resources = GoalResources(harness=harness, workspace=workspace, verifiers=Checker(self.world, workspace))
+        resources = GoalResources(harness=harness, workspace=workspace, verifiers=Checker(self.world, workspace, self.target))
 
         def make_driver(goal: str) -> Driver:
             return Driver(log, goal, resources, shared=coordination, run_blocking=run_blocking, **process.journal_options())
@@ -339,10 +341,13 @@ class GoalScenario:
         expected |= {"escalate"} if state.crashes >= MAX_CRASHES else set()
         if state.outcome not in expected:
             world.report_violation(f"{name} ended as {state.outcome}, expected {' or '.join(sorted(expected))}")
-        if state.outcome == "done" and len(workspace.turns) < TARGET:
-            world.report_violation(f"{name} is done after {len(workspace.turns)} of {TARGET} turns of work")
-        if len(workspace.turns) > TARGET:
-            world.report_violation(f"{name} took {len(workspace.turns)} turns, and its criterion was met after {TARGET}")
+        if state.outcome == "done" and len(workspace.turns) < self.target:
+            world.report_violation(f"{name} is done after {len(workspace.turns)} of {self.target} turns of work")
+        # A turn that a person interrupts is not checked, although its agent may just have finished.
+        interrupted = {event.cause for event in events if event.kind == "goal.attempt_ended" and event.data.get("complaint") == STOPPED}
+        turns = [mark for mark in workspace.turns if mark not in interrupted]
+        if len(turns) > self.target:
+            world.report_violation(f"{name} took {len(turns)} turns, and its criterion was met after {self.target}")
         world.effects["turns cut short"] += sum(turn.complaint == CRASHED for turn in state.turns)
         started = [event.id for event in events if event.kind == "driver.attempt_started"]
         settled = [event for event in events if event.kind == "driver.attempt_completed"]

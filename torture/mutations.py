@@ -70,9 +70,9 @@ def make_environment(copy: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": f"{copy / 'src'}:{copy}", "PYTHONDONTWRITEBYTECODE": "1", "FLEETLORE_HYPOTHESIS": "few"}
 
 
-def make_copy(target: Path, *, extra: tuple[str, ...] = ()) -> Path:
-    """Copy the sources and tests, and `extra` files or folders of the repository."""
-    for name in (*COPIED, *extra):
+def make_copy(target: Path) -> Path:
+    """Copy the sources, tests and simulation."""
+    for name in COPIED:
         source = ROOT / name
         if source.is_dir():
             shutil.copytree(source, target / name, ignore=shutil.ignore_patterns("__pycache__", "static", "node_modules"))

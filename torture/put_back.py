@@ -63,7 +63,7 @@ def find_bugs(names: list[str], seeds: int = SEEDS) -> int:
     bugs = [bug for bug in load_bugs() if not names or bug.name in names]
     missed = []
     with TemporaryDirectory() as folder:
-        copy = make_copy(Path(folder) / "copy", extra=("simulation",))
+        copy = make_copy(Path(folder) / "copy")
         for bug in bugs:
             found = find_bug(bug, copy, seeds)
             print(f"{'found' if found else 'MISSED':7} {bug.name}: {found or f'no promise broken in {seeds} seeds'}", flush=True)

@@ -157,6 +157,16 @@ def test_what_is_no_line_of_ours_is_kept_as_rejected(home: Path) -> None:
     assert "abcdef" not in str([event.data for event in kept])
 
 
+def test_a_damaged_line_is_rejected_into_the_log_that_it_names(home: Path) -> None:
+    """Not into the default log, which such a line would create."""
+    hook(home, log="sqlite:mine.db")
+    current = Path(spool.spool_folder(), spool.CURRENT_FILE)
+    current.write_bytes(current.read_bytes().replace(b"hook_event_name", b"hook_event\x00name"))
+    drain_spool()
+    assert [event.kind for event in events(f"sqlite:{home}/mine.db")] == ["log.rejected"]
+    assert [path.name for path in home.rglob("*.db")] == ["mine.db"]
+
+
 def test_a_record_from_another_world_is_kept_and_holds_up_nobody(home: Path) -> None:
     hook(home, record={"hook_event_name": "PreToolUse", "tool_use_id": "t1", "tool_name": ["no", "name"], "tool_input": 7})
     hook(home)

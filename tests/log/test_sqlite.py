@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -328,3 +329,21 @@ def test_scopes_without_end_are_each_found_though_few_are_remembered(path: Path,
         assert len(list(log.read("agent:ada"))) == 60
         backend: Any = log._require_backend()
         assert len(backend._scopes) <= 6 >= len(backend._scope_texts)
+
+
+def test_who_has_waited_long_for_the_lock_asks_as_often_as_who_comes_new(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite's own wait asks less and less often, so that the one who has waited longest gets the lock last."""
+    pauses: list[float] = []
+    with opened(path) as log, closing(apsw.Connection(str(path))) as other:
+        log.append([make_event("first")])
+        other.execute("BEGIN IMMEDIATE")
+
+        def pause(seconds: float) -> None:
+            pauses.append(seconds)
+            if len(pauses) == 200:
+                other.execute("ROLLBACK")
+
+        monkeypatch.setattr(sqlite_file, "sleep", pause)
+        log.append([make_event("second")])
+    assert len(pauses) == 200
+    assert max(pauses) <= 0.001

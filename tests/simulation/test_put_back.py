@@ -17,5 +17,5 @@ def test_every_bug_fits_the_sources() -> None:
 @pytest.mark.parametrize("name", ["expired_lease_renewed", "reviewers_get_ordinary_work"])
 def test_a_bug_that_is_put_back_is_found(tmp_path: Path, name: str) -> None:
     [bug] = [bug for bug in load_bugs() if bug.name == name]
-    copy = make_copy(tmp_path / "copy", extra=("simulation",))
+    copy = make_copy(tmp_path / "copy")
     assert find_bug(bug, copy, seeds=60) is not None

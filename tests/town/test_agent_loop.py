@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from typing import Any
+
 import pytest
 
+from fleetlore.events.envelope import Event
 from fleetlore.town.commands import retry_task, spawn_agent
 from fleetlore.town.jobs import AgentUnavailable, JobDone, JobFailed, JobInbox, JobOutcome, QuestionJob, TaskJob
 from tests.town.townspeople import BlockedHandler, LiveTown, ScriptedHandler
@@ -33,6 +37,21 @@ async def test_many_tasks_are_done_by_many_agents_each_once(live_town: LiveTown)
     await live_town.wait_until(lambda town: town.done == len(ids))
     assert sorted(job.task for job in script.jobs if isinstance(job, TaskJob)) == sorted(ids)
     assert live_town.state.refused == 0
+
+
+async def test_agents_that_a_worker_adds_are_not_looked_up_one_by_one(sqlite_town: LiveTown, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On NATS each look at the events of an agent costs the server as much as there are agents."""
+    scopes, read = list[str](), sqlite_town.log.read
+
+    def read_noted(scope: str = "town", **options: Any) -> AsyncGenerator[Event, None]:
+        scopes.append(scope)
+        return read(scope, **options)
+
+    monkeypatch.setattr(sqlite_town.log, "read", read_noted)
+    sqlite_town.dispatcher()
+    sqlite_town.worker(concurrency=12)
+    await sqlite_town.wait_until(lambda town: len(town.idle.get("", ())) == 12)
+    assert not [scope for scope in scopes if scope.startswith("agent:")]
 
 
 async def test_a_failed_task_is_tried_again_with_the_trouble_reported(live_town: LiveTown) -> None:

@@ -229,7 +229,7 @@ class SpoolEntry(NamedTuple):
         return registry.find_hooks(self.program)
 
 
-_TARGET_FIELD = re.compile(rb'"(cwd|log|town)":("(?:[^"\\\\]|\\\\.){0,4096}")')
+_TARGET_FIELD = re.compile(rb'"(cwd|log|town)": ?("(?:[^"\\\\]|\\\\.){0,4096}")')
 
 
 def _find_target_fields(raw: bytes) -> dict[str, Any]:

@@ -424,6 +424,7 @@ class AgentSubscriptions:
         """With `on_event` one follower serves all agents; it is called with every event after `after`, before the agent gets it."""
         self._journal, self._after, self._on_event, self._is_shared = journal, after, on_event, on_event is not None
         self._queues: dict[str, asyncio.Queue[Event | None]] = {}
+        self._new_agents: set[str] = set()
         self._follower_task: asyncio.Task[None] | None = None
 
     @property
@@ -454,8 +455,21 @@ class AgentSubscriptions:
             for queue in self._queues.values():
                 queue.put_nowait(None)
 
+    def expect_new_agents(self, names: Sequence[str]) -> None:
+        """Prepare for agents that are about to be added. `names` are not in the town as of the last event given to `on_event`.
+
+        All their events are yet to come, so their histories need not be read: on NATS each read costs the server a look at the subjects
+        of all agents.
+        """
+        if self._is_shared:
+            self._new_agents.update(names)
+            self._queues |= {name: asyncio.Queue() for name in names}
+
     async def read_history(self, agent: str) -> list[Event]:
         """Read the agent's events so far; `follow_agent` continues from there."""
+        if agent in self._new_agents:
+            self._new_agents.remove(agent)
+            return []
         if self._is_shared:
             self._queues[agent] = asyncio.Queue()  # before reading the history, so that no event is missed
         return [event async for event in self._journal.log.read(f"agent:{agent}", kinds=TOWN_KINDS)]

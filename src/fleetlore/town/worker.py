@@ -168,7 +168,7 @@ class Worker:
             return
         await self._release_agents_without_loop(lease)
         self._update_unavailable_agents()
-        for name in await self._choose_agents(free_slots):
+        for name in await self._choose_agents(free_slots, subscriptions):
             agent_loop = AgentLoop(
                 name,
                 self._journal,
@@ -220,17 +220,17 @@ class Worker:
         agent = self._town.agents.get(name)
         return agent is not None and agent.state == "error"
 
-    async def _choose_agents(self, free_slots: int) -> list[str]:
+    async def _choose_agents(self, free_slots: int, subscriptions: AgentSubscriptions) -> list[str]:
         """Names of agents to run in the free slots."""
         runnable = [agent for agent in self._town.agents.values() if self._can_run_agent(agent)]
         # A cold temporary agent of another worker comes last: that worker spawned it a moment ago, and will run it.
         others = [agent.name for agent in runnable if agent.type == TEMPORARY and agent.name not in self._temporary_agents]
         chosen = [agent.name for agent in runnable if agent.name not in others]
         if self._agents_to_spawn:
-            chosen += await self._spawn_missing_agents(min(free_slots - len(chosen), self._agents_to_spawn))
+            chosen += await self._spawn_missing_agents(min(free_slots - len(chosen), self._agents_to_spawn), subscriptions)
         return [*chosen, *others][:free_slots]
 
-    async def _spawn_missing_agents(self, free_slots: int) -> list[str]:
+    async def _spawn_missing_agents(self, free_slots: int, subscriptions: AgentSubscriptions) -> list[str]:
         """Add the agents of `names` that the town lacks; without `names`, temporary agents for the free slots. Returns the new names.
 
         This is done once per lease, for `names` once per worker: an agent that is stopped later stays stopped.
@@ -243,6 +243,7 @@ class Worker:
             agent_type, new_names = TEMPORARY, self._generate_agent_names(free_slots)
             self._temporary_agents.update(new_names)
         self._agents_to_spawn = 0
+        subscriptions.expect_new_agents(new_names)
         await self._journal.append_all(
             events.agent_spawned(name, by=self.name, roles=self._roles, harness=self._harness, type=agent_type) for name in new_names
         )
