@@ -39,7 +39,11 @@ def recorded(lore: Lore) -> Lore:
                 Event(kind="fleet.idle", agent="edda", at=now - timedelta(minutes=5)),
                 Event(kind="fleet.commit", agent="ada", at=now - timedelta(seconds=70), task="t1", mission="m1", text="Parse comments"),
                 Event(
-                    kind="session.waiting", agent="bram", at=now - timedelta(seconds=185), text="May I push?", data={"why": "permission"}
+                    kind="session.waiting",
+                    agent="bram",
+                    at=now - timedelta(seconds=185),
+                    text="May I **push**?",
+                    data={"why": "permission"},
                 ),
             ]
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -38,6 +39,9 @@ No agents yet. Four ways to put some here:
   lore emit fleet.dispatch --agent ada --text "issue 42"  record one event
   lore import nexus chronicle.jsonl                       take in what another fleet wrote\
 """
+
+_BOLD = re.compile(r"(?<![\w*])\*\*(?=\S)([^*\n]+?)\*\*(?![\w*])")
+"""Bold words of Markdown in an answer."""
 
 
 class Row(NamedTuple):
@@ -83,7 +87,8 @@ def describe_doing(agent: AgentStatus) -> str:
     """What an agent does, and what is doubtful about it."""
     doubts = ["clock ahead"] if agent.is_clock_ahead else []
     doubts += [agent.disagreement] if agent.disagreement else []
-    return f"{agent.doing} ({'; '.join(doubts)})" if doubts else agent.doing
+    doing = _BOLD.sub(r"\1", agent.doing)
+    return f"{doing} ({'; '.join(doubts)})" if doubts else doing
 
 
 def format_headline(rows: list[Row]) -> list[tuple[str, str]]:
