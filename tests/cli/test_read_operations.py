@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from fleetlore import Event
 from fleetlore.cli.decide import JSON_FIELDS
+from fleetlore.errors import Invalid
 from fleetlore.operations.table import OPERATIONS
 from fleetlore.server.mcp.caller import Caller
 from fleetlore.server.mcp.sanitise import clean_text
@@ -262,6 +264,26 @@ READS = {
         lambda page: [page["mission"]["id"], page["mission"]["state"]],
         lambda page: [page["mission"]["id"], page["mission"]["state"]],
     ),
+    "why": Read(
+        ["why", "retry.py:1", "--json"],
+        "why",
+        {"place": "retry.py:1"},
+        "why",
+        {"place": "retry.py:1"},
+        lambda rows: [[part["text"], part["author"], part["commit"]["subject"]] for part in rows[0]["lines"]],
+        lambda page: [[part["text"], part["author"], part["commit"]["subject"]] for part in page["lines"]],
+        lambda page: [[part["text"], part["author"], part["commit"]["subject"]] for part in page["lines"]],
+    ),
+    "review": Read(
+        ["review", "HEAD", "--json"],
+        "review",
+        {"range": "HEAD"},
+        "review",
+        {"range": "HEAD"},
+        lambda rows: [rows[0]["head"], rows[0]["authors"]],
+        lambda page: [page["head"], page["authors"]],
+        lambda page: [page["head"], page["authors"]],
+    ),
     "town inbox": Read(
         ["town", "inbox", "ada", "--json"],
         "town",
@@ -282,8 +304,30 @@ def test_every_read_with_a_tool_is_compared() -> None:
     }
 
 
+@pytest.fixture
+def repository(lore: Lore) -> Path:
+    """A repository in the current folder: what the server was started in."""
+    (lore.folder / "retry.py").write_text("LIMIT = 5\n")
+    (lore.folder / "secret.txt").write_text("not tracked\n")
+    names = ["-c", "user.name=grace", "-c", "user.email=grace"]
+    for command in (["init", "-q"], ["add", "retry.py"], [*names, "commit", "-qm", "Add the limit"]):
+        subprocess.run(["git", *command], cwd=lore.folder, check=True)
+    return lore.folder
+
+
+@pytest.mark.parametrize("place", ["secret.txt", "../outside.txt", "/etc/passwd", "link.txt", ".git/config"])
+def test_only_tracked_files_of_the_servers_repository_are_shown(place: str, served: Served, lore: Lore, repository: Path) -> None:
+    (repository.parent / "outside.txt").write_text("outside\n")
+    (repository / "link.txt").symlink_to("../outside.txt")
+    subprocess.run(["git", "add", "link.txt"], cwd=repository, check=True)
+    refused = served.get("/api/why", place=place)
+    assert (refused.status, "no file that git tracks" in refused.json["detail"]) == (422, True)
+    with pytest.raises(Invalid, match="no file that git tracks"):
+        call_tool(BY_NAME["why"], served.context.view_cache, Caller("ada"), {"place": place})
+
+
 @pytest.mark.parametrize("name", READS)
-def test_a_read_gives_the_same_answer_everywhere(name: str, served: Served, lore: Lore) -> None:
+def test_a_read_gives_the_same_answer_everywhere(name: str, served: Served, lore: Lore, repository: Path) -> None:
     read = READS[name]
     printed = lore(*read.argv, "--log", served.context.url, code=0).out
     answer = served.view(read.path, **read.query)

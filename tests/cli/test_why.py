@@ -379,3 +379,105 @@ def test_a_line_that_was_committed_before_the_edit_is_not_the_agents(project: Pr
     project.edit("first = load('first')\n", "first = load('first')\nsecond = load('second')\n", root=tmp_path / "second")
     project.record()
     assert project.authors() == ["unknown", "unknown"]
+
+
+# --- other ways to ask, and other tools
+
+
+def in_project(project: Project, *argv: str, code: int = 0) -> Any:
+    here = os.getcwd()
+    os.chdir(project.root)
+    try:
+        return project.lore(*argv, "--log", f"sqlite:{here}/why.db", code=code)
+    finally:
+        os.chdir(here)
+
+
+@pytest.fixture
+def merged(edited: Project) -> Project:
+    """The agent's line came by a merged pull request."""
+    edited.git("checkout", "-qb", "topic")
+    edited.commit("Give up after five attempts")
+    edited.git("checkout", "-q", "main")
+    edited.git("merge", "-q", "--no-ff", "-m", "Merge pull request #12 from shop/topic", "topic")
+    edited.record()
+    return edited
+
+
+def test_a_line_has_the_answer_around_its_edit_and_the_merge_that_brought_it(project: Project) -> None:
+    project.type_in(BASE)
+    project.commit("Add retry")
+    project.ask("Stop after five attempts")
+    project.session.reply("m0", text("I cap the attempts at five."), stop=None)
+    project.edit("    while True:\n        send()", AGENT)
+    project.git("checkout", "-qb", "topic")
+    project.commit("Give up")
+    project.git("checkout", "-q", "main")
+    project.git("merge", "-q", "--no-ff", "-m", "Merge branch topic", "topic")
+    project.record()
+    [part] = project.why("retry.py:5")["lines"]
+    assert part["edit"]["answer"] == "I cap the attempts at five."
+    assert part["edit"]["model"] == "claude-opus-4-8"
+    assert part["merge"]["subject"] == "Merge branch topic"
+    assert part["text"] == "    for attempt in range(5):"
+
+
+@pytest.mark.parametrize("place", ["HEAD^2", "#12", "https://git.example/shop/shop/pulls/12"])
+def test_a_commit_and_a_pull_request_are_explained_by_a_review(merged: Project, place: str) -> None:
+    assert in_project(merged, "why", place, "--json").json["authors"] == {"agent": 2}
+
+
+def test_a_pull_request_that_is_not_here_is_an_error(merged: Project) -> None:
+    assert "pull request 13 is neither merged nor fetched here" in in_project(merged, "why", "#13", code=2).err
+
+
+def test_blame_names_agents_and_people(merged: Project) -> None:
+    merged.type_in((merged.root / "retry.py").read_text() + "\tLIMIT = 5\n")
+    merged.commit("Add the limit")
+    shown = in_project(merged, "blame", "retry.py").lines
+    assert "claude-code/0b5e1111" in shown[4]
+    assert shown[4].endswith("5)     for attempt in range(5):")
+    assert "Grace" in shown[-1]
+
+
+def test_porcelain_blame_has_the_lines_and_headers_that_git_prints(merged: Project) -> None:
+    ours, theirs = (
+        in_project(merged, "blame", "--porcelain", "retry.py").lines,
+        merged.git("blame", "--line-porcelain", "retry.py").splitlines(),
+    )
+    assert [line for line in ours if line.startswith("\t")] == [line for line in theirs if line.startswith("\t")]
+    shas = [line.split()[0] for line in theirs if len(line.split(" ")[0]) == 40]
+    assert [line.split()[0] for line in ours if len(line.split(" ")[0]) == 40] == shas
+    assert {line.split(" ")[0] for line in theirs} - {"boundary", "previous"} <= {line.split(" ")[0] for line in ours} | {""}
+
+
+def test_a_note_of_git_ai_says_who_wrote_what_was_not_recorded(project: Project) -> None:
+    project.type_in("first = 1\nsecond = 2\nthird = 3\n", "a.py")
+    project.commit("work")
+    about = '{"schema_version": "authorship/3.0.0", "sessions": {"s_1": {"agent_id": {"tool": "cursor", "id": "c1", "model": "m"}}}}'
+    project.git("notes", "--ref=ai", "add", "-m", f"a.py\n  s_1::t_2 2-3\n---\n{about}", "HEAD")
+    project.lore("emit", "fleet.commit", "--agent", "ada", "--log", LOG, code=0)
+    assert [part["author"] for part in project.why("a.py")["lines"]] == ["unknown", "agent"]
+    assert project.why("a.py:2")["lines"][0]["other"] == {"tool": "cursor", "model": "m", "session": "c1"}
+
+
+def test_what_lore_writes_for_git_ai_is_read_back_without_the_log(merged: Project) -> None:
+    note = in_project(merged, "review", "HEAD^2", "--format", "git-ai").out
+    merged.git("notes", "--ref=ai", "add", "-m", note, "HEAD^2")
+    merged.lore("emit", "fleet.commit", "--agent", "ada", "--log", "sqlite:other.db", code=0)
+    [part] = merged.lore("why", f"{merged.root}/retry.py:5", "--json", "--log", "sqlite:other.db", code=0).json["lines"]
+    assert (part["author"], part["other"]["tool"], part["other"]["session"]) == ("agent", "claude-code", merged.session.session)
+
+
+def test_agent_trace_records_are_written_and_read(merged: Project) -> None:
+    record = in_project(merged, "review", "HEAD^2", "--format", "agent-trace")
+    sha = merged.git("rev-parse", "HEAD^2").strip()
+    assert record.json["vcs"] == {"type": "git", "revision": sha}
+    [conversation] = record.json["files"][0]["conversations"]
+    assert conversation["contributor"] == {"type": "ai", "model_id": "claude-opus-4-8"}
+    assert conversation["ranges"] == [{"start_line": 5, "end_line": 6}]
+    (merged.root / ".agent-trace").mkdir()
+    (merged.root / ".agent-trace" / "traces.jsonl").write_text(f"not json\n{record.out}")
+    merged.lore("emit", "fleet.commit", "--agent", "ada", "--log", "sqlite:other.db", code=0)
+    [part] = merged.lore("why", f"{merged.root}/retry.py:5", "--json", "--log", "sqlite:other.db", code=0).json["lines"]
+    assert part["other"]["model"] == "claude-opus-4-8"

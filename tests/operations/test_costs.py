@@ -76,3 +76,43 @@ def test_limits_of_a_plan_are_read_from_a_recording(tmp_path: Path, limits: dict
         context.log.append(events)
         found = read_costs(context, ReadCosts(by="day")).limits
     assert [(limit.window_minutes, limit.used_percent) for limit in found] == [(299, 35.0), (10079, 10.0)]
+
+
+def a_session_with_two_commits() -> list[Event]:
+    """A dollar before each commit, then one that leads to none; in the first turn two files are edited, in the last none."""
+    who: dict[str, str] = {"agent": "ada", "actor": "ada", "run": "r1"}
+    events: list[Event] = []
+
+    def add(kind: str, **fields: object) -> None:
+        at = NOW + timedelta(seconds=len(events))
+        events.append(Event(kind=kind, at=at, **who, **fields))  # type: ignore[arg-type]
+
+    def call(tool: str, output: str, **given: str) -> None:
+        id = f"00000000-0000-4000-8000-{len(events):012}"
+        add("tool.called", id=id, data={"tool": tool, "input": given})
+        add("tool.returned", cause=id, data={"tool": tool, "output": output})
+
+    add("session.started", data={"cwd": "/w/shop", "project": "shop", "program": "claude-code"})
+    for files, sha in ((("a.py", "b.py"), "1a2b3c4"), (("a.py",), "5d6e7f8"), ((), "")):
+        add("prompt.submitted", data={"prompt": "Go on"})
+        for name in files:
+            call("Edit", "ok", file_path=f"/w/shop/{name}", old_string="x", new_string="y")
+        add("model.replied", data={"model": "m", "input": 10, "output": 2, "usd": 1.0})
+        if sha:
+            call("Bash", f"[main {sha}] Change {sha}\n 1 file changed", command=f"git commit -am 'Change {sha}'")
+    return events
+
+
+@pytest.mark.parametrize(
+    ("by", "expected"),
+    [
+        ("commit", {"1a2b3c4 Change 1a2b3c4": 1.0, "5d6e7f8 Change 5d6e7f8": 1.0, None: 1.0}),
+        ("file", {"a.py": 1.5, "b.py": 0.5, None: 1.0}),
+    ],
+)
+def test_costs_by_commit_and_file_name_what_cannot_be_attributed(tmp_path: Path, by: str, expected: dict[str | None, float]) -> None:
+    with open_context(log=f"sqlite:{tmp_path}/fleet.db", actor="mira") as context:
+        context.log.append(a_session_with_two_commits())
+        page = read_costs(context, ReadCosts(by=by))
+    assert {row[by]: row["usd"] for row in page.by} == expected
+    assert page.total["usd"] == 3.0

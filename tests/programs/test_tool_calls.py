@@ -118,6 +118,24 @@ def test_a_script_of_codex_that_goes_on_is_found_again_and_its_end_proves_nothin
     assert (recorded.state, recorded.task) == ("running", "63")
 
 
+def test_results_that_a_script_of_codex_prints_as_json_are_read() -> None:
+    started = normalise_input("codex", "exec", {"code": 'tools.exec_command({"cmd":"cargo test"})'})
+    head = "Script completed\nWall time 1.0 seconds\nOutput:\n\n"
+    one = normalise_output("codex", started, head + '{"chunk_id":"a","exit_code":1,"output":"1 failed\\n"}\n', {})
+    assert (one.state, one.exit_code, one.text) == ("completed", 1, "1 failed\n")
+    running = normalise_output("codex", started, head + '{"chunk_id":"a","session_id":42,"output":"Compiling"}', {})
+    assert (running.state, running.task) == ("running", "42")
+    both = normalise_output("codex", started, head + '{"exit_code":0,"output":"a"}\n{"exit_code":0,"output":"b"}', {})
+    assert (both.state, both.exit_code, both.text) == ("completed", 0, "a\nb")
+    mixed = normalise_output("codex", started, head + '{"exit_code":0,"output":"a"}\n{"exit_code":2,"output":"b"}', {})
+    assert (mixed.state, mixed.exit_code) == ("unknown", None)
+
+
+def test_a_patch_that_deletes_a_file_has_its_old_text() -> None:
+    given = normalise_input("codex", "apply_patch", {"changes": {"a.py": {"type": "delete", "content": "x = 1"}}})
+    assert given.edits == (("a.py", "x = 1", ""),)
+
+
 def test_a_notice_and_an_output_file_name_the_command() -> None:
     notice = {"task_id": "b7", "status": "failed", "summary": 'Background command "Run tests" failed with exit code 2'}
     assert read_notification(notice) == ("b7", True, 2)

@@ -122,3 +122,22 @@ def test_a_part_of_a_line_that_is_replaced_makes_it_the_agents() -> None:
 def test_what_replaces_every_occurrence_wrote_all_of_them() -> None:
     edit = RecordedEdit("e", "r", "a", START + timedelta(minutes=1), "", "a.py", "old_name", "new_name")
     assert find_origins("new_name()\nx\nnew_name()\n", [edit], [FileVersion(START, "old_name()\nx\nold_name()\n")]) == [0, None, 0]
+
+
+def test_lines_that_much_code_has_are_not_taken_from_a_branch_that_was_never_merged() -> None:
+    """An agent adds a test on a branch; later somebody else adds tests with the same common lines to the main branch."""
+    common = "\tt.Parallel()\n\trepo, err := openRepository(t)\n\tif err != nil {\n\t\tt.Fatal(err)\n\t}\n"
+    base = "package shop\n\nimport testing\n"
+    ours = f"\nfunc TestPauses(t *testing.T) {{\n{common}\trequire(t, repo.Pauses)\n}}\n"
+    edit = RecordedEdit(
+        "e", "r", "a", START + timedelta(minutes=1), "", "a.go", "import testing\n", f"import testing\n{ours}", tree="/side"
+    )
+    theirs = "".join(f"\nfunc Test{name}(t *testing.T) {{\n{common}\tcheck{name}(repo)\n}}\n" for name in ("Reads", "Writes"))
+    origins = find_origins(base + theirs, [edit], [FileVersion(START, base), FileVersion(START + timedelta(hours=1), base + theirs)])
+    assert set(origins) == {None}
+
+
+def test_another_file_with_the_same_name_is_no_earlier_state() -> None:
+    edit = RecordedEdit("e", "r", "a", START, "", "a.py", None, "import os\n\n\ndef first_name():\n    return os.name\n", tree="/side")
+    other = "import os\n\n\n" + "".join(f"def make_part_{number}():\n    return {number}\n\n\n" for number in range(9))
+    assert find_origins(other, [edit], [FileVersion(START + timedelta(hours=1), other)])[3:] == [None] * (other.count("\n") - 3)

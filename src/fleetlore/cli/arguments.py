@@ -89,7 +89,7 @@ def add_common(parser: argparse.ArgumentParser, *, log: str | None, town: str | 
     group.add_argument("-h", "--help", action="help", help="show this and exit")
 
 
-def add_json(parser: argparse.ArgumentParser, help: str = "print JSON, for programs") -> None:
+def add_json(parser: argparse._ActionsContainer, help: str = "print JSON, for programs") -> None:
     """Add `--json`."""
     parser.add_argument("--json", action="store_true", help=help)
 

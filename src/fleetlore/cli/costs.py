@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fleetlore.cli import arguments, open_log, terminal
 from fleetlore.cli.terminal import sanitise_text
 from fleetlore.log.base import TOWN, check_scope
-from fleetlore.views.cost_sums import COST_DIMENSIONS, CostDimension
+from fleetlore.views.cost_sums import CODE_DIMENSIONS, COST_DIMENSIONS, CodeDimension, CostDimension
 from fleetlore.views.costs import CostAmount
 from fleetlore.views.prices import Prices
 
@@ -29,6 +29,7 @@ _EXAMPLES = (
     ("lore costs", "every day, and the total"),
     ("lore costs --by agent --day today --tz Europe/Berlin", "who spent what today, in Berlin time"),
     ("lore costs --by model --since 7d", "the last seven days by model"),
+    ("lore costs --by file --scope run:4f9d2c1e", "what each file cost; also commit, pr"),
     ("lore costs --by month", "month by month; also week, pull_request"),
     ("lore costs --by session --scope task:t7", "what one task cost, session by session"),
     ("lore costs --by project --json | jq '.by[] | [.project, .usd]'", "for programs"),
@@ -41,7 +42,7 @@ in fleetlore.toml.
 
 def configure(parser: ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("--by", choices=COST_DIMENSIONS, default="day", help="what to group by (day)")
+    parser.add_argument("--by", choices=(*COST_DIMENSIONS, *CODE_DIMENSIONS, "pr"), default="day", help="what to group by (day)")
     parser.add_argument("--scope", metavar="S", default=TOWN, help=arguments.SCOPE_HELP)
     period = parser.add_mutually_exclusive_group()
     period.add_argument("--day", metavar="DAY", help="one day: 2026-11-15, today or yesterday")
@@ -70,7 +71,14 @@ def run(args: Namespace) -> int:
         return 0
     with open_context(args, find_operation("costs")) as context:
         span = span_of(args, zone_of(args.tz), context.now())
-        _print_report(report_costs(context, ReadCosts(by=args.by, since=span.since, until=span.until, tz=args.tz), args.scope), args)
+        _print_report(
+            report_costs(
+                context,
+                ReadCosts(by="pull_request" if args.by == "pr" else args.by, since=span.since, until=span.until, tz=args.tz),
+                args.scope,
+            ),
+            args,
+        )
     return 0
 
 
@@ -96,7 +104,7 @@ def report_as_json(report: CostReport) -> dict[str, Any]:
     }
 
 
-def _row_key_fields(dimension: CostDimension, row: CostReportRow) -> dict[str, Any]:
+def _row_key_fields(dimension: CostDimension | CodeDimension, row: CostReportRow) -> dict[str, Any]:
     return {dimension: row.key} | ({"name": row.name or row.key} if dimension in ("agent", "session") else {})
 
 
@@ -130,6 +138,8 @@ _NO_KEY = {
     "week": "(trimmed away)",
     "month": "(trimmed away)",
     "pull_request": "(no pull request)",
+    "commit": "(not attributable: no commit followed)",
+    "file": "(not attributable: no file was edited in the turn)",
 }
 
 

@@ -228,7 +228,7 @@ def print_read(args: Namespace, name: str, request: Request, describe: Callable[
         terminal.print_value(response)
         return
     for line in describe(response):
-        terminal.print_line(terminal.sanitise_text(line))
+        terminal.print_line("\t".join(map(terminal.sanitise_text, line.split("\t"))))
 
 
 def _ask_key(coordination: Coordination, why: str) -> OperatorKey | None:

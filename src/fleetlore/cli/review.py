@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 _EXAMPLES = (
     ("lore review", "what this branch adds to the main one"),
     ("lore review main..HEAD > review.md", "a report to paste into a pull request"),
-    ("lore review 1a2b3c4", "one commit"),
+    ("lore review 1a2b3c4", "one commit; `#12` is a pull request that is merged or fetched here"),
+    ("lore review HEAD --format git-ai | git notes --ref=ai add -F - HEAD", "keep the authors as git-ai does"),
     ("lore review --json | jq .authors", "for programs"),
 )
 _NOTES = """\
@@ -33,17 +34,43 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "range", metavar="BASE..HEAD", nargs="?", default="", help="commits, or one commit (default: what HEAD adds to the main branch)"
     )
-    arguments.add_json(parser, "print one JSON object")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--format", choices=tuple(_WRITERS), default="markdown", help="for people, or authorship for other tools (markdown)")
+    arguments.add_json(form, "print one JSON object")
     arguments.add_examples(parser, _EXAMPLES, _NOTES)
 
 
 def run(args: Namespace) -> int:
-    """Print the report as Markdown."""
+    """Print the report."""
+    print_review(args, args.range, args.format)
+    return OK
+
+
+def print_review(args: Namespace, range: str, format: str = "markdown") -> None:
+    """Print who wrote some commits."""
     from fleetlore.cli.operations import print_read
     from fleetlore.operations.review import ReviewRange
 
-    print_read(args, "review", ReviewRange(range=args.range), write_report)
-    return OK
+    print_read(args, "review", ReviewRange(range=range), _WRITERS[format])
+
+
+def _write_note(review: ChangeReview) -> Iterator[str]:
+    from fleetlore import __version__
+    from fleetlore.operations.authorship import write_git_ai_note
+    from fleetlore.operations.review import list_written_ranges
+
+    yield from write_git_ai_note(review.head, list_written_ranges(review), __version__).splitlines()
+
+
+def _write_trace(review: ChangeReview) -> Iterator[str]:
+    import json
+
+    from fleetlore import __version__
+    from fleetlore.operations.authorship import write_agent_trace
+    from fleetlore.operations.review import list_written_ranges
+
+    record = write_agent_trace(review.head, review.commits[0].at, list_written_ranges(review), __version__)
+    yield json.dumps(record, ensure_ascii=False)
 
 
 def write_report(review: ChangeReview) -> Iterator[str]:
@@ -99,3 +126,6 @@ def _escape_text(text: str) -> str:
     from fleetlore.story.brief_formats import escape_markdown
 
     return escape_markdown(" ".join(text.split()))
+
+
+_WRITERS = {"markdown": write_report, "git-ai": _write_note, "agent-trace": _write_trace}

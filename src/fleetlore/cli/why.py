@@ -17,6 +17,7 @@ _EXAMPLES = (
     ("lore why src/retry.py:12", "who wrote line 12, and what asked for it"),
     ("lore why src/retry.py:12-40", "the same for some lines"),
     ("lore why src/retry.py", "the whole file: a part for each edit, and who wrote how much"),
+    ("lore why 1a2b3c4", "a commit; `#12` is a pull request that is merged or fetched here"),
     ("lore why src/retry.py --json | jq '.lines[] | select(.author == \"unknown\")'", "for programs"),
 )
 _NOTES = """\
@@ -29,7 +30,9 @@ LONGEST_TEXT = 300
 
 def configure(parser: ArgumentParser) -> None:
     """Which lines."""
-    parser.add_argument("place", metavar="FILE[:LINE[-LINE]]", help="a file of a git repository, or lines of it")
+    parser.add_argument(
+        "place", metavar="FILE[:LINE[-LINE]]|COMMIT|#PR", help="a file of a git repository or lines of it, a commit, or a pull request"
+    )
     arguments.add_json(parser, "print one JSON object")
     arguments.add_examples(parser, _EXAMPLES, _NOTES)
 
@@ -37,8 +40,12 @@ def configure(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     """Print the origin of each part of the file."""
     from fleetlore.cli.operations import print_read
-    from fleetlore.operations.why import ExplainLines
+    from fleetlore.cli.review import print_review
+    from fleetlore.operations.why import ExplainLines, names_file
 
+    if not names_file(args.place):
+        print_review(args, args.place)
+        return OK
     print_read(args, "why", ExplainLines(place=args.place), describe_file)
     return OK
 
@@ -76,14 +83,27 @@ def _describe_part(path: str, part: ExplainedLines, sessions: dict[str, LineSess
                 yield f"    … {len(diff) - MOST_DIFF_LINES} more lines"
             shown.add(edit.event)
         yield f"  asked      {' '.join(edit.prompt.split())[:LONGEST_TEXT] or '(not recorded)'}"
+        if edit.answer:
+            yield f"  said       {' '.join(edit.answer.split())[:LONGEST_TEXT]}"
+        if edit.allowed_by:
+            yield f"  allowed    by {edit.allowed_by}"
+        if edit.task or edit.mission:
+            scopes = [f"{kind} {name}" for kind, name in (("task", edit.task), ("mission", edit.mission)) if name]
+            yield f"  for        {' of '.join(scopes)}"
         if session is not None:
             cost = f", ${session.usd:.2f}" if session.usd is not None else ""
             yield f"  session    {session.session[:8]} {session.headline}{cost}"
             if session.session not in shown:
                 yield from _describe_session(session)
                 shown.add(session.session)
+    if part.other is not None:
+        yield f"  noted      {part.other.tool} {part.other.model}".rstrip() + (
+            f", session {part.other.session}" if part.other.session else ""
+        )
     if part.commit is not None:
         yield f"  commit     {part.commit.sha[:10]} {part.commit.subject} ({part.commit.author}, {part.commit.at:%Y-%m-%d})"
+    if part.merge is not None:
+        yield f"  merged     {part.merge.sha[:10]} {part.merge.subject} ({part.merge.author}, {part.merge.at:%Y-%m-%d})"
     yield ""
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
@@ -16,6 +17,8 @@ from fleetlore.ingest.git import decode_text, run_git, start_git
 UNCOMMITTED = "0" * 40
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 """Git's id of a tree without files: what the first commit is compared with."""
+TRACES = ".agent-trace/traces.jsonl"
+"""Where Agent Trace records are kept in a repository."""
 MAX_FILE_BYTES = 8 * 1024 * 1024
 END_OF_SECOND = timedelta(microseconds=999_999)
 """Git rounds times down to seconds: what happened in the same second came before the commit."""
@@ -58,6 +61,16 @@ class BlamedCommit(Struct, frozen=True):
     subject: str
 
 
+class BlamedLine(NamedTuple):
+    """Where git says that a line comes from."""
+
+    commit: BlamedCommit | None
+    """`None`: not committed."""
+    path: str
+    number: int
+    """The file and the line at that commit."""
+
+
 class CommittedVersion(NamedTuple):
     """A file at a commit."""
 
@@ -75,8 +88,15 @@ def find_repository(folder: str) -> Repository:
     return Repository(root, tuple(dict.fromkeys((root, *worktrees))), _repository_name(root))
 
 
-def find_file(path: str) -> TrackedFile:
-    """A file in a work tree; `Invalid` if it is in none."""
+def find_file(path: str, *, is_local: bool = True) -> TrackedFile:
+    """A file in a work tree; `Invalid` if it is in none. Callers from elsewhere see tracked files of the current repository only."""
+    if not is_local:
+        repository = find_repository(".")
+        full = os.path.realpath(os.path.join(repository.root, path))
+        own = os.path.relpath(full, os.path.realpath(repository.root)).replace(os.sep, "/")
+        if own != os.path.normpath(path) or not run_git(repository.root, "ls-files", "--", f":(literal){own}", silent=True):
+            raise Invalid(f"{path}: no file that git tracks in {repository.name}, in which this server was started")
+        return TrackedFile(repository, own)
     full = os.path.realpath(path)
     if not os.path.isfile(full):
         raise Invalid(f"{path}: no such file")
@@ -93,8 +113,14 @@ def list_commits(repository: Repository, base: str, head: str) -> list[BlamedCom
     """The commits in `base..head`, the newest first."""
     revisions = head if base == EMPTY_TREE else f"{base}..{head}"
     listed = run_git(repository.root, "log", "-z", "--format=%H%x09%ct%x09%an%x09%s", revisions, "--")
-    rows = [row.split("\t", 3) for row in listed.split("\0") if row.count("\t") >= 3]
-    return [BlamedCommit(sha, author, datetime.fromtimestamp(int(at), UTC), subject) for sha, at, author, subject in rows]
+    return list(_read_commits(listed))
+
+
+def _read_commits(listed: str) -> Iterator[BlamedCommit]:
+    for row in listed.split("\0"):
+        if row.count("\t") >= 3:
+            sha, at, author, subject = row.split("\t", 3)
+            yield BlamedCommit(sha, author, datetime.fromtimestamp(int(at), UTC), subject)
 
 
 def list_changes(repository: Repository, base: str, head: str) -> list[ChangedPath]:
@@ -139,8 +165,56 @@ def read_text(file: TrackedFile) -> str:
     return decode_text(raw, MAX_FILE_BYTES)
 
 
-def blame_lines(file: TrackedFile) -> list[BlamedCommit | None]:
-    """The commit of each line; `None` for lines that are not committed. Empty if git does not know the file."""
+def find_pull_request(repository: Repository, number: str) -> tuple[str, str]:
+    """Base and head of a pull request, by its merge or squashed commit, else by the branch that git fetched for it; empty if unknown."""
+    listed = run_git(repository.root, "log", "--all", "-z", "--format=%H%x09%P%x09%s", f"--grep=#{number}\\b", "-E", "--", silent=True)
+    merged = re.compile(rf"Merge pull request #{number}\b|Merge pull request '.*' \(#{number}\)|.*\(#{number}\)$")
+    for row in listed.split("\0"):
+        sha, parents, subject = (*row.split("\t", 2), "", "")[:3]
+        if merged.match(subject):
+            return (parents.split() or [EMPTY_TREE])[0], sha
+    for name in (f"refs/pull/{number}/head", f"refs/remotes/origin/pull/{number}/head", f"refs/remotes/origin/pr/{number}"):
+        if head := find_commit(repository, name):
+            return find_base(repository, head), head
+    return "", ""
+
+
+def find_merge(repository: Repository, sha: str) -> BlamedCommit | None:
+    """The merge that brought a commit to the current branch; `None` if it was not merged."""
+    listed = run_git(
+        repository.root,
+        "log",
+        "--merges",
+        "--first-parent",
+        "--ancestry-path",
+        "--reverse",
+        "-z",
+        "--format=%H%x09%ct%x09%an%x09%s",
+        f"{sha}..HEAD",
+        "--",
+        silent=True,
+    )
+    return next(_read_commits(listed), None)
+
+
+def read_attestations(repository: Repository, shas: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """What other tools noted about commits: git-ai's note, and the Agent Trace records that name it. Only commits with one of them."""
+    root = repository.root
+    has_notes = bool(run_git(root, "rev-parse", "--verify", "--quiet", "refs/notes/ai", silent=True))
+    listed = run_git(root, "notes", "--ref=ai", "list", silent=True).splitlines() if has_notes else []
+    blobs = {sha: blob for blob, sha in (line.split() for line in listed if line.count(" ") == 1)}
+    wanted = [sha for sha in dict.fromkeys(shas) if sha in blobs]
+    notes = dict(zip(wanted, _read_blobs(root, [blobs[sha] for sha in wanted]), strict=True))
+    traces = os.path.join(root, TRACES)
+    text = ""
+    if os.path.isfile(traces) and os.path.realpath(traces) == traces and os.path.getsize(traces) <= MAX_FILE_BYTES:
+        with open(traces, encoding="utf-8", errors="replace") as opened:
+            text = opened.read()
+    return {sha: (notes.get(sha) or "", text) for sha in dict.fromkeys(shas) if notes.get(sha) or sha in text}
+
+
+def blame_lines(file: TrackedFile) -> list[BlamedLine]:
+    """Where each line comes from. Empty if git does not know the file."""
     root = file.repository.root
     if not file.commit and not run_git(root, "ls-files", "--", f":(literal){file.path}", silent=True):
         return []
@@ -148,17 +222,18 @@ def blame_lines(file: TrackedFile) -> list[BlamedCommit | None]:
     with start_git(root, "blame", "--porcelain", "-w", "-M", *revision, "--", file.path, stderr=subprocess.DEVNULL) as process:
         output, _ = process.communicate()
     commits: dict[str, dict[str, str]] = {}
-    lines: list[BlamedCommit | None] = []
-    sha = ""
+    lines: list[BlamedLine] = []
+    sha, number = "", 0
     for raw in output.split(b"\n"):
         if raw.startswith(b"\t"):
             facts = commits[sha]
             at = datetime.fromtimestamp(int(facts.get("committer-time", "0")), UTC)
-            lines.append(None if sha == UNCOMMITTED else BlamedCommit(sha, facts.get("author", ""), at, facts.get("summary", "")))
+            commit = None if sha == UNCOMMITTED else BlamedCommit(sha, facts.get("author", ""), at, facts.get("summary", ""))
+            lines.append(BlamedLine(commit, facts.get("filename", file.path), number))
             continue
         word, _, rest = decode_text(raw).partition(" ")
         if len(word) == 40:
-            sha = word
+            sha, number = word, int(rest.split(" ", 1)[0])
             commits.setdefault(sha, {})
         elif sha:
             commits[sha][word] = rest

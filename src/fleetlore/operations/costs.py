@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from fleetlore.errors import Invalid
 from fleetlore.log.base import TOWN
+from fleetlore.operations.code_costs import sum_by_code
 from fleetlore.operations.context import OperationContext
 from fleetlore.operations.reading import AsOfRequest, Head, Text, Time, parse_time_zone
 from fleetlore.operations.sources import resolve_scope
@@ -18,8 +19,10 @@ from fleetlore.projections.outcomes import OutcomeQuery
 from fleetlore.projections.runner import Runner, view_of
 from fleetlore.views import names as names_view
 from fleetlore.views.cost_sums import (
+    CODE_DIMENSIONS,
     RUN_DIMENSIONS,
     TIME_DIMENSIONS,
+    CodeDimension,
     CostDimension,
     CostFilter,
     CostLine,
@@ -52,7 +55,7 @@ class ReadCosts(AsOfRequest, kw_only=True):
         str,
         Meta(
             max_length=40,
-            description="day, week, month, agent, model, task, session, project, person or pull_request; or two of them: day,model",
+            description="day, week, month, agent, model, task, session, project, person, pull_request; two (day,model); commit, file",
         ),
     ] = "day"
     since: Time | None = None
@@ -88,6 +91,8 @@ class CostsPage(Head, kw_only=True):
 
 def read_costs(context: OperationContext, request: ReadCosts) -> CostsPage:
     """Costs by dimension. `since` and `until` are rounded to quarter hours, on which days begin in every time zone."""
+    if request.by in CODE_DIMENSIONS:
+        return _read_code_costs(context, request)
     dimensions, zone = _parse_dimensions(request.by), parse_time_zone(request.tz)
     where = _time_filter(request.since, request.until)
     with context.source.snapshot(context.source.resolve_position(request.as_of), ("costs", "names")) as snapshot:
@@ -115,6 +120,29 @@ def read_costs(context: OperationContext, request: ReadCosts) -> CostsPage:
     if "session" in dimensions:
         _add_session_names(context, page.by)
     return page
+
+
+def _read_code_costs(context: OperationContext, request: ReadCosts) -> CostsPage:
+    if request.as_of is not None:
+        raise Invalid("costs by commit and file are known for now only; leave out as_of")
+    report = report_costs(context, request)
+    with context.source.snapshot(None, ("costs",)) as snapshot:
+        head = snapshot.head_fields()
+    rows = [{report.dimension: row.key} | _amount_fields(row.amount) for row in report.rows]
+    return CostsPage(**head, total=_amount_fields(report.total), by=rows, unpriced=report.unpriced, prices=report.prices)
+
+
+def _sum_by_code(context: OperationContext, dimension: CodeDimension, request: ReadCosts, scope: str) -> CostReport:
+    if request.since is not None or not scope.startswith(("town", "run:")):
+        raise Invalid(f"costs by {dimension} are of everything or of one session; leave out the period, and give no scope but run:SESSION")
+    spending, where = _select_spending(context, request, "session", scope)
+    total, fold = sum_total(spending, where), context.source.costs_fold
+    sums = sum_by_code(context.log, dimension, context.source.find_outcomes(OutcomeQuery()), fold.price_reply, total, scope=scope)
+    rows = sorted(sums.items(), key=lambda row: (row[1].pico, row[1].tokens), reverse=True)
+    settings = context.source.settings
+    own = 0 if settings is None else len(settings.prices.value)
+    listed = [CostReportRow(key, None, amount) for key, amount in rows]
+    return CostReport(dimension, listed, total, find_unpriced_models(spending, where), fold.prices.date, own, scope != TOWN)
 
 
 def _add_session_names(context: OperationContext, rows: list[dict[str, Any]]) -> None:
@@ -179,7 +207,7 @@ class CostReportRow(NamedTuple):
 class CostReport(NamedTuple):
     """Costs of a scope and a period by one dimension."""
 
-    dimension: CostDimension
+    dimension: CostDimension | CodeDimension
     rows: list[CostReportRow]
     total: CostAmount
     unpriced: dict[str, int]
@@ -196,6 +224,9 @@ def report_costs(context: OperationContext, request: ReadCosts, scope: str = TOW
 
     Facts about a run come from the whole log, its replies only from the period and the scope.
     """
+    for code in CODE_DIMENSIONS:
+        if request.by == code:
+            return _sum_by_code(context, code, request, resolve_scope(context.source, scope))
     [dimension], zone = _parse_dimensions(request.by), parse_time_zone(request.tz)
     spending, where = _select_spending(context, request, dimension, resolve_scope(context.source, scope))
     sums = sorted(sum_by(spending, dimension, zone=zone, where=where).items(), key=lambda row: row[0] or "")
@@ -272,7 +303,7 @@ def _parse_dimensions(text: str) -> tuple[CostDimension, ...]:
     known = get_args(CostDimension)
     dimensions = tuple(text.split(","))
     if not set(dimensions) <= set(known) or len(set(dimensions)) != len(dimensions) or len(dimensions) > 2:
-        raise Invalid(f"by: {text!r} is not one of {', '.join(known)}, nor two of them as in day,model")
+        raise Invalid(f"by: {text!r} is not one of {', '.join(known)}, nor two of them as in day,model; nor commit or file")
     return cast("tuple[CostDimension, ...]", dimensions)
 
 

@@ -466,12 +466,21 @@ OPERATIONS: tuple[Operation, ...] = (
         "why",
         module="operations.why:explain_lines",
         help="Show who wrote each line of a file: the edit, the prompt, the session, the checks and the cost.",
-        commands=(Command("why", "show who wrote a line: the edit, the prompt, the session, the checks, the cost"),),
+        http="GET /api/why",
+        mcp="why",
+        is_costly=True,
+        commands=(
+            Command("why", "show who wrote a line: the edit, the prompt, the session, the checks, the cost"),
+            Command("blame", "print the agent, person or commit behind each line, also as git blame does"),
+        ),
     ),
     Operation(
         "review",
         module="operations.review:review_range",
         help="Report who wrote the lines of a pull request or commit, at what cost, and what to check.",
+        http="GET /api/review",
+        mcp="review",
+        is_costly=True,
         commands=(Command("review", "report who wrote a pull request, its checks, risks and unproven claims, as Markdown"),),
     ),
     Operation(

@@ -2,33 +2,40 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
-from itertools import groupby
+from itertools import groupby, takewhile
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from fleetlore.dialects.fields import as_object
 from fleetlore.errors import Invalid
 from fleetlore.events.envelope import Event
 from fleetlore.events.visibility import OWNER, PUBLIC, can_see
 from fleetlore.ingest import git_files
-from fleetlore.ingest.git_files import BlamedCommit, Repository, TrackedFile
+from fleetlore.ingest.git_files import BlamedCommit, BlamedLine, Repository, TrackedFile
+from fleetlore.operations.authorship import read_agent_traces, read_git_ai_note
 from fleetlore.operations.context import OperationContext
 from fleetlore.operations.request import Request
 from fleetlore.projections import file_calls
 from fleetlore.projections.file_calls import FileCall
 from fleetlore.projections.outcomes import OutcomeQuery
-from fleetlore.views.described_calls import make_file_diff
-from fleetlore.views.line_origins import FileVersion, RecordedEdit, encode_notebook_lines, find_origins, is_distinct_line
+from fleetlore.views.described_calls import find_text, make_file_diff
+from fleetlore.views.line_origins import DOUBTFUL, FileVersion, RecordedEdit, encode_notebook_lines, find_origins, is_distinct_line
 from fleetlore.views.outcomes.record import CHECKS, JudgedClaim, Outcome
 from fleetlore.views.transcripts import LONGEST_DIFF
 
 LONGEST_PROMPT = 2000
 LONGEST_UNCOMMITTED = timedelta(days=7)
 """How long what a shell command wrote may wait for its commit, or for its branch to be squashed or rebased."""
+MOST_MERGES = 10
+MOST_REPLIES = 20
 _place = re.compile(r"(?P<path>.+?)(?::(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?)?")
+_lines_of_place = re.compile(r":\d{1,9}(?:-\d{1,9})?\Z")
+_file_name = re.compile(r"(?<![.^~])\.[A-Za-z]\w{0,9}\Z")
 _numbered_line = re.compile(r" {0,8}(\d{1,9})(?:→|\t)(.*)", re.DOTALL)
 
 Author = Literal["agent", "hand", "unknown"]
@@ -56,6 +63,21 @@ class LineEdit(Struct, frozen=True, kw_only=True):
     prompt: str
     """What was asked, in the turn of the edit."""
     prompt_event: str
+    answer: str
+    """What the agent said with the edit, or last before it."""
+    model: str
+    task: str
+    mission: str
+    allowed_by: str
+    """Who allowed the call when the agent asked; empty if it did not ask."""
+
+
+class OtherRecord(Struct, frozen=True):
+    """A line's author as another tool noted it in the repository: git-ai or Agent Trace."""
+
+    tool: str
+    model: str
+    session: str
 
 
 class LineSession(Struct, frozen=True, kw_only=True):
@@ -81,8 +103,13 @@ class ExplainedLines(Struct, frozen=True, kw_only=True):
     author: Author
     why: str
     """How that is known, in one sentence."""
+    text: str = ""
+    """The lines themselves."""
     edit: LineEdit | None = None
+    other: OtherRecord | None = None
     commit: BlamedCommit | None = None
+    merge: BlamedCommit | None = None
+    """The merge that brought the commit to the current branch; only looked for if few commits are behind the lines."""
 
 
 class FileExplanation(Struct, frozen=True, kw_only=True):
@@ -98,7 +125,7 @@ def explain_lines(context: OperationContext, request: ExplainLines) -> FileExpla
     """For each line of a file who wrote it, why, and what is known about that. Never a guess."""
     found = _place.fullmatch(request.place)
     assert found is not None  # any text has a path
-    file = git_files.find_file(found["path"])
+    file = git_files.find_file(found["path"], is_local=context.via in ("terminal", "api"))
     explainer = FileExplainer(context, RecordedSessions(context, file.repository), file)
     text = explainer.text
     count = len(text.split("\n")) - text.endswith("\n")
@@ -107,6 +134,12 @@ def explain_lines(context: OperationContext, request: ExplainLines) -> FileExpla
     if not 1 <= first <= last <= max(count, 1):
         raise Invalid(f"{file.path} has {count} lines; {first}{f'-{last}' if last != first else ''} is none of them")
     return explainer.explain(first, last)
+
+
+def names_file(place: str) -> bool:
+    """Whether a place is a file or lines of one, and no commit or pull request. What could be both is a file."""
+    path = place[: found.start()] if (found := _lines_of_place.search(place)) else place
+    return os.path.isfile(path) or ("/" in path and "//" not in path) or found is not None or _file_name.search(path) is not None
 
 
 class RecordedSessions:
@@ -141,7 +174,7 @@ class FileExplainer:
     def __init__(self, context: OperationContext, sessions: RecordedSessions, file: TrackedFile) -> None:
         self._context, self._sessions, self._file = context, sessions, file
         self.text = git_files.read_text(file)
-        self._committed = git_files.read_versions(file)
+        self._committed = git_files.read_versions(file) if sessions.here else []  # nothing to replay otherwise
         self._paths = tuple(dict.fromkeys((file.path, *(version.path for version in self._committed))))
         names = [path.rpartition("/")[2] for path in self._paths]
         with context.source.show_progress() as progress:
@@ -157,46 +190,78 @@ class FileExplainer:
 
     def explain(self, first: int = 1, last: int | None = None) -> FileExplanation:
         """The lines from `first` to `last`, all of them unless given."""
-        origins = find_origins(self.text, self._edits, self._versions)
-        blamed = git_files.blame_lines(self._file) or [None] * len(origins)
-        for place, commit in enumerate(blamed[: len(origins)]):
+        found = find_origins(self.text, self._edits, self._versions)
+        origins = [None if origin == DOUBTFUL else origin for origin in found]
+        blamed = git_files.blame_lines(self._file)
+        for place, (commit, _, _) in enumerate(blamed[: len(origins)]):
             origin = origins[place]
             if origin is not None and commit is not None and self._edits[origin].at > commit.at + git_files.END_OF_SECOND:
                 origins[place] = None  # it was committed before: the same text, written again elsewhere
         self._recorded_authors = {
-            commit.author for origin, commit in zip(origins, blamed, strict=False) if origin is not None and commit is not None
+            line.commit.author for origin, line in zip(origins, blamed, strict=False) if origin is not None and line.commit is not None
         }
-        rows: list[ExplainedLines] = []
-        edits: dict[int, LineEdit] = {}
+        others = self._find_other_records(origins, blamed)
         texts = self.text.split("\n")
 
-        def describe_place(place: int) -> tuple[int | None, BlamedCommit | None, str]:
-            commit = blamed[place] if place < len(blamed) else None
+        def describe_place(place: int) -> tuple[int | None, BlamedCommit | None, OtherRecord | None, str]:
+            commit = blamed[place].commit if place < len(blamed) else None
             is_near = any(each is not None for each in origins[max(0, place - 1) : place + 2])
-            return origins[place], commit, "" if origins[place] is not None else self._find_doubt(texts[place], commit, is_near)
+            doubt = "" if origins[place] is not None else self._find_doubt(texts[place], commit, is_near, found[place])
+            return origins[place], commit, others.get(place), doubt
 
         end = len(origins) if last is None else min(last, len(origins))
-        for (origin, commit, doubt), group in groupby(range(first - 1, end), key=describe_place):
-            places = list(group)
-            rows.append(self._explain_group(places[0] + 1, places[-1] + 1, origin, commit, doubt, edits))
+        groups = [(key, list(places)) for key, places in groupby(range(first - 1, end), key=describe_place)]
+        commits = {commit.sha for (_, commit, _, _), _ in groups if commit is not None}
+        merges = {sha: git_files.find_merge(self._file.repository, sha) for sha in commits} if len(commits) <= MOST_MERGES else {}
+        edits = {origin: self._describe_edit(self._edits[origin]) for (origin, *_), _ in groups if origin is not None}
+        rows = []
+        for (origin, commit, other, doubt), places in groups:
+            author, why = self._name_author(origin, commit, other, doubt)
+            rows.append(
+                ExplainedLines(
+                    first=places[0] + 1,
+                    last=places[-1] + 1,
+                    author=author,
+                    why=why,
+                    text="\n".join(texts[places[0] : places[-1] + 1]),
+                    edit=None if origin is None else edits[origin],
+                    other=other,
+                    commit=commit,
+                    merge=None if commit is None else merges.get(commit.sha),
+                )
+            )
         runs = dict.fromkeys(edit.session for edit in edits.values())
         sessions = [_describe_session(self._sessions.by_run[run]) for run in runs if run in self._sessions.by_run]
         return FileExplanation(path=self._file.path, repository=self._file.repository.name, lines=rows, sessions=sessions)
 
-    def _explain_group(
-        self, first: int, last: int, origin: int | None, commit: BlamedCommit | None, doubt: str, edits: dict[int, LineEdit]
-    ) -> ExplainedLines:
+    def _name_author(self, origin: int | None, commit: BlamedCommit | None, other: OtherRecord | None, doubt: str) -> tuple[Author, str]:
         if origin is not None:
-            if origin not in edits:
-                edits[origin] = self._describe_edit(self._edits[origin])
-            return ExplainedLines(first=first, last=last, author="agent", why="a recorded edit wrote it", edit=edits[origin], commit=commit)
+            return "agent", "a recorded edit wrote it"
+        if other is not None:
+            return "agent", "another tool noted it with the commit"
         author, why = self._explain_missing(commit)
-        if author == "hand" and doubt:
-            author, why = "unknown", doubt
-        return ExplainedLines(first=first, last=last, author=author, why=why, commit=commit)
+        return ("unknown", doubt) if author == "hand" and doubt else (author, why)
 
-    def _find_doubt(self, text: str, commit: BlamedCommit | None, is_near: bool) -> str:
+    def _find_other_records(self, origins: Sequence[int | None], blamed: Sequence[BlamedLine]) -> dict[int, OtherRecord]:
+        """Lines without an edit that git-ai or Agent Trace give to an agent."""
+        missing = [place for place in range(min(len(origins), len(blamed))) if origins[place] is None]
+        shas = dict.fromkeys(line.commit.sha for line in (blamed[place] for place in missing) if line.commit is not None)
+        known = {
+            sha: [*read_git_ai_note(note), *read_agent_traces(traces, sha)]
+            for sha, (note, traces) in git_files.read_attestations(self._file.repository, shas).items()
+        }
+        found: dict[int, OtherRecord] = {}
+        for place in missing:
+            commit, path, number = blamed[place]
+            for each in known.get(commit.sha, ()) if commit is not None else ():
+                if each.path == path and each.first <= number <= each.last:
+                    found[place] = OtherRecord(each.tool, each.model, each.session)
+        return found
+
+    def _find_doubt(self, text: str, commit: BlamedCommit | None, is_near: bool, origin: int | None) -> str:
         """Why a line that no edit wrote may still be an agent's; `is_near`: whether it is next to a line that is."""
+        if origin == DOUBTFUL:
+            return "an agent wrote the same text, but perhaps not here"
         if is_near and not is_distinct_line(text):
             return "too short to be recognised, next to lines of an agent"
         until = self._context.now() if commit is None else commit.at + git_files.END_OF_SECOND
@@ -288,7 +353,7 @@ class FileExplainer:
 
     def _describe_edit(self, edit: RecordedEdit) -> LineEdit:
         [call] = [each.call for each in self._calls if each.call.id == edit.event][:1]
-        prompt = self._find_prompt(call)
+        prompt, (answer, model) = self._find_prompt(call), self._find_answer(call)
         text = "" if prompt is None else str(prompt.data.get("prompt") or prompt.text or "")
         return LineEdit(
             event=edit.event,
@@ -301,7 +366,39 @@ class FileExplainer:
             parent=call.parent or "",
             prompt=text[:LONGEST_PROMPT],
             prompt_event="" if prompt is None else prompt.id or "",
+            answer=answer,
+            model=model,
+            task=call.task or "",
+            mission=call.mission or "",
+            allowed_by=self._find_approver(call),
         )
+
+    def _find_answer(self, call: Event) -> tuple[str, str]:
+        """What the agent said with a call, or last before it in the same turn; and the model of the call."""
+        scope, kinds = f"run:{call.run}", ("model.replied", "prompt.submitted")
+        # A reply is stored after its calls, because only its end tells its tokens.
+        after = self._context.log.read(scope, after=call.position, kinds=kinds, limit=MOST_REPLIES)
+        before = self._context.log.read(scope, before=call.position, kinds=kinds, newest_first=True, limit=MOST_REPLIES)
+        own: list[Event] = []
+        for events, most in ((after, 1), (before, MOST_REPLIES)):
+            replies = takewhile(lambda event: event.kind == "model.replied", events)
+            own += [event for event in replies if event.agent == call.agent][:most]
+        said = next((self._context.log.restore_whole(event) for event in own if event.data.get("said")), None)
+        model = next((str(event.data["model"]) for event in own if event.data.get("model")), "")
+        return "" if said is None else find_text(said)[:LONGEST_PROMPT], model
+
+    def _find_approver(self, call: Event) -> str:
+        """Who allowed a call that the agent asked for. On a sealed log nobody: signatures are not checked here."""
+        id = call.data.get("call_id")
+        if not id or self._context.is_sealed():
+            return ""
+        asked = None
+        for event in self._context.log.read(f"run:{call.run}", kinds=("approval.requested", "control.requested")):
+            if event.kind == "approval.requested" and event.data.get("call_id") == id:
+                asked = event.id
+            elif asked is not None and event.data.get("of") == asked and event.data.get("action") == "decide":
+                return (event.actor or "") if as_object(event.data.get("value")).get("choice") == "allow" else ""
+        return ""
 
     def _find_prompt(self, call: Event) -> Event | None:
         """The prompt or launch that led to a call, along its causes."""

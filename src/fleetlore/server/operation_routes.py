@@ -106,7 +106,7 @@ def _make_reader(operation: Operation) -> Callable[[Request], Awaitable[Response
 
 def _encode_answer(app: AppContext, operation: Operation, query: Any, actor: str) -> bytes:
     """The answer as JSON, or in the format that the query asks for."""
-    answer = load_operation(operation).run(OperationContext(app.view_cache, actor=actor), query)
+    answer = load_operation(operation).run(OperationContext(app.view_cache, actor=actor, via="page"), query)
     if operation.name in TEXTS:
         return TEXTS[operation.name](answer).encode()
     format = getattr(query, "format", "json")

@@ -14,6 +14,9 @@ from fleetlore.views.costs import SLOT_SECONDS, UNKNOWN_MODEL, CostAmount, CostC
 
 CostDimension = Literal["agent", "day", "week", "month", "model", "task", "session", "project", "person", "pull_request"]
 COST_DIMENSIONS: tuple[CostDimension, ...] = get_args(CostDimension)
+CodeDimension = Literal["commit", "file"]
+CODE_DIMENSIONS: tuple[CodeDimension, ...] = get_args(CodeDimension)
+"""Dimensions that need the events of sessions; `operations/code_costs.py`."""
 TIME_DIMENSIONS: tuple[CostDimension, ...] = ("day", "week", "month")
 RUN_DIMENSIONS: tuple[CostDimension, ...] = ("agent", "task", "session", "pull_request")
 """Dimensions known only for the newest sessions; older ones are summed under `None`. Agents with names of their own are known."""

@@ -12,7 +12,7 @@ import json
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from difflib import SequenceMatcher
 from functools import lru_cache
@@ -26,6 +26,14 @@ MOST_REMEMBERED = 50
 MIN_DISTINCT_CHARS = 6
 """A line with fewer letters and digits, such as `}` or `else:`, is only recognised next to a line that fits, too."""
 MIN_REFLOWED_CHARS = 10
+MIN_SIMILAR = 0.5
+"""How many lines must be the same, for a copy of another work tree to count as an earlier state."""
+MIN_COVERED = 0.8
+"""How much of a line must be in the lines that it was split or joined to."""
+MIN_FIT = 2
+"""How similar the neighbours of a line must be that is found elsewhere: one that can be recognised by itself, or two that cannot."""
+DOUBTFUL = -1
+"""The origin of a line whose text an agent wrote, but perhaps not here."""
 MOST_TREES = 16
 """Work trees whose copies are kept, those that were used last."""
 COMMITTED = ""
@@ -76,10 +84,12 @@ class _Remembered(NamedTuple):
     origin: int | None
     before: str
     after: str
+    is_expected: bool = False
+    """Whether an edit wrote it that found no place in the known copies."""
 
 
 def find_origins(text: str, edits: Sequence[RecordedEdit], versions: Sequence[FileVersion] = ()) -> list[int | None]:
-    """For each line of the file the index of the edit that wrote it; `None` if no edit did. `edits` are in the order of time."""
+    """For each line of the file the index of the edit that wrote it; `None` if no edit did, or `DOUBTFUL`. `edits` are in order of time."""
     replay = _Replay()
     ordered = sorted(versions, key=lambda version: version.at)
     begun = bisect_right(ordered, edits[0].at, key=lambda version: version.at) if edits else len(ordered)
@@ -117,9 +127,16 @@ class _Replay:
             self._keep_copy(edit.tree, self._replace(base, 0, len(base), new, index))
             return
         own = self._copies.get(edit.tree, [])
+        if not edit.old and not edit.path.endswith(".ipynb"):  # appended by a shell command
+            self._keep_copy(
+                edit.tree, [*(own or next(reversed(self._copies.values()), [])), *self._replace([], 0, 0, _split_lines(edit.new), index)]
+            )
+            return
         for lines in (own, *(copy for tree, copy in reversed(self._copies.items()) if tree != edit.tree)):
             changed = self._replace_text(lines, edit.old, edit.new, index)
             if changed is not None:
+                if lines is own:
+                    self._copies.pop(edit.tree, None)  # what it lost is remembered already
                 self._keep_copy(edit.tree, changed)
                 return
         self._remember_edit(index, edit)
@@ -129,40 +146,69 @@ class _Replay:
         now = _split_lines(text)
         keys = [_normalise_line(line) for line in now]
         [nearest, *others] = self._sort_copies(keys, tree)
+        if nearest is not self._copies.get(tree) and _count_same(Counter(keys), nearest) < len(now) * MIN_SIMILAR:
+            nearest, others = [], [nearest, *others]  # another file, or one that was written anew
+        since = self._count
         kept = self._trace_lines(nearest, now, keys)
+        kept |= self._recall_lines(keys, kept, others, since)
         for copy in others:
-            if len(kept) < len(now):
-                kept = _find_in_copy(copy, now, keys, kept) | kept
-        missing = {keys[place] for place in range(len(now)) if place not in kept}
-        elsewhere: dict[str, list[_Remembered]] = defaultdict(list)
-        for copy in others if missing else ():
-            for place, line in enumerate(copy):
-                if line.key in missing:
-                    elsewhere[line.key].append(_Remembered(0, line.origin, *_find_neighbours(copy, place)))
-        for place, key in enumerate(keys):
-            if place not in kept:
-                around = keys[place - 1] if place else "", keys[place + 1] if place + 1 < len(now) else ""
-                kept[place] = _choose_origin((*self._left.get(key, ()), *elsewhere[key]), key, *around)
-        found = [_Line(line, keys[place], kept[place]) for place, line in enumerate(now)]
+            kept = _find_reflowed(copy, now, keys, kept) | kept
+        found = [_Line(line, keys[place], kept.get(place)) for place, line in enumerate(now)]
         self._keep_copy(tree, found)
         return found
 
+    def _recall_lines(
+        self, keys: Sequence[str], kept: Mapping[int, int | None], others: Sequence[Sequence[_Line]], since: int
+    ) -> dict[int, int | None]:
+        """The origins of lines that left the file before, or are in another work tree.
+
+        Much code has the same lines in many places. So a line counts if it is there once, and its neighbours are the same, or it was
+        moved just now (after `since`), or its edit was waiting for it; and then the lines next to it.
+        """
+        counts = Counter(keys)
+        missing = [place for place in range(len(keys)) if place not in kept]
+        known = {keys[place]: list(self._left.get(keys[place], ())) for place in missing}
+        for copy in others if missing else ():
+            for place, line in enumerate(copy):
+                if line.key in known:
+                    known[line.key].append(_Remembered(0, line.origin, *_find_neighbours(copy, place)))
+        chosen: dict[int, _Remembered] = {}
+        doubtful: dict[int, int | None] = {}
+        for place in missing:
+            key = keys[place]
+            if counts[key] > 1 or not _is_distinct(key) or not known[key]:
+                continue
+            around = keys[place - 1] if place else "", keys[place + 1] if place + 1 < len(keys) else ""
+            fit, _, best = max((_rate_fit(each, *around), each.number, each) for each in known[key])
+            if fit >= MIN_FIT or best.number > since or best.is_expected:
+                chosen[place] = best
+            elif best.origin is not None:
+                doubtful[place] = DOUBTFUL
+        for step in (1, -1):
+            for place in missing[::step]:
+                near = chosen.get(place - step)
+                if place in chosen or near is None or (near.after if step > 0 else near.before) != keys[place]:
+                    continue
+                linked = [each for each in known[keys[place]] if (each.before if step > 0 else each.after) == keys[place - step]]
+                if linked:
+                    chosen[place] = max(linked, key=lambda each: each.number)
+        return doubtful | {place: each.origin for place, each in chosen.items()}
+
     def _sort_copies(self, keys: Sequence[str], tree: str) -> list[list[_Line]]:
         """All copies, the most similar first; of similar ones that of the work tree."""
-        if len(self._copies) < 2:
-            return list(self._copies.values()) or [[]]
+        if not self._copies:
+            return [[]]
         wanted = Counter(keys)
 
         def rate(item: tuple[str, list[_Line]]) -> tuple[int, bool]:
-            same = (wanted & Counter(line.key for line in item[1])).total()
-            return 2 * same - len(item[1]), item[0] == tree
+            return 2 * _count_same(wanted, item[1]) - len(item[1]), item[0] == tree
 
         return [copy for _, copy in sorted(self._copies.items(), key=rate, reverse=True)]
 
     def _keep_copy(self, tree: str, lines: list[_Line]) -> None:
         """Replace the copy of a work tree, and remember lines that only the old one has: they may be of another branch."""
-        known = {line.key for line in lines}
         replaced = self._copies.pop(tree, [])
+        known = {line.key for line in lines} if replaced else set[str]()
         for place, line in enumerate(replaced):
             if line.key not in known:
                 self._remember_line(replaced, place)
@@ -215,47 +261,38 @@ class _Replay:
         old, new = ([_normalise_line(line) for line in _split_lines(text)] for text in (edit.old or "", edit.new))
         for gap in _align_lines(old, new):
             for place in set(range(gap.place, gap.until)) - {place for _, place in gap.same}:
-                self._remember(new[place], index, new[place - 1] if place else "", new[place + 1] if place + 1 < len(new) else "")
+                self._remember(
+                    new[place], index, new[place - 1] if place else "", new[place + 1] if place + 1 < len(new) else "", is_expected=True
+                )
 
     def _remember_line(self, lines: Sequence[_Line], place: int) -> None:
         self._remember(lines[place].key, lines[place].origin, *_find_neighbours(lines, place))
 
-    def _remember(self, key: str, origin: int | None, before: str, after: str) -> None:
+    def _remember(self, key: str, origin: int | None, before: str, after: str, *, is_expected: bool = False) -> None:
         self._count += 1
         left = self._left[key]
-        left.append(_Remembered(self._count, origin, before, after))
+        left.append(_Remembered(self._count, origin, before, after, is_expected))
         del left[:-MOST_REMEMBERED]
+
+
+def _count_same(wanted: Counter[str], lines: Sequence[_Line]) -> int:
+    return (wanted & Counter(line.key for line in lines)).total()
 
 
 def _find_neighbours(lines: Sequence[_Line], place: int) -> tuple[str, str]:
     return lines[place - 1].key if place else "", lines[place + 1].key if place + 1 < len(lines) else ""
 
 
-def _choose_origin(known: Iterable[_Remembered], key: str, before: str, after: str) -> int | None:
-    """The origin of a line that was in the file before, or is in another work tree: that with the most similar neighbours."""
-    best: tuple[int, int, int | None] | None = None
-    for each in known:
-        fit = _rate_match(each.before, before) + _rate_match(each.after, after)
-        if (fit or _is_distinct(key)) and (best is None or (fit, each.number) > best[:2]):
-            best = fit, each.number, each.origin
-    return None if best is None else best[2]
-
-
-def _find_in_copy(copy: Sequence[_Line], now: Sequence[str], keys: Sequence[str], known: Mapping[int, int | None]) -> dict[int, int | None]:
-    """Lines that are not known yet, but are in another copy. Small ones such as `}` only next to others."""
+def _find_reflowed(
+    copy: Sequence[_Line], now: Sequence[str], keys: Sequence[str], known: Mapping[int, int | None]
+) -> dict[int, int | None]:
+    """Lines that are not known yet, but are in another copy in another form."""
     found: dict[int, int | None] = {}
-    for gap in _align_lines([line.key for line in copy], keys):
-        lows = {place: low for low, place in gap.same}
+    for gap in _align_lines([line.key for line in copy], keys) if len(known) < len(now) else ():
+        gone = sorted(set(range(gap.low, gap.high)) - {low for low, _ in gap.same})
         added = [place for place in range(gap.place, gap.until) if place not in known]
-        found |= {place: copy[lows[place]].origin for place in added if place in lows and _is_distinct(keys[place])}
-        for step, places in ((1, added), (-1, added[::-1])):
-            for place in places:
-                if place in lows and place - step in found and place not in found:
-                    found[place] = copy[lows[place]].origin
-        gone = sorted(set(range(gap.low, gap.high)) - set(lows.values()))
-        rest = [place for place in added if place not in lows]
-        if gone and rest:
-            found |= _match_reflowed([copy[low] for low in gone], now, rest)
+        if gone and added:
+            found |= _match_reflowed([copy[low] for low in gone], now, added)
     return found
 
 
@@ -295,8 +332,10 @@ def _align_lines(old: Sequence[str], new: Sequence[str]) -> Iterator[_Gap]:
     for anchor, at in (*_find_anchors(old, new, start, high, until), (high, until)):
         same: list[tuple[int, int]] = []
         if low < anchor and place < at and max(anchor - low, at - place) <= MOST_COMPARED_LINES:
-            blocks = SequenceMatcher(None, old[low:anchor], new[place:at], autojunk=False).get_matching_blocks()
-            same = [(low + block.a + offset, place + block.b + offset) for block in blocks for offset in range(block.size)]
+            for block in SequenceMatcher(None, old[low:anchor], new[place:at], autojunk=False).get_matching_blocks():
+                is_at_edge = block.a == block.b == 0 or (low + block.a + block.size, place + block.b + block.size) == (anchor, at)
+                if is_at_edge or any(map(_is_distinct, old[low + block.a : low + block.a + block.size])):  # a lone `}` proves nothing
+                    same += [(low + block.a + offset, place + block.b + offset) for offset in range(block.size)]
         yield _Gap(low, anchor, place, at, same)
         if anchor < high:
             yield _Gap(anchor, anchor + 1, at, at + 1, [(anchor, at)])
@@ -330,20 +369,27 @@ def _find_anchors(old: Sequence[str], new: Sequence[str], start: int, high: int,
 
 
 def _match_reflowed(old: Sequence[_Line], new: Sequence[str], places: Sequence[int]) -> dict[int, int | None]:
-    """New lines that are old ones, joined or split."""
+    """New lines that are old ones, joined or split: nearly all of the old ones must be there."""
     parts = [_normalise_reflowed(line.text) for line in old]
     joined, ends = "".join(parts), list(accumulate(map(len, parts)))
-    found: dict[int, int | None] = {}
+    found: dict[int, int] = {}
+    covered = [0] * len(old)
     last = -1
     for place in places:
         key = _normalise_reflowed(new[place])
         begin = joined.find(key) if len(key) >= MIN_REFLOWED_CHARS else -1
         if place - 1 in found and joined.startswith(key, last):
             begin = last  # it goes on where the line before ended; brackets alone belong to it
-        if begin >= 0:
-            last = begin + len(key)
-            found[place] = found[place - 1] if not key else old[bisect_right(ends, begin)].origin
-    return found
+        if begin < 0:
+            continue
+        last = begin + len(key)
+        index = bisect_right(ends, begin)
+        found[place] = index if key else found[place - 1]
+        while begin < last:
+            part = min(last, ends[index])
+            covered[index] += part - begin
+            begin, index = part, index + 1
+    return {place: old[index].origin for place, index in found.items() if covered[index] >= MIN_COVERED * len(parts[index])}
 
 
 @lru_cache(maxsize=100_000)
@@ -372,7 +418,6 @@ def _is_distinct(key: str) -> bool:
     return len(_word_chars.findall(key)) >= MIN_DISTINCT_CHARS
 
 
-def _rate_match(remembered: str, found: str) -> int:
-    if remembered != found or not found:
-        return 0
-    return 2 if _is_distinct(found) else 1
+def _rate_fit(each: _Remembered, before: str, after: str) -> int:
+    pairs = ((each.before, before), (each.after, after))
+    return sum(2 if _is_distinct(found) else 1 for remembered, found in pairs if found and remembered == found)

@@ -68,6 +68,11 @@ CLAIMS = [
     ("The package builds on Windows and Linux.", {"build_or_lint_ok"}),
     ("The image built successfully.", {"build_or_lint_ok"}),
     ("After the rebase, all tests pass.", {"tests_pass"}),
+    ("Verified with `npm test` and `npm run lint`.", {"tests_pass", "build_or_lint_ok"}),
+    ("Verified with:\n- `npm test`\n- `npm run build`", {"tests_pass", "build_or_lint_ok"}),
+    ("Moved the todo to `done/` and committed.", {"committed"}),
+    ("Commit: `fix: keep the order`", {"committed"}),
+    ("The full test file passed.", {"tests_pass"}),
     ("No lint errors.", {"build_or_lint_ok"}),
     ("0 type errors.", {"build_or_lint_ok"}),
     ("Zero ESLint warnings.", {"build_or_lint_ok"}),
@@ -252,6 +257,8 @@ CLAIMS = [
 ]
 
 NO_CLAIMS = [
+    "Not verified with `npm test`.",
+    "Next steps:\n- `npm test`",
     "The tests do not pass yet.",
     "Two tests fail.",
     "41 passed, 1 failed.",
@@ -603,6 +610,18 @@ def test_a_claim_about_lint_needs_a_lint_run() -> None:
     assert lint(checks=[ran(2, "pass")]) == "unproven"
     assert lint(checks=[ran(2, "pass"), ran(3, "pass", "lint", "ruff check .")]) == "supported"
     assert lint(checks=[ran(2, "pass"), ran(3, "fail", "lint", "ruff check .")]) == "contradicted"
+
+
+def test_a_claim_that_names_a_tool_is_not_about_another_that_failed() -> None:
+    runs = [ran(2, "pass", "lint", "cargo clippy"), ran(3, "fail", "lint", "cargo fmt --check")]
+    assert judge("Clippy is clean.", "build_or_lint_ok", checks=runs).verdict == "supported"
+    assert judge("Lint is clean.", "build_or_lint_ok", checks=runs).verdict == "contradicted"
+
+
+def test_all_before_another_statement_is_not_about_the_build() -> None:
+    runs = [ran(2, "pass", "build", "go build ./cmd/app", whole=False)]
+    assert judge("All changes are done and the build succeeds.", "build_or_lint_ok", checks=runs).verdict == "supported"
+    assert judge("All packages build successfully.", "build_or_lint_ok", checks=runs).verdict == "unproven"
 
 
 def test_all_checks_pass_is_about_what_was_checked() -> None:

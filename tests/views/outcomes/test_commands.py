@@ -80,6 +80,11 @@ def test_commits(command: str, output: str, code: int, commits: list[tuple[str, 
     assert [(commit.sha, commit.subject) for commit in read(command, output, code).commits] == commits
 
 
+def test_a_commit_of_a_wrapper_that_shortens_the_output() -> None:
+    (commit,) = read("git commit -m 'fix: x' 2>&1 | tail -5", "ok 2 files changed, 8 insertions(+)\nok 189b49d").commits
+    assert commit.subject == "fix: x"
+
+
 def test_the_message_of_a_commit_is_kept() -> None:
     facts = read("git commit -m 'Add a cart' -m 'All tests pass.'", MADE)
     assert facts.commits[0].message == "Add a cart\n\nAll tests pass."

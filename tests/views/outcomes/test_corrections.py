@@ -79,6 +79,12 @@ def test_the_first_prompt_of_a_session_is_never_a_correction() -> None:
     assert [found.step for found in find_corrections(prompts)] == [2]
 
 
+def test_words_far_from_the_beginning_are_no_correction() -> None:
+    long = "Level two gets a longer track with three lanes, a start gate and a clock that counts down while the agents run " * 2
+    assert is_correction(make_prompt("I don't want the icons anymore"))
+    assert not is_correction(make_prompt(f"{long} and I don't want the icons anymore"))
+
+
 def test_a_prompt_that_is_sent_again_is_no_correction() -> None:
     text = "print this notice and do not print the old one, which is wrong"
     prompts = [make_prompt("start", 1), make_prompt(text, 2, interrupted=True), make_prompt(f"{text} at all", 3, interrupted=True)]

@@ -350,3 +350,27 @@ def test_a_package_that_is_run_again_and_calls_without_the_sandbox_are_one_risk(
     assert name_risk(one) == name_risk(other) is not None
     (deleted,) = find_flags(make_call("rm -rf src"))
     assert name_risk(deleted) is None
+
+
+def test_volumes_of_containers_that_the_session_started_are_its_own() -> None:
+    down = make_call("docker compose down -v")
+    assert follow(down) == [{"destructive_command"}]
+    assert follow(make_call("docker compose up -d"), down)[-1] == set()
+
+
+def test_a_key_in_settings_counts_if_its_value_was_shown() -> None:
+    shown = make_call("cat config/app.toml", output='host = "a"\napi_key = "[redacted]"')
+    assert classes(make_call("cat config/config.toml", output='host = "a"\napi_key = "[redacted]"')) == {"secret_exposed"}
+    assert classes(make_call("cat config/config.toml", output='host = "a"')) == set()
+    assert classes(shown) == set()
+
+
+def test_a_variable_that_a_command_prints_counts_and_one_in_a_document_does_not() -> None:
+    assert classes(make_call("ssh shop systemctl show app", output="NAME=app\nAPP_API_KEY=[redacted]")) == {"secret_exposed"}
+    assert classes(make_call("cat README.md", output="APP_API_KEY=[redacted]")) == set()
+    assert classes(make_call('test -n "$API_KEY" && echo API_KEY=[redacted]', output="API_KEY=[redacted]")) == set()
+
+
+def test_a_call_without_an_exit_code_was_executed_if_it_printed_something() -> None:
+    (flag,) = find_flags(make_call("git push --force", state="unknown", output="done"))
+    assert flag.executed

@@ -801,6 +801,43 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/review": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Report who wrote the lines of a pull request or commit, at what cost, and what to check */
+        get: {
+            parameters: {
+                query?: {
+                    range?: string;
+                };
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["ChangeReview"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/search": {
         parameters: {
             query?: never;
@@ -1841,6 +1878,43 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/why": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show who wrote each line of a file: the edit, the prompt, the session, the checks and the cost */
+        get: {
+            parameters: {
+                query: {
+                    place: string;
+                };
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["FileExplanation"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/openapi.json": {
         parameters: {
             query?: never;
@@ -2099,6 +2173,24 @@ export interface components {
             text: string;
         };
         /**
+         * AuthoredRange
+         * @description Added lines that follow each other, with their author.
+         */
+        AuthoredRange: {
+            /** @enum {unknown} */
+            author: "agent" | "hand" | "unknown";
+            first: number;
+            last: number;
+            /** @default  */
+            model: string;
+            /** @default  */
+            person: string;
+            /** @default  */
+            session: string;
+            /** @default  */
+            tool: string;
+        };
+        /**
          * Bill
          * @description What the period cost and how much there was of it.
          */
@@ -2116,6 +2208,16 @@ export interface components {
             tokens: number;
             /** @default null */
             usd: number | null;
+        };
+        /**
+         * BlamedCommit
+         * @description The commit that a line belongs to.
+         */
+        BlamedCommit: {
+            at: string;
+            author: string;
+            sha: string;
+            subject: string;
         };
         /**
          * Brief
@@ -2186,6 +2288,21 @@ export interface components {
             path: string;
             /** @default 0 */
             removed: number;
+        };
+        /**
+         * ChangeReview
+         * @description Who wrote the lines that commits added.
+         */
+        ChangeReview: {
+            authors: {
+                [key: string]: number;
+            };
+            base: string;
+            commits: components["schemas"]["BlamedCommit"][];
+            files: components["schemas"]["FileAuthors"][];
+            head: string;
+            left_out: number;
+            sessions: components["schemas"]["ReviewedSession"][];
         };
         /**
          * Chat
@@ -2502,6 +2619,43 @@ export interface components {
             what: "command" | "edit" | "other" | "read" | "search" | "text";
         };
         /**
+         * ExplainedLines
+         * @description Lines that follow each other and have the same origin.
+         */
+        ExplainedLines: {
+            /** @enum {unknown} */
+            author: "agent" | "hand" | "unknown";
+            /** @default null */
+            commit: components["schemas"]["BlamedCommit"] | null;
+            /** @default null */
+            edit: components["schemas"]["LineEdit"] | null;
+            first: number;
+            last: number;
+            /** @default null */
+            merge: components["schemas"]["BlamedCommit"] | null;
+            /** @default null */
+            other: components["schemas"]["OtherRecord"] | null;
+            /** @default  */
+            text: string;
+            why: string;
+        };
+        /**
+         * FileAuthors
+         * @description Who wrote the added lines of one file.
+         */
+        FileAuthors: {
+            authors: {
+                [key: string]: number;
+            };
+            lines: number;
+            path: string;
+            /** @default [] */
+            ranges: components["schemas"]["AuthoredRange"][];
+            sessions: {
+                [key: string]: number;
+            };
+        };
+        /**
          * FileChanges
          * @description The edits of one file, in order.
          */
@@ -2523,6 +2677,16 @@ export interface components {
             is_cut: boolean;
             is_new: boolean;
             path: string;
+        };
+        /**
+         * FileExplanation
+         * @description The lines of a file with their origins.
+         */
+        FileExplanation: {
+            lines: components["schemas"]["ExplainedLines"][];
+            path: string;
+            repository: string;
+            sessions: components["schemas"]["LineSession"][];
         };
         /**
          * Finding
@@ -2928,6 +3092,44 @@ export interface components {
             total: number;
         };
         /**
+         * LineEdit
+         * @description The edit that wrote lines, and what is known around it.
+         */
+        LineEdit: {
+            agent: string;
+            allowed_by: string;
+            answer: string;
+            at: string;
+            diff: string;
+            event: string;
+            mission: string;
+            model: string;
+            parent: string;
+            path: string;
+            prompt: string;
+            prompt_event: string;
+            session: string;
+            task: string;
+            tool: string;
+        };
+        /**
+         * LineSession
+         * @description The session of an edit.
+         */
+        LineSession: {
+            checks: {
+                [key: string]: string;
+            };
+            claims: components["schemas"]["JudgedClaim"][];
+            headline: string;
+            name: string;
+            person: string | null;
+            pull_requests: string[];
+            session: string;
+            tasks: string[];
+            usd: number | null;
+        };
+        /**
          * Link
          * @description A one-time link: open `path` on this server in a browser.
          */
@@ -3277,6 +3479,15 @@ export interface components {
             source: string | null;
         };
         /**
+         * OtherRecord
+         * @description A line's author as another tool noted it in the repository: git-ai or Agent Trace.
+         */
+        OtherRecord: {
+            model: string;
+            session: string;
+            tool: string;
+        };
+        /**
          * Outcome
          * @description What happened in one session.
          */
@@ -3428,6 +3639,23 @@ export interface components {
              * @default false
              */
             dry_run: boolean;
+        };
+        /**
+         * ReviewedSession
+         * @description A session that wrote some of the lines.
+         */
+        ReviewedSession: {
+            asked: string;
+            checks: components["schemas"]["Checks"];
+            claims: components["schemas"]["JudgedClaim"][];
+            flags: components["schemas"]["RiskFlag"][];
+            headline: string;
+            lines: number;
+            name: string;
+            person: string | null;
+            program: string | null;
+            session: string;
+            usd: number | null;
         };
         /**
          * RiskFlag

@@ -9,6 +9,7 @@ import { page as sessions } from "./sessions";
 import { page as stage } from "./stage";
 import { page as timeline } from "./timeline";
 import { page as town } from "./town";
+import { page as why } from "./why";
 
 export type { Page } from "./page";
 
@@ -29,7 +30,7 @@ export const entries: readonly Entry[] = [
   single(costs),
 ];
 /** What is under More. */
-export const more: readonly Entry[] = [timeline, events, stage, chat].map(single);
+export const more: readonly Entry[] = [timeline, events, why, stage, chat].map(single);
 export const pages: readonly Page[] = [...entries, ...more].flatMap((entry) => entry.pages);
 
 export function entryOf(page: Page): Entry | undefined {

@@ -20,6 +20,7 @@ import { Trouble, Waiting } from "../ui/state";
 import { clock, compact, count, counted, day, full, length, stretch, usd, zone } from "../ui/times";
 import { VirtualList, type ListControl } from "../ui/virtual-list";
 import { Words } from "../ui/words";
+import { openWhy, whyHref } from "./why";
 import { Row, guessHeight } from "./session-rows";
 import { Transcript, arrange } from "./session-transcript";
 import { StatusMark, statusOf } from "./session-status";
@@ -217,7 +218,7 @@ function Changes({ session }: { session: string }) {
       {data.more && <p class="faint">Only the first edits are shown: there are too many.</p>}
       {data.files.map((file, index) => (
         <details key={file.path} open={index < 6}>
-          <summary><code><Words text={file.path} /></code> <span class="num plus">+{count(file.added)}</span> <span class="num minus">−{count(file.removed)}</span> <span class="faint">{counted(file.changes.length, "edit")}</span></summary>
+          <summary><code><Words text={file.path} /></code> <span class="num plus">+{count(file.added)}</span> <span class="num minus">−{count(file.removed)}</span> <span class="faint">{counted(file.changes.length, "edit")}</span> {!file.path.startsWith("/") && <a class="s-why" href={whyHref(file.path)} onClick={(click) => follow(click, () => openWhy(file.path))}>who wrote each line</a>}</summary>
           {file.changes.map((change) => (
             <div key={change.id + change.diff.length} class="s-change">
               <p class="s-change-when"><a href={sessionHref(session, change.id)} onClick={(click) => follow(click, () => openSession(session, change.id))}>{change.at ? clock(change.at) : "row"}</a>{change.is_new && <span class="faint"> written whole</span>}</p>

@@ -9,6 +9,7 @@ import type { SessionsAnswer } from "../api/types";
 import { switchTheme } from "../theme";
 import { openWork, shownName } from "../ui/agent";
 import { unmarked } from "../ui/markdown";
+import { openWhy } from "../pages/why";
 import { openSession } from "../ui/session-link";
 import { Words } from "../ui/words";
 import { Dialog, closeDialog, closed, toggleDialog } from "./dialog";
@@ -49,6 +50,13 @@ function actions(): Command[] {
   ];
 }
 
+/** Something that may be the path of a file. */
+const PATH = /^[\w@+.-]+(?:\/[\w@+.-]+)*\.\w{1,10}$/;
+
+function files(text: string): Command[] {
+  return PATH.test(text) ? [{ kind: "File", text: `Why is ${text} as it is?`, run: () => openWhy(text) }] : [];
+}
+
 function waiting(): Command[] {
   const fleet = source<FleetAnswer>("/api/fleet").state.value.data;
   return (fleet?.agents ?? []).filter((agent) => agent.standing === "needs you").map((agent) => ({ kind: "Needs you", text: shownName(agent.name), more: unmarked(agent.doing), run: () => openWork(agent.name) }));
@@ -79,7 +87,7 @@ function Commands() {
   const sessions = useSessions();
   useLayoutEffect(() => box.current?.focus(), []);
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-  const found = useMemo(() => [...waiting(), ...pageCommands(), ...actions(), ...(words.length > 0 ? sessions : sessions.slice(0, 3))].filter((command) => fits(command, words)), [text, sessions]);
+  const found = useMemo(() => [...waiting(), ...pageCommands(), ...actions(), ...(words.length > 0 ? sessions : sessions.slice(0, 3))].filter((command) => fits(command, words)).concat(files(text.trim())), [text, sessions]);
   const shown = words.length > 0 ? found.slice(0, MOST_SHOWN) : found;
   const run = (command: Command | undefined): void => {
     if (!command) return;

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -97,11 +97,40 @@ def _read_script_output(given: CallInput, output: str) -> CallOutput:
     text = _script_header.sub("", output, count=1)
     if cell is not None:
         return CallOutput("running", f"cell {cell[1]}", text=text)
+    if text.lstrip().startswith("{") and (results := _read_printed_results(text)):
+        return _join_results(given, results)
     terminal = _printed_terminal.search(output[-200:])
     if terminal is not None:
         return CallOutput("running", terminal[1], text=text)
     # That the script came to its end does not say how its commands ended.
     return CallOutput("unknown", given.polls or None, text=text)
+
+
+def _read_printed_results(text: str) -> list[Mapping[str, Any]]:
+    """The results of commands, if the script printed each as one line of JSON; else none."""
+    results: list[Mapping[str, Any]] = []
+    for line in text.strip().split("\n")[:50]:
+        fields = _fields_of(line) if line.strip() else {}
+        if line.strip() and not isinstance(fields.get("output"), str):
+            return []
+        results += [fields] if fields else []
+    return results
+
+
+def _join_results(given: CallInput, results: Sequence[Mapping[str, Any]]) -> CallOutput:
+    """One result of several commands: it succeeded if all did. The last that still runs decides where its output will be."""
+    text = "\n".join(str(fields["output"]) for fields in results)
+    running = [fields["session_id"] for fields in results if fields.get("session_id") is not None and fields.get("exit_code") is None]
+    if running:
+        return CallOutput("running", str(running[-1]), text=text)
+    codes = [code if isinstance(code := fields.get("exit_code"), int) else None for fields in results]
+    if len(codes) == 1 and codes[0] is not None:
+        return CallOutput("completed", given.polls or None, codes[0], text)
+    return (
+        CallOutput("completed", given.polls or None, 0, text)
+        if set(codes) == {0}
+        else CallOutput("unknown", given.polls or None, text=text)
+    )
 
 
 def _fields_of(given: object) -> Mapping[str, Any]:
@@ -162,6 +191,8 @@ def _edits_by_path(fields: Mapping[str, Any]) -> list[tuple[str, str | None, str
         diff, content = inner.get("unified_diff"), inner.get("content")
         if isinstance(diff, str):
             edits += [(str(path), old, new) for old, new in _hunks_of(diff.splitlines())]
+        elif inner.get("type") == "delete" and isinstance(content, str):
+            edits.append((str(path), content, ""))
         else:
             edits.append((str(path), None if isinstance(content, str) else "", content if isinstance(content, str) else ""))
     return edits

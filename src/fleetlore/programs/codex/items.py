@@ -70,8 +70,10 @@ def _strip_shell_wrapper(command: object) -> object:
 
 def _parse_patch_item(item: dict[str, Any]) -> CompletedCall:
     words = "\n".join(text for key in ("stdout", "stderr") if (text := as_text(item.get(key))))
+    changes = item.get("changes")
+    given = {"changes": changes} if isinstance(changes, dict) and any(as_object(change) for change in changes.values()) else None
     return _apply_item_status(
-        item, CompletedCall("apply_patch", None, words, paths=_list_changed_paths(item.get("changes")), failed=item.get("success") is False)
+        item, CompletedCall("apply_patch", given, words, paths=_list_changed_paths(changes), failed=item.get("success") is False)
     )
 
 

@@ -289,7 +289,7 @@ def _class_of_code(code: str) -> str:
         return "GIT"
     if words[1:2] and words[1] in ("ci", "install", "i", "add", "sync", "fetch", "update", "upgrade"):
         return "CODE"
-    if (words and words[0] in RUNNERS) or (len(words) == 1 and words[0] in CHECK_HEADS):
+    if (words and (words[0] in RUNNERS or words[0].rpartition("/")[2] in RUNNERS)) or (len(words) == 1 and words[0] in CHECK_HEADS):
         for kind, pattern in _COMMAND_KINDS:
             if pattern.search(bare):
                 return f"RUN_{kind.upper()}"

@@ -107,13 +107,14 @@ def extract_claims(text: str, where: ClaimPlace = "answer") -> tuple[ClaimText, 
     if len(text) > LONGEST_TEXT:
         text = text[: LONGEST_TEXT // 2] + "\n\n" + text[-LONGEST_TEXT // 2 :]
     found: dict[tuple[str, str], ClaimText] = {}
-    bare = ""
+    bare = lead = ""
 
     def is_wanted(block: str) -> bool:
-        return bool(bare) or may_claim(block)
+        return bool(bare or lead) or may_claim(block) or block[:4].lower() in ("veri", "vali", "test")
 
     for sentence in split_sentences(text, is_wanted):
-        claims = _claims_of(sentence, where)
+        claims = _claims_of(sentence, where) or _verified_claims(sentence, lead)
+        lead = _find_lead(sentence, lead)
         if bare and not claims:
             claims = [ClaimText(text=f"{bare} {sentence.shown}", kind="done")]
         # "Done." says nothing without the sentence after it.
@@ -161,12 +162,41 @@ def _find_claims(sentence: Sentence, present: set[str], where: ClaimPlace) -> li
         and _is_fact(tokens, start, low, low + 1)
     ):
         found.append(ClaimText(text=sentence.shown, kind="pushed"))
+    if tokens[:2] == ["commit", ":"] and tokens[2:3] in (["CODE"], ["QUOTE"]):
+        found.append(ClaimText(text=sentence.shown, kind="committed", own_act=True))
     has_commit = not present.isdisjoint(("commit", "commits")) or _has_commit_id(present)
     if has_commit and not any(claim.kind == "committed" for claim in found):
         found += _commit_references(sentence, start)
     if not present.isdisjoint(PULL_TRIGGERS):
         found += _pull_claims(sentence, start)
     found += _work_claims(sentence, start, found, present)
+    return found
+
+
+_VERIFIED = make_word_set("verified validated verification validation tested")
+_VERIFIED_WITH = make_word_set("with : by using via")
+
+
+def _find_lead(sentence: Sentence, lead: str) -> str:
+    """ "Verified with:", as long as commands follow it as items of a list."""
+    tokens = sentence.tokens
+    if tokens[-1:] == [":"] and len(tokens) < 5 and tokens[0] in _VERIFIED:
+        return sentence.shown
+    return lead if len(tokens) == 1 and (tokens[0] == "CODE" or tokens[0].startswith("RUN_")) else ""
+
+
+def _verified_claims(sentence: Sentence, lead: str) -> list[ClaimText]:
+    """ "Verified with `npm test` and `npm run lint`", also as a list: that these commands passed."""
+    tokens = sentence.tokens
+    place = 1 if tokens[:1] in (["i"], ["we"], ["also"]) else 0
+    is_said = len(tokens) > place + 2 and tokens[place] in _VERIFIED and tokens[place + 1] in _VERIFIED_WITH
+    if not (is_said or (lead and len(tokens) == 1)) or not NOT_WORDS.isdisjoint(tokens):
+        return []
+    text = sentence.shown if is_said else f"{lead} {sentence.shown}"
+    kinds = tuple(dict.fromkeys(token[4:].lower() for token in tokens if token in ("RUN_LINT", "RUN_TYPES", "RUN_BUILD")))
+    found = [ClaimText(text=text, kind="tests_pass", qualified=True)] if "RUN_TESTS" in tokens else []
+    if kinds:
+        found.append(ClaimText(text=text, kind="build_or_lint_ok", checks=kinds, qualified=True))  # type: ignore[arg-type]
     return found
 
 
@@ -633,6 +663,8 @@ def _is_act(tokens: list[str], start: int, place: int) -> bool:
             left = index + 1
             break
     before = tokens[left:place]
+    if before[-1:] == ["and"] and before[0] in CHANGED_TRIGGERS:
+        before = []  # "Moved the todo to done/ and committed."
     if any(w in UNREAL_WORDS or w in NOT_WORDS or w in REPORTED_WORDS or w in EARLIER_WORDS for w in before[-12:]):
         return False
     if any(w in OTHER_SUBJECTS for w in before[-5:]) and "i" not in before[-2:] and "i've" not in before[-2:]:

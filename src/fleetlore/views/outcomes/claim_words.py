@@ -131,7 +131,7 @@ RUNNERS = make_word_set(
 )
 
 # After "test": it is the subject of a statement, not part of a name.
-TEST_FOLLOWERS = LIGHT_WORDS | OK_WORDS | make_word_set("suite suites cases run runs / failures failure")
+TEST_FOLLOWERS = LIGHT_WORDS | OK_WORDS | make_word_set("suite suites cases run runs / failures failure file files")
 LINKING_WORDS = LIGHT_WORDS | SEPARATORS
 RESULT_WORDS = OK_WORDS | NONE_WORDS | ISSUE_WORDS
 STOP_WORDS = (NOT_WORDS | UNREAL_WORDS | make_word_set("; . ? ❌ ✗ ✘")) - RESULT_WORDS

@@ -371,6 +371,11 @@ def _judge_fresh_runs(claim: ClaimText, name: str, fresh: Sequence[CheckRun], ha
     return _judge_passed_runs(claim, name, passed, sources)
 
 
+_ALL_BUILDS = re.compile(
+    r"\b(?:all|everything|every)\b(?: [\w-]+){0,2} (?:builds?|packages?|targets?|compiles?|crates?|modules?)\b", re.IGNORECASE
+)
+
+
 def _judge_passed_runs(claim: ClaimText, name: str, passed: Sequence[CheckRun], sources: tuple[Source, ...]) -> _Ruling:
     """Judge whether runs that all passed cover what is claimed."""
     uncached = [run for run in passed if not run.cached]
@@ -383,6 +388,8 @@ def _judge_passed_runs(claim: ClaimText, name: str, passed: Sequence[CheckRun], 
     # "`go test ./cart/...` — all clean" is about the run that it names.
     is_named = any(_is_named_in(claim.text, run) for run in passed)
     needs_all = claim.everything and not claim.part and not is_counted and not is_named
+    if name == "build" and not _ALL_BUILDS.search(claim.text):
+        needs_all = False  # "All changes are done and the build succeeds"
     if needs_all and not any(run.whole for run in passed):
         return _Ruling("unproven", f"only a selection was run: {_shorten_command(passed[-1].command)}", sources)
     if not uncached and claim.kind == "tests_pass" and needs_all:
@@ -522,7 +529,11 @@ def _judge_checks(claim: ClaimText, facts: ClaimFacts) -> _Ruling | None:
 
 
 def _runs_of_kind(claim: ClaimText, kind: CheckKind, runs: Sequence[CheckRun]) -> list[CheckRun]:
-    matching = [run for run in runs if run.kind == kind or any(tool in run.command for tool in claim.tools if len(tool) > 2)]
+    tools = [tool for tool in claim.tools if len(tool) > 2]
+    matching = [run for run in runs if run.kind == kind or any(tool in run.command for tool in tools)]
+    if any(tool in run.command for tool in tools for run in matching):
+        # "clippy: no warnings" says nothing about a formatter that failed.
+        matching = [run for run in matching if run.result != "fail" or any(tool in run.command for tool in tools)]
     if kind == "build" and not matching:
         # A compiler that only checks ("tsc --noEmit", "cargo check") shows that the code compiles.
         matching = [run for run in runs if run.kind == "types" and ("compil" in claim.text.lower() or "cargo check" in run.command)]
@@ -646,7 +657,7 @@ def _judge_file_edit(claim: ClaimText, facts: ClaimFacts) -> _Ruling:
     if claim.paths:
         return _Ruling("unproven", f"no edit of {_base_name(claim.paths[0])} is recorded")
     recent = tuple(dict.fromkeys(edit.source for edit in facts.edits if edit.step >= facts.turn_start))[-2:]
-    return _Ruling("unproven", "too vague to check", recent)
+    return _Ruling("unproven", "not checked: it names no file", recent)
 
 
 def _judge_done_or_fixed(claim: ClaimText, facts: ClaimFacts) -> _Ruling:

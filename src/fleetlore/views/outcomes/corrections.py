@@ -18,6 +18,8 @@ from msgspec.structs import replace
 from fleetlore.views.outcomes.facts import Answer, CallStep, CorrectionFact, FileEdit, Prompt
 
 MAX_OPENING = 400
+MAX_LEAD = 150
+"""Who corrects says so at the beginning; further on, the same words belong to another request or to pasted text."""
 MAX_PROMPT = 3000
 MAX_SHOWN = 200
 # A prompt that begins with so many characters of the one before was sent again.
@@ -161,7 +163,8 @@ def is_correction(prompt: Prompt, *, worked: bool = True, answered: bool = True,
     }
     return any(
         situations[rule.when]
-        and _compile_pattern(rule.text).search(opening) is not None
+        and (match := _compile_pattern(rule.text).search(opening)) is not None
+        and (stopped or match.start() < MAX_LEAD)
         and not (rule.unless and _compile_pattern(rule.unless).search(opening))
         for rule in rules.rule
     )

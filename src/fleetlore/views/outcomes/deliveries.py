@@ -21,7 +21,7 @@ _push_line = re.compile(
     r"^(?:remote: )?[ \t]*(?P<flag>[ +*=!-])?[ \t]{0,4}(?:(?P<range>[0-9a-f]{4,40}\.{2,3}[0-9a-f]{4,40})|\[new (?:branch|tag|reference)\])[ \t]+(?P<local>\S+)[ \t]+->[ \t]+(?P<remote>\S+)",
     re.M,
 )
-_files_changed = re.compile(r"^ \d+ files? changed", re.M)
+_files_changed = re.compile(r"^(?: |ok )\d+ files? changed", re.M)
 _refused = re.compile(
     r"nothing to commit|nothing added to commit|no changes added to commit|Aborting commit|hook (?:declined|failed|exited)|husky - |pre-commit hook"
     r"|error: (?:Committing is not possible|pathspec|gpg failed)|fatal: ",

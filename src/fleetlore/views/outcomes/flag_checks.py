@@ -131,6 +131,15 @@ def _expand_variable(word: str, script: Script) -> str:
     return f"{value[1] or value[2] or value[3]}{word[found.end() :]}" if value else word
 
 
+def _deletes_kept_file(command: SimpleCommand, rest: list[str], script: Script) -> bool:
+    """Not if the session wrote the file itself, or if it is in a temporary folder."""
+    directory = _folder_of(command, script)
+    if is_disposable("", directory):
+        return False
+    targets = [_whole_path(_expand_variable(word, script), directory) for word in rest[:200] if re.search(r"\.(?:db|sqlite3?)$", word)]
+    return any(not is_disposable(target) and not _is_below(target, script.made) for target in targets)
+
+
 def _deletes_shared_temporary(command: SimpleCommand, rest: list[str], script: Script) -> bool:
     return has_option(rest, ("-r", "-R", "--recursive")) and any(_SHARED_TEMPORARY.match(word) for word in rest[:200])
 
@@ -182,14 +191,31 @@ _RESUMABLE = ("rebase", "merge", "cherry-pick", "revert", "am", "pull")
 
 
 def read_begun(script: Script) -> list[str]:
-    """What git began and may have stopped at a conflict, as "begun:VERB"."""
-    return [
+    """What git began and may have stopped at a conflict, as "begun:VERB", and "begun:compose" for containers."""
+    begun = ["begun:compose"] if any(_starts_stack(command) for command in script.commands[:200]) else []
+    return begun + [
         f"begun:{verb}"
         for command in script.commands[:200]
         if command.program == "git" and not {"--abort", "--quit"} & set(command.words)
         for verb in _RESUMABLE
         if verb in command.words[1:8]
     ]
+
+
+def _starts_stack(command: SimpleCommand) -> bool:
+    return "compose" in " ".join(command.words[:2]) and "up" in command.words[1:12]
+
+
+def _removes_foreign_stack(command: SimpleCommand, rest: list[str], script: Script) -> bool:
+    """Not if the session started the containers itself, in an earlier call or before in the line."""
+    if "begun:compose" in script.made:
+        return False
+    for each in script.commands[:200]:
+        if each is command:
+            return True
+        if _starts_stack(each):
+            return False
+    return True
 
 
 def _new_branches(command: SimpleCommand) -> list[str]:
@@ -243,6 +269,10 @@ def _names_created(target: str, created: frozenset[str]) -> bool:
     return bare in created or target.rstrip("/") in created or any(name.endswith(f"/{bare}") for name in created)
 
 
+_BY_AGE = frozenset(("-mmin", "-mtime", "-amin", "-atime", "-cmin", "-ctime"))
+_HIDDEN_FOLDER = re.compile(r"(?:~|\$HOME|\$\{HOME\}|/(?:home|Users)/[^/]+)/\.[^/]")
+
+
 def _find_deletes(command: SimpleCommand, rest: list[str], script: Script) -> bool:
     words = rest[:200]
     runs_rm = any(words[at + 1 : at + 2] == ["rm"] for at, word in enumerate(words) if word in ("-exec", "-execdir", "-x", "-X", "--exec"))
@@ -258,6 +288,8 @@ def _find_deletes(command: SimpleCommand, rest: list[str], script: Script) -> bo
         return True
     if roots and all(is_disposable(root, directory) or root.startswith("$") for root in roots):
         return False
+    if any(word in _BY_AGE for word in words) and all(_HIDDEN_FOLDER.match(root) for root in roots):
+        return False  # what a program keeps for itself and has not used for a while
     if not roots and is_disposable("", directory):
         return False
     names = [words[at + 1] for at, word in enumerate(words[:-1]) if word in ("-name", "-iname", "-path")]
@@ -333,10 +365,10 @@ def _prints_environment(command: SimpleCommand, rest: list[str], script: Script)
     names = [word for word in rest if not word.startswith("-")]
     if command.program in ("export", "declare"):
         return False if names else has_option(rest, ("-p", "-x")) or (command.program == "export" and not rest)
-    if command.program == "set":
+    if command.program == "set" and (names or rest or not _is_piped(command, script)):
         return False
     if names:
-        return command.program == "printenv" and any(_is_secret_name(name) for name in names)
+        return command.program == "printenv" and any(is_secret_name(name) for name in names)
     after = _command_after(command, script)
     if after is None or after.program in ("sort", "cat", "less", "head", "tail", "column"):
         return True
@@ -372,7 +404,8 @@ _HARMLESS_NAME = re.compile(r"(?i)\w*(?:MAX|MIN|NUM|COUNT|LIMIT|TOTAL|CSRF|FILE|
 _variable = re.compile(r"\$(?:\{(\w{1,80})\}|(\w{1,80}))")
 
 
-def _is_secret_name(name: str) -> bool:
+def is_secret_name(name: str) -> bool:
+    """Whether a variable of this name holds a secret."""
     return len(name) <= 80 and _SECRET_NAME.fullmatch(name) is not None and _HARMLESS_NAME.fullmatch(name) is None
 
 
@@ -385,11 +418,13 @@ def _prints_variable(command: SimpleCommand, rest: list[str], script: Script) ->
     for word in rest[:50]:
         # The log has no secrets: what was printed is masked in the command and in its output.
         name, masked, _ = word[:200].partition("=[redacted]")
-        if masked and _is_secret_name(name) and f"{name}=[redacted]" in script.call.output and not _is_piped(command, script):
+        if masked and re.search(rf"\s-[nzv] \S{{0,4}}{re.escape(name)}\b|\$\{{{re.escape(name)}[:+-]", script.text):
+            continue  # the line only says whether it is set
+        if masked and is_secret_name(name) and f"{name}=[redacted]" in script.call.output and not _is_piped(command, script):
             return True
         for match in _variable.finditer(word[:4000]):
             name = match[1] or match[2]
-            if not _is_secret_name(name) or _is_piped(command, script) or _in_single_quotes(match[0], script.text):
+            if not is_secret_name(name) or _is_piped(command, script) or _in_single_quotes(match[0], script.text):
                 continue
             if f"{name}=" in script.text and _LOCAL.search(script.text):
                 continue  # a token of a test server that the same line has just asked for
@@ -443,21 +478,48 @@ def _pipes_into_interpreter(match: re.Match[str], script: Script) -> bool:
     return False
 
 
+def _fetches_package(match: re.Match[str], script: Script) -> bool:
+    """Whether a package without a version is started. Who says "yes" beforehand knows that it is not installed."""
+    return "@" not in match[0].split()[-1][1:] and _starts_package(match, script)
+
+
 def _runs_download(match: re.Match[str], script: Script) -> bool:
-    """Whether the file that was made executable is the downloaded one, from an address without a version."""
+    """Whether a downloaded file is run or made executable, and it is from an address without a version."""
     targets: set[str] = set()
     for command in script.commands[:200]:
         words = command.words
         if command.program in ("curl", "wget"):
-            if any(re.search(r"v?\d{1,9}\.\d", word) for word in words if "://" in word):
+            addresses = [word for word in words if "://" in word]
+            if any(re.search(r"v?\d{1,9}\.\d", address) for address in addresses) or _LOCAL.search(" ".join(addresses)):
                 continue
             for place, word in enumerate(words[:-1]):
                 if word.startswith("-") and word.endswith(("o", "O", "--output", "--output-document")):
                     targets.add(words[place + 1])
+            if command.program == "wget" or any(re.fullmatch(r"-[a-zA-Z]*O[a-zA-Z]*|--remote-name", word) for word in words):
+                targets.update(posixpath.basename(address.partition("?")[0]) for address in addresses)
             targets.update(command.writes)
-        elif command.program == "chmod" and targets.intersection(words):
+        elif targets and (command.program in _INTERPRETERS or command.program in ("chmod", "source", ".")):
+            if targets.intersection(word.removeprefix("./") for word in words[1:8]) or targets.intersection(words[1:8]):
+                return not (command.program == "chmod" and not any("x" in word or "7" in word or "5" in word for word in words[1:3]))
+        elif targets and words and (words[0] in targets or words[0].removeprefix("./") in targets):
             return True
     return False
+
+
+def _really_run(match: re.Match[str], script: Script) -> bool:
+    """Whether the text is not only searched for, printed or written into a message."""
+    return not any(
+        command.program in _TEXT_PROGRAMS and any(match[0] in word for word in (*command.words[1:50], command.body))
+        for command in script.commands[:200]
+    )
+
+
+_TEXT_PROGRAMS = make_word_set("grep rg egrep ag echo printf sed cat awk jq git gh")
+
+
+_DATABASE_PASSWORD = re.compile(r"PGPASSWORD|MYSQL_PWD|REDISCLI_AUTH|mysql")
+_OTHER_HOST = re.compile(r"(?:\s-h\s*|--host[= ])[\"']?(?!localhost|127\.|0\.0\.|::1|\$)[\w-]+\.[\w.-]+")
+_SENDING = frozenset(("clone", "remote", "push", "fetch", "pull", "ls-remote", "config"))
 
 
 def _secret_in_command(match: re.Match[str], script: Script) -> bool:
@@ -466,9 +528,13 @@ def _secret_in_command(match: re.Match[str], script: Script) -> bool:
         check.kind == "tests" for command in script.commands[:200] for check in find_checks(command.words)
     ):
         return False
-    return _LOCAL.search(script.text) is None and not any(
+    elsewhere = any(command.program in ("ssh", "sshpass") for command in script.commands[:200])
+    if not elsewhere and (_LOCAL.search(script.text) or (_DATABASE_PASSWORD.search(match[0]) and not _OTHER_HOST.search(script.text))):
+        return False
+    return not any(
         command.program in ("grep", "rg", "egrep", "git", "echo", "sed", "cat", "printf", "jq", "awk", "ag")
-        and any("[redacted]" in word for word in (*command.words, command.body))
+        and any("[redacted]" in word or "REDACTED" in word for word in (*command.words, command.body))
+        and not (command.program == "git" and _SENDING.intersection(command.words[1:3]))
         for command in script.commands[:200]
     )
 
@@ -498,6 +564,25 @@ def _replaces_assertion(match: re.Match[str], old: str, new: str) -> bool:
     return _ASSERTION.search(old) is not None
 
 
+_MADE_BY_TOOLS = re.compile(
+    r"(?i)generated|vendor|third[-_]party|\.gen\b|\.pb\b|_pb2|min\.js|\.d\.ts|migrations?|lock|snapshots?|storybook|public|assets|\.md\b|worktrees"
+)
+
+
+def _takes_out_code(match: re.Match[str], old: str, new: str) -> bool:
+    """Whether a list of ignored files gets one that people write and that a check should see."""
+    text = match[0].strip()
+    names = re.findall(r"[\"']([^\"'\n]{2,120})[\"']", text) or [text.rpartition("=")[2].strip()]
+    return any(
+        name not in old
+        and re.search(r"[a-zA-Z]{2}", name)
+        and not name.startswith(".")
+        and not is_disposable(name.strip("*/"))
+        and not _MADE_BY_TOOLS.search(name)
+        for name in names
+    )
+
+
 _number = re.compile(r"\d{1,20}(?:\.\d{1,20})?\Z")
 
 
@@ -520,8 +605,10 @@ def _not_in_deny(match: re.Match[str], old: str, new: str) -> bool:
 
 COMMAND_CHECKS: dict[str, Callable[[SimpleCommand, list[str], Script], bool]] = {
     "deletes_folder": _deletes_folder,
+    "deletes_kept_file": _deletes_kept_file,
     "deletes_shared_temporary": _deletes_shared_temporary,
     "find_deletes": _find_deletes,
+    "removes_foreign_stack": _removes_foreign_stack,
     "deletes_foreign_branch": _deletes_foreign_branch,
     "removes_foreign_worktree": _removes_foreign_worktree,
     "aborts_foreign_work": _aborts_foreign_work,
@@ -534,6 +621,8 @@ COMMAND_CHECKS: dict[str, Callable[[SimpleCommand, list[str], Script], bool]] = 
 }
 SCRIPT_CHECKS: dict[str, Callable[[re.Match[str], Script], bool]] = {
     "starts_package": _starts_package,
+    "fetches_package": _fetches_package,
+    "really_run": _really_run,
     "pipes_into_interpreter": _pipes_into_interpreter,
     "runs_download": _runs_download,
     "secret_in_command": _secret_in_command,
@@ -543,5 +632,6 @@ EDIT_CHECKS: dict[str, Callable[[re.Match[str], str, str], bool]] = {
     "was_active": _was_active,
     "replaces_assertion": _replaces_assertion,
     "number_lowered": _number_lowered,
+    "takes_out_code": _takes_out_code,
     "not_in_deny": _not_in_deny,
 }

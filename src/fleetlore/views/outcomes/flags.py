@@ -29,6 +29,7 @@ from fleetlore.views.outcomes.flag_checks import (
     Script,
     has_option,
     is_disposable,
+    is_secret_name,
     read_begun,
     read_created,
 )
@@ -114,6 +115,7 @@ class FileRule(Struct, frozen=True, forbid_unknown_fields=True):
     flag: str
     what: str
     path: str
+    masked: bool = False
     yes: tuple[str, ...] = ()
     no: tuple[str, ...] = ()
 
@@ -205,7 +207,7 @@ def _example_call(rule: CommandRule | ScriptRule | EditRule | FileRule, example:
     """An example is a shell line, or for edits "path: new text" or "path: old text ==> new text"."""
     made = ToolCall(1, 1, EPOCH, Source("", ""), kind="command", tool="", state="ok")
     if not isinstance(rule, EditRule):
-        return replace(made, command=example, output="API_KEY=[redacted]")
+        return replace(made, command=example, output="api_key: [redacted]")
     path, _, text = example.partition(": ")
     old, changed, new = text.partition(" ==> ")
     return replace(made, kind="edit", edits=(TextEdit(path, old if changed else None, new if changed else text),))
@@ -246,7 +248,8 @@ def find_flags(call: ToolCall, rules: FlagRules | None = None, context: FlagCont
     context = context if context is not None else FlagContext()
     for found in _find_all(call, rules or built_in_rules(), context):
         if found.flag not in flags:
-            flags[found.flag] = Flag(call.step, call.source, found.flag, _format_finding(found), call.state == "ok")
+            executed = call.state == "ok" or (call.state == "unknown" and bool(call.output))  # some programs record no exit code
+            flags[found.flag] = Flag(call.step, call.source, found.flag, _format_finding(found), executed)
     _remember_call(call, context)
     return tuple(flags.values())
 
@@ -266,9 +269,11 @@ def _find_all(call: ToolCall, rules: FlagRules, context: FlagContext) -> Iterato
             yield from _flags_of_whole_edit(edit, call, rules, known)
         for path in call.paths[:20] if call.kind == "read" else ():
             for rule in rules.file:
-                if _compile_pattern(rule.path).search(path) and _shows_secrets(call.output, path):
+                if _compile_pattern(rule.path).search(path) and _shows_secrets(call.output, path, masked=rule.masked):
                     yield _Found(rule.flag, rule.what, path)
     if call.kind == "command" and call.output:
+        if call.state != "failed" and (name := _masked_variable(call)):
+            yield _Found("secret_exposed", f"secret printed: {name}", call.command)
         yield from _secrets_in(call.output[:MAX_OUTPUT_TEXT], rules, "in the output of", call.command)
 
 
@@ -312,7 +317,7 @@ def _line_around(text: str, at: int) -> str:
 
 
 def _remember_call(call: ToolCall, context: FlagContext) -> None:
-    if call.command and "git" in call.command and call.state != "denied":
+    if call.command and ("git" in call.command or "compose" in call.command) and call.state != "denied":
         begun = read_begun(Script(call.command, parse_script(call.command), call))
         context.made = [*context.made, *(name for name in begun if name not in context.made)][-MOST_REMEMBERED:]
     if call.state != "ok":
@@ -348,16 +353,42 @@ _SETTINGS_FILE = re.compile(r"\.env|secrets\.|credentials\.json|\.npmrc|tokens?\
 _TEST_SETTINGS = re.compile(r"(?i)(?:^|/)(?:tests?|e2e|__tests__|specs?|fixtures?|testdata|examples?|samples?)/")
 
 
-def _shows_secrets(output: str, path: str) -> bool:
+# A line that gives a key or token a value that had to be masked.
+_MASKED_SETTING = re.compile(
+    r"(?mi)^[ \t\d→|:+-]*[\"']?[\w.-]{0,60}(?:api[_-]?key|access[_-]?key|secret|token|private[_-]?key)[\"']?[ \t]*[=:][ \t]*[\"']?"
+    r"(?:REDACTED|\[redacted\])[\"']?,?[ \t\r]*$"
+)
+
+
+def _shows_secrets(output: str, path: str, *, masked: bool = False) -> bool:
     """Whether a value that looks like a secret was printed; unknown counts as yes. Accounts of tests are none."""
     if _TEST_SETTINGS.search(path):
         return False
+    if masked:
+        return _MASKED_SETTING.search(output[:MAX_OUTPUT_TEXT]) is not None and not _PLACEHOLDER.search(path)
     if not output.strip() or _SETTINGS_FILE.search(path) is None:
         return True
     values = [first or second for first, second in islice(_ASSIGNED_SECRET.findall(output[:MAX_OUTPUT_TEXT]), 50)]
     if _PUBLISHED_MASK.search(output):
         return True
     return any("[redacted]" in value or (_PLACEHOLDER.search(value) is None and _LOCAL_VALUE.search(value) is None) for value in values)
+
+
+# Lines as `env` prints them and as files for the environment have them. Documents and programs contain examples of such lines.
+_MASKED_VARIABLE = re.compile(r'(?m)^[ \t]*(?:export |Environment="?|- )?([A-Z][A-Z0-9_]{2,60})="?(?:REDACTED|\[redacted\])"?[ \t\r]*$')
+_OF_TEXT = re.compile(
+    r"\.(?:md|mdx|rst|example|sample|template|tf|py|tsx?|jsx?|go|rs|sh|rb|ya?ml|toml)\b|Makefile|[cC]ompose|\bgit |\b(?:echo|printf|test)\b"
+)
+
+
+def _masked_variable(call: ToolCall) -> str:
+    """The secret variable that a command printed with its value, if it printed no document or program."""
+    if "redacted]" not in call.output and "REDACTED" not in call.output:
+        return ""
+    for found in islice(_MASKED_VARIABLE.finditer(call.output[:MAX_OUTPUT_TEXT]), 50):
+        if is_secret_name(found[1]) and not _OF_TEXT.search(call.command) and not _MASKED.search(call.command):
+            return found[1]
+    return ""
 
 
 def _format_finding(found: _Found) -> str:
@@ -391,7 +422,7 @@ _REMOTE = re.compile(r"(?m)^To (?:https?://|ssh://|git@)\S")
 
 def _flags_of_command(command: SimpleCommand, script: Script, rules: FlagRules) -> Iterator[_Found]:
     of_program = rules.by_program.get(command.program, ())
-    if command.program == "git" and is_disposable("", command.directory or script.call.cwd) and not _REMOTE.search(script.call.output):
+    if command.program == "git" and is_disposable("", _git_folder(command) or script.call.cwd) and not _REMOTE.search(script.call.output):
         of_program = ()  # a repository for a trial
     for rule, subcommands in of_program:
         if _matches_command(rule, subcommands, command, script):
@@ -402,6 +433,11 @@ def _flags_of_command(command: SimpleCommand, script: Script, rules: FlagRules) 
         yield from _flags_of_edit(edit, rules)
 
 
+def _git_folder(command: SimpleCommand) -> str:
+    """The folder that `git -C` names, or else that of the shell."""
+    return command.words[2] if command.words[1:2] == ("-C",) and len(command.words) > 2 else command.directory
+
+
 def _with_remote_commands(commands: tuple[SimpleCommand, ...]) -> tuple[SimpleCommand, ...]:
     """The commands, and those that `ssh` runs on another machine."""
     if not any(command.program == "ssh" for command in commands):
@@ -410,10 +446,21 @@ def _with_remote_commands(commands: tuple[SimpleCommand, ...]) -> tuple[SimpleCo
     for command in commands:
         found.append(command)
         if command.program == "ssh":
-            last = command.words[-1] if len(command.words) > 2 else ""
-            script = last if " " in last and not last.startswith("bash -s") else command.body
+            script = _remote_script(command) or command.body
             found += parse_script(script[:MAX_COMMAND_TEXT]) if script else ()
     return tuple(found)
+
+
+def _remote_script(command: SimpleCommand) -> str:
+    """What `ssh` was told to run: the words behind the host."""
+    words, place = command.words, 1
+    while place < len(words) and words[place].startswith("-"):
+        place += 2 if words[place] in _SSH_VALUED else 1
+    script = " ".join(words[place + 1 :])
+    return "" if script.startswith("bash -s") else script
+
+
+_SSH_VALUED = frozenset(("-i", "-o", "-p", "-l", "-F", "-J", "-L", "-R", "-D", "-b", "-c", "-E", "-m", "-S", "-W", "-w"))
 
 
 def _format_command(command: SimpleCommand, text: str = "") -> str:
@@ -486,7 +533,11 @@ def _files_printed(command: SimpleCommand, script: Script, rules: FlagRules) -> 
         if word.startswith("-") or len(word) > 400:
             continue
         for rule in rules.file:
-            if _compile_pattern(rule.path).search(word) and not _MASKED.search(script.text) and _shows_secrets(script.call.output, word):
+            if (
+                _compile_pattern(rule.path).search(word)
+                and not _MASKED.search(script.text)
+                and _shows_secrets(script.call.output, word, masked=rule.masked)
+            ):
                 yield _Found(rule.flag, rule.what, _format_pipe(command, script.commands))
 
 
@@ -509,9 +560,9 @@ _MASKED_VALUE = re.compile(r"(?i)(?:key|token|secret|passw\w{0,40}|jwt|dsn|pwd)\
 
 def _prints_masked(output: str) -> bool:
     """Whether the lines that a search found have a value that the log, or who published the recording, had to mask."""
-    return ("[redacted]" in output and _MASKED_VALUE.search(output[:MAX_OUTPUT_TEXT]) is not None) or _PUBLISHED_MASK.search(
-        output
-    ) is not None
+    return ("[redacted]" in output and _MASKED_VALUE.search(output[:MAX_OUTPUT_TEXT]) is not None) or (
+        "REDACTED" in output and _PUBLISHED_MASK.search(output) is not None
+    )
 
 
 def _searches_secrets(words: Sequence[str]) -> bool:
@@ -711,14 +762,17 @@ def _looks_random(text: str) -> bool:
 
 # --- across calls ---
 
+_ON_COMMAND_LINE = "secret written on the command line"
 UNSANDBOXED = "command run outside of the sandbox"
 _PACKAGE = re.compile(r"(?<!\S)\S+@(?:latest|next|canary|main|master)\b")
 
 
 def name_risk(flag: Flag) -> tuple[str, bool] | None:
-    """Equal for flags of a session that are one risk: calls without the sandbox, a package run again, the same failed try again."""
+    """Equal for flags of a session that are one risk: calls without the sandbox, a package or secret used again, the same failed try."""
     if flag.what.startswith(UNSANDBOXED):
         return UNSANDBOXED, True
+    if flag.what.startswith(_ON_COMMAND_LINE):
+        return flag.what, flag.executed
     if flag.flag == "unpinned_download" and (package := _PACKAGE.search(flag.what)):
         return package[0], flag.executed
     return None if flag.executed else (flag.what, False)

@@ -419,10 +419,14 @@ def _is_heading(line: str) -> bool:
 
 
 def _strip_markup(line: str) -> str:
-    line = _tag.sub("", line)
+    if line.startswith("<"):
+        line = _tag.sub("", line)
     line = _markers.sub("", line)
-    line = _link.sub(r"\1", line)
-    return _space.sub(" ", _emphasis.sub("", line)).strip()
+    if "](" in line:
+        line = _link.sub(r"\1", line)
+    if "*" in line or "`" in line or "__" in line:
+        line = _emphasis.sub("", line)
+    return " ".join(line.split())
 
 
 def cut_sentences(text: str) -> Iterator[str]:
