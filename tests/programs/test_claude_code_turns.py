@@ -422,3 +422,25 @@ def test_a_growing_transcript_gives_the_same_ends_as_the_finished_one(
     stored += reader.end()
     assert [end.id for end in ends(stored)] == [end.id for end in ends(read(recorded))]
     assert len(ends(stored)) == len(turns)
+
+
+def test_a_text_beside_a_call_is_no_answer_before_or_after_the_result() -> None:
+    recorded = Transcript()
+    recorded.prompt("do it", "p-1")
+    recorded.reply("m1", bash("t1", "sleep 600"), stop=None)
+    recorded.reply("m1", text("I am waiting for the build."), stop=None)
+    later = AT + timedelta(days=1)
+    assert ends(read(recorded, now=later)) == []
+    recorded.result("t1", "built")
+    assert ends(read(recorded, now=later)) == []
+    recorded.reply("m2", text("The build is done."), stop=None)
+    assert len(ends(read(recorded, now=later))) == 1
+
+
+def test_a_prompt_during_a_call_does_not_make_the_text_beside_the_call_an_answer() -> None:
+    recorded = Transcript()
+    recorded.prompt("do it", "p-1")
+    recorded.reply("m1", bash("t1", "sleep 600"), stop=None)
+    recorded.reply("m1", text("I am waiting for the build."), stop=None)
+    recorded.prompt("do something else", "p-2")
+    assert ends(read(recorded, now=AT + timedelta(days=1))) == []

@@ -52,6 +52,14 @@ def test_each_agent_is_given_one_task_and_who_has_waited_longest_comes_first() -
     assert given(state, taken=["t1"], busy=["ada"]) == [("t2", "bob")]
 
 
+def test_an_assignment_is_outdated_once_the_task_was_given_out_and_came_back() -> None:
+    before = recorded(*idle(), created()).state
+    [move] = planning.propose_assignments(before)
+    came_back = recorded(*idle(), created(), assigned(), started(), failed()).state.tasks["t1"]
+    assert came_back.state == "pending"
+    assert (move.is_still_valid(before.tasks["t1"]), move.is_still_valid(came_back)) == (True, False)
+
+
 def test_an_assignment_has_the_next_epoch_and_expects_the_task_as_it_is_known() -> None:
     state = recorded(*idle(), created(), assigned(), started(), failed()).state
     [move] = planning.propose_assignments(state)
@@ -145,6 +153,15 @@ def test_a_pull_request_is_watched_until_it_is_merged() -> None:
     assert [event.data["action"] for event in merged] == ["advance", "advance"]
     before.when(*merged)
     assert moves(before.state) == ["town.mission_work_completed m1/i1"]
+
+
+def test_a_mission_does_not_end_while_a_pull_request_is_watched() -> None:
+    merged, watched = recorded(*WATCHED), recorded(*WATCHED)
+    merged.when(*[move.events[0] for move in watches.propose_for_forge_event(merged.state, forge("fleet.pr_merge", mission="o/r"), NOW)])
+    item_done = [event for move in planning.propose_for_mission(merged.state, merged.state.missions["m1"]) for event in move.events]
+    merged.when(*item_done)
+    watched.when(*item_done)
+    assert (moves(merged.state), moves(watched.state)) == (["town.mission_state_changed"], [])
 
 
 def test_a_failed_check_is_fixed_and_its_watch_rests_meanwhile() -> None:

@@ -724,6 +724,10 @@ def test_files() -> None:
     assert judge("Updated `src/app.py`.", "file_state").verdict == "unproven"
     refused = Attempt(1, src(1), "edit", failed=True, denied=True, path="/w/src/app.py")
     assert judge("Updated `src/app.py`.", "file_state", attempts=[refused]).verdict == "contradicted"
+    ignored = judge("Added `run.lock` to `.gitignore`.", "file_state", edits=[replace(edited(1), path="/w/.gitignore")])
+    assert (ignored.verdict, ignored.why) == ("supported", ".gitignore was edited")
+    assert judge("Added `run.lock` to `app.py`.", "file_state").why == "no edit of run.lock is recorded"
+    assert judge("Removed `actions/checkout` from the workflow.", "file_state").why == "not checked: it names no file"
 
 
 def test_ci_decides_about_the_commit_that_was_pushed() -> None:

@@ -44,6 +44,7 @@ SHA = re.compile(r"^(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}$")
 PULL_URL = re.compile(r"/(?:pull|pulls|merge_requests|pull-requests|pullrequest)/(\d{1,7})")
 _PATH = re.compile(r"[\w.@~+/-]{2,250}")
 _ENDING = re.compile(r"[a-z][a-z0-9]{0,4}|gradle|graphql|svelte|properties|config")
+_DOTFILE = re.compile(r"\.(?:\w*ignore|\w+rc|env(?:\.\w+)?|gitattributes|gitmodules|editorconfig|tool-versions)")
 # Sections whose items are no claims.
 _OTHER_SECTION = re.compile(
     r"next steps?|to-?dos?\b|remaining|follow[- ]?ups?|\bplan\b|how to|\busage\b|known issues|not (?:done|included|run|tested)|optional"
@@ -304,4 +305,4 @@ def is_path(text: str) -> bool:
     if not _PATH.fullmatch(text):
         return False
     name, _, ending = text.rpartition(".")
-    return "/" in text or bool(name and _ENDING.fullmatch(ending))
+    return "/" in text or bool(name and _ENDING.fullmatch(ending)) or _DOTFILE.fullmatch(text) is not None

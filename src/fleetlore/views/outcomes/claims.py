@@ -654,8 +654,9 @@ def _judge_file_edit(claim: ClaimText, facts: ClaimFacts) -> _Ruling:
         return _Ruling(
             "contradicted", f"the edit of {_base_name(refused[-1].path)} {_describe_attempt(refused[-1])}", (refused[-1].source,)
         )
-    if claim.paths:
-        return _Ruling("unproven", f"no edit of {_base_name(claim.paths[0])} is recorded")
+    files = [name for path in claim.paths if "." in (name := _base_name(path))]  # `actions/checkout` is no file
+    if files:
+        return _Ruling("unproven", f"no edit of {files[0]} is recorded")
     recent = tuple(dict.fromkeys(edit.source for edit in facts.edits if edit.step >= facts.turn_start))[-2:]
     return _Ruling("unproven", "not checked: it names no file", recent)
 
