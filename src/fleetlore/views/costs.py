@@ -24,7 +24,7 @@ from msgspec import Struct, field
 from fleetlore.events.envelope import Event
 from fleetlore.programs.registry import list_names
 from fleetlore.views.event_text import EventStamp, event_stamp
-from fleetlore.views.folders import find_home_owner, find_main_folder
+from fleetlore.views.folders import find_main_folder, find_person
 from fleetlore.views.names import is_generated_name
 from fleetlore.views.prices import PICO, Prices, TokenCounts
 
@@ -346,7 +346,8 @@ def _describe_run(run: RunCosts, event: Event) -> None:
     known = dict(event.data)
     if isinstance(folder, str):
         known["project"] = find_main_folder(folder) or known.get("project")
-        known["person"] = known.get("person") or find_home_owner(folder)
+        account = known.get("person")
+        known["person"] = find_person(account if isinstance(account, str) else "", folder)
     for name in ("project", "branch", "person"):
         existing, value = getattr(run, name), known.get(name)
         if isinstance(value, str) and value and (existing is None or (stamp, value) > existing):

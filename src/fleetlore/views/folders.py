@@ -8,6 +8,7 @@ _home = re.compile(r"(?:^|[/\\])(?:Users|home)[/\\]([^/\\]{1,100})[/\\]")
 _SHARED_HOMES = frozenset(
     ["root", "runner", "ubuntu", "user", "vscode", "node", "app", "shared", "public", "circleci", "codespace", "admin"]
 )
+"""Accounts that are no person."""
 _worktrees = re.compile(r"(?:(?P<name>[^/]{1,100})[-_.])?\.?worktrees?|(?P<conductor>workspaces)", re.IGNORECASE)
 _HOMES = ("home", "Users")
 
@@ -16,6 +17,11 @@ def find_home_owner(folder: str) -> str:
     """The owner of the home folder that a folder is in; empty if it is in none, or in one that many share."""
     found = _home.search(folder + "/")
     return found[1] if found and found[1].lower() not in _SHARED_HOMES else ""
+
+
+def find_person(account: str, folder: str) -> str:
+    """Who works in a folder: the account that recorded the session, if that is a person's, else the owner of the home folder."""
+    return account if account and account.lower() not in _SHARED_HOMES else find_home_owner(folder)
 
 
 def find_main_folder(folder: str) -> str:

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from fleetlore.views import cost_sums, session_status
-from fleetlore.views.folders import find_home_owner, find_main_folder
+from fleetlore.views.folders import find_main_folder, find_person
 from fleetlore.views.outcomes.check_commands import find_package
 from fleetlore.views.outcomes.check_problems import repeats_check
 from fleetlore.views.outcomes.claims import ClaimFacts, judge_claims
@@ -217,7 +217,7 @@ def make_record(state: SessionState, now: datetime) -> Outcome:
         name="",
         program=state.program or None,
         agent=state.agent,
-        person=find_person(state) or None,
+        person=find_person(state.person, state.cwd) or None,
         repo=find_repo(state) or None,
         branch=state.branch or None,
         title=shorten_text(state.name or state.title) or None,
@@ -554,11 +554,6 @@ def _list_helpers(state: SessionState) -> list[Helper]:
 # --- who and where
 
 _pull_request_url = re.compile(r"https?://[^/\s]{1,100}/([\w.-]{1,100}/[\w.-]{1,100})/(?:pull|-/merge_requests)/\d")
-
-
-def find_person(state: SessionState) -> str:
-    """The person: as the session says, else the owner of the home folder that it works in."""
-    return state.person or find_home_owner(state.cwd)
 
 
 def find_repo(state: SessionState) -> str:
