@@ -106,8 +106,8 @@ def _scan_files(args: Namespace) -> int:
             unreadable.append(error)
     if rows or not unreadable or args.json:
         _print_rows(args, rows)
-    for error in unreadable:
-        terminal.print_error(f"lore: {terminal.sanitise_text(str(error.filename))}: cannot be read ({error.strerror})")
+    for failure in unreadable:
+        terminal.print_error(f"lore: {terminal.sanitise_text(str(failure.filename))}: cannot be read ({failure.strerror})")
     return FAILED if rows or unreadable else OK
 
 
