@@ -124,9 +124,8 @@ def test_every_surface_says_the_same_of_a_session(tmp_path: Path) -> None:
         agents = (await answer(client, "fleet", everybody=True))["agents"]
         assert pick(agents) == expected == pick((await answer(client, "sessions"))["sessions"])
         assert "waiting for permission" in await text(client, "fleet")
-        assert "question: Shall I push it?" in await text(client, "sessions")
         words = await text(client, "session", id="asks")
-        assert all(part in words for part in ("question: Shall I push it?", "asked · Fix it", "answer · Fixed. Shall I push it?")), words
+        assert all(part in words for part in ("asked · Fix it", "answer · Shall I push it?")), words
 
     with serve(tmp_path) as served:
         served.log.append(recorded)

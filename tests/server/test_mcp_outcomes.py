@@ -19,6 +19,13 @@ def test_contradicted_claims_come_first() -> None:
     assert _list_claims(claims)[0] == "contradicted: tests pass (they failed)"
 
 
+def test_a_question_that_the_headline_leaves_out_is_shown_once() -> None:
+    row = SessionRow(session="ada-1", status="running", waiting_for="permission", headline="Fix it", question="May I push?")
+    assert _render_session_row(row).endswith("Fix it · question: May I push?")
+    row = SessionRow(session="ada-1", status="finished", waiting_for="person", headline="Fix it; asks: May I push?", question="May I push?")
+    assert _render_session_row(row).count("May I push?") == 1
+
+
 def test_a_row_counts_in_good_english() -> None:
     row = SessionRow(session="ada-1", status="finished", headline="Fixed it", contradicted=1)
     assert "1 contradicted claim ·" in _render_session_row(row)

@@ -65,7 +65,7 @@ def _render_session_row(row: responses.SessionRow) -> str:
     state = f"waiting for {row.waiting_for}" if row.waiting_for else row.status
     ended = format_time(row.ended) if row.ended else None
     contradicted = f"{row.contradicted} contradicted claim{'' if row.contradicted == 1 else 's'}" if row.contradicted else None
-    question = f"question: {row.question}" if row.question else None
+    question = f"question: {row.question}" if row.question and row.question not in row.headline else None
     return join_fields(row.session, state, ended, row.person, row.repo, row.branch, contradicted, row.headline, question)
 
 
