@@ -30,6 +30,8 @@ ASKED: dict[str, dict[str, Any]] = {
     "mission": {"id": MISSION},
     "inbox": {"agent": "bram"},
     "search": {"q": "webhook"},
+    "why": {"place": "README.md:1"},
+    "review": {"range": "HEAD"},
     **{tool: {"id": "ada-1"} for tool in ("session", "session_transcript", "session_diff", "hand_over")},
     "story": {"scope": "agent:ada", "since": "2w", "detail": "full"},
     "events": {"data": True, "order": "oldest"},
