@@ -343,6 +343,7 @@ def test_commits_are_not_called_unpushed_if_the_agent_speaks_of_a_push_that_is_n
     script.ask("Round the total")
     script.edit()
     script.run("git commit -am 'Round the total'", "[main 1234567] Round the total\n 1 file changed")
+    script.run("./scripts/publish", "done")  # nothing shows what it does
     script.say(answer)
     assert script.outcome().delivered.push_unknown is is_unknown
     assert ("not pushed" in script.outcome().headline) is not is_unknown
