@@ -187,6 +187,7 @@ def test_log_and_town_may_stand_before_or_behind_the_command(lore: Lore, argv: l
         (["import", "klingon", "x"], 2, "klingon: there is no such file or folder, nor format"),
         (["export", "klingon"], 2, "unknown format"),
         (["verify", "--log", "memory:"], 2, "nothing to verify"),
+        (["verify", "--log", "sqlit:notes.db"], 2, "unknown log address sqlit:"),
         (["events", "--since", "whenever"], 2, "not a time"),
         (["events", "--last", "-1"], 2, "--last"),
     ],

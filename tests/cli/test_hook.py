@@ -116,10 +116,20 @@ def test_a_broken_settings_file_stops_nothing(lore: Lore) -> None:
     assert len(lines(lore)) == 1
 
 
-def test_half_of_a_character_spoils_no_line(lore: Lore) -> None:
-    hook(b'{"session_id": "5e55", "hook_event_name": "Stop", "last_assistant_message": "cut \\ud83d"}')
+@pytest.mark.parametrize("half", [b"\\ud83d", b"\\uD83D"])
+def test_half_of_a_character_spoils_no_line(lore: Lore, half: bytes) -> None:
+    hook(b'{"session_id": "5e55", "hook_event_name": "Stop", "last_assistant_message": "cut ' + half + b'"}')
+    [line] = lines(lore)
+    json.dumps(line, ensure_ascii=False).encode()
     lore("events", code=0)
     assert lore("events", "--kind", "log.rejected", "--json").raw == b""
+
+
+@pytest.mark.parametrize("name", [b"NaN", b"-Infinity"])
+def test_numbers_that_json_does_not_have_become_null(lore: Lore, name: bytes) -> None:
+    hook(b'{"session_id": "5e55", "hook_event_name": "Stop", "cost": ' + name + b"}")
+    [line] = lines(lore)
+    assert line["record"] == {"session_id": "5e55", "hook_event_name": "Stop", "cost": None}
 
 
 @pytest.mark.parametrize("payload", [b"garbage \x00\xff", b"[1, 2]", b"{" * 100_000, b'{"a": NaN', b"\xef\xbb\xbf"])

@@ -91,7 +91,7 @@ def test_a_program_that_starts_it_can_ask_and_write(lore: Lore, fleet: str) -> N
             await asyncio.to_thread(call_hook, fleet)
             assert "Bash" in str(await client.call_tool("events", {"kind": ["tool.*"]}))
             assert not (await client.call_tool("send_message", {"to": "ada", "body": "hello"})).is_error
-            assert len((await client.list_tools()).tools) == 21
+            assert len((await client.list_tools()).tools) == 23
             return client.protocol_version
 
     assert asyncio.run(asyncio.wait_for(talk(), PATIENCE)) == "2026-07-28"

@@ -320,6 +320,7 @@ def commands(site: Site, recorded: Sequence[Event]) -> Mapping[str, Sequence[Seq
         "salvage": [[site.log.removeprefix("sqlite:"), f"{site.spare}/salvaged.db"]],
         "archive": [["--before", "2999-01-01"]],
         "why": [[file]],
+        "blame": [[file]],
         "review": [["HEAD"]],
         "away": [["on", "--for", "1h"], ["off"]],
         "completion": [["bash"]],

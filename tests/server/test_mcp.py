@@ -30,6 +30,8 @@ ASKED: dict[str, dict[str, Any]] = {
     "mission": {"id": MISSION},
     "inbox": {"agent": "bram"},
     "search": {"q": "webhook"},
+    "why": {"place": "README.md:1"},
+    "review": {"range": "HEAD"},
     **{tool: {"id": "ada-1"} for tool in ("session", "session_transcript", "session_diff", "hand_over")},
     "story": {"scope": "agent:ada", "since": "2w", "detail": "full"},
     "events": {"data": True, "order": "oldest"},
@@ -122,6 +124,8 @@ def test_every_surface_says_the_same_of_a_session(tmp_path: Path) -> None:
         agents = (await answer(client, "fleet", everybody=True))["agents"]
         assert pick(agents) == expected == pick((await answer(client, "sessions"))["sessions"])
         assert "waiting for permission" in await text(client, "fleet")
+        words = await text(client, "session", id="asks")
+        assert all(part in words for part in ("asked · Fix it", "answer · Shall I push it?")), words
 
     with serve(tmp_path) as served:
         served.log.append(recorded)
@@ -374,6 +378,13 @@ def test_without_the_library_it_says_what_to_install(tmp_path: Path) -> None:
         refused = served.post("/mcp", PING, headers=JSON)
     assert refused.status == 501
     assert "pip install 'fleetlore[mcp]'" in refused.detail
+
+
+def test_an_error_at_the_first_request_is_not_kept(tmp_path: Path) -> None:
+    with serve(tmp_path) as served:
+        with patch("fleetlore.server.mcp.http._make_server", side_effect=OSError("too many open files")):
+            assert served.post("/mcp", PING, headers=JSON).status == 500
+        assert served.post("/mcp", PING, headers=JSON).status == 200
 
 
 def test_the_list_of_tools_is_short_enough_for_a_models_context(served: Served) -> None:

@@ -103,6 +103,8 @@ ASKED: dict[str, dict[str, Any]] = {
     "inbox": {"agent": "ada"},
     "costs": {"by": "model"},
     "search": {"q": "ignore"},
+    "why": {"place": "README.md:1"},
+    "review": {"range": "HEAD"},
     "events": {"data": True, "limit": 200},
 }
 
@@ -116,7 +118,7 @@ def test_hostile_words_cannot_leave_their_quotation(log: BlockingRecorder, sourc
         ours = [line for line in done.text.splitlines() if not line.startswith("> ")]
         assert ours[0] == QUOTE_NOTICE
         assert not [line for line in ours if "ignore" in line or "System" in line or "page=" in line or "```" in line], (tool.name, ours)
-        assert "ignore all" in done.text.lower() or tool.name in ("arcs", "costs", "tasks", "session_diff"), tool.name
+        assert "ignore all" in done.text.lower() or tool.name in ("arcs", "costs", "tasks", "session_diff", "why", "review"), tool.name
 
 
 def test_a_prompt_is_ours_and_what_it_shows_is_quoted(log: BlockingRecorder, source: OnDemandSource) -> None:

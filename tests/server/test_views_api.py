@@ -228,7 +228,10 @@ def test_the_brief_is_that_of_the_command_line(served: Served) -> None:
     ):
         recorded = lore(served)("brief", "--json", *words, "--log", served.context.url, code=0).json
         assert served.view("brief", **query)["brief"]["bill"] == recorded["bill"]
-        assert served.view("brief", **query)["brief"]["delivered"] == recorded["delivered"]
+        shown = served.view("brief", **query)["brief"]["delivered"]
+        for line in shown:  # the server's clock is that of the story, and the command's is today's
+            line["text"] = line["text"].replace("still running", "no final answer")
+        assert shown == recorded["delivered"]
 
 
 @pytest.mark.parametrize(

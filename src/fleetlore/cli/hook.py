@@ -112,13 +112,18 @@ class _PlainJson:
 
     strict = True
     object_hook = object_pairs_hook = None
-    parse_float, parse_int, parse_constant = float, int, float
+    parse_float, parse_int = float, int
     memo: dict[str, str] = {}  # noqa: RUF012  # one call a process
+
+    @staticmethod
+    def parse_constant(name: str) -> NoReturn:
+        """NaN and Infinity are not JSON."""
+        raise ValueError(name)
 
 
 def _is_plain_object(raw: bytes) -> bool:
     """Whether this is one JSON object on one line, without lone surrogates, which JavaScript sometimes produces."""
-    if b"\n" in raw or b"\r" in raw or b"\\ud" in raw:
+    if b"\n" in raw or b"\r" in raw or b"\\ud" in raw or b"\\uD" in raw:
         return False
     from _json import make_scanner
 
@@ -146,7 +151,8 @@ def _redact_line(fields: dict[str, object], raw: bytes, size: int, patterns: tup
 
     redactor = Redactor(patterns)
     try:
-        record = json.loads(raw) if size <= MAX_PAYLOAD_BYTES else None
+        # NaN and Infinity are not JSON: the reader of the spool would reject the whole line.
+        record = json.loads(raw, parse_constant=lambda name: None) if size <= MAX_PAYLOAD_BYTES else None
     except (ValueError, RecursionError):
         record = None
     if not isinstance(record, dict):

@@ -11,7 +11,7 @@ from fleetlore.errors import Invalid
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from fleetlore.events.envelope import Event
     from fleetlore.redact import Redactor
@@ -26,13 +26,14 @@ _EXAMPLES = (
 _NOTES = """\
 Events are checked with today's rules and your [redact] patterns: events of older versions may hold
 secrets that were not known then. What is found is named by kind and place, never shown. Files are
-only reported: they belong to the program that wrote them. Change a secret that was found: it may
-have been read already. Exit code: 0 nothing is left, 1 something was found and kept.
+only reported: they belong to the program that wrote them. Replace every secret that was found:
+someone may have read it. Exit code: 0 if no secret is left, 1 if some were found and not erased, or
+if a file could not be read.
 """
 
 
 def configure(parser: ArgumentParser) -> None:
-    """Files, and whether to erase."""
+    """Add the arguments."""
     parser.add_argument("paths", metavar="PATH", nargs="*", help="files or folders to check instead of the log")
     parser.add_argument("--dry-run", action="store_true", help="only list what was found")
     parser.add_argument("--yes", action="store_true", help="erase events with secrets without asking")
@@ -54,7 +55,7 @@ def _scan_log(args: Namespace) -> int:
         rows = []
         with progress.show_progress("scanning"):
             for event in log.read():
-                if kinds := _find_in_event(redactor, event):
+                if kinds := _find_in_event(redactor, log.restore_whole(event)):
                     day = f"{event.at:%Y-%m-%d}" if event.at else "?"
                     rows.append({"id": event.id or "", "kind": event.kind, "agent": event.agent or "", "day": day, "secrets": kinds})
         _print_rows(args, [{"place": f"{row['id']}  {row['day']}  {row['kind']}  {row['agent']}", **row} for row in rows])
@@ -67,7 +68,9 @@ def _scan_log(args: Namespace) -> int:
         forget.purge_stores(log)
     if not args.json:
         terminal.print_line(f"erased {_format_count(erased, 'event')} for good")
-    return OK
+    if kept := len(rows) - erased:
+        terminal.print_error(f"lore: {_format_count(kept, 'event')} could not be erased; run `lore scan` again")
+    return FAILED if kept else OK
 
 
 def _open_redactor(args: Namespace) -> Redactor:
@@ -84,34 +87,42 @@ def _find_in_event(redactor: Redactor, event: Event) -> list[str]:
         return []
     value = {key: part for key, part in codec.to_builtins(event).items() if key not in ("id", "at", "kind", "mac")}
     found = redactor.redact_value(value)[1]
-    return (name_secrets(value) or ["value under a secret name, or a pattern of yours"]) if found else []
+    return (name_secrets(value) or ["a field with a secret name, or one of your patterns"]) if found else []
 
 
 def _scan_files(args: Namespace) -> int:
     from fleetlore.redact import name_secrets
 
-    redactor, rows = _open_redactor(args), list[dict[str, object]]()
-    for path in _list_files(args.paths):
+    _check_paths(args.paths)
+    redactor, rows, unreadable = _open_redactor(args), list[dict[str, object]](), list[OSError]()
+    for path in _list_files(args.paths, unreadable.append):
         try:
             with open(path, encoding="utf-8", errors="replace") as file:
                 for number, line in enumerate(file, 1):
                     if redactor.may_contain_secret(line.encode(errors="replace")) and redactor.redact_value(line)[1]:
-                        rows.append({"place": f"{path}:{number}", "secrets": name_secrets(line) or ["a pattern of yours"]})
+                        rows.append({"place": f"{path}:{number}", "secrets": name_secrets(line) or ["one of your patterns"]})
         except OSError as error:
-            terminal.print_error(f"lore: {terminal.sanitise_text(path)}: cannot be read ({error.strerror})")
-    _print_rows(args, rows)
-    return FAILED if rows else OK
+            error.filename = path  # reading, unlike opening, does not name the file
+            unreadable.append(error)
+    if rows or not unreadable or args.json:
+        _print_rows(args, rows)
+    for failure in unreadable:
+        terminal.print_error(f"lore: {terminal.sanitise_text(str(failure.filename))}: cannot be read ({failure.strerror})")
+    return FAILED if rows or unreadable else OK
 
 
-def _list_files(paths: list[str]) -> Iterator[str]:
+def _check_paths(paths: list[str]) -> None:
+    for path in paths:
+        if not os.path.isfile(path) and not os.path.isdir(path):
+            raise Invalid(f"{path}: there is no such file or folder; check the path")
+
+
+def _list_files(paths: list[str], report_error: Callable[[OSError], None]) -> Iterator[str]:
     for path in paths:
         if os.path.isfile(path):
             yield path
-        elif os.path.isdir(path):
-            for folder, _, names in os.walk(path):
-                yield from (os.path.join(folder, name) for name in sorted(names) if os.path.isfile(os.path.join(folder, name)))
-        else:
-            raise Invalid(f"{path}: there is no such file or folder; check the path")
+        for folder, _, names in os.walk(path, onerror=report_error) if os.path.isdir(path) else ():
+            yield from (os.path.join(folder, name) for name in sorted(names) if os.path.isfile(os.path.join(folder, name)))
 
 
 def _print_rows(args: Namespace, rows: list[dict[str, object]]) -> None:

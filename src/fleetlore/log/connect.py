@@ -140,8 +140,10 @@ def check_log(url: str, *, town: str | None = None, progress: Progress | None = 
         from fleetlore.log.sqlite import check
 
         return check.check_log(resolve_sqlite_path(place), progress=progress)
+    if scheme == "memory":
+        raise Invalid("memory: is gone when its process ends, so there is nothing to verify; name a file or a server with --log")
     if scheme not in SERVERS:
-        raise Invalid(f"{scheme}: is gone when its process ends, so there is nothing to verify; name a file or a server with --log")
+        raise unknown_scheme_error(scheme)
     log = (_open_nats if scheme in ("nats", "tls") else _open_redis)(place, options, name)
     with closing(log):
         return log.check(progress)

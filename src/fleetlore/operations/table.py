@@ -452,7 +452,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(
         "hand over",
         module="operations.transcripts:hand_over",
-        help="Write a prompt with which another agent can continue a session: the task, what is done, what failed, what is open.",
+        help="Write a prompt with which another agent can continue a session.",
         http="GET /api/sessions/{id}/hand-over",
         mcp="hand_over",
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from threading import Event as Flag
 from threading import Thread
 
@@ -14,9 +15,11 @@ from fleetlore.projections.live_views import FindStore, LiveViews
 from fleetlore.projections.search import SearchFilter
 from fleetlore.projections.store import ProjectionStore
 
+_logger = logging.getLogger(__name__)
+
 TICK_SECONDS = 2.0
 MAX_INLINE_EVENTS = 2000
-"""Up to so many unindexed events are indexed while a request waits."""
+"""A request indexes at most this many new events itself; with more, it scans only the newest."""
 
 
 class SearchIndex:
@@ -47,13 +50,19 @@ class SearchIndex:
         return search.find_events(self._log, text, wanted=wanted, limit=limit, scan_limit=search.NEWEST), True
 
     def _run_until_stopped(self) -> None:
+        failure: str | None = None
         while not self._stop.wait(TICK_SECONDS):
             try:
                 self._update_index()
+                failure = None
             except Closed:
                 return
             except LogError:
                 continue  # tried again with the next tick
+            except Exception as error:  # any error: an index that stops silently would be worse
+                if repr(error) != failure:  # not with every tick
+                    _logger.exception("the search index cannot be updated; trying again every %g s", TICK_SECONDS)
+                failure = repr(error)
 
     def _update_index(self) -> None:
         if self._store is None and self._live_views.has_checkpoints:

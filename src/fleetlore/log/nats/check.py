@@ -20,7 +20,9 @@ async def check_stream(stream: NatsStream, progress: Progress | None = None) -> 
     check = _StreamCheck(stream, problems)
     state = (await stream.info()).state
     seen = bytearray((state.last_seq >> 3) + 1)  # a bit per message: those that the server returned
-    for subject in town_subjects(stream.town):
+    subjects = town_subjects(stream.town)
+    total = len(subjects) * state.last_seq
+    for index, subject in enumerate(subjects):
         start, more = state.first_seq, True
         while more:
             rows, more = await stream.read_page(subject, start, PAGE_MESSAGES)
@@ -30,9 +32,11 @@ async def check_stream(stream: NatsStream, progress: Progress | None = None) -> 
                 if subject == events_subject(stream.town):
                     check.check_event(row)
             start = rows[-1].seq + 1 if rows else start
-            more = more and start <= state.last_seq
+            more = more and bool(rows) and start <= state.last_seq  # an empty page would be asked for again and again
             if progress is not None:
-                progress(min(start, state.last_seq), state.last_seq)
+                progress(index * state.last_seq + min(start, state.last_seq), total)
+        if progress is not None:
+            progress((index + 1) * state.last_seq, total)
     await check.check_missing(seen, state.last_seq)
     return LogCheckReport(check.events, 1, problems.list_messages(), check.newer, 0)
 

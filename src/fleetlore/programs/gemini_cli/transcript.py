@@ -29,7 +29,7 @@ _PATH_KEY = "fleetloreParentSession"
 _CONTEXT_TAG = "<session_context>"
 _WORKSPACE = re.compile(r"Workspace Directories:\*{0,2}\s{0,5}\n\s{0,5}- ([^\n]{1,1000})")
 _EXIT_CODE = re.compile(r"^Exit Code: (-?\d{1,6})$", re.MULTILINE)
-_NOTES = {"info": "info", "warning": "warning"}
+_SIGNAL = re.compile(r"^Signal: ", re.MULTILINE)
 
 
 class GeminiEventContext(EventContext):
@@ -67,7 +67,7 @@ class GeminiReader(SessionReader):
             case "error" if key:
                 return [self.make_error(key, _join_text(record.get("content")) or "error", at)]
             case str() as name:
-                return [self.make_other(_NOTES.get(name, name), record, raw, at, text=_join_text(record.get("content")))]
+                return [self.make_other(name, record, raw, at, text=_join_text(record.get("content")))]
         return [self.make_other("record", record, raw, at)] if record else []
 
     def _read_header(self, record: Record) -> list[Event]:
@@ -148,8 +148,8 @@ def _read_result(part: Record, tool: str, status: str) -> CallResult:
     text = as_text(response.get("output")) or as_text(response.get("error")) or (shown if isinstance(shown, str) else "")
     code = None
     if tool == SHELL_TOOL:
-        found = _EXIT_CODE.search(text)
-        code = int(found[1]) if found else 0 if status == "success" and "Signal:" not in text else None
+        codes = _EXIT_CODE.findall(text)  # the program's own line comes after the command's output
+        code = int(codes[-1]) if codes else 0 if status == "success" and not _SIGNAL.search(text) else None
         text = shown if isinstance(shown, str) and shown else text
     cancelled = status == "cancelled"
     return CallResult(text, failed=status != "success", exit_code=code, interrupted=cancelled)

@@ -67,13 +67,19 @@ async def identify_caller(app_context: AppContext, request: Request) -> Caller:
 
 async def _get_server(state: State, app_context: AppContext) -> Server[Any]:
     """The MCP server, made with the first request."""
-    if not hasattr(state, _SERVER):
-        setattr(state, _SERVER, asyncio.ensure_future(app_context.run(_make_server, app_context)))
-    made: asyncio.Future[Server[Any]] = getattr(state, _SERVER)
+    made: asyncio.Future[Server[Any]] | None = getattr(state, _SERVER, None)
+    if made is None or _has_failed(made):
+        made = asyncio.ensure_future(app_context.run(_make_server, app_context))
+        setattr(state, _SERVER, made)
     try:
         return await asyncio.shield(made)  # a client that disconnects must not cancel it for the others
     except ModuleNotFoundError as error:
         raise Problem(501, f"{MISSING_EXTRA} ({error.name} is missing)") from error
+
+
+def _has_failed(made: asyncio.Future[Server[Any]]) -> bool:
+    """Whether making the server failed, so that the next request tries again."""
+    return made.done() and (made.cancelled() or made.exception() is not None)
 
 
 def _make_server(app_context: AppContext) -> Server[Any]:

@@ -1,4 +1,4 @@
-"""MCP tools for outcome records of sessions: `sessions` and `session`."""
+"""MCP tools for outcome records of sessions: `sessions`, `session` and `brief`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from fleetlore.server.mcp import requests, responses, times
 from fleetlore.server.mcp.caller import Caller
 from fleetlore.server.mcp.reading import head_fields
 from fleetlore.server.mcp.sanitise import clean_line, format_time, join_fields, join_parts, next_page_hint, page_rows, quote_lines
-from fleetlore.views.outcomes.record import CHECKS, Outcome
+from fleetlore.views.outcomes.record import CHECKS, JudgedClaim, Outcome
 
 MAX_SESSIONS = 1000
 """Only this many of the newest sessions can be paged through."""
 MAX_ITEMS = 20
-"""In each list of one session."""
+"""In each list of one session; a line after the last one says how many more there are."""
 
 
 def list_sessions(source: ViewSource, caller: Caller, request: requests.SessionsRequest) -> responses.SessionsResponse:
@@ -38,9 +38,9 @@ def _session_row(outcome: Outcome) -> responses.SessionRow:
         asked=clean_line(outcome.asked),
         waiting_for=outcome.waiting_for,
         question=clean_line(outcome.question),
-        person=outcome.person,
-        repo=outcome.repo,
-        branch=outcome.branch,
+        person=outcome.person and clean_line(outcome.person),
+        repo=outcome.repo and clean_line(outcome.repo),
+        branch=outcome.branch and clean_line(outcome.branch),
         started=outcome.started,
         ended=outcome.ended,
         usd=outcome.usd,
@@ -55,7 +55,7 @@ def _session_row(outcome: Outcome) -> responses.SessionRow:
 def render_sessions(response: responses.SessionsResponse) -> str:
     """Sessions as text."""
     return join_parts(
-        f"Sessions, the newest first ({len(response.sessions)}):",
+        f"Sessions, newest first ({len(response.sessions)} on this page):",
         quote_lines(*map(_render_session_row, response.sessions)),
         next_page_hint(response.next),
     )
@@ -64,8 +64,9 @@ def render_sessions(response: responses.SessionsResponse) -> str:
 def _render_session_row(row: responses.SessionRow) -> str:
     state = f"waiting for {row.waiting_for}" if row.waiting_for else row.status
     ended = format_time(row.ended) if row.ended else None
-    contradicted = f"{row.contradicted} contradicted claims" if row.contradicted else None
-    return join_fields(row.session, state, ended, row.person, row.repo, row.branch, contradicted, row.headline)
+    contradicted = f"{row.contradicted} contradicted claim{'' if row.contradicted == 1 else 's'}" if row.contradicted else None
+    question = f"question: {row.question}" if row.question and row.question not in row.headline else None
+    return join_fields(row.session, state, ended, row.person, row.repo, row.branch, contradicted, row.headline, question)
 
 
 BRIEF_PARTS = ("delivered", "in_progress", "went_wrong", "check_this", "needs_you")
@@ -99,18 +100,27 @@ def get_session(source: ViewSource, caller: Caller, request: requests.SessionReq
         outcome=clean_line(outcome.outcome),
         answer=clean_line(delivered.answer),
         commits=_clean_lines(f"{commit.sha} {commit.subject}".strip() for commit in delivered.commits),
-        pull_requests=_clean_lines(f"{request.title} {request.url}".strip() for request in delivered.pull_requests),
+        pull_requests=_clean_lines(f"{pull.title} {pull.url}".strip() for pull in delivered.pull_requests),
         troubles=_clean_lines(f"{one.what}{'' if one.resolved else ' (not resolved)'}" for one in outcome.troubles),
         corrections=_clean_lines(one.prompt for one in outcome.corrections),
         flags=_clean_lines(f"{one.flag}: {one.what}{'' if one.executed else ' (not executed)'}" for one in outcome.flags),
-        claims=_clean_lines(f"{one.verdict}: {one.text} ({one.why})" for one in outcome.claims),
+        claims=_list_claims(outcome.claims),
         files=_clean_lines(f"{one.path} +{one.added} -{one.removed}" for one in outcome.files),
         helpers=_clean_lines(f"{one.role or one.agent} ({one.status}): {one.answer or one.asked}" for one in outcome.helpers),
     )
 
 
+def _list_claims(claims: Iterable[JudgedClaim]) -> list[str]:
+    """The claims, contradicted ones first: a long list is cut."""
+    ordered = sorted(claims, key=lambda claim: claim.verdict != "contradicted")
+    return _clean_lines(f"{claim.verdict}: {claim.text} ({claim.why})" for claim in ordered)
+
+
 def _clean_lines(texts: Iterable[str]) -> list[str]:
-    return [clean_line(text) for text in islice(texts, MAX_ITEMS)]
+    rest = iter(texts)
+    lines = [clean_line(text) for text in islice(rest, MAX_ITEMS)]
+    left = sum(1 for _ in rest)
+    return [*lines, f"… and {left:,} more"] if left else lines
 
 
 def render_session(response: responses.SessionResponse) -> str:
@@ -118,4 +128,7 @@ def render_session(response: responses.SessionResponse) -> str:
     names = ("commits", "pull_requests", "troubles", "corrections", "flags", "claims", "files", "helpers")
     rows = [join_fields(name.replace("_", " ").removesuffix("s"), text) for name in names for text in getattr(response, name)]
     checks = [f"{kind} {result}" for kind, result in response.session.checks.items()]
-    return join_parts("One session:", quote_lines(_render_session_row(response.session), response.outcome, *checks, *rows))
+    asked = join_fields("asked", response.session.asked) if response.session.asked else ""
+    answer = join_fields("answer", response.answer) if response.answer else ""
+    lines = (_render_session_row(response.session), asked, response.outcome, answer, *checks, *rows)
+    return join_parts("One session:", quote_lines(*lines))

@@ -246,6 +246,8 @@ def make_record(state: SessionState, now: datetime) -> Outcome:
         context_window=find_context_window(state.model, state.context_tokens),
         patterns=find_session_patterns(state, troubles),
     )
+    if any(claim.kind in ("pushed", "pr_opened") and claim.verdict == "contradicted" for claim in record.claims):
+        record.delivered.push_unknown = False
     record.name = record.title or record.asked or state.project or state.run
     record.headline = write_headline(record, state)
     record.outcome = write_outcome(record, state)
