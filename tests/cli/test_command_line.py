@@ -146,6 +146,24 @@ def test_commands_verbs_and_choices_are_completed(lore: Lore, shell: str) -> Non
     assert "complete -F _lore" in lore("completion", shell, code=0).out
 
 
+def test_fish_completes_verbs_below_their_command_only_and_files_where_they_may_stand(lore: Lore) -> None:
+    script = lore("completion", "fish", code=0).lines
+    [cancel] = [line for line in script if line.endswith("-a cancel") and "from town; and __fish_seen_subcommand_from task;" in line]
+    assert cancel.startswith("complete -c lore -f -n '__fish_seen_subcommand_from town; and __fish_seen_subcommand_from task; and not ")
+    assert "complete -c lore -n '__fish_seen_subcommand_from scan' -l dry-run" in script
+    assert script[-1] == "complete -c fleetlore -w lore"
+    assert not any(" and __fish" in line.replace("; and", "") for line in script)
+
+
+def test_files_with_blanks_in_their_names_are_left_to_bash(lore: Lore) -> None:
+    lore.write("a b.txt", "")
+    script = lore("completion", "bash", code=0).out
+    ask = f'{script}\nCOMP_WORDS=(lore scan a); COMP_CWORD=2; _lore; echo "${{#COMPREPLY[@]}}"; complete -p lore'
+    assert (
+        subprocess.run(["bash", "-c", ask], capture_output=True, check=True, text=True).stdout == "0\ncomplete -o default -F _lore lore\n"
+    )
+
+
 def test_events_as_json_in_a_pipe_are_all_of_them(lore: Lore) -> None:
     lore("emit", "-", stdin=b"".join(b'{"kind": "fleet.commit", "agent": "ada"}\n' for _ in range(30)), code=0)
     assert len(lore("events", "--json", code=0).lines) == 30

@@ -129,3 +129,7 @@ def test_whole_texts_can_be_turned_off(lore: Lore) -> None:
     emit_long(lore)
     [event] = lore("events", "--json", "--whole", code=0).ndjson
     assert len(event["data"]["output"]) == 16 * 1024
+
+
+def test_last_and_all_are_not_given_together(lore: Lore) -> None:
+    assert "--last and --all do not go together" in lore("events", "--all", "--last", "5", code=2).err

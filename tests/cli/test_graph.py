@@ -114,6 +114,7 @@ def test_scenarios_hold_or_do_not(lore: Lore) -> None:
         (("chat", "seven"), "use --graph"),
         (("test",), "scenario files are missing"),
         (("draw", "--session", "x"), "--session is for `lore graph chat`"),
+        (("list", "--mind", "x"), "--mind is for `lore graph chat` and `lore graph test`"),
         (("test", "none.md"), "cannot be read"),
         (("draw", "nine"), "no graph is called 'nine'"),
     ],
@@ -146,3 +147,10 @@ def test_an_empty_line_says_nothing_and_a_conversation_can_be_begun_anew(lore: L
     assert "count_up" in said.out
     again = lore("graph", "chat", "--session", "tea", *LOG, stdin=b"/press count_up\n")
     assert "count_up" not in again.out
+
+
+def test_an_unreadable_default_graph_keeps_its_star(lore: Lore) -> None:
+    lore.write("fleetlore.toml", '[graph]\ndefault = "mine"\nfolder = "graphs"\n')
+    (lore.folder / "graphs").mkdir()
+    (lore.folder / "graphs" / "mine.toml").write_text(BROKEN.replace("[", "[[", 1))
+    assert [line.split()[:2] for line in lore("graph", "list", code=0).lines if "cannot be read" in line] == [["*", "mine"]]

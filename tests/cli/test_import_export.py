@@ -131,6 +131,17 @@ def test_an_export_counts_what_it_cannot_say(lore: Lore) -> None:
     assert result.err == "left out 3 events that nexus cannot say: 2 town.*, 1 deploy.*\n"
 
 
+def test_an_export_leaves_out_lines_that_an_import_refuses(lore: Lore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fleetlore.cli.export.LONGEST_LINE", 2000)
+    for text in ("short", "long " * 1000):
+        lore("emit", "fleet.commit", "--agent", "ada", "--text", text, code=0)
+    lore("emit", "town.heartbeat", "--agent", "ada", code=0)
+    result = lore("export", "nexus", code=0)
+    assert len(result.lines) == 1
+    assert "left out 1 event that nexus cannot say: 1 town.*" in result.err
+    assert "left out 1 event whose lines are over" in result.err
+
+
 def test_an_export_takes_scope_kind_and_time(lore: Lore) -> None:
     lore("emit", "fleet.commit", "--agent", "ada", "--at", "3d")
     lore("emit", "fleet.commit", "--agent", "ada")

@@ -12,7 +12,7 @@ import pytest
 
 from fleetlore.programs.claude_code import settings as claude_code_settings
 from fleetlore.programs.codex import settings as codex_settings
-from fleetlore.programs.hook_settings import is_our_hook
+from fleetlore.programs.hook_settings import HookFile, is_our_hook
 from tests.cli.running import Lore
 
 FOREIGN = """{
@@ -303,3 +303,37 @@ def test_hooks_of_every_tool_call_are_installed_only_if_asked_for_and_removed_by
     assert all(hooks[event][0]["hooks"][0]["async"] is True for event in claude_code_settings.TOOL_CALL_EVENTS)
     lore("install", "claude-code", code=0)
     assert not set(claude_code_settings.TOOL_CALL_EVENTS) & set(json.loads(settings.read_text())["hooks"])
+
+
+def make_file(path: Path) -> HookFile:
+    return HookFile(str(path), "claude-code", ("Stop", "PermissionRequest"), async_events=frozenset({"PermissionRequest"}))
+
+
+def change_hook(path: Path, event: str, **options: object) -> None:
+    content = json.loads(path.read_text())
+    content["hooks"][event][0]["hooks"][0] |= options
+    path.write_text(json.dumps(content))
+
+
+def test_a_hook_with_wrong_options_is_not_up_to_date(tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    file = make_file(path)
+    file.install(command="fleetlore hook claude-code")
+    assert file.find_missing_events() == []
+    change_hook(path, "Stop", **{"async": True})
+    assert file.find_missing_events() == ["Stop"]
+    file.install(command="fleetlore hook claude-code")
+    assert file.find_missing_events() == []
+    asking = file.asking_for_approval("PermissionRequest", wait=60)
+    asking.install(command="fleetlore approve-hook claude-code")
+    assert asking.find_missing_events() == []
+    change_hook(path, "PermissionRequest", timeout=5)
+    assert asking.find_missing_events() == ["PermissionRequest"]
+
+
+def test_the_approval_hook_replaces_the_hook_that_records_the_request(tmp_path: Path) -> None:
+    file = make_file(tmp_path / "settings.json")
+    file.install(command="fleetlore hook claude-code")
+    file.asking_for_approval("PermissionRequest", wait=60).install(command="fleetlore approve-hook claude-code")
+    assert commands(tmp_path / "settings.json", "PermissionRequest") == ["fleetlore approve-hook claude-code"]
+    assert commands(tmp_path / "settings.json", "Stop") == ["fleetlore hook claude-code"]

@@ -106,6 +106,16 @@ def test_json_gives_every_event(lore: Lore) -> None:
     assert all(event["position"] for event in events)
 
 
+def test_json_has_thoughts_only_for_those_who_read_minds(lore: Lore) -> None:
+    path = lore.write("duel.yaml", DUEL)
+    hidden = lore("stage", "run", path, "--json", *LOG, code=0)
+    assert "My knees." not in hidden.out
+    assert "En garde." in hidden.out
+    assert "My knees." in lore("stage", "run", path, "--json", "--read-minds", *LOG, code=0).out
+    secrets = lore("stage", "run", "night-train", "--turns", "2", "--json", *LOG, code=0).ndjson
+    assert not [event for event in secrets if event["kind"] == "agent.thought" or "thought" in event["data"] or "play" in event["data"]]
+
+
 def test_a_visitor_is_received_and_cannot_move_the_cursor(lore: Lore) -> None:
     path = lore.write("duel.yaml", DUEL)
     shown = lore("stage", "run", path, "--inject", "boo\x1b[2J", *LOG, code=0)

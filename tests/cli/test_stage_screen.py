@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fleetlore import Event
+from fleetlore.cli.event_lines import display_width
 from fleetlore.cli.stage.screen import StageScreen
 from fleetlore.stage import files
 
@@ -51,3 +52,27 @@ def test_a_verdict_is_set_apart_with_its_ruling_and_marks_the_best_first() -> No
 def test_a_verdict_without_a_winner_or_marks_is_its_words(scores: object) -> None:
     lines = shown(Event(kind="judge.verdict", agent="edda", text="Nobody convinced me.", data={"scores": scores}))
     assert [line.strip() for line in lines[2:-1]] == ["Nobody convinced me."]
+
+
+def test_a_thought_without_words_is_shown_too() -> None:
+    event = Event(kind="agent.spoke", agent="ada", data={"thought": "I wait"})
+    [line] = shown(event, read_minds=True)
+    assert line.split(maxsplit=1) == ["ada", "(I wait)"]
+    assert shown(event) == []
+
+
+def test_wide_characters_keep_to_the_width() -> None:
+    lines = shown(Event(kind="agent.spoke", agent="ada", text="x" + "灯台の明かり" * 20), width=60)
+    assert max(map(display_width, lines)) <= 60
+    assert "".join(line.replace("ada", "").strip() for line in lines) == "x" + "灯台の明かり" * 20
+
+
+@pytest.mark.parametrize("score", [85, 999.9, 10**400, float("inf"), float("nan")])
+def test_scores_keep_to_the_width(score: float) -> None:
+    lines = shown(Event(kind="judge.verdict", agent="edda", text="So.", data={"scores": {"ada": score, "b" * 90: 3}}), width=60)
+    assert max(map(display_width, lines)) <= 60
+
+
+def test_the_end_names_what_is_known_and_nothing_that_moves_the_cursor() -> None:
+    lines = shown(Event(kind="run.finished", text="Over.", data={"turns": 3, "tokens": "\x1b[2J", "usd": "much"}))
+    assert lines[-2] == "  3 turns, $0.00"

@@ -7,13 +7,24 @@ from collections.abc import Callable
 
 import pytest
 
-from fleetlore.errors import Invalid
+from fleetlore.errors import Invalid, NotFound
 from fleetlore.town import events
-from fleetlore.town.commands import TownCommand, add_task, assign_task, cancel_task, complete_task, send_message, spawn_agent
+from fleetlore.town.commands import (
+    TownCommand,
+    acknowledge_message,
+    add_task,
+    assign_task,
+    cancel_task,
+    complete_task,
+    control_agent,
+    find_agent,
+    send_message,
+    spawn_agent,
+)
 from fleetlore.town.jobs import JobDone, JobInbox, JobOutcome, QuestionJob, TaskJob
 from fleetlore.views.town_state import TownState
 from tests.town.townspeople import BlockedHandler, LiveTown, ScriptedHandler
-from tests.views.town_facts import completed, created, idle, recorded
+from tests.views.town_facts import becomes, completed, created, idle, recorded, sent
 
 
 async def at_work(live_town: LiveTown, *acts: BlockedHandler) -> ScriptedHandler:
@@ -224,3 +235,44 @@ def test_a_request_that_cannot_be_says_what_can() -> None:
     for command, why in commands:
         with pytest.raises(Invalid, match=why):
             command()
+
+
+def test_a_completed_id_is_not_taken_for_a_prefix_of_another_task() -> None:
+    town = recorded(*idle(), created("t-12")).state
+    town.completed.add("t-1")
+    with pytest.raises(NotFound, match="t-1 was completed long ago"):
+        cancel_task(town, "t-1", by="jo")
+    assert cancel_task(town, "t-12", by="jo").answer == "t-12 is cancelled"
+
+
+def test_a_parent_that_was_abbreviated_is_recorded_by_its_name() -> None:
+    [event] = spawn_agent(recorded(*idle()).state, "kid", by="jo", parent="ad").events
+    assert event.parent == "ada"
+
+
+def test_an_agent_is_found_in_any_case_before_those_that_begin_alike() -> None:
+    assert find_agent(recorded(*idle("Bob"), *idle("Bob2")).state, "bob").name == "Bob"
+
+
+def test_advice_for_a_task_that_ended_can_be_followed() -> None:
+    town = towns()
+    with pytest.raises(Invalid, match="t2 is completed and cannot be assigned; create a new task"):
+        assign_task(town, "t2", "ada", by="jo")
+    with pytest.raises(Invalid, match=r"it has ended$"):
+        complete_task(town, "t2", by="jo")
+
+
+@pytest.mark.parametrize("action", ["kill", "drain"])
+def test_to_stop_a_stopped_agent_is_not_answered_with_how_to_start_it(action: str) -> None:
+    with pytest.raises(Invalid, match=r"ada is stopped and not running$"):
+        control_agent(recorded(*idle(), becomes("stopped")).state, "ada", action, by="jo")
+
+
+def test_half_a_character_in_a_description_is_left_to_the_log_which_refuses_it() -> None:
+    created_task = add_task(recorded().state, "x\ud800", by="jo", description="y\ud800").events[0]
+    assert created_task.data["description"] == "y\ud800"
+
+
+def test_a_message_is_acknowledged_by_its_id_in_capitals() -> None:
+    town = recorded(*idle(), sent("ada", "hello", _id="abcdef00-0000-7000-8000-000000000001")).state
+    assert acknowledge_message(town, "ada", "ABCDEF").events[0].data["message"].startswith("abcdef")

@@ -12,12 +12,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from fleetlore.events.budget_axes import list_axes
 from fleetlore.events.driver_types import BudgetUsage
 from fleetlore.events.envelope import Event
 from fleetlore.goal.next_step import find_exhausted_axis
 from fleetlore.testing import START, FrozenClock, GivenView, given
 from fleetlore.views import goals
 from fleetlore.views.goal_control import parse_limits
+from fleetlore.views.goal_payloads import add_others, format_amount, usd_or_zero
 from fleetlore.views.goal_state import GoalState, elapsed_seconds, first_paragraph, goal_status, used_tokens, used_usd
 from fleetlore.views.goals import EVENT_HANDLERS, GoalsState, goal_usage
 from tests.strategies import json_objects, json_values
@@ -466,3 +468,17 @@ def test_any_stored_facts_fold_without_raising_and_alike_from_a_checkpoint(recor
         assert goal_status(goal, moment)
         assert goal_usage(goal, moment).turns >= 0
         find_exhausted_axis(goal, moment)
+
+
+def test_an_axis_without_dollars_is_counted_above_what_dollars_can_be() -> None:
+    assert add_others({"bytes": 1.0}, {"bytes": 2e9}) == {"bytes": 2e9 + 1}
+    assert add_others({"bytes": 1.0}, {"bytes": 1e300, "odd": True}) == {"bytes": 1.0, "odd": 0}
+
+
+def test_what_is_true_is_no_dollar() -> None:
+    assert [usd_or_zero(value) for value in (True, 1, 1e9)] == [0.0, 1.0, 0.0]
+
+
+def test_a_duration_is_rounded_to_milliseconds() -> None:
+    [row] = [row for row in list_axes("goal") if row.unit == "seconds"]
+    assert format_amount(row, 1.001) == "1s 1ms"

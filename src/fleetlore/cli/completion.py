@@ -9,6 +9,7 @@ from fleetlore.cli import arguments, main, terminal
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
+    from collections.abc import Iterator
 
 SHELLS = ("bash", "zsh", "fish")
 _EXAMPLES = (
@@ -32,9 +33,8 @@ _lore() {{
         key="${{key% *}}"
     done
     COMPREPLY=($(compgen -W "$words" -- "$word"))
-    [[ ${{#COMPREPLY[@]}} -gt 0 ]] || COMPREPLY=($(compgen -f -- "$word"))
 }}
-complete -F _lore lore fleetlore"""
+complete -F _lore -o default lore fleetlore"""
 _ZSH = "autoload -U +X bashcompinit && bashcompinit\n"
 
 
@@ -48,16 +48,25 @@ def run(args: Namespace) -> int:
     """Print the script."""
     words = find_words()
     if args.shell == "fish":
-        for key, found in words.items():
-            path = key.split()
-            seen = " and ".join(f"__fish_seen_subcommand_from {word}" for word in path) or "__fish_use_subcommand"
-            for word in found:
-                what = f"-l {word[2:]}" if word.startswith("--") else f"-a {word}"
-                terminal.print_line(f"complete -c lore -f -n '{seen}' {what}")
+        for line in _fish_lines(words):
+            terminal.print_line(line)
         return 0
     cases = "\n".join(f'            "{key}") words="{" ".join(found)}" ;;' for key, found in words.items())
     terminal.print_line((_ZSH if args.shell == "zsh" else "") + _BASH.format(cases=cases))
     return 0
+
+
+def _fish_lines(words: dict[str, list[str]]) -> Iterator[str]:
+    for key, found in words.items():
+        conditions = [f"__fish_seen_subcommand_from {word}" for word in key.split()] or ["__fish_use_subcommand"]
+        verbs = [other.removeprefix(f"{key} ") for other in words if key and other.rpartition(" ")[0] == key]
+        if verbs:
+            conditions.append(f"not __fish_seen_subcommand_from {' '.join(verbs)}")
+        no_files = "-f " if verbs or not key else ""  # where a verb must follow; other arguments may be files
+        for word in found:
+            candidate = f"-l {word[2:]}" if word.startswith("--") else f"-a {word}"
+            yield f"complete -c lore {no_files}-n '{'; and '.join(conditions)}' {candidate}"
+    yield "complete -c fleetlore -w lore"
 
 
 def find_words() -> dict[str, list[str]]:

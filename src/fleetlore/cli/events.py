@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from fleetlore.cli import arguments, terminal, times
 from fleetlore.cli.drain_while_watching import drain_in_background
+from fleetlore.cli.main import UsageError
 from fleetlore.errors import Invalid
 from fleetlore.events import codec
 from fleetlore.log.base import check_scope, matches_kind
@@ -32,7 +33,7 @@ _EXAMPLES = (
     ("lore events --json | jq -r .kind | sort | uniq -c", "for programs: one JSON object per line, with its position"),
 )
 _NOTES = f"""\
-Without --all, --last or --since the newest {DEFAULT_LAST} are shown; `--json` in a pipe prints everything.
+Without --all, --last or --since the newest {DEFAULT_LAST} are shown; `--json` in a pipe prints everything, unless it follows.
 Times are local unless --utc says otherwise; in JSON they are always UTC. NO_COLOR is honoured.
 {arguments.SCOPE_NOTE}
 """
@@ -54,6 +55,8 @@ def run(args: Namespace) -> int:
     """Print stored events, then follow with `--follow`."""
     if args.last is not None and args.last < 0:
         raise Invalid("--last must be 0 or more")
+    if args.last is not None and args.all:
+        raise UsageError("--last and --all do not go together; give one")
     if args.whole and not args.json:
         raise Invalid("--whole needs --json: a line on a terminal has no room for long texts")
     check_scope(args.scope)

@@ -49,6 +49,7 @@ def run(args: Namespace) -> int:
     check_scope(args.scope)
     since = times.parse_since(args.since)
     left_out: Counter[str] = Counter()
+    too_long = 0
     with (
         open_log.open_existing_log(args, settings=settings) as log,
         open_source(log, settings, progress=show_progress_if_long) as source,
@@ -58,14 +59,24 @@ def run(args: Namespace) -> int:
             record = dialect.encode(log.restore_whole(event), town=settings.town.value)
             if record is not None and len(record) > LONGEST_LINE:  # `lore import` refuses such lines, so write the shortened text
                 record = dialect.encode(event, town=settings.town.value)
-            if record is None:
+            if record is not None and len(record) > LONGEST_LINE:
+                too_long += 1
+            elif record is None:
                 left_out[event.kind.partition(".")[0]] += 1
             else:
                 write(record)
     if left_out:
         families = ", ".join(f"{count:,} {family}.*" for family, count in left_out.most_common())
-        terminal.print_error(f"left out {left_out.total():,} events that {dialect.name} cannot say: {families}")
+        terminal.print_error(f"left out {_format_events(left_out.total())} that {dialect.name} cannot say: {families}")
+    if too_long:
+        terminal.print_error(
+            f"left out {_format_events(too_long)} whose lines are over {LONGEST_LINE >> 20} MiB: `lore import` refuses them"
+        )
     return 0
+
+
+def _format_events(count: int) -> str:
+    return f"{count:,} event{'' if count == 1 else 's'}"
 
 
 @contextmanager

@@ -1,4 +1,7 @@
-"""Add our hooks to the settings file of a coding agent and remove them; everything else in the file stays as it is.
+"""Add our hooks to the settings file of a coding agent and remove them.
+
+Other settings keep their values, order and indentation. Spacing within a line and line ends may change, and of a repeated key only the
+last one is kept; uninstalling restores the original file if nothing else was changed since.
 
 `HookFile` handles this JSON: `{"hooks": {EVENT: [{"matcher"?, "hooks": [{"type": "command", "command": …}]}]}}`. A program that keeps
 its hooks in another format subclasses it.
@@ -69,6 +72,8 @@ class HookFile(NamedTuple):
                 _remove_hooks(self, settings, event)
         for event in wanted:
             _add_hook(self, settings, event, command)
+            if self.action == ASK_FOR_APPROVAL:  # it records the request by itself: `lore hook` would record it again
+                _remove_hooks(self._replace(action=RECORD), settings, event)
         if settings == _parse_settings(self.path, before):
             return False
         if not self._has_our_hooks(_parse_settings(self.path, before)):
@@ -101,13 +106,16 @@ class HookFile(NamedTuple):
         return frozenset(event for event in _get_hooks(self, settings) if any(_find_our_hooks(self, settings, event)))
 
     def find_missing_events(self) -> list[str]:
-        """The events at which we should be called, and are not, or for which the program waits without need."""
+        """The events at which we should be called, and are not, or with other options than `install` writes."""
         settings = _parse_settings(self.path, _read_file(self.path))
         return [event for event in self._find_wanted(settings) if not self._is_up_to_date(settings, event)]
 
     def _is_up_to_date(self, settings: _Settings, event: str) -> bool:
         ours = [hook for _, hook in _find_our_hooks(self, settings, event)]
-        return bool(ours) and all(hook.get("async") is True or event not in self.async_events for hook in ours)
+        is_async = event in self.async_events
+        return bool(ours) and all(
+            (hook.get("async") is True) == is_async and (self.timeout is None or hook.get("timeout") == self.timeout) for hook in ours
+        )
 
     def _has_our_hooks(self, settings: _Settings) -> bool:
         files = [self._replace(action=action) for action in ACTIONS]

@@ -66,7 +66,7 @@ def spawn_agent(
     if mode not in SPAWN_MODES:
         raise Invalid(f"unknown mode: {mode!r}; choose from {', '.join(SPAWN_MODES)}")
     if parent is not None:
-        find_agent(town, parent)
+        parent = find_agent(town, parent).name
     if mode == "forkedcontext" and parent is None:
         raise Invalid(f"{name} needs a parent whose context it starts with; name it with --parent")
     if (mode == "resumed") != (session is not None):
@@ -96,6 +96,8 @@ def _control_agent_without_worker(agent: Agent, action: str, by: str, reason: st
     if action == "restart" and agent.state != "cold":
         event = town_events.agent_state_changed(agent.name, agent.state, "cold", by=by, reason=reason or "to be restarted")
         return TownCommand(events=(event,), answer=f"{agent.name} waits for a worker (`lore worker`)")
+    if action in ("drain", "kill"):
+        raise Invalid(f"{agent.name} is {agent.state} and not running")
     hint = "; restart it with `lore town restart`" if agent.state != "cold" else "; run it with `lore worker`"
     raise Invalid(f"{agent.name} is {agent.state} and not running{hint}")
 
@@ -110,10 +112,11 @@ _ACTION_ANSWERS = {
 
 
 def find_agent(town: TownState, name: str) -> Agent:
-    """Find an agent by its name or a unique prefix of it. Raises `NotFound`, or `Invalid` if several agents match."""
+    """Find an agent by its name or a unique prefix of it, in any case. Raises `NotFound`, or `Invalid` if several agents match."""
     if (agent := town.agents.get(name)) is not None:
         return agent
-    matches = [each for each in town.agents if name and each.lower().startswith(name.lower())]
+    matches = [each for each in town.agents if each.lower() == name.lower()]
+    matches = matches or [each for each in town.agents if name and each.lower().startswith(name.lower())]
     if len(matches) == 1:
         return town.agents[matches[0]]
     if matches:
@@ -145,7 +148,7 @@ def add_task(
 ) -> TownCommand:
     """Create a task: for any agent, for agents with a role, or for one agent. Raises `Invalid` for values that cannot be used."""
     _require_text("title", title, town_events.MAX_LINE_LENGTH)
-    if len(description.encode()) > MAX_TEXT_BYTES:
+    if len(description.encode(errors="replace")) > MAX_TEXT_BYTES:
         raise Invalid("description: longer than 16 KiB; put it into a file of the workspace, and name the file")
     for label, names in (("role", roles), ("tag", tags), ("check", checks), ("task", depends_on)):
         _require_names(label, names)
@@ -185,6 +188,8 @@ def add_task(
 def assign_task(town: TownState, id: str, agent: str, *, by: str) -> TownCommand:
     """Assign a task to an agent, also if another agent has it already."""
     task, assignee = find_task(town, id), find_agent(town, agent)
+    if task.state == "completed":
+        raise Invalid(f"{task.id} is completed and cannot be assigned; create a new task")
     if task.state in ENDED_TASK_STATES:
         raise Invalid(f"{task.id} is {task.state}; retry it with `lore town task retry {task.id}`")
     if assignee.name in task.not_by:
@@ -223,8 +228,9 @@ def complete_task(town: TownState, id: str, *, by: str, result: str = "") -> Tow
     """Mark a waiting task as done by `by`, without an agent."""
     task = find_task(town, id)
     if task.state != "pending":
-        explanation = f"{task.agent} works on it" if task.state in ("assigned", "running") else "it has ended"
-        raise Invalid(f"{task.id} is {task.state}: {explanation}; cancel it first if you did it yourself")
+        if task.state in ENDED_TASK_STATES:
+            raise Invalid(f"{task.id} is {task.state}: it has ended")
+        raise Invalid(f"{task.id} is {task.state}: {task.agent} works on it; cancel it first if you did it yourself")
     if task.purpose == "review":
         raise Invalid(f"{task.id} is a review; use `lore town mission approve` or `reject`")
     events: tuple[Event, ...] = (town_events.task_completed(task, result=result, by=by),)
@@ -245,13 +251,13 @@ def find_task(town: TownState, id: str) -> Task:
     """Find a task by its id or a unique prefix of it. Raises `NotFound`, or `Invalid` if several tasks match."""
     if (task := town.tasks.get(id)) is not None:
         return task
+    if id in town.completed:
+        raise NotFound(f"{id} was completed long ago; read it with `lore story --scope task:{id}`")
     matches = [each for each in town.tasks if id and each.startswith(id)]
     if len(matches) == 1:
         return town.tasks[matches[0]]
     if matches:
         raise Invalid(f"{len(matches)} task ids start with {id!r}: {', '.join(matches[:5])}; give more characters")
-    if id in town.completed:
-        raise NotFound(f"{id} was completed long ago; read it with `lore story --scope task:{id}`")
     none = "it has no tasks; add one with `lore town backlog add TITLE`"
     raise NotFound(f"there is no task {id!r} in this town; {_suggest_name(id, town.tasks, none)}")
 
@@ -329,7 +335,7 @@ def reply_to_message(
 
 def find_message(town: TownState, recipient: str, id: str) -> InboxMessage | None:
     """Find a waiting message by its id or a prefix of it. Returns `None` for a complete id that does not wait (it may be acknowledged)."""
-    message = _find_by_prefix(town, recipient, id.lower())
+    message = _find_by_prefix(town, recipient, id)
     if message is None and len(id) != ID_CHARS:
         raise Invalid(f"{recipient} has no unread message {id!r}; see `lore town inbox`; an acknowledged message needs its full id")
     return message
@@ -345,7 +351,7 @@ def acknowledge_message(town: TownState, recipient: str, id: str, *, answer: str
 
 def _find_by_prefix(town: TownState, recipient: str, id: str) -> InboxMessage | None:
     """The unread message with this id or prefix; raises `Invalid` if several match."""
-    inbox = town.inboxes.get(recipient, {})
+    inbox, id = town.inboxes.get(recipient, {}), id.lower()
     matches = [each for each in inbox if each.startswith(id)] if len(id) >= MIN_ID_PREFIX_CHARS else []
     if len(matches) > 1:
         raise Invalid(f"{len(matches)} message ids start with {id!r}; give more characters")
@@ -372,7 +378,7 @@ def _require_names(label: str, names: Sequence[str]) -> None:
         if not is_name(name):
             raise Invalid(f"not a valid {label} name: {name!r}; use 1 to 200 bytes without control characters")
     if len(names) > MAX_NAMES:
-        raise Invalid(f"{len(names)} names were given; at most {MAX_NAMES} are allowed")
+        raise Invalid(f"{len(names)} {label} names were given; at most {MAX_NAMES} are allowed")
 
 
 def _require_priority(priority: str) -> None:

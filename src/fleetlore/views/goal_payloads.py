@@ -73,13 +73,13 @@ def read_limits(goal: Goal, plan: Plan | None) -> GoalLimits:
 
 
 def add_others(others: Mapping[str, float], more: Mapping[str, float] | None) -> dict[str, float]:
-    """Add the use of axes that are counted from events; implausible amounts count as zero."""
-    return {name: others.get(name, 0) + usd_or_zero((more or {}).get(name, 0)) for name in (*others, *(more or {}))}
+    """Add the use of axes that are counted from events; implausible amounts in `more` count as zero."""
+    return {name: others.get(name, 0) + amount_or_zero((more or {}).get(name, 0)) for name in (*others, *(more or {}))}
 
 
 def format_amount(row: BudgetRow, amount: Any) -> Any:
     """An amount in the nexo format."""
-    return durations.format_duration(int(amount * 1000) * 1_000_000) if row.unit == "seconds" else amount
+    return durations.format_duration(round(amount * 1000) * 1_000_000) if row.unit == "seconds" else amount
 
 
 def _parse_amount(row: BudgetRow, amount: Any) -> Any:
@@ -110,7 +110,13 @@ def count_or_zero(value: Any) -> int:
 
 def usd_or_zero(value: Any) -> float:
     """Return a plausible amount of dollars, else 0."""
-    return float(value) if isinstance(value, int | float) and 0 <= value < 1e9 else 0.0
+    amount = amount_or_zero(value)
+    return amount if amount < 1e9 else 0.0
+
+
+def amount_or_zero(value: Any) -> float:
+    """Return a plausible amount in any unit, else 0."""
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e15 else 0.0
 
 
 def limit_time(moment: datetime, start: datetime, span: timedelta) -> datetime:

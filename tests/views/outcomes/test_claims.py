@@ -527,6 +527,27 @@ def test_another_command_may_run_the_same_tests() -> None:
     assert on_tests("The integration tests pass.", checks=[ran(2, "pass"), ran(3, "fail", command="make integration")]) == "contradicted"
 
 
+def test_a_time_limit_is_no_other_suite() -> None:
+    assert on_tests(checks=[ran(2, "fail", command="timeout 90 pytest"), ran(3, "pass")]) == "supported"
+    assert on_tests(checks=[ran(2, "fail"), ran(3, "pass", command="timeout -k 5 90s pytest")]) == "supported"
+    assert on_tests(checks=[ran(2, "fail", command="timeout 90 pytest e2e"), ran(3, "pass")]) == "unproven"
+
+
+def test_a_pattern_with_a_bar_is_no_pipe() -> None:
+    failed = ran(2, "fail", command="pytest -k a|b", whole=False)
+    assert on_tests("Tests pass.", checks=[failed, ran(3, "pass", command="pytest -k a|c", whole=False)]) == "unproven"
+    assert on_tests("Tests pass.", checks=[failed, ran(3, "pass", command="pytest -k a|b | tail", whole=False)]) == "supported"
+
+
+def test_a_part_is_named_by_the_start_of_a_word() -> None:
+    def run(command: str) -> list[CheckRun]:
+        return [ran(2, "pass", command=command, whole=False)]
+
+    assert on_tests("The api tests pass.", checks=run("pytest rapid")) == "unproven"
+    assert on_tests("The api tests pass.", checks=run("pytest tests/test_api.py")) == "supported"
+    assert on_tests("The service tests pass.", checks=run("jest CartService")) == "supported"
+
+
 def test_a_claim_about_hooks_is_about_what_the_hook_ran() -> None:
     hook = ran(3, "pass", command="git push hook", whole=False)
     assert on_tests("All pre-push checks passed (lint, test).", checks=[hook]) == "supported"
@@ -539,6 +560,15 @@ def test_a_claim_that_names_its_command_is_about_that_run() -> None:
     assert judge(text, "build_or_lint_ok", checks=[ran(2, "pass", "build", "bun run build")]).verdict == "supported"
     assert judge(text, "build_or_lint_ok", checks=[ran(2, "pass", "build", "make")]).verdict == "unproven"
     assert judge(text, "build_or_lint_ok", checks=[ran(2, "fail", "build", "bun run build")]).verdict == "contradicted"
+
+
+def test_a_word_of_a_sentence_names_no_command() -> None:
+    def part(command: str) -> list[CheckRun]:
+        return [ran(2, "pass", command=command, whole=False)]
+
+    assert on_tests("All tests pass; the new rules make sense.", checks=part("make")) == "unproven"
+    assert on_tests("All tests pass in detox.", checks=part("tox")) == "unproven"
+    assert on_tests("`pytest cart` was run: all tests pass.", checks=part("pytest cart")) == "supported"
 
 
 def test_a_run_without_a_known_result_proves_nothing() -> None:
@@ -573,6 +603,13 @@ def test_a_number_of_tests_names_the_run() -> None:
     assert on_tests("All 12 tests pass.", checks=[part]) == "supported"
     assert on_tests("All 13 tests pass.", checks=[part]) == "unproven"
     assert on_tests("All tests pass.", checks=[part]) == "unproven"
+
+
+def test_a_number_with_a_thousands_separator() -> None:
+    assert one("All 1,234 tests pass.", "tests_pass").count == 1234
+    assert on_tests("All 1,234 tests pass.", checks=[ran(2, "pass", counts="1234 passed")]) == "supported"
+    assert on_tests("All 1,234 tests pass.", checks=[ran(2, "pass", counts="234 passed", whole=False)]) == "unproven"
+    assert on_tests("All 234 tests pass.", checks=[ran(2, "pass", counts="1,234 passed", whole=False)]) == "unproven"
 
 
 def test_the_counts_of_several_runs_add_up_to_the_claimed_number() -> None:
@@ -719,6 +756,17 @@ def test_warnings_contradict_a_claim_of_no_warnings() -> None:
     assert judge("Lint passes.", "build_or_lint_ok", checks=runs).verdict == "supported"
 
 
+def test_warnings_that_a_later_run_no_longer_reports() -> None:
+    def verdict(*runs: CheckRun) -> str:
+        return judge("Lint passes with no warnings.", "build_or_lint_ok", checks=runs).verdict
+
+    first = ran(2, "pass", "lint", "eslint .", counts="3 warnings")
+    assert verdict(first, ran(3, "pass", "lint", "eslint .", counts="0 warnings")) == "supported"
+    assert verdict(first, ran(3, "pass", "lint", "eslint .")) == "unproven"
+    assert verdict(first, ran(3, "pass", "lint", "eslint src", counts="0 warnings")) == "contradicted"
+    assert verdict(ran(1, "pass", "lint", "eslint .", counts="0 warnings"), first) == "contradicted"
+
+
 def test_files() -> None:
     assert judge("Updated `src/app.py`.", "file_state", edits=[edited(1)]).verdict == "supported"
     assert judge("Updated `src/app.py`.", "file_state").verdict == "unproven"
@@ -728,6 +776,27 @@ def test_files() -> None:
     assert (ignored.verdict, ignored.why) == ("supported", ".gitignore was edited")
     assert judge("Added `run.lock` to `app.py`.", "file_state").why == "no edit of run.lock is recorded"
     assert judge("Removed `actions/checkout` from the workflow.", "file_state").why == "not checked: it names no file"
+
+
+def test_each_file_of_a_list_needs_an_edit() -> None:
+    def verdict(text: str, *paths: str) -> tuple[str, str]:
+        claim = judge(text, "file_state", edits=[edited(1, path) for path in paths])
+        return claim.verdict, claim.why
+
+    text = "Updated `src/a.py` and `src/b.py`."
+    assert verdict(text, "src/a.py") == ("unproven", "no edit of b.py is recorded")
+    assert verdict(text, "src/b.py") == ("unproven", "no edit of a.py is recorded")
+    assert verdict(text, "src/a.py", "src/b.py")[0] == "supported"
+    assert verdict("Moved `src/a.py` into `src/b.py`.", "src/b.py")[0] == "supported"
+
+
+def test_a_run_that_proves_nothing_is_named() -> None:
+    def why(run: CheckRun) -> str:
+        return judge("Fixed the crash.", "fixed", edits=[edited(1)], checks=[run]).why
+
+    assert why(ran(2, "pass", cached=True)) == "the test run was cached"
+    assert why(ran(2, "could_not_run", reason="no pytest")) == "the test run could not start: no pytest"
+    assert why(ran(2, "unproven")) == "the result of the test run is not recorded: pytest"
 
 
 def test_ci_decides_about_the_commit_that_was_pushed() -> None:
@@ -835,6 +904,20 @@ def test_a_claim_that_names_a_job_of_ci_is_judged_by_it() -> None:
     jobs = [ran(6, "pass", "build", "Build Binaries"), ran(6, "fail", "build", "Sign")]
     claim = judge("**Build Binaries** passed.", "build_or_lint_ok", ci=jobs, checks=[ran(5, "fail", "build", "make")])
     assert (claim.verdict, claim.why) == ("supported", "CI passed: Build Binaries")
+
+
+def test_a_job_of_ci_without_a_result_contradicts_nothing() -> None:
+    claim = judge("**Build Binaries** passed.", "build_or_lint_ok", ci=[ran(6, "unproven", "build", "Build Binaries")])
+    assert (claim.verdict, claim.why) == ("unproven", "CI has not finished: Build Binaries")
+
+
+def test_the_check_of_a_goal_is_no_result_of_ci() -> None:
+    def verdict(*runs: CheckRun) -> str:
+        return judge("CI is green.", "tests_pass", ci=runs).verdict
+
+    assert verdict(ran(6, "pass", command="goal check: pytest")) == "unproven"
+    assert verdict(ran(6, "pass", command="test"), ran(6, "fail", command="goal check: pytest")) == "supported"
+    assert verdict(ran(6, "fail", command="test"), ran(6, "pass", command="goal check: pytest")) == "contradicted"
 
 
 def test_a_linter_without_files_and_an_adjective_contradict_nothing() -> None:

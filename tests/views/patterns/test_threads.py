@@ -157,6 +157,27 @@ def test_the_commits_of_a_pull_request_belong_to_it() -> None:
     assert find(branch("Ann Lee", "annlee7")) == [], "two names of one person"
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("Ann Lee", "Ann Lee", True),
+        ("Ann Lee", "annlee7", True),
+        ("Ann Lee", "alee-ann", True),
+        ("Ann Lee", "Lee, Ann", True),
+        ("Ann Lee", "Ann B. Lee", True),
+        ("Ann", "Ann Lee", True),
+        ("Ann Lee", "Joanna Smith", False),
+        ("Kim Park", "Parker Jones", False),
+        ("John Smith", "John Doe", False),
+        ("dependabot[bot]", "renovate[bot]", False),
+        ("42", "Ann Lee", False),
+    ],
+)
+def test_two_names_of_one_person(one: str, other: str, same: bool) -> None:
+    assert pattern_fold.is_same_person(one, other) is same
+    assert pattern_fold.is_same_person(other, one) is same
+
+
 def test_a_reverted_commit_that_comes_back_is_a_struggle_and_an_unrelated_fix_is_none() -> None:
     revert = replace(commit(2, "Ann", 10, [1], "fleet.error"), cause=commit_event_id(f"{1:040x}"))
     again = replace(commit(3, "Ann", 60, [2], "fleet.recovery"), cause=revert.id)

@@ -12,12 +12,11 @@ from msgspec.structs import replace
 
 from fleetlore import clock
 from fleetlore.cli import terminal
-from fleetlore.cli.event_lines import display_width, pad_columns
+from fleetlore.cli.event_lines import display_width, pad_columns, truncate_columns
 from fleetlore.cli.goal import lines as goal_lines
 from fleetlore.cli.goal.lines import BAD, BOLD, DIM, GOOD, WARN, Line
 from fleetlore.cli.terminal import sanitise_text
 from fleetlore.events import codec
-from fleetlore.views.goal_state import GoalState
 from fleetlore.views.goal_turns import EXTRA_PREFIX
 
 if TYPE_CHECKING:
@@ -46,42 +45,42 @@ def format_event_lines(event: Event, goal: GoalState | None) -> Iterator[Line]:
 
 
 def _format_started(event: Event, goal: GoalState | None) -> Iterator[Line]:
-    yield [(sanitise_text(event.text or ""), BOLD), (f"  goal {event.goal}", DIM)]
+    yield [(sanitise_text(event.text or ""), BOLD), (f"  goal {_clean_value(event.goal)}", DIM)]
 
 
 def _attempt_started(event: Event, goal: GoalState | None) -> Iterator[Line]:
     is_summary = goal is not None and goal.attempt is not None and goal.attempt.is_summary
     yield [
-        (f"turn {event.data.get('turn_index')}", BOLD),
+        (f"turn {_clean_value(event.data.get('turn_index'))}", BOLD),
         (" writes a summary to shorten its context" if is_summary else " starts", DIM),
     ]
 
 
 def _attempt_completed(event: Event, goal: GoalState | None) -> Iterator[Line]:
     result = _as_object(event.data.get("result"))
-    kind = str(_as_object(result.get("outcome")).get("kind"))
+    kind = str(_as_object(result.get("outcome")).get("kind") or "")
     style = {"done": GOOD, "escalate": _ASKS, "budget_exhausted": BAD}.get(kind, "")
-    turn, words = result.get("turn_index"), goal_lines.shorten_to_line(str(result.get("final_text") or ""))
+    turn, words = _clean_value(result.get("turn_index")), goal_lines.shorten_to_line(str(result.get("final_text") or ""))
     yield [(f"turn {turn}: ", BOLD), (goal_lines.OUTCOMES.get(kind, sanitise_text(kind)), style), (f"  {words}" if words else "", "italic")]
 
 
 def _format_acceptance(event: Event, goal: GoalState | None) -> Iterator[Line]:
     verdict = _as_object(event.data.get("verdict"))
-    failures = [_as_object(each) for each in verdict.get("failures") or ()]
+    failures = [_as_object(each) for each in _as_list(verdict.get("failures"))]
     for failure in failures:
         yield [
             ("  ✗ ", BAD),
-            (sanitise_text(str(failure.get("criterion_label"))), ""),
-            (f"  {sanitise_text(str(failure.get('message')))}", BAD),
+            (_clean_value(failure.get("criterion_label")), ""),
+            (f"  {_clean_value(failure.get('message'))}", BAD),
         ]
         yield from _format_evidence(str(failure.get("evidence") or ""))
-    for line in event.data.get(f"{EXTRA_PREFIX}touched") or ():
-        yield [("  judge  ", WARN), (f"the agent {sanitise_text(str(line))}", "")]
+    for line in _as_list(event.data.get(f"{EXTRA_PREFIX}touched")):
+        yield [("  judge  ", WARN), (f"the agent {_clean_value(line)}", "")]
     if event.data.get(f"{EXTRA_PREFIX}sandbox") == []:
         yield [("  note  ", WARN), ("this system has no sandbox (Landlock): the commands of the check could use all your files", DIM)]
     if verdict.get("met") is True:
-        many = len(goal.criteria) if goal is not None else 0
-        yield [("  ✓ ", GOOD), ("all criteria are met" if many else "no criteria; the agent says it is done", "")]
+        has_none = goal is not None and not goal.criteria
+        yield [("  ✓ ", GOOD), ("no criteria; the agent says it is done" if has_none else "all criteria are met", "")]
 
 
 def _format_evidence(text: str) -> Iterator[Line]:
@@ -91,7 +90,7 @@ def _format_evidence(text: str) -> Iterator[Line]:
 
 
 def _format_question(event: Event, goal: GoalState | None) -> Iterator[Line]:
-    asked = goal_lines.format_question(event.id or "", str(event.data.get("tool")), event.data.get("input"))
+    asked = goal_lines.format_question(event.id or "", str(event.data.get("tool") or ""), event.data.get("input"))
     yield from ([("  ", ""), *line] for line in asked)
 
 
@@ -100,14 +99,18 @@ def _format_decision(event: Event, goal: GoalState | None) -> Iterator[Line]:
     if _as_object(decision.get("choice")).get("kind") == "deny":
         yield [
             ("  denied  ", BAD),
-            (sanitise_text(str(decision.get("tool"))), ""),
-            (f"  {sanitise_text(str(decision.get('rationale')))}", DIM),
+            (_clean_value(decision.get("tool")), ""),
+            (f"  {_clean_value(decision.get('rationale'))}", DIM),
         ]
 
 
 def _format_waiting(event: Event, goal: GoalState | None) -> Iterator[Line]:
-    until = f" until {goal.wake.astimezone():%H:%M}" if goal is not None and goal.wake is not None else ""
-    yield [(f"  waits{until}  ", "cyan"), (sanitise_text(str(event.data.get("why"))), "")]
+    until = ""
+    if goal is not None and goal.wake is not None:
+        wake = goal.wake.astimezone()
+        is_today = wake.date() == (event.at or clock.now()).astimezone().date()
+        until = f" until {wake:%H:%M}" if is_today else f" until {wake:%Y-%m-%d %H:%M}"
+    yield [(f"  waits{until}  ", "cyan"), (_clean_value(event.data.get("why")), "")]
 
 
 def _format_retry(event: Event, goal: GoalState | None) -> Iterator[Line]:
@@ -117,10 +120,10 @@ def _format_retry(event: Event, goal: GoalState | None) -> Iterator[Line]:
         "compact_and_retry": "compacting its context and retrying",
         "escalate": "needs a person",
     }
-    kind = str(_as_object(event.data.get("decision")).get("kind"))
+    kind = str(_as_object(event.data.get("decision")).get("kind") or "")
     yield [
         ("  error  ", WARN),
-        (sanitise_text(str(event.data.get("error_message"))), ""),
+        (_clean_value(event.data.get("error_message")), ""),
         (f"  {words.get(kind, sanitise_text(kind))}", DIM),
     ]
 
@@ -128,17 +131,17 @@ def _format_retry(event: Event, goal: GoalState | None) -> Iterator[Line]:
 def _format_memory(event: Event, goal: GoalState | None) -> Iterator[Line]:
     saved = event.data.get("memories_saved")
     if saved:
-        yield [(f"  saved {saved} note{'' if saved == 1 else 's'} to memory", DIM)]
+        yield [(f"  saved {_clean_value(saved)} note{'' if saved == 1 else 's'} to memory", DIM)]
 
 
 def _format_control(event: Event, goal: GoalState | None) -> Iterator[Line]:
-    action, who = sanitise_text(str(event.data.get("action"))), sanitise_text(event.actor or "unknown")
+    action, who = _clean_value(event.data.get("action")), sanitise_text(event.actor or "unknown")
     yield [(f"  {who}: ", BOLD), (action, ""), (f"  {sanitise_text(event.text)}" if event.text else "", "italic")]
 
 
 def _format_completed(event: Event, goal: GoalState | None) -> Iterator[Line]:
     outcome = _as_object(_as_object(event.data.get("outcome")).get("outcome"))
-    kind = str(outcome.get("kind"))
+    kind = str(outcome.get("kind") or "")
     style = {"done": GOOD, "cancelled": DIM, "escalate": _ASKS}.get(kind, BAD)
     why = sanitise_text(str(outcome.get("reason") or outcome.get("axis") or "")).replace("_", " ")
     spent = "" if goal is None or event.at is None else f"  {goal_lines.format_spending(goal, event.at)}"
@@ -151,6 +154,15 @@ def _format_completed(event: Event, goal: GoalState | None) -> Iterator[Line]:
 
 def _as_object(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _clean_value(value: Any) -> str:
+    """A value of a payload as safe text; empty if it is missing."""
+    return "" if value is None else sanitise_text(str(value))
 
 
 _FORMATTERS: Mapping[str, Callable[[Event, GoalState | None], Iterator[Line]]] = {
@@ -278,7 +290,10 @@ class PlainGoalView(GoalView):
         terminal.flush_output()
 
     def _goal_prefix(self, goal: str) -> Line:
-        return [(f"{pad_columns(sanitise_text(self._names[goal]), self._widest)}  ", BOLD)] if goal in self._names else []
+        if goal not in self._names:
+            return []
+        name = truncate_columns(sanitise_text(self._names[goal]), self._widest)
+        return [(f"{pad_columns(name, self._widest)}  ", BOLD)]
 
 
 class GoalScreen(PlainGoalView):

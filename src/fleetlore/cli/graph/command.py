@@ -50,7 +50,7 @@ def run(args: Namespace) -> int:
     """Run the verb."""
     for name, verbs in (("form", ("draw",)), ("session", ("chat",)), ("graph", ("chat", "test")), ("mind", ("chat", "test"))):
         if getattr(args, name) is not None and args.verb not in verbs:
-            raise UsageError(f"--{name} is for `lore graph {verbs[0]}`")
+            raise UsageError(f"--{name} is for {' and '.join(f'`lore graph {verb}`' for verb in verbs)}")
     if args.places and args.verb in ("list", "nodes", "chat"):
         raise UsageError(f"`lore graph {args.verb}` takes no {args.places[0]!r}" + ("; use --graph" if args.verb == "chat" else ""))
     if args.verb == "chat":
@@ -70,7 +70,14 @@ def _list_graphs(args: Namespace) -> int:
             graph = files.load_graph(name, folder=settings.folder)
             rows.append({"name": name, "description": graph.description, "nodes": dict(graph.nodes), "default": name == settings.default})
         except Invalid as error:
-            rows.append({"name": name, "description": f"cannot be read: {str(error).splitlines()[0]}", "nodes": {}, "default": False})
+            rows.append(
+                {
+                    "name": name,
+                    "description": f"cannot be read: {str(error).splitlines()[0]}",
+                    "nodes": {},
+                    "default": name == settings.default,
+                }
+            )
     if args.json:
         terminal.print_value({"graphs": rows})
         return OK

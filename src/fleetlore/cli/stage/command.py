@@ -59,7 +59,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--read-minds", action="store_true", help="also show thoughts")
     parser.add_argument("--resume", metavar="RUN", help="resume an unfinished run")
     parser.add_argument("--speed", metavar="X", type=float, help="2 is twice as fast, 0 without pauses (1 on a terminal, else 0)")
-    arguments.add_json(parser, "print each event as JSON, as `lore events --json` does")
+    arguments.add_json(parser, "print each event as JSON, as `lore events --json` does; thoughts only with --read-minds")
     arguments.add_examples(parser, _EXAMPLES, _NOTES)
 
 

@@ -8,12 +8,15 @@ import textwrap
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from fleetlore import clock
 from fleetlore.cli import terminal
 from fleetlore.cli.event_lines import display_width, pad_columns, truncate_columns
 from fleetlore.cli.terminal import sanitise_text
 from fleetlore.events import codec
 from fleetlore.events.visibility import OWNER, READER, can_see
+from fleetlore.views.goal_payloads import usd_or_zero
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,13 +30,16 @@ _COLOURS = (75, 173, 71, 176, 179, 109, 167, 103)
 _WIDEST, _NARROW, _NAME = 100, 56, 12
 _SECONDS_A_LINE, _SECONDS_A_CHARACTER = 0.7, 0.022
 _DIM, _BOLD, _SCENE, _THOUGHT, _BAD, _VISITOR, _VERDICT = "2", "1", "3;2", "3;38;5;103", "31", "1;33", "1;36"
+_TOO_MUCH = 1000
+"""Scores are at most 10; larger ones, NaN and infinity are not shown."""
+_FIELDS_WITH_THOUGHTS = {"run.started": ("play",), "log.rejected": ("sample",)}
 _HIDDEN_KINDS = ("model.called", "model.replied", "context.built", "tool.called")
 
 
 def make_viewer(scenario: StageScenario, *, json: bool, read_minds: bool, speed: float) -> StageEventCallback:
     """A callback that prints events as JSON, for a terminal or plainly, at reading speed."""
     if json:
-        return _print_json
+        return _print_json if read_minds else _print_json_without_thoughts
     screen: StageScreen | PlainStageLines
     if terminal.is_terminal(sys.stdout):
         colour = terminal.has_colour(sys.stdout)
@@ -46,6 +52,23 @@ def make_viewer(scenario: StageScenario, *, json: bool, read_minds: bool, speed:
 async def _print_json(event: Event) -> None:
     terminal.print_json(codec.encode_with_position(event))
     terminal.flush_output()
+
+
+async def _print_json_without_thoughts(event: Event) -> None:
+    shown = remove_thoughts(event)
+    if shown is not None:
+        await _print_json(shown)
+
+
+def remove_thoughts(event: Event) -> Event | None:
+    """The event without thoughts and secret roles; `None` if it is nothing else.
+
+    The scenario in `run.started` has the thoughts of scripts, and a rejected answer may have one.
+    """
+    if not can_see(event, READER) or event.kind == "agent.reflected":
+        return None
+    hidden = {"thought", *_FIELDS_WITH_THOUGHTS.get(event.kind, ())}
+    return replace(event, data={name: value for name, value in event.data.items() if name not in hidden})
 
 
 class _ReadingPace:
@@ -151,7 +174,7 @@ class StageScreen:
                 yield from self._end_lines(event)
             case "user.injected" if text:
                 yield from self._named_lines("visitor", text, _VISITOR)
-            case _ if text:
+            case _ if text or (self._reads_minds and _thought_text(event)):
                 yield from self._speaker_lines(event, text)
 
     def _speaker_lines(self, event: Event, text: str) -> Iterator[str]:
@@ -160,8 +183,12 @@ class StageScreen:
             yield from self._named_lines(name, f"({text})", self._colours.get(name, _BOLD), _THOUGHT)
             return
         style = {"model.failed": _BAD, "log.rejected": _BAD, "commentary.posted": _DIM, "tool.returned": _DIM}.get(event.kind, "")
+        thought = _thought_text(event) if self._reads_minds else ""
+        if not text:
+            yield from self._named_lines(name, f"({thought})", self._colours.get(name, _BOLD), _THOUGHT)
+            return
         yield from self._named_lines(name, text, self._colours.get(name, _BOLD), style)
-        if self._reads_minds and (thought := _thought_text(event)):
+        if thought:
             yield from self._wrap_lines(f"({thought})", self._indent, _THOUGHT)
 
     def _named_lines(self, name: str, text: str, name_style: str, style: str = "") -> Iterator[str]:
@@ -195,26 +222,39 @@ class StageScreen:
     def _score_lines(self, event: Event) -> Iterator[str]:
         scores = event.data.get("scores")
         marks = (
-            {sanitise_text(str(name)): mark for name, mark in scores.items() if isinstance(mark, int | float)}
+            {sanitise_text(str(name)): mark for name, mark in scores.items() if isinstance(mark, int | float) and abs(mark) < _TOO_MUCH}
             if isinstance(scores, dict)
             else {}
         )
-        column = max((display_width(name) for name in marks), default=0)
+        column = min(max((display_width(name) for name in marks), default=0), self._width // 2)
+        room = max(0, self._width - column - len("      10.0  "))
+        scale = min(1.0, room / max(marks.values(), default=1)) if max(marks.values(), default=0) > 0 else 1.0
         for name, mark in sorted(marks.items(), key=lambda pair: -pair[1]):
-            yield f"  {pad_columns(name, column)}  {mark:>4.1f}  {self._paint_text('▪' * round(mark), _VERDICT)}"
+            label = pad_columns(truncate_columns(name, column), column)
+            yield f"  {label}  {mark:>4.1f}  {self._paint_text('▪' * round(mark * scale), _VERDICT)}"
 
     def _end_lines(self, event: Event) -> Iterator[str]:
         data = event.data
         yield ""
         yield from self._wrap_lines(sanitise_text(event.text or ""), "  ", _BOLD)
-        spent = f"{data.get('turns')} turns, {data.get('calls')} calls, {data.get('tokens')} tokens, ${data.get('usd') or 0:.2f}"
-        yield self._paint_text(f"  {spent}", _DIM)
+        spent = [f"{data[name]} {name}" for name in ("turns", "calls", "tokens") if isinstance(data.get(name), int)]
+        spent.append(f"${usd_or_zero(data.get('usd')):.2f}")
+        yield self._paint_text(f"  {', '.join(spent)}", _DIM)
         yield ""
 
     def _wrap_lines(self, text: str, indent: str, style: str) -> Iterator[str]:
         room = max(20, self._width - 2 - len(indent))
-        for line in textwrap.wrap(text, room) or [""]:
+        for line in _wrap_columns(text, room) or [""]:
             yield f"{indent}{self._paint_text(line, style)}"
 
     def _paint_text(self, text: str, style: str) -> str:
         return f"\x1b[{style}m{text}\x1b[0m" if self._colour and style else text
+
+
+def _wrap_columns(text: str, width: int) -> list[str]:
+    """Lines of at most `width` columns."""
+    if all(display_width(character) < 2 for character in text):
+        return textwrap.wrap(text, width)
+    # `wrap` counts characters, so a filler follows each character of two columns; sanitised text has no NUL.
+    filled = "".join(character + "\0" * (display_width(character) - 1) for character in text)
+    return [line.replace("\0", "") for line in textwrap.wrap(filled, width - 1)]  # a line may end before a filler

@@ -40,6 +40,7 @@ _URL = re.compile(r"https?://[^\s<>()\[\]\"']{3,400}")
 _QUOTE_MARK = "\x01"
 _SUBJECTS = TEST_HEADS | frozenset(CHECK_HEADS)
 _TOKEN = re.compile(r"\x00\d{1,4}\x00|\x01|#\d{1,7}|[\w✅✓✔☑🟢❌✗✘][\w'’./:@-]*[\w']|[\w✅✓✔☑🟢❌✗✘]|[;,:()?!/&+=|·•→—–-]")
+_THOUSANDS = re.compile(r"(?<![\w#.,])\d{1,3}(?:,\d{3}){1,2}(?![\d,])")
 SHA = re.compile(r"^(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}$")
 PULL_URL = re.compile(r"/(?:pull|pulls|merge_requests|pull-requests|pullrequest)/(\d{1,7})")
 _PATH = re.compile(r"[\w.@~+/-]{2,250}")
@@ -251,6 +252,11 @@ def _normalise_sentence(part: str) -> str:
     return matched
 
 
+def join_thousands(text: str) -> str:
+    """The text with numbers such as `1,234` written as `1234`."""
+    return _THOUSANDS.sub(lambda found: found.group().replace(",", ""), text) if "," in text else text
+
+
 def _tokenise_sentence(part: str, codes: list[str]) -> Sentence:
     shown, used = part, list[str]()
     if "\x00" in part:
@@ -259,7 +265,7 @@ def _tokenise_sentence(part: str, codes: list[str]) -> Sentence:
     matched = _normalise_sentence(part)
     tokens: list[str] = []
     code_at: dict[int, str] = {}
-    for word in _TOKEN.findall(matched.lower()):
+    for word in _TOKEN.findall(join_thousands(matched.lower())):
         if word[0] == "\x00":
             code = codes[int(word[1:-1])]
             for number, command in enumerate(code.split(" && ")[:6]):

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from fleetlore.dialects.commands.shell import make_word_set
 from fleetlore.views.outcomes.attempts import SEVERAL, read_attempts, read_ci_results
 from fleetlore.views.outcomes.check_commands import find_package
+from fleetlore.views.outcomes.claim_sentences import join_thousands
 from fleetlore.views.outcomes.claim_text import ClaimKind, ClaimPlace, ClaimText, extract_claims
 from fleetlore.views.outcomes.facts import (
     PUSH_HOOK,
@@ -191,6 +192,8 @@ def _judge_claim(claim: ClaimText, facts: ClaimFacts) -> _Ruling | None:
     if facts.ci and claim.kind in ("tests_pass", "build_or_lint_ok") and (job := _find_named_job(claim, facts)) is not None:
         if job.result == "pass":
             return _Ruling("supported", f"CI passed: {job.command}", (job.source,))
+        if job.result != "fail":
+            return _Ruling("unproven", f"CI has not finished: {job.command}", (job.source,))
         verdict: Verdict = "unproven" if _DISCLOSED.search(claim.text) else "contradicted"
         return _Ruling(verdict, f"CI failed: {job.command}", (job.source,))
     match claim.kind:
@@ -277,13 +280,14 @@ def _support_from_ci(ruling: _Ruling, kinds: Sequence[CheckKind], facts: ClaimFa
 
 
 def _judge_ci(claim: ClaimText, facts: ClaimFacts) -> _Ruling:
-    if not facts.ci:
+    jobs = [run for run in facts.ci if not run.command.startswith(GOAL_CHECK)]
+    if not jobs:
         return _Ruling("unproven", "no result of CI is recorded")
-    failed = next((run for run in reversed(facts.ci) if run.result == "fail"), None)
+    failed = next((run for run in reversed(jobs) if run.result == "fail"), None)
     if failed is not None:
         return _Ruling("contradicted", f"CI failed{_describe_run(failed)}", (failed.source,))
-    if all(run.result == "pass" for run in facts.ci):
-        return _Ruling("supported", "CI passed", tuple(run.source for run in facts.ci[-4:]))
+    if all(run.result == "pass" for run in jobs):
+        return _Ruling("supported", "CI passed", tuple(run.source for run in jobs[-4:]))
     return _Ruling("unproven", "CI has not finished")
 
 
@@ -324,9 +328,9 @@ def _find_run_with_count(claim: ClaimText, fresh: Sequence[CheckRun]) -> CheckRu
     "31 of 35 pass", "the 9 parser tests pass" and "all 101 unit tests pass" are about a part of the tests, so a run with other
     failures still supports them. "All 31 pass" needs a run without failures.
     """
-    claimed = {int(a or b) for a, b in _CLAIMED.findall(claim.text[:400])}
+    claimed = {int(a or b) for a, b in _CLAIMED.findall(join_thousands(claim.text[:400]))}
     for run in reversed(fresh):
-        found = _PASSED.search(run.counts)
+        found = _PASSED.search(join_thousands(run.counts))
         if found is None or int(found[1]) not in claimed or run.cached:
             continue
         if run.result == "pass" or (run.result == "fail" and (not claim.everything or claim.part not in ((), ("new",)))):
@@ -356,7 +360,7 @@ def _judge_fresh_runs(claim: ClaimText, name: str, fresh: Sequence[CheckRun], ha
         is_limited = _SCOPED.search(claim.text) is not None or (claim.general and claim.text.rstrip("*_ ").endswith(":"))
         is_certain = (ran[-1] is failed or only_parts_passed_later) and not is_limited
         if _DISCLOSED.search(claim.text):
-            good = next((run for run in reversed(ran) if run.result == "pass" or _PASSED.search(run.counts)), None)
+            good = next((run for run in reversed(ran) if run.result == "pass" or _PASSED.search(join_thousands(run.counts))), None)
             if good is not None:
                 shown = f" ({good.counts})" if good.counts else ""
                 why = f"{_shorten_command(good.command)} {'passed' if good.result == 'pass' else 'failed, as the claim says'}{shown}"
@@ -398,12 +402,28 @@ def _judge_passed_runs(claim: ClaimText, name: str, passed: Sequence[CheckRun], 
     uncached = list(passed) if needs_all or not uncached else uncached
     if claim.kind == "tests_pass" and (problem := _find_count_problem(claim, passed)):
         return _Ruling("unproven", problem, sources)
-    warned = next((run for run in passed if re.search(r"\b[1-9]\d{0,6} warning", run.counts)), None)
-    if warned is not None and re.search(r"\b(?:no|zero|0|without)(?: \w+){0,3} warnings?\b", claim.text, re.IGNORECASE):
-        return _Ruling("contradicted", f"the run reports {warned.counts}", (warned.source,))
+    if _NO_WARNINGS.search(claim.text) and (ruling := _judge_warnings(passed)) is not None:
+        return ruling
     best = next((run for run in reversed(uncached) if run.whole), uncached[-1])
     counts = f" ({best.counts})" if best.counts else ""
     return _Ruling("supported", f"{_shorten_command(best.command)} passed after the last edit{counts}", (best.source, *sources))
+
+
+_NO_WARNINGS = re.compile(r"\b(?:no|zero|0|without)(?: \w+){0,3} warnings?\b", re.IGNORECASE)
+
+
+def _judge_warnings(passed: Sequence[CheckRun]) -> _Ruling | None:
+    """Judge "no warnings" by the newest run of each command that reports some; `None` if the same command reports zero later."""
+    warned = {_first_command(run.command): run for run in passed if re.search(r"\b[1-9]\d{0,6} warning", run.counts)}
+    unproven: _Ruling | None = None
+    for command, run in warned.items():
+        later = [other for other in passed if other.step > run.step and _first_command(other.command) == command]
+        if not later:
+            return _Ruling("contradicted", f"the run reports {run.counts}", (run.source,))
+        # A compiler that runs again does not repeat the warnings of files that it keeps.
+        if not any(re.search(r"\b0 warning", other.counts) for other in later):
+            unproven = _Ruling("unproven", f"an earlier run reports {run.counts}", (run.source, later[-1].source))
+    return unproven
 
 
 _HOOKS = re.compile(r"\b(?:hooks?|pre-?commit|pre-?push)\b", re.IGNORECASE)
@@ -411,7 +431,14 @@ _HOOKS = re.compile(r"\b(?:hooks?|pre-?commit|pre-?push)\b", re.IGNORECASE)
 
 def _is_named_in(text: str, run: CheckRun) -> bool:
     """Whether a claim names the run: by its command, or as that of a git hook."""
-    return _first_command(run.command) in text or (_is_of_hook(run) and _HOOKS.search(text) is not None)
+    command = _first_command(run.command)
+    if command and command not in _PROSE_COMMANDS and re.search(rf"(?<![\w-]){re.escape(command)}(?![\w/-])", text):
+        return True
+    return _is_of_hook(run) and _HOOKS.search(text) is not None
+
+
+# Commands that are also words of a sentence: "the new rules make sense".
+_PROSE_COMMANDS = make_word_set("make just task test tests check lint build")
 
 
 def _is_of_hook(run: CheckRun) -> bool:
@@ -419,13 +446,13 @@ def _is_of_hook(run: CheckRun) -> bool:
 
 
 def _counts_exactly(count: int, run: CheckRun) -> bool:
-    return re.match(rf"(?:Tests:? )?{count} (?:tests? )?pass", run.counts) is not None and not run.cached
+    return re.match(rf"(?:Tests:? )?{count} (?:tests? )?pass", join_thousands(run.counts)) is not None and not run.cached
 
 
 def _find_runs_that_sum(count: int, passed: Sequence[CheckRun]) -> Sequence[CheckRun]:
     """Two or three runs of different commands that passed as many tests together; none if there are no such runs."""
     newest = {run.command: run for run in passed if not run.cached and not run.whole}
-    counted = [(run, int(found[1])) for run in newest.values() if (found := _PASSED.search(run.counts))][-MOST_SUMMED:]
+    counted = [(run, int(found[1])) for run in newest.values() if (found := _PASSED.search(join_thousands(run.counts)))][-MOST_SUMMED:]
     for size in (2, 3):
         for chosen in combinations(counted, size):
             if sum(number for _, number in chosen) == count and all(number for _, number in chosen):
@@ -469,11 +496,15 @@ _OTHER_SUITES = re.compile(r"integration|e2e|acceptance|\bui\b|browser|smoke", r
 
 
 def _names_part(claim: ClaimText, run: CheckRun) -> bool:
-    command = run.command.lower()
-    if "unit" in claim.part and not _OTHER_SUITES.search(command):
+    if "unit" in claim.part and not _OTHER_SUITES.search(run.command):
         # Tests without another name are unit tests.
         return True
-    return any(stem in command for word in claim.part if len(stem := _stem_word(word)) > 2)
+    return any(_starts_word(stem, run.command) for word in claim.part if len(stem := _stem_word(word)) > 2)
+
+
+def _starts_word(stem: str, command: str) -> bool:
+    """Whether a word of the command starts with the stem; `CartService` has two words."""
+    return re.search(rf"(?<![A-Za-z])(?i:{re.escape(stem)})|{re.escape(stem.capitalize())}", command) is not None
 
 
 def _stem_word(word: str) -> str:
@@ -486,7 +517,7 @@ def _find_count_problem(claim: ClaimText, passed: Sequence[CheckRun]) -> str:
     """Why the runs do not support the claimed number of tests: none ran, or fewer than claimed. Empty if they do."""
     # Some runners count packages or files, not tests.
     reported = [
-        [int(number) for number in re.findall(r"\d{1,7}", run.counts[:200])]
+        [int(number) for number in re.findall(r"\d{1,7}", join_thousands(run.counts[:200]))]
         for run in passed
         if run.counts and not re.search(r"package|suite|file|target|module|task", run.counts[:200])
     ]
@@ -646,6 +677,9 @@ def _judge_without_success(claim: ClaimText, facts: ClaimFacts, act: str, why: s
 
 def _judge_file_edit(claim: ClaimText, facts: ClaimFacts) -> _Ruling:
     edited = [edit for edit in facts.edits if any(_same_path(edit.path, path) for path in claim.paths)]
+    missing = next((path for path in claim.paths if _is_listed_unedited(path, claim, edited)), None)
+    if edited and missing is not None:
+        return _Ruling("unproven", f"no edit of {_base_name(missing)} is recorded", (edited[-1].source,))
     if edited:
         sources = tuple(dict.fromkeys(edit.source for edit in reversed(edited[-4:])))
         return _Ruling("supported", f"{_base_name(edited[-1].path)} was edited", sources)
@@ -659,6 +693,19 @@ def _judge_file_edit(claim: ClaimText, facts: ClaimFacts) -> _Ruling:
         return _Ruling("unproven", f"no edit of {files[0]} is recorded")
     recent = tuple(dict.fromkeys(edit.source for edit in facts.edits if edit.step >= facts.turn_start))[-2:]
     return _Ruling("unproven", "not checked: it names no file", recent)
+
+
+def _is_listed_unedited(path: str, claim: ClaimText, edited: Sequence[FileEdit]) -> bool:
+    """Whether a file without an edit stands beside another in a list, as in "Updated a.py and b.py"; not "added a.lock to b.txt"."""
+    if "." not in _base_name(path) or any(_same_path(edit.path, path) for edit in edited):
+        return False
+    name = re.escape(path)
+    return any(
+        re.search(rf"{one}(?:, and |, | and | & ){two}", claim.text)
+        for other in claim.paths
+        if other != path
+        for one, two in ((name, re.escape(other)), (re.escape(other), name))
+    )
 
 
 def _judge_done_or_fixed(claim: ClaimText, facts: ClaimFacts) -> _Ruling:
@@ -679,9 +726,19 @@ def _judge_done_or_fixed(claim: ClaimText, facts: ClaimFacts) -> _Ruling:
     acts = [fact for known in (facts.commits, facts.pushes, facts.pull_requests) for fact in known if fact.step >= facts.turn_start]
     if claim.kind == "done" and acts and not edits:
         return _Ruling("supported", "it was committed, pushed or opened as a pull request", tuple(a.source for a in acts[-3:]))
+    if edits and tests:
+        return _Ruling("unproven", _describe_useless_run(tests[-1]), (tests[-1].source,))
     if edits:
         return _Ruling("unproven", "no test run after the last edit", (edits[-1].source,))
     return _Ruling("unproven", "no check is recorded in this turn")
+
+
+def _describe_useless_run(run: CheckRun) -> str:
+    if run.result == "pass":
+        return "the test run was cached"
+    if run.result == "could_not_run":
+        return f"the test run could not start{_describe_run(run)}"
+    return f"the result of the test run is not recorded: {_shorten_command(run.command)}"
 
 
 def _judge_fixed_checks(claim: ClaimText, facts: ClaimFacts) -> _Ruling:
@@ -735,8 +792,8 @@ def _same_command(one: str, other: str) -> bool:
 
 
 def _first_command(command: str) -> str:
-    """The command up to its first pipe, redirection, `&&` or `;`."""
-    return " ".join(re.split(r"(?:\||2>|>|&&|;)", command[:400].strip(), maxsplit=1)[0].split())
+    """The command up to its first pipe, redirection, `&&` or `;`. A `|` without spaces is part of a word: `-k a|b`."""
+    return " ".join(re.split(r"(?:\s\|+\s|2>|>|&&|;)", command[:400].strip(), maxsplit=1)[0].split())
 
 
 # Words of a command that do not name a suite: `pytest -q` and `uv run python -m pytest` are the same tests.
@@ -748,9 +805,12 @@ _RUNNER_WORDS = make_word_set(
 )
 
 
+_TIMEOUT = re.compile(r"^timeout (?:(?:-\S+|\d+[smh]?) )+")
+
+
 def _is_same_suite(one: str, other: str) -> bool:
     """Whether two full runs ran the same tests: neither command names a suite that the other does not name."""
-    first, second = (set(re.findall(r"[a-z0-9_]+", command[:400].lower())) for command in (one, other))
+    first, second = (set(re.findall(r"[a-z0-9_]+", _TIMEOUT.sub("", command[:400].lower()))) for command in (one, other))
     return not (second - first - _RUNNER_WORDS) and not (first - second - _RUNNER_WORDS)
 
 

@@ -11,6 +11,7 @@ from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Collection, Iterator
 from datetime import datetime
+from itertools import permutations
 from typing import TypeVar
 
 import msgspec
@@ -25,7 +26,7 @@ from fleetlore.views.patterns.matching import Matched, match_steps, settle_findi
 from fleetlore.views.patterns.model import Finding
 from fleetlore.views.patterns.steps import BRANCH, PatternStep, find_thread, is_git, read_step
 
-VERSION = 10
+VERSION = 11
 """Raised with every change of the state's shape or rules: a checkpoint of another version is thrown away."""
 MOST_STEPS = 400
 """A thread with more steps is cut to half of them."""
@@ -189,9 +190,21 @@ def _list_branch_steps(state: PatternState, event: Event) -> list[PatternStep]:
 
 
 def is_same_person(one: str, other: str) -> bool:
-    """Whether two names of authors share a word: `Ann Lee` and `alee-ann`."""
-    words, flat = set(re.findall(r"[^\W\d_]{3,}", one.casefold())), re.sub(r"[\W\d_]", "", other.casefold())
-    return one == other or any(word in flat for word in words if len(word) > 2)
+    """Whether two names of authors are of one person: one has all words of the other, or a login of both, as `annlee` and `alee`."""
+    first, second = _list_name_words(one), _list_name_words(other)
+    if one == other or not first or not second:
+        return one == other
+    is_part = first <= second or second <= first
+    return is_part or not _list_logins(first).isdisjoint(second) or not _list_logins(second).isdisjoint(first)
+
+
+def _list_name_words(name: str) -> set[str]:
+    return set(re.findall(r"[^\W\d_]{2,}", name[:200].casefold().removesuffix("[bot]")))
+
+
+def _list_logins(words: set[str]) -> set[str]:
+    """The logins that people make of two words of their name: both, or an initial and the other."""
+    return {start + second for first, second in permutations(words, 2) for start in (first, first[0])}
 
 
 def _list_ancestors(state: PatternState, id: str, without: Collection[str], most: int) -> dict[str, HistoryCommit]:
