@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from rich.cells import cell_len
 
 from fleetlore import Event, clock, connect
 from fleetlore.cli.status_table import render_plain
@@ -64,6 +65,7 @@ def test_a_pipe_gets_aligned_text_with_those_who_need_you_first(recorded: Lore) 
 def test_json_has_exact_times_and_everything_known(recorded: Lore) -> None:
     page = recorded("status", "--log", LOG, "--json", code=0).json
     assert (page["town"], page["events"], page["asking"]) == ("default", 5, [])
+    assert (page["is_trimmed"], page["dropped"]) == (False, 0)
     assert page["position"] == recorded("events", "--log", LOG, "--last", "1", "--json").json["position"]
     ada = next(agent for agent in page["agents"] if agent["name"] == "ada")
     recorded_of_all = {"name", "shown", "state", "doing", "kind", "since", "last_seen", "parent", "counts"}
@@ -144,7 +146,14 @@ def test_a_mission_that_asks_for_help_is_shown_though_it_names_no_agent() -> Non
     asking = [Asking(mission="m1", text="nobody\x1b[31m is free", since=MOMENT)]
     now = MOMENT + timedelta(minutes=2)
     page = render_plain(FleetStatus(town="default", position=None, now=now, events=1, agents=[], asking=asking, is_trimmed=False))
-    assert "mission m1 asks for help (2 min ago): nobody is free" in page.splitlines()
+    assert page.splitlines() == ["0 agents (1 event in town default)", "mission m1 asks for help (2 min ago): nobody is free"]
+
+
+def test_columns_are_aligned_for_wide_characters(lore: Lore) -> None:
+    with connect(LOG).blocking() as log:
+        log.append([Event(kind="fleet.commit", agent=name, text="Parse comments") for name in ("日本語エージェント", "ada")])
+    _, _, titles, *agents = lore("status", "--log", LOG, code=0).lines
+    assert {cell_len(line[: line.index("working")]) for line in agents} == {titles.index("STATE")}
 
 
 @pytest.mark.parametrize(
@@ -189,6 +198,15 @@ def test_watching_in_a_pipe_prints_a_line_whenever_something_changes_and_ends_we
     assert [page["agents"][0]["name"] for page in (first, second)] == ["bram", "bram"]
     assert [next(a for a in page["agents"] if a["name"] == "bram")["state"] for page in (first, second)] == ["needs you", "working"]
     assert second["position"] > first["position"]
+
+
+def test_watching_prints_again_when_only_the_text_of_a_help_request_changes(recorded: Lore) -> None:
+    with watching(recorded, "--json") as process, connect(LOG).blocking() as log:
+        assert process.stdout is not None
+        process.stdout.readline()
+        for text in ("nobody is free", "the disk is full"):
+            log.append([Event(kind="town.mission_help_needed", actor="mira", mission="m9", text=text)])
+            assert [each["text"] for each in json.loads(process.stdout.readline())["asking"]] == [text]
 
 
 def test_watching_on_a_terminal_leaves_the_last_page_behind(recorded: Lore) -> None:

@@ -240,3 +240,54 @@ def test_a_recording_that_ends_with_the_answer_is_finished_when_it_is_old(stop: 
         session_status.apply(state, Event(kind=kind, id=f"e{number}", at=START, agent=AGENT, run=RUN, data=data))
     assert session_status.decide_status(state, START + timedelta(minutes=1)).status == "running"
     assert session_status.decide_status(state, START + DAY).status == status
+
+
+def view_steps(minutes: float, *steps: tuple[float, str, dict[str, Any]]) -> session_status.SessionView:
+    """What the status is so many minutes after the start; each step has its minute."""
+    state = SessionStatus()
+    for number, (minute, kind, data) in enumerate(steps):
+        moment = START + timedelta(minutes=minute)
+        session_status.apply(state, Event(kind=kind, id=f"e{number}", at=moment, agent=AGENT, run=RUN, data=data))
+    return session_status.decide_status(state, START + timedelta(minutes=minutes))
+
+
+PROMPT = (0, "prompt.submitted", {"prompt": "Fix it"})
+ANSWER = (1, "model.replied", {"said": "The rounding is fixed.", "stop_reason": "end_turn"})
+ANNOUNCEMENT = (1, "model.replied", {"said": "Let me run the tests.", "stop_reason": "end_turn"})
+TURN_ENDED: tuple[float, str, dict[str, Any]] = (2, "session.turn_ended", {})
+HELPERS = (2, "session.waiting", {"why": "helpers"})
+
+
+@pytest.mark.parametrize(
+    ("minutes", "steps", "status", "reason"),
+    [
+        (120, (PROMPT, ANSWER), "finished", "nothing followed the answer"),
+        (3, (PROMPT, ANNOUNCEMENT, TURN_ENDED), "running", "the answer says what comes next"),
+        (120, (PROMPT, ANNOUNCEMENT, TURN_ENDED), "interrupted", "no event for too long"),
+        (3000, (PROMPT, ANSWER, TURN_ENDED, HELPERS), "interrupted", "no event for too long"),
+        (3, (PROMPT, ANSWER, TURN_ENDED), "finished", "the turn ended"),
+    ],
+)
+def test_the_reason_fits_the_status(minutes: int, steps: tuple[tuple[float, str, dict[str, Any]], ...], status: str, reason: str) -> None:
+    found = view_steps(minutes, *steps)
+    assert (found.status, found.reason) == (status, reason)
+
+
+def test_a_prompt_and_the_end_of_a_turn_are_newer_than_what_the_program_reported_before() -> None:
+    idle = (3, "session.observed", {"status": "idle"})
+    assert view_steps(5, PROMPT, TURN_ENDED, idle, (4, "prompt.submitted", {"prompt": "Go on"})).status == "running"
+    busy = (1, "session.observed", {"status": "busy"})
+    assert view_steps(5, PROMPT, busy, TURN_ENDED).status == "finished"
+
+
+def test_a_report_of_the_program_counts_for_a_day() -> None:
+    busy = (3, "session.observed", {"status": "busy"})
+    assert view_steps(23 * 60, PROMPT, TURN_ENDED, busy).status == "running"
+    assert view_steps(25 * 60, PROMPT, TURN_ENDED, busy).status == "finished"
+
+
+def test_a_session_that_is_closed_after_its_answer_is_finished_though_the_end_of_the_turn_is_not_recorded() -> None:
+    closed: tuple[float, str, dict[str, Any]] = (2, "session.ended", {})
+    found = view_steps(3, PROMPT, ANSWER, closed)
+    assert (found.status, found.reason) == ("finished", "the session ended")
+    assert view_steps(3, PROMPT, ANNOUNCEMENT, closed).status == "interrupted"

@@ -90,13 +90,25 @@ def _print_status(args: Namespace, status: FleetStatus | None) -> None:
 def _as_json(args: Namespace, status: FleetStatus | None) -> dict[str, Any]:
     if status is None:
         town = open_log.settings_of(args).town.value
-        return {"town": town, "position": None, "now": clock.now(), "events": 0, "agents": [], "asking": []}
+        return {
+            "town": town,
+            "position": None,
+            "now": clock.now(),
+            "events": 0,
+            "is_trimmed": False,
+            "dropped": 0,
+            "agents": [],
+            "asking": [],
+        }
     agents = [{name: getattr(agent, name) for name in agent.__struct_fields__ if name not in _ONLY_TABLE} for agent in status.agents]
-    return {name: getattr(status, name) for name in ("town", "position", "now", "events", "asking")} | {"agents": agents}
+    return {name: getattr(status, name) for name in ("town", "position", "now", "events", "is_trimmed", "dropped", "asking")} | {
+        "agents": agents
+    }
 
 
 def _watch_status(args: Namespace, context: OperationContext, request: ReadFleetStatus) -> int:
     """Show it, and show it again whenever something changed."""
+    from fleetlore.cli import status_table
     from fleetlore.cli.follow_with_clock import follow_batches
     from fleetlore.operations.agents import read_fleet_status
 
@@ -114,8 +126,11 @@ def _watch_status(args: Namespace, context: OperationContext, request: ReadFleet
     shown = None
     for status in read_again():
         # More than the clock, and more than a heartbeat.
-        agents = sorted((agent.name, agent.state, agent.doing, agent.task or "", agent.mission or "") for agent in status.agents)
-        visible = [agents, sorted(each.mission for each in status.asking)]
+        agents = sorted(
+            (each.name, each.state, status_table.describe_doing(each), each.task or "", each.goal or "", each.mission or "")
+            for each in status.agents
+        )
+        visible = [agents, sorted((each.mission, each.text) for each in status.asking)]
         if visible != shown:
             shown = visible
             _print_status(args, status)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import sys
 import termios
@@ -22,6 +23,7 @@ from fleetlore.errors import FleetloreError
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+    from rich.text import Text
 
     from fleetlore.operations.agents import AgentStatus, FleetStatus, ReadFleetStatus
     from fleetlore.operations.approvals import OpenApproval
@@ -34,23 +36,39 @@ AnswerRequest: TypeAlias = Callable[["OpenApproval", Literal["allow", "deny"], s
 Input: TypeAlias = "Key | BaseException | None"
 """What the screen waits for: a key, an error of the thread that follows the log, or `None` for a new event."""
 
-_SEQUENCES = {
-    b"\x1b[A": "up",
-    b"\x1b[B": "down",
-    b"\x1bOA": "up",
-    b"\x1bOB": "down",
-    b"\x1b[5~": "page up",
-    b"\x1b[6~": "page down",
-    b"\r": "enter",
-    b"\n": "enter",
-    b"\x1b": "escape",
-    b"\x7f": "backspace",
-    b"\x08": "backspace",
+_KEYS = {
+    "\x1b[A": "up",
+    "\x1b[B": "down",
+    "\x1bOA": "up",
+    "\x1bOB": "down",
+    "\x1b[5~": "page up",
+    "\x1b[6~": "page down",
+    "\r": "enter",
+    "\n": "enter",
+    "\x1b": "escape",
+    "\x7f": "backspace",
+    "\x08": "backspace",
 }
+_INPUT = re.compile(
+    r"""
+    \x1b{1,2} (?: \[\[?[0-?]*[ -/]*[@-~]?        # control sequence: arrows, function keys, with Ctrl and Alt
+                | O[0-9;]*[@-~]?                 # function key
+                | [\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?   # report of the terminal, e.g. of a colour
+                | [^\x1b] )                      # Alt and a character
+    | .""",
+    re.DOTALL | re.VERBOSE,
+)
+"""One key: an escape sequence or a character."""
+_CUT_OFF = re.compile(r"\x1b(?:\[\[?[0-?]*[ -/]*|O[0-9;]*|[\]PX^_][^\x07\x1b]*\x1b?)?\Z")
+"""The beginning of an escape sequence."""
+SEQUENCE_SECONDS = 0.05
+"""How long the rest of an escape sequence may take; after that it is the Escape key."""
 REDRAW_SECONDS = 10.0
 """How often the shown ages are updated while nothing happens."""
 _CHROME_LINES = 5
 """Lines of the screen around the list: headline, empty line, column titles, message, keys."""
+
+_NO_LONGER_OPEN = "This request is no longer open. Esc, then Enter shows the next one."
 
 
 class StatusScreen:
@@ -63,12 +81,15 @@ class StatusScreen:
         self._everybody, self._selected, self._filter = everybody, "", ""
         self._mode: Literal["list", "detail", "filter", "reason"] = "list"
         self._reason = ""
+        self._opened: OpenApproval | None = None  # the request that `d` or the open page is about
         self.message = ""
         self.is_done = False
 
     def show(self, status: FleetStatus, approvals: Sequence[OpenApproval]) -> None:
         """Replace the status and the open requests by those of the log now."""
         self._status, self._approvals = status, approvals
+        if self._mode == "detail" and self._opened is None:
+            self._opened = self.request
 
     # --- the list and the selection
 
@@ -83,16 +104,22 @@ class StatusScreen:
 
     @property
     def selected(self) -> AgentStatus | None:
-        """The agent that keys act on: the selected one, else the first."""
+        """The agent that keys act on: the selected one, else the first. An open page stays with its agent."""
+        if self._mode == "detail":
+            everybody = [] if self._status is None else self._status.agents
+            return next((agent for agent in everybody if agent.name == self._selected), None)
         agents = self.agents
         return next((agent for agent in agents if agent.name == self._selected), agents[0] if agents else None)
 
     @property
     def request(self) -> OpenApproval | None:
-        """The oldest request of the selected agent."""
-        agent = self.selected
-        if agent is None:
-            return None
+        """The oldest request of the selected agent. An open page stays with its request."""
+        if self._mode == "detail" and self._opened is not None:
+            return next((each for each in self._approvals if each.id == self._opened.id), None)
+        return None if self.selected is None else self._find_request(self.selected)
+
+    def _find_request(self, agent: AgentStatus) -> OpenApproval | None:
+        """The oldest request of an agent (`_approvals` has the oldest first)."""
         return next((each for each in self._approvals if each.agent == agent.name or (each.goal and each.goal == agent.goal)), None)
 
     # --- keys
@@ -113,7 +140,7 @@ class StatusScreen:
             case "page down" | "page up":
                 self._move(10 if key == "page down" else -10)
             case "enter":
-                self._mode = "detail" if self.selected is not None else "list"
+                self._open()
             case "escape" if self._mode == "detail":
                 self._mode = "list"
             case "escape":
@@ -121,17 +148,18 @@ class StatusScreen:
             case "/":
                 self._mode, self._filter = "filter", ""
             case "a":
-                self._answer("allow")
-            case "d" if self._find_answerable() is not None:
-                self._mode, self._reason = "reason", ""
+                if (request := self._find_answerable()) is not None:
+                    self._answer(request, "allow")
+            case "d":
+                self._begin_denial()
             case "A":
                 self._everybody = not self._everybody
 
     def _press_in_line(self, key: Key) -> None:
         text = self._filter if self._mode == "filter" else self._reason
         if key in ("enter", "escape", "\x03"):
-            if self._mode == "reason" and key == "enter":
-                self._answer("deny", self._reason)
+            if self._mode == "reason" and key == "enter" and self._opened is not None:
+                self._answer(self._opened, "deny", self._reason)
             elif self._mode == "filter" and key != "enter":
                 self._filter = ""
             self._mode = "list"
@@ -145,26 +173,38 @@ class StatusScreen:
         else:
             self._reason = text
 
+    def _open(self) -> None:
+        """Open the page of the selected agent, with the request that it has now."""
+        agent = self.selected
+        if agent is not None:
+            self._mode, self._selected, self._opened = "detail", agent.name, self._find_request(agent)
+
+    def _begin_denial(self) -> None:
+        request = self._find_answerable()
+        if request is not None:
+            self._mode, self._reason, self._opened = "reason", "", request
+
     def _move(self, by: int) -> None:
-        names = [agent.name for agent in self.agents]
+        names, selected = [agent.name for agent in self.agents], self.selected
         if names:
-            index = names.index(self.selected.name) if self.selected is not None else 0
+            index = names.index(selected.name) if selected is not None and selected.name in names else 0
             self._selected = names[max(0, min(len(names) - 1, index + by))]
+            if self._mode == "detail":
+                self._open()
 
     def _find_answerable(self) -> OpenApproval | None:
         """The request that can be answered here; if there is none, the message says why."""
         request = self.request
         if request is None:
-            self.message = "This agent asks for nothing."
+            is_over = self._mode == "detail" and self._opened is not None
+            self.message = _NO_LONGER_OPEN if is_over else "This agent asks for nothing."
             return None
         if not request.can_answer:
             self.message = f"Answer it in {request.program or 'the program'} itself."
             return None
         return request
 
-    def _answer(self, choice: Literal["allow", "deny"], reason: str = "") -> None:
-        if (request := self._find_answerable()) is None:
-            return
+    def _answer(self, request: OpenApproval, choice: Literal["allow", "deny"], reason: str = "") -> None:
         try:
             self.message = self._answer_request(request, choice, reason)
         except FleetloreError as error:
@@ -180,17 +220,17 @@ class StatusScreen:
 
         if self._status is None:
             return Text("reading the log…")
-        body = list(self._draw_detail(columns)) if self._mode == "detail" else list(self._draw_list(columns, lines))
-        body = body[: max(1, lines - 3)]
+        room = max(1, lines - 2)
+        body = self._fit_detail(columns, room) if self._mode == "detail" else list(self._draw_list(columns, lines))[:room]
         padding = [Text()] * max(0, lines - 2 - len(body))
         return Group(
             *body,
             *padding,
-            Text(self._prompt_line()[:columns], style="bold yellow"),
-            Text(self._key_line()[:columns], style="bright_black"),
+            Text(self._prompt_line(columns), style="bold yellow", no_wrap=True, overflow="ellipsis"),
+            Text(self._key_line(), style="bright_black", no_wrap=True, overflow="ellipsis"),
         )
 
-    def _draw_list(self, columns: int, lines: int) -> Iterator[RenderableType]:
+    def _draw_list(self, columns: int, lines: int) -> Iterator[Text]:
         from rich.text import Text
 
         assert self._status is not None
@@ -204,20 +244,32 @@ class StatusScreen:
         room = max(1, lines - _CHROME_LINES)
         index = agents.index(selected) if selected in agents else 0
         first = max(0, min(index - room // 2, len(agents) - room))
-        asking = {each.agent for each in self._approvals}
         width = max(8, min(22, columns // 4))
         doing = max(10, columns - width - 27)
         yield Text(f"  {'agent':<{width}}  {'state':<11}  {'doing':<{doing}}  seen", style="bright_black", no_wrap=True)
         for agent, row in zip(agents[first : first + room], rows[first : first + room], strict=True):
             symbol, style = status_table.LOOKS[row.standing]
             mark = "▸" if agent is selected else " "
-            what = f"allow? {row.doing}" if agent.name in asking else row.doing
+            request = self._find_request(agent)
+            what = f"allow? {row.doing}" if request is not None and request.can_answer else row.doing
             line = Text(f"{mark} {_fit_to_width(row.agent, width)}  ", style="bold reverse" if agent is selected else "", no_wrap=True)
             line.append(_fit_to_width(f"{symbol} {row.standing}", 11), style=style)
             line.append(f"  {_fit_to_width(what, doing)}  {row.seen}")
             yield line
 
-    def _draw_detail(self, columns: int) -> Iterator[RenderableType]:
+    def _fit_detail(self, columns: int, room: int) -> list[Text]:
+        """The page of an agent as lines of the screen."""
+        from rich.console import Console
+        from rich.text import Text
+
+        console = Console(width=columns)
+        found = [line for text in self._draw_detail() for line in text.wrap(console, columns)]
+        if len(found) <= room:
+            return found
+        note = f"… and {len(found) - room + 1} more lines; `lore decide` shows requests in full"
+        return [*found[: room - 1], Text(note, style="bold yellow", no_wrap=True, overflow="ellipsis")]
+
+    def _draw_detail(self) -> Iterator[Text]:
         from rich.text import Text
 
         agent, request = self.selected, self.request
@@ -239,15 +291,18 @@ class StatusScreen:
             yield Text()
             for line in decide.render_request(request, self._status.now):
                 yield Text(line, no_wrap=True, overflow="ellipsis")
+        elif self._opened is not None:
+            yield Text()
+            yield Text(_NO_LONGER_OPEN)
         elif agent.session:
             yield Text(f"\nlore show {sanitise_text(agent.session)[:8]}", style="bright_black")
 
-    def _prompt_line(self) -> str:
+    def _prompt_line(self, columns: int) -> str:
         if self._mode == "filter":
-            return f"filter: {self._filter}▏"
+            return _show_end("filter: ", f"{self._filter}▏", columns)
         if self._mode == "reason":
-            return f"deny, reason (Enter sends it, Esc goes back): {self._reason}▏"
-        return self.message or (f"filter: {self._filter}  (Esc clears it)" if self._filter else "")
+            return _show_end("deny, reason (Enter sends it, Esc goes back): ", f"{self._reason}▏", columns)
+        return sanitise_text(self.message) or (f"filter: {self._filter}  (Esc clears it)" if self._filter else "")
 
     def _key_line(self) -> str:
         opened = "Esc back" if self._mode == "detail" else "Enter open"
@@ -256,9 +311,21 @@ class StatusScreen:
 
 def _fit_to_width(text: str, width: int) -> str:
     """A text cut or padded to a width in cells."""
-    from rich.cells import set_cell_size
+    from rich.cells import cell_len, set_cell_size
 
-    return set_cell_size(text, width) if len(text) <= width else set_cell_size(text, width - 1) + "…"
+    return set_cell_size(text, width) if cell_len(text) <= width else set_cell_size(text, width - 1) + "…"
+
+
+def _show_end(label: str, typed: str, columns: int) -> str:
+    """A line that is being typed; of a long one the end, where the cursor is."""
+    from rich.cells import cell_len
+
+    room = max(2, columns - cell_len(label))
+    if cell_len(typed) <= room:
+        return label + typed
+    while cell_len(typed) > room - 1:
+        typed = typed[1:]
+    return f"{label}…{typed}"
 
 
 # --- terminal and log
@@ -331,7 +398,9 @@ def _raw_keys(inputs: SimpleQueue[Input]) -> Iterator[None]:
 def _read_keys(terminal: int, stopped: int, inputs: SimpleQueue[Input]) -> None:
     while True:
         ready, _, _ = select.select([terminal, stopped], [], [])
-        raw = os.read(terminal, 64) if stopped not in ready else b""
+        raw = os.read(terminal, 1024) if stopped not in ready else b""
+        while raw and _is_cut_off(raw) and select.select([terminal], [], [], SEQUENCE_SECONDS)[0] and (more := os.read(terminal, 1024)):
+            raw += more
         if not raw:
             inputs.put("q")  # standard input is closed, or the screen ends
             return
@@ -339,18 +408,15 @@ def _read_keys(terminal: int, stopped: int, inputs: SimpleQueue[Input]) -> None:
             inputs.put(key)
 
 
+def _is_cut_off(raw: bytes) -> bool:
+    """Whether the rest of an escape sequence or of a character is still to come."""
+    try:
+        return _CUT_OFF.search(raw.decode()) is not None
+    except UnicodeDecodeError as error:
+        return error.reason == "unexpected end of data"
+
+
 def parse_keys(raw: bytes) -> list[Key]:
-    """The keys in what a terminal sends."""
-    if raw in _SEQUENCES:
-        return [_SEQUENCES[raw]]
-    keys: list[Key] = []
-    while raw:
-        found = next((sequence for sequence in sorted(_SEQUENCES, key=len, reverse=True) if raw.startswith(sequence)), b"")
-        if found:
-            keys.append(_SEQUENCES[found])
-            raw = raw[len(found) :]
-        else:
-            text = raw.decode(errors="replace")
-            keys.append(text[0])
-            raw = text[1:].encode()
-    return keys
+    """The keys in what a terminal sends. Escape sequences of other keys are left out: their letters were not typed."""
+    found = [match[0] for match in _INPUT.finditer(raw.decode(errors="replace"))]
+    return [_KEYS.get(key, key) for key in found if key in _KEYS or len(key) == 1]

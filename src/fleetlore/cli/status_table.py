@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+from fleetlore.cli.event_lines import display_width, pad_columns
 from fleetlore.cli.terminal import format_age, format_ago, sanitise_text
 from fleetlore.views.agent_status_rules import AGENT_STANDINGS, AgentStanding
 
@@ -94,11 +95,12 @@ def describe_doing(agent: AgentStatus) -> str:
 def format_headline(rows: list[Row]) -> list[tuple[str, str]]:
     """`5 agents: 1 needs you · 2 working`, in parts, each with its colour."""
     counts = Counter(row.standing for row in rows)
-    parts = [(f"{len(rows):,} agent{'' if len(rows) == 1 else 's'}: ", "bold")]
+    parts = [(f"{len(rows):,} agent{'' if len(rows) == 1 else 's'}", "bold")]
     for standing in AGENT_STANDINGS:
         if counts[standing]:
-            parts += [(f"{counts[standing]:,} {standing}", LOOKS[standing][1]), (" · ", "bright_black")]
-    return parts[:-1]
+            parts += [(": ", "bold") if len(parts) == 1 else (" · ", "bright_black")]
+            parts += [(f"{counts[standing]:,} {standing}", LOOKS[standing][1])]
+    return parts
 
 
 def format_total(status: FleetStatus) -> str:
@@ -128,11 +130,13 @@ def render_plain(status: FleetStatus | None, *, everybody: bool = False) -> str:
     rows = [] if status is None else make_rows(status, everybody=everybody)
     if status is None or (not rows and not status.asking):
         return f"{EMPTY}\n\n{format_total(status)}" if status is not None and status.events else EMPTY
+    head = "".join(words for words, _ in format_headline(rows)) + f" ({format_total(status)})"
+    if not rows:
+        return "\n".join([head, *format_help_requests(status)])
     table = [("AGENT", "STATE", "SEEN", "TASK", "MISSION", "DOING")]
     table += [(row.agent, row.standing, row.seen, row.task or "-", row.mission or "-", row.doing) for row in rows]
-    widths = [max(len(line[column]) for line in table) for column in range(5)]
-    lines = ["  ".join([*(cell.ljust(size) for cell, size in zip(line, widths, strict=False)), line[-1]]).rstrip() for line in table]
-    head = "".join(words for words, _ in format_headline(rows)) + f" ({format_total(status)})"
+    widths = [max(display_width(line[column]) for line in table) for column in range(5)]
+    lines = ["  ".join([*map(pad_columns, line[:5], widths), line[-1]]).rstrip() for line in table]
     left_out = format_left_out(status, rows)
     return "\n".join([head, *format_help_requests(status), "", *lines, *(["", left_out] if left_out else ())])
 
@@ -151,6 +155,8 @@ def render_page(status: FleetStatus | None, *, everybody: bool = False, columns:
     room = columns - head.cell_len - note.cell_len
     parts: list[RenderableType] = [Text.assemble(head, " " * room, note, no_wrap=True)] if room > 1 else [head, note]
     parts += [Text(f"▲ {call}", style="bold yellow") for call in format_help_requests(status)]
+    if not rows:
+        return Group(*parts)
     left_out = format_left_out(status, rows)
     last = [Text(f"\n{left_out}", style="bright_black")] if left_out else []
     return Group(*parts, Text(), _render_table(rows, columns=columns), *last)

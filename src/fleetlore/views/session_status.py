@@ -58,7 +58,7 @@ class SessionStatus(Struct, kw_only=True, omit_defaults=True):
     """As the program says."""
     waiting_at: datetime | None = None
     moved_at: datetime | None = None
-    """When it last worked or was answered: a notification of before comes too late."""
+    """When it last worked, ended a turn, or got a prompt or an answer: an older notification or report is ignored."""
     text: str = ""
     """The newest text of the running turn."""
     question: str = ""
@@ -125,15 +125,22 @@ def _explain_status(state: SessionStatus, found: SessionView, now: datetime) -> 
         return "helpers or background tasks are running"
     if state.closed_at is not None and found.status != "running":
         return "the session ended"
-    if state.turn in ("ended", "failed", "interrupted"):
+    if state.turn == "ended" and found.status == "running":
+        return "the answer says what comes next"
+    if state.turn == "running" and found.status == "finished":
+        return "nothing followed the answer"
+    if state.turn in ("failed", "interrupted") or (state.turn == "ended" and found.status == "finished"):
         return {"ended": "the turn ended", "failed": "the turn failed", "interrupted": "the turn was interrupted"}[state.turn]
     return "no event for too long" if found.status == "interrupted" else "the turn is running" if state.turn == "running" else ""
 
 
 def _compare_with_report(state: SessionStatus, found: SessionView, now: datetime) -> SessionView:
-    """The status with what the program itself reports, if that is newer than the last step."""
+    """The status with what the program itself reports, if that is newer than the last step and not older than a day."""
     at = state.observed_at
-    if at is None or state.closed_at is not None or (state.moved_at is not None and state.moved_at > at and state.observed != "gone"):
+    if at is None or state.closed_at is not None:
+        return found
+    is_outdated = now - at >= PATIENT or (state.moved_at is not None and state.moved_at > at)
+    if is_outdated and state.observed != "gone":
         return found
     match state.observed:
         case "waiting" if found.waiting_for in (None, "helpers"):
@@ -163,17 +170,22 @@ def _decide_by_events(state: SessionStatus, now: datetime) -> SessionView:
             return SessionView("finished", "person" if state.question else "permission" if state.is_refused else None, state.question)
         case "none":
             return SessionView("running") if age < RECENT and not state.closed_at else SessionView("finished")
+    # The recording ends with the answer, before the program's mark for the end of the turn.
+    has_unmarked_answer = state.is_said and not state.open_calls and not has_open_helpers(state) and not is_announcement(state.text)
     if state.closed_at is not None:
-        return SessionView("interrupted")
+        return _view_unmarked_answer(state) if has_unmarked_answer else SessionView("interrupted")
     question = next((asked for asked in reversed(state.open_calls.values()) if asked), "") or state.question
     if question or state.waiting:
         waits = "person" if question else state.waiting or None
         return SessionView("running", waits, question) if age < PATIENT else SessionView("interrupted")
-    if state.is_said and age >= RECENT and not state.open_calls and not has_open_helpers(state) and not is_announcement(state.text):
-        # Nothing followed the answer: the recording ends before the program's mark.
-        asked = last_question(state.text)
-        return SessionView("finished", "person" if asked else None, asked)
+    if has_unmarked_answer and age >= RECENT:
+        return _view_unmarked_answer(state)
     return SessionView("running") if age < (PATIENT if state.open_calls else RECENT) else SessionView("interrupted")
+
+
+def _view_unmarked_answer(state: SessionStatus) -> SessionView:
+    asked = last_question(state.text)
+    return SessionView("finished", "person" if asked else None, asked)
 
 
 def is_settled(state: SessionStatus) -> bool:
@@ -254,6 +266,7 @@ def _on_prompt(state: SessionStatus, event: Event, at: datetime) -> None:
         state.text, state.answer_head = "", ""
         state.open_calls.clear()
     state.turn, state.turn_at = "running", at
+    _set_moved_at(state, at)
     state.error = ""
     if state.waiting_at is None or at >= state.waiting_at:  # the hook that asks for a permission is faster than the transcript
         state.waiting, state.question = "", ""
@@ -352,6 +365,7 @@ def _on_report(state: SessionStatus, event: Event, at: datetime) -> None:
 def _end_turn(state: SessionStatus, event: Event, at: datetime) -> None:
     state.turn_at, state.waiting, state.has_background = at, "", False
     state.turn = end_of_turn(event)
+    _set_moved_at(state, at)
     state.open_calls.clear()
     if state.turn == "failed":
         state.error = _text_of(event.text)
