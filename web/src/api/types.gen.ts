@@ -1009,7 +1009,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Write a prompt with which another agent can continue a session: the task, what is done, what failed, what is open */
+        /** Write a prompt with which another agent can continue a session */
         get: {
             parameters: {
                 query?: {
