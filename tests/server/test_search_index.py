@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-import time
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.projections.live_views import LiveViews
 from fleetlore.server import search_index
 from fleetlore.server.search_index import SearchIndex
+from tests.patience import PATIENCE
 
 
 @pytest.fixture
@@ -26,11 +27,13 @@ def log(tmp_path: Path) -> Iterator[BlockingRecorder]:
 def test_an_error_is_logged_once_and_the_next_tick_tries_again(
     log: BlockingRecorder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    calls = 0
+    calls, third_call = 0, threading.Event()
 
     def fail(index: SearchIndex) -> None:
         nonlocal calls
         calls += 1
+        if calls == 3:
+            third_call.set()
         raise sqlite3.OperationalError("disk I/O error")
 
     monkeypatch.setattr(search_index, "TICK_SECONDS", 0.01)
@@ -38,10 +41,7 @@ def test_an_error_is_logged_once_and_the_next_tick_tries_again(
     index = SearchIndex(log, lambda: None, LiveViews(log, {}))
     index.start()
     try:
-        deadline = time.monotonic() + 10
-        while calls < 3 and time.monotonic() < deadline:
-            time.sleep(0.01)
+        assert third_call.wait(PATIENCE)
     finally:
         index.close()
-    assert calls >= 3
     assert [record.exc_info is not None for record in caplog.records if "search index" in record.message] == [True]
