@@ -14,12 +14,15 @@ import contextvars
 import heapq
 from collections import deque
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any, Literal, TypeVar
 
 from greenlet import getcurrent, greenlet
 
 _T = TypeVar("_T")
 DEFAULT_THREADS = 32
+MAX_EXITS = 3
+"""How often a thread of a finished run is told to exit: its `finally` blocks may wait again."""
 
 current_process: contextvars.ContextVar[Process | None] = contextvars.ContextVar("current_process", default=None)
 
@@ -52,7 +55,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._executors: dict[int, _VirtualExecutor] = {}
         self._tasks: dict[asyncio.Task[Any], None] = {}
         """Strong references, so that no task of a killed process is collected."""
-        self._threads: set[greenlet] = set()
+        self._threads: dict[greenlet, None] = {}
         self._is_over = False
         self.failures: list[str] = []
         """Errors of callbacks, and of tasks whose error nobody looked at."""
@@ -158,14 +161,14 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Run a function in a virtual thread of the current process."""
         thread = greenlet(self._run_function)
         thread.gr_context = contextvars.copy_context()
-        self._threads.add(thread)
+        self._threads[thread] = None
         self.call_soon(thread.switch, func, done)
 
     def _run_function(self, func: Callable[[], None], done: Callable[[], None]) -> None:
         try:
             func()
         finally:
-            self._threads.discard(getcurrent())
+            self._threads.pop(getcurrent(), None)
             getcurrent().parent = self._hub
         self.call_soon(done)
 
@@ -188,8 +191,17 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._ready.clear()  # type: ignore[attr-defined]
         self._timers.clear()
         self._executors.clear()
-        self._threads.clear()
+        self._end_threads()
         self._tasks.clear()
+
+    def _end_threads(self) -> None:
+        """End what waits in threads of killed processes: a suspended greenlet is never collected, nor what it refers to."""
+        for _ in range(MAX_EXITS):
+            for thread in list(self._threads):
+                thread.parent = getcurrent()
+                with suppress(Exception):
+                    thread.throw()
+        self._threads.clear()
         self.close()
 
 
