@@ -381,6 +381,36 @@ def test_a_line_that_was_committed_before_the_edit_is_not_the_agents(project: Pr
     assert project.authors() == ["unknown", "unknown"]
 
 
+def test_an_edit_of_another_file_with_the_same_name_is_not_taken_for_this_one(project: Project, lore: Lore) -> None:
+    """The session worked in another clone, so that only the end of its paths says which file it edited."""
+    elsewhere = project.root.parent / "clones" / "shop"
+    (project.root / "docs").mkdir()
+    project.type_in("# Shop\n")
+    project.type_in("# Pages\n", "docs/README.md")
+    project.type_in("# Shop\n", "README.md")
+    project.commit()
+    project.session = Transcript(at=project.now, cwd=str(elsewhere))
+    project.ask("Describe the retries")
+    (elsewhere / "docs").mkdir(parents=True)
+    (elsewhere / "docs" / "README.md").write_text("# Pages\n")
+    project.edit("# Pages\n", "# Pages\nA request is sent again after one second.\n", "docs/README.md", root=elsewhere)
+    project.type_in("# Shop\nA request is sent again after one second.\n", "README.md")
+    project.commit()
+    project.record()
+    assert project.authors("README.md") == ["unknown", "unknown"]
+
+
+def test_a_file_whose_name_is_a_pattern_has_its_own_history(project: Project) -> None:
+    project.type_in("import time\n", "[id].py")
+    project.type_in("import time\n", "i.py")
+    project.commit()
+    project.ask("Add a limit")
+    project.edit("import time\n", "import time\nLIMIT = 5 * time.SECOND\n", "[id].py")
+    project.commit()
+    project.record()
+    assert project.authors("[id].py") == ["unknown", "Add a limit"]
+
+
 # --- other ways to ask, and other tools
 
 

@@ -171,7 +171,7 @@ def _attempts_of(command: SimpleCommand, call: ToolCall, is_last: bool) -> list[
     first = plain[0] if plain else ""
     is_unseen = (
         program in _UNSEEN_PROGRAMS
-        or ((program.endswith((".sh", ".py", ".js", ".ts", ".rb")) or "/" in words[0]) and _UNSEEN_TASKS.search(program))
+        or ((program.endswith((".sh", ".py", ".js", ".ts", ".rb")) or "/" in "".join(words[:1])) and _UNSEEN_TASKS.search(program))
         or (program in _INTERPRETERS and _UNSEEN_TASKS.search(first))
         or (program in _TASK_RUNNERS and any(_UNSEEN_TASKS.search(word) for word in plain[:3]))
     )
