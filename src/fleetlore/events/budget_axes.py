@@ -2,7 +2,7 @@
 
 Views, kernel, files, CLI and server read this table. Most axes are fields of the usage and limits of goals and runs, because
 code counts them. An axis with `kinds` needs no code: it is counted from events, and kept under its name in `others`.
-`fleetlore.kernel.budget` decides when an axis is exhausted.
+The last functions say when an axis is exhausted, and what is left.
 """
 
 from __future__ import annotations
@@ -228,3 +228,18 @@ def set_amount(holder: Any, row: BudgetRow, amount: float) -> None:
 def _get_limit(limits: Any, row: BudgetRow, prefix: str) -> float | None:
     limit = get_amount(limits, row, prefix=prefix)
     return None if limit == 0 and row.is_unlimited_at_zero else limit
+
+
+def is_exhausted(use: BudgetUse) -> bool:
+    """Whether nothing is left. A budget of zero is exhausted at once."""
+    return use.limit is not None and use.used >= use.limit
+
+
+def find_exhausted(uses: Iterable[BudgetUse]) -> BudgetUse | None:
+    """The first exhausted budget in the order of the table, or `None`."""
+    return next(filter(is_exhausted, uses), None)
+
+
+def remaining_amount(uses: Iterable[BudgetUse]) -> float | None:
+    """What is left of budgets that limit the same thing, such as those of a goal and its parents; `None` means unlimited."""
+    return min((max(0, use.limit - use.used) for use in uses if use.limit is not None), default=None)

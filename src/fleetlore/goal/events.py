@@ -19,7 +19,7 @@ from fleetlore.events.budget_axes import describe_axis
 from fleetlore.events.envelope import Event
 from fleetlore.events.ids import derive_id
 from fleetlore.goal.acceptance.judging_copy import MAX_TOUCHED, TouchedFile
-from fleetlore.process.identity import Process
+from fleetlore.process.tree import Process
 from fleetlore.programs.harness import TurnResult
 from fleetlore.views.goal_state import GoalState, first_paragraph
 from fleetlore.views.goals import EXTRA_PREFIX, goal_usage

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 from fleetlore.events.envelope import Event
 from fleetlore.models.base import ModelRequest
 from fleetlore.prompts.agent_context import Recall
-from fleetlore.prompts.build import build_prompt
-from fleetlore.prompts.parts import BuiltPrompt
+from fleetlore.prompts.build import BuiltPrompt, build_prompt
 from fleetlore.prompts.turn import MemoryPolicy, PromptSettings, PromptTool
 from fleetlore.stage import events, verdicts
 from fleetlore.stage.run_state import RunState, StageModelCall

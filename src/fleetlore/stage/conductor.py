@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from fleetlore import clock
+from fleetlore import clock, tasks
 from fleetlore.errors import (
     BudgetExceeded,
     FleetloreError,
@@ -28,13 +28,12 @@ from fleetlore.errors import (
     UnusableAnswer,
 )
 from fleetlore.events.envelope import Event
-from fleetlore.kernel import tasks
 from fleetlore.kernel.journal import Journal, JournalDecision
 from fleetlore.log.async_recorder import Recorder
 from fleetlore.models.base import Model, ModelReply, ModelRequest
 from fleetlore.models.retry import WAITING_FOR_CONNECTION
 from fleetlore.prompts.agent_context import Recall
-from fleetlore.prompts.parts import BuiltPrompt
+from fleetlore.prompts.build import BuiltPrompt
 from fleetlore.prompts.turn import PromptSettings
 from fleetlore.stage import agent_turn, budget, run_state, verdicts
 from fleetlore.stage import events as stage_events
