@@ -8,6 +8,7 @@ The last functions say when an axis is exhausted, and what is left.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache, lru_cache
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
@@ -147,6 +148,7 @@ VERSION = 1000 * sum(row.is_counted_from_events for row in AXES)
 """Part of the version of folds that count events: a new axis makes them read the log again."""
 
 
+@cache
 def list_axes(runtime: Runtime) -> tuple[BudgetRow, ...]:
     """The axes of a runtime."""
     return tuple(row for row in AXES if runtime in row.runtimes)
@@ -170,10 +172,14 @@ def is_counted(kind: str) -> bool:
 
 def count_event(others: dict[str, float], event: Event, runtime: Runtime) -> None:
     """Add an event to the axes that are counted from events. Invalid amounts count as zero."""
-    for row in AXES:
-        if event.kind in row.kinds and runtime in row.runtimes:
-            amount = sum(map(_number_or_zero, (event.data.get(name) for name in row.amounts))) if row.amounts else 1
-            others[row.name] = others.get(row.name, 0) + amount
+    for row in _axes_counted_from(event.kind, runtime):
+        amount = sum(map(_number_or_zero, (event.data.get(name) for name in row.amounts))) if row.amounts else 1
+        others[row.name] = others.get(row.name, 0) + amount
+
+
+@lru_cache(maxsize=1024)
+def _axes_counted_from(kind: str, runtime: Runtime) -> tuple[BudgetRow, ...]:
+    return tuple(row for row in AXES if kind in row.kinds and runtime in row.runtimes)
 
 
 def _number_or_zero(value: Any) -> float:

@@ -58,7 +58,7 @@ class GoalEvents:
             goal=self.goal,
             cause=cause,
             text=None if not text else replace_unencodable(" ".join(text[: 4 * MAX_TEXT_CHARS].split())[:MAX_TEXT_CHARS]),
-            data=replace_unencodable(msgspec.to_builtins(data)),
+            data=_to_plain_json(data),
             **self.scopes,
         )
 
@@ -278,6 +278,14 @@ def format_timestamp(time: datetime) -> str:
 
 
 # --- Fitting the log
+
+
+def _to_plain_json(data: Any) -> Any:
+    """The data as a reader will get it: with lists instead of tuples, which admission would check slowly, and encodable text."""
+    try:
+        return msgspec.json.decode(msgspec.json.encode(data))
+    except UnicodeEncodeError:
+        return _replace_in_value(msgspec.to_builtins(data))
 
 
 def replace_unencodable(value: Any) -> Any:
