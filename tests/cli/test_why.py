@@ -400,15 +400,21 @@ def test_an_edit_of_another_file_with_the_same_name_is_not_taken_for_this_one(pr
     assert project.authors("README.md") == ["unknown", "unknown"]
 
 
-def test_a_file_whose_name_is_a_pattern_has_its_own_history(project: Project) -> None:
-    project.type_in("import time\n", "[id].py")
-    project.type_in("import time\n", "i.py")
-    project.commit()
-    project.ask("Add a limit")
-    project.edit("import time\n", "import time\nLIMIT = 5 * time.SECOND\n", "[id].py")
-    project.commit()
-    project.record()
-    assert project.authors("[id].py") == ["unknown", "Add a limit"]
+def test_a_branch_that_is_not_merged_has_its_authors_and_gives_the_main_one_none(edited: Project) -> None:
+    """Somebody writes one of the agent's lines on the main branch, in another place."""
+    edited.git("stash", "-q")
+    edited.git("checkout", "-qb", "topic")
+    edited.git("stash", "pop", "-q")
+    edited.commit()
+    edited.git("checkout", "-q", "main")
+    edited.type_in(BASE + "\n\ndef ping(send):\n        send(attempt)\n")
+    edited.commit()
+    edited.record()
+    assert "agent" not in {part["author"] for part in edited.why()["lines"]}
+    review = in_project(edited, "review", "main...topic", "--json").json
+    assert review["authors"]["agent"] == 2
+    edited.git("checkout", "-q", "topic")
+    assert edited.authors() == EDITED
 
 
 # --- other ways to ask, and other tools
