@@ -204,8 +204,8 @@ class FileExplainer:
     def explain(self, first: int = 1, last: int | None = None) -> FileExplanation:
         """The lines from `first` to `last`, all of them unless given."""
         blamed = self._blamed
-        places = [("", 0) if commit is None else (commit.sha, number) for commit, _, number in blamed]
-        found = find_origins(self.text, self._edits, self._versions, places)
+        introduced = [("", 0) if commit is None else (commit.sha, number) for commit, _, number in blamed]
+        found = find_origins(self.text, self._edits, self._versions, introduced)
         origins = [None if origin == DOUBTFUL else origin for origin in found]
         for place, (commit, _, _) in enumerate(blamed[: len(origins)]):
             origin = origins[place]
