@@ -664,3 +664,9 @@ def test_a_check_that_failed_in_its_last_run_went_wrong_once() -> None:
     failed = Checks(tests=Check(result="fail", reason="test_tabs: 8 is not 4", evidence=cite("trouble")))
     one = with_changes(1, checks=failed, troubles=[trouble("Tests failed: test_tabs: 8 is not 4")])
     assert texts(brief_of(one).went_wrong) == ["Tests failed in the last run: test_tabs: 8 is not 4: Fix the parser"]
+
+
+def test_a_request_beside_the_commits_is_named_or_counted_and_is_no_commit() -> None:
+    one = with_commit(1, "Fix tabs", result="Fix tabs; also asked: Why are tabs so wide in the parser? (+1 more request)")
+    assert title_delivery(one, 200) == one.result
+    assert title_delivery(one, 60) == "Fix tabs (+2 more requests)"

@@ -6,6 +6,7 @@ import re
 
 from fleetlore.story.phrases import count_things
 from fleetlore.views.outcomes.closing import ASKED, LAST_PLAN_REFUSED, PLAN_REFUSED, STOPPED
+from fleetlore.views.outcomes.headline import ALSO_ASKED
 from fleetlore.views.outcomes.landed import drop_trailer
 from fleetlore.views.outcomes.output_text import MAX_CAUSE
 from fleetlore.views.outcomes.record import Outcome, Trouble
@@ -174,12 +175,22 @@ def name_result(one: Outcome, longest: int) -> str:
     """What came of the session, as its headline says; what it is about if nothing is known to have come of it."""
     if not has_result(one):
         return name_topic(one, longest)
-    text = one.result
+    text = one.result if len(one.result) <= longest else _count_also_asked(one.result)
     if len(text) > longest and one.said and text.endswith(f": {one.said}"):  # what it is about is told before, and less important
         room = longest - len(one.said) - 2
         topic = text[: -len(one.said) - 2]
         text = f"{shorten_text(topic, room)}: {one.said}" if room >= LEAST_TOPIC_ROOM else one.said
     return shorten_list(text, longest, "commit" if one.delivered.commits else "more request").rstrip(".")
+
+
+def _count_also_asked(result: str) -> str:
+    """The result with a number instead of the request that what landed does not answer."""
+    landed, found, asked = result.partition(ALSO_ASKED)
+    if not found:
+        return result
+    parts, count, _ = _split_list(landed)
+    requests = count_more_requests(1 + int((_split_list(asked)[2] or "+0").split()[0]))
+    return "; ".join(parts) + _count_left(count, "commit", requests)
 
 
 _count = re.compile(r" \((?:\+(?P<things>\d+) (?:commit|more)s?)?(?:, )?(?P<requests>\+\d+ more requests?)?\)$")
@@ -238,6 +249,9 @@ def describe_end(one: Outcome) -> str:
 def title_delivery(one: Outcome, longest: int) -> str:
     """What a session with commits or pull requests delivered: as many of its commits as there is room for."""
     text = name_result(one, longest)
+    text, also, asked = text.partition(ALSO_ASKED)
+    if also:
+        return f"{text}{also}{asked}"
     parts, left, requests = _split_list(text)
     if not left or len(one.delivered.commits) <= 1:
         return text

@@ -32,8 +32,8 @@ HELPERS_UNSEEN = "the work of its helpers is not recorded"
 _notes = re.compile(r"^\$|(?:^|/)\.\w+/(?:plans|projects|todos|memory)/|^/(?:private/)?(?:tmp|var/folders)/")
 _by_product = re.compile(r"\.(?:log|pid|tmp|out|err)$", re.IGNORECASE)
 """A file that a program leaves behind."""
-_plain_name = re.compile(r"(?:^|/)[a-z][\w-]*$")
-"""The name of a folder rather than a file: small letters and no suffix, not `Makefile`."""
+_plain_name = re.compile(r"(?:^|/)(?!\w+file$|LICEN[CS]E|README|CODEOWNERS|COPYING)\w[\w-]*$")
+"""The name of a folder rather than a file: no suffix, and not `Makefile`."""
 _merges = re.compile(r"\bgh pr merge\b|\bglab mr merge\b")
 
 _merged_number = re.compile(r"\b(?:gh pr|glab mr) merge (?:--?\w[\w-]* ){0,4}(\d{1,7})(?=\s|$)(?!.{0,80} --auto\b)")

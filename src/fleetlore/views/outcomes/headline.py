@@ -38,6 +38,8 @@ LEAST_COUNTED = 10
 """The same, for requests that are counted."""
 LONGEST_PROMPT = 600
 """Characters of a prompt whose words are looked for in an answer."""
+ALSO_ASKED = "; also asked: "
+"""Stands between what landed and a request that it does not answer."""
 ENOUGH_SHARED = 2
 """Words that a request and the titles of what landed have in common if they are about the same."""
 
@@ -171,14 +173,14 @@ def _name_beside(state: SessionState, parts: Sequence[WorkPart], landed: str) ->
     most = max((part.weight for part in parts), default=0)
 
     def is_covered(part: WorkPart) -> bool:
-        about = list_content_words(part.name(MOST_OF_ONE))
-        return bool(part.turns & turns) or len(about & words) >= max(ENOUGH_SHARED, len(about) / 2)
+        return bool(part.turns & turns) or len(list_content_words(part.name(MOST_OF_ONE)) & words) >= ENOUGH_SHARED
 
     others = [part for part in parts if part.calls and not is_covered(part) and part.weight * LEAST_COUNTED >= most]
     main = max(others, key=lambda part: part.weight, default=None)
-    if main is None or main.weight * LEAST_BESIDE < most or not (name := _name_part(main, MOST_OF_TWO)):
+    name = _name_part(main, MOST_OF_TWO) if main is not None and main.weight * LEAST_BESIDE >= most else ""
+    if not name or main is None or main.text.startswith("/"):
         return count_requests(len(others))
-    return f"; also asked: {name}{count_requests(len(others) - 1)}"
+    return f"{ALSO_ASKED}{name}{count_requests(len(others) - 1)}"
 
 
 _two_counts = re.compile(r" \((\+[^()]{1,30})\) \(\+(\d+ more requests?)\)$")

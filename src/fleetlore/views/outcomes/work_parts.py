@@ -22,8 +22,10 @@ LONG_REQUEST = 14
 """Words of a prompt that is no mere follow-up."""
 LINES_PER_CALL = 10
 """So many changed lines are as much work as one more call."""
-FIRST_WEIGHT = 2
+FIRST_WEIGHT = 3
 """How much more the first request counts: it says what the session was begun for."""
+LEAST_SECOND = 3
+"""A second request is named if it counts for at least this part of the first."""
 UNCLEAR_WEIGHT = 0.4
 """The same of a request that cannot be understood alone."""
 _follows_up = re.compile(
@@ -110,7 +112,7 @@ def list_main(parts: Sequence[WorkPart], most: int) -> list[WorkPart]:
         return (1 + part.weight) * (FIRST_WEIGHT if part is named[0] else 1) * (1 if is_clear(part.text) else UNCLEAR_WEIGHT)
 
     main = sorted(named, key=rank, reverse=True)[:2]
-    if len(main) == 2 and rank(main[1]) * 2 < rank(main[0]):
+    if len(main) == 2 and rank(main[1]) * LEAST_SECOND < rank(main[0]):
         main.pop()
     undone = [part for part in named if main and _undoes.match(drop_courtesy(part.text)) and _is_about_same(part, main[0])]
     main = [*main[:1], undone[-1]] if undone and undone[-1] is not main[0] else main
