@@ -902,9 +902,9 @@ def _cite_checks(one: Outcome) -> list[Source]:
 
 
 def _is_last_run(one: Outcome, trouble: Trouble) -> bool:
-    """Whether a trouble is the last run of a check, which has a line of its own."""
-    failing = {source.event for kind in CHECKS if (check := getattr(one.checks, kind)).result == "fail" for source in check.evidence}
-    return not failing.isdisjoint(source.event for source in trouble.evidence)
+    """Whether a trouble is a check that failed in its last run, too: that has a line of its own."""
+    failed = [CHECK_NAMES[kind] for kind in CHECKS if getattr(one.checks, kind).result == "fail"]
+    return any(trouble.what.lower().startswith(f"{name} failed") for name in failed)
 
 
 def name_end(one: Outcome, trouble: Trouble) -> str:

@@ -989,3 +989,11 @@ def test_what_is_left_to_do_is_kept(script: Script) -> None:
     script.edit()
     script.say("The code reads the key from the environment. You need to delete the old key by hand. Everything is tested.")
     assert script.outcome().left_to_do == "You need to delete the old key by hand"
+
+
+def test_a_commit_whose_result_is_not_recorded_may_have_taken_the_changes(script: Script) -> None:
+    script.ask("Round the total of the cart to cents")
+    script.edit()
+    assert "not committed" in script.outcome().headline
+    script.add("tool.called", data={"tool": "Bash", "call_id": "last", "input": {"command": "git commit -am 'Round the total'"}})
+    assert "not committed" not in script.outcome().headline

@@ -32,7 +32,9 @@ HELPERS_UNSEEN = "the work of its helpers is not recorded"
 _notes = re.compile(r"^\$|(?:^|/)\.\w+/(?:plans|projects|todos|memory)/|^/(?:private/)?(?:tmp|var/folders)/")
 _by_product = re.compile(r"\.(?:log|pid|tmp|out|err)$", re.IGNORECASE)
 """A file that a program leaves behind."""
-_plain_name = re.compile(r"(?:^|/)(?!\w+file$|LICEN[CS]E|README|CODEOWNERS|COPYING)\w[\w-]*$")
+_plain_name = re.compile(
+    r"(?:^|/)(?!\w+file$|LICEN[CS]E|README|CODEOWNERS|COPYING)(?:\w[\w-]*|\.(?:build|cache|git|idea|next|venv|vscode))$"
+)
 """The name of a folder rather than a file: no suffix, and not `Makefile`."""
 _merges = re.compile(r"\bgh pr merge\b|\bglab mr merge\b")
 
@@ -258,7 +260,8 @@ def _is_inside_repository(state: SessionState) -> bool:
 
 def list_uncommitted(record: Outcome, state: SessionState) -> list[str]:
     """Files of the session's repository that were edited after its last commit. A later push or commit command may have taken them in."""
-    if not _is_inside_repository(state):
+    may_be_committed = any("git commit" in pending.call.command for pending in state.pending.values())  # its result is not recorded
+    if may_be_committed or not _is_inside_repository(state):
         return []
     last = max((*(commit.step for commit in state.commits), *(push.step for push in state.pushes)), default=0)
     if last:
