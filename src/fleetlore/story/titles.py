@@ -10,6 +10,7 @@ from fleetlore.views.outcomes.headline import ALSO_ASKED
 from fleetlore.views.outcomes.landed import drop_trailer
 from fleetlore.views.outcomes.output_text import MAX_CAUSE
 from fleetlore.views.outcomes.record import Outcome, Trouble
+from fleetlore.views.outcomes.request_text import capitalise_text as capitalise_text
 from fleetlore.views.outcomes.words import drop_courtesy, is_unfinished
 
 _polite = re.compile(
@@ -134,11 +135,6 @@ def clean_cause(cause: str, longest: int) -> str:
 def mark_open_end(text: str) -> str:
     """The text with a mark that it goes on, if its last word cannot be its end."""
     return f"{text}…" if is_unfinished(text) else text
-
-
-def capitalise_text(text: str) -> str:
-    """The text as a sentence begins: a plain word gets a capital, a name such as `ssh-agent` stays."""
-    return text[:1].upper() + text[1:] if text.partition(" ")[0].rstrip(".,:;").isalpha() else text
 
 
 def quote_inside(text: str) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from fleetlore.views.outcomes.closing import ASKED, describe_closing
 from fleetlore.views.outcomes.landed import clean_title, name_documents, name_issues, name_landed
 from fleetlore.views.outcomes.reports import find_answer, find_change, is_title, list_content_words, states_topic
-from fleetlore.views.outcomes.request_text import asks_question, is_statement, quote
+from fleetlore.views.outcomes.request_text import asks_question, is_statement, quote_text
 from fleetlore.views.outcomes.session import SessionState
 from fleetlore.views.outcomes.words import cut_words
 from fleetlore.views.outcomes.work_parts import WorkPart, list_main, split_work
@@ -90,7 +90,7 @@ def _find_result(record: Outcome, state: SessionState) -> str:
 def _name_part(part: WorkPart, most: int) -> str:
     """The request; in quotes if it is neither an order nor a question."""
     name = part.name(most)
-    return quote(name) if name and is_statement(part.text) else name
+    return quote_text(name) if name and is_statement(part.text) else name
 
 
 def _describe_request(record: Outcome, parts: Sequence[WorkPart], part: WorkPart) -> str:
@@ -137,7 +137,7 @@ def _describe_unclear(record: Outcome, parts: Sequence[WorkPart]) -> str:
             _keep_reports(record, [report])
             return report.text
     asked = cut_words(record.asked.rstrip(". "), MOST_OF_ONE)
-    return f"{ASKED}{quote(asked)}" if asked else record.name
+    return f"{ASKED}{quote_text(asked)}" if asked else record.name
 
 
 def find_report(record: Outcome, part: WorkPart, topic: str, *, is_only: bool = False) -> Report | None:

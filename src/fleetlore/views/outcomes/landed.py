@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from fleetlore.views.outcomes.closing import WROTE, base_name, is_note, join_names
 from fleetlore.views.outcomes.reports import list_content_words
-from fleetlore.views.outcomes.request_text import drop_markup, quote
+from fleetlore.views.outcomes.request_text import drop_markup, quote_text
 from fleetlore.views.outcomes.session import SessionState, find_request
 from fleetlore.views.outcomes.words import cut_words, first_sentence, shorten_text
 
@@ -157,7 +157,7 @@ def name_documents(record: Outcome, state: SessionState) -> str:
         return ""
     largest = sorted(written.values(), key=lambda edit: -lines[edit.path])[:MOST_DOCUMENTS]
     record.evidence["result"] = [edit.source for edit in largest]
-    named = [f"{quote(cut_words(drop_markup(edit.heading), MOST_OF_HEADING))} ({base_name(edit.path)[:60]})" for edit in largest]
+    named = [f"{quote_text(cut_words(drop_markup(edit.heading), MOST_OF_HEADING))} ({base_name(edit.path)[:60]})" for edit in largest]
     more = len(written) - len(largest)
     others = f" (+{more} more document{'s' if more > 1 else ''})" if more else ""
     return f"{WROTE}{join_names(named)}{others}"

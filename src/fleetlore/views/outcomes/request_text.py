@@ -47,15 +47,15 @@ def name_request(text: str, most: int = MOST_WORDS) -> str:
         short = f"{' '.join(words[:most]).rstrip(' ,;:(')}…"  # its first clause does not say what was asked
     else:
         short = cut_words(sentence, most)
-    return capitalise(short.rstrip("?") if is_order(text) else short)
+    return capitalise_text(short.rstrip("?") if is_order(text) else short)
 
 
-def quote(text: str) -> str:
+def quote_text(text: str) -> str:
     """The text in double quotes."""
     return f'"{text.replace(chr(34), chr(39))}"'
 
 
-def capitalise(text: str) -> str:
+def capitalise_text(text: str) -> str:
     """The text as a sentence begins: a plain word gets a capital, a name such as `ssh-agent` stays."""
     return text[:1].upper() + text[1:] if text.partition(" ")[0].rstrip(".,:;").isalpha() else text
 
