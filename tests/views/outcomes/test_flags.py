@@ -374,3 +374,24 @@ def test_a_variable_that_a_command_prints_counts_and_one_in_a_document_does_not(
 def test_a_call_without_an_exit_code_was_executed_if_it_printed_something() -> None:
     (flag,) = find_flags(make_call("git push --force", state="unknown", output="done"))
     assert flag.executed
+
+
+def test_a_package_that_npx_had_to_fetch_is_unpinned() -> None:
+    fetched = "npm warn exec The following package was not found and will be installed: markdown-check@0.45.0\nok"
+    assert classes(make_call("npx markdown-check README.md", output=fetched)) == {"unpinned_download"}
+    assert classes(make_call("npx markdown-check@0.45.0 README.md", output=fetched)) == set()
+    assert classes(make_call("npx markdown-check README.md", output="ok")) == set()
+
+
+def test_a_push_that_replaced_commits_is_forced_whatever_made_it() -> None:
+    pushed = "To https://git.example/a/b\n + 1a2b3c4...5d6e7f8 cart -> cart (forced update)"
+    assert classes(make_call("./publish", output=pushed)) == {"force_push"}
+    fetched = "From https://git.example/a/b\n + 1a2b3c4...5d6e7f8 cart -> origin/cart (forced update)"
+    assert classes(make_call("./publish", output=fetched)) == set()
+
+
+@pytest.mark.parametrize("kind", ["command", "search"])
+def test_a_search_through_all_files_that_shows_a_secret_counts(kind: str) -> None:
+    found = "src/app.py:3:API_KEY = read()\n.env:2:API_KEY=[redacted]"
+    assert classes(make_call("grep -rn API_KEY ." if kind == "command" else "", kind=kind, output=found)) == {"secret_exposed"}
+    assert classes(make_call("grep -rn API_KEY .", output="tests/.env:2:API_KEY=[redacted]")) == set()

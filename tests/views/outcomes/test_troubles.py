@@ -123,6 +123,13 @@ def test_a_test_before_its_code_is_no_trouble() -> None:
     assert Recording().edit("tests/test_a.py").check("fail").read(2).edit("src/a.py").check("pass").find() == ()
 
 
+def test_a_test_that_expected_the_old_behaviour_is_no_trouble() -> None:
+    recording = Recording().edit("src/cart.py").check("fail").read().edit("tests/test_cart.py", lines=40).check("pass")
+    assert recording.find() == ()
+    both = Recording().edit("src/cart.py").check("fail").read().edit("tests/test_cart.py", lines=40).edit("src/cart.py").check("pass")
+    assert len(both.find()) == 1
+
+
 def test_a_broken_test_is_a_trouble() -> None:
     recording = Recording().edit("a_test.go").check("fail").read().edit("a_test.go").check("fail").read().edit("a_test.go")
     assert len(recording.check("pass").find()) == 1

@@ -196,6 +196,8 @@ def is_trouble_of_check(problem: SessionProblem, session: SessionSteps) -> bool:
         return repeated or problem.name != "tests" or not _is_of_no_test(problem)
     lines = sum(max(edit.added, edit.removed) for edit in session.edits_between(first.step, problem.ended))
     calls = session.count_calls(first.step, problem.ended)
+    if not repeated and problem.name == "tests" and calls <= 2 * CHEAP_CALLS and _is_expectation(problem, session):
+        return False
     return repeated or calls > CHEAP_CALLS or (calls == CHEAP_CALLS and not problem.ran) or lines >= REWRITE_LINES
 
 
@@ -212,6 +214,13 @@ def _join_looks(attempts: list[FailedStep], session: SessionSteps) -> list[Faile
         elif not last.cause or _NO_CAUSE.search(last.cause):
             joined[-1] = attempt
     return joined
+
+
+def _is_expectation(problem: SessionProblem, session: SessionSteps) -> bool:
+    """Whether only tests were changed until the failed ones passed: they expected what the code did before."""
+    assert problem.ended is not None
+    edits = session.edits_between(problem.attempts[0].step, problem.ended)
+    return bool(edits) and all(_TEST_FILE.search(edit.path) for edit in edits)
 
 
 _PLANNED = re.compile(

@@ -32,6 +32,8 @@ _token = re.compile(
     re.DOTALL | re.VERBOSE,
 )
 _here_operator = re.compile(r"(?<!<)<<(?![<=])-?[ \t]{0,4}(?:'([^'\n]{1,80})'|\"([^\"\n]{1,80})\"|\\?([A-Za-z_][\w.-]{0,79}))")
+# A text of several lines in PowerShell.
+_here_string = re.compile(r"@(['\"])[ \t]{0,9}\r?\n(.*?)\r?\n\1@", re.DOTALL)
 _placeholder = re.compile("\0(\\d{1,4})\0")
 _cat_placeholder = re.compile("\\$\\(\\s{0,4}cat\\s{0,4}\0(\\d{1,4})\0\\s{0,9}\\)?")
 _quoted_part = re.compile(r'"((?:[^"\\]|\\.)*+)"?|\'([^\']*+)\'?|\\(.)', re.DOTALL)
@@ -337,6 +339,13 @@ class _Parser:
 
 def _prepare_script(script: str) -> tuple[str, list[str]]:
     script, bodies = _extract_here_documents(script) if "<<" in script else (script, [])
+    if "@'" in script or '@"' in script:
+
+        def keep(found: re.Match[str]) -> str:
+            bodies.append(found[2])
+            return f'"\0{len(bodies) - 1}\0"'
+
+        script = _here_string.sub(keep, script)
     return script[:MAX_TOKENS_TEXT].replace("\\\n", " "), bodies
 
 
@@ -375,6 +384,8 @@ def _after_wrapper(words: list[str], place: int) -> int | None:
     word = words[place]
     if "=" in word and _assignment.match(word):
         return place + 1
+    if word[0:1] == "$" and words[place + 1 : place + 2] == ["="] and len(words) > place + 3:  # `$result = Invoke-Pester -PassThru`
+        return place + 2
     name = program_name(word)
     if name in _PREFIXES:
         if name == "command" and words[place + 1 : place + 2] in (["-v"], ["-V"]):
