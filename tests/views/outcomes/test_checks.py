@@ -471,6 +471,7 @@ def test_a_check_that_could_not_start_did_not_fail(command: str, output: str, co
 @pytest.mark.parametrize(
     ("command", "output", "reason"),
     [
+        ("golangci-lint run", "started\nsrc\\cart.go:3:4: string `total` has 3 occurrences\n1 issues:", "src\\cart.go:3:4: string `total` has 3 occurrences"),
         ("pytest", "Exit code 1\n    def test_a():\n>       assert 1 == 2\nE       assert 1 == 2\n1 failed in 0.1s", "assert 1 == 2"),
         ("go test ./...", "--- FAIL: TestCart (0.00s)\n    cart_test.go:9: got 1\nFAIL\nFAIL\tshop/cart\t0.1s", "TestCart"),
         ("go test ./...", "# shop/cart\n./cart.go:3:2: undefined: x\nFAIL\tshop/cart [build failed]", "cart.go:3:2: undefined: x"),

@@ -456,7 +456,7 @@ def test_every_pattern_is_linear() -> None:
 HOSTILE = [
     "(", ")", "{ ", "$(", '"', "'", "\\", "<<EOF\n", "<<'E' ", "a=", "a&&", "a||", "|", ";", "\n", "#", "`", "if ", "bash -c '", "eval ", "sudo ",
     "x" , "1 passed, ", "1 failed, ", "=", "error: ", "a:1:1: ", "[main 1234567", " -> ", "ok  \t", "--- FAIL", "\x1b[", "http://a/", " ", "\t",
-    "Tests: 1 failed, ", "a.", "E   ", "1 tests, ", "\r", "echo a\n", "[a] ", "a/b test: ", "git commit -m ", "- ", "Error: ", "\0",
+    "Tests: 1 failed, ", "a.", "E   ", "1 tests, ", "\r", "echo a\n", "[a] ", "a/b test: ", "git commit -m ", "- ", "Error: ", "\0", "@'\n",
 ]  # fmt: skip
 
 

@@ -253,7 +253,7 @@ def follow(*calls: ToolCall) -> list[set[str]]:
     [
         ("mkdir trial", "rm -rf trial"),
         ("mkdir trial", "cd trial && cd .. && rm -rf ./trial/data"),
-        ("cp -R ../other/parser lib/parser", "rm -rf lib/parser/examples"),
+        ("cp -R ../other/parser lib/parser", "rm -rf lib/parser"),
         ("cp -r ../other/parser lib", "rm -rf lib/parser"),
         ("git clone https://git.example/a/app.git", "rm -rf app"),
         ("git worktree add -b try ../base main", "git worktree remove --force ../base"),
@@ -273,6 +273,8 @@ def test_what_the_session_made_itself_can_be_deleted(first: str, then: str) -> N
     [
         ("mkdir -p src", "rm -rf src"),  # it may have existed
         ("cp -r ../other lib", "rm -rf lib"),
+        ("cp -R ../other/parser lib/parser", "rm -rf lib/parser/examples"),
+        ("cp -R ../other/parser lib/parser", 'for one in lib/parser lib/b; do rm -rf "$one/examples"; done'),
         ("mkdir trial", "rm -rf trial2"),
         ("git checkout -b try", "git branch -D old"),
     ],
@@ -374,13 +376,6 @@ def test_a_variable_that_a_command_prints_counts_and_one_in_a_document_does_not(
 def test_a_call_without_an_exit_code_was_executed_if_it_printed_something() -> None:
     (flag,) = find_flags(make_call("git push --force", state="unknown", output="done"))
     assert flag.executed
-
-
-def test_a_package_that_npx_had_to_fetch_is_unpinned() -> None:
-    fetched = "npm warn exec The following package was not found and will be installed: markdown-check@0.45.0\nok"
-    assert classes(make_call("npx markdown-check README.md", output=fetched)) == {"unpinned_download"}
-    assert classes(make_call("npx markdown-check@0.45.0 README.md", output=fetched)) == set()
-    assert classes(make_call("npx markdown-check README.md", output="ok")) == set()
 
 
 def test_a_push_that_replaced_commits_is_forced_whatever_made_it() -> None:

@@ -59,7 +59,7 @@ def polls_several(command: str) -> bool:
 
 def read_ci_results(call: ToolCall) -> tuple[CheckRun, ...]:
     """The finished jobs and workflows that a look at CI shows, those that failed last."""
-    if call.kind == "command" and _CI_SCRIPT.search(call.command) and (ended := list(_CI_END.finditer(call.output[-4000:]))):
+    if "onclusion" in call.output[-4000:] and _CI_SCRIPT.search(call.command) and (ended := list(_CI_END.finditer(call.output[-4000:]))):
         is_passed = ended[-1]["end"].lower() == "success"
         # Which commit it is about is not known: a failure disproves nothing.
         return (CheckRun(call.step, call.source, "tests", "pass" if is_passed else "unproven", "CI"),)

@@ -259,15 +259,16 @@ def _was_planned(first: FailedStep, session: SessionSteps) -> bool:
     return answer is not None and _PLANNED.search(answer.text) is not None
 
 
+# Only to call a failure "pre-existing" shows nothing.
 _THERE_BEFORE = re.compile(
-    r"(?i)\b(?:fail\w*|errors?|issues?|timeouts?)\b[^.\n]{0,60}\b(?:pre-?existing|unrelated|not related to|not caused by)\b"
-    r"|\b(?:pre-?existing|unrelated)\b[^.\n]{0,40}\b(?:fail\w*|errors?|issues?|problems?)\b"
+    r"(?i)\b(?:confirm\w*|verif\w*|checked|reproduc\w*)\b[^.\n]{0,80}"
+    r"\b(?:pre-?existing|unrelated|before|without|on (?:main|master|the base))\b"
     r"|\b(?:also|already|same)\b[^.\n]{0,40}\bfail\w*\b[^.\n]{0,40}\b(?:on|without|before)\b"
 )
 
 
 def _was_there_before(problem: SessionProblem, session: SessionSteps) -> bool:
-    """Whether the agent says after the last failing run that the failure is not of its making, and leaves it."""
+    """Whether the agent says after the last failing run that it has seen the failure without its changes, and leaves it."""
     last = problem.attempts[-1].step
     prompt = next((step for step in session.prompt_steps if step > last), None)
     said = (answer.text for answer in session.answers if answer.step > last and (prompt is None or answer.step < prompt))

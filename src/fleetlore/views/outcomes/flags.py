@@ -281,16 +281,11 @@ def _find_all(call: ToolCall, rules: FlagRules, context: FlagContext) -> Iterato
         yield from _secrets_in(call.output[:MAX_OUTPUT_TEXT], rules, "in the output of", call.command)
 
 
-_FETCHED_BY_NPX = re.compile(r"(?mi)^npm warn exec The following packages? (?:was|were) not found and will be installed: ([^\n]{1,300})$")
 _FORCED = re.compile(r"(?m)^ \+ [0-9a-f]{4,40}\.{3}[0-9a-f]{4,40} +\S+ +-> +(\S+) \(forced update\)$")
 
 
 def _flags_of_output(call: ToolCall) -> Iterator[_Found]:
-    """Risks that only the output shows: a package that was fetched in whatever version is newest, a push that replaced commits."""
-    if "will be installed: " in call.output and (fetched := _FETCHED_BY_NPX.search(call.output[:MAX_OUTPUT_TEXT])):
-        for package in fetched[1].split(", "):
-            if package not in call.command:  # the output names the version, the command does not
-                yield _Found("unpinned_download", "package run in whatever version is newest", package.rpartition("@")[0] or package)
+    """A push that replaced commits, whatever made it."""
     if "(forced update)" in call.output and _REMOTE.search(call.output) and (forced := _FORCED.search(call.output)):
         yield _Found("force_push", "push that replaced commits of the remote branch", forced[1])
 

@@ -32,8 +32,6 @@ _token = re.compile(
     re.DOTALL | re.VERBOSE,
 )
 _here_operator = re.compile(r"(?<!<)<<(?![<=])-?[ \t]{0,4}(?:'([^'\n]{1,80})'|\"([^\"\n]{1,80})\"|\\?([A-Za-z_][\w.-]{0,79}))")
-# A text of several lines in PowerShell.
-_here_string = re.compile(r"@(['\"])[ \t]{0,9}\r?\n(.*?)\r?\n\1@", re.DOTALL)
 _placeholder = re.compile("\0(\\d{1,4})\0")
 _cat_placeholder = re.compile("\\$\\(\\s{0,4}cat\\s{0,4}\0(\\d{1,4})\0\\s{0,9}\\)?")
 _quoted_part = re.compile(r'"((?:[^"\\]|\\.)*+)"?|\'([^\']*+)\'?|\\(.)', re.DOTALL)
@@ -339,14 +337,24 @@ class _Parser:
 
 def _prepare_script(script: str) -> tuple[str, list[str]]:
     script, bodies = _extract_here_documents(script) if "<<" in script else (script, [])
-    if "@'" in script or '@"' in script:
-
-        def keep(found: re.Match[str]) -> str:
-            bodies.append(found[2])
-            return f'"\0{len(bodies) - 1}\0"'
-
-        script = _here_string.sub(keep, script)
+    for quote in "'\"":
+        if f"@{quote}\n" in script and f"\n{quote}@" in script:
+            script = _extract_here_strings(script, quote, bodies)
     return script[:MAX_TOKENS_TEXT].replace("\\\n", " "), bodies
+
+
+def _extract_here_strings(script: str, quote: str, bodies: list[str]) -> str:
+    """Replace every text of several lines in PowerShell, `@'…'@`, by a quoted placeholder."""
+    pieces: list[str] = []
+    position = 0
+    while (start := script.find(f"@{quote}\n", position)) >= 0 and len(bodies) < 500:
+        end = script.find(f"\n{quote}@", start + 2)
+        if end < 0:
+            break
+        bodies.append(script[start + 3 : end])
+        pieces += (script[position:start], f'"\0{len(bodies) - 1}\0"')
+        position = end + 3
+    return "".join(pieces) + script[position:]
 
 
 def _doubt_drafts(drafts: Sequence[_Draft]) -> None:
