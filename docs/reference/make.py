@@ -463,7 +463,7 @@ OPERATIONS_HEAD = f"""{MADE}
 
 # Commands, routes and tools
 
-What [operations.md](../operations.md) calls an operation is reached by command, HTTP and MCP alike. Where there is none, the last column says why.
+What [python.md](../python.md#everything-that-lore-does) calls an operation is reached by command, HTTP and MCP alike. Where there is none, the last column says why.
 """
 
 

@@ -150,3 +150,13 @@ def test_contradicted_claims_have_their_own_exit_code(recorded: Lore) -> None:
     assert {(claim["session"], claim["kind"]) for claim in claims if claim["verdict"] == "contradicted"} >= {(TWO["run"], "pushed")}
     assert "contradicted" in recorded("claims", "--all", "--verdict", "contradicted", code=3).out
     recorded("claims", "--day", "2026-11-14", code=0)
+
+
+@pytest.mark.parametrize("command", ["sessions", "claims"])
+def test_an_empty_list_says_how_to_see_older_sessions(lore: Lore, command: str) -> None:
+    old = {"kind": "session.started", "at": "2020-01-02T08:00:00Z", **ONE}
+    lore("emit", "-", stdin=json.dumps(old).encode(), code=0)
+    result = lore(command, code=0)
+    assert (result.out, result.err.strip()) == ("", f"No {command} in the last 7 days. `lore {command} --all` lists older ones, too.")
+    assert lore(command, "--json", code=0).err == ""
+    assert f"No {command} found." in lore(command, "--day", "2020-01-01", code=0).err

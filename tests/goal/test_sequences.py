@@ -1,4 +1,4 @@
-"""The events that the driver writes, in order, along every path: docs/goals.md names `golden/`."""
+"""The events that the driver writes, in order, along every path. `golden/` has the sequences."""
 
 from __future__ import annotations
 

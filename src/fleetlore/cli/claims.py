@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fleetlore.cli import arguments, terminal
 from fleetlore.cli.main import OK, SOME_REJECTED
-from fleetlore.cli.sessions import add_range, read_range
+from fleetlore.cli.sessions import add_range, explain_nothing, read_range
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -47,4 +47,6 @@ def run(args: Namespace) -> int:
             terminal.print_line(f"{one.session[:8]}  {one.name}")
             for claim in sorted(one.claims, key=lambda claim: _ORDER[claim.verdict]):
                 terminal.print_line(f'  {claim.verdict:<12}  "{claim.text}": {claim.why}')
+    if not args.json and not any(one.claims for one in found):
+        explain_nothing(args, "claims")
     return SOME_REJECTED if any(one.contradicted for one in found) else OK

@@ -500,7 +500,7 @@ def _print_numbers(log: dict[str, Any]) -> None:
         _print_row("archive", f"{format_bytes(log['archive_bytes'])}, compressed")
     for line in log.get("advice", ()):
         _print_row("advice", line)
-    _print_row("newest", log["newest"] or "none yet")
+    _print_row("last stored", f"an event of {log['newest']}" if log["newest"] else "none yet")
     _print_row("durability", log["durability"])
     if "replicas" in log:
         _print_row("replicas", f"{log['replicas']}, leader {log.get('leader') or 'none'}, sync_interval {log.get('sync_interval')}")

@@ -61,15 +61,29 @@ def run(args: Namespace) -> int:
             continue
         for line in describe_session(one):
             terminal.print_line(line)
+    if not found and not args.json:
+        explain_nothing(args, "sessions")
     return 0
+
+
+def explain_nothing(args: Namespace, what: str) -> None:
+    """Say on standard error why a list is empty, and how to see more."""
+    if has_period(args):
+        terminal.print_error(f"No {what} found.")
+    else:
+        terminal.print_error(f"No {what} in the last {DAYS} days. `lore {what} --all` lists older ones, too.")
+
+
+def has_period(args: Namespace) -> bool:
+    """Whether the arguments name a period; without one, lists cover the last few days."""
+    return args.all or args.since is not None or args.day is not None
 
 
 def read_range(args: Namespace, now: datetime) -> dict[str, Any]:
     """Scope and period that the arguments ask for, as fields of a request; without a period, the last few days."""
     from fleetlore.cli.periods import Span, span_of, zone_of
 
-    is_limited = args.all or args.since is not None or args.day is not None
-    span = span_of(args, zone_of(args.tz), now) if is_limited else Span(since=now - timedelta(days=DAYS))
+    span = span_of(args, zone_of(args.tz), now) if has_period(args) else Span(since=now - timedelta(days=DAYS))
     scope = f"agent:{args.agent}" if args.agent else check_scope(args.scope)
     return {"scope": scope, "since": span.since, "until": span.until}
 

@@ -42,8 +42,8 @@ Exit code: 0 done, 1 nothing found, 3 some files or lines could not be read (the
 """
 _NEXT = """
 Now try:
-  lore brief --day today
-      what was delivered since midnight, what went wrong, what needs you
+  lore sessions --all
+      one line per session: what was delivered, which checks passed, what it cost
   lore status --watch
       who needs you, who is working, who is silent
   lore costs --by day

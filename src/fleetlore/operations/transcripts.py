@@ -352,7 +352,8 @@ def _list_checks(outcome: Outcome) -> Iterator[str]:
 def _list_problems(outcome: Outcome) -> Iterator[str]:
     for trouble in outcome.troubles:
         if not trouble.resolved:
-            yield f"- Not solved: {sanitize_line(': '.join(filter(None, (trouble.what, trouble.cause))), 400)}"
+            words = trouble.what if trouble.cause in trouble.what else f"{trouble.what}: {trouble.cause}"
+            yield f"- Not solved: {sanitize_line(words, 400)}"
     for claim in outcome.claims:
         if claim.verdict != "supported":
             yield f'- {claim.verdict.capitalize()} claim: "{sanitize_line(claim.text, 300)}" ({sanitize_line(claim.why, 300)})'

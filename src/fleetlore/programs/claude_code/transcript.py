@@ -1,4 +1,4 @@
-"""Reads transcripts of Claude Code, one JSON object per row. docs/dialects.md lists the events of each type of row.
+"""Reads transcripts of Claude Code, one JSON object per row. docs/dialects.md lists the events.
 
 Rows of one reply repeat its usage while it streams. It becomes one event, once the next reply, prompt or end shows that it is complete.
 """
