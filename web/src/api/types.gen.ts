@@ -3700,6 +3700,8 @@ export interface components {
             /** @default  */
             resume: string;
             session: components["schemas"]["Outcome"];
+            /** @default  */
+            stop: string;
         };
         /**
          * SessionDiff

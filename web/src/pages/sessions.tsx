@@ -23,11 +23,12 @@ const FILTERS: Record<string, (outcome: Outcome) => boolean> = {
   all: () => true,
   needs: (outcome) => statusOf(outcome).kind === "needs you",
   open: isLeftOpen,
-  working: (outcome) => ["working", "stuck", "silent"].includes(statusOf(outcome).kind),
+  working: (outcome) => statusOf(outcome).kind === "working",
+  stuck: (outcome) => ["stuck", "silent"].includes(statusOf(outcome).kind),
   flagged: (outcome) => factsOf(outcome).some(([kind]) => kind !== "note"),
   delivered: (outcome) => outcome.delivered.commits.length + outcome.delivered.pull_requests.length > 0,
 };
-const FILTER_WORDS: readonly (readonly [string, string])[] = [["all", "All"], ["needs", "Needs you"], ["open", "Not answered"], ["working", "Working"], ["flagged", "Flagged"], ["delivered", "Delivered"]];
+const FILTER_WORDS: readonly (readonly [string, string])[] = [["all", "All"], ["needs", "Needs you"], ["open", "Not answered"], ["working", "Working"], ["stuck", "Stuck or silent"], ["flagged", "Flagged"], ["delivered", "Delivered"]];
 
 function hasWords(outcome: Outcome, text: string): boolean {
   const whole = [outcome.name, outcome.headline, outcome.person, outcome.repo, outcome.branch, outcome.session, outcome.program, outcome.asked].join("\n").toLowerCase();

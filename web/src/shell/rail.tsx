@@ -33,8 +33,8 @@ export function SubPages({ here }: { here: Page }) {
   );
 }
 
-/** A log without an event for so long is a recording, however well the line to the server works. */
-const RECORDING_AFTER = 30 * 24 * 3_600_000;
+/** A log without an event for a day is a recording, however well the line to the server works; agents at rest are hidden after the same time. */
+const RECORDING_AFTER = 24 * 3_600_000;
 
 /** When the newest event was, if that is so long ago that nothing here is live; else null. */
 export function endOfRecording(): string | null {
