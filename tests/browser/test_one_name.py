@@ -127,7 +127,7 @@ def test_who_needs_a_person_and_what_a_session_cost_is_the_same_on_every_page(ro
     page.goto(f"{room.url}/sessions")
     expect(page.locator(".sl-cost")).to_contain_text("$1.25")
     expect(page.get_by_role("button", name="Needs you")).to_contain_text("1")
-    expect(page.locator(".sl-others")).to_have_text("2 more need you, outside of these sessions: kaya, mission rate-limits")
+    expect(page.locator(".sl-others")).to_have_text("Outside of these sessions 2 need you (kaya, mission rate-limits)")
     page.goto(f"{room.url}/sessions/{RUN}")
     expect(page.locator(".s-facts")).to_contain_text("$1.25 with 1 sub-agent")
     page.goto(f"{room.url}/costs?by=session")

@@ -165,7 +165,7 @@ export class Card extends Component<Props> {
         </header>
         <Work agent={agent} outcome={outcome} />
         {agent.standing === "needs you" && <HowToAnswer agent={agent} />}
-        {agent.standing === "working" && trouble(outcome) !== "" && <HowToStop agent={agent} />}
+        {standing === "silent" && trouble(outcome) !== "" && <HowToStop agent={agent} />}
         <Helpers helpers={helpers} />
         <Sparkline beats={agent.beats} />
         <Figures agent={agent} helpers={helpers} outcome={outcome} />

@@ -23,7 +23,7 @@ import { Words } from "../ui/words";
 import { openWhy, whyHref } from "./why";
 import { Row, guessHeight } from "./session-rows";
 import { Transcript, arrange } from "./session-transcript";
-import { StatusMark, statusOf } from "./session-status";
+import { StatusMark, statusOf, trouble } from "./session-status";
 
 /** Opens a tab. Where it would begin below what is seen, as on a phone, the page moves to it. */
 function openTab(tab: string): void {
@@ -167,7 +167,7 @@ function NeedsYou({ answer }: { answer: SessionAnswer }) {
 /** A session that does not get on: what fails, and how to stop it. */
 function Stuck({ answer }: { answer: SessionAnswer }) {
   const { session: outcome, stop } = answer;
-  if (statusOf(outcome).kind !== "stuck") return null;
+  if (!trouble(outcome)) return null;
   return (
     <div class="s-needs s-stuck" role="status">
       <p><strong>It fails in the same way again and again.</strong> Stop it in its own window{stop ? ", or with:" : "."}</p>

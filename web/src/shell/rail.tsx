@@ -48,9 +48,9 @@ export function ConnectionMark() {
   const since = lostSince.value;
   const end = state === "live" ? endOfRecording() : null;
   return (
-    <span class={`connection ${end ? "recording" : state}`} role="status">
+    <span class={`connection ${end ? "recording" : state}`} role="status" title={end ? `Last event ${date(end)}` : undefined}>
       <span class="connection-dot" aria-hidden="true" />
-      {end ? `Last event ${date(end)}` : SAID[state]}{state === "lost" && since !== null && <span class="num"> since {clockSeconds(since)}</span>}
+      {end ? <span class="connection-end">Last event {date(end)}</span> : SAID[state]}{state === "lost" && since !== null && <span class="num"> since {clockSeconds(since)}</span>}
     </span>
   );
 }
