@@ -99,9 +99,25 @@ class Terminal:
 
     def shows(self, words: str) -> bool:
         """Whether it was on the screen, in whatever cells."""
-        letters = b"".join(words.encode().split())
-        plain = b"".join(_CONTROLS.sub(b"", self._screen).split())
-        return letters in plain or all(word in self._screen for word in words.encode().split())
+        return self._has_letters(words) or all(word in self._screen for word in words.encode().split())
+
+    def _has_letters(self, words: str) -> bool:
+        return b"".join(words.encode().split()) in b"".join(_CONTROLS.sub(b"", self._screen).split())
+
+    def press_until(self, keys: bytes, words: str) -> None:
+        """Press keys, now and every two seconds, until these words are on the screen, letter by letter."""
+        pressed = 0.0
+
+        def press() -> bool:
+            nonlocal pressed
+            if self._has_letters(words):
+                return True
+            if time.monotonic() - pressed > 2:
+                pressed = time.monotonic()
+                self.type(keys)
+            return False
+
+        self.wait_for(press)
 
     def open_requests(self) -> list[dict[str, Any]]:
         """What waits for an answer."""
@@ -129,11 +145,10 @@ class CodexTerminal(Terminal):
         return ["codex", "--no-daemon", "Make a marker"]
 
     def begin(self) -> None:
-        """Trust our hooks: the second choice."""
+        """Trust our hooks: the second choice. Keys that come too early are lost."""
         self.wait_for(lambda: self.shows("hooks are new or changed"))
-        self.type(b"\x1b[B")
-        self.wait_for(lambda: self.shows("› 2. Trust all and continue"))
-        self.type(b"\r")
+        self.press_until(b"\x1b[B", "› 2. Trust all and continue")
+        self.press_until(b"\r", "Trusting hooks")
 
 
 _CONTROLS = re.compile(rb"\x1b\[[0-9;?<>=]*[A-Za-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[=>]")
