@@ -194,9 +194,9 @@ def _read_float(text: str) -> float | None:
 
 def _encode_line(fields: dict[str, object]) -> bytes:
     """One line of JSON; lone surrogates, which JavaScript sometimes produces, become `?`."""
-    from _json import encode_basestring, make_encoder  # type: ignore[attr-defined]  # as in `json.dumps(fields, ensure_ascii=False)`
+    from _json import encode_basestring, make_encoder  # as in `json.dumps(fields, ensure_ascii=False)`
 
-    encode = make_encoder({}, None, encode_basestring, None, ": ", ", ", False, False, False)
+    encode = make_encoder({}, repr, encode_basestring, None, ": ", ", ", False, False, False)  # all values are those of JSON
     return "".join(encode(fields, 0)).encode(errors="replace")
 
 
