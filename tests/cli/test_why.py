@@ -381,6 +381,42 @@ def test_a_line_that_was_committed_before_the_edit_is_not_the_agents(project: Pr
     assert project.authors() == ["unknown", "unknown"]
 
 
+def test_an_edit_of_another_file_with_the_same_name_is_not_taken_for_this_one(project: Project, lore: Lore) -> None:
+    """The session worked in another clone, so that only the end of its paths says which file it edited."""
+    elsewhere = project.root.parent / "clones" / "shop"
+    (project.root / "docs").mkdir()
+    project.type_in("# Shop\n")
+    project.type_in("# Pages\n", "docs/README.md")
+    project.type_in("# Shop\n", "README.md")
+    project.commit()
+    project.session = Transcript(at=project.now, cwd=str(elsewhere))
+    project.ask("Describe the retries")
+    (elsewhere / "docs").mkdir(parents=True)
+    (elsewhere / "docs" / "README.md").write_text("# Pages\n")
+    project.edit("# Pages\n", "# Pages\nA request is sent again after one second.\n", "docs/README.md", root=elsewhere)
+    project.type_in("# Shop\nA request is sent again after one second.\n", "README.md")
+    project.commit()
+    project.record()
+    assert project.authors("README.md") == ["unknown", "unknown"]
+
+
+def test_a_branch_that_is_not_merged_has_its_authors_and_gives_the_main_one_none(edited: Project) -> None:
+    """Somebody writes one of the agent's lines on the main branch, in another place."""
+    edited.git("stash", "-q")
+    edited.git("checkout", "-qb", "topic")
+    edited.git("stash", "pop", "-q")
+    edited.commit()
+    edited.git("checkout", "-q", "main")
+    edited.type_in(BASE + "\n\ndef ping(send):\n        send(attempt)\n")
+    edited.commit()
+    edited.record()
+    assert "agent" not in {part["author"] for part in edited.why()["lines"]}
+    review = in_project(edited, "review", "main...topic", "--json").json
+    assert review["authors"]["agent"] == 2
+    edited.git("checkout", "-q", "topic")
+    assert edited.authors() == EDITED
+
+
 # --- other ways to ask, and other tools
 
 

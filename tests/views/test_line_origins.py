@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from fleetlore.views.line_origins import FileVersion, RecordedEdit, find_origins
+from fleetlore.views.line_origins import DOUBTFUL, FileVersion, RecordedEdit, find_origins
 
 START = datetime(2026, 11, 10, 9, 0, tzinfo=UTC)
 WORDS = tuple(f"{first}{last}" for first in ("order", "parcel", "token", "queue") for last in ("", "s", "_id", "_list"))
@@ -141,3 +141,48 @@ def test_another_file_with_the_same_name_is_no_earlier_state() -> None:
     edit = RecordedEdit("e", "r", "a", START, "", "a.py", None, "import os\n\n\ndef first_name():\n    return os.name\n", tree="/side")
     other = "import os\n\n\n" + "".join(f"def make_part_{number}():\n    return {number}\n\n\n" for number in range(9))
     assert find_origins(other, [edit], [FileVersion(START + timedelta(hours=1), other)])[3:] == [None] * (other.count("\n") - 3)
+
+
+def test_what_was_known_when_a_line_was_committed_decides() -> None:
+    """A person committed the line; later an agent writes the same one in a work tree whose file is more like the final one."""
+    base = "".join(f"part_{number} = load({number})\n" for number in range(4))
+    ours = base + "limit = load('limit')\n"
+    side = ours + "".join(f"route_{number} = load('route', {number})\n" for number in range(8))
+    versions = [
+        FileVersion(START, base, commit="c0"),
+        FileVersion(START + timedelta(hours=1), ours, commit="c1"),
+        FileVersion(START + timedelta(hours=3), side, commit="c2"),
+    ]
+    edit = RecordedEdit("e", "r", "a", START + timedelta(hours=2), "", "a.py", None, side, tree="/side")
+    blamed = [("c0", number) for number in range(1, 5)] + [("c1", 5)] + [("c2", number) for number in range(6, 14)]
+    assert find_origins(side, [edit], versions, blamed) == [None] * 5 + [0] * 8
+
+
+def test_a_line_that_was_left_out_of_a_commit_and_comes_elsewhere_with_a_later_one_is_doubtful() -> None:
+    """An agent's line did not get into the commit after it. Days later somebody commits the same text in another place."""
+    base = "for part in parts:\n    load(part)\nsave(parts)\n"
+    edit = RecordedEdit(
+        "e", "r", "a", START + timedelta(minutes=1), "", "a.py", "save(parts)\n", "attempt = 1\nsave(parts)\n", tree="/main"
+    )
+    between, last = base + "report(parts)\n", "attempt = 1\nfor part in parts:\n    load(part)\nsave(parts)\nreport(parts)\n"
+    versions = [
+        FileVersion(START, base, commit="c0"),
+        FileVersion(START + timedelta(hours=1), between, commit="c1", previous=START),
+        FileVersion(START + timedelta(days=3), last, commit="c2", previous=START + timedelta(hours=1)),
+    ]
+    blamed = [("c2", 1), ("c0", 1), ("c0", 2), ("c0", 3), ("c1", 4)]
+    assert find_origins(last, [edit], versions, blamed) == [DOUBTFUL, None, None, None, None]
+
+
+def test_lines_that_are_committed_later_elsewhere_are_the_agents_if_several_come_together() -> None:
+    base = "for part in parts:\n    load(part)\nsave(parts)\n"
+    new = "attempts_of_each_part = count_attempts(parts, limit=5)\nreport_attempts_to_the_queue(attempts_of_each_part)\n"
+    edit = RecordedEdit("e", "r", "a", START + timedelta(minutes=1), "", "a.py", "save(parts)\n", f"{new}save(parts)\n", tree="/main")
+    between, last = base + "report(parts)\n", f"for part in parts:\n    load(part)\nsave(parts)\nreport(parts)\n{new}"
+    versions = [
+        FileVersion(START, base, commit="c0"),
+        FileVersion(START + timedelta(hours=1), between, commit="c1", previous=START),
+        FileVersion(START + timedelta(hours=2), last, commit="c2", previous=START + timedelta(hours=1)),
+    ]
+    blamed = [("c0", 1), ("c0", 2), ("c0", 3), ("c1", 4), ("c2", 5), ("c2", 6)]
+    assert find_origins(last, [edit], versions, blamed) == [None, None, None, None, 0, 0]

@@ -78,6 +78,8 @@ class CommittedVersion(NamedTuple):
     at: datetime
     path: str
     text: str
+    previous: datetime | None = None
+    """When the versions before it were committed, the newest of them."""
 
 
 def find_repository(folder: str) -> Repository:
@@ -94,7 +96,7 @@ def find_file(path: str, *, is_local: bool = True) -> TrackedFile:
         repository = find_repository(".")
         full = os.path.realpath(os.path.join(repository.root, path))
         own = os.path.relpath(full, os.path.realpath(repository.root)).replace(os.sep, "/")
-        if own != os.path.normpath(path) or not run_git(repository.root, "ls-files", "--", f":(literal){own}", silent=True):
+        if own != os.path.normpath(path) or not run_git(repository.root, "ls-files", "--", _name_exactly(own), silent=True):
             raise Invalid(f"{path}: no file that git tracks in {repository.name}, in which this server was started")
         return TrackedFile(repository, own)
     full = os.path.realpath(path)
@@ -102,6 +104,11 @@ def find_file(path: str, *, is_local: bool = True) -> TrackedFile:
         raise Invalid(f"{path}: no such file")
     repository = find_repository(os.path.dirname(full))
     return TrackedFile(repository, os.path.relpath(full, repository.root).replace(os.sep, "/"))
+
+
+def list_files(repository: Repository) -> list[str]:
+    """The paths that git tracks."""
+    return [path for path in run_git(repository.root, "ls-files", "-z", silent=True).split("\0") if path]
 
 
 def find_commit(repository: Repository, name: str) -> str:
@@ -216,7 +223,7 @@ def read_attestations(repository: Repository, shas: Iterable[str]) -> dict[str, 
 def blame_lines(file: TrackedFile) -> list[BlamedLine]:
     """Where each line comes from. Empty if git does not know the file."""
     root = file.repository.root
-    if not file.commit and not run_git(root, "ls-files", "--", f":(literal){file.path}", silent=True):
+    if not file.commit and not run_git(root, "ls-files", "--", _name_exactly(file.path), silent=True):
         return []
     revision = [file.commit] if file.commit else []
     with start_git(root, "blame", "--porcelain", "-w", "-M", *revision, "--", file.path, stderr=subprocess.DEVNULL) as process:
@@ -240,10 +247,12 @@ def blame_lines(file: TrackedFile) -> list[BlamedLine]:
     return lines
 
 
-def read_versions(file: TrackedFile) -> list[CommittedVersion]:
-    """The file at each commit that changed it, oldest first, also under its earlier names."""
+def read_versions(file: TrackedFile, blamed: Sequence[BlamedLine] = ()) -> list[CommittedVersion]:
+    """The file at each commit that changed it, oldest first, also under its earlier names; and at merges that wrote lines."""
     root, revision = file.repository.root, [file.commit] if file.commit else []
-    listed = run_git(root, "log", "--follow", "-z", "--format=%x01%H %ct", "--name-only", *revision, "--", file.path, silent=True)
+    listed = run_git(
+        root, "log", "--follow", "-z", "--format=%x01%H %ct", "--name-only", *revision, "--", _name_exactly(file.path), silent=True
+    )
     found: list[tuple[str, int, str]] = []
     for part in listed.split("\x01")[1:]:
         head, _, names = part.partition("\n") if "\n" in part else part.partition("\0")
@@ -251,13 +260,31 @@ def read_versions(file: TrackedFile) -> list[CommittedVersion]:
         path = names.strip("\0\n")
         if sha and path:
             found.append((sha, int(seconds), path))
+    known = {sha for sha, _, _ in found}
+    wrote = dict.fromkeys((commit.sha, int(commit.at.timestamp()), path) for commit, path, _ in blamed if commit is not None)
+    found = [*(each for each in wrote if each[0] not in known), *found]
+    previous = _read_previous(root, dict.fromkeys((file.path, *(path for _, _, path in found))), revision)
     texts = _read_blobs(root, [f"{sha}:{path}" for sha, _, path in found])
     versions = [
-        CommittedVersion(sha, datetime.fromtimestamp(seconds, UTC) + END_OF_SECOND, path, text)
+        CommittedVersion(sha, datetime.fromtimestamp(seconds, UTC) + END_OF_SECOND, path, text, previous.get(sha))
         for (sha, seconds, path), text in zip(found, texts, strict=True)
         if text is not None
     ]
     return versions[::-1]
+
+
+def _name_exactly(path: str) -> str:
+    """A path as git's options take it, without patterns such as `[id]`."""
+    return f":(literal){path}"
+
+
+def _read_previous(root: str, paths: Iterable[str], revision: Sequence[str]) -> dict[str, datetime]:
+    """When the commits were made that changed files before others did: by the later one, the newest of its parents."""
+    names = map(_name_exactly, paths)
+    listed = run_git(root, "log", "--parents", "--full-history", "--format=%H %ct %P", *revision, "--", *names, silent=True)
+    commits = {sha: (int(seconds), parents) for sha, seconds, *parents in (line.split() for line in listed.splitlines())}
+    times = {sha: max((commits[parent][0] for parent in parents if parent in commits), default=0) for sha, (_, parents) in commits.items()}
+    return {sha: datetime.fromtimestamp(seconds, UTC) + END_OF_SECOND for sha, seconds in times.items() if seconds}
 
 
 def _read_blobs(root: str, names: Sequence[str]) -> Iterator[str | None]:

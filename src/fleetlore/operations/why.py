@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import groupby, takewhile
@@ -152,6 +153,15 @@ class RecordedSessions:
         local = [outcome for outcome in self.here if self._is_on_this_machine(outcome)]
         self.first = min((outcome.started for outcome in self.here if outcome.started is not None), default=None)
         self.first_local = min((outcome.started for outcome in local if outcome.started is not None), default=None)
+        self.tracked: dict[str, list[str]] = defaultdict(list)
+        """The paths of the repository by their last component."""
+        self.tracked_folders: set[str] = set()
+        for path in git_files.list_files(repository) if self.here else ():
+            folder, _, name = path.rpartition("/")
+            self.tracked[name].append(path)
+            while folder and folder not in self.tracked_folders:
+                self.tracked_folders.add(folder)
+                folder = folder.rpartition("/")[0]
         erasures = [event.at for event in context.log.read(kinds=("log.forgotten", "log.trimmed")) if event.at is not None]
         self.erased = max(erasures, default=None)
         """When events were last erased."""
@@ -174,7 +184,8 @@ class FileExplainer:
     def __init__(self, context: OperationContext, sessions: RecordedSessions, file: TrackedFile) -> None:
         self._context, self._sessions, self._file = context, sessions, file
         self.text = git_files.read_text(file)
-        self._committed = git_files.read_versions(file) if sessions.here else []  # nothing to replay otherwise
+        self._blamed = git_files.blame_lines(file)
+        self._committed = git_files.read_versions(file, self._blamed) if sessions.here else []  # nothing to replay otherwise
         self._paths = tuple(dict.fromkeys((file.path, *(version.path for version in self._committed))))
         names = [path.rpartition("/")[2] for path in self._paths]
         with context.source.show_progress() as progress:
@@ -185,14 +196,17 @@ class FileExplainer:
         self._unread_writes: list[tuple[datetime, str, str]] = []
         """When shell commands wrote the file in a way that their text does not show, their sessions, and what is in each line at least."""
         self._edits = sorted((edit for each in mine for edit in self._read_edits(each)), key=lambda edit: edit.at)
-        self._versions = [FileVersion(version.at, version.text) for version in self._committed]
+        self._versions = [
+            FileVersion(version.at, version.text, commit=version.sha, previous=version.previous) for version in self._committed
+        ]
         self._versions += [version for each in mine for version in self._read_listing(each)]
 
     def explain(self, first: int = 1, last: int | None = None) -> FileExplanation:
         """The lines from `first` to `last`, all of them unless given."""
-        found = find_origins(self.text, self._edits, self._versions)
+        blamed = self._blamed
+        introduced = [("", 0) if commit is None else (commit.sha, number) for commit, _, number in blamed]
+        found = find_origins(self.text, self._edits, self._versions, introduced)
         origins = [None if origin == DOUBTFUL else origin for origin in found]
-        blamed = git_files.blame_lines(self._file)
         for place, (commit, _, _) in enumerate(blamed[: len(origins)]):
             origin = origins[place]
             if origin is not None and commit is not None and self._edits[origin].at > commit.at + git_files.END_OF_SECOND:
@@ -308,8 +322,11 @@ class FileExplainer:
                 return root, path[len(root) + 1 :]
         if outcome is None or not self._sessions.is_here(outcome):
             return "", ""
-        own = next((own for own in self._paths if path == own or path.endswith(f"/{own}")), "")
-        return path.removesuffix(own), own
+        tracked = self._sessions.tracked.get(path.rpartition("/")[2], ())
+        own = max((each for each in (*tracked, *self._paths) if path.endswith(f"/{each}") or path == each), key=len, default="")
+        tree = path.removesuffix(own)
+        below = tree.removeprefix(f"{outcome.folder}/").rstrip("/") if tree.startswith(f"{outcome.folder}/") else ""
+        return ("", "") if below in self._sessions.tracked_folders else (tree, own)
 
     def _read_edits(self, each: FileCall) -> Iterator[RecordedEdit]:
         """The edits of a call that succeeded, of this file."""

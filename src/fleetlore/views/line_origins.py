@@ -17,6 +17,7 @@ from datetime import datetime
 from difflib import SequenceMatcher
 from functools import lru_cache
 from itertools import accumulate
+from operator import eq
 from typing import NamedTuple
 
 MOST_COMPARED_LINES = 2000
@@ -32,6 +33,10 @@ MIN_COVERED = 0.8
 """How much of a line must be in the lines that it was split or joined to."""
 MIN_FIT = 2
 """How similar the neighbours of a line must be that is found elsewhere: one that can be recognised by itself, or two that cannot."""
+MIN_MOVED_CHARS = 20
+MIN_LATE_LINES = 2
+MIN_LATE_CHARS = 60
+"""How many distinct lines, and letters and digits in them, must be committed together if the file was committed without them before."""
 DOUBTFUL = -1
 """The origin of a line whose text an agent wrote, but perhaps not here."""
 MOST_TREES = 16
@@ -69,6 +74,9 @@ class FileVersion(NamedTuple):
     at: datetime
     text: str
     tree: str = COMMITTED
+    commit: str = ""
+    previous: datetime | None = None
+    """When the versions before a commit were committed."""
 
 
 class _Line(NamedTuple):
@@ -88,8 +96,14 @@ class _Remembered(NamedTuple):
     """Whether an edit wrote it that found no place in the known copies."""
 
 
-def find_origins(text: str, edits: Sequence[RecordedEdit], versions: Sequence[FileVersion] = ()) -> list[int | None]:
-    """For each line of the file the index of the edit that wrote it; `None` if no edit did, or `DOUBTFUL`. `edits` are in order of time."""
+def find_origins(
+    text: str, edits: Sequence[RecordedEdit], versions: Sequence[FileVersion] = (), blamed: Sequence[tuple[str, int]] = ()
+) -> list[int | None]:
+    """For each line of the file the index of the edit that wrote it; `None` if no edit did, or `DOUBTFUL`. `edits` are in order of time.
+
+    `blamed` has the commit of each line and its number there. What was known when a line was committed decides: later the same text
+    may be written elsewhere.
+    """
     replay = _Replay()
     ordered = sorted(versions, key=lambda version: version.at)
     begun = bisect_right(ordered, edits[0].at, key=lambda version: version.at) if edits else len(ordered)
@@ -97,12 +111,23 @@ def find_origins(text: str, edits: Sequence[RecordedEdit], versions: Sequence[Fi
         replay.reconcile(ordered[begun - 1].text)
     steps: list[tuple[datetime, int, int]] = [(edit.at, 0, index) for index, edit in enumerate(edits)]
     steps += [(version.at, 1, index) for index, version in enumerate(ordered) if index >= begun]
+    committed: dict[str, list[int | None]] = {version.commit: [] for version in ordered[:begun]}
+    introduced: dict[str, list[int]] = defaultdict(list)
+    for commit, number in blamed:
+        introduced[commit].append(number - 1)
     for _, is_version, index in sorted(steps):
         if is_version:
-            replay.reconcile(ordered[index].text, ordered[index].tree)
+            version = ordered[index]
+            added = introduced.get(version.commit, ()) if version.commit else ()
+            lines = replay.reconcile(version.text, version.tree, added, version.previous)
+            committed[version.commit] = [line.origin for line in lines]
         else:
             replay.apply(index, edits[index])
-    return [line.origin for line in replay.reconcile(text)]
+    found = [line.origin for line in replay.reconcile(text)]
+    for place, (commit, number) in enumerate(blamed[: len(found)]):
+        if commit and commit in committed:
+            found[place] = next(iter(committed[commit][number - 1 : number]), None)
+    return found
 
 
 def _split_lines(text: str) -> list[str]:
@@ -116,11 +141,16 @@ class _Replay:
     def __init__(self) -> None:
         self._copies: dict[str, list[_Line]] = {}
         """By work tree, the one that was used last at the end."""
+        self._texts: dict[str, str] = {}
+        """The texts of copies that were changed by an edit."""
         self._left: dict[str, list[_Remembered]] = defaultdict(list)
         self._count = 0
+        self._times: dict[int, datetime] = {}
+        """When the edits were made."""
 
     def apply(self, index: int, edit: RecordedEdit) -> None:
         """Change the copy of the edit's work tree. If the edited text is in no copy, remember what was written."""
+        self._times[index] = edit.at
         if edit.old is None:
             new = _split_lines(edit.new)
             [base, *_] = self._sort_copies([_normalise_line(text) for text in new], edit.tree)
@@ -132,27 +162,35 @@ class _Replay:
                 edit.tree, [*(own or next(reversed(self._copies.values()), [])), *self._replace([], 0, 0, _split_lines(edit.new), index)]
             )
             return
-        for lines in (own, *(copy for tree, copy in reversed(self._copies.items()) if tree != edit.tree)):
-            changed = self._replace_text(lines, edit.old, edit.new, index)
+        for tree in (edit.tree, *(tree for tree in reversed(self._copies) if tree != edit.tree)):
+            changed = self._replace_text(tree, edit.old, edit.new, index)
             if changed is not None:
-                if lines is own:
-                    self._copies.pop(edit.tree, None)  # what it lost is remembered already
-                self._keep_copy(edit.tree, changed)
+                if tree == edit.tree:
+                    self._copies.pop(tree, None)  # what it lost is remembered already
+                self._keep_copy(edit.tree, *changed)
                 return
         self._remember_edit(index, edit)
 
-    def reconcile(self, text: str, tree: str = COMMITTED) -> list[_Line]:
-        """Make a copy what the file is known to be. New lines keep the origin that they had before, under another form or elsewhere."""
+    def reconcile(self, text: str, tree: str = COMMITTED, added: Sequence[int] = (), previous: datetime | None = None) -> list[_Line]:
+        """Make a copy what the file is known to be. New lines keep the origin that they had before, under another form or elsewhere.
+
+        `added`: places of lines that this version brought, as git says; `previous`: when the version before it was committed.
+        """
         now = _split_lines(text)
         keys = [_normalise_line(line) for line in now]
-        [nearest, *others] = self._sort_copies(keys, tree)
-        if nearest is not self._copies.get(tree) and _count_same(Counter(keys), nearest) < len(now) * MIN_SIMILAR:
-            nearest, others = [], [nearest, *others]  # another file, or one that was written anew
-        since = self._count
-        kept = self._trace_lines(nearest, now, keys)
-        kept |= self._recall_lines(keys, kept, others, since)
-        for copy in others:
-            kept = _find_reflowed(copy, now, keys, kept) | kept
+        kept = self._find_same(keys, tree)
+        if kept is None:
+            [nearest, *others] = self._sort_copies(keys, tree)
+            if nearest is not self._copies.get(tree) and _count_same(Counter(keys), nearest) < len(now) * MIN_SIMILAR:
+                nearest, others = [], [nearest, *others]  # another file, or one that was written anew
+            since = self._count
+            kept = self._trace_lines(nearest, now, keys)
+            kept |= self._recall_lines(keys, kept, others, since)
+            for copy in others:
+                kept = _find_reflowed(copy, now, keys, kept) | kept
+        if previous is not None:
+            late = {place: origin for place in added if (origin := kept.get(place)) is not None and self._is_before(origin, previous)}
+            kept |= self._doubt_late_lines(now, keys, late)
         found = [_Line(line, keys[place], kept.get(place)) for place, line in enumerate(now)]
         self._keep_copy(tree, found)
         return found
@@ -194,6 +232,60 @@ class _Replay:
                     chosen[place] = max(linked, key=lambda each: each.number)
         return doubtful | {place: each.origin for place, each in chosen.items()}
 
+    def _find_same(self, keys: Sequence[str], tree: str) -> dict[int, int | None] | None:
+        """The origins of the lines if a copy has just these."""
+        for copy in (self._copies.get(tree, []), *reversed(self._copies.values())):
+            if len(copy) == len(keys) and all(map(eq, (line.key for line in copy), keys)):
+                return dict(enumerate(line.origin for line in copy))
+        return None
+
+    def _is_before(self, origin: int, at: datetime) -> bool:
+        return origin != DOUBTFUL and self._times[origin] < at
+
+    def _doubt_late_lines(self, now: Sequence[str], keys: Sequence[str], late: dict[int, int]) -> dict[int, int | None]:
+        """Lines that are committed later than others of their time, and may be other lines with the same text.
+
+        The file was committed after the edit without them. They count if they are where the edit put them in its work tree (they were
+        staged later), if they were there in another form or place, or if several distinct lines of an edit come together. Copies of
+        lines that are still there do not count.
+        """
+        if not late:
+            return {}
+        committed = self._copies.get(COMMITTED, [])
+        there: set[tuple[str, int | None]] = set()
+        gone: set[tuple[str, int | None]] = set()
+        for gap in _align_lines([line.key for line in committed], keys):
+            for low, place in gap.same:
+                late.pop(place, None)
+                there.add((committed[low].key, committed[low].origin))
+            gone |= {(line.key, line.origin) for line in committed[gap.low : gap.high]}
+        moved, known = gone - there, gone | there
+        staged = {
+            (line.key, line.origin, *_find_neighbours(copy, place))
+            for tree, copy in self._copies.items()
+            if tree != COMMITTED
+            for place, line in enumerate(copy)
+            if line.origin is not None and (line.key, line.origin) not in known
+        }
+        around = ["", *keys, ""]
+        reflowed = _find_reflowed(committed, now, keys, {})
+        counts = Counter(keys)
+        doubtful: dict[int, int | None] = {place: DOUBTFUL for place, origin in late.items() if (keys[place], origin) in there}
+        block: list[int] = []
+        for place in [*sorted(late), len(keys)]:
+            if block and (place == len(keys) or place > block[-1] + 1 or late[place] != late[block[-1]]):
+                distinct = [keys[each] for each in block if counts[keys[each]] == 1 and _is_distinct(keys[each])]
+                chars = sum(map(_count_chars, distinct))
+                is_moved = all((keys[each], late[each]) in moved for each in block)
+                if chars < (MIN_MOVED_CHARS if is_moved else MIN_LATE_CHARS) or len(distinct) < (1 if is_moved else MIN_LATE_LINES):
+                    doubtful |= dict.fromkeys(block, DOUBTFUL)
+                block = []
+            if place == len(keys) or reflowed.get(place) == late[place]:
+                continue
+            if (keys[place], late[place], around[place], around[place + 2]) not in staged:
+                block.append(place)
+        return doubtful
+
     def _sort_copies(self, keys: Sequence[str], tree: str) -> list[list[_Line]]:
         """All copies, the most similar first; of similar ones that of the work tree."""
         if not self._copies:
@@ -205,16 +297,17 @@ class _Replay:
 
         return [copy for _, copy in sorted(self._copies.items(), key=rate, reverse=True)]
 
-    def _keep_copy(self, tree: str, lines: list[_Line]) -> None:
+    def _keep_copy(self, tree: str, lines: list[_Line], text: str = "") -> None:
         """Replace the copy of a work tree, and remember lines that only the old one has: they may be of another branch."""
         replaced = self._copies.pop(tree, [])
         known = {line.key for line in lines} if replaced else set[str]()
         for place, line in enumerate(replaced):
             if line.key not in known:
                 self._remember_line(replaced, place)
-        self._copies[tree] = lines
+        self._copies[tree], self._texts[tree] = lines, text
         if len(self._copies) > MOST_TREES:
-            del self._copies[next(each for each in self._copies if each != COMMITTED)]
+            oldest = next(each for each in self._copies if each != COMMITTED)
+            del self._copies[oldest], self._texts[oldest]
 
     def _trace_lines(self, old: list[_Line], now: Sequence[str], keys: Sequence[str]) -> dict[int, int | None]:
         """The origins of lines that were in a copy; those that are gone are remembered."""
@@ -229,9 +322,10 @@ class _Replay:
                 kept |= _match_reflowed([old[low] for low in gone], now, added)
         return kept
 
-    def _replace_text(self, lines: list[_Line], old: str, new: str, index: int) -> list[_Line] | None:
-        """The lines after an edit; `None` if the edited text is not there."""
-        text = "".join(f"{line.text}\n" for line in lines)
+    def _replace_text(self, tree: str, old: str, new: str, index: int) -> tuple[list[_Line], str] | None:
+        """The lines of a copy after an edit, and their text; `None` if the edited text is not there."""
+        lines = self._copies.get(tree, [])
+        text = self._texts.get(tree) or "".join(f"{line.text}\n" for line in lines)
         places = _find_all(text, old)
         for place in reversed(places):
             after = place + len(old)
@@ -242,7 +336,8 @@ class _Replay:
             first = text.count("\n", 0, begin)
             last = first + text.count("\n", begin, after) + 1
             lines = self._replace(lines, first, min(last, len(lines)), region, index)
-        return lines if places else None
+            text = text[:place] + new + text[after:]
+        return (lines, text if text.endswith("\n") or not text else f"{text}\n") if places else None
 
     def _replace(self, lines: list[_Line], first: int, last: int, new: list[str], origin: int) -> list[_Line]:
         """Replace lines by an edit: those that were there before, perhaps with other spaces, keep their origin."""
@@ -415,7 +510,12 @@ def encode_notebook_lines(source: str) -> str:
 
 
 def _is_distinct(key: str) -> bool:
-    return len(_word_chars.findall(key)) >= MIN_DISTINCT_CHARS
+    return _count_chars(key) >= MIN_DISTINCT_CHARS
+
+
+@lru_cache(maxsize=100_000)
+def _count_chars(key: str) -> int:
+    return len(_word_chars.findall(key))
 
 
 def _rate_fit(each: _Remembered, before: str, after: str) -> int:

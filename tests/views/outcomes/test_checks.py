@@ -37,6 +37,8 @@ def results(command: str, output: str = "", code: int | None = 0) -> list[tuple[
 KINDS = [
     ("pytest -q", "tests"),
     ("python -m pytest tests", "tests"),
+    ("Invoke-Pester -Path tests -Output Minimal", "tests"),
+    ("nimble test", "tests"),
     ("python3.12 -m unittest discover -s tests", "tests"),
     ("python manage.py test", "tests"),
     ("uv run --with hypothesis pytest", "tests"),
@@ -240,6 +242,9 @@ def test_a_selection_is_not_the_whole(command: str, whole: bool) -> None:
 
 # (command, output, result, counts): the exit code is masked by a pipe, so that only the summary counts.
 SUMMARIES = [
+    ("$r = Invoke-Pester -PassThru -Output None; \"x\"", "scripts: 24 passed / 0 failed / 24 total", "pass", "24 passed / 0 failed"),
+    ("Invoke-Pester -Path tests | tail -1", "Tests Passed: 3, Failed: 1, Skipped: 0", "fail", "3, Failed: 1"),
+    ("npm test | tail -1", "1 test failed.", "fail", "1 test failed"),
     ("pytest", "..F\n=========== 1 failed, 2 passed in 0.12s ===========", "fail", "1 failed, 2 passed"),
     ("pytest -q", "...\n3 passed, 1 skipped in 0.05s", "pass", "3 passed, 1 skipped"),
     ("pytest -q", "3 passed, 2 warnings in 61.20s (0:01:01)", "pass", "3 passed, 2 warnings"),
@@ -466,6 +471,7 @@ def test_a_check_that_could_not_start_did_not_fail(command: str, output: str, co
 @pytest.mark.parametrize(
     ("command", "output", "reason"),
     [
+        ("golangci-lint run", "started\nsrc\\cart.go:3:4: string `total` has 3 occurrences\n1 issues:", "src\\cart.go:3:4: string `total` has 3 occurrences"),
         ("pytest", "Exit code 1\n    def test_a():\n>       assert 1 == 2\nE       assert 1 == 2\n1 failed in 0.1s", "assert 1 == 2"),
         ("go test ./...", "--- FAIL: TestCart (0.00s)\n    cart_test.go:9: got 1\nFAIL\nFAIL\tshop/cart\t0.1s", "TestCart"),
         ("go test ./...", "# shop/cart\n./cart.go:3:2: undefined: x\nFAIL\tshop/cart [build failed]", "cart.go:3:2: undefined: x"),
@@ -700,6 +706,44 @@ husky - pre-commit script failed (code 2)"""
 def test_a_count_of_no_lines_is_a_pass(command: str) -> None:
     assert [check.result for check in run(command, "0", 0 if "wc" in command else 1)] == ["pass"]
     assert [check.result for check in run(command, "3", 0)] == ["unproven"]
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "expected"),
+    [
+        ("./run-everything", "== 3 passed in 0.12s ==", [("tests", "pass")]),
+        ("cd app && xvfb-run ./e2e.sh 2>&1 | tail -3", "Tests:       1 failed, 4 passed, 5 total", [("tests", "fail")]),
+        ("ssh build 'cd shop && ./all'", "test result: ok. 3 passed; 0 failed; 0 ignored", [("tests", "pass")]),
+        ("docker compose up app", "Tests: 5 passed, 5 total", [("tests", "pass")]),
+        ("docker logs app", "Tests: 5 passed, 5 total", []),
+        ("gh run view 1 --log", "== 3 passed in 0.12s ==", []),
+        ("cat log.txt", "== 3 passed in 0.12s ==", []),
+        ("python -c 'print(open(\"log\").read())'", "== 3 passed in 0.12s ==", []),
+        ("./serve", "PASS", []),
+    ],
+)
+def test_a_runner_is_known_by_its_summary(command: str, output: str, expected: list[tuple[str, str]]) -> None:
+    assert results(command, output) == expected
+
+
+@pytest.mark.parametrize(
+    ("tool", "output", "expected"),
+    [
+        ("mcp__xcode__build_sim", "iOS Simulator Build build succeeded for scheme Shop.", [("build", "pass")]),
+        ("mcp__xcode__build_sim", "Build failed\nShop.swift:3:1: error: cannot find 'x' in scope", [("build", "fail")]),
+        ("runTests", "Tests: 1 failed, 4 passed, 5 total", [("tests", "fail")]),
+        ("mcp__vitest__run_tests", "Tests  12 passed (12)", [("tests", "pass")]),
+        ("mcp__vitest__list_tests", "Tests  12 passed (12)", []),
+        ("playwright_navigate", "Navigated", []),
+    ],
+)
+def test_checks_of_other_tools(tool: str, output: str, expected: list[tuple[str, str]]) -> None:
+    call = ToolCall(1, 1, datetime(2026, 1, 2, tzinfo=UTC), Source("e1", "c1"), kind="other", tool=tool, state="ok", output=output)
+    assert [(check.kind, check.result) for check in read_call(call).checks] == expected
+
+
+def test_an_error_line_of_a_build_is_a_failure_behind_a_pipe() -> None:
+    assert results("swift build 2>&1 | tail -5", "error: 'shop': unknown package 'Cart' in dependencies") == [("build", "fail")]
 
 
 def test_a_search_for_errors_that_finds_none_is_a_pass() -> None:

@@ -845,6 +845,10 @@ def test_the_reason_of_a_refused_push_is_named() -> None:
     assert read_attempts(call("git push", text, "failed"))[0].reason == "! [rejected] main -> main (fetch first)"
 
 
+def test_a_redirection_without_a_command_is_no_attempt() -> None:
+    assert [attempt.act for attempt in read_attempts(call("> push.log; git push", ""))] == ["push"]
+
+
 def test_a_list_of_runs_shows_the_newest_run_of_each_workflow() -> None:
     runs = """[{"conclusion":"","name":"CI","status":"in_progress"},{"conclusion":"failure","name":"CI","status":"completed"},
     {"conclusion":"success","name":"Release","status":"completed"}]"""

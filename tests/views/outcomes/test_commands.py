@@ -55,6 +55,11 @@ MADE = "[main 1a2b3c4] Add a cart\n 1 file changed, 2 insertions(+)"
         ("git commit --fixup abc123", "[main 1a2b3c4] fixup! Add a cart", 0, [("1a2b3c4", "fixup! Add a cart")]),
         ("git commit -m 'Add a cart' && git push", MADE + "\nerror: failed to push some refs", 1, [("1a2b3c4", "Add a cart")]),
         ("git commit -m 'Add a cart' 2>&1 | tail -1", " 1 file changed, 2 insertions(+)", 0, [("", "Add a cart")]),
+        ("git commit -m 'Add a cart' 2>&1 | tail -1", " create mode 100644 src/cart.py", 0, [("", "Add a cart")]),
+        ("git commit -q -m 'Add a cart'; git push 2>&1 | tail -1", "   1a2b3c4..5d6e7f8  main -> main", 0, [("", "Add a cart")]),
+        ("git commit -q -m 'Add a cart'; git push 2>&1 | tail -1", "Everything up-to-date", 0, []),
+        ("git add a\ngit commit -q -m @'\nAdd the cart's total\n\nWhy; not \"how\".\n'@", "", 0, [("", "Add the cart's total")]),
+        ("echo '=== release' && ./scripts/release.sh", "=== release\n[main 1111111] Release 1.2\n", 0, [("1111111", "Release 1.2")]),
         ("git commit -m 'A' && git commit -m 'B'", "[main 1111111] A\n[main 2222222] B", 0, [("1111111", "A"), ("2222222", "B")]),
         ("git commit -m 'Start'", "[main (root-commit) 1a2b3c4] Start", 0, [("1a2b3c4", "Start")]),
         ("git cherry-pick abc def", "[main 1111111] A\n[main 2222222] B", 0, [("1111111", "A"), ("2222222", "B")]),
@@ -125,6 +130,11 @@ PUSHED = "To github.com:dev/shop.git\n   1a2b3c4..5d6e7f8  main -> main"
         ("git commit -m A && git push && gh pr view", PUSHED + "\nno pull requests found", 1, [("main", False)]),
         ("jj git push", "Changes to push to origin:\n  Move forward bookmark cart", 0, [("", False)]),
         ("./scripts/release.sh", PUSHED, 0, [("main", False)]),
+        ("git push -u origin cart 2>&1 | tail -1", "branch 'cart' set up to track 'origin/cart'.", 0, [("cart", False)]),
+        ("git town sync", PUSHED, 0, [("main", False)]),
+        ("gh repo create shop --source=. --push", "https://github.com/dev/shop", 0, [("", False)]),
+        ("git show HEAD:log.txt", PUSHED, 0, []),
+        ("git checkout cart | tail -1", "branch 'cart' set up to track 'origin/cart'.", 0, []),
         ("git push", "To x\n ! [rejected]        main -> main (fetch first)\nerror: failed to push some refs", 1, []),
         ("git push | tail -2", "error: failed to push some refs to 'x'", 0, []),
         ("git push || true", "", 0, []),
@@ -383,6 +393,7 @@ def test_a_background_run_that_failed() -> None:
         ("git commit -m 'uses <<EOF marks'", [("git", "commit", "-m", "uses <<EOF marks")]),
         ("timeout 5 bash -c 'a && b'", [("a",), ("b",)]),
         ("C:\\\\Git\\\\git.exe status", [("C:\\Git\\git.exe", "status")]),
+        ('$r = Invoke-Pester -Path tests; $old = "a"', [("Invoke-Pester", "-Path", "tests"), ("$old", "=", "a")]),
         ("", []),
     ],
 )
@@ -445,7 +456,7 @@ def test_every_pattern_is_linear() -> None:
 HOSTILE = [
     "(", ")", "{ ", "$(", '"', "'", "\\", "<<EOF\n", "<<'E' ", "a=", "a&&", "a||", "|", ";", "\n", "#", "`", "if ", "bash -c '", "eval ", "sudo ",
     "x" , "1 passed, ", "1 failed, ", "=", "error: ", "a:1:1: ", "[main 1234567", " -> ", "ok  \t", "--- FAIL", "\x1b[", "http://a/", " ", "\t",
-    "Tests: 1 failed, ", "a.", "E   ", "1 tests, ", "\r", "echo a\n", "[a] ", "a/b test: ", "git commit -m ", "- ", "Error: ", "\0",
+    "Tests: 1 failed, ", "a.", "E   ", "1 tests, ", "\r", "echo a\n", "[a] ", "a/b test: ", "git commit -m ", "- ", "Error: ", "\0", "@'\n",
 ]  # fmt: skip
 
 

@@ -253,7 +253,7 @@ def follow(*calls: ToolCall) -> list[set[str]]:
     [
         ("mkdir trial", "rm -rf trial"),
         ("mkdir trial", "cd trial && cd .. && rm -rf ./trial/data"),
-        ("cp -R ../other/parser lib/parser", "rm -rf lib/parser/examples"),
+        ("cp -R ../other/parser lib/parser", "rm -rf lib/parser"),
         ("cp -r ../other/parser lib", "rm -rf lib/parser"),
         ("git clone https://git.example/a/app.git", "rm -rf app"),
         ("git worktree add -b try ../base main", "git worktree remove --force ../base"),
@@ -273,6 +273,8 @@ def test_what_the_session_made_itself_can_be_deleted(first: str, then: str) -> N
     [
         ("mkdir -p src", "rm -rf src"),  # it may have existed
         ("cp -r ../other lib", "rm -rf lib"),
+        ("cp -R ../other/parser lib/parser", "rm -rf lib/parser/examples"),
+        ("cp -R ../other/parser lib/parser", 'for one in lib/parser lib/b; do rm -rf "$one/examples"; done'),
         ("mkdir trial", "rm -rf trial2"),
         ("git checkout -b try", "git branch -D old"),
     ],
@@ -374,3 +376,17 @@ def test_a_variable_that_a_command_prints_counts_and_one_in_a_document_does_not(
 def test_a_call_without_an_exit_code_was_executed_if_it_printed_something() -> None:
     (flag,) = find_flags(make_call("git push --force", state="unknown", output="done"))
     assert flag.executed
+
+
+def test_a_push_that_replaced_commits_is_forced_whatever_made_it() -> None:
+    pushed = "To https://git.example/a/b\n + 1a2b3c4...5d6e7f8 cart -> cart (forced update)"
+    assert classes(make_call("./publish", output=pushed)) == {"force_push"}
+    fetched = "From https://git.example/a/b\n + 1a2b3c4...5d6e7f8 cart -> origin/cart (forced update)"
+    assert classes(make_call("./publish", output=fetched)) == set()
+
+
+@pytest.mark.parametrize("kind", ["command", "search"])
+def test_a_search_through_all_files_that_shows_a_secret_counts(kind: str) -> None:
+    found = "src/app.py:3:API_KEY = read()\n.env:2:API_KEY=[redacted]"
+    assert classes(make_call("grep -rn API_KEY ." if kind == "command" else "", kind=kind, output=found)) == {"secret_exposed"}
+    assert classes(make_call("grep -rn API_KEY .", output="tests/.env:2:API_KEY=[redacted]")) == set()

@@ -695,6 +695,20 @@ def test_a_pull_request_counts_when_its_address_is_read_later(script: Script) ->
     assert (opened.number, opened.title) == ("31", "Round the total")
 
 
+@pytest.mark.parametrize(
+    ("command", "output"),
+    [("gh run watch 12 --exit-status", "✓ test in 10s (ID 12)"), ("./scripts/watch-ci.ps1 -Sha abc", "run 12 conclusion=success")],
+)
+def test_ci_that_is_watched_in_the_background_supports_a_claim(script: Script, command: str, output: str) -> None:
+    script.ask("Push it")
+    script.run("git commit -m Fix && git push", "[main 1234567] Fix\nTo x\n   1a2b3c4..1234567  main -> main")
+    started = "Command running in background with ID: b1. Output is in a file."
+    script.call("Bash", {"command": command, "run_in_background": True}, started)
+    script.call("Read", {"file_path": "C:\\tmp\\tasks\\b1.output"}, output)
+    script.say("CI is green.")
+    assert [claim.verdict for claim in script.outcome().claims if claim.kind == "tests_pass"] == ["supported"]
+
+
 def test_a_notice_ends_a_background_command_and_its_file_has_the_details(script: Script) -> None:
     script.ask("Fix it")
     script.edit()

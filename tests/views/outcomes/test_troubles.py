@@ -9,10 +9,15 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from fleetlore.views.outcomes.command_problems import find_heads
-from fleetlore.views.outcomes.facts import Answer, CallFailure, CallStep, CheckRun, FileEdit, Prompt, Source, TroubleFact
+from fleetlore.views.outcomes.commands import read_call
+from fleetlore.views.outcomes.facts import Answer, CallFailure, CallStep, CheckRun, FileEdit, Prompt, Source, ToolCall, TroubleFact
 from fleetlore.views.outcomes.troubles import find_troubles
 
 AT = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+def make_command(command: str, output: str) -> ToolCall:
+    return ToolCall(1, 1, AT, Source("e1", "c1"), kind="command", tool="Bash", state="ok", command=command, output=output, exit_code=0)
 
 
 class Recording:
@@ -121,6 +126,13 @@ def test_red_on_purpose_is_no_trouble() -> None:
 
 def test_a_test_before_its_code_is_no_trouble() -> None:
     assert Recording().edit("tests/test_a.py").check("fail").read(2).edit("src/a.py").check("pass").find() == ()
+
+
+def test_a_test_that_expected_the_old_behaviour_is_no_trouble() -> None:
+    recording = Recording().edit("src/cart.py").check("fail").read().edit("tests/test_cart.py", lines=40).check("pass")
+    assert recording.find() == ()
+    both = Recording().edit("src/cart.py").check("fail").read().edit("tests/test_cart.py", lines=40).edit("src/cart.py").check("pass")
+    assert len(both.find()) == 1
 
 
 def test_a_broken_test_is_a_trouble() -> None:
@@ -397,7 +409,20 @@ def test_a_failure_that_was_there_before_is_none(said: str) -> None:
     answer = Answer(99, 1, AT, Source("e", "r"), said)
     parts = recording.calls, recording.failures, recording.checks, recording.edits, recording.prompts
     assert not find_troubles(*parts, [answer])
-    assert find_troubles(*parts, [Answer(99, 1, AT, Source("e", "r"), "The tests still fail.")])
+    for unproven in (
+        "The tests still fail.",
+        "One existing, unrelated test times out.",
+        "There are pre-existing errors, unrelated to this change.",
+    ):
+        assert find_troubles(*parts, [Answer(99, 1, AT, Source("e", "r"), unproven)])
+
+
+def test_the_log_of_a_failed_run_of_ci_is_a_failure() -> None:
+    call = make_command("gh run view 12 --log-failed 2>&1 | tail -20", "test\tInstall\t##[error]Process completed with exit code 1.")
+    failure = read_call(call).failure
+    assert failure is not None
+    assert failure.what == "CI failed"
+    assert read_call(make_command("gh run view 12 --log-failed", "")).failure is None
 
 
 def test_a_failure_that_the_answer_announces_is_none() -> None:

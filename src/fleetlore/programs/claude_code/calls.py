@@ -13,7 +13,7 @@ _running = re.compile(r"(?:Command|Shell command)[^\n]{0,80}\bbackground[^\n]{0,
 _status = re.compile(r"<status>(\w{1,30})</status>")
 _exit_code = re.compile(r"<exit_code>(-?\d{1,10})</exit_code>")
 _exit_in_words = re.compile(r"\bexit code:? (-?\d{1,10})\b")
-_output_file = re.compile(r"/tasks/([\w-]{1,100})\.output\b")
+_output_file = re.compile(r"[/\\]tasks[/\\]([\w-]{1,100})\.output\b")
 _created_step = re.compile(r"Task #(\d{1,9}) created successfully: ([^\n]{1,300})")
 _LONGEST_LOOK = 2000
 

@@ -26,6 +26,9 @@ _CI_NAME = re.compile(r"\"(?:workflowName|name)\"\s{0,3}:\s{0,3}\"([^\"\n]{1,100
 _CI_COMMIT = re.compile(r"\"headSha\"\s{0,3}:\s{0,3}\"([0-9a-f]{7,64})\"")
 _CI_CONCLUSION = re.compile(r"\"conclusion\"\s{0,3}:\s{0,3}\"(success|failure|timed_out|startup_failure)\"")
 _CI_LOOK = re.compile(r"\bpr checks\b|\bgh run (?:view|watch|list)\b|\bgh api\b")
+# A script of the project that waits for CI, and how it says the end of a run.
+_CI_SCRIPT = re.compile(r"(?i)(?:watch|wait|check|poll|monitor)[-_]?(?:for[-_]?)?ci\b|\bci[-_](?:watch|status|wait|check)\b")
+_CI_END = re.compile(r"(?i)\bconclusion[\"']?\s{0,2}[=:]\s{0,2}[\"']?(?P<end>success|failure|timed_out|cancelled)\b")
 _CI_KINDS: tuple[tuple[CheckKind, re.Pattern[str]], ...] = (
     ("lint", re.compile(r"lint|format|style|clippy|ruff", re.IGNORECASE)),
     ("types", re.compile(r"\btype|mypy|pyright", re.IGNORECASE)),
@@ -56,6 +59,10 @@ def polls_several(command: str) -> bool:
 
 def read_ci_results(call: ToolCall) -> tuple[CheckRun, ...]:
     """The finished jobs and workflows that a look at CI shows, those that failed last."""
+    if "onclusion" in call.output[-4000:] and _CI_SCRIPT.search(call.command) and (ended := list(_CI_END.finditer(call.output[-4000:]))):
+        is_passed = ended[-1]["end"].lower() == "success"
+        # Which commit it is about is not known: a failure disproves nothing.
+        return (CheckRun(call.step, call.source, "tests", "pass" if is_passed else "unproven", "CI"),)
     if call.kind != "command" or "gh" not in call.command or not _CI_LOOK.search(call.command):
         return ()
     if polls_several(call.command):
@@ -171,7 +178,7 @@ def _attempts_of(command: SimpleCommand, call: ToolCall, is_last: bool) -> list[
     first = plain[0] if plain else ""
     is_unseen = (
         program in _UNSEEN_PROGRAMS
-        or ((program.endswith((".sh", ".py", ".js", ".ts", ".rb")) or "/" in words[0]) and _UNSEEN_TASKS.search(program))
+        or ((program.endswith((".sh", ".py", ".js", ".ts", ".rb")) or "/" in "".join(words[:1])) and _UNSEEN_TASKS.search(program))
         or (program in _INTERPRETERS and _UNSEEN_TASKS.search(first))
         or (program in _TASK_RUNNERS and any(_UNSEEN_TASKS.search(word) for word in plain[:3]))
     )

@@ -196,6 +196,8 @@ def is_trouble_of_check(problem: SessionProblem, session: SessionSteps) -> bool:
         return repeated or problem.name != "tests" or not _is_of_no_test(problem)
     lines = sum(max(edit.added, edit.removed) for edit in session.edits_between(first.step, problem.ended))
     calls = session.count_calls(first.step, problem.ended)
+    if not repeated and problem.name == "tests" and calls <= 2 * CHEAP_CALLS and _is_expectation(problem, session):
+        return False
     return repeated or calls > CHEAP_CALLS or (calls == CHEAP_CALLS and not problem.ran) or lines >= REWRITE_LINES
 
 
@@ -212,6 +214,13 @@ def _join_looks(attempts: list[FailedStep], session: SessionSteps) -> list[Faile
         elif not last.cause or _NO_CAUSE.search(last.cause):
             joined[-1] = attempt
     return joined
+
+
+def _is_expectation(problem: SessionProblem, session: SessionSteps) -> bool:
+    """Whether only tests were changed until the failed ones passed: they expected what the code did before."""
+    assert problem.ended is not None
+    edits = session.edits_between(problem.attempts[0].step, problem.ended)
+    return bool(edits) and all(_TEST_FILE.search(edit.path) for edit in edits)
 
 
 _PLANNED = re.compile(
@@ -250,15 +259,16 @@ def _was_planned(first: FailedStep, session: SessionSteps) -> bool:
     return answer is not None and _PLANNED.search(answer.text) is not None
 
 
+# Only to call a failure "pre-existing" shows nothing.
 _THERE_BEFORE = re.compile(
-    r"(?i)\b(?:fail\w*|errors?|issues?|timeouts?)\b[^.\n]{0,60}\b(?:pre-?existing|unrelated|not related to|not caused by)\b"
-    r"|\b(?:pre-?existing|unrelated)\b[^.\n]{0,40}\b(?:fail\w*|errors?|issues?|problems?)\b"
+    r"(?i)\b(?:confirm\w*|verif\w*|checked|reproduc\w*)\b[^.\n]{0,80}"
+    r"\b(?:pre-?existing|unrelated|before|without|on (?:main|master|the base))\b"
     r"|\b(?:also|already|same)\b[^.\n]{0,40}\bfail\w*\b[^.\n]{0,40}\b(?:on|without|before)\b"
 )
 
 
 def _was_there_before(problem: SessionProblem, session: SessionSteps) -> bool:
-    """Whether the agent says after the last failing run that the failure is not of its making, and leaves it."""
+    """Whether the agent says after the last failing run that it has seen the failure without its changes, and leaves it."""
     last = problem.attempts[-1].step
     prompt = next((step for step in session.prompt_steps if step > last), None)
     said = (answer.text for answer in session.answers if answer.step > last and (prompt is None or answer.step < prompt))

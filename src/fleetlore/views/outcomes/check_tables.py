@@ -14,7 +14,7 @@ PROGRAMS: Mapping[Kind, str] = {
         pytest py.test nosetests nose2 unittest jest mocha ava jasmine karma tap rspec minitest cucumber cucumber-js behave phpunit pest
         paratest ctest gotestsum bats prove busted kaocha trial stestr robot newman codecept codeception elm-test wtr web-test-runner
         japa uvu tape nyc c8 xctest runtests.py manage-tests lein-test pytest-3 green ward zunit shellspec testem qunit stryker
-        phpspec infection mutmut testcafe
+        phpspec infection mutmut testcafe Invoke-Pester behat
     """,
     "lint": """
         flake8 pylint bandit eslint oxlint stylelint shellcheck hadolint rubocop standardrb phpstan psalm phpcs golangci-lint staticcheck
@@ -101,6 +101,11 @@ BY_SUBCOMMAND: Mapping[str, Mapping[str, Kind]] = {
     "rye": {"test": TESTS, "lint": LINT},
     "gleam": {"test": TESTS, "build": BUILD, "check": TYPES},
     "crystal": {"spec": TESTS, "build": BUILD},
+    "nimble": TEST_BUILD,
+    "dub": TEST_BUILD,
+    "spago": TEST_BUILD,
+    "scala-cli": TEST_BUILD,
+    "rescript": {"build": BUILD},
     "deno": {"test": TESTS, "lint": LINT, "check": TYPES, "compile": BUILD},
     "bazel": {"test": TESTS, "build": BUILD, "coverage": TESTS},
     "bazelisk": {"test": TESTS, "build": BUILD, "coverage": TESTS},

@@ -297,6 +297,50 @@ def _find_candidates(commands: Sequence[SimpleCommand], output: Output) -> Itera
                 yield _Candidate(command, check, check.kind, position)
         if command.program == "git" and not found and len(output.text) > 40:
             yield from _find_hook_checks(command, position, output.text)
+    if not found and not is_stashed and len(output.text) > 10:
+        yield from _find_unknown_runner(commands, output.text)
+
+
+# Programs that show text, which may quote the summary of a run.
+_SHOWING = make_word_set(
+    """less grep egrep rg ag sed awk jq git gh glab curl wget journalctl tmux diff find xxd claude codex gemini opencode cursor-agent amp aider
+    psql sqlite3 kubectl aws gcloud bat nl tac"""
+)
+
+
+def _find_unknown_runner(commands: Sequence[SimpleCommand], text: str) -> Iterator[_Candidate]:
+    """The only program of a script, if we do not know it and its output has the summary of a test runner."""
+    own = [(position, command) for position, command in enumerate(commands) if command.words and command.program not in TRIVIAL]
+    own = [(position, command) for position, command in own if command.operator != "|"]
+    if len(own) != 1:
+        return
+    position, command = own[0]
+    is_shown = command.program in _SHOWING or "logs" in command.words[1:4] or bool({"-c", "-e", "-p"} & set(command.words[1:3]))
+    if is_shown or command.body or command.background:
+        return
+    verdict = judge_output("tests", text)
+    if verdict.result in ("pass", "fail") and any(character.isdigit() for character in verdict.counts):
+        yield _Candidate(command, CheckCommand("tests", command.program, needs_evidence=True), "tests", position)
+
+
+_built = re.compile(r"\bbuild (?:(?P<good>succeeded|successful|completed|passed)|failed)\b", re.IGNORECASE)
+
+
+def read_tool_checks(call: ToolCall, output: Output) -> tuple[CheckRun, ...]:
+    """Checks that a tool other than a shell ran, by its name and what it printed: `mcp__xcode__build_sim`, `runTests`."""
+    name = call.tool.rpartition("__")[2]
+    runs: list[CheckRun] = []
+    for kind in kinds_of_task(name):
+        if kind == "mixed":
+            continue
+        verdict = judge_output(kind, output.text)
+        result = verdict.result
+        if result is None and kind == "build" and (built := _built.search(output.text)):
+            result = "pass" if built["good"] and call.state == "ok" else "fail"
+        if result is not None:
+            reason = find_cause(output.text, kind) if result == "fail" else ""
+            runs.append(CheckRun(call.step, call.source, kind, result, name, verdict.counts, reason))
+    return tuple(runs)
 
 
 _finished = re.compile(r"^(?:\[(?P<task>[\w:.-]{1,60})\] )?Finished in \S{1,20}$", re.M)

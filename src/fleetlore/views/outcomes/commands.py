@@ -9,7 +9,7 @@ import re
 
 from msgspec.structs import replace
 
-from fleetlore.views.outcomes.checks import read_checks
+from fleetlore.views.outcomes.checks import read_checks, read_tool_checks
 from fleetlore.views.outcomes.deliveries import count_undone, read_commits, read_forge_tool, read_pull_requests, read_pushes
 from fleetlore.views.outcomes.facts import CallFacts, CheckRun, ToolCall
 from fleetlore.views.outcomes.failures import read_failure
@@ -40,10 +40,12 @@ def read_call(call: ToolCall) -> CallFacts:
     if call.state in ("denied", "interrupted"):
         return CallFacts(failure=read_failure(call, commands, output, ()))
     if not call.command:
+        checks = read_tool_checks(call, output) if call.kind == "other" else ()
         return CallFacts(
+            checks=checks,
             pull_requests=read_forge_tool(call, output) if "__" in call.tool else (),
             edits=read_edits(call, (), failed=call.state != "ok"),
-            failure=read_failure(call, (), output, ()),
+            failure=read_failure(call, (), output, checks),
         )
     if is_started_in_background(call):
         return CallFacts(checks=_read_started_checks(call, commands))

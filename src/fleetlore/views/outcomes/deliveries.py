@@ -21,7 +21,12 @@ _push_line = re.compile(
     r"^(?:remote: )?[ \t]*(?P<flag>[ +*=!-])?[ \t]{0,4}(?:(?P<range>[0-9a-f]{4,40}\.{2,3}[0-9a-f]{4,40})|\[new (?:branch|tag|reference)\])[ \t]+(?P<local>\S+)[ \t]+->[ \t]+(?P<remote>\S+)",
     re.M,
 )
-_files_changed = re.compile(r"^(?: |ok )\d+ files? changed", re.M)
+# The end of what `git commit` prints; `| tail -1` leaves one of these lines.
+_files_changed = re.compile(
+    r"^(?: |ok )\d+ files? changed|^ (?:create|delete) mode \d{6} |^ (?:rename|rewrite) \S[^\n]{0,400} \(\d+%\)$", re.M
+)
+# The last line of `git push -u`.
+_tracking = re.compile(r"^branch '(?P<branch>[^'\n]{1,200})' set up to track ", re.M | re.IGNORECASE)
 _refused = re.compile(
     r"nothing to commit|nothing added to commit|no changes added to commit|Aborting commit|hook (?:declined|failed|exited)|husky - |pre-commit hook"
     r"|error: (?:Committing is not possible|pathspec|gpg failed)|fatal: ",
@@ -41,7 +46,7 @@ _jj_commit = re.compile(
 _GIT_VALUED = frozenset(("-C", "-c", "--git-dir", "--work-tree", "--exec-path", "--namespace"))
 _COMMITTING = frozenset(("commit", "merge", "cherry-pick", "revert", "rebase", "am", "ci", "citool", "commit-tree"))
 # Commands that print or search text: a commit line in their output is quoted, not made.
-_QUOTING = make_word_set("cat head tail less grep rg sed awk jq gh glab echo printf ls find curl diff")
+_QUOTING = make_word_set("cat head tail less grep rg sed awk jq gh glab curl diff")
 
 
 @lru_cache(maxsize=128)
@@ -255,10 +260,13 @@ def _shows_success(command: SimpleCommand, output: Output) -> bool:
 
 
 def _was_followed_by_push(command: SimpleCommand, commands: Sequence[SimpleCommand], output: Output) -> bool:
-    """Whether the script continued after a quiet commit, so that it succeeded: the push after it was rejected."""
-    if not command.proven or ("[rejected]" not in output.text and "error: failed to push" not in output.text):
+    """Whether the push after a quiet commit shows that it succeeded: the push was rejected, or it sent something."""
+    if not any(later.program == "git" and "push" in later.words[:4] for later in commands[list(commands).index(command) + 1 :]):
         return False
-    return any(later.program == "git" and "push" in later.words[:4] for later in commands[list(commands).index(command) + 1 :])
+    if command.proven and ("[rejected]" in output.text or "error: failed to push" in output.text):
+        return True
+    sent = any(line["range"] and line["flag"] != "!" for line in islice(_push_line.finditer(output.text), 50))
+    return sent and _refused.search(output.text) is None
 
 
 _stack_tools = re.compile(r"\b(?:gt|gh stack) ")
@@ -290,14 +298,17 @@ def _read_push(call: ToolCall, command: SimpleCommand, output: Output) -> PushMa
         if line["flag"] != "!" and not line["remote"].startswith(("FETCH_HEAD", "origin/", "upstream/"))  # those are fetched
     ]
     has_succeeded = command.proven and output.exit_code == 0 and not _not_pushed.search(output.text)
-    if not lines and not has_succeeded:
-        return None
     arguments = git_subcommand(command.words)[1] if command.program == "git" else command.words[1:]
+    tracking = _tracking.search(output.text) if {"-u", "--set-upstream"} & set(arguments) else None
+    if not lines and not has_succeeded and tracking is None:
+        return None
     forced = any(word in ("-f", "--force") or word.startswith(("--force-with-lease", "+")) for word in arguments)
     forced = forced or any(line["flag"] == "+" for line in lines)
     branch = ""
     if lines:
         branch = lines[-1]["remote"]
+    elif tracking is not None:
+        branch = tracking["branch"]
     elif command.program == "git":
         branch = _pushed_ref(arguments)
     known = not lines and "Everything up-to-date" in output.text
@@ -305,15 +316,25 @@ def _read_push(call: ToolCall, command: SimpleCommand, output: Output) -> PushMa
 
 
 def _read_push_of_script(call: ToolCall, commands: Sequence[SimpleCommand], output: Output) -> list[PushMade]:
-    """The push of a script that is not read: git's own lines in the output show it."""
-    if "\nTo " not in f"\n{output.text}" or any(command.program == "git" for command in commands):
+    """The push of a script, an alias or another tool: git's own lines in the output show it."""
+    if "\nTo " not in f"\n{output.text}" or any(_is_read_by_us(command) for command in commands):
         return []
-    if not _may_commit_inside(commands, call.cwd):
+    if any(is_scratch(command.directory, call.cwd) for command in commands):
+        return []
+    if any(command.program in _QUOTING and command.operator != "|" for command in commands):
         return []
     lines = (line for line in islice(_push_line.finditer(output.text), 50) if line["flag"] != "!")
     return [
         PushMade(step=call.step, source=call.source, branch=line["remote"][:200], forced=line["flag"] == "+") for line in islice(lines, 1)
     ]
+
+
+_TELLING = frozenset(("push", "log", "show", "diff", "grep", "blame", "cat-file", "format-patch", "fetch", "pull"))
+
+
+def _is_read_by_us(command: SimpleCommand) -> bool:
+    """Whether a git command pushes by itself, or prints text in which the lines of a push can be quoted."""
+    return command.program == "git" and git_subcommand(command.words)[0] in _TELLING
 
 
 def _read_push_of_tool(call: ToolCall, commands: Sequence[SimpleCommand], output: Output) -> list[PushMade]:
@@ -352,7 +373,7 @@ def _is_push(command: SimpleCommand, cwd: str, *, reached_server: bool) -> bool:
     if command.program == "gt":
         return second in ("submit", "s", "ss", "push") or words[1:3] == ("stack", "submit")
     if command.program == "gh":
-        return words[1:3] in (("stack", "submit"), ("stack", "push"))
+        return words[1:3] in (("stack", "submit"), ("stack", "push")) or (words[1:3] == ("repo", "create") and "--push" in words)
     return command.program in ("hg", "sl") and second == "push"
 
 

@@ -178,6 +178,9 @@ def _find_failed_ci(commands: Sequence[SimpleCommand], output: Output) -> tuple[
     text = output.text[:20_000]
     if "X " in text and _failed_job.search(text) and any("run" in c.words and not {"watch", "view"}.isdisjoint(c.words) for c in commands):
         return next(((CI_FAILED, " ".join(c.words[:3])) for c in commands if "gh" in c.words[:4]), None)
+    looked = next((c for c in commands if "--log-failed" in c.words and "gh" in c.words[:4]), None)
+    if looked is not None and output.exit_code == 0 and text.strip():
+        return CI_FAILED, " ".join(looked.words[:3])
     if "conclusion" not in text or not _failed_run.search(text):
         return None
     for command in commands:

@@ -113,7 +113,8 @@ def _deletes_folder(command: SimpleCommand, rest: list[str], script: Script) -> 
         target = _expand_variable(word, script)
         if target.startswith(("$", "`", "{}", "%")) and not target.startswith(("$HOME", "${HOME}")):
             continue  # what it is depends on a variable
-        if _names_created(word, created) or _names_created(target, created) or _is_below(_whole_path(target, directory), script.made):
+        whole = _whole_path(target, directory)
+        if _names_created(word, created) or _names_created(target, created) or _is_below(whole, script.made) or f"={whole}" in script.made:
             continue
         if is_disposable(target, directory) or _GENERATED_FILE.search(target):
             continue
@@ -127,6 +128,8 @@ def _expand_variable(word: str, script: Script) -> str:
     if found is None:
         return word
     name = found[1] or found[2]
+    if looped := re.search(rf"\bfor\s+{name}\s+in\s+([^\s$`;]{{1,400}})", script.text):
+        return f"{looped[1]}{word[found.end() :]}"
     value = re.search(rf"(?:^|[\s;&(]){name}=(?:\"([^\"$`\n]{{1,400}})\"|'([^'\n]{{1,400}})'|([^\s\"'$`;&|()]{{1,400}}))", script.text)
     return f"{value[1] or value[2] or value[3]}{word[found.end() :]}" if value else word
 
@@ -172,7 +175,8 @@ def read_created(script: Script) -> list[str]:
             target = words[-1].rstrip("/")
             for source in (posixpath.basename(word.rstrip("/")) for word in words[:-1]):
                 whole = target if posixpath.basename(target) == source else f"{target}/{source}"
-                created += [_whole_path(whole, directory)] if source not in ("", ".", "*") else []
+                # Only the copy as a whole: what is taken out of a copy that stays is gone from the project.
+                created += [f"={_whole_path(whole, directory)}"] if source not in ("", ".", "*") else []
         elif command.program == "git" and words[:1] == ["clone"] and len(words) > 1:
             name = words[2] if len(words) > 2 else posixpath.basename(words[1].rstrip("/")).removesuffix(".git")
             created.append(_whole_path(name, directory))

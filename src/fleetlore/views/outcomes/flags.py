@@ -259,6 +259,8 @@ def _find_all(call: ToolCall, rules: FlagRules, context: FlagContext) -> Iterato
         yield from _flags_of_script(call, rules, context)
         if call.unsandboxed:
             yield _Found("permission_bypass", UNSANDBOXED, call.command)
+        if call.output:
+            yield from _flags_of_output(call)
     if call.unchecked_agent:
         yield _Found("permission_bypass", "agent started without permission checks", call.unchecked_agent)
     if call.state != "failed":  # a failed edit wrote nothing and will be tried again
@@ -271,10 +273,21 @@ def _find_all(call: ToolCall, rules: FlagRules, context: FlagContext) -> Iterato
             for rule in rules.file:
                 if _compile_pattern(rule.path).search(path) and _shows_secrets(call.output, path, masked=rule.masked):
                     yield _Found(rule.flag, rule.what, path)
+        if call.kind in ("command", "search") and (found := _masked_line(call, rules)):
+            yield found
     if call.kind == "command" and call.output:
         if call.state != "failed" and (name := _masked_variable(call)):
             yield _Found("secret_exposed", f"secret printed: {name}", call.command)
         yield from _secrets_in(call.output[:MAX_OUTPUT_TEXT], rules, "in the output of", call.command)
+
+
+_FORCED = re.compile(r"(?m)^ \+ [0-9a-f]{4,40}\.{3}[0-9a-f]{4,40} +\S+ +-> +(\S+) \(forced update\)$")
+
+
+def _flags_of_output(call: ToolCall) -> Iterator[_Found]:
+    """A push that replaced commits, whatever made it."""
+    if "(forced update)" in call.output and _REMOTE.search(call.output) and (forced := _FORCED.search(call.output)):
+        yield _Found("force_push", "push that replaced commits of the remote branch", forced[1])
 
 
 def _flags_of_whole_edit(edit: TextEdit, call: ToolCall, rules: FlagRules, known: frozenset[str]) -> Iterator[_Found]:
@@ -379,6 +392,24 @@ _MASKED_VARIABLE = re.compile(r'(?m)^[ \t]*(?:export |Environment="?|- )?([A-Z][
 _OF_TEXT = re.compile(
     r"\.(?:md|mdx|rst|example|sample|template|tf|py|tsx?|jsx?|go|rs|sh|rb|ya?ml|toml)\b|Makefile|[cC]ompose|\bgit |\b(?:echo|printf|test)\b"
 )
+
+
+# What a search through many files prints of one: ".env:3:API_KEY=…".
+_MASKED_LINE = re.compile(
+    r"(?m)^([\w./@-]{1,200}):(?:\d{1,6}:)?[ \t]*(?:export )?([A-Z][A-Z0-9_]{2,60})=[\"']?(?:REDACTED|\[redacted\])[\"']?[ \t\r]*$"
+)
+
+
+def _masked_line(call: ToolCall, rules: FlagRules) -> _Found | None:
+    """A line of a file with secrets that a search printed with its value."""
+    if "redacted]" not in call.output and "REDACTED" not in call.output:
+        return None
+    for path, name in islice(_MASKED_LINE.findall(call.output[:MAX_OUTPUT_TEXT]), 50):
+        if is_secret_name(name) and not _TEST_SETTINGS.search(path):
+            for rule in rules.file:
+                if _compile_pattern(rule.path).search(path):
+                    return _Found(rule.flag, rule.what, path)
+    return None
 
 
 def _masked_variable(call: ToolCall) -> str:

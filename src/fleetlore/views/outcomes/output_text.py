@@ -139,7 +139,7 @@ _CAUSES: dict[str, tuple[tuple[str, str], ...]] = {
         (" lint/", r"^ ?(?:at )?(?P<cause>[^\s:]{1,200}:\d+:\d+ lint/\S+)"),
         ("\n", r"^(?:\S{1,200}:\d+:\d+: )?(?P<cause>[A-Z]{1,4}\d{3,4} (?:\[\*\] )?[^\n]*)"),
         ("error TS", r"^(?P<cause>[^\n]{0,200}error TS\d+: [^\n]*)"),
-        (":", r"^(?:\./|\[warn\] )?(?P<cause>[\w./@+-]{1,200}\.\w{1,8}:\d+(?::\d+)?:? (?!: #)[^\n]*)"),
+        (":", r"^(?:\./|\[warn\] )?(?P<cause>[\w./\\@+-]{1,200}\.\w{1,8}:\d+(?::\d+)?:? (?!: #)[^\n]*)"),
         ("error", r"^[ \t]+(?P<cause>\d+:\d+ +error +[^\n]*)"),
         ("error", r"^(?P<cause>error(?:\[[\w:]+\])?: (?!could not compile|aborting|script)[^\n]*)"),
         ("would reformat", r"^(?P<cause>[Ww]ould reformat:? [^\n]*)"),

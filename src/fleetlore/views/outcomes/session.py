@@ -57,7 +57,7 @@ from fleetlore.views.outcomes.rules import OutcomeRules
 from fleetlore.views.outcomes.words import first_sentence, is_whole_request
 from fleetlore.views.session_status import EPOCH, SessionStatus, end_of_turn, find_helper, is_answered, is_late
 
-VERSION = 32
+VERSION = 33
 """Raised with every change of the state's shape or rules: stored states of another version are folded again."""
 
 MOST_FACTS = 2000
@@ -498,7 +498,11 @@ def _finish_background(
     if code is not None and code != 0:
         call_state = "failed"
     started.call = started.call._replace(background=False)
-    found = read_call(_call_of(started, call_state, code, output))
+    call = _call_of(started, call_state, code, output)
+    found = read_call(call)
+    if output:
+        known_at = max(started.step, state.steps.get(started.helper, 0))
+        keep_in_order(state.ci, [replace(run, step=known_at) for run in read_ci_results(call)])
     if any(run.result != "unproven" for run in found.checks):
         state.checks = [run for run in state.checks if run.step != started.step]
     keep_in_order(state.checks, tuple(replace(run, shown_by=shown_by) for run in found.checks))

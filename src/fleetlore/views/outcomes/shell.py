@@ -337,7 +337,24 @@ class _Parser:
 
 def _prepare_script(script: str) -> tuple[str, list[str]]:
     script, bodies = _extract_here_documents(script) if "<<" in script else (script, [])
+    for quote in "'\"":
+        if f"@{quote}\n" in script and f"\n{quote}@" in script:
+            script = _extract_here_strings(script, quote, bodies)
     return script[:MAX_TOKENS_TEXT].replace("\\\n", " "), bodies
+
+
+def _extract_here_strings(script: str, quote: str, bodies: list[str]) -> str:
+    """Replace every text of several lines in PowerShell, `@'…'@`, by a quoted placeholder."""
+    pieces: list[str] = []
+    position = 0
+    while (start := script.find(f"@{quote}\n", position)) >= 0 and len(bodies) < 500:
+        end = script.find(f"\n{quote}@", start + 2)
+        if end < 0:
+            break
+        bodies.append(script[start + 3 : end])
+        pieces += (script[position:start], f'"\0{len(bodies) - 1}\0"')
+        position = end + 3
+    return "".join(pieces) + script[position:]
 
 
 def _doubt_drafts(drafts: Sequence[_Draft]) -> None:
@@ -375,6 +392,8 @@ def _after_wrapper(words: list[str], place: int) -> int | None:
     word = words[place]
     if "=" in word and _assignment.match(word):
         return place + 1
+    if word[0:1] == "$" and words[place + 1 : place + 2] == ["="] and len(words) > place + 3:  # `$result = Invoke-Pester -PassThru`
+        return place + 2
     name = program_name(word)
     if name in _PREFIXES:
         if name == "command" and words[place + 1 : place + 2] in (["-v"], ["-V"]):

@@ -72,7 +72,7 @@ _TESTS = _make_summaries(
         # mocha, ava, tape, node:test, bun, deno, jasmine, karma, playwright, cypress
         ("passing", r"^\s{1,8}(?P<counts>(?P<n>\d+) passing) \(", None),
         ("failing", r"^\s{1,8}(?P<only>(?P<f>\d+) failing)$", None),
-        (" failed", r"^\s{0,8}(?P<only>(?P<f>\d+) tests? failed)$", None),
+        (" failed", r"^\s{0,8}(?P<only>(?P<f>\d+) tests? failed)\.?$", None),
         ("passed", r"^\s{1,8}(?P<counts>(?P<n>\d+) tests? passed)$", None),
         ("fail ", r"^(?:# |ℹ )(?P<only>fail (?P<f>\d+))$", None),
         ("pass ", r"^(?:# |ℹ )(?P<counts>pass (?P<n>\d+))$", None),
@@ -134,6 +134,8 @@ _TESTS = _make_summaries(
         ("# FAIL: ", r"^(?P<only># FAIL: +(?P<f>\d+))", None),
         ("# PASS: ", r"^(?P<counts># PASS: +(?P<n>\d+))", None),
         ("tests passed", r"^[ \t]*Testing \S+ tests passed", "pass"),
+        ("Passed: ", r"^Tests Passed: (?P<counts>(?P<n>\d+), Failed: (?P<f>\d+))", None),  # Pester
+        (" passed / ", r"^[^\n]{0,80}?(?P<counts>\b(?P<n>\d+) passed / (?P<f>\d+) failed)", None),
         ("Status: ", r"^Status: (?:OK|\d+ NOTEs?)$", "pass"),
         ("Status: ", r"^Status: \d+ ERRORs?", "fail"),
         ("Fail: ", r"^(?P<only>Fail: +(?P<f>\d+))", None),
@@ -280,6 +282,7 @@ _BUILD = _make_summaries(
         ("** BUILD ", r"^\*\* BUILD (?P<word>SUCCEEDED|FAILED) \*\*", None),
         ("build stopped", r"^ninja: build stopped", "fail"),
         ("make", r"^g?make(?:\[\d+\])?: \*\*\* ", "fail"),
+        ("error: ", r"^error: ", "fail"),
         ("[100%] Built target", r"^\[100%\] Built target ", "pass"),
         ("Successfully built ", r"^Successfully (?:built|tagged) ", "pass"),
         ("writing image sha256", r"writing image sha256:\w+", "pass"),
