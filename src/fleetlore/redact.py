@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from fleetlore._quick import Words
 
     _Value = TypeVar("_Value")
-    _CompiledRule: TypeAlias = tuple["SecretRule", re.Pattern[str], tuple[str, ...]]
-    """A rule, its pattern, and the anchors of the needles that were found."""
+    _FoundRule: TypeAlias = tuple["SecretRule", int, tuple[str, ...]]
+    """A rule, its number, and the anchors of the needles that were found."""
 
 MASK = "[redacted]"
 WITHHELD = "[withheld: the redact patterns took too long]"
@@ -999,6 +999,8 @@ _HEADER_BYTES = 80
 
 
 _SECRET_KEY_PATTERN = rf"(?:{SECRET_WORDS}|passwords|secrets|api_?keys|authorization|credentials?|_pass|_pwd){_SUFFIX}$"
+_SECRET_KEY_PARTS = ("pass", "secret", "token", "key", "auth", "cred", "pwd")
+"""One of these is in every secret key."""
 # The files of registries keep a name and a password as base64.
 _LOGIN_KEYS = ("auth", "_auth")
 _LOGIN_PATTERN = r"[A-Za-z0-9+/]{12,}={0,2}"
@@ -1055,8 +1057,8 @@ def name_secrets(value: Any) -> list[str]:
     needles, names = _find_needles_in_value(value), list[str]()
     for text in _texts_in(value, ()):
         lowered = text.lower()
-        for rule, pattern, _ in _find_rules(tuple(needle for needle in needles if needle in lowered)):
-            if rule.also in lowered and pattern.search(text[::-1] if rule.is_backwards else text):
+        for rule, number, _ in _find_rules(tuple(needle for needle in needles if needle in lowered)):
+            if rule.also in lowered and _compile_rule(number).search(text[::-1] if rule.is_backwards else text):
                 names.append(rule.name)
     return list(dict.fromkeys(names))
 
@@ -1094,18 +1096,18 @@ def _find_needles_in_value(value: Any) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=4096)
-def _find_rules(needles: tuple[str, ...]) -> list[_CompiledRule]:
+def _find_rules(needles: tuple[str, ...]) -> list[_FoundRule]:
     """The rules that may match in a text with these needles, in their order."""
     found = []
     for number, rule in enumerate(RULES):
         if not set(needles).isdisjoint(rule.needles):
             anchors = sorted({anchor for needle in needles for anchor in rule.anchors.get(needle, ())})
-            found.append((rule, _compile_rule(number), tuple(anchors)))
+            found.append((rule, number, tuple(anchors)))
     return found
 
 
 @lru_cache(maxsize=4096)
-def _find_wordless_rules(needles: tuple[str, ...]) -> list[_CompiledRule]:
+def _find_wordless_rules(needles: tuple[str, ...]) -> list[_FoundRule]:
     """Those of them that match without one of the usual words, for which there is one expression."""
     return [found for found in _find_rules(needles) if not found[0].has_word]
 
@@ -1129,11 +1131,12 @@ def _may_match_rules(raw: bytes) -> bool:
     if not rules:
         return False
     lowered = text.lower()
-    for rule, pattern, anchors in rules:
+    for rule, number, anchors in rules:
         if rule.also not in lowered:
             continue
         if not rule.is_token:
             return True
+        pattern = _compile_rule(number)
         if anchors and len(lowered) == len(text):
             if any(pattern.match(text, start) for start in _find_anchors(anchors, lowered)):
                 return True
@@ -1240,10 +1243,10 @@ def _redact_text(text: str, mask: _Mask, needles: tuple[str, ...]) -> str:
     if not found:
         return text
     named: list[int] | None = None
-    for rule, pattern, anchors in _find_rules(found):
+    for rule, number, anchors in _find_rules(found):
         if rule.also not in lowered:
             continue
-        before = text
+        before, pattern = text, _compile_rule(number)
         if rule.is_backwards:
             text = pattern.sub(mask.mask_backwards, text[::-1])[::-1]
         elif anchors and len(lowered) == len(text):  # some capitals have a longer small letter
@@ -1350,8 +1353,8 @@ def _context_from_key(key: Any, above: _SecretContext) -> _SecretContext:
 
 
 def _find_key_context(key: str) -> _SecretContext | None:
-    if not _compile_expression(_SECRET_KEY_PATTERN).search(key):
-        lowered = key.lower()
+    lowered = key.lower()
+    if not any(part in lowered for part in _SECRET_KEY_PARTS) or not _compile_expression(_SECRET_KEY_PATTERN).search(key):
         return _SecretContext(logins=True) if lowered in _LOGIN_KEYS else _SecretContext(tokens=True) if lowered in _COOKIE_KEYS else None
     return _SecretContext(True, _compile_expression(_NUMERIC_SECRET_PATTERN).search(key) is not None)
 

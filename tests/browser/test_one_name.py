@@ -71,7 +71,7 @@ def test_a_session_without_a_sign_of_life_is_silent_on_both_pages(room: ControlR
     expect(page.get_by_role("region", name="Stuck or silent").locator("h3")).to_have_text("Upgrade Node")
     page.goto(f"{room.url}/sessions")
     expect(page.locator(".s-status")).to_have_text(re.compile("silent"))
-    page.get_by_role("button", name="Working").click()
+    page.get_by_role("button", name="Stuck or silent").click()
     expect(page.locator(".sl-row")).to_have_count(1)
 
 
@@ -90,6 +90,7 @@ def test_a_session_that_fails_in_the_same_way_again_and_again_is_stuck(room: Con
     page = visit(room, "/now")
     card = page.get_by_role("region", name="Stuck or silent").locator("article")
     expect(card.locator(".card-doing")).to_contain_text("In a loop:")
+    expect(card.locator(".card-answer")).to_contain_text("Open the session to see what fails. Stop it in its own window.")
     expect(page.locator(".count.silent")).to_have_text("1 stuck or silent")
     expect(page.locator(".count.working")).to_have_count(0)
     expect(card.locator(".card-standing .standing")).to_contain_text(re.compile("looping|stuck"))
@@ -127,7 +128,7 @@ def test_who_needs_a_person_and_what_a_session_cost_is_the_same_on_every_page(ro
     page.goto(f"{room.url}/sessions")
     expect(page.locator(".sl-cost")).to_contain_text("$1.25")
     expect(page.get_by_role("button", name="Needs you")).to_contain_text("1")
-    expect(page.locator(".sl-others")).to_have_text("2 more need you, outside of these sessions: kaya, mission rate-limits")
+    expect(page.locator(".sl-others")).to_have_text("Outside of these sessions 2 need you (kaya, mission rate-limits)")
     page.goto(f"{room.url}/sessions/{RUN}")
     expect(page.locator(".s-facts")).to_contain_text("$1.25 with 1 sub-agent")
     page.goto(f"{room.url}/costs?by=session")

@@ -28,7 +28,7 @@ import sys
 before = set(sys.modules)
 import fleetlore.cli.entry
 from fleetlore.cli import hook
-hook.spool_payload("claude-code")
+hook.spool_payload("claude-code", is_alone=True)
 found = sorted(set(sys.modules) - before)
 import json
 print(json.dumps(found))
@@ -125,11 +125,12 @@ def test_half_of_a_character_spoils_no_line(lore: Lore, half: bytes) -> None:
     assert lore("events", "--kind", "log.rejected", "--json").raw == b""
 
 
-@pytest.mark.parametrize("name", [b"NaN", b"-Infinity"])
+@pytest.mark.parametrize("name", [b"NaN", b"-Infinity", b"1e999", b'NaN, "password": "' + b"x" * 12 + b'"'])
 def test_numbers_that_json_does_not_have_become_null(lore: Lore, name: bytes) -> None:
     hook(b'{"session_id": "5e55", "hook_event_name": "Stop", "cost": ' + name + b"}")
     [line] = lines(lore)
-    assert line["record"] == {"session_id": "5e55", "hook_event_name": "Stop", "cost": None}
+    assert {"session_id": "5e55", "hook_event_name": "Stop", "cost": None}.items() <= line["record"].items()
+    assert line["record"].get("password") in (None, "[redacted]")
 
 
 @pytest.mark.parametrize("payload", [b"garbage \x00\xff", b"[1, 2]", b"{" * 100_000, b'{"a": NaN', b"\xef\xbb\xbf"])
@@ -294,6 +295,13 @@ def test_it_loads_the_standard_library_and_a_handful_of_ours(lore: Lore, secret:
 )
 def test_it_does_without_the_heavy_parts(lore: Lore, heavy: str) -> None:
     assert heavy not in modules(lore, json.dumps(PAYLOAD).encode())
+
+
+def test_a_secret_is_masked_without_the_json_module(lore: Lore) -> None:
+    """It would compile six expressions before the first of ours; and the extension would load `datetime`."""
+    loaded = modules(lore, json.dumps(PAYLOAD | {"password": "x" * 12}).encode())
+    assert {"json", "datetime"}.isdisjoint(loaded)
+    assert lines(lore)[-1]["record"]["password"] == "[redacted]"
 
 
 FRAGMENTS = (

@@ -213,6 +213,30 @@ def test_the_copy_from_before_is_made_once(lore: Lore, settings: Path) -> None:
     assert (settings.parent / "settings.json.before-fleetlore").read_text() == FOREIGN
 
 
+def test_after_the_hooks_were_removed_by_hand_the_copy_is_made_anew(lore: Lore, settings: Path) -> None:
+    settings.write_text(FOREIGN)
+    lore("install", "claude-code", code=0)
+    settings.write_text('{"model":   "sonnet"}')
+    lore("install", "claude-code", code=0)
+    lore("uninstall", "claude-code", code=0)
+    assert settings.read_text() == '{"model":   "sonnet"}'
+
+    settings.write_text(FOREIGN)
+    lore("install", "claude-code", code=0)
+    settings.unlink()
+    lore("install", "claude-code", code=0)
+    lore("uninstall", "claude-code", code=0)
+    assert list(settings.parent.iterdir()) == []
+
+
+def test_uninstalling_removes_a_copy_that_was_left_behind(lore: Lore, settings: Path) -> None:
+    settings.write_text(FOREIGN)
+    lore("install", "claude-code", code=0)
+    settings.write_text("{}")
+    lore("uninstall", "claude-code")
+    assert [path.name for path in settings.parent.iterdir()] == ["settings.json"]
+
+
 def test_another_folder_for_claude_codes_settings_is_respected(lore: Lore, settings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(lore.folder / "elsewhere"))
     lore("install", "claude-code", code=0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -162,3 +164,17 @@ def test_as_of_hides_what_came_later(context: OperationContext) -> None:
     rows = [row for chunk in reader.read_chunks(None, 100) for row in reader.make_rows(chunk)]
     assert rows[-1].kind == "command"
     assert rows[-1].state == "unknown"
+
+
+def test_a_session_that_runs_on_this_machine_names_the_command_that_ends_it(
+    context: OperationContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path))
+    context.log.append(make_session()[:4])
+    assert get_session(context, GetSession(id=RUN)).stop == ""
+    (tmp_path / "sessions").mkdir()
+    state = {"sessionId": RUN, "pid": os.getpid(), "status": "busy"}
+    (tmp_path / "sessions" / "1.json").write_text(json.dumps(state))
+    assert get_session(context, GetSession(id=RUN)).stop == f"kill {os.getpid()}"
+    (tmp_path / "sessions" / "1.json").write_text(json.dumps(state | {"pid": 2**22 + 1}))
+    assert get_session(context, GetSession(id=RUN)).stop == ""

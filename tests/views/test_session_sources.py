@@ -90,3 +90,52 @@ def test_a_request_stays_open_when_earlier_rows_of_the_transcript_come_later() -
     assert view(state, 12).waiting_for == "permission"
     session_status.apply(state, Event(kind="control.requested", agent=AGENT, run=RUN, at=at(13), data={"action": "decide", "of": "x"}))
     assert view(state, 14)[:2] == ("running", None)
+
+
+def test_a_session_that_another_process_has_resumed_works_again() -> None:
+    gone = (PROMPT, (5.0, "tool.called", {"tool": "Bash"}), (9.0, REPORT, {"status": "gone"}))
+    assert view(fold_steps(*gone, (60.0, "prompt.submitted", {"prompt": "Go on"})), 61).status == "running"
+    earlier = fold_steps(*gone, (8.0, "tool.returned", {"tool": "Bash"}))  # read later, from the transcript
+    assert view(earlier, 61).reason == "its process has ended"
+
+
+def request(second: float, id: str, call: str) -> Event:
+    return Event(kind="approval.requested", id=id, agent=AGENT, run=RUN, at=at(second), data={"tool": "Bash", "call_id": call})
+
+
+def test_an_answer_ends_its_own_request_and_no_other() -> None:
+    state = fold_steps(PROMPT)
+    for event in (request(1, "first", "call-1"), request(2, "second", "call-2")):
+        session_status.apply(state, event)
+    answer = Event(kind="control.requested", agent=AGENT, run=RUN, at=at(3), data={"action": "decide", "of": "first"})
+    returned = Event(kind="tool.returned", agent=AGENT, run=RUN, at=at(4), data={"tool": "Bash", "call_id": "call-1"})
+    for event in (answer, returned):
+        session_status.apply(state, event)
+        assert view(state, 5)[:2] == ("running", "permission")
+    closed = Event(kind="approval.closed", agent=AGENT, run=RUN, at=at(6), data={"of": "second", "reason": "terminal"})
+    session_status.apply(state, closed)
+    assert view(state, 7)[:2] == ("running", None)
+
+
+def test_a_result_of_another_call_leaves_a_request_open_and_that_of_its_own_call_ends_it() -> None:
+    state = fold_steps(PROMPT)
+    session_status.apply(state, request(1, "first", "call-1"))
+    session_status.apply(state, Event(kind="tool.returned", agent=AGENT, run=RUN, at=at(2), data={"tool": "Read", "call_id": "call-0"}))
+    assert view(state, 3).waiting_for == "permission"
+    session_status.apply(state, Event(kind="tool.returned", agent=AGENT, run=RUN, at=at(4), data={"tool": "Bash", "call_id": "call-1"}))
+    assert view(state, 5).waiting_for is None
+
+
+def test_the_next_reply_of_the_model_ends_a_request_whose_answer_was_not_reported() -> None:
+    state = fold_steps(PROMPT)
+    session_status.apply(state, request(1, "first", ""))
+    session_status.apply(state, Event(kind="model.replied", agent=AGENT, run=RUN, at=at(9), data={"said": "Done"}))
+    assert view(state, 10).waiting_for is None
+
+
+@pytest.mark.parametrize("status", ["busy", "waiting"])
+def test_a_report_that_counts_for_a_day_is_no_settled_status(status: str) -> None:
+    state = fold_steps(PROMPT, STOP, (20.0, REPORT, {"status": status}))
+    assert not session_status.is_settled(state)
+    assert (view(state, 30).status, view(state, 100_000).status) == ("running", "finished")
+    assert session_status.is_settled(fold_steps(PROMPT, STOP, (20.0, REPORT, {"status": "idle"})))

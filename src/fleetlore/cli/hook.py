@@ -16,6 +16,8 @@ SAMPLE_BYTES = 2048
 MAX_SECONDS = 10.0
 """Seconds after which the process exits in any case."""
 
+_SHORT_PAYLOAD = 64 * 1024
+
 SETTINGS = "fleetlore.toml"
 PROJECT = "--project"
 _PIECE = 1024 * 1024
@@ -51,14 +53,14 @@ def run_alone(argv: list[str]) -> NoReturn:
     """Run the whole process: no output, no failure, and no endless waiting."""
     try:
         _ignore_interrupts()
-        _spool_quietly(argv[1] if len(argv) > 1 else "", project=PROJECT in argv)
+        _spool_quietly(argv[1] if len(argv) > 1 else "", project=PROJECT in argv, is_alone=True)
     finally:
         os._exit(0)
 
 
-def _spool_quietly(program: str, *, project: bool) -> None:
+def _spool_quietly(program: str, *, project: bool, is_alone: bool = False) -> None:
     try:
-        spool_payload(program, project=project)
+        spool_payload(program, project=project, is_alone=is_alone)
     except Exception:  # noqa: BLE001  # recording must never disturb the agent
         return
 
@@ -72,11 +74,20 @@ def _ignore_interrupts() -> None:
     signal.setitimer(signal.ITIMER_REAL, MAX_SECONDS)
 
 
-def spool_payload(program: str, *, project: bool = False) -> None:
+def _skip_extension() -> None:
+    """Let this process search for secrets without the C extension: for one short text, to load it takes longer than it saves."""
+    import sys
+
+    sys.modules["fleetlore._quick"] = None  # type: ignore[assignment]  # as if it were not built
+
+
+def spool_payload(program: str, *, project: bool = False, is_alone: bool = False) -> None:
     """Read the payload and put one line into the spool."""
     from fleetlore.ingest import spool
 
     raw, size = _read_input()
+    if is_alone and size < _SHORT_PAYLOAD:
+        _skip_extension()
     if size:
         spool.append_line(line_of(program, raw, size, project=project))
 
@@ -91,10 +102,11 @@ def line_of(program: str, raw: bytes, size: int, *, project: bool = False) -> by
         fields["project"] = True
     fields |= (environment := _read_environment())
     patterns, raw = _load_patterns(environment.get("cwd")), raw.strip()
-    if not patterns and size <= MAX_PAYLOAD_BYTES and is_surely_clean(raw) and _is_plain_object(raw):
+    record = _read_plain_object(raw) if size <= MAX_PAYLOAD_BYTES else None
+    if record is not None and not patterns and is_surely_clean(raw):
         # Unchanged: encoding it again would take longer than reading it.
         return b'%b,"record":%b}' % (_encode_plain(fields)[:-1], raw)
-    return _redact_line(fields, raw, size, patterns)
+    return _redact_line(fields, raw, size, patterns, record)
 
 
 def _stamp_call() -> tuple[str, str]:
@@ -112,7 +124,7 @@ class _PlainJson:
 
     strict = True
     object_hook = object_pairs_hook = None
-    parse_float, parse_int = float, int
+    parse_int = int
     memo: dict[str, str] = {}  # noqa: RUF012  # one call a process
 
     @staticmethod
@@ -120,19 +132,26 @@ class _PlainJson:
         """NaN and Infinity are not JSON."""
         raise ValueError(name)
 
+    @staticmethod
+    def parse_float(text: str) -> float:
+        """1e999 would become Infinity."""
+        if (number := _read_float(text)) is None:
+            raise ValueError(text)
+        return number
 
-def _is_plain_object(raw: bytes) -> bool:
-    """Whether this is one JSON object on one line, without lone surrogates, which JavaScript sometimes produces."""
+
+def _read_plain_object(raw: bytes) -> dict[str, object] | None:
+    """The JSON object, if it is one on one line, without lone surrogates, which JavaScript sometimes produces."""
     if b"\n" in raw or b"\r" in raw or b"\\ud" in raw or b"\\uD" in raw:
-        return False
+        return None
     from _json import make_scanner
 
     try:
         text = raw.decode()
         record, end = make_scanner(_PlainJson)(text, 0)  # type: ignore[arg-type]
     except (StopIteration, ValueError, RecursionError, SystemError):  # the last where `json` would have raised its own error
-        return False
-    return isinstance(record, dict) and end == len(text)
+        return None
+    return record if isinstance(record, dict) and end == len(text) else None
 
 
 def _encode_plain(fields: dict[str, object]) -> bytes:
@@ -143,30 +162,42 @@ def _encode_plain(fields: dict[str, object]) -> bytes:
     return f"{{{','.join(pairs)}}}".encode(errors="replace")
 
 
-def _redact_line(fields: dict[str, object], raw: bytes, size: int, patterns: tuple[str, ...]) -> bytes:
-    """The spool line of a payload that may contain secrets, or is not plain JSON."""
-    import json
-
+def _redact_line(fields: dict[str, object], raw: bytes, size: int, patterns: tuple[str, ...], record: dict[str, object] | None) -> bytes:
+    """The spool line of a payload that may contain secrets, or is not plain JSON: then there is no record yet."""
     from fleetlore.redact import Redactor
 
     redactor = Redactor(patterns)
-    try:
-        # NaN and Infinity are not JSON: the reader of the spool would reject the whole line.
-        record = json.loads(raw, parse_constant=lambda name: None) if size <= MAX_PAYLOAD_BYTES else None
-    except (ValueError, RecursionError):
-        record = None
-    if not isinstance(record, dict):
+    if record is None and size <= MAX_PAYLOAD_BYTES:
+        record = _read_object(raw)
+    if record is None:
         text, _ = redactor.redact_value(raw[: 4 * SAMPLE_BYTES].decode(errors="replace"))  # redacted before it is cut
         return _encode_line(fields | {"raw": text.encode()[:SAMPLE_BYTES].decode(errors="ignore"), "bytes": size})
     record, _ = redactor.redact_value(record, fixed_keys=frozenset(record))
     return _encode_line(fields | {"record": record})
 
 
-def _encode_line(fields: dict[str, object]) -> bytes:
-    """One line of JSON; lone surrogates, which JavaScript sometimes produces, become `?`."""
+def _read_object(raw: bytes) -> dict[str, object] | None:
+    """The JSON object, if it is one. NaN and Infinity are not JSON: the reader of the spool would reject the whole line."""
     import json
 
-    return json.dumps(fields, ensure_ascii=False).encode(errors="replace")
+    try:
+        record = json.loads(raw, parse_constant=lambda name: None, parse_float=_read_float)
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def _read_float(text: str) -> float | None:
+    """The number; `None` if it is too large for one."""
+    return number if abs(number := float(text)) != float("inf") else None
+
+
+def _encode_line(fields: dict[str, object]) -> bytes:
+    """One line of JSON; lone surrogates, which JavaScript sometimes produces, become `?`."""
+    from _json import encode_basestring, make_encoder  # as in `json.dumps(fields, ensure_ascii=False)`
+
+    encode = make_encoder({}, repr, encode_basestring, None, ": ", ", ", False, False, False)  # all values are those of JSON
+    return "".join(encode(fields, 0)).encode(errors="replace")
 
 
 def _read_input() -> tuple[bytes, int]:

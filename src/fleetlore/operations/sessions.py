@@ -13,7 +13,7 @@ from fleetlore.operations.context import OperationContext
 from fleetlore.operations.reading import AsOfRequest, Head, Scope, Time, choose_scope, read_head
 from fleetlore.operations.request import Request
 from fleetlore.operations.sources import resolve_scope
-from fleetlore.operations.transcripts import write_resume_command
+from fleetlore.operations.transcripts import write_resume_command, write_stop_command
 from fleetlore.projections.outcomes import OutcomeQuery, runs_in
 from fleetlore.views.described_calls import find_text
 from fleetlore.views.outcomes.record import JudgedClaim, Outcome
@@ -77,6 +77,8 @@ class SessionPage(Head, kw_only=True):
     session: Outcome
     resume: str = ""
     """The command that continues it in its program; empty if there is none."""
+    stop: str = ""
+    """The command that ends its process; empty unless it runs on the server's machine and its program says so."""
     question_text: str = ""
     """What belongs to its open question: the choices that the message names, as Markdown lines, and the paragraph that asks."""
 
@@ -89,7 +91,9 @@ def get_session(context: OperationContext, request: GetSession) -> SessionPage:
     found = context.source.find_outcomes(OutcomeQuery(runs=runs_in(context.log, scope), upto=position))
     if not found:
         raise UnknownName("run", request.id, [], "`lore sessions --all` and /api/sessions list the sessions")
-    return SessionPage(**head, session=found[0], resume=write_resume_command(found[0]), question_text=_read_question(context, found[0]))
+    stop = write_stop_command(found[0]) if request.as_of is None else ""
+    resume, question = write_resume_command(found[0]), _read_question(context, found[0])
+    return SessionPage(**head, session=found[0], resume=resume, stop=stop, question_text=question)
 
 
 def _read_question(context: OperationContext, outcome: Outcome) -> str:

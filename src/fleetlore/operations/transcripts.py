@@ -262,6 +262,13 @@ def write_resume_command(outcome: Outcome) -> str:
     return f"cd {shlex.quote(outcome.folder)} && {line}" if outcome.folder else line
 
 
+def write_stop_command(outcome: Outcome) -> str:
+    """The command line that ends a session which runs on this machine, by its program's own state file; empty if there is none."""
+    program = registry.find_program(outcome.program) if outcome.status == "running" and outcome.program else None
+    live = () if program is None or not program.live_folders else program.read_live_sessions()
+    return next((f"kill {one.pid}" for one in live if one.run == outcome.session and one.pid is not None and one.status != "gone"), "")
+
+
 class HandOver(Struct, kw_only=True):
     """A prompt with which another agent can continue a session."""
 
@@ -331,7 +338,7 @@ def _list_done(outcome: Outcome) -> Iterator[str]:
     for commit in delivered.commits[-MOST_LISTED:]:
         yield f"- Commit {sanitize_line(f'{commit.sha} {commit.subject}'.strip(), 300)}"
     if delivered.commits:
-        yield "- Pushed" if delivered.pushed else "- Not pushed"
+        yield "- Pushed" if delivered.pushed else "- No push recorded" if delivered.push_unknown else "- Not pushed"
     for request in delivered.pull_requests:
         yield f"- Pull request {sanitize_line(f'{request.title} {request.url}'.strip(), 300)}"
     for file in outcome.files[:MOST_LISTED]:

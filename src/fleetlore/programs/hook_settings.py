@@ -14,6 +14,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from fleetlore.documents.atomic_file import write_atomically
@@ -88,6 +89,7 @@ class HookFile(NamedTuple):
         files = [self._replace(action=action) for action in ACTIONS]
         removed = [_remove_hooks(file, settings, event) for file in files for event in list(_get_hooks(self, settings))]
         if not any(removed):
+            _remove_backup(self.path)  # somebody removed the hooks by hand
             return False
         original = _read_file(f"{self.path}{BACKUP_SUFFIX}")
         if original is not None and _is_same_settings(settings, original):
@@ -96,8 +98,7 @@ class HookFile(NamedTuple):
             _write_file(self.path, _encode_settings(settings, like=before))
         else:
             os.unlink(os.path.realpath(self.path))
-        if original is not None:
-            os.unlink(f"{self.path}{BACKUP_SUFFIX}")
+        _remove_backup(self.path)
         return True
 
     def find_installed_events(self) -> frozenset[str]:
@@ -249,10 +250,16 @@ def _encode_settings(settings: _Settings, *, like: bytes | None) -> bytes:
 
 
 def _write_backup(path: str, before: bytes | None) -> None:
-    """Keep a copy of the file from before our first change."""
-    backup = f"{path}{BACKUP_SUFFIX}"
-    if before is not None and not os.path.exists(backup):
-        _write_file(backup, before, mode_of=path)
+    """Keep a copy of the file, which has no hook of ours. An older copy is replaced: it is from before somebody removed them by hand."""
+    if before is None:
+        _remove_backup(path)
+    else:
+        _write_file(f"{path}{BACKUP_SUFFIX}", before, mode_of=path)
+
+
+def _remove_backup(path: str) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(f"{path}{BACKUP_SUFFIX}")
 
 
 def _write_file(path: str, content: bytes, *, mode_of: str | None = None) -> None:

@@ -30,7 +30,7 @@ from fleetlore.views.approvals import Approval
 from fleetlore.views.event_text import EPOCH, EventStamp, event_line, event_stamp
 from fleetlore.views.session_status import SessionStatus, SessionView
 
-VERSION = 8
+VERSION = 9
 """Increased with every change of the state or its rules; checkpoints of other versions are dropped."""
 
 SILENT_AFTER = timedelta(minutes=10)

@@ -57,6 +57,8 @@ class SessionStatus(Struct, kw_only=True, omit_defaults=True):
     waiting: Literal["", "person", "permission"] = ""
     """As the program says."""
     waiting_at: datetime | None = None
+    requests: dict[str, str] = field(default_factory=dict)
+    """Permissions that were asked for and whose end will be reported, by their event; with the call that each is for, if known."""
     moved_at: datetime | None = None
     """When it last worked, ended a turn, or got a prompt or an answer: an older notification or report is ignored."""
     text: str = ""
@@ -139,8 +141,8 @@ def _compare_with_report(state: SessionStatus, found: SessionView, now: datetime
     at = state.observed_at
     if at is None or state.closed_at is not None:
         return found
-    is_outdated = now - at >= PATIENT or (state.moved_at is not None and state.moved_at > at)
-    if is_outdated and state.observed != "gone":
+    has_moved = state.moved_at is not None and state.moved_at > at  # also one that was gone: another process has resumed it
+    if has_moved or (now - at >= PATIENT and state.observed != "gone"):
         return found
     match state.observed:
         case "waiting" if found.waiting_for in (None, "helpers"):
@@ -190,6 +192,8 @@ def _view_unmarked_answer(state: SessionStatus) -> SessionView:
 
 def is_settled(state: SessionStatus) -> bool:
     """Whether the status stays the same however late it is asked for."""
+    if state.observed in ("busy", "waiting") and state.closed_at is None:  # counts for a day
+        return False
     if state.turn == "ended":
         return not state.is_announced and not has_open_helpers(state)
     return state.turn in ("failed", "interrupted")
@@ -270,6 +274,7 @@ def _on_prompt(state: SessionStatus, event: Event, at: datetime) -> None:
     state.error = ""
     if state.waiting_at is None or at >= state.waiting_at:  # the hook that asks for a permission is faster than the transcript
         state.waiting, state.question = "", ""
+        state.requests.clear()
     state.is_announced, state.is_refused, state.is_said = False, False, False
     state.has_background, state.failures = False, 0
 
@@ -302,12 +307,15 @@ def _on_request(state: SessionStatus, event: Event, at: datetime) -> None:
     if state.turn == "none":
         state.turn, state.agent = "running", state.agent or event.agent or ""
     state.waiting, state.waiting_at = "permission", at
+    if event.id and len(state.requests) < MOST_OPEN:
+        state.requests[event.id] = _text_of(event.data.get("call_id"))
 
 
 def _on_answer(state: SessionStatus, event: Event, at: datetime) -> None:
-    """A request was answered. One that timed out still waits, in the program's own window."""
+    """One request was answered; others may be open. One that timed out still waits, in the program's own window."""
+    state.requests.pop(_text_of(event.data.get("of")), None)
     if event.data.get("action") == "decide" or event.data.get("reason") == "terminal":
-        state.waiting = ""
+        state.waiting = "permission" if state.requests else ""
         _set_moved_at(state, at)
 
 
@@ -318,6 +326,7 @@ def _set_moved_at(state: SessionStatus, at: datetime) -> None:
 
 def _on_close(state: SessionStatus, event: Event, at: datetime) -> None:
     state.waiting = ""
+    state.requests.clear()
     if state.closed_at is None or at > state.closed_at:
         state.closed_at = at
 
@@ -332,7 +341,17 @@ def _go_on(state: SessionStatus, event: Event, at: datetime) -> None:
         state.question, state.is_announced = "", False
     # The hook that asks for a permission is faster than the transcript of the call.
     if state.waiting and (state.waiting_at is None or at > state.waiting_at):
-        state.waiting, state.question = "", ""
+        _end_requests(state, event)
+        if not state.requests:
+            state.waiting, state.question = "", ""
+
+
+def _end_requests(state: SessionStatus, event: Event) -> None:
+    """Forget the requests that a step ends: a result ends that of its call, the next reply of the model all. Other calls may run."""
+    if event.kind == "model.replied":
+        state.requests.clear()
+    elif event.kind != "tool.called" and (call := event.data.get("call_id")):
+        state.requests = {id: of for id, of in state.requests.items() if of != call}
 
 
 def _on_refusal(state: SessionStatus, event: Event, at: datetime) -> None:
@@ -364,6 +383,7 @@ def _on_report(state: SessionStatus, event: Event, at: datetime) -> None:
 
 def _end_turn(state: SessionStatus, event: Event, at: datetime) -> None:
     state.turn_at, state.waiting, state.has_background = at, "", False
+    state.requests.clear()
     state.turn = end_of_turn(event)
     _set_moved_at(state, at)
     state.open_calls.clear()

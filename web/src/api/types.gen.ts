@@ -3704,6 +3704,8 @@ export interface components {
             /** @default  */
             resume: string;
             session: components["schemas"]["Outcome"];
+            /** @default  */
+            stop: string;
         };
         /**
          * SessionDiff

@@ -12,7 +12,7 @@ export type Sections = Readonly<Record<SectionName, readonly BriefLine[]>>;
 
 /** The lines of each section. What waits for a person is in two: those who need one now, as Now counts them, and what had no answer. `needing`: the sessions on Now; null until they are known. */
 export function sectionsOf(brief: Brief, needing: ReadonlySet<string> | null): Sections {
-  const isNow = ({ sessions }: BriefLine): boolean => needing === null || sessions.length === 0 || sessions.some((session) => needing.has(session));
+  const isNow = ({ sessions }: BriefLine): boolean => needing === null || sessions.every((session) => needing.has(session));
   return { ...brief, needs_you: brief.needs_you.filter(isNow), left_open: brief.needs_you.filter((line) => !isNow(line)) };
 }
 

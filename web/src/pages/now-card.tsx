@@ -3,12 +3,14 @@ import { Component } from "preact";
 import type { AgentCard, Outcome, SessionAnswer, Standing } from "../api/types";
 import { nameOf, openWork, StandingMark } from "../ui/agent";
 import { useView } from "../moment";
+import { go, href } from "../router";
 import { Ago } from "../ui/ago";
 import { Copy } from "../ui/copy";
 import { plain } from "../ui/hostile";
 import { Name } from "../ui/name";
 import { unmarked } from "../ui/markdown";
 import { RichText } from "../ui/rich-text";
+import { follow, SessionLink } from "../ui/session-link";
 import { Sparkline } from "../ui/sparkline";
 import { Chip } from "../ui/state";
 import { compact, count, counted, usd } from "../ui/times";
@@ -63,6 +65,25 @@ function Work({ agent, outcome }: { agent: AgentCard; outcome: Outcome | undefin
 /** How to answer an agent that waits, where this page cannot. */
 function HowToAnswer({ agent }: { agent: AgentCard }) {
   return agent.goal === null && agent.session !== null ? <AnswerSession session={agent.session} /> : <p class="card-answer">Answer it {agent.goal === null ? "where it runs" : "on the page of its goal"}.</p>;
+}
+
+/** How to stop an agent that does not get on. */
+function HowToStop({ agent }: { agent: AgentCard }) {
+  if (agent.goal !== null) {
+    const goal = `goals/${encodeURIComponent(agent.goal)}`;
+    return <p class="card-answer"><span><a href={href(goal)} onClick={(click) => follow(click, () => go(goal))}>Open its goal</a> to pause it, or to tell it what to do.</span></p>;
+  }
+  return agent.session === null ? null : <StopSession session={agent.session} />;
+}
+
+function StopSession({ session }: { session: string }) {
+  const { stop } = useView<SessionAnswer>(`/api/sessions/${encodeURIComponent(session)}`).data ?? {};
+  return (
+    <div class="card-answer">
+      <p><SessionLink session={session}>Open the session</SessionLink> to see what fails. Stop it in its own window{stop ? ", or with:" : "."}</p>
+      {stop && <p class="command"><code>{stop}</code><Copy text={stop} label="Copy" /></p>}
+    </div>
+  );
 }
 
 function AnswerSession({ session }: { session: string }) {
@@ -144,6 +165,7 @@ export class Card extends Component<Props> {
         </header>
         <Work agent={agent} outcome={outcome} />
         {agent.standing === "needs you" && <HowToAnswer agent={agent} />}
+        {standing === "silent" && trouble(outcome) !== "" && <HowToStop agent={agent} />}
         <Helpers helpers={helpers} />
         <Sparkline beats={agent.beats} />
         <Figures agent={agent} helpers={helpers} outcome={outcome} />

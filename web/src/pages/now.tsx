@@ -2,7 +2,7 @@ import { useState } from "preact/hooks";
 
 import { asOf, useView } from "../moment";
 import { go, href, useParam } from "../router";
-import type { AgentCard, FleetAnswer, OpenApproval, Standing } from "../api/types";
+import type { FleetAnswer, OpenApproval } from "../api/types";
 import type { Outcome } from "../api/types";
 import "../styles/now.css";
 import { nameOf, openWork, StandingMark, useSessions } from "../ui/agent";
@@ -18,7 +18,7 @@ import { usd } from "../ui/times";
 import { Words } from "../ui/words";
 import { Card, ContextUse, costOf, costTitle, doingOf, shownStanding } from "./now-card";
 import { useGentleMoves } from "./now-motion";
-import { STANDINGS, groups, matches, ordered, type Member } from "./now-order";
+import { groups, matches, ordered, type Member } from "./now-order";
 import type { Page } from "./page";
 import { isLeftOpen, trouble, wordOf, WorstFact } from "./session-status";
 
@@ -72,15 +72,27 @@ function Grid({ members, known, isTable = false }: { members: Member[]; known: K
   );
 }
 
-const WORDS: Partial<Record<Standing, string>> = { silent: "stuck or silent", idle: "finished or idle" };
+const WORDS: Partial<Record<Part, string>> = { silent: "stuck or silent", idle: "finished or idle" };
 
-function Counts({ fleet, known, chosen, choose }: { fleet: FleetAnswer; known: Known; chosen: string; choose: (standing: string) => void }) {
-  const counts = new Map<Standing, number>([["needs you", fleet.asking.length]]);
-  for (const agent of fleet.agents) {
-    const standing = shownStanding(agent, known.get(agent.session ?? ""));
-    if (!agent.at_rest) counts.set(standing, (counts.get(standing) ?? 0) + 1);
-  }
-  const one = (standing: Standing) => {
+const PARTS = ["needs you", "silent", "working", "idle"] as const;
+type Part = (typeof PARTS)[number];
+
+/** The part of the page in which an agent is shown with its sub-agents, as one card. */
+function partOf({ agent, helpers }: Member, known: Known): Part {
+  if ([agent, ...helpers].some((one) => one.standing === "needs you")) return "needs you";
+  const standing = shownStanding(agent, known.get(agent.session ?? ""));
+  return standing === "ended" ? "idle" : standing;
+}
+
+/** Whether it is folded away: without an event for a day, or ended where there are many. */
+function isAway({ agent, helpers }: Member, foldEnded: boolean): boolean {
+  return (agent.at_rest || (foldEnded && agent.standing === "ended")) && !helpers.some(({ standing }) => standing === "needs you" || standing === "working");
+}
+
+function Counts({ members, asking, known, chosen, choose }: { members: readonly Member[]; asking: number; known: Known; chosen: string; choose: (standing: string) => void }) {
+  const counts = new Map<Part, number>([["needs you", asking]]);
+  for (const member of members) counts.set(partOf(member, known), (counts.get(partOf(member, known)) ?? 0) + 1);
+  const one = (standing: Part) => {
     const many = counts.get(standing) ?? 0;
     const on = chosen === standing;
     return (
@@ -89,8 +101,8 @@ function Counts({ fleet, known, chosen, choose }: { fleet: FleetAnswer; known: K
       </button>
     );
   };
-  const shown = STANDINGS.filter((standing) => standing === "needs you" || standing === chosen || (counts.get(standing) ?? 0) > 0);
-  return <div class="counts" role="group" aria-label="Show only">{shown.map(one)}</div>;
+  const shown = PARTS.filter((standing) => standing === "needs you" || standing === chosen || (counts.get(standing) ?? 0) > 0);
+  return <div class="counts" role="group" aria-label="Show only agents that are">{shown.map(one)}</div>;
 }
 
 function Asking({ asking }: { asking: FleetAnswer["asking"] }) {
@@ -177,26 +189,22 @@ function Now() {
   const { data, error } = useView<FleetAnswer>("/api/fleet");
   const known = useSessions();
   const [text, find] = useParam("q");
-  const [standing, choose] = useParam("standing");
+  const [chosen, choose] = useParam("standing");
+  const standing = chosen === "ended" ? "idle" : chosen;
   const [layout, lay] = useParam("as", localStorage.getItem("fleetlore.now") ?? "cards");
   if (!data) return error ? <Trouble error={error} /> : <Waiting lines={6} />;
-  const found = ordered(data.agents, Date.parse(data.now)).filter((agent) => (!standing || shownStanding(agent, known.get(agent.session ?? "")) === standing) && matches(agent, text));
+  const everyone = groups(ordered(data.agents, Date.parse(data.now)));
+  const all = everyone.filter((member) => (!standing || partOf(member, known) === standing) && [member.agent, ...member.helpers].some((agent) => matches(agent, text)));
   const isTable = layout === "table";
-  const foldEnded = found.length > FEW && standing !== "ended";
-  const isAway = (agent: AgentCard): boolean => text === "" && (agent.at_rest || (foldEnded && agent.standing === "ended"));
-  const all = groups(found);
-  const members = all.filter(({ agent, helpers }) => !isAway(agent) || helpers.some((helper) => helper.standing === "needs you" || helper.standing === "working"));
-  const isStuck = ({ agent }: Member): boolean => shownStanding(agent, known.get(agent.session ?? "")) === "silent";
-  const needs = members.filter(({ agent, helpers }) => [agent, ...helpers].some((one) => one.standing === "needs you"));
-  const stuck = members.filter((member) => !needs.includes(member) && isStuck(member));
-  const works = members.filter((member) => !needs.includes(member) && !stuck.includes(member) && member.agent.standing === "working");
-  const others = members.filter((member) => !needs.includes(member) && !stuck.includes(member) && !works.includes(member));
+  const foldEnded = everyone.length > FEW;
+  const members = all.filter((member) => text !== "" || !isAway(member, foldEnded));
+  const [needs, stuck, works, others] = PARTS.map((part) => members.filter((member) => partOf(member, known) === part)) as [Member[], Member[], Member[], Member[]];
   const asking = standing === "" || standing === "needs you" ? data.asking : [];
   const part = { known, isTable };
   return (
     <>
       <div class="fleet-tools">
-        <Counts fleet={data} known={known} chosen={standing} choose={choose} />
+        <Counts members={everyone.filter((member) => !isAway(member, foldEnded))} asking={data.asking.length} known={known} chosen={standing} choose={choose} />
         <Switch label="Layout" value={layout} choose={(value) => {
           localStorage.setItem("fleetlore.now", value);
           lay(value);
@@ -204,8 +212,8 @@ function Now() {
         <input class="field" type="search" placeholder="Find an agent, a task…" aria-label="Find an agent" value={text} onInput={(input) => find(input.currentTarget.value)} />
       </div>
       {error && <Trouble error={error} />}
-      {found.length === 0 && <Empty title={data.agents.length === 0 ? "No agents yet" : "No agent matches"} hint={data.agents.length === 0 ? "Move the time slider forward, or return to live." : "Change the filter, or click the selected count again."} />}
-      {data.caught_up && found.length > 0 && needs.length + asking.length === 0 && !standing && !text && <Calm isStuck={stuck.length > 0} known={known} time={Date.parse(data.now)} />}
+      {all.length === 0 && <Empty title={data.agents.length === 0 ? "No agents yet" : "No agent matches"} hint={data.agents.length === 0 ? "Move the time slider forward, or return to live." : "Change the filter, or click the selected count again."} />}
+      {data.caught_up && all.length > 0 && needs.length + asking.length === 0 && !standing && !text && <Calm isStuck={stuck.length > 0} known={known} time={Date.parse(data.now)} />}
       <div class="now-parts">
         {asOf.value === null ? <NeedsYouNow members={needs} asking={asking} {...part} /> : <NeedsYou members={needs} asking={asking} approvals={[]} {...part} />}
         <Part title="Stuck or silent" members={stuck} {...part} />

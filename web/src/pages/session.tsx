@@ -23,7 +23,7 @@ import { Words } from "../ui/words";
 import { openWhy, whyHref } from "./why";
 import { Row, guessHeight } from "./session-rows";
 import { Transcript, arrange } from "./session-transcript";
-import { StatusMark, statusOf } from "./session-status";
+import { StatusMark, statusOf, trouble } from "./session-status";
 
 /** Opens a tab. Where it would begin below what is seen, as on a phone, the page moves to it. */
 function openTab(tab: string): void {
@@ -165,6 +165,18 @@ function NeedsYou({ answer }: { answer: SessionAnswer }) {
   );
 }
 
+/** A session that does not get on: what fails, and how to stop it. */
+function Stuck({ answer }: { answer: SessionAnswer }) {
+  const { session: outcome, stop } = answer;
+  if (!trouble(outcome)) return null;
+  return (
+    <div class="s-needs s-stuck" role="status">
+      <p><strong>It fails in the same way again and again.</strong> Stop it in its own window{stop ? ", or with:" : "."}</p>
+      {stop && <p class="command"><code>{stop}</code><Copy text={stop} label="Copy" /></p>}
+    </div>
+  );
+}
+
 function Header({ answer }: { answer: SessionAnswer }) {
   const { session: outcome } = answer;
   return (
@@ -173,6 +185,7 @@ function Header({ answer }: { answer: SessionAnswer }) {
       <h2><Words text={unmarked(outcome.name)} /></h2>
       <p class="s-outcome"><Words text={unmarked(outcome.outcome)} /></p>
       <NeedsYou answer={answer} />
+      <Stuck answer={answer} />
       <Approvals session={outcome.session} />
       <Facts outcome={outcome} />
       <div class="s-boxes">

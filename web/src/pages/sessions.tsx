@@ -12,6 +12,7 @@ import { follow, openSession, SessionLink } from "../ui/session-link";
 import { Trouble, Waiting } from "../ui/state";
 import { clock, day, length, usd, zone } from "../ui/times";
 import { Words } from "../ui/words";
+import { groups } from "./now-order";
 import type { Page } from "./page";
 import { SessionPage } from "./session";
 import { StatusMark, factsOf, isLeftOpen, statusOf, worstOf } from "./session-status";
@@ -23,11 +24,12 @@ const FILTERS: Record<string, (outcome: Outcome) => boolean> = {
   all: () => true,
   needs: (outcome) => statusOf(outcome).kind === "needs you",
   open: isLeftOpen,
-  working: (outcome) => ["working", "stuck", "silent"].includes(statusOf(outcome).kind),
+  working: (outcome) => statusOf(outcome).kind === "working",
+  stuck: (outcome) => ["stuck", "silent"].includes(statusOf(outcome).kind),
   flagged: (outcome) => factsOf(outcome).some(([kind]) => kind !== "note"),
   delivered: (outcome) => outcome.delivered.commits.length + outcome.delivered.pull_requests.length > 0,
 };
-const FILTER_WORDS: readonly (readonly [string, string])[] = [["all", "All"], ["needs", "Needs you"], ["open", "Not answered"], ["working", "Working"], ["flagged", "Flagged"], ["delivered", "Delivered"]];
+const FILTER_WORDS: readonly (readonly [string, string])[] = [["all", "All"], ["needs", "Needs you"], ["open", "Not answered"], ["working", "Working"], ["stuck", "Stuck or silent"], ["flagged", "Flagged"], ["delivered", "Delivered"]];
 
 function hasWords(outcome: Outcome, text: string): boolean {
   const whole = [outcome.name, outcome.headline, outcome.person, outcome.repo, outcome.branch, outcome.session, outcome.program, outcome.asked].join("\n").toLowerCase();
@@ -60,16 +62,23 @@ function Row({ outcome, isChosen }: { outcome: Outcome; isChosen: boolean }) {
   );
 }
 
-/** Who else waits: goals and agents of a town are no sessions, and Now counts them, too. */
-function OthersWaiting({ sessions }: { sessions: readonly Outcome[] }) {
+/** Who else waits or works: goals and agents of a town are no sessions, and Now counts them, too. */
+function Others({ sessions, filter }: { sessions: readonly Outcome[]; filter: string }) {
   const { data } = useView<FleetAnswer>("/api/fleet");
-  const isListed = (session: string | null): boolean => sessions.some((outcome) => outcome.session === session && statusOf(outcome).kind === "needs you");
-  const waiting = data?.agents.filter((agent) => agent.standing === "needs you" && !isListed(agent.session)) ?? [];
-  const names = [...waiting.map((agent) => agent.shown), ...(data?.asking ?? []).map(({ mission }) => `mission ${mission}`)];
-  if (names.length === 0) return null;
+  if (!data) return null;
+  const listed = new Set(sessions.map((outcome) => outcome.session));
+  const outside = groups(data.agents).filter(({ agent }) => !listed.has(agent.session ?? "")).map(({ agent }) => agent);
+  const names = (standing: string): string[] => outside.filter((agent) => agent.standing === standing).map((agent) => agent.shown);
+  const waiting = filter === "working" ? [] : [...names("needs you"), ...data.asking.map(({ mission }) => `mission ${mission}`)];
+  const working = filter === "needs" ? [] : names("working");
+  const listOf = (found: readonly string[]): string => found.slice(0, 3).join(", ") + (found.length > 3 ? ` and ${found.length - 3} more` : "");
+  const link = (standing: string, said: string) => <a class={standing === "needs you" ? "needs" : undefined} href={href("now", { standing })} onClick={(click) => follow(click, () => go("now", { standing }))}>{said}</a>;
+  if (waiting.length + working.length === 0) return null;
   return (
     <p class="sl-others">
-      <a href={href("now")} onClick={(click) => follow(click, () => go("now"))}>{names.length === 1 ? "1 more needs you" : `${names.length} more need you`}</a>, outside of these sessions: <Words text={names.slice(0, 3).join(", ")} />{names.length > 3 && ` and ${names.length - 3} more`}
+      Outside of these sessions {waiting.length > 0 && <>{link("needs you", waiting.length === 1 ? "1 needs you" : `${waiting.length} need you`)} (<Words text={listOf(waiting)} />)</>}
+      {waiting.length > 0 && working.length > 0 && " and "}
+      {working.length > 0 && <>{link("working", working.length === 1 ? "1 works" : `${working.length} work`)} (<Words text={listOf(working)} />)</>}
     </p>
   );
 }
@@ -137,7 +146,7 @@ function SessionsList() {
         <input class="field" type="search" placeholder="Filter: name, repository, branch…" aria-label="Filter sessions" value={text} onInput={(input) => find(input.currentTarget.value)} />
       </div>
       {error && <Trouble error={error} />}
-      {(filter === "all" || filter === "needs") && <OthersWaiting sessions={all} />}
+      {["all", "needs", "working"].includes(filter) && <Others sessions={all} filter={filter} />}
       {found.length === 0 && (all.length === 0
         ? <Empty title="No sessions yet" hint="Run `lore setup` to record your coding agents and to import their sessions. What else is in the log is under Events."><button type="button" class="button" onClick={() => go("events")}>Events</button></Empty>
         : <Empty title="No session matches" hint={data.more ? "Only the newest sessions are loaded. Load more below, or change the filter." : "Change the filter."} />)}

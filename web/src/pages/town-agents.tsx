@@ -43,7 +43,7 @@ export function Agents({ town }: { town: TownAnswer }) {
   const unshown = (chosen ? town.agents_by_state[chosen as TownAgent["state"]] ?? 0 : town.agents_total) - found.length;
   return (
     <section class="town-part" aria-label="Agents">
-      <h2>Agents <span class="faint num">{town.agents_total}</span></h2>
+      <h2>Agents of the town <span class="faint num">{town.agents_total}</span></h2>
       <div class="town-counts" role="group" aria-label="Show only">
         {AGENT_STATES.filter((state) => town.agents_by_state[state] > 0).map((state) => (
           <button key={state} type="button" class={`town-count agent-${state}`} aria-pressed={chosen === state} onClick={() => choose(chosen === state ? "" : state)}>

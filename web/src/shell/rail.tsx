@@ -33,8 +33,8 @@ export function SubPages({ here }: { here: Page }) {
   );
 }
 
-/** A log without an event for so long is a recording, however well the line to the server works. */
-const RECORDING_AFTER = 30 * 24 * 3_600_000;
+/** A log without an event for a day is a recording, however well the line to the server works; agents at rest are hidden after the same time. */
+const RECORDING_AFTER = 24 * 3_600_000;
 
 /** When the newest event was, if that is so long ago that nothing here is live; else null. */
 export function endOfRecording(): string | null {
@@ -48,9 +48,9 @@ export function ConnectionMark() {
   const since = lostSince.value;
   const end = state === "live" ? endOfRecording() : null;
   return (
-    <span class={`connection ${end ? "recording" : state}`} role="status">
+    <span class={`connection ${end ? "recording" : state}`} role="status" title={end ? `Last event ${date(end)}` : undefined}>
       <span class="connection-dot" aria-hidden="true" />
-      {end ? `Last event ${date(end)}` : SAID[state]}{state === "lost" && since !== null && <span class="num"> since {clockSeconds(since)}</span>}
+      {end ? <span class="connection-end">Last event {date(end)}</span> : SAID[state]}{state === "lost" && since !== null && <span class="num"> since {clockSeconds(since)}</span>}
     </span>
   );
 }
