@@ -256,6 +256,12 @@ class SessionReader:
         by = self.context_type(at, own.parent, self.state.parent)
         return [by.make_event("agent.launched", id, text=words, data={"prompt": words}, child=own.agent)]
 
+    def make_own_return(self, at: datetime | None, words: str) -> Event:
+        """The return of the sub-agent that this transcript is of."""
+        own, ids = self.make_context(at), [self.derive_event_id("agent", self.state.session, step) for step in ("returned", "launched")]
+        by = self.context_type(at, own.parent, self.state.parent)
+        return by.make_event("agent.returned", ids[0], text=words, data={"result": words or None}, child=own.agent, cause=ids[1])
+
     def make_return(self, child: str, at: datetime | None, *, words: str, call: str | None = None, **data: Any) -> Event:
         """A sub-agent has returned."""
         id, cause = self.derive_event_id("agent", child, "returned"), self.derive_event_id("agent", child, "launched")
