@@ -222,25 +222,35 @@ static PyTypeObject WordsType = {
 
 /* How a field of the envelope is checked. Python passes the fields in, in the envelope's order, each with the name of its check; there is no
    list of them here. */
-enum { C_ABSENT, C_OWN_ID, C_TIME, C_KIND, C_NAME, C_TEXT, C_ID, C_CHOICE, C_VERSION, C_DATA, CHECKS };
-static const char *const check_names[CHECKS] = {"absent", "own id", "time", "kind", "name", "text", "id", "choice", "version", "data"};
+enum { C_ABSENT, C_OWN_ID, C_TIME, C_KIND, C_NAME, C_TEXT, C_ID, C_CHOICE, C_VERSION, C_DATA, C_ORIGIN, C_SOME_TEXT, C_NUMBER, C_EMPTY, C_ZERO, CHECKS };
+static const char *const check_names[CHECKS] = {
+    "absent", "own id", "time", "kind", "name", "text", "id", "choice", "version", "data", "origin", "some text", "number", "empty", "zero",
+};
 enum { MOST_FIELDS = 64, TIME_LENGTH = 27, DEEPEST = 32 };
 
 /* What the Python side brings along; each is asked only where the quick way cannot know. */
-enum { P_EVENT, P_RECORD, P_ENCODE, P_NOW, P_NEW_ID, P_SCOPES_OF_NAMES, P_PAYLOAD_OF, P_CONVERT, P_SUSPECTS, P_WORDS, P_UTC, P_FIELDS, P_CHOICES, P_VERSION, PARTS };
+enum { P_EVENT, P_RECORD, P_ENCODE, P_NOW, P_NEW_ID, P_SCOPES_OF_NAMES, P_PAYLOAD_OF, P_CONVERT, P_SUSPECTS, P_WORDS, P_UTC, P_FIELDS, P_CHOICES, P_VERSION, P_ORIGIN, P_ORIGIN_FIELDS, PARTS };
 static char *part_names[PARTS + 2] = {
-    "event", "record", "encode", "now", "new_id", "scopes_of_names", "payload_of", "convert", "suspects", "words", "utc", "fields", "choices", "version", "longest", NULL,
+    "event", "record", "encode", "now", "new_id", "scopes_of_names", "payload_of", "convert", "suspects", "words", "utc", "fields", "choices", "version", "origin", "origin_fields", "longest", NULL,
 };
 
 typedef struct {
     PyObject_HEAD
     PyObject *part[PARTS];
-    Py_ssize_t offset[MOST_FIELDS];
-    int check[MOST_FIELDS];
-    Py_ssize_t fields, names;
+    Py_ssize_t offset[MOST_FIELDS], origin_offset[MOST_FIELDS];
+    int check[MOST_FIELDS], origin_check[MOST_FIELDS];
+    Py_ssize_t fields, origin_fields, names;
     Py_ssize_t id, at, kind, data, actor, agent; /* the first name is the actor, the second the agent that acts where no actor is named */
     Py_ssize_t longest;
 } Admitter;
+
+static int is_small_int(PyObject *value)
+{
+    int overflow = 1;
+    if (PyLong_CheckExact(value))
+        PyLong_AsLongLongAndOverflow(value, &overflow);
+    return overflow == 0;
+}
 
 static int is_plain_json(PyObject *value, int depth);
 
@@ -268,11 +278,8 @@ static int is_plain_json(PyObject *value, int depth)
     PyTypeObject *type = Py_TYPE(value);
     if (type == &PyUnicode_Type || value == Py_None || type == &PyBool_Type)
         return 1;
-    if (type == &PyLong_Type) {
-        int overflow;
-        PyLong_AsLongLongAndOverflow(value, &overflow);
-        return overflow == 0;
-    }
+    if (type == &PyLong_Type)
+        return is_small_int(value);
     if (type == &PyFloat_Type)
         return Py_IS_FINITE(PyFloat_AS_DOUBLE(value));
     if (depth >= DEEPEST)
@@ -319,12 +326,36 @@ static int is_utc_time(Admitter *self, PyObject *at)
     return PyDateTime_CheckExact(at) && PyDateTime_DATE_GET_TZINFO(at) == self->part[P_UTC];
 }
 
+static int passes(Admitter *self, int check, PyObject *value);
+
+/* Whether an origin says no more than where an event comes from. */
+static int is_plain_origin(Admitter *self, PyObject *origin)
+{
+    if (Py_TYPE(origin) != (PyTypeObject *)self->part[P_ORIGIN])
+        return 0;
+    for (Py_ssize_t n = 0; n < self->origin_fields; n++) {
+        PyObject *value = *(PyObject **)((char *)origin + self->origin_offset[n]);
+        if (value == NULL || !passes(self, self->origin_check[n], value))
+            return 0;
+    }
+    return 1;
+}
+
 static int passes(Admitter *self, int check, PyObject *value)
 {
     switch (check) {
+    case C_ORIGIN:
+        return value == Py_None || is_plain_origin(self, value);
+    case C_NUMBER:
+        return value == Py_None || is_small_int(value);
+    case C_EMPTY:
+        return PyTuple_CheckExact(value) && PyTuple_GET_SIZE(value) == 0;
+    case C_ZERO:
+        return is_small_int(value) && PyLong_AsLongLong(value) == 0;
     case C_ABSENT:
         return value == Py_None;
     case C_KIND:
+    case C_SOME_TEXT:
         return PyUnicode_CheckExact(value);
     case C_NAME:
     case C_TEXT:
@@ -585,23 +616,33 @@ static int find_check(PyObject *name)
     return -1;
 }
 
-/* Learn the envelope's fields: pairs of a name and its check, in the envelope's order. */
-static int learn_fields(Admitter *self, PyObject *event, PyObject *fields)
+/* Learn the checks and places of a struct's fields: pairs of a name and its check. Returns how many there are. */
+static Py_ssize_t learn_checks(PyObject *type, PyObject *fields, int *checks, Py_ssize_t *offsets)
 {
     Py_ssize_t count = PyTuple_GET_SIZE(fields);
     if (count > MOST_FIELDS) {
         PyErr_Format(PyExc_ValueError, "at most %d fields", MOST_FIELDS);
         return -1;
     }
-    self->names = 0;
-    self->id = self->at = self->kind = self->data = self->actor = self->agent = -1;
     for (Py_ssize_t n = 0; n < count; n++) {
         const char *name;
         PyObject *check;
         if (!PyTuple_Check(PyTuple_GET_ITEM(fields, n)) || !PyArg_ParseTuple(PyTuple_GET_ITEM(fields, n), "sO", &name, &check))
             return PyErr_Occurred() ? -1 : (PyErr_SetString(PyExc_TypeError, "a field is a pair of texts"), -1);
-        if ((self->check[n] = find_check(check)) < 0 || (self->offset[n] = offset_of(event, name)) < 0)
+        if ((checks[n] = find_check(check)) < 0 || (offsets[n] = offset_of(type, name)) < 0)
             return -1;
+    }
+    return count;
+}
+
+/* Learn the envelope's fields, in the envelope's order. */
+static int learn_fields(Admitter *self, PyObject *event, PyObject *fields)
+{
+    if ((self->fields = learn_checks(event, fields, self->check, self->offset)) < 0)
+        return -1;
+    self->names = 0;
+    self->id = self->at = self->kind = self->data = self->actor = self->agent = -1;
+    for (Py_ssize_t n = 0; n < self->fields; n++) {
         if (self->check[n] == C_OWN_ID)
             self->id = n;
         if (self->check[n] == C_TIME)
@@ -613,7 +654,6 @@ static int learn_fields(Admitter *self, PyObject *event, PyObject *fields)
         if (self->check[n] == C_NAME && self->names++ < 2)
             *(self->names == 1 ? &self->actor : &self->agent) = n;
     }
-    self->fields = count;
     if (self->id < 0 || self->at < 0 || self->kind < 0 || self->data < 0 || self->agent < 0) {
         PyErr_SetString(PyExc_ValueError, "an envelope has an id, a time, a kind, data, an actor and an agent");
         return -1;
@@ -625,10 +665,11 @@ static int admitter_init(PyObject *object, PyObject *args, PyObject *kwargs)
 {
     Admitter *self = (Admitter *)object;
     PyObject *part[PARTS];
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$O!OOOOOOOOO!OO!O!O!n", part_names, &PyType_Type, &part[P_EVENT], &part[P_RECORD], &part[P_ENCODE],
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$O!OOOOOOOOO!OO!O!O!O!O!n", part_names, &PyType_Type, &part[P_EVENT], &part[P_RECORD], &part[P_ENCODE],
                                      &part[P_NOW], &part[P_NEW_ID], &part[P_SCOPES_OF_NAMES], &part[P_PAYLOAD_OF], &part[P_CONVERT],
                                      &part[P_SUSPECTS], &WordsType, &part[P_WORDS], &part[P_UTC], &PyTuple_Type, &part[P_FIELDS],
-                                     &PyTuple_Type, &part[P_CHOICES], &PyLong_Type, &part[P_VERSION], &self->longest))
+                                     &PyTuple_Type, &part[P_CHOICES], &PyLong_Type, &part[P_VERSION], &PyType_Type, &part[P_ORIGIN],
+                                     &PyTuple_Type, &part[P_ORIGIN_FIELDS], &self->longest))
         return -1;
     for (Py_ssize_t n = 0; n < PyTuple_GET_SIZE(part[P_CHOICES]); n++)
         if (!PyUnicode_CheckExact(PyTuple_GET_ITEM(part[P_CHOICES], n))) {
@@ -636,6 +677,8 @@ static int admitter_init(PyObject *object, PyObject *args, PyObject *kwargs)
             return -1;
         }
     if (learn_fields(self, part[P_EVENT], part[P_FIELDS]) < 0)
+        return -1;
+    if ((self->origin_fields = learn_checks(part[P_ORIGIN], part[P_ORIGIN_FIELDS], self->origin_check, self->origin_offset)) < 0)
         return -1;
     for (int n = 0; n < PARTS; n++)
         Py_XSETREF(self->part[n], Py_NewRef(part[n]));
@@ -698,7 +741,7 @@ PyMODINIT_FUNC PyInit__quick(void)
     if (PyDateTimeAPI == NULL)
         return NULL;
     PyObject *made = PyModule_Create(&module);
-    if (made == NULL || PyModule_AddType(made, &WordsType) < 0 || PyModule_AddType(made, &AdmitterType) < 0 || PyModule_AddIntConstant(made, "INTERFACE", 4) < 0) {
+    if (made == NULL || PyModule_AddType(made, &WordsType) < 0 || PyModule_AddType(made, &AdmitterType) < 0 || PyModule_AddIntConstant(made, "INTERFACE", 5) < 0) {
         Py_XDECREF(made);
         return NULL;
     }

@@ -42,6 +42,8 @@ class Admitter:
         fields: tuple[tuple[str, str], ...],
         choices: tuple[str, ...],
         version: int,
+        origin: type,
+        origin_fields: tuple[tuple[str, str], ...],
         longest: int,
     ) -> None: ...
     def admit(self, event: Any, /) -> Any:

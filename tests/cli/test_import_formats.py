@@ -113,11 +113,9 @@ def test_a_database_of_kilo_is_told_from_one_of_opencode_whatever_its_name(lore:
 
 
 GOOSE = {"working_dir": "/home/ada/shop", "description": "Fix the login", "message_count": 2, "total_tokens": 900}
-OPENHANDS = {"id": "03d5", "timestamp": "2026-06-16T05:39:18.8", "source": "agent", "kind": "MessageEvent"}
 SWE_AGENT = {"environment": "main", "trajectory": [], "history": [], "info": {}}
 UNREAD = [
     (GOOSE, "Goose"),
-    (OPENHANDS, "OpenHands"),
     (SWE_AGENT, "SWE-agent"),
     ({"id": "T-0199", "messages": []}, "Amp"),
 ]

@@ -122,7 +122,7 @@ def test_a_fork_of_pi_adds_only_what_is_new_and_keeps_what_it_copied(lore: Lore,
     lore("import", "pi", str(fork), code=0)
     prompts = {event["run"]: event["text"] for event in lore("events", "--all", "--json", "--kind", "prompt.submitted").ndjson}
     assert prompts == {recordings.SESSION: "Fix add", recordings.HELPER: "Now subtract"}
-    RECORDED[-1].write(home)
+    next(each for each in RECORDED if each.program == "pi").write(home)
     lore("import", "pi", code=0)
     assert len(lore("events", "--all", "--json", "--kind", "prompt.submitted").ndjson) == 2
     assert lore("costs", "--json").json["total"]["output"] == 5 * 50
@@ -138,6 +138,24 @@ def test_rows_that_opencode_adds_are_read_from_where_the_last_import_ended(lore:
     events = lore("events", "--all", "--json").ndjson
     assert sum(event["kind"] == "session.turn_ended" for event in events) == 1
     assert sum(event["data"]["input"] for event in events if event["kind"] == "model.replied") == 4000
+
+
+def test_events_that_openhands_adds_are_read_from_where_the_last_import_ended(lore: Lore, home: Path) -> None:
+    folder, rows = home / ".openhands" / "conversations" / recordings.SESSION, recordings.openhands()
+    recordings.write_openhands(folder, rows[:6])
+    torn = folder / "events" / "event-00005-ffffffff-aaaa-4bbb-8ccc-0123456789ab.json"
+    torn.write_text('{"id": "torn", "kind": "Obs')
+    lore("watch", "openhands", "--once", "--quiet", "--since", "2000-01-01", code=0)
+    before = lore("events", "--all", "--json").ndjson
+    assert sum(event["kind"] == "tool.called" for event in before) == 2
+    torn.unlink()
+    recordings.write_openhands(folder, rows)
+    lore("watch", "openhands", "--once", "--quiet", "--since", "2000-01-01", code=0)
+    events = lore("events", "--all", "--json").ndjson
+    assert events[: len(before)] == before
+    assert [event["kind"] for event in events].count("tool.returned") == 3
+    assert sum(event["data"]["output"] for event in events if event["kind"] == "model.replied") == 4 * 50
+    assert not [event for event in events if event["kind"] == "log.rejected"]
 
 
 def test_a_damaged_database_is_reported_and_imports_nothing(lore: Lore) -> None:

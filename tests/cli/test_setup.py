@@ -124,8 +124,9 @@ def test_with_a_yes_it_imports_everything_installs_hooks_and_sums_up_the_newest_
     assert f"Importing 2 files, {day(400)} to {day(1)}, the newest first." in said
     assert f"{day(1)}: 1 file imported. Older ones follow." in said
     assert "Imported 2 files: 4 records new to your log." in said
-    assert f"{datetime.now(UTC) - timedelta(days=1):%A} {day(1)}" in said
-    assert "mend_the_parser" in said
+    shown = said.index(f"{datetime.now(UTC) - timedelta(days=1):%A} {day(1)}")
+    assert said.index("Older ones follow.") < shown < said.index("mend_the_parser") < said.index("Imported 2 files")
+    assert said.count(f"{datetime.now(UTC) - timedelta(days=1):%A} {day(1)}") == 1
     assert "Now try:" in said
     assert set(json.loads((home / ".claude" / "settings.json").read_text())["hooks"]) == set(HOOK_EVENTS)
     assert prompts(lore) == ["mend_the_parser", "long_ago"]

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from fleetlore import Event, clock, redact
 from fleetlore.errors import FleetloreError
-from fleetlore.events.envelope import SCOPE_FIELDS, LogPlace, Mac, Origin
+from fleetlore.events.envelope import SCOPE_FIELDS, Cut, LogPlace, Mac, Origin
 from fleetlore.log import admission
 from fleetlore.log.admission import MAX_STRING_BYTES, Admission, make_fast_admission
 from fleetlore.log.base import Record
@@ -79,7 +79,15 @@ def test_an_event_with_its_own_id_and_time_takes_the_short_way_too() -> None:
         assert not record.minted
 
 
-@given(events().map(lambda event: replace(event, position=None, origin=None, mac=None, trace=None)))
+@pytest.mark.parametrize("origin", [Origin(dialect="claude_code", source="a.jsonl", n=7), Origin(dialect="nexus")])
+def test_what_is_imported_takes_the_short_way_too(origin: Origin) -> None:
+    event = replace(CLEAN, id=ID, at=MOMENT, origin=origin)
+    record = short_way()(event)
+    assert record is not None
+    assert record == long_way(event)
+
+
+@given(events().map(lambda event: replace(event, position=None, mac=None, trace=None)))
 def test_any_stamped_event_comes_out_as_the_long_way_has_it_or_not_at_all(event: Event) -> None:
     record = short_way()(event)
     assert record is None or record == long_way(event)
@@ -115,8 +123,15 @@ def test_whatever_is_put_into_the_fields_it_neither_fails_nor_lets_more_through(
         {"id": ID, "at": MOMENT.replace(tzinfo=None)},
         {"position": "0000000000000001"},
         {"trace": f"00-{'a' * 32}-{'b' * 16}-01"},
-        {"origin": Origin(dialect="nexus")},
         {"origin": Origin(dialect="x", log=LogPlace(id="l", position="1"))},
+        {"origin": Origin(dialect="x", cut=(Cut(path="$.text", bytes=7, sha256="00"),))},
+        {"origin": Origin(dialect="x", redacted=1)},
+        {"origin": Origin(dialect="x", rest={"a": 1})},
+        {"origin": Origin(dialect=None)},  # type: ignore[arg-type]
+        {"origin": Origin(dialect="x", n="7")},  # type: ignore[arg-type]
+        {"origin": Origin(dialect="x", n=2**70)},
+        {"origin": Origin(dialect="x", source="\ud800")},
+        {"origin": {"dialect": "x"}},
         {"mac": Mac(key="k", hex="00")},
         {"text": "a" * (MAX_STRING_BYTES + 1)},
         {"text": "sk-" + "ant-api03-" + "a1B2c3D4e5F6g7H8"},

@@ -516,6 +516,68 @@ def _droid(key: str, role: str, second: float, part: Row) -> Row:
     return {"type": "message", "id": key, "timestamp": stamp(second), "message": {"role": role, "content": [part]} | model}
 
 
+# --- OpenHands 1.16
+
+
+def openhands() -> list[Row]:
+    """`events/`, one record a file, after what `base_state.json` says."""
+    keys = ("prompt_tokens", "completion_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
+    counts = dict(zip(keys, (1000, 50, 200, 0, 7), strict=True))
+    usage = {f"chatcmpl-{number}": counts | {"model": "openai/gpt-4o", "response_id": f"chatcmpl-{number}"} for number in range(1, 5)}
+    rows: list[Row] = [{"kind": "fleetlore.path", "session": SESSION, "cwd": FOLDER, "model": "openai/gpt-4o", "usage": usage}]
+    rows.append(_openhands("SystemPromptEvent", 0, "agent", system_prompt={"type": "text", "text": "You are …"}))
+    rows.append(_openhands("MessageEvent", 1, "user", llm_message={"role": "user", "content": _openhands_text("Fix add")}))
+    for number, step in enumerate(steps("terminal", "file_editor", "file_editor", ("path", "old_str", "new_str")), 1):
+        given = step.given | ({} if step.tool == "terminal" else {"command": "view" if step.failed else "str_replace"})
+        call = {"tool_name": step.tool, "tool_call_id": "call_0"}  # some providers number the calls of each reply
+        words = {"llm_response_id": f"chatcmpl-{number}", "thought": _openhands_text("I look."), "reasoning_content": "What is wrong?"}
+        action = given | {"kind": "Action", "security_risk": "LOW", "summary": "step", "timeout": None}
+        rows.append(_openhands("ActionEvent", 2 * number, "agent", action=action, **call, **words))
+        observation = {"content": _openhands_text(step.output), "is_error": step.failed, "exit_code": step.code, "kind": "Observation"}
+        rows.append(_openhands("ObservationEvent", 2 * number + 1, "environment", observation=observation, **call))
+        if number == 4:
+            call = {"tool_name": "task", "tool_call_id": "call_1"}
+            action = {"prompt": "Look at calc.py", "description": "Look at calc", "kind": "TaskAction"}
+            rows.append(_openhands("ActionEvent", 9.1, "agent", action=action, llm_response_id="chatcmpl-4", **call))
+            observation = {"content": _openhands_text("One function."), "is_error": False, "status": "completed", "kind": "TaskObservation"}
+            rows.append(_openhands("ObservationEvent", 9.9, "environment", observation=observation, **call))
+    message = {"role": "assistant", "content": _openhands_text(DONE)}
+    return [*rows, _openhands("MessageEvent", 10, "agent", llm_message=message, llm_response_id="chatcmpl-9")]
+
+
+def openhands_helper() -> list[Row]:
+    """`subagents/HELPER` of a conversation."""
+    counts = {"prompt_tokens": 1000, "completion_tokens": 50, "cache_read_tokens": 200, "response_id": "chatcmpl-h"}
+    asked, said = (
+        {"role": role, "content": _openhands_text(words)} for role, words in (("user", "Look at calc.py"), ("assistant", "One function."))
+    )
+    return [
+        {"model": "openai/gpt-4o", "usage": {"chatcmpl-h": counts}},
+        _openhands("MessageEvent", 9.2, "user", llm_message=asked, sender="OpenHands Agent"),
+        _openhands("MessageEvent", 9.3, "agent", llm_message=said, llm_response_id="chatcmpl-h"),
+    ]
+
+
+def write_openhands(folder: Path, rows: list[Row]) -> None:
+    """A conversation, or the events that were added to it."""
+    (folder / "events").mkdir(parents=True, exist_ok=True)
+    metrics = {"agent": {"token_usages": list(rows[0]["usage"].values())}}
+    state = {"id": SESSION, "agent": {"llm": {"model": rows[0]["model"]}}, "workspace": {"working_dir": FOLDER}, "persistence_dir": "x"}
+    (folder / "base_state.json").write_text(json.dumps(state | {"stats": {"usage_to_metrics": metrics}}))
+    for number, row in enumerate(rows[1:]):
+        (folder / "events" / f"event-{number:05}-{row['id']}.json").write_text(json.dumps(row))
+
+
+def _openhands(kind: str, second: float, source: str, **fields: Any) -> Row:
+    """Times are local ones, without saying so."""
+    at = (START + timedelta(seconds=second)).astimezone().replace(tzinfo=None).isoformat()
+    return {"id": f"{int(second * 10):08x}-aaaa-4bbb-8ccc-0123456789ab", "timestamp": at, "source": source, "kind": kind} | fields
+
+
+def _openhands_text(words: str) -> list[Row]:
+    return [{"cache_prompt": False, "type": "text", "text": words}]
+
+
 # --- all of them
 
 
@@ -535,6 +597,12 @@ def _write_kimi(home: Path) -> None:
     _write_rows(session / "agents" / "main" / "wire.jsonl", kimi()[1:])
     _write_rows(session / "agents" / "agent-0" / "wire.jsonl", kimi_helper())
     (session / "state.json").write_text(json.dumps({"id": KIMI, "cwd": FOLDER}))
+
+
+def _write_openhands(home: Path) -> None:
+    conversation = home / ".openhands" / "conversations" / SESSION
+    write_openhands(conversation, openhands())
+    write_openhands(conversation / "subagents" / HELPER, openhands_helper())
 
 
 def _write_droid(home: Path) -> None:
@@ -594,4 +662,5 @@ RECORDED = (
         replies=4,
         has_helper=False,
     ),
+    Recorded("openhands", _write_openhands, openhands),
 )

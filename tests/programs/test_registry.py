@@ -113,7 +113,7 @@ def test_a_program_that_nobody_knows_is_refused_with_those_that_are_known() -> N
     assert registry.find_hooks("sprig") is None
     with pytest.raises(Invalid, match="unknown program: sprig; choose from claude-code, codex, gemini-cli, "):
         registry.require_program("sprig")
-    with pytest.raises(Invalid, match="pi, acp, forge, otlp"):
+    with pytest.raises(Invalid, match="pi, openhands, acp, forge, otlp"):
         registry.find_recording("sprig")
 
 

@@ -94,13 +94,14 @@ def run(args: Namespace) -> int:
         return _print_plan(there, hooks=not args.no_hooks)
     terminal.print_line("")
     with open_log.open_log(args) as log:
-        rejected = _import_all(args, log, [file for each in there for file in each.files])
+        rejected, is_brief_shown = _import_all(args, log, [file for each in there for file in each.files])
         skipped.print_rest()
         if not args.no_hooks:
             _install_missing(there, ask=not args.yes)
         if not (args.yes or args.no_hooks):
             _offer_more(there)
-        _show_brief(args, log)
+        if not is_brief_shown:
+            _show_brief(args, log)
     terminal.print_line(_NEXT)
     return SOME_REJECTED if rejected or skipped.paths else OK
 
@@ -153,10 +154,10 @@ def _print_plan(found: Sequence[ProgramFiles], *, hooks: bool) -> int:
     return 0
 
 
-def _import_all(args: Namespace, log: BlockingRecorder, files: Sequence[HistoryFile]) -> int:
-    """Import every recording, the newest first; answers how many lines and files were rejected."""
+def _import_all(args: Namespace, log: BlockingRecorder, files: Sequence[HistoryFile]) -> tuple[int, bool]:
+    """Import every recording, the newest first. Answers how many lines were rejected, and whether the brief was shown before older ones."""
     if not files:
-        return 0
+        return 0, False
     from fleetlore.ingest import discovery as ingest_discovery
     from fleetlore.ingest import history, recordings, retention
     from fleetlore.ingest.batch_writer import BatchWriter
@@ -172,7 +173,7 @@ def _import_all(args: Namespace, log: BlockingRecorder, files: Sequence[HistoryF
     order = ", the newest first" if len(batches) > 1 else ""
     terminal.print_line(f"Importing {_count_noun(len(files), 'file')}, {_format_days(*history.find_time_span(files))}{order}.")
     terminal.flush_output()
-    done = 0
+    done, is_brief_shown = 0, False
     try:
         with progress.show_file_progress("importing", len(files), sum(file.remaining_bytes for file in transcripts.values())) as bar:
             for batch in batches:
@@ -184,6 +185,8 @@ def _import_all(args: Namespace, log: BlockingRecorder, files: Sequence[HistoryF
                     terminal.print_line(
                         f"{_format_days(*history.find_time_span(batch))}: {_count_noun(done, 'file')} imported. Older ones follow."
                     )
+                    is_brief_shown = _show_brief(args, log)
+                    terminal.print_line("")
                     terminal.flush_output()
             for program in registry.load_programs():
                 import_prompt_history(program, deposit, log, change=change, not_before=oldest)
@@ -195,7 +198,7 @@ def _import_all(args: Namespace, log: BlockingRecorder, files: Sequence[HistoryF
     finally:
         rejections.print_rest()
     terminal.print_line(f"Imported {_count_noun(len(files), 'file')}: {_count_noun(deposit.tally.recorded, 'record')} new to your log.")
-    return deposit.tally.rejected
+    return deposit.tally.rejected, is_brief_shown
 
 
 def _install_missing(found: Sequence[ProgramFiles], *, ask: bool) -> None:
@@ -262,8 +265,8 @@ def _is_installed(file: HookFile) -> bool:
         return False
 
 
-def _show_brief(args: Namespace, log: BlockingRecorder) -> None:
-    """The brief of the newest day that has sessions."""
+def _show_brief(args: Namespace, log: BlockingRecorder) -> bool:
+    """Print the brief of the newest day that has sessions; answers whether there is one."""
     from fleetlore.cli.progress import show_progress_if_long
     from fleetlore.operations.context import OperationContext, open_source
     from fleetlore.operations.periods import ReadBrief, make_brief
@@ -275,6 +278,7 @@ def _show_brief(args: Namespace, log: BlockingRecorder) -> None:
         terminal.print_line("")
         for line in write_text(found).splitlines():
             terminal.print_line(terminal.sanitise_text(line))
+    return bool(found.bill.sessions)
 
 
 def _can_ask() -> bool:

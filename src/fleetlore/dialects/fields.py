@@ -48,6 +48,11 @@ def as_number(value: object) -> float | None:
     return value if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 2**53 else None
 
 
+def as_exit_code(value: object) -> int | None:
+    """Return the value if it can be an exit code, else `None`; those of Windows may be negative or above 2^31."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53 else None
+
+
 def as_object(value: object) -> dict[str, Any]:
     """Return the value if it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}
@@ -120,6 +125,15 @@ def read_seconds(seconds: float) -> datetime | None:
     try:
         return EPOCH + timedelta(seconds=seconds)
     except (OverflowError, ValueError):
+        return None
+
+
+def read_milliseconds(value: object) -> datetime | None:
+    """Convert a count of milliseconds since 1970 to a time; `None` if it is none or out of range."""
+    count = as_count(value)
+    try:
+        return None if count is None else EPOCH + timedelta(milliseconds=count)
+    except OverflowError:
         return None
 
 

@@ -6,6 +6,7 @@ what later records need: which call a result belongs to, which reply is still in
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -59,6 +60,15 @@ class DatabaseQuery(NamedTuple):
     """Return a row as a record."""
 
 
+class RecordFiles(NamedTuple):
+    """How records are read from a folder in which a program writes each into a file of its own."""
+
+    folder: str
+    """Where they are, beside the file that stands for the session."""
+    pattern: re.Pattern[str]
+    """The names of the files. The group is the record's number, from 0."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
     """One program's recording format."""
@@ -71,6 +81,8 @@ class Recording:
     """Return a record with what only the path of a file and the files beside it say. It is read first, each time that the file is read."""
     database: DatabaseQuery | None = None
     """For a program that keeps its records in a SQLite file."""
+    record_files: RecordFiles | None = None
+    """For a program that keeps each record in a file of its own."""
     whole_files: bool = False
     """Whether a file may be a single record over many lines."""
 

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from fleetlore.ingest.lines import LineSplitter, SourceLine
+from fleetlore.ingest.record_folder import RecordFolder
 from fleetlore.ingest.transcript_file import TranscriptFile
+from fleetlore.programs.recording_files import STATE_NAMES
 
 if TYPE_CHECKING:
     from fleetlore.dialects.recording import DatabaseQuery, Recording
@@ -30,7 +32,9 @@ IDENTITY_COLUMNS = 3
 
 
 def open_transcript(path: str, recording: Recording, *, import_offset: ImportOffset | None = None, live: bool = False) -> TranscriptFile:
-    """A transcript, or the database of a program that has one."""
+    """A transcript, or the database or folder of a program that has one."""
+    if recording.record_files is not None and os.path.basename(path) in STATE_NAMES:
+        return RecordFolder(path, recording, recording.record_files, import_offset=import_offset, live=live)
     if recording.database is not None:
         with suppress(OSError), open(path, "rb") as file:
             if file.read(len(MAGIC)) == MAGIC:

@@ -31,7 +31,7 @@ _NAME_FIELDS_SLICE = slice(Event.__struct_fields__.index(_NAME_FIELDS[0]), Event
 _IMMUTABLE_FIELDS = frozenset({"id", "at", "kind", "cause", "trace", "visibility", "mac", "v"})
 # Keys of our own format. User-defined redaction patterns must not change them: the event would become unreadable.
 _ENVELOPE_KEYS = frozenset(name for part in (Event, Origin, Cut, LogPlace) for name in part.__struct_fields__)
-_COMPILED_INTERFACE = 4
+_COMPILED_INTERFACE = 5
 # How the compiled admission checks each field. An event with any other field, a new one for example, is left to Python.
 _FAST_CHECKS = dict.fromkeys(_NAME_FIELDS, "name") | {
     "id": "own id",
@@ -43,8 +43,10 @@ _FAST_CHECKS = dict.fromkeys(_NAME_FIELDS, "name") | {
     "text": "text",
     "visibility": "choice",
     "data": "data",
+    "origin": "origin",
     "v": "version",
 }
+_FAST_ORIGIN_CHECKS = {"dialect": "some text", "source": "text", "n": "number", "cut": "empty", "redacted": "zero"}
 # On the stage (multi-agent games), a player's `secret` is part of the game, not a password.
 _HARMLESS_STAGE_KEYS = frozenset({"secret"})
 _STAGE_DIALECT = "stage"
@@ -161,6 +163,8 @@ def make_fast_admission(redactor: Redactor, *, now: clock.Clock, new_id: Callabl
         fields=tuple((name, _FAST_CHECKS.get(name, "absent")) for name in Event.__struct_fields__),
         choices=get_args(Visibility),
         version=SCHEMA_VERSION,
+        origin=Origin,
+        origin_fields=tuple((name, _FAST_ORIGIN_CHECKS.get(name, "absent")) for name in Origin.__struct_fields__),
         longest=MAX_STRING_BYTES,
     ).admit
 

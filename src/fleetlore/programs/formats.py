@@ -36,9 +36,6 @@ _WITHOUT_READER = (
     _UnreadFormat("Amp", lambda record: "messages" in record and str(record.get("id", "")).startswith("T-")),
     _UnreadFormat("Harbor (ATIF)", lambda record: str(record.get("schema_version", "")).startswith("ATIF-")),
     _UnreadFormat(
-        "OpenHands", lambda record: {"id", "timestamp", "source", "kind"} <= record.keys() and str(record["kind"]).endswith("Event")
-    ),
-    _UnreadFormat(
         "SWE-agent", lambda record: isinstance(record.get("history"), list) and bool(record.keys() & {"trajectory", "environment"})
     ),
     _UnreadFormat("SWE-agent", lambda record: record.keys() == {"history"}),

@@ -29,8 +29,8 @@ FindHelper = Callable[[str, str | None], str | None]
 class GeminiRecords:
     """The records of one of the two programs."""
 
-    def __init__(self, dialect: str, program: str) -> None:
-        self._dialect, self._program = dialect, program
+    def __init__(self, program: str) -> None:
+        self._dialect, self._program = program.replace("-", "_"), program
 
     def name_agent(self, session: str | None) -> str | None:
         """The name of a session's agent, or of a sub-agent."""

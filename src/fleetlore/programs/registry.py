@@ -36,6 +36,7 @@ _BUILTIN = {
     "kimi-code": "kimi_code",
     "droid": "droid",
     "pi": "pi",
+    "openhands": "openhands",
     "acp": "acp",
 }
 BUILTIN_NAMES = tuple(_BUILTIN)

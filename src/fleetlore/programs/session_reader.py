@@ -6,7 +6,8 @@ none, at the answer that no call follows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
@@ -15,8 +16,8 @@ from msgspec import Struct, field
 
 from fleetlore.dialects.commands.classify import classify_tool_call, flags_of, is_correction
 from fleetlore.dialects.commands.flags import shown_flags
-from fleetlore.dialects.fields import as_count, as_name, as_object, to_snake_case
-from fleetlore.dialects.recording import QUIET, parse_record
+from fleetlore.dialects.fields import as_count, as_name, as_object, as_text, to_snake_case
+from fleetlore.dialects.recording import QUIET, RecordFiles, Recording, parse_record
 from fleetlore.dialects.wire import Record
 from fleetlore.events.envelope import Event
 from fleetlore.events.ids import derive_id
@@ -29,6 +30,7 @@ from fleetlore.programs.sessions import (
     bound_record,
     end_of_long,
     guess_task,
+    make_context_type,
     project_name,
     shorten_text,
 )
@@ -109,9 +111,34 @@ class CallResult(NamedTuple):
 
 
 class SessionReader:
-    """Reads the records of one session. A subclass implements `read_record` and names its context."""
+    """Reads the records of one session. A subclass names its program and implements `read_record`."""
 
     context_type: ClassVar[type[EventContext]]
+    shares_run: ClassVar[bool] = False
+    """Whether the transcript of a sub-agent belongs to the run of its parent."""
+    ids_begin_with_time: ClassVar[bool] = False
+    """Whether only the end of a session's id is random."""
+
+    def __init_subclass__(cls, *, program: str | None = None) -> None:
+        super().__init_subclass__()
+        if program is not None:
+            cls.context_type = make_context_type(program)
+
+    @classmethod
+    def make_recording(
+        cls, read_path: Callable[[str], bytes | None] = lambda path: None, *, record_files: RecordFiles | None = None
+    ) -> Recording:
+        """The format of files with one session each; the arguments are those of `Recording`."""
+
+        def open_reader(saved: bytes | None) -> SessionReader:
+            return cls(msgspec.json.decode(saved, type=TranscriptState) if saved else TranscriptState())
+
+        return Recording(name=cls.find_dialect(), open=open_reader, read_path=read_path, record_files=record_files)
+
+    @classmethod
+    def find_dialect(cls) -> str:
+        """The name of the program's dialect."""
+        return cls.context_type.ORIGIN.dialect or ""
 
     def __init__(self, state: TranscriptState) -> None:
         self.state = state
@@ -148,11 +175,13 @@ class SessionReader:
 
     def derive_event_id(self, *parts: object) -> str:
         """An id derived from these parts."""
-        return derive_id(self.context_type.ORIGIN.dialect or "", "\0".join(map(str, parts)).encode(errors="replace"))
+        return derive_id(self.find_dialect(), "\0".join(map(str, parts)).encode(errors="replace"))
 
     def name_agent(self, session: str | None) -> str | None:
         """The agent of a session."""
-        return as_name(f"{self.program}/{session[:8]}") if session else None
+        if not session:
+            return None
+        return as_name(f"{self.program}/{session[-8:] if self.ids_begin_with_time else session[:8]}")
 
     def make_context(self, at: datetime | None, helper: str | None = None) -> EventContext:
         """The event context of the session's own agent or, if `helper` is given, of the sub-agent with that session id."""
@@ -162,15 +191,16 @@ class SessionReader:
             return self.context_type(at, self.name_agent(helper), self.state.session, own)
         return self.context_type(at, own, self.state.parent if self.shares_run and self.state.parent else self.state.session, parent)
 
-    shares_run: ClassVar[bool] = False
-    """Whether the transcript of a sub-agent belongs to the run of its parent."""
-
     def is_repeated(self, key: str) -> bool:
         """Whether something with this key was reported before; from now on it counts as reported."""
         if key in self.state.seen:
             return True
         self.state.seen = [*self.state.seen[1 - MAX_SEEN :], key]
         return False
+
+    def find_call(self, call: str | None) -> OpenCall:
+        """An open call; an empty one if it is not known."""
+        return self.state.calls.get(call or "") or OpenCall(UNKNOWN_NAME)
 
     # --- events
 
@@ -226,6 +256,12 @@ class SessionReader:
         by = self.context_type(at, own.parent, self.state.parent)
         return [by.make_event("agent.launched", id, text=words, data={"prompt": words}, child=own.agent)]
 
+    def make_own_return(self, at: datetime | None, words: str) -> Event:
+        """The return of the sub-agent that this transcript is of."""
+        own, ids = self.make_context(at), [self.derive_event_id("agent", self.state.session, step) for step in ("returned", "launched")]
+        by = self.context_type(at, own.parent, self.state.parent)
+        return by.make_event("agent.returned", ids[0], text=words, data={"result": words or None}, child=own.agent, cause=ids[1])
+
     def make_return(self, child: str, at: datetime | None, *, words: str, call: str | None = None, **data: Any) -> Event:
         """A sub-agent has returned."""
         id, cause = self.derive_event_id("agent", child, "returned"), self.derive_event_id("agent", child, "launched")
@@ -276,6 +312,16 @@ class SessionReader:
         id, cause = self.derive_event_id("reply", self.state.session, key), self.state.causes.get(context.agent or "")
         return context.make_event("model.replied", id, text=said, data=known | data, cause=cause)
 
+    def count_total(self, total: Sequence[int], at: datetime | None) -> list[Event]:
+        """What a session's total has beyond what was counted before. That is the id, too, so that no total counts twice."""
+        known = self.state.extra.get("total")
+        known = known if isinstance(known, list) and len(known) == len(total) else [0] * len(total)
+        usage = Usage(*(max(now - before, 0) for now, before in zip(total, known, strict=True)))
+        if not any(usage):
+            return []
+        self.state.extra["total"] = list(total)
+        return [self.make_total(f"total:{known[0]}:{known[1]}", usage, at)]
+
     def make_total(self, key: str, usage: Usage, at: datetime | None, *, model: str | None = None) -> Event:
         """Tokens that the program's total of the session has, and its replies do not."""
         answer = self.state.answer
@@ -295,10 +341,19 @@ class SessionReader:
         text = answer.text if answer else None
         return [self.make_context(at).make_event("session.turn_ended", id, text=text, data={"reason": reason}, cause=cause)]
 
-    def make_title(self, title: str, at: datetime | None) -> Event:
-        """The session was given a title."""
+    def make_title(self, title: str | None, at: datetime | None) -> list[Event]:
+        """The session was given a title; nothing if it has it already."""
+        if not title or self.is_repeated(f"title:{title}"):
+            return []
         id = self.derive_event_id("title", self.state.session, title)
-        return self.make_context(at).make_event("agent.named", id, text=title, data={"title": title})
+        return [self.make_context(at).make_event("agent.named", id, text=title, data={"title": title})]
+
+    def make_waiting(
+        self, key: str, words: str, at: datetime | None, *, tool: str | None, call: str | None, helper: str | None = None
+    ) -> Event:
+        """A call waits for a person's permission."""
+        data = {"why": "permission", "tool": tool, "call_id": call}
+        return self.make_context(at, helper).make_event("session.waiting", self.derive_event_id("waiting", key), text=words, data=data)
 
     def make_error(self, key: str, error: str, at: datetime | None, helper: str | None = None) -> Event:
         """A model call failed."""
@@ -311,9 +366,14 @@ class SessionReader:
         id = self.derive_event_id("thought", self.state.session, key)
         return self.make_context(at, helper).make_event("agent.thought", id, text=words, data={"thought": words}, visibility="private")
 
+    def make_thoughts(self, parts: Iterable[Record], key: str, at: datetime | None) -> list[Event]:
+        """The thoughts among the parts of a message."""
+        thoughts = (words for part in parts if (words := as_text(part.get("thinking"))))
+        return [self.make_thought(f"{key}:{n}", words, at) for n, words in enumerate(thoughts)]
+
     def make_other(self, name: str, record: Record, raw: bytes, at: datetime | None, *, text: str | None = None) -> Event:
         """An event of the program's own kind, with the record's fields."""
-        kind = f"{self.context_type.ORIGIN.dialect}.{to_snake_case(name)}"
+        kind = f"{self.find_dialect()}.{to_snake_case(name)}"
         id = self.derive_event_id("record", raw.decode(errors="replace"))
         return self.make_context(at).make_event(kind, id, text=text or name, data=bound_record(record, len(raw)), visibility="system")
 
@@ -341,6 +401,25 @@ def put_bounded(kept: dict[str, _Value], key: str, value: _Value, most: int) -> 
     if key not in kept and len(kept) >= most:
         del kept[next(iter(kept))]
     kept[key] = value
+
+
+def list_parts(content: object) -> list[Record]:
+    """The parts of a message."""
+    return [as_object(part) for part in content] if isinstance(content, list) else []
+
+
+def join_text(content: object) -> str:
+    """The text of a message or result: a string, or the parts that are text."""
+    if isinstance(content, str):
+        return content
+    parts = (part for part in list_parts(content) if part.get("type", "text") == "text" and part.get("thought") is not True)
+    return "\n".join(words for part in parts if (words := as_text(part.get("text"))))
+
+
+def split_exit_code(text: str, pattern: re.Pattern[str]) -> tuple[str, int | None]:
+    """An output without the exit code that the program adds to its end, and the code, which is the pattern's group."""
+    found = pattern.search(text[-200:])
+    return (text[: len(text) - len(found[0])], int(found[1])) if found else (text, None)
 
 
 def count_tokens(fields: Mapping[str, Any], key: str) -> int:

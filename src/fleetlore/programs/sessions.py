@@ -81,6 +81,12 @@ class EventContext(_EventContextFields):
         )
 
 
+def make_context_type(program: str) -> type[EventContext]:
+    """The event context of a program; its dialect has the same name, with `_` for `-`."""
+    fields = {"__slots__": (), "PROGRAM": program, "ORIGIN": Origin(dialect=program.replace("-", "_"))}
+    return type("EventContext", (EventContext,), fields)
+
+
 class HookCall(NamedTuple):
     """One call of a hook."""
 
@@ -92,6 +98,11 @@ class HookCall(NamedTuple):
     def get_text(self, key: str) -> str | None:
         """The string under a key, if not empty."""
         return as_text(self.record.get(key))
+
+    @property
+    def tool(self) -> str:
+        """The tool that the call is about."""
+        return self.get_text("tool_name") or UNKNOWN_NAME
 
     @property
     def has_transcript(self) -> bool:

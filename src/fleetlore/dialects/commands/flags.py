@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from fleetlore.dialects.commands.known_programs import ACTIONS_BY_RANK, GIT_VALUED, classify_command, find_subcommand
@@ -171,7 +172,17 @@ def flags_in(command: str | list[str]) -> list[str]:
     Flags of the line's main command are shown alone, others after the name of their command. Flags in quoted texts and
     here-documents, such as a commit message that mentions `--no-verify`, do not count.
     """
-    line = command if isinstance(command, str) else " ".join(command)
+    if isinstance(command, str):
+        return list(_find_flags_of_line(command[:MAX_SCRIPT_CHARS]))
+    return _find_shown_flags(" ".join(command), command)
+
+
+@lru_cache(maxsize=64)  # an import asks about each line four times in a row
+def _find_flags_of_line(line: str) -> tuple[str, ...]:
+    return tuple(_find_shown_flags(line, line))
+
+
+def _find_shown_flags(line: str, command: str | list[str]) -> list[str]:
     if _may_have_flags.search(line[:MAX_SCRIPT_CHARS]) is None:
         return []
     found = list(_find_line_flags(split_typed_commands(command)))

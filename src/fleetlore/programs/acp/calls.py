@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import Any, NamedTuple
 
-from fleetlore.dialects.fields import as_object, as_text
+from fleetlore.dialects.fields import as_exit_code, as_object, as_text
 from fleetlore.dialects.wire import Record
 from fleetlore.programs.tool_tables import make_tool_call_reader
 
@@ -81,8 +81,7 @@ def find_output(call: Record) -> str:
 def find_exit_code(call: Record) -> int | None:
     """The exit code of a command, if the agent reports it."""
     fields = as_object(call.get("rawOutput"))
-    code = next((fields[key] for key in ("exitCode", "exit_code") if key in fields), None)
-    return code if isinstance(code, int) and not isinstance(code, bool) and abs(code) < 2**31 else None
+    return as_exit_code(next((fields[key] for key in ("exitCode", "exit_code") if key in fields), None))
 
 
 def _find_edits(call: Record) -> list[dict[str, Any]]:

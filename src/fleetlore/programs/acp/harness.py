@@ -23,7 +23,7 @@ from fleetlore.errors import Invalid
 from fleetlore.events.envelope import Event
 from fleetlore.process.environment import scrub_environment
 from fleetlore.programs.acp.calls import make_gate_questions
-from fleetlore.programs.acp.transcript import PROGRAM, open_reader
+from fleetlore.programs.acp.transcript import NAME, open_reader
 from fleetlore.programs.harness import Gate, TurnOutcome, TurnProgress, TurnRequest, TurnResult, Watch
 from fleetlore.programs.turn_output import TurnReport, build_turn_program, run_turn_program
 
@@ -40,7 +40,7 @@ _MAX_ANSWER_BYTES = 1024 * 1024
 class AcpHarness:
     """The harness of any ACP agent. `command` starts it, with its arguments; `keep` names further environment variables to pass on."""
 
-    name = PROGRAM
+    name = NAME
     has_sessions = True
 
     def __init__(self, command: Sequence[str], environ: Mapping[str, str] = os.environ, *, keep: Sequence[str] = ()) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import msgspec
 from msgspec import Struct, field
@@ -19,12 +19,11 @@ from msgspec import Struct, field
 from fleetlore.dialects.fields import as_name, as_number, as_object, as_text, read_time
 from fleetlore.dialects.recording import Recording, parse_record
 from fleetlore.dialects.wire import Record
-from fleetlore.events.envelope import Event, Origin
+from fleetlore.events.envelope import Event
 from fleetlore.programs.acp.calls import describe_call, find_exit_code, find_output
 from fleetlore.programs.session_reader import CallResult, SessionReader, TranscriptState, Usage, count_tokens, put_bounded
-from fleetlore.programs.sessions import EventContext
 
-NAME = PROGRAM = "acp"
+NAME = "acp"
 _SOURCE = "telemetry"
 """`source` of replies whose tokens count only where the program's transcript was not imported."""
 _MAX_SESSIONS, _MAX_REQUESTS, _MAX_OPEN, _MAX_SAID = 64, 256, 200, 256 * 1024
@@ -32,27 +31,15 @@ _IGNORED = frozenset(("available_commands_update", "current_mode_update", "confi
 _CALL_FIELDS = ("title", "kind", "name", "content", "locations", "rawInput", "rawOutput")
 
 
-class AcpEventContext(EventContext):
-    """The acting agent, its session and the time."""
-
-    __slots__ = ()
-    PROGRAM = PROGRAM
-    ORIGIN = Origin(dialect=NAME)
-
-
-class AcpSession(SessionReader):
+class AcpSession(SessionReader, program="acp"):
     """One session of a connection."""
 
-    context_type: ClassVar[type[EventContext]] = AcpEventContext
+    ids_begin_with_time = True
 
     @property
     def program(self) -> str:
         """The agent's own name."""
-        return cast(str, self.state.extra.get("agent")) or PROGRAM
-
-    def name_agent(self, session: str | None) -> str | None:
-        """The end of an id is random; its beginning may be a clock."""
-        return as_name(f"{self.program}/{session[-8:]}") if session else None
+        return cast(str, self.state.extra.get("agent")) or NAME
 
     def read_prompt(self, params: Record, key: str, at: datetime | None) -> list[Event]:
         """A person's words."""
@@ -73,8 +60,7 @@ class AcpSession(SessionReader):
                 self._note_cost(as_object(update.get("cost")))
                 return []
             case "session_info_update":
-                title = as_text(update.get("title"))
-                return [self.make_title(title, at)] if title and not self.is_repeated(f"title:{title}") else []
+                return self.make_title(as_text(update.get("title")), at)
             case "plan":
                 return self._read_plan(update, at, raw)
             case None | "user_message_chunk":
@@ -101,13 +87,12 @@ class AcpSession(SessionReader):
         result = CallResult(find_output(known), failed=failed, exit_code=find_exit_code(known), denied=failed and bool(known.get("denied")))
         return [*events, self.make_outcome(known["key"], result, at)]
 
-    def make_waiting(self, call: Record, key: str, at: datetime | None) -> list[Event]:
+    def read_permission_request(self, call: Record, key: str, at: datetime | None) -> list[Event]:
         """The agent asks for permission."""
         events = self.read_call(call, at, is_asked=True)
         tool, given = describe_call(call)
         words = as_text(call.get("title")) or as_text(given.get("command")) or tool
-        data = {"why": "permission", "tool": tool, "call_id": as_text(call.get("toolCallId"))}
-        return [*events, self.make_context(at).make_event("session.waiting", self.derive_event_id("waiting", key), text=words, data=data)]
+        return [*events, self.make_waiting(key, words, at, tool=tool, call=as_text(call.get("toolCallId")))]
 
     def note_denial(self, call: str) -> None:
         """Remember that permission was refused."""
@@ -221,7 +206,7 @@ class AcpReader:
             case "session/update" if session and session not in self._state.loading:
                 return self._find_session(session).read_update(as_object(params.get("update")), at, raw)
             case "session/request_permission" if session:
-                return self._find_session(session).make_waiting(as_object(params.get("toolCall")), key, at)
+                return self._find_session(session).read_permission_request(as_object(params.get("toolCall")), key, at)
         return []
 
     def _read_answer(self, message: Record, known: list[Any], at: datetime | None) -> list[Event]:

@@ -128,13 +128,13 @@ def _read_call(hook: HookCall) -> list[Event]:
     own = as_name(hook.record.get("prompt_id"))
     cause = subagent_launched_id(helper) if (helper := as_name(hook.record.get("agent_id"))) else prompt_id(own) if own else None
     event = make_call_event(
-        hook.event_context, _find_tool(hook), _find_call_id(hook), hook.record.get("tool_input"), cwd=hook.get_text("cwd"), cause=cause
+        hook.event_context, hook.tool, _find_call_id(hook), hook.record.get("tool_input"), cwd=hook.get_text("cwd"), cause=cause
     )
     return _share_transcript_id(hook, event)
 
 
 def _read_result(hook: HookCall) -> list[Event]:
-    tool, call, result = _find_tool(hook), _find_call_id(hook), hook.record.get("tool_response")
+    tool, call, result = hook.tool, _find_call_id(hook), hook.record.get("tool_response")
     interrupted = as_object(result).get("interrupted") is True
     event = make_outcome_event(
         hook.event_context,
@@ -157,7 +157,7 @@ def _read_result(hook: HookCall) -> list[Event]:
 def _read_failure(hook: HookCall) -> list[Event]:
     event = make_outcome_event(
         hook.event_context,
-        _find_tool(hook),
+        hook.tool,
         _find_call_id(hook),
         hook.record.get("tool_input"),
         output=hook.record.get("error"),
@@ -170,7 +170,7 @@ def _read_failure(hook: HookCall) -> list[Event]:
 
 def _read_denial(hook: HookCall) -> list[Event]:
     event = make_denial_event(
-        hook.event_context, _find_tool(hook), _find_call_id(hook), hook.record.get("tool_input"), reason=hook.get_text("reason") or ""
+        hook.event_context, hook.tool, _find_call_id(hook), hook.record.get("tool_input"), reason=hook.get_text("reason") or ""
     )
     return _share_transcript_id(hook, event)
 
@@ -190,7 +190,7 @@ def _share_transcript_id(hook: HookCall, event: Event) -> list[Event]:
 
 
 def _read_permission(hook: HookCall) -> list[Event]:
-    tool = _find_tool(hook)
+    tool = hook.tool
     words = describe_request(tool, hook.record.get("tool_input"))
     data = {"why": "permission", "tool": tool, "call_id": hook.get_text("tool_use_id")}
     return [hook.event_context.make_event("session.waiting", hook.own_id, text=words, data=data)]
@@ -277,10 +277,6 @@ def _read_subagent_stop(hook: HookCall) -> list[Event]:
 
 def _read_other(hook: HookCall) -> list[Event]:
     return make_unknown_hook_events(hook, dialect=NAME, common=_COMMON_KEYS)
-
-
-def _find_tool(hook: HookCall) -> str:
-    return hook.get_text("tool_name") or UNKNOWN_NAME
 
 
 _READERS: Mapping[str, Callable[[HookCall], list[Event]]] = {

@@ -6,6 +6,8 @@ parent's rows.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from fleetlore.dialects.fields import as_name
 from fleetlore.events.envelope import Origin
 from fleetlore.events.ids import derive_id
@@ -25,8 +27,12 @@ class ClaudeEventContext(sessions.EventContext):
 
 def session_agent(session: object) -> str | None:
     """The agent name of a session."""
-    name = as_name(session)
-    return None if name is None else f"{PROGRAM}/{name[:8]}"
+    return _name_agent(session) if isinstance(session, str) else None
+
+
+@lru_cache(maxsize=256)
+def _name_agent(session: str) -> str | None:
+    return f"{PROGRAM}/{session[:8]}" if as_name(session) else None
 
 
 def derive_claude_id(*parts: object) -> str:

@@ -118,26 +118,30 @@ def _count_tokens(usage: Record) -> dict[str, int]:
 
 
 def _sum_tokens(usage: Record) -> int:
-    counts = _extract_token_counts(usage)
-    return sum(counts[name] or 0 for name in _TOKEN_KEYS)
+    counts = (as_count(usage.get(name)) for name in ("input_tokens", "output_tokens", "cache_read_input_tokens"))
+    return sum(count or 0 for count in counts) + (_count_cache_writes(usage) or 0)
 
 
 def _extract_token_counts(usage: Record) -> dict[str, int | None]:
-    by_age = usage.get("cache_creation")
-    total = as_count(usage.get("cache_creation_input_tokens"))
     return {
         "input": as_count(usage.get("input_tokens")),
         "output": as_count(usage.get("output_tokens")),
         "cache_read": as_count(usage.get("cache_read_input_tokens")),
-        # The split by age may leave out part of the total, or be all zero where an endpoint sends only the total. The larger of the two
-        # counts everything once, and what the split leaves out is priced as a 5-minute write.
-        "cache_write": max(total or 0, _sum_ages(by_age)) if isinstance(by_age, dict) else total,
-        "cache_write_1h": as_count(as_object(by_age).get("ephemeral_1h_input_tokens")) or None,
+        "cache_write": _count_cache_writes(usage),
+        "cache_write_1h": as_count(as_object(usage.get("cache_creation")).get("ephemeral_1h_input_tokens")) or None,
     }
 
 
-def _sum_ages(by_age: Record) -> int:
-    return sum(as_count(by_age.get(f"ephemeral_{age}_input_tokens")) or 0 for age in ("5m", "1h"))
+def _count_cache_writes(usage: Record) -> int | None:
+    """The split by age may leave out part of the total, or be all zero where an endpoint sends only the total.
+
+    The larger of the two counts everything once, and what the split leaves out is priced as a 5-minute write.
+    """
+    total, by_age = as_count(usage.get("cache_creation_input_tokens")), usage.get("cache_creation")
+    if not isinstance(by_age, dict):
+        return total
+    ages = (as_count(by_age.get("ephemeral_5m_input_tokens")), as_count(by_age.get("ephemeral_1h_input_tokens")))
+    return max(total or 0, sum(count or 0 for count in ages))
 
 
 def _as_cost(value: object) -> float | None:

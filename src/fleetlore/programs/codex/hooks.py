@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from fleetlore.dialects.commands.classify import is_correction
-from fleetlore.dialects.fields import as_name, as_object, as_text
+from fleetlore.dialects.fields import as_exit_code, as_name, as_object, as_text
 from fleetlore.dialects.wire import Record
 from fleetlore.events.envelope import Event
 from fleetlore.programs.base import SESSION_KEYS, PermissionCall, ProgramApprovals, ProgramHooks, answer_permission_request
@@ -107,7 +107,7 @@ def _read_call(hook: HookCall) -> list[Event]:
     return (
         []
         if key is None
-        else [make_call_event(hook.event_context, key, _find_tool(hook), hook.record.get("tool_input"), cwd=hook.get_text("cwd"))]
+        else [make_call_event(hook.event_context, key, hook.tool, hook.record.get("tool_input"), cwd=hook.get_text("cwd"))]
     )
 
 
@@ -118,23 +118,23 @@ def _read_result(hook: HookCall) -> list[Event]:
     output = _parse_tool_response(response)
     if output.exit_code is None and output.success is None and not output.failed and hook.has_transcript:
         return []
-    return [make_outcome_event(hook.event_context, key, _find_tool(hook), hook.record.get("tool_input"), output)]
+    return [make_outcome_event(hook.event_context, key, hook.tool, hook.record.get("tool_input"), output)]
 
 
 def _read_failure(hook: HookCall) -> list[Event]:
     key = _find_call_key(hook)
     output = CodexCallOutput(hook.get_text("error") or _parse_tool_response(hook.record.get("tool_response")).words, success=False)
-    return [] if key is None else [make_outcome_event(hook.event_context, key, _find_tool(hook), hook.record.get("tool_input"), output)]
+    return [] if key is None else [make_outcome_event(hook.event_context, key, hook.tool, hook.record.get("tool_input"), output)]
 
 
 def _parse_tool_response(response: object) -> CodexCallOutput:
     output, fields = parse_call_output(response), as_object(response)
-    code = fields.get("exit_code")
-    return output._replace(exit_code=code) if isinstance(code, int) and not isinstance(code, bool) and abs(code) < 2**31 else output
+    code = as_exit_code(fields.get("exit_code"))
+    return output if code is None else output._replace(exit_code=code)
 
 
 def _read_permission(hook: HookCall) -> list[Event]:
-    tool = _find_tool(hook)
+    tool = hook.tool
     words = describe_request(tool, hook.record.get("tool_input"))
     data = {"why": "permission", "tool": tool, "call_id": hook.get_text("tool_use_id")}
     return [hook.event_context.make_event("session.waiting", hook.own_id, text=words, data=data)]
@@ -193,10 +193,6 @@ def _make_launcher_context(hook: HookCall) -> CodexEventContext:
 
 def _read_other(hook: HookCall) -> list[Event]:
     return make_unknown_hook_events(hook, dialect=NAME, common=_COMMON_KEYS)
-
-
-def _find_tool(hook: HookCall) -> str:
-    return hook.get_text("tool_name") or UNKNOWN_NAME
 
 
 _READERS: Mapping[str, Callable[[HookCall], list[Event]]] = {

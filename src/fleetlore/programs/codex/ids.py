@@ -96,11 +96,6 @@ def uuid7_milliseconds(thread: object) -> int | None:
         return None
 
 
-def as_exit_code(value: object) -> int | None:
-    """The value if it is a valid exit code."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53 else None
-
-
 def as_duration_ms(value: object) -> float | None:
     """Milliseconds, from `{"secs", "nanos"}` or a number."""
     if isinstance(value, dict):

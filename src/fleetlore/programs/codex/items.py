@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from fleetlore.dialects.fields import as_object, as_text
-from fleetlore.programs.codex.ids import as_duration_ms, as_exit_code
+from fleetlore.dialects.fields import as_exit_code, as_object, as_text
+from fleetlore.programs.codex.ids import as_duration_ms
 from fleetlore.programs.codex.outputs import extract_text
 from fleetlore.programs.sessions import UNKNOWN_NAME
 

@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from fleetlore.dialects.fields import as_number, as_object, as_text
-from fleetlore.programs.codex.ids import as_exit_code
+from fleetlore.dialects.fields import as_exit_code, as_number, as_object, as_text
 from fleetlore.programs.sessions import MAX_KEPT_BYTES
 
 _HEADER_CHARS = 400

@@ -11,16 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
-import msgspec
-
-from fleetlore.dialects.fields import as_count, as_name, as_number, as_object, as_text, read_time
-from fleetlore.dialects.recording import Recording
+from fleetlore.dialects.fields import as_exit_code, as_name, as_number, as_object, as_text, read_time
 from fleetlore.dialects.wire import Record
-from fleetlore.events.envelope import Event, Origin
-from fleetlore.programs.session_reader import CallResult, SessionReader, TranscriptState, Usage, count_tokens, put_bounded
-from fleetlore.programs.sessions import EventContext
+from fleetlore.events.envelope import Event
+from fleetlore.programs.session_reader import CallResult, SessionReader, Usage, count_tokens, put_bounded
 
-NAME, PROGRAM = "copilot_cli", "copilot-cli"
 _IGNORED = frozenset(
     (
         "system.message",
@@ -43,18 +38,8 @@ _COUNTED = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens"
 _MAX_HELD = 50
 
 
-class CopilotEventContext(EventContext):
-    """The acting agent, its session and the time."""
-
-    __slots__ = ()
-    PROGRAM = PROGRAM
-    ORIGIN = Origin(dialect=NAME)
-
-
-class CopilotReader(SessionReader):
+class CopilotReader(SessionReader, program="copilot-cli"):
     """Reads one session and its sub-agents."""
-
-    context_type = CopilotEventContext
 
     def read_record(self, record: Record, raw: bytes) -> list[Event]:
         """The events of a line."""
@@ -121,13 +106,12 @@ class CopilotReader(SessionReader):
         result, error = as_object(data.get("result")), as_object(data.get("error"))
         code = as_object(data.get("shellExecution")).get("exitCode")
         text = as_text(result.get("content")) or as_text(error.get("message")) or ""
-        known = self.state.calls.get(call)
-        if known is not None and known.tool in ("bash", "powershell"):
+        if self.find_call(call).tool in ("bash", "powershell"):
             text, code = _split_shell_output(text, code)
         outcome = CallResult(
             text,
             failed=data.get("success") is False,
-            exit_code=code if isinstance(code, int) and not isinstance(code, bool) and abs(code) < 2**31 else None,
+            exit_code=as_exit_code(code),
             denied=error.get("code") in ("denied", "rejected"),
             duration_ms=as_number(data.get("durationMs")),
         )
@@ -137,8 +121,7 @@ class CopilotReader(SessionReader):
         if helper is None:
             return []
         call, role = as_name(data.get("toolCallId")), as_text(data.get("agentName"))
-        known = self.state.calls.get(call or "")
-        prompt = as_text(as_object(known.input if known else None).get("prompt"))
+        prompt = as_text(as_object(self.find_call(call).input).get("prompt"))
         words = as_text(data.get("agentDescription")) or as_text(data.get("agentDisplayName")) or role or helper
         return [self.make_launch(helper, at, words=words, call=call, role=role, prompt=prompt, model=as_text(data.get("model")))]
 
@@ -160,17 +143,15 @@ class CopilotReader(SessionReader):
     def _read_waiting(self, data: Record, key: str, at: datetime | None, helper: str | None) -> list[Event]:
         asked = as_object(data.get("permissionRequest"))
         call = as_name(asked.get("toolCallId"))
-        known = self.state.calls.get(call or "")
         words = as_text(asked.get("intention")) or as_text(asked.get("fullCommandText")) or "permission"
-        fields = {"why": "permission", "tool": known.tool if known else None, "call_id": call}
-        return [self.make_context(at, helper).make_event("session.waiting", self.derive_event_id("waiting", key), text=words, data=fields)]
+        tool = self.find_call(call).tool if call in self.state.calls else None
+        return [self.make_waiting(key, words, at, tool=tool, call=call, helper=helper)]
 
     def _read_error(self, data: Record, key: str, at: datetime | None, helper: str | None) -> list[Event]:
         return [self.make_error(key, as_text(data.get("message")) or "error", at, helper)]
 
     def _read_title(self, data: Record, key: str, at: datetime | None, helper: str | None) -> list[Event]:
-        title = as_text(data.get("title"))
-        return [self.make_title(title, at)] if title else []
+        return self.make_title(as_text(data.get("title")), at)
 
     def _read_end(self, data: Record, key: str, at: datetime | None, helper: str | None) -> list[Event]:
         metrics = as_object(data.get("modelMetrics")) or as_object(as_object(data.get("accountingSnapshot")).get("modelMetrics"))
@@ -212,9 +193,8 @@ def _split_shell_output(text: str, code: object) -> tuple[str, object]:
     if not line or not rest.endswith(">") or "exit code " not in rest:
         return text, code
     number = rest[:-1].rpartition("exit code ")[2]
-    return output, code if code is not None else as_count(int(number)) if number.isascii() and number.isdigit() and len(
-        number
-    ) < 7 else None
+    is_number = number.isascii() and number.isdigit() and len(number) < 7
+    return output, code if code is not None else int(number) if is_number else None
 
 
 _Reader = Callable[[CopilotReader, Record, str, datetime | None, str | None], list[Event]]
@@ -239,8 +219,4 @@ _READERS: Mapping[str, _Reader] = {
 }
 
 
-def _open_reader(saved: bytes | None) -> CopilotReader:
-    return CopilotReader(msgspec.json.decode(saved, type=TranscriptState) if saved else TranscriptState())
-
-
-RECORDING = Recording(name=NAME, open=_open_reader)
+RECORDING = CopilotReader.make_recording()

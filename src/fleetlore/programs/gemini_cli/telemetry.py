@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from fleetlore.dialects.otlp.logs import LogEventContext
 from fleetlore.events.envelope import Event
-from fleetlore.programs.gemini_cli.transcript import NAME, PROGRAM
 from fleetlore.programs.gemini_records import GeminiRecords
 
-_RECORDS = GeminiRecords(NAME, PROGRAM)
+_RECORDS = GeminiRecords("gemini-cli")
 
 
 def _find_helper(prompt_id: str, run: str | None) -> str | None:

@@ -15,14 +15,11 @@ from datetime import datetime
 import msgspec
 
 from fleetlore.dialects.fields import as_name, as_object, as_text, read_time
-from fleetlore.dialects.recording import Recording
 from fleetlore.dialects.wire import Record
-from fleetlore.events.envelope import Event, Origin
+from fleetlore.events.envelope import Event
 from fleetlore.programs.recording_files import plain_name
-from fleetlore.programs.session_reader import CallResult, SessionReader, TranscriptState, Usage, count_tokens
-from fleetlore.programs.sessions import EventContext
+from fleetlore.programs.session_reader import CallResult, SessionReader, Usage, count_tokens, list_parts
 
-NAME, PROGRAM = "gemini_cli", "gemini-cli"
 SHELL_TOOL = "run_shell_command"
 AGENT_TOOLS = frozenset(("invoke_agent", "codebase_investigator", "delegate_to_agent"))
 _PATH_KEY = "fleetloreParentSession"
@@ -32,18 +29,9 @@ _EXIT_CODE = re.compile(r"^Exit Code: (-?\d{1,6})$", re.MULTILINE)
 _SIGNAL = re.compile(r"^Signal: ", re.MULTILINE)
 
 
-class GeminiEventContext(EventContext):
-    """The acting agent, its session and the time."""
-
-    __slots__ = ()
-    PROGRAM = PROGRAM
-    ORIGIN = Origin(dialect=NAME)
-
-
-class GeminiReader(SessionReader):
+class GeminiReader(SessionReader, program="gemini-cli"):
     """Reads one session, or one sub-agent of it."""
 
-    context_type = GeminiEventContext
     shares_run = True
 
     def read_record(self, record: Record, raw: bytes) -> list[Event]:
@@ -108,8 +96,7 @@ class GeminiReader(SessionReader):
         return events
 
     def _make_thoughts(self, record: Record, key: str, at: datetime | None) -> list[Event]:
-        thoughts = record.get("thoughts")
-        parts = [as_object(thought) for thought in thoughts] if isinstance(thoughts, list) else []
+        parts = list_parts(record.get("thoughts"))
         words = [": ".join(filter(None, (as_text(part.get("subject")), as_text(part.get("description"))))) for part in parts]
         return [self.make_thought(f"{key}:{n}", text, at) for n, text in enumerate(words) if text]
 
@@ -172,8 +159,4 @@ def read_path(path: str) -> bytes | None:
     return msgspec.json.encode({_PATH_KEY: folders[-2]})
 
 
-def _open_reader(saved: bytes | None) -> GeminiReader:
-    return GeminiReader(msgspec.json.decode(saved, type=TranscriptState) if saved else TranscriptState())
-
-
-RECORDING = Recording(name=NAME, open=_open_reader, read_path=read_path)
+RECORDING = GeminiReader.make_recording(read_path)

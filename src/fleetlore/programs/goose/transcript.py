@@ -7,54 +7,41 @@ No recording has thoughts, images, a denied call or a compaction: how they are r
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
-from fleetlore.dialects.fields import EPOCH, as_count, as_name, as_object, as_text
+from fleetlore.dialects.fields import as_count, as_exit_code, as_name, as_object, as_text, read_seconds
 from fleetlore.dialects.recording import DatabaseQuery, Recording
 from fleetlore.dialects.wire import Record
-from fleetlore.events.envelope import Event, Origin
+from fleetlore.events.envelope import Event
 from fleetlore.programs.many_sessions import open_sessions
-from fleetlore.programs.session_reader import CallResult, SessionReader, Usage, count_tokens
-from fleetlore.programs.sessions import EventContext
+from fleetlore.programs.session_reader import CallResult, SessionReader, Usage, count_tokens, join_text, list_parts
 
-NAME = PROGRAM = "goose"
 _DEFAULT_TITLES = frozenset(("CLI Session", "New Chat", "New session", "Delegated task"))
-_MAX_SECONDS = 253_402_300_799
 
 
-class GooseEventContext(EventContext):
-    """The acting agent, its session and the time."""
-
-    __slots__ = ()
-    PROGRAM = PROGRAM
-    ORIGIN = Origin(dialect=NAME)
-
-
-class GooseSession(SessionReader):
+class GooseSession(SessionReader, program="goose"):
     """Reads the messages of one session."""
-
-    context_type = GooseEventContext
 
     def name_agent(self, session: str | None) -> str | None:
         """The whole id: it is a day and a number."""
-        return as_name(f"{PROGRAM}/{session}") if session else None
+        return as_name(f"{self.program}/{session}") if session else None
 
     def read_record(self, record: Record, raw: bytes) -> list[Event]:
         """The events of a message."""
-        key, at = as_text(record.get("id")), _read_stamp(record.get("at"))
+        key, seconds = as_text(record.get("id")), as_count(record.get("at"))
+        at = None if seconds is None else read_seconds(seconds)
         if key is None or self.is_repeated(key):
             return []
         self.state.model = as_text(as_object(record.get("model")).get("model_name")) or self.state.model
         self.state.cwd = as_text(record.get("cwd")) or self.state.cwd
         self.state.parent = self.state.parent or as_name(record.get("parent"))
         is_helper = record.get("kind") == "sub_agent"
-        events = [] if is_helper else [*self.make_start(at), *self._read_title(record, at)]
-        content = record.get("content")
-        parts = [as_object(part) for part in content] if isinstance(content, list) else []
-        words = "\n".join(text for part in parts if part.get("type") == "text" and (text := as_text(part.get("text"))))
+        title = as_text(record.get("title"))
+        events = [] if is_helper else [*self.make_start(at), *self.make_title(None if title in _DEFAULT_TITLES else title, at)]
+        parts, words = list_parts(record.get("content")), join_text(record.get("content"))
         if record.get("role") == "assistant":
             events += self._read_reply(parts, words, key, at)
         else:
@@ -62,15 +49,11 @@ class GooseSession(SessionReader):
                 events += self._read_result(part, at)
             if words and as_object(record.get("metadata")).get("userVisible") is not False:
                 events += self.make_own_launch(at, words) if is_helper else self.make_prompt(key, words, at)
-        return [*events, *self._read_total(record, at)]
-
-    def _read_title(self, record: Record, at: datetime | None) -> list[Event]:
-        title = as_text(record.get("title"))
-        return [] if not title or title in _DEFAULT_TITLES or self.is_repeated(f"title:{title}") else [self.make_title(title, at)]
+        total = [count_tokens(record, "input"), count_tokens(record, "output")]  # only the newest message has them
+        return [*events, *self.count_total(total, at)]
 
     def _read_reply(self, parts: list[Record], words: str, key: str, at: datetime | None) -> list[Event]:
-        thoughts = [text for part in parts if part.get("type") == "thinking" and (text := as_text(part.get("thinking")))]
-        events = [self.make_thought(f"{key}:{n}", text, at) for n, text in enumerate(thoughts)]
+        events = self.make_thoughts(parts, key, at)
         if words:
             events.append(self.make_reply(key, Usage(), words, at))
         for part in parts:
@@ -84,38 +67,17 @@ class GooseSession(SessionReader):
         if call is None or part.get("type") != "toolResponse":
             return []
         value = as_object(result.get("value"))
-        content = value.get("content")
-        texts = [as_text(as_object(each).get("text")) for each in content] if isinstance(content, list) else []
-        text = "\n".join(each for each in texts if each) or as_text(result.get("error")) or ""
-        code = as_object(value.get("structuredContent")).get("exit_code")
-        outcome = CallResult(
-            text,
-            failed=value.get("isError") is True or result.get("status") == "error",
-            exit_code=code if isinstance(code, int) and not isinstance(code, bool) and abs(code) < 2**31 else None,
-        )
+        text = join_text(value.get("content")) or as_text(result.get("error")) or ""
+        failed = value.get("isError") is True or result.get("status") == "error"
+        outcome = CallResult(text, failed, as_exit_code(as_object(value.get("structuredContent")).get("exit_code")))
         child, events = as_name(as_object(value.get("_meta")).get("subagent_session_id")), []
         if child is not None:
-            known = self.state.calls.get(call)
-            words = as_text(as_object(known.input if known else None).get("instructions")) or child
+            words = as_text(as_object(self.find_call(call).input).get("instructions")) or child
             events = [
                 self.make_launch(child, at, words=words, call=call, prompt=words),
                 self.make_return(child, at, words=text, call=call, status="failed" if outcome.failed else "completed"),
             ]
         return [*events, self.make_outcome(call, outcome, at)]
-
-    def _read_total(self, record: Record, at: datetime | None) -> list[Event]:
-        """The session's newest message has its total. The id is what was counted before: no total counts twice."""
-        now, known = [count_tokens(record, "input"), count_tokens(record, "output")], self.state.extra.get("total", [0, 0])
-        usage = Usage(*(max(after - before, 0) for after, before in zip(now, known, strict=True)))
-        if not any(usage):
-            return []
-        self.state.extra["total"] = now
-        return [self.make_total(f"total:{known[0]}:{known[1]}", usage, at)]
-
-
-def _read_stamp(value: object) -> datetime | None:
-    seconds = as_count(value)
-    return EPOCH + timedelta(seconds=seconds) if seconds is not None and seconds < _MAX_SECONDS else None
 
 
 def _make_record(row: tuple[Any, ...]) -> bytes:
@@ -149,7 +111,7 @@ _COLUMNS = {
 }
 """The answer to the call that started a sub-agent names its session; it comes after the sub-agent's messages."""
 RECORDING = Recording(
-    name=NAME,
+    name=GooseSession.find_dialect(),
     open=open_sessions(GooseSession, lambda record: as_name(record.get("session"))),
     database=DatabaseQuery(
         tables=frozenset(("sessions", "messages", "schema_version")),

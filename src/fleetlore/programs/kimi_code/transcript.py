@@ -10,49 +10,37 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import msgspec
 
-from fleetlore.dialects.fields import EPOCH, as_count, as_name, as_number, as_object, as_text
-from fleetlore.dialects.recording import Recording
+from fleetlore.dialects.fields import as_name, as_number, as_object, as_text, read_milliseconds
 from fleetlore.dialects.wire import Record
-from fleetlore.events.envelope import Event, Origin
-from fleetlore.programs.session_reader import CallResult, SessionReader, TranscriptState, Usage, count_tokens
-from fleetlore.programs.sessions import EventContext
+from fleetlore.events.envelope import Event
+from fleetlore.programs.recording_files import read_small_json
+from fleetlore.programs.session_reader import CallResult, SessionReader, Usage, count_tokens, join_text, split_exit_code
 
-NAME, PROGRAM = "kimi_code", "kimi-code"
 _PATH_TYPE = "fleetlore.path"
 _MAIN = "main"
 _EXIT_CODE = re.compile(r"\n?Command failed with exit code: (\d{1,6})\.\s*\Z")
 _REASONS = {"completed": None, "cancelled": "interrupted", "aborted": "interrupted"}
-_MAX_STAMP_MS, _MAX_STATE_BYTES, _MAX_TEXTS = 253_402_300_799_000, 1024 * 1024, 100
+_MAX_TEXTS = 100
 
 
-class KimiEventContext(EventContext):
-    """The acting agent, its session and the time."""
-
-    __slots__ = ()
-    PROGRAM = PROGRAM
-    ORIGIN = Origin(dialect=NAME)
-
-
-class KimiReader(SessionReader):
+class KimiReader(SessionReader, program="kimi-code"):
     """Reads the records of one agent of a session. A sub-agent has the session `SESSION.AGENT`."""
 
-    context_type = KimiEventContext
     shares_run = True
 
     def name_agent(self, session: str | None) -> str | None:
         """The session's id without its prefix and, for a sub-agent, the sub-agent's."""
         main, dot, helper = (session or "").removeprefix("session_").partition(".")
-        return as_name(f"{PROGRAM}/{main[:8]}{dot}{helper}") if main else None
+        return as_name(f"{self.program}/{main[:8]}{dot}{helper}") if main else None
 
     def read_record(self, record: Record, raw: bytes) -> list[Event]:
         """The events of a record."""
         read = _READERS.get(as_text(record.get("type")) or "")
-        return [] if read is None else read(self, record, _read_stamp(record.get("time")))
+        return [] if read is None else read(self, record, read_milliseconds(record.get("time")))
 
     def _read_path(self, record: Record, at: datetime | None) -> list[Event]:
         session, agent = as_name(record.get("session")), as_name(record.get("agent"))
@@ -69,13 +57,12 @@ class KimiReader(SessionReader):
         return []
 
     def _read_prompt(self, record: Record, at: datetime | None) -> list[Event]:
-        key, words = as_text(record.get("promptId")), _join_text(record.get("input"))
+        key, words = as_text(record.get("promptId")), join_text(record.get("input"))
         if key is None or not words or self.is_repeated(key):
             return []
         if self.state.parent is not None:
             return self.make_own_launch(at, words)
-        title = self.state.extra.pop("title", None)
-        events = [*self.make_start(at), *([self.make_title(title, at)] if title else [])]
+        events = [*self.make_start(at), *self.make_title(self.state.extra.pop("title", None), at)]
         return [*events, *(self.make_prompt(key, words, at) if as_object(record.get("origin")).get("kind") == "user" else [])]
 
     def _read_step(self, record: Record, at: datetime | None) -> list[Event]:
@@ -106,19 +93,16 @@ class KimiReader(SessionReader):
         return [self.make_reply(key, counted, said, at, stop_reason=as_text(event.get("finishReason")))]
 
     def _read_result(self, call: str, result: Record, at: datetime | None) -> Event:
-        text, failed, code = _join_text(result.get("output")), result.get("isError") is True, None
-        known = self.state.calls.get(call)
-        if known is not None and known.tool == "Bash":
-            found = _EXIT_CODE.search(text[-200:]) if failed else None
-            code, text = (int(found[1]), text[: len(text) - len(found[0])]) if found else (None if failed else 0, text)
+        text, failed, code = join_text(result.get("output")), result.get("isError") is True, None
+        if self.find_call(call).tool == "Bash":
+            text, code = split_exit_code(text, _EXIT_CODE) if failed else (text, 0)
         return self.make_outcome(call, CallResult(text, failed, code, duration_ms=as_number(result.get("durationMs"))), at)
 
     def _read_launch(self, record: Record, at: datetime | None) -> list[Event]:
         agent, call = as_name(record.get("subagentId")), as_name(record.get("parentToolCallId"))
         if agent is None:
             return []
-        known = self.state.calls.get(call or "")
-        prompt = as_text(as_object(known.input if known else None).get("prompt"))
+        prompt = as_text(as_object(self.find_call(call).input).get("prompt"))
         words, role = as_text(record.get("description")) or agent, as_text(record.get("subagentName"))
         return [self.make_launch(self._name_helper(agent), at, words=words, call=call, role=role, prompt=prompt)]
 
@@ -137,18 +121,6 @@ class KimiReader(SessionReader):
         error = as_text(as_object(record.get("error")).get("message"))
         failed = [self.make_error(f"{self.state.prompt_key}", error, at)] if error else []
         return [*failed, *self.end_turn(at, reason=_REASONS.get(reason or "", reason))]
-
-
-def _join_text(content: object) -> str:
-    if isinstance(content, str):
-        return content
-    parts = [as_object(part) for part in content] if isinstance(content, list) else []
-    return "\n".join(words for part in parts if (words := as_text(part.get("text"))))
-
-
-def _read_stamp(value: object) -> datetime | None:
-    stamp = as_count(value)
-    return EPOCH + timedelta(milliseconds=stamp) if stamp is not None and stamp < _MAX_STAMP_MS else None
 
 
 _READERS: Mapping[str, Callable[[KimiReader, Record, datetime | None], list[Event]]] = {
@@ -171,14 +143,9 @@ def read_path(path: str) -> bytes | None:
     if os.path.basename(agents) != "agents":
         return None
     record: dict[str, object] = {"type": _PATH_TYPE, "session": os.path.basename(session), "agent": os.path.basename(agent)}
-    with suppress(OSError, msgspec.DecodeError), open(os.path.join(session, "state.json"), "rb") as file:
-        state = as_object(msgspec.json.decode(file.read(_MAX_STATE_BYTES)))
+    if (state := read_small_json(os.path.join(session, "state.json"))) is not None:
         record |= {"cwd": as_text(state.get("cwd")), "title": as_text(state.get("title"))}
     return msgspec.json.encode(record)
 
 
-def _open_reader(saved: bytes | None) -> KimiReader:
-    return KimiReader(msgspec.json.decode(saved, type=TranscriptState) if saved else TranscriptState())
-
-
-RECORDING = Recording(name=NAME, open=_open_reader, read_path=read_path)
+RECORDING = KimiReader.make_recording(read_path)

@@ -9,43 +9,28 @@ No recording has reasoning, an API error, an aborted message or a denied call: h
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta
-from typing import Any, ClassVar
+from datetime import datetime
+from typing import Any
 
 import msgspec
 
-from fleetlore.dialects.fields import EPOCH, as_count, as_name, as_number, as_object, as_text
+from fleetlore.dialects.fields import as_exit_code, as_name, as_number, as_object, as_text, read_milliseconds
 from fleetlore.dialects.recording import DatabaseQuery, Recording
 from fleetlore.dialects.wire import Record
-from fleetlore.events.envelope import Event, Origin
+from fleetlore.events.envelope import Event
 from fleetlore.programs.many_sessions import open_sessions
 from fleetlore.programs.session_reader import CallResult, SessionReader, Usage, count_tokens, put_bounded
-from fleetlore.programs.sessions import EventContext
 
-NAME, PROGRAM = "opencode", "opencode"
 _MAX_TEXTS = 50
-_MAX_STAMP_MS = 253_402_300_799_000
 _VERSION = re.compile(r"\.\d{1,4}$")
 _DEFAULT_TITLES = ("New session - ", "Child session - ")
 _UNFINISHED = frozenset(("tool-calls", "unknown", None))
 
 
-class OpencodeEventContext(EventContext):
-    """The acting agent, its session and the time."""
-
-    __slots__ = ()
-    PROGRAM = PROGRAM
-    ORIGIN = Origin(dialect=NAME)
-
-
-class OpencodeSession(SessionReader):
+class OpencodeSession(SessionReader, program="opencode"):
     """Reads the events of one session."""
 
-    context_type: ClassVar[type[EventContext]] = OpencodeEventContext
-
-    def name_agent(self, session: str | None) -> str | None:
-        """The end of the id is random; its beginning is a clock."""
-        return as_name(f"{self.program}/{session[-8:]}") if session else None
+    ids_begin_with_time = True
 
     def read_record(self, record: Record, raw: bytes) -> list[Event]:
         """The events of one row."""
@@ -56,7 +41,7 @@ class OpencodeSession(SessionReader):
             case "message.updated":
                 return self._read_message(as_object(data.get("info")))
             case "message.part.updated":
-                return self._read_part(as_object(data.get("part")), _read_stamp(data.get("time")))
+                return self._read_part(as_object(data.get("part")), read_milliseconds(data.get("time")))
             case "" | "message.part.removed":
                 return []
         return [self.make_other(name, data, raw, None)]
@@ -65,11 +50,9 @@ class OpencodeSession(SessionReader):
         state, time = self.state, as_object(info.get("time"))
         state.parent = as_name(info.get("parentID")) or state.parent
         state.cwd, state.version = as_text(info.get("directory")) or state.cwd, as_text(info.get("version")) or state.version
-        events = self.make_start(_read_stamp(time.get("created")))
-        title = as_text(info.get("title"))
-        if title and not title.startswith(_DEFAULT_TITLES) and not self.is_repeated(f"title:{title}"):
-            events.append(self.make_title(title, _read_stamp(time.get("updated"))))
-        return events
+        events = self.make_start(read_milliseconds(time.get("created")))
+        title = as_text(info.get("title")) or ""
+        return events if title.startswith(_DEFAULT_TITLES) else [*events, *self.make_title(title, read_milliseconds(time.get("updated")))]
 
     def _read_message(self, info: Record) -> list[Event]:
         key, time = as_name(info.get("id")), as_object(info.get("time"))
@@ -80,7 +63,7 @@ class OpencodeSession(SessionReader):
             if key not in self.state.extra["users"]:
                 self.state.extra["users"] = [*self.state.extra["users"][-_MAX_TEXTS:], key]
             return []
-        at, error = _read_stamp(time.get("completed")), as_object(info.get("error"))
+        at, error = read_milliseconds(time.get("completed")), as_object(info.get("error"))
         self.state.model = as_text(info.get("modelID")) or self.state.model
         if at is None or self.is_repeated(key):
             return []
@@ -116,7 +99,7 @@ class OpencodeSession(SessionReader):
         if time.get("end") is None or self.is_repeated(key):
             return []
         if kind == "reasoning":
-            return [self.make_thought(key, words, _read_stamp(time.get("end")))]
+            return [self.make_thought(key, words, read_milliseconds(time.get("end")))]
         texts = self.state.extra.setdefault("texts", {})
         put_bounded(texts, message, [*texts.get(message, [])[-_MAX_TEXTS:], words], _MAX_TEXTS)
         return []
@@ -127,7 +110,7 @@ class OpencodeSession(SessionReader):
         status, time, given = as_text(state.get("status")), as_object(state.get("time")), as_object(state.get("input"))
         if status == "pending":  # its input may not be complete
             return []
-        start, at = _read_stamp(time.get("start")), _read_stamp(time.get("end"))
+        start, at = read_milliseconds(time.get("start")), read_milliseconds(time.get("end"))
         events = [] if self.is_repeated(f"call:{key}") else [self.make_call(key, tool, given, start)]
         metadata = as_object(state.get("metadata"))
         child = as_name(metadata.get("sessionId")) if tool == "task" else None
@@ -139,11 +122,11 @@ class OpencodeSession(SessionReader):
             return events
         error = as_text(state.get("error"))
         text = error or as_text(metadata.get("output")) or as_text(state.get("output")) or ""
-        code, began, ended = metadata.get("exit"), as_number(time.get("start")), as_number(time.get("end"))
+        began, ended = as_number(time.get("start")), as_number(time.get("end"))
         result = CallResult(
             text,
             failed=status == "error",
-            exit_code=code if isinstance(code, int) and not isinstance(code, bool) and abs(code) < 2**31 else None,
+            exit_code=as_exit_code(metadata.get("exit")),
             denied=error is not None and "rejected permission" in error,
             duration_ms=ended - began if began is not None and ended is not None else None,
         )
@@ -157,11 +140,6 @@ def _read_usage(tokens: Record) -> Usage:
     cache, reasoning = as_object(tokens.get("cache")), count_tokens(tokens, "reasoning")
     output = count_tokens(tokens, "output") + reasoning
     return Usage(count_tokens(tokens, "input"), output, count_tokens(cache, "read"), count_tokens(cache, "write"), reasoning)
-
-
-def _read_stamp(value: object) -> datetime | None:
-    stamp = as_count(value)
-    return EPOCH + timedelta(milliseconds=stamp) if stamp is not None and stamp < _MAX_STAMP_MS else None
 
 
 def _make_record(row: tuple[Any, ...]) -> bytes:
@@ -178,7 +156,7 @@ def make_recording(session_type: type[OpencodeSession], *, tables: frozenset[str
     """The table of events of opencode, or of a program that began as a copy of it."""
 
     return Recording(
-        name=session_type.context_type.ORIGIN.dialect or "",
+        name=session_type.find_dialect(),
         open=open_sessions(session_type, _find_session),
         database=DatabaseQuery(
             tables=tables,

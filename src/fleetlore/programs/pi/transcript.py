@@ -11,37 +11,29 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-import msgspec
-
 from fleetlore.dialects.fields import as_count, as_name, as_number, as_object, as_text, read_time
-from fleetlore.dialects.recording import Recording
 from fleetlore.dialects.wire import Record
-from fleetlore.events.envelope import Event, Origin
-from fleetlore.programs.session_reader import CallResult, SessionReader, TranscriptState, Usage, count_tokens, put_bounded
-from fleetlore.programs.sessions import EventContext
+from fleetlore.events.envelope import Event
+from fleetlore.programs.session_reader import (
+    CallResult,
+    SessionReader,
+    Usage,
+    count_tokens,
+    join_text,
+    list_parts,
+    put_bounded,
+    split_exit_code,
+)
 
-NAME, PROGRAM = "pi", "pi"
 _EXIT_CODE = re.compile(r"(?<!\n)\n*Command exited with code (\d{1,6})\s*\Z")
 _ABORTED = "Command aborted"
 _MAX_RENAMED = 200
 
 
-class PiEventContext(EventContext):
-    """The acting agent, its session and the time."""
-
-    __slots__ = ()
-    PROGRAM = PROGRAM
-    ORIGIN = Origin(dialect=NAME)
-
-
-class PiReader(SessionReader):
+class PiReader(SessionReader, program="pi"):
     """Reads one session."""
 
-    context_type = PiEventContext
-
-    def name_agent(self, session: str | None) -> str | None:
-        """The end of the id is random; its beginning is a clock."""
-        return as_name(f"{PROGRAM}/{session[-8:]}") if session else None
+    ids_begin_with_time = True
 
     def read_record(self, record: Record, raw: bytes) -> list[Event]:
         """The events of a line."""
@@ -68,8 +60,7 @@ class PiReader(SessionReader):
                 data = {"before_tokens": as_count(record.get("tokensBefore")), "summary": as_text(record.get("summary"))}
                 return [self.make_context(at).make_event("session.compacted", self.derive_event_id("compacted", key), data=data)]
             case "session_info":
-                title = as_text(record.get("name"))
-                return [self.make_title(title, at)] if title else []
+                return self.make_title(as_text(record.get("name")), at)
         return [self.make_other(name, record, raw, at, text=as_text(record.get("summary")) or as_text(record.get("label")))]
 
     def _read_header(self, record: Record, at: datetime | None) -> list[Event]:
@@ -98,7 +89,7 @@ class PiReader(SessionReader):
     def _read_message(self, message: Record, key: str, at: datetime | None, raw: bytes) -> list[Event]:
         match message.get("role"):
             case "user":
-                words = _join_text(message.get("content"))
+                words = join_text(message.get("content"))
                 return self.make_prompt(key, words, at) if words and not self.is_repeated(key) else []
             case "assistant":
                 return [] if self.is_repeated(key) else self._read_reply(message, key, at)
@@ -112,13 +103,10 @@ class PiReader(SessionReader):
 
     def _read_reply(self, message: Record, key: str, at: datetime | None) -> list[Event]:
         usage, error, stop = as_object(message.get("usage")), as_text(message.get("errorMessage")), as_text(message.get("stopReason"))
-        parts = message.get("content")
-        blocks = [as_object(part) for part in parts] if isinstance(parts, list) else []
+        blocks, said = list_parts(message.get("content")), join_text(message.get("content"))
         self.state.model = model = as_text(message.get("model")) or self.state.model
-        thoughts = [words for block in blocks if (words := as_text(block.get("thinking")))]
-        events = [self.make_thought(f"{key}:{n}", words, at) for n, words in enumerate(thoughts)]
+        events = self.make_thoughts(blocks, key, at)
         counted = Usage(*(count_tokens(usage, name) for name in ("input", "output", "cacheRead", "cacheWrite")))
-        said = _join_text(parts)
         if any(counted) or said:
             cost, provider = as_number(as_object(usage.get("cost")).get("total")), as_text(message.get("provider"))
             events.append(self.make_reply(key, counted, said, at, model=model, provider=provider, usd=cost or None, stop_reason=stop))
@@ -141,28 +129,11 @@ class PiReader(SessionReader):
         call = as_name(message.get("toolCallId"))
         if call is None or self.is_repeated(f"outcome:{key}"):
             return []
-        text, failed, code = _join_text(message.get("content")), message.get("isError") is True, None
+        text, failed, code = join_text(message.get("content")), message.get("isError") is True, None
         if message.get("toolName") == "bash":
-            code = _EXIT_CODE.search(text[-200:]) if failed else None
-            text = text[: len(text) - len(code[0])] if code else text
-        result = CallResult(
-            text,
-            failed=failed,
-            exit_code=int(code[1]) if code else 0 if message.get("toolName") == "bash" and not failed else None,
-            interrupted=failed and text.endswith(_ABORTED),
-        )
+            text, code = split_exit_code(text, _EXIT_CODE) if failed else (text, 0)
+        result = CallResult(text, failed, code, interrupted=failed and text.endswith(_ABORTED))
         return [self.make_outcome(self.state.extra.get("calls", {}).get(call, call), result, at)]
 
 
-def _join_text(content: object) -> str:
-    if isinstance(content, str):
-        return content
-    parts = [as_object(part) for part in content] if isinstance(content, list) else []
-    return "\n".join(words for part in parts if (words := as_text(part.get("text"))))
-
-
-def _open_reader(saved: bytes | None) -> PiReader:
-    return PiReader(msgspec.json.decode(saved, type=TranscriptState) if saved else TranscriptState())
-
-
-RECORDING = Recording(name=NAME, open=_open_reader)
+RECORDING = PiReader.make_recording()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fleetlore.programs.gemini_records import GeminiRecords
-from fleetlore.programs.qwen_code.transcript import NAME, PROGRAM
 
 
 def _find_helper(prompt_id: str, run: str | None) -> str | None:
@@ -12,4 +11,4 @@ def _find_helper(prompt_id: str, run: str | None) -> str | None:
     return rest.partition("#")[0] or None if session == run else None
 
 
-TELEMETRY = GeminiRecords(NAME, PROGRAM).make_telemetry("qwen-code.", _find_helper)
+TELEMETRY = GeminiRecords("qwen-code").make_telemetry("qwen-code.", _find_helper)

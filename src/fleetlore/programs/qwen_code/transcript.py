@@ -11,40 +11,26 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-import msgspec
-
 from fleetlore.dialects.fields import as_name, as_number, as_object, as_text, read_time
-from fleetlore.dialects.recording import Recording
 from fleetlore.dialects.wire import Record
-from fleetlore.events.envelope import Event, Origin
-from fleetlore.programs.session_reader import CallResult, SessionReader, TranscriptState, Usage, count_tokens, put_bounded
-from fleetlore.programs.sessions import DETACHED_HEAD, EventContext
+from fleetlore.events.envelope import Event
+from fleetlore.programs.session_reader import CallResult, SessionReader, Usage, count_tokens, join_text, list_parts, put_bounded
+from fleetlore.programs.sessions import DETACHED_HEAD
 
-NAME, PROGRAM = "qwen_code", "qwen-code"
 SHELL_TOOL, AGENT_TOOLS = "run_shell_command", ("agent", "task")
 _EXIT_CODE = re.compile(r"^Exit Code: (-?\d{1,6})$", re.MULTILINE)
 _IGNORED_SUBTYPES = frozenset(("attribution_snapshot", "file_history_snapshot", "at_command"))
 _MAX_HELPERS = 100
 
 
-class QwenEventContext(EventContext):
-    """The acting agent, its session and the time."""
-
-    __slots__ = ()
-    PROGRAM = PROGRAM
-    ORIGIN = Origin(dialect=NAME)
-
-
-class QwenReader(SessionReader):
+class QwenReader(SessionReader, program="qwen-code"):
     """Reads one session and its sub-agents."""
-
-    context_type = QwenEventContext
 
     def name_agent(self, session: str | None) -> str | None:
         """Sub-agents have a name with a random end: `general-purpose-6lm5pi`."""
         if session is None or session == self.state.session:
             return super().name_agent(session)
-        return as_name(f"{PROGRAM}/{session}")
+        return as_name(f"{self.program}/{session}")
 
     def read_record(self, record: Record, raw: bytes) -> list[Event]:
         """The events of a row."""
@@ -61,11 +47,10 @@ class QwenReader(SessionReader):
             return start + self._read_system(record, raw, at)
         if self.is_repeated(key):
             return start
-        parts = as_object(record.get("message")).get("parts")
-        parts = [as_object(part) for part in parts] if isinstance(parts, list) else []
+        parts = list_parts(as_object(record.get("message")).get("parts"))
         match record.get("type"):
             case "user":
-                words = _join_text(parts)
+                words = join_text(parts).strip()
                 return start + (self.make_prompt(key, words, at) if words else [])
             case "assistant":
                 return start + self._read_reply(record, parts, key, at)
@@ -79,7 +64,7 @@ class QwenReader(SessionReader):
         events = [self.make_thought(key, thoughts, at)] if thoughts else []
         usage = as_object(record.get("usageMetadata"))
         numbers = (count_tokens(usage, f"{name}TokenCount") for name in ("prompt", "candidates", "cachedContent", "thoughts"))
-        events.append(self.make_reply(key, _make_usage(*numbers), _join_text(parts), at))
+        events.append(self.make_reply(key, _make_usage(*numbers), join_text(parts).strip(), at))
         calls = [as_object(part.get("functionCall")) for part in parts if "functionCall" in part]
         for call in calls:
             if (id := as_name(call.get("id"))) and (tool := as_text(call.get("name"))):
@@ -142,7 +127,7 @@ class QwenReader(SessionReader):
         if call is not None:
             waiting = self.state.extra.setdefault("helpers", {})
             put_bounded(waiting, call, [*waiting.get(call, [])[-_MAX_HELPERS:], helper], _MAX_HELPERS)
-        given = as_object(self.state.calls[call].input) if call else {}
+        given = as_object(self.find_call(call).input)
         words = as_text(given.get("description")) or role or helper
         return [self.make_launch(helper, at, words=words, call=call, role=role, prompt=as_text(given.get("prompt")))]
 
@@ -167,12 +152,4 @@ def _read_result(result: Record, response: Record, tool: str) -> CallResult:
     return CallResult(text, failed=failed, exit_code=code, interrupted=status == "cancelled")
 
 
-def _join_text(parts: list[Record]) -> str:
-    return "\n".join(text for part in parts if part.get("thought") is not True and (text := as_text(part.get("text")))).strip()
-
-
-def _open_reader(saved: bytes | None) -> QwenReader:
-    return QwenReader(msgspec.json.decode(saved, type=TranscriptState) if saved else TranscriptState())
-
-
-RECORDING = Recording(name=NAME, open=_open_reader)
+RECORDING = QwenReader.make_recording()
