@@ -1,7 +1,7 @@
 """Installed dependencies and build outputs that git ignores, as they were before the first turn: `node_modules`, `.venv`, `target`.
 
 They are copied once, when a goal starts, with a digest of each file. Checks use these copies, so that an agent that edits an
-installed test runner changes nothing. Installed files are linked into the judging copy, read only; build outputs are copied.
+installed test runner changes nothing. Installed files are linked into the judging copy, read only; build outputs and caches are copied.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from fleetlore.goal.workspace import files
 from fleetlore.goal.workspace.content import FileStamp, file_stamp
 
 INSTALLED = ("node_modules", ".venv", "venv", "vendor", "bower_components", ".bundle", "Pods", ".tox", ".nox", ".yarn", "deps", "elm-stuff")
+_HIDDEN_INSTALLED = (*(name for name in INSTALLED if name.startswith(".")), ".bin", ".pnpm", ".store", ".deno")
 BUILT = ("target", "build", "_build", ".gradle", "dist-newstyle", ".stack-work", "cmake-build-debug")
 MAX_FILES, MAX_BYTES = 200_000, 4 << 30
 _FOLDER, _LISTING = "dependencies", "dependencies.json"
@@ -33,6 +34,8 @@ _REWRITTEN = re.compile(
     r"(?:^|/)(?:\.venv|venv|\.tox/[^/]+|\.nox/[^/]+)/(?:bin/[^/]+|pyvenv\.cfg|.*\.(?:pth|egg-link)|.*/__editable__[^/]*\.py)\Z"
 )
 """Files of a virtual environment that hold its absolute path."""
+_STALE = re.compile(r"/__pycache__/__editable__[^/]{0,250}\Z")
+"""Bytecode of rewritten files, which Python would compile again."""
 _MAX_REWRITTEN_BYTES = 256 * 1024
 
 
@@ -118,7 +121,7 @@ class DependencySnapshot:
                 yield path, DependencySource("link", 0o777, entry.digest, is_linked=False)
                 continue
             self._require_unchanged(path, full, entry)
-            yield path, DependencySource("file", entry.mode, full, is_linked=_is_installed(path))
+            yield path, DependencySource("file", entry.mode, full, is_linked=_is_linked(path))
 
     def _require_unchanged(self, path: str, full: str, entry: DependencyEntry) -> None:
         try:
@@ -139,8 +142,12 @@ class DependencySnapshot:
             self._stamps[path] = file_stamp(os.lstat(os.path.join(self._root, path)))
 
 
-def _is_installed(path: str) -> bool:
-    return any(part in INSTALLED for part in path.split("/")[:-1])
+def _is_linked(path: str) -> bool:
+    """Whether a file is installed. Other hidden folders in `node_modules` are caches that programs write, such as `.cache` and `.vite`."""
+    folders = path.split("/")[:-1]
+    start = next((number for number, folder in enumerate(folders) if folder in (*INSTALLED, *BUILT)), len(folders))
+    is_installed = start < len(folders) and folders[start] in INSTALLED  # not `target/debug/deps`
+    return is_installed and not any(each.startswith(".") and each not in _HIDDEN_INSTALLED for each in folders[start:])
 
 
 def _find_folders(source: str, known: Collection[str]) -> Iterator[str]:
@@ -188,7 +195,7 @@ class _Copier:
             if entry.kind == "link":
                 link = os.fsencode(os.readlink(full)).replace(self._old, self._new, 1)
                 self.entries[below] = DependencyEntry("link", 0o777, os.fsdecode(link))
-            elif entry.kind == "file":
+            elif entry.kind == "file" and not _STALE.search(below):
                 os.makedirs(os.path.dirname(target), exist_ok=True)
                 with suppress(OSError):  # files that cannot be read are left out
                     self.entries[below] = self._copy_file(below, entry, full, target)
@@ -202,7 +209,7 @@ class _Copier:
             else:
                 copy_content(source.fileno(), copy.fileno())
         os.utime(target, ns=(entry.stat.st_atime_ns, entry.stat.st_mtime_ns))
-        os.chmod(target, entry.mode & 0o555 if _is_installed(path) else entry.mode)
+        os.chmod(target, entry.mode & 0o555 if _is_linked(path) else entry.mode)
         with open(target, "rb") as copy:
             return DependencyEntry("file", stat.S_IMODE(os.fstat(copy.fileno()).st_mode), _digest_file(copy.fileno()))
 

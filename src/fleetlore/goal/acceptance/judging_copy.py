@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -59,7 +59,8 @@ class JudgingCopy:
         self._digests = DigestCache(self.root, workspace.store)
         self._wanted: dict[str, _Wanted] = {}
         self._copied: dict[str, tuple[_Wanted, FileStamp]] = {}
-        self._judging_stamps: dict[str, FileStamp] = {}
+        self._judging_stamps: dict[str, FileStamp | None] = {}
+        self._installed_stamps: dict[str, FileStamp | None] = {}
         self._is_full = False
 
     @property
@@ -110,12 +111,17 @@ class JudgingCopy:
                 continue
             change: Literal["changed", "added", "deleted"] = "added" if before is None else "deleted" if after is None else "changed"
             is_released = self._rules.may_change(path)
-            use: FileUse = "used as the agent left it" if is_released else "left out" if before is None else "original used"
+            is_left_out = before is None or reason == "built by make"
+            use: FileUse = "used as the agent left it" if is_released else "left out" if is_left_out else "original used"
             touched.append(TouchedFile(path=path, change=change, reason=reason, use=use))
         return touched
 
     def _choose_entries(self, current: Mapping[str, SnapshotEntry]) -> dict[str, SnapshotEntry]:
-        originals = {path: entry for path, entry in self._start.entries.items() if entry.sha and self._rules.is_judging(path)}
+        originals = {
+            path: entry
+            for path, entry in self._start.entries.items()
+            if entry.sha and self._rules.is_judging(path) and not self._must_be_built(path, current)
+        }
         above = {folder for path in originals for folder in files.parent_folders(path)}
         chosen = {
             path: entry
@@ -124,6 +130,14 @@ class JudgingCopy:
             if not any(folder in originals for folder in files.parent_folders(path))
         }
         return chosen | originals
+
+    def _is_built(self, path: str) -> bool:
+        return self._rules.find_reason(path) == "built by make"
+
+    def _must_be_built(self, path: str, current: Mapping[str, SnapshotEntry]) -> bool:
+        """Whether the agent changed a product of make, or what it is built from. Times of files in the copy do not tell."""
+        entries = ((self._start.entries.get(each), current.get(each)) for each in (path, *self._rules.list_prerequisites(path)))
+        return self._is_built(path) and any(_comparable_entry(before) != _comparable_entry(now) for before, now in entries)
 
     def _ignored_files(self, chosen: Mapping[str, SnapshotEntry]) -> dict[str, _Copied]:
         """Files that git ignores, such as what the agent built or a program wrote: used like any other file of the agent.
@@ -231,22 +245,28 @@ class JudgingCopy:
     # --- Judging files during and between runs
 
     def _note_judging_stamps(self) -> None:
-        self._judging_stamps = {
-            path: file_stamp(os.lstat(os.path.join(self.root, path)))
-            for path, entry in self._wanted.items()
-            if isinstance(entry, SnapshotEntry) and entry.sha and self._rules.is_judging(path)
-        }
+        judging = [path for path, entry in self._wanted.items() if isinstance(entry, SnapshotEntry) and self._is_original(path, entry)]
+        installed = [path for path, entry in self._wanted.items() if isinstance(entry, DependencySource) and entry.is_linked]
+        self._judging_stamps, self._installed_stamps = self._read_stamps(judging), self._read_stamps(installed)
+
+    def _is_original(self, path: str, entry: SnapshotEntry) -> bool:
+        return bool(entry.sha) and self._rules.is_judging(path) and not self._is_built(path)
+
+    def _read_stamps(self, paths: Iterable[str]) -> dict[str, FileStamp | None]:
+        stamps: dict[str, FileStamp | None] = {}
+        for path in paths:
+            stamps[path] = None
+            with suppress(OSError):
+                stamps[path] = file_stamp(os.lstat(os.path.join(self.root, path)))
+        return stamps
 
     def find_changed_by_run(self) -> list[str]:
         """Judging files that the last run wrote, replaced or deleted, even if it restored their content."""
-        changed = []
-        for path, stamp in self._judging_stamps.items():
-            try:
-                if file_stamp(os.lstat(os.path.join(self.root, path))) != stamp:
-                    changed.append(path)
-            except OSError:
-                changed.append(path)
-        return changed
+        return _find_changed(self._judging_stamps, self._read_stamps(self._judging_stamps))
+
+    def find_changed_dependencies(self) -> list[str]:
+        """Installed files that the last run wrote, replaced or deleted."""
+        return _find_changed(self._installed_stamps, self._read_stamps(self._installed_stamps))
 
     def restore_judging_files(self) -> None:
         """Undo what a run did to judging files, before the next criterion. Build outputs of the run stay.
@@ -268,6 +288,10 @@ class JudgingCopy:
 def judging_root(folder: str) -> str:
     """The root of the judging copy in a folder."""
     return os.path.join(folder, "tree")
+
+
+def _find_changed(before: Mapping[str, FileStamp | None], now: Mapping[str, FileStamp | None]) -> list[str]:
+    return [path for path, stamp in now.items() if stamp != before[path]]
 
 
 def _is_ignored(path: str) -> bool:

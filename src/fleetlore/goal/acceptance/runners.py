@@ -102,6 +102,17 @@ def _starts_runner(name: str) -> bool:
     return any(command.partition(" ")[0] == name for runner in RUNNERS for command in runner.commands)
 
 
+_INSTALLERS = make_word_set("uv tox nox hatch yarn prisma patch-package")
+"""Programs that always write installed dependencies."""
+_INSTALLING = make_word_set("install ci i add sync update upgrade rebuild dedupe prune link restore deps.get")
+
+
+def installs_dependencies(commands: Iterable[str]) -> bool:
+    """Whether commands install dependencies themselves: `npm ci && npm test`."""
+    simple = (words for command in commands for words in split_simple_commands(command))
+    return any(os.path.basename(words[0]) in _INSTALLERS or not _INSTALLING.isdisjoint(words[1:]) for words in simple)
+
+
 def find_missing_report(runners: Iterable[TestRunner], output: str) -> str | None:
     """What is wrong if a runner's report is not in the output."""
     plain = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", output)

@@ -24,7 +24,7 @@ from fleetlore.programs.sessions import EventContext
 
 NAME = PROGRAM = "droid"
 _PATH_TYPE = "fleetlore.path"
-_EXIT_CODE = re.compile(r"\n*\[Process exited with code (-?\d{1,6})\]\s*\Z")
+_EXIT_CODE = re.compile(r"(?<!\n)\n*\[Process exited with code (-?\d{1,6})\]\s*\Z")
 _FAILED = re.compile(r"\AError: (?:Command failed \(exit code: -?\d{1,6}\)\n)?")
 _COUNTED = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheCreationTokens", "thinkingTokens")
 _MAX_SETTINGS_BYTES = 1024 * 1024

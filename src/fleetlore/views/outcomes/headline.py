@@ -192,7 +192,7 @@ def find_title(record: Outcome, state: SessionState) -> str:
     return clean_title(subject[:1].upper() + subject[1:]) if is_title(plan) and len(subject.split()) > 1 else ""
 
 
-_only_number = re.compile(r"(?i)(?:\w+ing|\w+e|start|work on|fix|do) (?:the )?(?:task|issue|ticket|phase|story|bug)s? \W?[\w-]*\d+")
+_only_number = re.compile(r"(?i)(?:\w+ing|\w+e|start|work on|fix|do) (?:the )?(?:task|issue|ticket|phase|story|bug)s? \W?[\w-]*\d")
 """A title that names a task only by its number."""
 _plan_words = re.compile(r"(?i)^(?:implementation )?plan(?: (?:for|to) |: *)(?:the )?|[ :–—-]{1,3}(?:(?:implementation|detailed) )?plan$")
 _plan = re.compile(
