@@ -256,7 +256,7 @@ SIZES = (500, 4_000)
 MOST_PIECES = 150
 SUSPICIOUS = 1e-6
 """Seconds for a character from which on the growth is measured: a linear search takes a hundredth to a tenth of it."""
-PARTS = 8
+PARTS = 4
 
 
 def find_slow_text(used: Used) -> str | None:

@@ -157,6 +157,18 @@ async def test_code_under_test_cannot_read_the_operator_s_keys(tmp_path: Path, m
 
 
 @needs_landlock
+async def test_a_cache_that_the_operator_keeps_elsewhere_can_be_written_unless_the_log_is_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cache").mkdir()
+    command = 'echo x > "$XDG_CACHE_HOME/made"'
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert (await Court(tmp_path / "a", MAKE_PROJECT, command).judge()).verdict.met
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "b"))
+    assert not (await Court(tmp_path / "b", MAKE_PROJECT, command).judge()).verdict.met
+
+
+@needs_landlock
 async def test_code_under_test_cannot_end_its_driver(tmp_path: Path) -> None:
     report = await Court(tmp_path, MAKE_PROJECT, f"kill -9 {os.getpid()} || exit 3").judge()
     assert report.outcomes[0].message.startswith("exit code 3")

@@ -110,7 +110,7 @@ _INSTALLING = make_word_set("install ci i add sync update upgrade rebuild dedupe
 def installs_dependencies(commands: Iterable[str]) -> bool:
     """Whether commands install dependencies themselves: `npm ci && npm test`."""
     simple = (words for command in commands for words in split_simple_commands(command))
-    return any(os.path.basename(words[0]) in _INSTALLERS or not _INSTALLING.isdisjoint(words[1:]) for words in simple)
+    return any(not _INSTALLERS.isdisjoint(map(os.path.basename, words)) or not _INSTALLING.isdisjoint(words[1:]) for words in simple)
 
 
 def find_missing_report(runners: Iterable[TestRunner], output: str) -> str | None:
