@@ -27,8 +27,7 @@ from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.projections import search
 from fleetlore.projections.store import ProjectionStore
 from fleetlore.prompts.agent_context import MAX_RECENT_EVENTS, ContextRequest, Recall, build_stage_context
-from fleetlore.prompts.build import build_prompt
-from fleetlore.prompts.parts import BuiltPrompt
+from fleetlore.prompts.build import BuiltPrompt, build_prompt
 from fleetlore.views import stage
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)

@@ -128,6 +128,7 @@ def rows(folder: Path, plan: Plan) -> Iterator[Row]:
             lane.rate()
         result = race("NDJSON", lanes, rounds=plan.rounds, seconds=plan.seconds)
         yield rate_row(result, "NDJSON over HTTP / the log's own bulk append", "ndjson", "bulk", NDJSON_TO_BULK)
+        clients.ask("token", served.port, served.token)
         clients.ask("open", "doors", served.port, 1)
         lanes = [lanes[0], Lane("spans", client.spans, client.post_spans, plan.events)]
         for lane in lanes:

@@ -21,8 +21,7 @@ from random import Random
 from typing import Any, Literal
 
 from fleetlore.errors import LogError
-from fleetlore.log.base import AppendBatch, AppendOutcome, LogInfo, LogQuery, Position, Record, StoredRecord, TailPage
-from fleetlore.log.leases import Lease
+from fleetlore.log.base import AppendBatch, AppendOutcome, Lease, LogInfo, LogQuery, Position, Record, StoredRecord, TailPage
 from fleetlore.log.memory.coordination import MemoryCoordination
 from fleetlore.log.memory.log import MemoryLog
 from fleetlore.log.tokens import Token

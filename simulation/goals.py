@@ -23,8 +23,7 @@ from fleetlore.goal.resources import GoalResources
 from fleetlore.goal.turn_result import CRASHED, STOPPED
 from fleetlore.kernel.journal import Journal, JournalDecision
 from fleetlore.models.base import Model
-from fleetlore.process.identity import Process
-from fleetlore.process.kill_tree import end_leftovers
+from fleetlore.process.tree import Process, end_leftovers
 from fleetlore.programs.harness import TurnProgress, TurnRequest, TurnResult, Watch
 from fleetlore.views import goals
 from fleetlore.views.goal_state import GoalState

@@ -21,6 +21,8 @@ from greenlet import getcurrent, greenlet
 
 _T = TypeVar("_T")
 DEFAULT_THREADS = 32
+SHORTEST_WAIT = 1e-9
+"""Seconds by which time goes on at least when somebody waits."""
 MAX_EXITS = 3
 """How often a thread of a finished run is told to exit: its `finally` blocks may wait again."""
 
@@ -70,6 +72,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self, when: float, callback: Callable[..., Any], *args: Any, context: contextvars.Context | None = None
     ) -> asyncio.TimerHandle:
         """Run a callback at a time; those of the same time run in the order in which they were added."""
+        # A process whose clock is off may wait for less than the loop's time can express. Time must go on all the same.
+        when = max(when, self._virtual_time + SHORTEST_WAIT)
         timer = asyncio.TimerHandle(when, callback, args, self, context)
         self._timer_count += 1
         heapq.heappush(self._timers, (when, self._timer_count, timer))

@@ -29,6 +29,8 @@ SCENARIOS: dict[str, Callable[[World], object]] = {
 BY_SEED = ("journals", "towns", "journals", "goals", "ships")
 """Which scenario a seed runs, by its remainder."""
 SAVE_EVERY = 20
+FULL_OPERATIONS, FULL_FAULTS = 200, 5
+"""A run of full size has at least so many. A goal that is met early has fewer operations."""
 
 
 class RunResult(NamedTuple):
@@ -115,6 +117,8 @@ class Totals(Struct):
     """Figures of many seeds."""
 
     seeds: int = 0
+    full_size: int = 0
+    """Seeds with at least `FULL_OPERATIONS` and `FULL_FAULTS`."""
     operations: int = 0
     least_operations: int = sys.maxsize
     faults: int = 0
@@ -130,6 +134,7 @@ class Totals(Struct):
     def add(self, result: RunResult, cpu_seconds: float) -> None:
         """Count one seed."""
         self.seeds += 1
+        self.full_size += result.operations >= FULL_OPERATIONS and result.faults >= FULL_FAULTS
         self.operations += result.operations
         self.faults += result.faults
         self.least_operations, self.least_faults = min(self.least_operations, result.operations), min(self.least_faults, result.faults)
@@ -146,7 +151,8 @@ class Totals(Struct):
     def describe(self) -> str:
         """The figures as text."""
         lines = [
-            f"{self.seeds:,} seeds, {self.virtual_seconds / 3600:,.1f} virtual hours, {self.operations:,} operations"
+            f"{self.seeds:,} seeds ({self.full_size:,} with {FULL_OPERATIONS} operations and {FULL_FAULTS} faults or more),"
+            f" {self.virtual_seconds / 3600:,.1f} virtual hours, {self.operations:,} operations"
             f" (at least {self.least_operations} each), {self.faults:,} faults (at least {self.least_faults} each),"
             f" {len(self.failed_seeds)} seeds with violations, {self.cpu_seconds / max(1, self.seeds):.3f} s CPU per seed"
         ]

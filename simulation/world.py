@@ -347,7 +347,7 @@ class NetworkLink(Link):
         incarnation = self.engine.incarnation
         result = self._execute(name, args)
         if world.duplicate_rate and name == "commit" and world.rng.random() < world.duplicate_rate:
-            world.loop.call_later(world.rng.uniform(0.01, 3.0), self._execute_again, name, args)
+            world.loop.call_later(world.rng.uniform(0.01, 3.0), self._execute_again, name, args, incarnation)
         try:
             self._travel()
         except _NoAnswer:
@@ -379,8 +379,10 @@ class NetworkLink(Link):
             world.trace(f"{self._owner.process.name} {self._label} {name} {_describe_result(result)}{_digest_commit(name, args)}")
         return result
 
-    def _execute_again(self, name: str, args: tuple[Any, ...]) -> None:
-        """A request that the client gave up arrives late."""
+    def _execute_again(self, name: str, args: tuple[Any, ...], incarnation: int) -> None:
+        """A request that the client gave up arrives late. What is on its way to one Redis server ends with its connections."""
+        if self.engine.name.startswith("redis") and self.engine.incarnation != incarnation:
+            return
         try:
             self.engine.execute(name, args)
             self._world.effects["requests executed twice"] += 1

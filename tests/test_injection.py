@@ -27,6 +27,8 @@ CALLS = {
     "asyncio.ensure_future": "the journal's `spawn`",
     "asyncio.TaskGroup": "the journal's `spawn`",
     "asyncio.to_thread": "`run_blocking` of the log",
+    "tasks.sleep": "the journal's `sleep`",
+    "tasks.spawn": "the journal's `spawn`",
     "clock.now": "the journal's `now`",
     "clock.ticks": "the journal's `ticks`",
     "clock.sleep": "the journal's `sleep`",
@@ -41,8 +43,6 @@ METHODS = {"run_in_executor": "`run_blocking` of the log"}
 """Methods of objects whose type the source does not show."""
 
 ALLOWED = {
-    ("kernel/tasks.py", "asyncio.sleep"): "the default of `sleep`",
-    ("kernel/tasks.py", "asyncio.create_task"): "the default of `spawn`",
     (
         "graph/engine.py",
         "asyncio.TaskGroup",

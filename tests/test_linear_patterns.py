@@ -30,7 +30,7 @@ METHODS = ("search", "match", "fullmatch", "sub", "subn", "findall", "finditer",
 BOUNDED = {
     "fleetlore.dialects.commands.flags._may_have_flags": "of a command line 4,096 characters are looked at",
     "fleetlore.dialects.git._VERSION_PATTERN": "a tag of more than 200 characters is none of a version",
-    "fleetlore.goal.acceptance.dependencies._REWRITTEN": "a path has at most 4,096 bytes",
+    "fleetlore.goal.acceptance.judging_copy._REWRITTEN": "a path has at most 4,096 bytes",
     "fleetlore.models.parse_json._STRING_OR_BRACKET": "the search ends at the first string that is not closed",
     "fleetlore.models.parse_json._TRAILING_COMMA": "strings of a whole object are closed",
     "fleetlore.programs.failure_patterns._PATTERNS": "of an error message 16,384 characters are looked at",

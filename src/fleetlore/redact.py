@@ -981,6 +981,7 @@ _WORD_PATTERN = "|".join(f"{letter}(?:{'|'.join(rests)})" for letter, rests in _
 
 _OTHER_KEYS = ('_pass"', '_pwd"', '"auth"', '"_auth"', 'cookie"', 'cookies"', 'passwords"', 'secrets"', 'keys"')
 """Keys of secret values without one of the usual words."""
+_OTHER_KEYS_SET = frozenset(_OTHER_KEYS)
 _KEY_NEEDLES = (*WORD_NEEDLES, "authorization", "credential", *_OTHER_KEYS)
 _INNER_NEEDLES = {*_KEY_NEEDLES, *(needle for rule in RULES if not (rule.is_token and rule.anchors) for needle in rule.needles)}
 _WORD_START_NEEDLES = {needle for rule in RULES for needle in rule.needles} - _INNER_NEEDLES
@@ -1104,6 +1105,12 @@ def _find_rules(needles: tuple[str, ...]) -> list[_CompiledRule]:
 
 
 @lru_cache(maxsize=4096)
+def _find_wordless_rules(needles: tuple[str, ...]) -> list[_CompiledRule]:
+    """Those of them that match without one of the usual words, for which there is one expression."""
+    return [found for found in _find_rules(needles) if not found[0].has_word]
+
+
+@lru_cache(maxsize=4096)
 def _may_names_match_rules(part: bytes) -> bool:
     """The part of an event between its stamps and its text, kind and names, recurs."""
     return _may_match_rules(part)
@@ -1113,13 +1120,17 @@ def _may_match_rules(raw: bytes) -> bool:
     """Whether a rule may match in this JSON, or one of its keys may make a value secret."""
     if _compile_words().search(raw):
         return True
+    fast_search = secret_word_search()
     text = raw.decode(errors="replace")
-    lowered = text.lower()
-    if any(key in lowered for key in _OTHER_KEYS):
+    needles = _find_needles(text) if fast_search is None else tuple([_ALL_NEEDLES[number] for number in fast_search.numbers_in(raw)])
+    if not _OTHER_KEYS_SET.isdisjoint(needles):
         return True
-    rules = _find_rules(_find_needles(text))
+    rules = _find_wordless_rules(needles)
+    if not rules:
+        return False
+    lowered = text.lower()
     for rule, pattern, anchors in rules:
-        if rule.has_word or rule.also not in lowered:
+        if rule.also not in lowered:
             continue
         if not rule.is_token:
             return True

@@ -19,7 +19,7 @@ from fleetlore.cli.demo.environment import DemoEnvironment, SceneReporter
 from fleetlore.goal.model_harness import MODEL_TOOLS
 from fleetlore.models.base import ChatMessage, ModelRequest, ModelToolCall
 from fleetlore.models.open import open_model
-from fleetlore.process.table import list_processes
+from fleetlore.process.tree import list_processes
 from tests.cli.running import Lore
 from tests.cli.test_up import running
 from tests.patience import PATIENCE

@@ -268,7 +268,7 @@ def test_running_it_twice_changes_nothing(lore: Lore, home: Path) -> None:
     assert "1 question answered" in first
     again = lore("setup", "--yes", code=0).out
     assert "0 records new" in again
-    assert "Nothing to do: Claude Code already calls fleetlore" in again
+    assert "Nothing to do: Claude Code already reports to Fleetlore" in again
     assert (home / ".claude" / "settings.json").read_bytes() == settings
     assert lore("events", "--all", "--json").raw == events
 

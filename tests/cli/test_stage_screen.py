@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fleetlore import Event
-from fleetlore.cli.event_lines import display_width
 from fleetlore.cli.stage.screen import StageScreen
+from fleetlore.cli.terminal import display_width
 from fleetlore.stage import files
 
 RULED = {"winner": "bob", "scores": {"ada": 3, "bob": 4.5, "cleo": "none"}}

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetlore.cli.event_lines import display_width, pad_columns, truncate_columns
-from fleetlore.cli.terminal import escape_json, sanitise_text
+from fleetlore.cli.terminal import display_width, escape_json, pad_columns, sanitise_text, truncate_columns
 from tests.cli.running import Lore
 
 NASTY = (

@@ -6,7 +6,7 @@ import pytest
 
 from fleetlore.log.coordination import open_shared
 from fleetlore.log.seal import OperatorKey, make_seal
-from fleetlore.projections.signed_town import SignedTownFold
+from fleetlore.projections.signed_views import SignedTownFold
 from fleetlore.town import events
 from fleetlore.views.town_state import TownState
 from tests.cli import towns

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from fleetlore.documents.document import Document, DocumentType, load_document, missing_fields, parse_document
-from fleetlore.documents.toml_lines import MAX_PLACES, parse_toml
+from fleetlore.documents.document import MAX_PLACES, Document, DocumentType, load_document, missing_fields, parse_document, parse_toml
 from fleetlore.documents.validation import MAX_DEPTH, MAX_ERRORS, KeyPath, to_plain_values
 from fleetlore.errors import Invalid, InvalidPlan
 

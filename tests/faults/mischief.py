@@ -30,7 +30,7 @@ from fleetlore.goal.events import GoalEvents
 from fleetlore.goal.gate.decision import PermissionAnswer, make_decision_event
 from fleetlore.goal.gate.decision import PermissionRequest as Asked
 from fleetlore.log.admission import Admission
-from fleetlore.process.identity import Process
+from fleetlore.process.tree import Process
 from fleetlore.programs.harness import TurnResult
 from fleetlore.views import goals
 from fleetlore.views.goal_state import GoalState

@@ -51,8 +51,8 @@ from fleetlore.operations.request import Request
 from fleetlore.operations.timeline import ReadTimeline
 from fleetlore.operations.town_page import ReadTown
 from fleetlore.operations.workers import load_template
-from fleetlore.process.pipes import OutputLine
-from fleetlore.process.table import parse_ps_line
+from fleetlore.process.run import OutputLine
+from fleetlore.process.tree import parse_ps_line
 from fleetlore.programs import failure_patterns, failures, registry
 from fleetlore.programs.claude_code.harness import ClaudeOutputParser
 from fleetlore.programs.claude_code.hooks import read_hook as claude_code_hook
@@ -70,7 +70,7 @@ from fleetlore.server.notifications import rules as notices
 from fleetlore.server.problems import Problem
 from fleetlore.server.security import hosts
 from fleetlore.stage import files as stage_files
-from fleetlore.town.instructions import parse_verdict
+from fleetlore.town.jobs import parse_verdict
 from fleetlore.town.plans import load as plans_load
 from tests.dialects import golden
 from tests.graph.tools.attacks import ATTACKS

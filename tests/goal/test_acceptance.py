@@ -22,7 +22,7 @@ from fleetlore.goal.acceptance.verifiers import Unmet
 from fleetlore.goal.workspace.workspace import Workspace
 from fleetlore.models.scripted import ScriptedModel
 from fleetlore.plugins import Extension, ExtensionPoint
-from fleetlore.process.kill_tree import end_leftovers
+from fleetlore.process.tree import end_leftovers
 from tests.goal.working import git, opened, plan, repository, write
 
 CHECK = "grep -q done result.txt"

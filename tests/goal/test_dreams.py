@@ -26,8 +26,8 @@ from fleetlore.goal.memory.dream import (
 )
 from fleetlore.goal.memory.files import OpenFolder
 from fleetlore.goal.memory.folder import MemoryFolder, MemoryProposal
+from fleetlore.log.base import Lease
 from fleetlore.log.coordination import AsyncCoordination, open_shared
-from fleetlore.log.leases import Lease
 from fleetlore.testing import START, FrozenClock, ScriptedModel, Stall
 
 PLAN = Memory(dream_after_hours=24, dream_after_sessions=2, dream_timeout=30)

@@ -21,12 +21,14 @@ from fleetlore.events.envelope import Event
 from fleetlore.events.goal_plan import Permissions
 from fleetlore.goal.gate import client as gate_door
 from fleetlore.goal.gate import server as gate_server
-from fleetlore.goal.gate.ask_person import GOAL_CANCELLED, MAX_OPEN_QUESTIONS, PersonDecider
 from fleetlore.goal.gate.decision import (
+    GOAL_CANCELLED,
     MAX_INPUT_BYTES,
+    MAX_OPEN_QUESTIONS,
     DeciderChain,
     PermissionAnswer,
     PermissionRequest,
+    PersonDecider,
     RecordingDecider,
     RuleDecider,
     make_denial,

@@ -15,8 +15,7 @@ import pytest
 
 from fleetlore import clock
 from fleetlore.errors import FleetloreError
-from fleetlore.goal.workspace.handover import Handover, commit_handover, describe_handover, find_handover
-from fleetlore.goal.workspace.workspace import Workspace, open_workspace
+from fleetlore.goal.workspace.workspace import Handover, Workspace, commit_handover, describe_handover, find_handover, open_workspace
 from tests.goal.working import SETTINGS, git, opened, plan, repository, write
 
 GOAL = clock.uuid7()

@@ -11,8 +11,7 @@ import pytest
 
 from fleetlore import clock
 from fleetlore.cli.goal.lines import format_handover
-from fleetlore.goal.workspace.handover import commit_handover, describe_handover
-from fleetlore.goal.workspace.workspace import Workspace
+from fleetlore.goal.workspace.workspace import Workspace, commit_handover, describe_handover
 from tests.goal.working import SETTINGS, git, opened, repository, write
 
 SECTIONS = {

@@ -18,9 +18,8 @@ from fleetlore.events.driver_types import BudgetGuards, Goal, ShellCommand
 from fleetlore.events.goal_plan import Plan
 from fleetlore.goal.acceptance import judging_copy
 from fleetlore.goal.acceptance.check import AcceptanceChecker, AcceptanceReport
-from fleetlore.goal.acceptance.expansion import expand_command
+from fleetlore.goal.acceptance.expansion import RUNNERS, expand_command, find_missing_report, find_runners
 from fleetlore.goal.acceptance.judging_files import JudgingRules
-from fleetlore.goal.acceptance.runners import RUNNERS, find_missing_report, find_runners
 from fleetlore.goal.workspace.workspace import Workspace, open_workspace
 from fleetlore.process.sandbox import has_landlock
 from tests.goal.judge_tricks import HONEST, MAKE_PROJECT, MORE_TRICKS, PYTEST_PROJECT, TRICKS, Honest, Trick, write_files

@@ -21,7 +21,7 @@ from fleetlore.goal.model_transcript import ModelTranscript, SessionLost, Transc
 from fleetlore.models.base import ModelReply, ModelRequest
 from fleetlore.models.json_schema import make_strict
 from fleetlore.models.scripted import Answer, Calls, Script, ScriptedModel
-from fleetlore.process.kill_tree import end_leftovers
+from fleetlore.process.tree import end_leftovers
 from fleetlore.programs.failures import diagnose_turn
 from fleetlore.programs.harness import RemainingBudget, TurnOutcome, TurnProgress, TurnRequest, TurnResult
 from tests.programs.test_failures import NOW

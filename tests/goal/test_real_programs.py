@@ -15,7 +15,7 @@ from fleetlore.events.driver_types import BudgetGuards, Goal, ShellCommand
 from fleetlore.events.envelope import Event
 from fleetlore.events.goal_plan import KEY, Permissions, Plan
 from fleetlore.goal.driver import Driver
-from fleetlore.goal.setup import open_resources
+from fleetlore.goal.resources import open_resources
 from fleetlore.log.coordination import open_shared
 from fleetlore.views.goal_state import GoalState
 from tests.goal.scripted import GOAL

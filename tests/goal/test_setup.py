@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from fleetlore.errors import Invalid
 from fleetlore.events.driver_types import LlmJudge
 from fleetlore.events.goal_plan import Memory, Plan
-from fleetlore.goal.setup import _create_harness, _require_models
+from fleetlore.goal.resources import _create_harness, _require_models
 from fleetlore.views.prices import Prices
 from tests.goal.scripted import goal
 

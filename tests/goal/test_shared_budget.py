@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from fleetlore import connect
 from fleetlore.events.envelope import Event
-from fleetlore.goal.shared_budget import FIRST_CALL, LONGEST_CALL, estimate_call, find_blockers
+from fleetlore.goal.turn import FIRST_CALL, LONGEST_CALL, estimate_call, find_blockers
 from fleetlore.kernel.lease import make_holder_name
 from fleetlore.log.coordination import Coordination, open_shared
 from fleetlore.log.recorder import BlockingRecorder

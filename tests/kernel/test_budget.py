@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetlore.events import driver_types
-from fleetlore.events.budget_axes import AXES, BudgetUse, list_axes, list_uses
-from fleetlore.kernel.budget import find_exhausted, is_exhausted, remaining_amount
+from fleetlore.events.budget_axes import AXES, BudgetUse, find_exhausted, is_exhausted, list_axes, list_uses, remaining_amount
 from fleetlore.views.goal_state import GoalLimits, GoalUsage
 from tests.patience import PATIENCE
 

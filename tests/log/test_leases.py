@@ -12,8 +12,8 @@ from time import monotonic
 import pytest
 
 from fleetlore.errors import Invalid, LeaseLost
+from fleetlore.log.base import Lease
 from fleetlore.log.coordination import Coordination, open_shared
-from fleetlore.log.leases import Lease
 from fleetlore.testing import FrozenClock
 from tests.log.conftest import Opening, wait_for
 from tests.patience import PATIENCE

@@ -26,8 +26,7 @@ from nats.aio.msg import Msg
 from fleetlore import Event, Expect, clock, connect
 from fleetlore.dialects import nexo
 from fleetlore.errors import Closed, Conflict, Denied, Forgotten, InvalidUrl, LogError, StorageFull, Unanswered, Unreachable, Unsuitable
-from fleetlore.events.envelope import LogPlace, Origin
-from fleetlore.events.names import is_name
+from fleetlore.events.envelope import LogPlace, Origin, is_name
 from fleetlore.log import base
 from fleetlore.log.admission import Admission
 from fleetlore.log.async_recorder import Recorder

@@ -7,8 +7,11 @@ import stat
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from statistics import median
+from time import perf_counter
 from typing import Any
 
 import apsw
@@ -54,6 +57,35 @@ def test_a_commit_writes_few_pages_whatever_the_number_of_scopes(path: Path) -> 
     with opened(path) as log:
         log.append([make_event(agent="ada", task="t7", mission="m1")])
         assert pages_per_commit(log, path, LAG - 10) < 1.5
+
+
+def test_a_writer_that_has_waited_long_gets_the_lock_soon(path: Path) -> None:
+    """SQLite's own wait asks less and less often, so that beside busy writers the one that has waited longest comes last."""
+
+    def wait_behind_a_lock(wait: Callable[[], object]) -> float:
+        """Seconds from the release of a lock to the end of `wait`, which was waiting for it."""
+        holder.execute("BEGIN IMMEDIATE")
+        ended: list[float] = []
+
+        def note_end() -> None:
+            wait()
+            ended.append(perf_counter())
+
+        thread = threading.Thread(target=note_end)
+        thread.start()
+        thread.join(0.4)
+        assert thread.is_alive()
+        released = perf_counter()
+        holder.execute("COMMIT")
+        thread.join(PATIENCE)
+        return ended[0] - released
+
+    with opened(path) as log, closing(apsw.Connection(str(path))) as holder, closing(apsw.Connection(str(path))) as plain:
+        log.append([make_event()])
+        plain.set_busy_timeout(int(PATIENCE * 1000))
+        ours = [wait_behind_a_lock(lambda: log.append([make_event()])) for _ in range(5)]
+        theirs = [wait_behind_a_lock(lambda: plain.execute("BEGIN IMMEDIATE; COMMIT")) for _ in range(5)]
+    assert median(ours) < median(theirs) / 2
 
 
 def test_threads_that_append_together_share_a_commit(path: Path) -> None:

@@ -21,8 +21,7 @@ from fleetlore.goal.model_tools.commands import ToolPrograms
 from fleetlore.goal.model_tools.folder import ConfinedFolder, ToolError
 from fleetlore.goal.model_tools.text import ToolResult
 from fleetlore.goal.model_tools.tools import MAX_RESULT_CHARS, TOOLS, WorkspaceToolRunner, find_call_error, run_in_thread
-from fleetlore.process.identity import Process
-from fleetlore.process.kill_tree import end_leftovers
+from fleetlore.process.tree import Process, end_leftovers
 from fleetlore.prompts.text_safety import truncate_middle
 
 SECRET = "the crown jewels"

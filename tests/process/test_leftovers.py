@@ -10,11 +10,9 @@ from uuid import uuid4
 
 import pytest
 
-from fleetlore.process import table
+from fleetlore.process import tree
 from fleetlore.process.environment import TURN_VARIABLE
-from fleetlore.process.identity import Process
-from fleetlore.process.kill_tree import end_leftovers, end_processes, find_leader_processes
-from fleetlore.process.table import ProcessEntry, read_start_time
+from fleetlore.process.tree import Process, ProcessEntry, end_leftovers, end_processes, find_leader_processes, read_start_time
 from tests.patience import PATIENCE
 from tests.process.agents import agent
 
@@ -92,7 +90,7 @@ def start_child(mother: subprocess.Popen[bytes]) -> int:
 
 
 def is_running(pid: int) -> bool:
-    entry = table.read_process(pid)
+    entry = tree.read_process(pid)
     return entry is not None and not entry.is_dead
 
 
@@ -109,7 +107,7 @@ def test_another_process_with_the_same_id_is_left_alone(mark: str, start: Start)
 
 
 def test_who_ends_leftovers_never_ends_itself_nor_those_it_descends_from(mark: str) -> None:
-    ending = f"from fleetlore.process.kill_tree import end_leftovers; print(end_leftovers({mark!r}, []))"
+    ending = f"from fleetlore.process.tree import end_leftovers; print(end_leftovers({mark!r}, []))"
     shell = f'sleep 600 & "{sys.executable}" -c "{ending}"; echo alive'
     recorded = subprocess.run(
         ["sh", "-c", shell], env={**os.environ, TURN_VARIABLE: mark}, capture_output=True, timeout=PATIENCE, check=True
@@ -134,22 +132,22 @@ def test_a_name_full_of_brackets_is_read_past(start: Start, tmp_path: object) ->
     program = f"{tmp_path}/a) Z (b"
     os.symlink("/bin/sleep", program)
     popen = start("sh", "-c", f"echo on; exec '{program}' 600")
-    entry = table.read_process(popen.pid)
+    entry = tree.read_process(popen.pid)
     assert entry
     assert (entry.parent, entry.group, entry.is_dead) == (os.getpid(), popen.pid, False)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the other tests do this already")
 def test_without_proc_the_same_is_found_by_ps(mark: str, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table, "PS", ("ps", "axeww", *table.PS[-2:]))
-    monkeypatch.setattr(table, "HAS_PROC", False)
+    monkeypatch.setattr(tree, "PS", ("ps", "axeww", *tree.PS[-2:]))
+    monkeypatch.setattr(tree, "HAS_PROC", False)
     marked, recorded = start(*SLEEPER, mark=mark), start(*SLEEPER)
     assert end_leftovers(mark, [process(recorded)]) == 2
     assert (marked.wait(PATIENCE), recorded.wait(PATIENCE)) == (-15, -15)
 
 
 def test_a_line_of_ps_is_read() -> None:
-    entry, words = table.parse_ps_line("  501   1   501 Ss   Sat Aug  2 09:01:02 2025 /bin/zsh -l LORE_TURN=a b") or pytest.fail("not read")
-    assert entry == table.ProcessEntry(501, 1, 501, 0, "Sat Aug 2 09:01:02 2025", is_dead=False)
+    entry, words = tree.parse_ps_line("  501   1   501 Ss   Sat Aug  2 09:01:02 2025 /bin/zsh -l LORE_TURN=a b") or pytest.fail("not read")
+    assert entry == tree.ProcessEntry(501, 1, 501, 0, "Sat Aug 2 09:01:02 2025", is_dead=False)
     assert words == "/bin/zsh -l LORE_TURN=a b"
-    assert table.parse_ps_line("ps: not a line") is None
+    assert tree.parse_ps_line("ps: not a line") is None

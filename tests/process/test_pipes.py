@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetlore.process.pipes import LineBuffer, OutputLine, TailBuffer, clean_output
+from fleetlore.process.run import LineBuffer, OutputLine, TailBuffer, clean_output
 
 PIECES = st.lists(st.binary(max_size=12) | st.sampled_from([b"\n", b"\n\n", b"ab\nc", b"x" * 30]), max_size=20)
 

@@ -17,9 +17,8 @@ import pytest
 
 from fleetlore.errors import NotStarted
 from fleetlore.process.environment import scrub_environment
-from fleetlore.process.identity import Process
 from fleetlore.process.run import OutputLine, ProcessSpec, ProgramResult, run
-from fleetlore.process.table import list_processes, read_process, read_start_time
+from fleetlore.process.tree import Process, list_processes, read_process, read_start_time
 from tests.patience import PATIENCE
 from tests.process.agents import agent
 

@@ -10,8 +10,8 @@ from uuid import uuid4
 
 import pytest
 
-from fleetlore.process.pipes import OutputLine
-from fleetlore.process.table import list_processes
+from fleetlore.process.run import OutputLine
+from fleetlore.process.tree import list_processes
 from fleetlore.programs.command import CommandHarness, CommandReport, parse_report_line
 from fleetlore.programs.harness import Harness, RemainingBudget, TurnOutcome, TurnProgress, TurnRequest, TurnResult
 from tests.process.agents import agent

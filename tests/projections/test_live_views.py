@@ -23,7 +23,7 @@ from fleetlore.operations.sources import build_views
 from fleetlore.projections import live_views as module
 from fleetlore.projections.live_views import LiveViews
 from fleetlore.projections.runner import LogView
-from fleetlore.projections.signed_goals import SignedGoalsFold
+from fleetlore.projections.signed_views import SignedGoalsFold
 from fleetlore.projections.store import ProjectionStore, open_store
 from fleetlore.testing import START
 from fleetlore.views.costs import Costs

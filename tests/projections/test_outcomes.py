@@ -70,6 +70,25 @@ def test_small_chunks_change_nothing(log: BlockingRecorder, store: ProjectionSto
     assert listed(log, store) == listed(log, None)
 
 
+def test_a_first_fold_that_was_interrupted_continues(
+    log: BlockingRecorder, store: ProjectionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outcomes, "CHUNK", 3)
+    for number in range(10):
+        log.append(a_turn(number, number, f"Task {number}"))
+
+    def stop_after_five_turns(done: int, total: int) -> None:
+        if done >= 15:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        list(list_outcomes(log, now=NOW, rules=RULES, store=store, progress=stop_after_five_turns))
+    folded: list[int] = []
+    rows = list(list_outcomes(log, now=NOW, rules=RULES, store=store, progress=lambda done, total: folded.append(done)))
+    assert folded[-1] == 15, "the first half was folded again"
+    assert rows == listed(log, None)
+
+
 @pytest.mark.parametrize(
     ("wanted", "expected"),
     [

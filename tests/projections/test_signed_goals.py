@@ -10,7 +10,7 @@ import pytest
 from fleetlore import Event, clock
 from fleetlore.log.seal import OperatorKey, Seal, make_seal
 from fleetlore.projections.runner import view_of
-from fleetlore.projections.signed_goals import SignedGoals, SignedGoalsFold
+from fleetlore.projections.signed_views import SignedGoals, SignedGoalsFold
 from fleetlore.views import goals
 
 GOAL, OTHER = "0190a5b2-7d1c-7b3a-8c3e-2f1d5a6b7c8d", "0190a5b2-7d1c-7b3a-8c3e-2f1d5a6b7c8e"

@@ -14,8 +14,7 @@ from fleetlore.errors import PromptTooLarge
 from fleetlore.events.envelope import Event
 from fleetlore.prompts import blocks, text_safety
 from fleetlore.prompts.agent_context import ContextRequest, build_stage_context
-from fleetlore.prompts.build import build_prompt, count_characters, find_tokenizer
-from fleetlore.prompts.parts import BuiltPrompt
+from fleetlore.prompts.build import BuiltPrompt, build_prompt, count_characters, find_tokenizer
 from fleetlore.prompts.roles import BLOCKS_BY_ROLE
 from fleetlore.prompts.turn import MemoryPolicy, PromptTool, PromptTurn
 from fleetlore.views import stage

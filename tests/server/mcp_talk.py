@@ -15,7 +15,7 @@ from fleetlore.log.coordination import open_shared
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.log.tokens import TokenScope, create_token
 from fleetlore.operations.sources import OnDemandSource, ViewSource, build_views
-from fleetlore.projections.signed_goals import SignedGoalsFold
+from fleetlore.projections.signed_views import SignedGoalsFold
 from fleetlore.projections.store import ProjectionStore
 from fleetlore.server.mcp.caller import Caller
 from fleetlore.server.mcp.protocol import make_server

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from random import Random
 import msgspec
 import pytest
 from simulation.disk import VirtualFile
+from simulation.loop import VirtualLoop
 from simulation.run import BY_SEED, SCENARIOS, Totals, main, run_seed, run_seeds
 from simulation.world import World
 
@@ -87,6 +89,21 @@ def test_a_power_cut_keeps_what_was_synced_and_nothing_behind_a_torn_write() -> 
         assert len(kept) >= 10
         torn += file.lost_writes
     assert torn > 0
+
+
+def test_time_goes_on_however_short_a_wait_is() -> None:
+    """Otherwise a process that waits until a time on its own clock can wait for ever, as in seed 20196."""
+    loop = VirtualLoop()
+
+    async def wait_shortly() -> float:
+        await asyncio.sleep(128)
+        await asyncio.sleep(1e-15)  # 128 and so little is 128
+        return loop.time()
+
+    try:
+        assert loop.run_until_complete(wait_shortly()) > 128
+    finally:
+        loop.close()
 
 
 def test_a_run_whose_promise_is_broken_says_so() -> None:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from fleetlore.events.envelope import Event, Origin
 from fleetlore.log.base import Expect
 from fleetlore.testing import START
-from fleetlore.town import help_requests, planning, watches
+from fleetlore.town import planning
 from fleetlore.views.town_state import TownState
 from tests.views.town_facts import (
     about_item,
@@ -149,7 +149,7 @@ def test_a_pull_request_is_watched_until_it_is_merged() -> None:
     assert moves(before.state) == ["work.watch_added i1", "work.watch_added i1"]
     before.when(*WATCHED[-2:])
     assert moves(before.state) == []
-    merged = [move.events[0] for move in watches.propose_for_forge_event(before.state, forge("fleet.pr_merge", mission="o/r"), NOW)]
+    merged = [move.events[0] for move in planning.propose_for_forge_event(before.state, forge("fleet.pr_merge", mission="o/r"), NOW)]
     assert [event.data["action"] for event in merged] == ["advance", "advance"]
     before.when(*merged)
     assert moves(before.state) == ["town.mission_work_completed m1/i1"]
@@ -157,7 +157,7 @@ def test_a_pull_request_is_watched_until_it_is_merged() -> None:
 
 def test_a_mission_does_not_end_while_a_pull_request_is_watched() -> None:
     merged, watched = recorded(*WATCHED), recorded(*WATCHED)
-    merged.when(*[move.events[0] for move in watches.propose_for_forge_event(merged.state, forge("fleet.pr_merge", mission="o/r"), NOW)])
+    merged.when(*[move.events[0] for move in planning.propose_for_forge_event(merged.state, forge("fleet.pr_merge", mission="o/r"), NOW)])
     item_done = [event for move in planning.propose_for_mission(merged.state, merged.state.missions["m1"]) for event in move.events]
     merged.when(*item_done)
     watched.when(*item_done)
@@ -166,25 +166,25 @@ def test_a_mission_does_not_end_while_a_pull_request_is_watched() -> None:
 
 def test_a_failed_check_is_fixed_and_its_watch_rests_meanwhile() -> None:
     before = recorded(*WATCHED)
-    [move] = watches.propose_for_forge_event(before.state, forge("fleet.error"), NOW)
+    [move] = planning.propose_for_forge_event(before.state, forge("fleet.error"), NOW)
     assert [event.kind for event in move.events] == ["town.mission_watch_triggered", "work.watch_snoozed", "work.task_created"]
     assert (move.task, move.events[-1].data["purpose"]) == ("m1/i1/mend-1", "fix")
     before.when(*move.events)
-    assert list(watches.propose_for_forge_event(before.state, forge("fleet.error"), NOW)) == []
+    assert list(planning.propose_for_forge_event(before.state, forge("fleet.error"), NOW)) == []
 
 
 def test_others_pull_requests_and_what_does_not_come_from_a_forge_move_nothing() -> None:
     state = recorded(*WATCHED).state
     merged = forge("fleet.pr_merge")
     strange = [replace(merged, mission="o/other"), replace(merged, origin=None), replace(merged, task="#8")]
-    assert [move for event in strange for move in watches.propose_for_forge_event(state, event, NOW)] == []
+    assert [move for event in strange for move in planning.propose_for_forge_event(state, event, NOW)] == []
 
 
 # --- help
 
 
 def calls(state: TownState, after: timedelta) -> list[str]:
-    planned = help_requests.propose_help_requests(state, state.missions["m1"], START + after)
+    planned = planning.propose_help_requests(state, state.missions["m1"], START + after)
     return [f"{move.events[0].data['attempt']}: {move.events[0].data['reason']}" for move in planned]
 
 

@@ -11,7 +11,7 @@ from fleetlore import clock
 from fleetlore.errors import Conflict
 from fleetlore.events.envelope import Event
 from fleetlore.kernel.journal import KnownState
-from fleetlore.town import commands, events, help_requests, liveness, mission_commands, planning
+from fleetlore.town import commands, events, liveness, mission_commands, planning
 from fleetlore.town.jobs import Approved, JobFailed
 from fleetlore.town.plans.model import MissionPlan, PlannedItem
 from fleetlore.views.town_state import Task
@@ -142,20 +142,20 @@ def test_the_same_trouble_is_reported_once_however_long_its_reason_is(error: str
     before = recorded(mission(), item(), item_task("w1"), started("w1", epoch=None), failed("w1", epoch=None, error=error))
     now = datetime(2026, 11, 16, tzinfo=UTC)
     town = before.state
-    [call] = help_requests.propose_help_requests(town, town.missions["m1"], now)
+    [call] = planning.propose_help_requests(town, town.missions["m1"], now)
     before.when(*(Event(kind=each.kind, mission=each.mission, actor="dispatcher", at=now, data=each.data) for each in call.events[:1]))
-    assert not list(help_requests.propose_help_requests(before.state, before.state.missions["m1"], now + timedelta(minutes=29)))
-    assert list(help_requests.propose_help_requests(before.state, before.state.missions["m1"], now + timedelta(minutes=30)))
+    assert not list(planning.propose_help_requests(before.state, before.state.missions["m1"], now + timedelta(minutes=29)))
+    assert list(planning.propose_help_requests(before.state, before.state.missions["m1"], now + timedelta(minutes=30)))
 
 
 def test_that_nothing_moves_is_reported_once_and_not_every_minute() -> None:
     before = recorded(mission(), item(), about_item("promoted"))
     town = before.state
     began = town.missions["m1"].moved_at or clock.now()
-    [call] = help_requests.propose_help_requests(town, town.missions["m1"], began + timedelta(minutes=4))
+    [call] = planning.propose_help_requests(town, town.missions["m1"], began + timedelta(minutes=4))
     recorded_at = began + timedelta(minutes=4)
     before.when(Event(kind=call.events[0].kind, mission="m1", actor="dispatcher", at=recorded_at, data=call.events[0].data))
-    assert not list(help_requests.propose_help_requests(before.state, before.state.missions["m1"], began + timedelta(minutes=20)))
+    assert not list(planning.propose_help_requests(before.state, before.state.missions["m1"], began + timedelta(minutes=20)))
 
 
 # --- clocks

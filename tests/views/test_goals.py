@@ -18,10 +18,18 @@ from fleetlore.events.envelope import Event
 from fleetlore.goal.next_step import find_exhausted_axis
 from fleetlore.testing import START, FrozenClock, GivenView, given
 from fleetlore.views import goals
-from fleetlore.views.goal_control import parse_limits
-from fleetlore.views.goal_payloads import add_others, format_amount, usd_or_zero
-from fleetlore.views.goal_state import GoalState, elapsed_seconds, first_paragraph, goal_status, used_tokens, used_usd
-from fleetlore.views.goals import EVENT_HANDLERS, GoalsState, goal_usage
+from fleetlore.views.goal_state import (
+    GoalState,
+    add_others,
+    elapsed_seconds,
+    first_paragraph,
+    format_amount,
+    goal_status,
+    usd_or_zero,
+    used_tokens,
+    used_usd,
+)
+from fleetlore.views.goals import EVENT_HANDLERS, GoalsState, goal_usage, parse_limits
 from tests.strategies import json_objects, json_values
 from tests.views.goal_facts import FAILURE, GOAL, SAMPLES, begun, completed, control, decided, ended, fact, judged, over, started, turn
 

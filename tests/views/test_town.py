@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from fleetlore.events.envelope import Mac
 from fleetlore.log.seal import Seal
-from fleetlore.projections.signed_town import SignedTownFold
+from fleetlore.projections.signed_views import SignedTownFold
 from fleetlore.testing import START, given
 from fleetlore.views import town
 from fleetlore.views.town_state import PRIORITIES, TownState

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from fleetlore.events.envelope import LogPlace, Mac, Origin
-from fleetlore.projections.signed_town import SignedTownFold
+from fleetlore.projections.signed_views import SignedTownFold
 from fleetlore.testing import given
 from fleetlore.town import planning
 from tests.views.test_town import MAC, SEAL

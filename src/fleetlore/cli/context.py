@@ -16,7 +16,7 @@ from fleetlore.prompts.roles import BLOCKS_BY_ROLE
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-    from fleetlore.prompts.parts import PartReport
+    from fleetlore.prompts.build import PartReport
 
 _EXAMPLES = (
     ("lore context --agent mara", "the prompt of a stage agent, in its newest run"),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import unicodedata
 from datetime import UTC, date, datetime, tzinfo
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from fleetlore.cli.terminal import sanitise_text
+from fleetlore.cli.terminal import display_width, pad_columns, sanitise_text, truncate_columns
 from fleetlore.dialects.commands.flags import shown_flags
 from fleetlore.events import catalog
 from fleetlore.events.visibility import PUBLIC, can_see
@@ -104,31 +103,3 @@ def event_text(event: Event) -> str:
 
 def _format_value(value: str | float) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def display_width(text: str) -> int:
-    """The columns that a text takes on a terminal."""
-    return len(text) if text.isascii() else sum(map(_character_width, text))
-
-
-def _character_width(character: str) -> int:
-    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1
-
-
-def truncate_columns(text: str, width: int) -> str:
-    """The text truncated to `width` columns, with … at the end."""
-    if display_width(text) <= width:
-        return text
-    taken, room = 0, width - 1
-    for index, character in enumerate(text):
-        taken += _character_width(character)
-        if taken > room:
-            return text[:index] + "…" if width > 0 else ""
-    return text
-
-
-def pad_columns(text: str, width: int) -> str:
-    """The text padded to `width` columns."""
-    return text + " " * (width - display_width(text))

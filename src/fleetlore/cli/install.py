@@ -1,4 +1,4 @@
-"""`lore install`: have a coding agent call `fleetlore hook` at each of its steps."""
+"""`lore install`: add hooks to a coding agent's settings, so that it calls `fleetlore hook` at each step."""
 
 from __future__ import annotations
 
@@ -130,8 +130,9 @@ def describe_result(file: HookFile, *, changed: bool) -> str:
     """The result, as text."""
     program = registry.require_program(file.program)
     if not changed:
-        return f"Nothing to do: {program.title} already calls fleetlore ({file.path})."
-    text = f"{program.title} will call fleetlore at {len(file.events)} of its steps ({file.path})."
+        return f"Nothing to do: {program.title} already reports to Fleetlore ({file.path})."
+    text = f"Added {len(file.events)} hooks to {file.path}: {program.title} reports each step to Fleetlore.\n"
+    text += f"Undo: lore uninstall {program.name}"
     return f"{text}\n{program.install_note}" if program.install_note else text
 
 

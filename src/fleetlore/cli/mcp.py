@@ -57,7 +57,7 @@ def run(args: Namespace) -> int:
 
 
 def _find_caller(args: Namespace, of_environment: str | None) -> Caller:
-    from fleetlore.events.names import is_name
+    from fleetlore.events.envelope import is_name
     from fleetlore.server.mcp.caller import Caller
 
     name = args.agent if args.agent is not None else of_environment or None

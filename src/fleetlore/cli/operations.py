@@ -240,7 +240,7 @@ def _ask_key(coordination: Coordination, why: str) -> OperatorKey | None:
 def find_speaker(args: Namespace) -> str:
     """The actor: `--as`, else the agent that this runs in, else the user."""
     from fleetlore.cli.terminal import find_user_name
-    from fleetlore.events.names import is_name
+    from fleetlore.events.envelope import is_name
 
     name: str = getattr(args, "speaker", None) or find_current_agent() or find_user_name()
     if not is_name(name):

@@ -72,21 +72,22 @@ class ProgramFiles(NamedTuple):
 
 def configure(parser: ArgumentParser) -> None:
     """Add the arguments."""
-    from textwrap import fill
-
     parser.add_argument("--yes", "-y", action="store_true", help="do not ask before hooks are installed")
     parser.add_argument("--no-hooks", action="store_true", help="do not change any settings")
     programs = [f"{each.title} ({each.home}/{each.recordings[0]})" for each in registry.load_programs() if each.recordings]
-    arguments.add_examples(parser, _EXAMPLES, _NOTES.format(programs=fill(f"Looks for {_join_names(programs, 'and')}.", 100)))
+    arguments.add_examples(parser, _EXAMPLES, _NOTES.format(programs=_wrap(f"Looks for {_join_names(programs, 'and')}.")))
 
 
 def run(args: Namespace) -> int:
     """Look, import, ask, install, sum up."""
     skipped = summary.SkippedFiles()
     found = [find_program_files(program, on_skipped=skipped.add) for program in registry.load_programs() if program.recordings]
-    for each in found:
-        terminal.print_line(_describe_program(each))
     there = [each for each in found if each.is_there]
+    for each in there or found:
+        terminal.print_line(_describe_program(each))
+    missing = [each.title for each in found if not each.is_there]
+    if there and missing:
+        terminal.print_line(_wrap(f"Not found: {_join_names(missing, 'and')}."))
     if not there:
         return _print_nothing_found()
     if not (args.yes or _can_ask()):
@@ -303,6 +304,12 @@ def _format_bytes(count: int) -> str:
 
 def _count_noun(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _wrap(text: str) -> str:
+    from textwrap import fill
+
+    return fill(text, 100)
 
 
 def _join_names(names: Sequence[str], word: str) -> str:

@@ -6,8 +6,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from fleetlore.cli.event_lines import display_width, pad_columns
-from fleetlore.cli.terminal import format_age, format_ago, sanitise_text
+from fleetlore.cli.terminal import display_width, format_age, format_ago, pad_columns, sanitise_text
 from fleetlore.views.agent_status_rules import AGENT_STANDINGS, AgentStanding
 
 if TYPE_CHECKING:

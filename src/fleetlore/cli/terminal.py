@@ -153,3 +153,36 @@ def find_user_name() -> str:
         return getpwuid(os.getuid()).pw_name
     except KeyError:
         return f"uid-{os.getuid()}"
+
+
+# --- columns: wide characters take two
+
+
+def display_width(text: str) -> int:
+    """The columns that a text takes on a terminal."""
+    return len(text) if text.isascii() else sum(map(_character_width, text))
+
+
+def _character_width(character: str) -> int:
+    import unicodedata  # not at the top: `lore emit` needs none of this
+
+    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1
+
+
+def truncate_columns(text: str, width: int) -> str:
+    """The text truncated to `width` columns, with … at the end."""
+    if display_width(text) <= width:
+        return text
+    taken, room = 0, width - 1
+    for index, character in enumerate(text):
+        taken += _character_width(character)
+        if taken > room:
+            return text[:index] + "…" if width > 0 else ""
+    return text
+
+
+def pad_columns(text: str, width: int) -> str:
+    """The text padded to `width` columns."""
+    return text + " " * (width - display_width(text))

@@ -24,7 +24,7 @@ from msgspec.structs import replace
 
 from fleetlore import clock
 from fleetlore.errors import Invalid
-from fleetlore.events.names import is_name
+from fleetlore.events.envelope import is_name
 from fleetlore.graph import files
 from fleetlore.graph.controls import parse_reported_controls
 from fleetlore.graph.node import Node

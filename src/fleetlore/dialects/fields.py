@@ -10,9 +10,8 @@ from typing import Any
 from fleetlore.dialects.wire import json_type_name
 from fleetlore.errors import DialectError, InvalidEvent
 from fleetlore.events import catalog
-from fleetlore.events.envelope import Event, Origin
+from fleetlore.events.envelope import Event, Origin, is_name
 from fleetlore.events.ids import find_uuid
-from fleetlore.events.names import is_name
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _WORD_PATTERN = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+")

@@ -2,12 +2,13 @@
 
 Views, kernel, files, CLI and server read this table. Most axes are fields of the usage and limits of goals and runs, because
 code counts them. An axis with `kinds` needs no code: it is counted from events, and kept under its name in `others`.
-`fleetlore.kernel.budget` decides when an axis is exhausted.
+The last functions say when an axis is exhausted, and what is left.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache, lru_cache
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
@@ -147,6 +148,7 @@ VERSION = 1000 * sum(row.is_counted_from_events for row in AXES)
 """Part of the version of folds that count events: a new axis makes them read the log again."""
 
 
+@cache
 def list_axes(runtime: Runtime) -> tuple[BudgetRow, ...]:
     """The axes of a runtime."""
     return tuple(row for row in AXES if runtime in row.runtimes)
@@ -170,10 +172,14 @@ def is_counted(kind: str) -> bool:
 
 def count_event(others: dict[str, float], event: Event, runtime: Runtime) -> None:
     """Add an event to the axes that are counted from events. Invalid amounts count as zero."""
-    for row in AXES:
-        if event.kind in row.kinds and runtime in row.runtimes:
-            amount = sum(map(_number_or_zero, (event.data.get(name) for name in row.amounts))) if row.amounts else 1
-            others[row.name] = others.get(row.name, 0) + amount
+    for row in _axes_counted_from(event.kind, runtime):
+        amount = sum(map(_number_or_zero, (event.data.get(name) for name in row.amounts))) if row.amounts else 1
+        others[row.name] = others.get(row.name, 0) + amount
+
+
+@lru_cache(maxsize=1024)
+def _axes_counted_from(kind: str, runtime: Runtime) -> tuple[BudgetRow, ...]:
+    return tuple(row for row in AXES if kind in row.kinds and runtime in row.runtimes)
 
 
 def _number_or_zero(value: Any) -> float:
@@ -228,3 +234,18 @@ def set_amount(holder: Any, row: BudgetRow, amount: float) -> None:
 def _get_limit(limits: Any, row: BudgetRow, prefix: str) -> float | None:
     limit = get_amount(limits, row, prefix=prefix)
     return None if limit == 0 and row.is_unlimited_at_zero else limit
+
+
+def is_exhausted(use: BudgetUse) -> bool:
+    """Whether nothing is left. A budget of zero is exhausted at once."""
+    return use.limit is not None and use.used >= use.limit
+
+
+def find_exhausted(uses: Iterable[BudgetUse]) -> BudgetUse | None:
+    """The first exhausted budget in the order of the table, or `None`."""
+    return next(filter(is_exhausted, uses), None)
+
+
+def remaining_amount(uses: Iterable[BudgetUse]) -> float | None:
+    """What is left of budgets that limit the same thing, such as those of a goal and its parents; `None` means unlimited."""
+    return min((max(0, use.limit - use.used) for use in uses if use.limit is not None), default=None)

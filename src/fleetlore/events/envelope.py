@@ -91,3 +91,18 @@ class Event(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknow
     v: int = field(default_factory=lambda: SCHEMA_VERSION)
     position: str | None = None
     """Position in the log. Set by the log, ignored on input, not part of the canonical JSON."""
+
+
+LONGEST_NAME = 200
+"""Bytes of UTF-8."""
+
+
+def is_name(value: str) -> bool:
+    """Return whether a value can name a scope: 1 to 200 bytes of UTF-8, no control characters."""
+    if value.isascii():
+        return 0 < len(value) <= LONGEST_NAME and value.isprintable()
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError:
+        return False
+    return size <= LONGEST_NAME and not any(character < " " or "\x7f" <= character <= "\x9f" for character in value)

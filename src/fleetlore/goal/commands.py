@@ -14,8 +14,8 @@ from fleetlore.documents import durations
 from fleetlore.errors import Invalid
 from fleetlore.events.budget_axes import BudgetRow, find_axis, get_amount, list_axes
 from fleetlore.events.envelope import Event
-from fleetlore.views.goal_control import parse_limits
 from fleetlore.views.goal_state import GoalState
+from fleetlore.views.goals import parse_limits
 
 ACTIONS = ("pause", "resume", "cancel", "say", "raise", "decide")
 """Actions that our driver understands. Other programs may define more for their own goals."""

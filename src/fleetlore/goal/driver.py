@@ -18,6 +18,7 @@ from uuid import UUID
 
 import msgspec
 
+from fleetlore import tasks
 from fleetlore.errors import Invalid, LeaseHeld, LogError
 from fleetlore.events import codec
 from fleetlore.events.driver_types import AttemptOutcome, Goal, Verdict
@@ -46,21 +47,17 @@ from fleetlore.goal.next_step import (
 from fleetlore.goal.prompts import build_goal_prompt
 from fleetlore.goal.recorded_model import RecordedModel
 from fleetlore.goal.resources import AcceptanceResult, GoalResources, RunBlocking
-from fleetlore.goal.shared_budget import POLL_SECONDS as SIBLING_POLL_SECONDS
-from fleetlore.goal.shared_budget import SharedBudget
-from fleetlore.goal.turn import TurnRunner, find_exceeded_axis, remaining_budget
+from fleetlore.goal.turn import SIBLING_POLL_SECONDS, SharedBudget, TurnRunner, find_exceeded_axis, remaining_budget
 from fleetlore.goal.turn_result import TurnFindings
-from fleetlore.kernel import tasks
 from fleetlore.kernel.journal import JournalDecision
 from fleetlore.kernel.lease import LeaseHolder
 from fleetlore.log.async_recorder import Recorder
 from fleetlore.log.coordination import Coordination
 from fleetlore.log.seal import OperatorKey
-from fleetlore.process.identity import Process
-from fleetlore.process.kill_tree import end_leftovers
-from fleetlore.process.shield import run_uncancelled
+from fleetlore.process.tree import Process, end_leftovers
 from fleetlore.programs.failures import diagnose_turn
 from fleetlore.programs.harness import TurnProgress, TurnRequest, TurnResult
+from fleetlore.tasks import run_uncancelled
 from fleetlore.views.goal_state import AttemptEnd, GoalLimits, GoalState
 from fleetlore.views.goals import MAX_SLEEP
 

@@ -19,7 +19,7 @@ from fleetlore.events.budget_axes import describe_axis
 from fleetlore.events.envelope import Event
 from fleetlore.events.ids import derive_id
 from fleetlore.goal.acceptance.judging_copy import MAX_TOUCHED, TouchedFile
-from fleetlore.process.identity import Process
+from fleetlore.process.tree import Process
 from fleetlore.programs.harness import TurnResult
 from fleetlore.views.goal_state import GoalState, first_paragraph
 from fleetlore.views.goals import EXTRA_PREFIX, goal_usage
@@ -58,7 +58,7 @@ class GoalEvents:
             goal=self.goal,
             cause=cause,
             text=None if not text else replace_unencodable(" ".join(text[: 4 * MAX_TEXT_CHARS].split())[:MAX_TEXT_CHARS]),
-            data=replace_unencodable(msgspec.to_builtins(data)),
+            data=_to_plain_json(data),
             **self.scopes,
         )
 
@@ -278,6 +278,14 @@ def format_timestamp(time: datetime) -> str:
 
 
 # --- Fitting the log
+
+
+def _to_plain_json(data: Any) -> Any:
+    """The data as a reader will get it: with lists instead of tuples, which admission would check slowly, and encodable text."""
+    try:
+        return msgspec.json.decode(msgspec.json.encode(data))
+    except UnicodeEncodeError:
+        return _replace_in_value(msgspec.to_builtins(data))
 
 
 def replace_unencodable(value: Any) -> Any:

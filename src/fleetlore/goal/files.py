@@ -20,16 +20,16 @@ from fleetlore.documents.validation import KeyPath, invalid_choice_message, unkn
 from fleetlore.errors import BrokenExtension, Invalid, InvalidGoal
 from fleetlore.events import driver_types as types
 from fleetlore.events.budget_axes import BudgetRow, BudgetUnit, list_axes
+from fleetlore.events.envelope import is_name
 from fleetlore.events.goal_plan import KEY, Compaction, Memory, Permissions, Plan, Seconds
 from fleetlore.events.ids import find_uuid
-from fleetlore.events.names import is_name
 from fleetlore.goal import harnesses
 from fleetlore.goal.acceptance import verifiers
 from fleetlore.goal.gate import rules
 from fleetlore.models import open as models
 from fleetlore.programs import registry
 from fleetlore.redact import Redactor
-from fleetlore.views.goal_payloads import format_amount
+from fleetlore.views.goal_state import format_amount
 
 # --- Parsing
 

@@ -12,11 +12,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
+from fleetlore import tasks
 from fleetlore.errors import Invalid
 from fleetlore.events.envelope import Event
 from fleetlore.events.goal_plan import Plan
 from fleetlore.goal.events import GoalEvents, make_rejected_event
-from fleetlore.kernel import tasks
 from fleetlore.kernel.journal import Journal, Steps
 from fleetlore.log.async_recorder import Recorder
 from fleetlore.log.base import Expect, Record

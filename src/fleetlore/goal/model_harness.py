@@ -31,7 +31,7 @@ from fleetlore.models.base import ChatMessage, Model, ModelReply, ModelRequest, 
 from fleetlore.models.parse_reply import attach_written_call
 from fleetlore.models.tool_loop import ToolLoop, ToolOutcome, with_messages
 from fleetlore.models.written_calls import read_written_call, request_written_call
-from fleetlore.process.identity import Process
+from fleetlore.process.tree import Process
 from fleetlore.programs.harness import RemainingBudget, TurnOutcome, TurnProgress, TurnRequest, TurnResult, Watch
 from fleetlore.prompts.text_safety import truncate_middle
 

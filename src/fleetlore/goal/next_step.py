@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple, TypeAlias
 
-from fleetlore.events.budget_axes import list_axes
+from fleetlore.events.budget_axes import find_exhausted, list_axes
 from fleetlore.events.driver_types import (
     Age,
     AttemptOutcome,
@@ -22,7 +22,6 @@ from fleetlore.events.driver_types import (
     TokenPressure,
 )
 from fleetlore.events.goal_plan import Compaction, Plan
-from fleetlore.kernel.budget import find_exhausted
 from fleetlore.views.goal_state import BUDGET_QUESTION, GoalState, list_budgets
 
 # --- Circuit breaker for compaction and memory extraction

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from fleetlore.events.driver_types import Criterion, Custom, FileMatches, Goal, ShellCommand
 from fleetlore.prompts import blocks, text_safety
-from fleetlore.prompts.build import build_prompt
-from fleetlore.prompts.parts import NEVER_DROPPED, BuiltPrompt, PromptBlock, PromptPart
+from fleetlore.prompts.build import BuiltPrompt, build_prompt
+from fleetlore.prompts.parts import NEVER_DROPPED, PromptBlock, PromptPart
 from fleetlore.prompts.turn import PromptTurn
 from fleetlore.views.goal_state import GoalState, OpenAttempt
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from fleetlore.errors import ModelRefused
 from fleetlore.goal.journal import GoalJournal
-from fleetlore.goal.shared_budget import count_reservations
-from fleetlore.goal.turn import list_exceeded_axes
+from fleetlore.goal.turn import count_reservations, list_exceeded_axes
 from fleetlore.kernel.recorded_model import ask_and_record
 from fleetlore.models.base import Model, ModelReply, ModelRequest, estimate_tokens
 

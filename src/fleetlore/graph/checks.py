@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from fleetlore.errors import Invalid
-from fleetlore.events.names import is_name
+from fleetlore.events.envelope import is_name
 from fleetlore.graph.conditions import InvalidCondition, Test, parse_condition
 from fleetlore.graph.edges import find_cycle
 from fleetlore.graph.model import REQUIRED_ROLES, USER, Edge, Graph

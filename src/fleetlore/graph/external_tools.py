@@ -12,7 +12,7 @@ from fleetlore.errors import FleetloreError
 from fleetlore.graph.controls import build_table
 from fleetlore.graph.step import Step
 from fleetlore.models.base import ModelToolCall
-from fleetlore.process.identity import Process
+from fleetlore.process.tree import Process
 from fleetlore.prompts import text_safety
 from fleetlore.views.conversation_state import UiControl
 

@@ -10,10 +10,9 @@ from types import TracebackType
 from typing import Any
 from weakref import WeakValueDictionary
 
-from fleetlore import clock
+from fleetlore import clock, tasks
 from fleetlore.errors import Invalid
-from fleetlore.events.envelope import Event
-from fleetlore.events.names import is_name
+from fleetlore.events.envelope import Event, is_name
 from fleetlore.graph import files
 from fleetlore.graph.engine import Engine
 from fleetlore.graph.journal import SessionJournal
@@ -23,7 +22,6 @@ from fleetlore.graph.scripted import SCRIPTED_ADDRESS, create_scripted_model
 from fleetlore.graph.session import Session, SessionContext
 from fleetlore.graph.settings import GraphSettings
 from fleetlore.graph.step_runner import DEFAULT_PROFILE
-from fleetlore.kernel import tasks
 from fleetlore.log.async_recorder import Recorder
 from fleetlore.models.base import Model
 from fleetlore.models.open import open_model

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fleetlore.models.base import ChatMessage
-from fleetlore.models.tool_loop import ToolLoop, ToolOutcome, with_messages
+from fleetlore.models.tool_loop import ToolLoop, refuse_tool, with_messages
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fleetlore.graph.settings import Toolbox
     from fleetlore.graph.sink import SinkMessage
     from fleetlore.graph.turn import GraphTurn
-    from fleetlore.models.base import ModelReply, ModelRequest, ModelToolCall
+    from fleetlore.models.base import ModelReply, ModelRequest
     from fleetlore.views.conversation_state import Conversation
 
 
@@ -146,9 +146,5 @@ class Step:
         async def ask_model(is_last: bool) -> ModelReply:
             return await self.ask(with_messages(request, messages), profile=profile)
 
-        reply = await ToolLoop(ask_model, messages.append, _refuse_tool, max_rounds=2).run()
+        reply = await ToolLoop(ask_model, messages.append, refuse_tool, max_rounds=2).run()
         return (reply.data if reply else None) or {}
-
-
-async def _refuse_tool(call: ModelToolCall) -> ToolOutcome:
-    return ToolOutcome("There are no tools. Answer with the object.", failed=True)

@@ -27,10 +27,9 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeAlias,
 
 from msgspec.structs import replace
 
-from fleetlore import clock
+from fleetlore import clock, tasks
 from fleetlore.errors import Busy, Conflict, Invalid, StorageFull, TooLarge, Unreachable
 from fleetlore.events import codec
-from fleetlore.kernel import tasks
 from fleetlore.log.base import TOWN, Expect, Position, event_scopes
 
 if TYPE_CHECKING:
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
     from fleetlore.log.base import Record
     from fleetlore.log.coordination import Coordination
     from fleetlore.log.recorder import BlockingRecorder
-    from fleetlore.process.shield import UncancelledCalls
 
 MAX_CONFLICTS = 50
 RETRY_SECONDS = 0.5
@@ -630,11 +628,9 @@ class Journal(JournalRules[State]):
         """If a scope is owned, one call runs at a time, and to its end: nothing is written once a cancelled caller has gone on."""
         if self._owned is None:
             return await self._run_steps(steps)
-        from fleetlore.process.shield import UncancelledCalls  # imports asyncio
-
         async with self._lock:
             self._is_cancelled = False
-            calls = UncancelledCalls(on_cancel=self._end_retries)
+            calls = tasks.UncancelledCalls(on_cancel=self._end_retries)
             try:
                 return await self._run_steps(steps, calls)
             finally:
@@ -643,7 +639,7 @@ class Journal(JournalRules[State]):
     def _end_retries(self) -> None:
         self._is_cancelled = True
 
-    async def _run_steps(self, steps: Steps[_T], uncancelled: UncancelledCalls | None = None) -> _T:
+    async def _run_steps(self, steps: Steps[_T], uncancelled: tasks.UncancelledCalls | None = None) -> _T:
         try:
             call = next(steps)
             while True:

@@ -1,7 +1,7 @@
 """Leases: one process at a time does something, and renews its lease while it does.
 
 `Journal.lease` is the way to hold one: the block is cancelled when the lease is lost. Everybody else decides by the epoch of a
-lease (`log/leases.py`), so a holder that was suspended past its expiry does no harm.
+lease (`Lease` in `log/base.py`), so a holder that was suspended past its expiry does no harm.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, suppress
 from itertools import count
 
-from fleetlore import clock
+from fleetlore import clock, tasks
 from fleetlore.errors import FleetloreError, LeaseHeld, LeaseLost
-from fleetlore.kernel import tasks
+from fleetlore.log.base import Lease
 from fleetlore.log.coordination import Coordination
-from fleetlore.log.leases import Lease
 
 LEASE_SECONDS = 30.0
 RENEW_SECONDS = 8.0

@@ -15,9 +15,8 @@ from fleetlore import clock
 from fleetlore.errors import InvalidEvent, TooLarge
 from fleetlore.events import codec
 from fleetlore.events.catalog import KIND_PATTERN, LONGEST_KIND, check_payload, payload_keys, strict_payload_type
-from fleetlore.events.envelope import SCHEMA_VERSION, SCOPE_FIELDS, Cut, Event, LogPlace, Origin, Visibility
+from fleetlore.events.envelope import LONGEST_NAME, SCHEMA_VERSION, SCOPE_FIELDS, Cut, Event, LogPlace, Origin, Visibility, is_name
 from fleetlore.events.ids import is_uuid, uuid_bytes
-from fleetlore.events.names import LONGEST_NAME, is_name
 from fleetlore.events.payload import Payload
 from fleetlore.log.base import Record, epoch_microseconds, event_scopes, scopes_from_names
 from fleetlore.redact import MASK, Redactor, secret_word_search

@@ -17,8 +17,7 @@ from msgspec import Struct, field
 from msgspec.structs import astuple
 
 from fleetlore.errors import Invalid, InvalidScope, LogError
-from fleetlore.events.envelope import SCOPE_FIELDS, Event
-from fleetlore.events.names import is_name
+from fleetlore.events.envelope import SCOPE_FIELDS, Event, is_name
 
 Position: TypeAlias = str
 """Opaque text. Sorting positions as text gives log order; an event has the same position in every scope of its town."""
@@ -253,3 +252,42 @@ def to_sequence(position: Position) -> int:
     if position.isascii() and position.isdigit() and len(position) <= _POSITION_DIGITS:
         return int(position)
     raise Invalid(f"not a position of this log: {position!r}; take one as `lore events --json` prints it")
+
+
+# --- leases, which `coordination.py` grants
+
+
+class Lease(Struct, frozen=True, kw_only=True):
+    """One acquisition of a lease: an exclusive right that expires.
+
+    The holder passes its epoch (fencing token) on, and whatever it acts on rejects an epoch lower than it has seen, so a holder that
+    was suspended past its expiry does no harm.
+    """
+
+    name: str
+    holder: str
+    epoch: int
+    """Higher than every earlier epoch of this name on this log, forever; renewing keeps it."""
+    until: datetime
+    """Expiry unless renewed. A hint: the store decides by its own clock."""
+    seconds: float
+    """The requested duration."""
+
+
+def next_epoch(last: int, now: int) -> int:
+    """Return the epoch after `last` at time `now` (microseconds).
+
+    It is at least the time, so epochs keep growing even if the last one was lost: after restoring a backup, or when a
+    server lost its last second of writes.
+    """
+    return max(last + 1, now)
+
+
+def seconds_to_microseconds(seconds: float) -> int:
+    """Convert a lease duration to microseconds."""
+    return timedelta(seconds=seconds) // _MICROSECOND
+
+
+def make_lease(name: str, holder: str, epoch: int, until: int, seconds: float) -> Lease:
+    """Build a lease from its stored values."""
+    return Lease(name=name, holder=holder, epoch=epoch, until=_EPOCH + until * _MICROSECOND, seconds=seconds)

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from fleetlore import clock
 from fleetlore.errors import Invalid, InvalidUrl, LogError, Unwritable
-from fleetlore.events.envelope import Event
-from fleetlore.events.names import is_name
+from fleetlore.events.envelope import Event, is_name
 from fleetlore.log.admission import Admission
 from fleetlore.log.base import Backend
 from fleetlore.redact import Redactor

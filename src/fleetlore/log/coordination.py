@@ -1,7 +1,7 @@
 """State that the users of one log share beside its events: cursors, leases, tokens and the seal.
 
 - A cursor is a named position: how far a reader got.
-- A lease is an exclusive right that expires (`leases.py`).
+- A lease is an exclusive right that expires (`Lease` in `base.py`).
 - A token grants access over the network (`tokens.py`).
 - The seal holds the key, encrypted with a passphrase, that signs events which control goals and towns (`seal.py`).
 
@@ -19,12 +19,11 @@ from typing import Any, ParamSpec, Protocol, Self, TypeVar
 
 from fleetlore import clock
 from fleetlore.errors import Busy, Closed, Invalid, InvalidUrl
-from fleetlore.events.names import is_name
+from fleetlore.events.envelope import is_name
 from fleetlore.log import connect
 from fleetlore.log import seal as seal_rules
 from fleetlore.log import tokens as token_rules
-from fleetlore.log.base import Position
-from fleetlore.log.leases import Lease
+from fleetlore.log.base import Lease, Position
 from fleetlore.log.seal import Seal
 from fleetlore.log.tokens import Token
 

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from fleetlore.errors import Invalid
-from fleetlore.events.names import is_name
+from fleetlore.events.envelope import is_name
 
 TokenScope: TypeAlias = Literal["read", "approve", "write", "admin"]
 TOKEN_SCOPES: tuple[TokenScope, ...] = get_args(TokenScope)

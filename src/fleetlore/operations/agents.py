@@ -8,8 +8,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from fleetlore.errors import UnknownName
-from fleetlore.events.envelope import Event
-from fleetlore.events.names import is_name
+from fleetlore.events.envelope import Event, is_name
 from fleetlore.operations.context import OperationContext
 from fleetlore.operations.request import MAX_NAME_CHARS, Request
 from fleetlore.operations.responses import Stored

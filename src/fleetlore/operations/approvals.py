@@ -23,7 +23,7 @@ from fleetlore.operations.goal_lists import shorten_ids
 from fleetlore.operations.goals import find_goal_id
 from fleetlore.operations.request import Name, Request
 from fleetlore.operations.responses import Stored
-from fleetlore.projections.signed_goals import SignedGoalsFold
+from fleetlore.projections.signed_views import SignedGoalsFold
 from fleetlore.views import names as names_view
 from fleetlore.views.approvals import ASKING_KINDS, ENDING_KINDS, Approval, ApprovalStatus, find_end, is_expired, parse_approval
 

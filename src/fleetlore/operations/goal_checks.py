@@ -11,9 +11,8 @@ from fleetlore import clock
 from fleetlore.errors import FleetloreError
 from fleetlore.events.driver_types import Goal, ShellCommand
 from fleetlore.events.goal_plan import Compaction, Plan, plan_of
-from fleetlore.goal.acceptance.expansion import expand_command, split_words
+from fleetlore.goal.acceptance.expansion import expand_command, find_runners, split_words
 from fleetlore.goal.acceptance.judging_files import JudgingRules, files_and_folders
-from fleetlore.goal.acceptance.runners import find_runners
 from fleetlore.goal.workspace import files, git, repository
 from fleetlore.process.sandbox import has_landlock
 from fleetlore.views.prices import Prices

@@ -13,7 +13,7 @@ from fleetlore.operations.context import OperationContext
 from fleetlore.operations.goals import find_goal_id, list_goal_ids, read_goal
 from fleetlore.operations.request import Name, Request
 from fleetlore.operations.table import Argument
-from fleetlore.projections.signed_goals import SignedGoals
+from fleetlore.projections.signed_views import SignedGoals
 from fleetlore.views.goal_state import (
     GoalLimits,
     GoalState,

@@ -18,7 +18,7 @@ from fleetlore.operations.context import OperationContext
 from fleetlore.operations.goal_rows import GoalPage, GoalRequest, GoalRow, build_goal_page, build_goal_row, describe_next_step
 from fleetlore.operations.reading import AsOfRequest, Head
 from fleetlore.operations.sources import ViewSnapshot
-from fleetlore.projections.signed_goals import SignedGoals
+from fleetlore.projections.signed_views import SignedGoals
 from fleetlore.views.approvals import parse_approval
 from fleetlore.views.goal_state import GoalState
 

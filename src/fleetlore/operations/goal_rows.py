@@ -15,7 +15,7 @@ from fleetlore.events.budget_axes import BudgetUse
 from fleetlore.goal import commands
 from fleetlore.goal.workspace.repository import BRANCH_PREFIX
 from fleetlore.operations.sources import ViewSnapshot
-from fleetlore.projections.signed_goals import SignedGoals
+from fleetlore.projections.signed_views import SignedGoals
 from fleetlore.views import goal_state
 from fleetlore.views.goal_state import (
     BUDGET_QUESTION,

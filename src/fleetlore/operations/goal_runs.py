@@ -17,20 +17,25 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from fleetlore.errors import Invalid
-from fleetlore.events.budget_axes import describe_axis, find_axis
+from fleetlore.events.budget_axes import describe_axis, find_axis, find_exhausted
 from fleetlore.goal import commands
 from fleetlore.goal.acceptance.check import AcceptanceChecker
 from fleetlore.goal.driver import Driver
 from fleetlore.goal.journal import EventWatcher, ignore_event
 from fleetlore.goal.model_transcript import copy_session
-from fleetlore.goal.setup import open_resources
-from fleetlore.goal.workspace.handover import Handover, SourceChanges, describe_handover, find_source_changes, is_fully_committed
-from fleetlore.goal.workspace.workspace import Workspace
-from fleetlore.kernel.budget import find_exhausted
+from fleetlore.goal.resources import open_resources
+from fleetlore.goal.workspace.workspace import (
+    Handover,
+    SourceChanges,
+    Workspace,
+    describe_handover,
+    find_source_changes,
+    is_fully_committed,
+)
 from fleetlore.log.async_recorder import Recorder
 from fleetlore.log.seal import is_trusted_event
 from fleetlore.operations.goals import read_goal
-from fleetlore.process.shield import run_uncancelled
+from fleetlore.tasks import run_uncancelled
 from fleetlore.views.goal_state import GoalState, list_budgets
 
 if TYPE_CHECKING:

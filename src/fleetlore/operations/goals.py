@@ -17,10 +17,10 @@ from fleetlore.operations.context import OperationContext
 from fleetlore.operations.request import InvalidRequest, Name, Request, as_list
 from fleetlore.operations.responses import Stored
 from fleetlore.operations.table import Argument
-from fleetlore.projections.signed_goals import SignedGoalsFold
+from fleetlore.projections.signed_views import SignedGoalsFold
 from fleetlore.views import goals as goals_view
-from fleetlore.views.goal_control import parse_limits
 from fleetlore.views.goal_state import GoalState
+from fleetlore.views.goals import parse_limits
 
 MIN_ID_CHARS = 4
 MAX_GOALS = 50

@@ -10,16 +10,15 @@ from msgspec import Meta
 from msgspec.structs import asdict, replace
 
 from fleetlore.errors import AmbiguousName, FleetloreError, Invalid, UnknownName
-from fleetlore.events.envelope import Event
-from fleetlore.events.names import is_name
+from fleetlore.events.envelope import Event, is_name
 from fleetlore.operations.context import OperationContext
 from fleetlore.operations.request import Request
 from fleetlore.operations.sessions import ListSessions, find_sessions
 from fleetlore.operations.sources import resolve_scope
 from fleetlore.prompts import build
 from fleetlore.prompts.agent_context import Recall
+from fleetlore.prompts.build import BuiltPrompt
 from fleetlore.prompts.embeddings import SHARED_WORDS, find_nearness
-from fleetlore.prompts.parts import BuiltPrompt
 from fleetlore.prompts.turn import MemoryPolicy, PromptSettings
 from fleetlore.prompts.work_context import SourcedSentence, is_worth_telling
 from fleetlore.story.event_sentences import EventDescriber

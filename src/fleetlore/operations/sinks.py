@@ -27,9 +27,8 @@ from fleetlore.dialects import nexo
 from fleetlore.dialects.otlp import run_spans
 from fleetlore.errors import FleetloreError, LogError
 from fleetlore.kernel.lease import is_dead, make_holder_name
-from fleetlore.log.base import Position
+from fleetlore.log.base import Lease, Position
 from fleetlore.log.coordination import Coordination
-from fleetlore.log.leases import Lease
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.settings import SINK_TARGETS, SettingsTable, mask_url
 

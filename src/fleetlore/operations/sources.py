@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from fleetlore.log.seal import OperatorKey, Seal
     from fleetlore.projections import search
     from fleetlore.projections.outcomes import OutcomeQuery
-    from fleetlore.projections.signed_goals import SignedGoalsFold
-    from fleetlore.projections.signed_town import SignedTownFold
+    from fleetlore.projections.signed_views import SignedGoalsFold, SignedTownFold
     from fleetlore.settings import Settings
     from fleetlore.story.reading import ReadPeriod
     from fleetlore.views.costs import Costs
@@ -238,7 +237,7 @@ def _make_patterns_view() -> LogView[Any]:
 
 def build_views(costs: Costs, goals: SignedGoalsFold, town: SignedTownFold | None = None) -> dict[str, LogView[Any]]:
     """All views, by name."""
-    from fleetlore.projections.signed_town import SignedTownFold
+    from fleetlore.projections.signed_views import SignedTownFold
 
     folds: dict[str, Any] = {"costs": costs, "goals": goals, "town": town or SignedTownFold()}
     return {name: view_of(folds[name], folds[name].name) if name in folds else _make_plain_view(name) for name in VIEW_NAMES}
@@ -264,12 +263,12 @@ class LazyViews(Mapping[str, LogView[Any]]):
     def _make_view(self, name: str) -> LogView[Any]:
         # Each fold is imported only for its own view: commands that need another one start faster.
         if name == "town":
-            from fleetlore.projections.signed_town import SignedTownFold
+            from fleetlore.projections.signed_views import SignedTownFold
 
             town = SignedTownFold(self._find_seal(), self._key)
             return view_of(town, town.name)
         if name == "goals":
-            from fleetlore.projections.signed_goals import SignedGoalsFold
+            from fleetlore.projections.signed_views import SignedGoalsFold
 
             goals = SignedGoalsFold(self._find_seal(), self._key)
             return view_of(goals, goals.name)
@@ -402,7 +401,7 @@ class OnDemandSource:
     @property
     def goals_fold(self) -> SignedGoalsFold:
         """The fold of goals for the seal of the log."""
-        from fleetlore.projections.signed_goals import SignedGoalsFold
+        from fleetlore.projections.signed_views import SignedGoalsFold
 
         return SignedGoalsFold(None if self.coordination is None else self.coordination.load_seal(), self._key)
 

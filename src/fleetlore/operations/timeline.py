@@ -27,7 +27,7 @@ from fleetlore.views.activity import BEAT_FAMILIES, NO_AGENT, FleetActivity, fin
 from fleetlore.views.agent_status_rules import AgentStanding
 from fleetlore.views.event_text import EPOCH, event_line, event_rank, event_stamp
 from fleetlore.views.patterns import fold as pattern_fold
-from fleetlore.views.patterns.kinds import is_shown
+from fleetlore.views.patterns.kinds import own_kinds, shown_kinds
 from fleetlore.views.patterns.model import Finding
 from fleetlore.views.thread_names import Naming
 from fleetlore.views.time_ranges import PositionRange, TimeIndex
@@ -110,7 +110,9 @@ def read_timeline(context: OperationContext, request: ReadTimeline) -> TimelineP
     position = source.resolve_position(request.as_of)
     # "" is the lane of events without an agent.
     agents = [agent and resolve_scope(source, f"agent:{agent}").partition(":")[2] for agent in request.agent]
-    sessions = read_session_patterns(source, position, request.from_, request.to)
+    # Records of sessions are read only for kinds that are shown; packages cannot add such kinds.
+    finds_sessions = not shown_kinds().isdisjoint(own_kinds())
+    sessions = read_session_patterns(source, position, request.from_, request.to) if finds_sessions else []
     with source.snapshot(position, ("arcs", "fleet", "names", "pace")) as snapshot:
         views = copy_views(snapshot, sessions, request.from_, request.to, request.width)
     return build_timeline(context.log, views, position, agents)
@@ -166,7 +168,7 @@ def copy_views(
     by_standing = fleet_view.sort_by_standing(fleet, now=snapshot.now)
     window = _choose_window(calendar, since, until, width)
     activity: FleetActivity = snapshot.states["pace"]
-    spans, activity_counts = None, Counts()
+    spans, activity_counts, shown = None, Counts(), shown_kinds()
     if window is not None:
         if _estimate_events(activity, window) <= MAX_EVENTS_READ:
             spans = tuple(calendar_view.find_ranges(calendar, window.since, window.until))
@@ -188,7 +190,9 @@ def copy_views(
         display_names=names_view.all_display_names(snapshot.states["names"]),
         naming=snapshot.naming,
         arcs=[
-            finding for finding in (*pattern_fold.find_patterns(snapshot.states["arcs"], snapshot.now), *sessions) if is_shown(finding.kind)
+            finding
+            for finding in (*(pattern_fold.find_patterns(snapshot.states["arcs"], snapshot.now) if shown else ()), *sessions)
+            if finding.kind in shown
         ],
     )
 

@@ -11,8 +11,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from fleetlore.errors import Invalid
-from fleetlore.events.envelope import Event
-from fleetlore.events.names import is_name
+from fleetlore.events.envelope import Event, is_name
 from fleetlore.log.base import check_scope
 from fleetlore.operations.context import OperationContext
 from fleetlore.operations.request import Alias, InvalidRequest, Name, Request, as_list

@@ -17,20 +17,20 @@ from msgspec.structs import replace
 
 from fleetlore.clock import ticks
 from fleetlore.errors import Invalid, LeaseHeld, LogError
+from fleetlore.events.envelope import is_name
 from fleetlore.events.goal_plan import KEY, plan_of
-from fleetlore.events.names import is_name
 from fleetlore.goal import commands, files
-from fleetlore.goal.workspace.handover import Handover
 from fleetlore.goal.workspace.location import read_location
+from fleetlore.goal.workspace.workspace import Handover
 from fleetlore.kernel.lease import LEASE_SECONDS, RETRY_SECONDS
 from fleetlore.log.async_recorder import Recorder
 from fleetlore.operations.goal_runs import GoalRun, goal_data_folder, open_goal
 from fleetlore.operations.goals import read_goal
-from fleetlore.projections.signed_town import SignedTownFold
+from fleetlore.projections.signed_views import SignedTownFold
 from fleetlore.prompts import blocks
 from fleetlore.prompts.agent_context import Recall
 from fleetlore.prompts.build import build_prompt
-from fleetlore.town import instructions
+from fleetlore.town import jobs
 from fleetlore.town.agent_loop import AgentStatusCallback
 from fleetlore.town.dispatcher import Dispatcher
 from fleetlore.town.jobs import (
@@ -96,7 +96,7 @@ class GoalTemplate:
         return replace(
             self.goal,
             id=str(uuid5(NAMESPACE_URL, f"fleetlore:{name}")),
-            description=instructions.render_brief(job, inherited),
+            description=jobs.render_brief(job, inherited),
             acceptance=(*self.goal.acceptance, *checks) if is_work else (),
             metadata=self.goal.metadata | {KEY: msgspec.to_builtins(plan)},
         )
@@ -204,7 +204,7 @@ class GoalWork:
             await self._forward_message(goal, agent, await inbox.wait_for_message())
 
     async def _forward_message(self, goal: str, agent: str, message: InboxMessage) -> None:
-        text = instructions.render_forwarded_message(message)
+        text = jobs.render_forwarded_message(message)
         event = commands.make_control_event(goal, "say", by=message.sender, value=text, agent=agent)
         await asyncio.to_thread(self._context.store, [event], self._key)
 
@@ -277,7 +277,7 @@ def _job_outcome(job: TaskJob | QuestionJob, state: GoalState, work: Handover) -
 
 
 def _review_outcome(state: GoalState) -> JobOutcome:
-    found = instructions.parse_verdict(state.words)
+    found = jobs.parse_verdict(state.words)
     if found is None:
         return JobFailed("the reviewer gave no verdict: a line that starts with APPROVED: or REJECTED:")
     is_approved, reason = found

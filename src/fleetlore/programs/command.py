@@ -27,9 +27,8 @@ from msgspec import Meta, Struct
 from fleetlore.errors import NotStarted
 from fleetlore.events.envelope import Event
 from fleetlore.process.environment import scrub_environment
-from fleetlore.process.identity import Process
-from fleetlore.process.pipes import TailBuffer, clean_output
-from fleetlore.process.run import OutputLine, ProcessSpec, ProgramResult, run
+from fleetlore.process.run import OutputLine, ProcessSpec, ProgramResult, TailBuffer, clean_output, run
+from fleetlore.process.tree import Process
 from fleetlore.programs.harness import TurnOutcome, TurnProgress, TurnRequest, TurnResult, Watch
 from fleetlore.redact import Redactor
 

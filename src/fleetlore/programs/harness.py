@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 from msgspec import Struct
 
 from fleetlore.events.envelope import Event
-from fleetlore.process.identity import Process
+from fleetlore.process.tree import Process
 
 TurnOutcome: TypeAlias = Literal[
     "finished", "failed", "asleep", "over_budget", "stopped", "timed_out", "silent", "no_result", "not_started"

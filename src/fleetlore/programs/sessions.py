@@ -12,8 +12,7 @@ import msgspec
 from fleetlore.dialects.fields import as_text, first_line, to_snake_case
 from fleetlore.dialects.git import MAIN_BRANCHES, find_task
 from fleetlore.dialects.wire import Record
-from fleetlore.events.envelope import Event, Origin, Visibility
-from fleetlore.events.names import is_name
+from fleetlore.events.envelope import Event, Origin, Visibility, is_name
 
 USER_ACTOR = "user"
 """The actor of prompts without a named person."""

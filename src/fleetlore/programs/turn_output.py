@@ -18,9 +18,8 @@ from msgspec.structs import replace
 from fleetlore.dialects.fields import as_count, as_text
 from fleetlore.errors import DialectError, NotStarted
 from fleetlore.events.envelope import Event
-from fleetlore.process.identity import Process
-from fleetlore.process.pipes import OutputLine, clean_output
-from fleetlore.process.run import Inputs, ProcessSpec, ProgramResult, run
+from fleetlore.process.run import Inputs, OutputLine, ProcessSpec, ProgramResult, clean_output, run
+from fleetlore.process.tree import Process
 from fleetlore.programs.harness import TurnOutcome, TurnProgress, TurnRequest, TurnResult, Watch
 from fleetlore.redact import Redactor
 

@@ -16,8 +16,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from fleetlore.events.envelope import Event
-from fleetlore.events.names import is_name
+from fleetlore.events.envelope import Event, is_name
 from fleetlore.log.base import Position, position_after
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.projections import search

@@ -5,15 +5,73 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
-from msgspec.structs import replace
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from fleetlore.errors import ConfigError, PromptTooLarge
+from fleetlore.events.envelope import Event
 from fleetlore.prompts import text_safety
-from fleetlore.prompts.parts import NEVER_DROPPED, BuiltPrompt, PartReport, PromptBlock, PromptItem, PromptPart
+from fleetlore.prompts.parts import NEVER_DROPPED, PromptBlock, PromptItem, PromptPart
 from fleetlore.prompts.roles import find_role_blocks
 from fleetlore.prompts.turn import PromptSettings, PromptTurn
+
+# --- the built prompt
+
+
+class PartReport(Struct, frozen=True, kw_only=True):
+    """What became of one part."""
+
+    name: str
+    heading: str
+    tokens: int
+    """Tokens of the part alone; 0 if it was left out."""
+    events: tuple[str, ...] = ()
+    left_out: int = 0
+    """Items that are not shown, for any reason; 1 for a whole part without items."""
+    no_room: int = 0
+    """Those of them that did not fit."""
+    passed_over: int = 0
+    """Items that another part shows, or whose score was too low."""
+    is_shown: bool = True
+    is_cut: bool = False
+    why: str = ""
+
+
+class BuiltPrompt(Struct, frozen=True, kw_only=True):
+    """A prompt, and a report of what is in it."""
+
+    text: str
+    agent: str
+    role: str
+    tokens: int
+    budget: int
+    tokenizer: str
+    parts: tuple[PartReport, ...]
+    left_out: tuple[str, ...] = ()
+    """A sentence for each thing that did not fit or was not shown."""
+    events: tuple[str, ...] = ()
+    """Ids of the source events, in the order of the text."""
+    run: str | None = None
+    turn: int = 0
+    as_of: str | None = None
+
+    def make_event(self, **fields: Any) -> Event:
+        """The `context.built` event. `fields` are further fields of the envelope, such as `cause`."""
+        blocks = [
+            {"name": part.name, "tokens": part.tokens, "events": len(part.events)} | ({"left_out": part.left_out} if part.left_out else {})
+            for part in self.parts
+        ]
+        data: dict[str, Any] = {"role": self.role, "blocks": blocks, "tokens": self.tokens, "budget": self.budget}
+        data |= {"tokenizer": self.tokenizer, "events": list(self.events)}
+        data |= {} if self.as_of is None else {"as_of": self.as_of}
+        return Event(kind="context.built", agent=self.agent, run=self.run, visibility="system", data=data, **fields)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values, for JSON output."""
+        return asdict(self) | {"parts": [asdict(part) for part in self.parts]}
+
 
 # --- tokenizers, by the name that the settings give
 

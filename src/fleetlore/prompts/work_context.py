@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 from fleetlore.events.catalog import beat_of
-from fleetlore.events.envelope import Event
-from fleetlore.events.names import is_name
+from fleetlore.events.envelope import Event, is_name
 from fleetlore.events.visibility import PUBLIC, can_see
 from fleetlore.log.base import Position, position_after
 from fleetlore.log.recorder import BlockingRecorder

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from fleetlore.errors import ConfigError, Invalid, ModelError
 from fleetlore.events import codec
-from fleetlore.events.envelope import Event
-from fleetlore.events.names import is_name
+from fleetlore.events.envelope import Event, is_name
 from fleetlore.server.problems import Problem
 from fleetlore.server.security.jwt import JwtReader
 

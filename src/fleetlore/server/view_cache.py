@@ -25,8 +25,7 @@ from fleetlore.projections import name_lookup
 from fleetlore.projections.live_views import FindStore, LiveViews, ViewStates
 from fleetlore.projections.outcomes import OutcomeQuery, find_outcomes, list_active_times, list_tasks
 from fleetlore.projections.search import SearchFilter
-from fleetlore.projections.signed_goals import SignedGoalsFold
-from fleetlore.projections.signed_town import SignedTownFold
+from fleetlore.projections.signed_views import SignedGoalsFold, SignedTownFold
 from fleetlore.projections.time_index import position_at_from
 from fleetlore.server.search_index import SearchIndex
 from fleetlore.settings import Settings

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 from fleetlore.events.envelope import Event
 from fleetlore.models.base import ModelRequest
 from fleetlore.prompts.agent_context import Recall
-from fleetlore.prompts.build import build_prompt
-from fleetlore.prompts.parts import BuiltPrompt
+from fleetlore.prompts.build import BuiltPrompt, build_prompt
 from fleetlore.prompts.turn import MemoryPolicy, PromptSettings, PromptTool
 from fleetlore.stage import events, verdicts
 from fleetlore.stage.run_state import RunState, StageModelCall
@@ -150,11 +149,18 @@ def build_turn_prompt(state: RunState, recall: Recall, stage_turn: StageTurn, se
         persona=_build_persona(state, manifest),
         subscribes_to=manifest.subscribes_to,
         remembering=MemoryPolicy(kind=manifest.memory.kind, most=manifest.memory.window, weights=settings.weights),
-        extra=stage_turn.corrects or "",
+        extra=_add_plain_text_hint(stage_turn),
         tools=[PromptTool(name=name, description=STAGE_TOOLS[name].description) for name in manifest.tools],
         output_format=describe_answer_format(state.scenario, manifest, stage_turn.purpose),
     )
     return build_prompt(turn, budget=settings.budget, tokenizer=settings.tokenizer)
+
+
+def _add_plain_text_hint(stage_turn: StageTurn) -> str:
+    """The correction of the last answer. Who speaks may then also do without the format; a judge has to name somebody."""
+    if not stage_turn.corrects or stage_turn.purpose == "judge":
+        return stage_turn.corrects or ""
+    return f"{stage_turn.corrects}\nIf you cannot write JSON, answer with nothing but the words that you say aloud."
 
 
 def _build_persona(state: RunState, manifest: AgentManifest) -> str:
@@ -207,12 +213,6 @@ def find_answer_error(state: RunState, call: StageModelCall, data: Mapping[str, 
     if call.purpose == "speak" and kind not in may_emit:
         return f"may not emit {str(kind)[:100]}; it may emit {', '.join(may_emit)}"
     return None if _clean_text(data.get("text")) else "said nothing: `text` is missing or no text"
-
-
-def describe_correction(purpose: str, reason: str) -> str:
-    """What an agent is told when its answer is asked for again."""
-    aloud = " If you cannot write JSON, answer with nothing but the words that you say aloud." if purpose != "judge" else ""
-    return f"Your last answer could not be used: {reason}. Answer again, in the format below.{aloud}"
 
 
 def read_plain_answer(state: RunState, call: StageModelCall, text: str) -> dict[str, Any] | None:

@@ -9,9 +9,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from fleetlore.errors import BudgetExceeded
-from fleetlore.events.budget_axes import count_event, list_axes, list_uses
+from fleetlore.events.budget_axes import count_event, find_exhausted, list_axes, list_uses
 from fleetlore.events.envelope import Event
-from fleetlore.kernel.budget import find_exhausted
 
 JUDGE_BUDGET_SHARE = 0.1
 """Share of tokens, money and time reserved for a pending verdict."""

@@ -11,11 +11,13 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from fleetlore import clock
+from fleetlore import clock, tasks
 from fleetlore.errors import (
     BudgetExceeded,
     FleetloreError,
@@ -28,13 +30,13 @@ from fleetlore.errors import (
     UnusableAnswer,
 )
 from fleetlore.events.envelope import Event
-from fleetlore.kernel import tasks
 from fleetlore.kernel.journal import Journal, JournalDecision
 from fleetlore.log.async_recorder import Recorder
-from fleetlore.models.base import Model, ModelReply, ModelRequest
+from fleetlore.models.base import ChatMessage, Model, ModelReply, ModelRequest
 from fleetlore.models.retry import WAITING_FOR_CONNECTION
+from fleetlore.models.tool_loop import ToolLoop, describe_correction, refuse_tool
 from fleetlore.prompts.agent_context import Recall
-from fleetlore.prompts.parts import BuiltPrompt
+from fleetlore.prompts.build import BuiltPrompt
 from fleetlore.prompts.turn import PromptSettings
 from fleetlore.stage import agent_turn, budget, run_state, verdicts
 from fleetlore.stage import events as stage_events
@@ -66,6 +68,27 @@ class PendingStageCall(NamedTuple):
     turn: StageTurn
     request: ModelRequest
     model: Model
+
+
+@dataclass
+class _TurnInProgress:
+    """A turn whose agent is being asked."""
+
+    pending: PendingStageCall
+    first_answer: Awaitable[ModelReply | Exception] | None
+    """Of the call that was sent with those of the round."""
+    events: list[Event] = field(default_factory=list)
+    """What the last answer is stored as, together with what follows from it."""
+    failure: Exception | None = None
+    """Why the last call has no answer that can be used."""
+    correction: str = ""
+    """What is told to the agent when it is asked again."""
+    is_sent: bool = True
+    """Whether the last call was sent: its prompt may have been too large."""
+
+    def add_message(self, message: ChatMessage) -> None:
+        """Keep a correction. An agent's prompt is built anew from the log for each call, so nothing else is kept."""
+        self.correction = message.text if message.role == "user" else self.correction
 
 
 async def _ignore_event(event: Event) -> None: ...
@@ -280,7 +303,7 @@ class Conductor:
         answers = [self._journal.spawn(self._request_answer(pending)) for pending in pending_calls]
         try:
             for pending, answer in zip(pending_calls, answers, strict=True):
-                await self._store_answer(pending, await answer)
+                await self._finish_turn(_TurnInProgress(pending, answer))
         finally:
             for answer in answers:
                 answer.cancel()
@@ -319,46 +342,72 @@ class Conductor:
         limit = self.state.scenario.governor.max_seconds
         return limit is None or self.elapsed_seconds + pause < limit
 
-    async def _store_answer(self, pending: PendingStageCall, answer: ModelReply | Exception) -> None:
-        """Store an answer. One that failed or cannot be used is asked for again once; then the turn is missed."""
-        call, name = pending.call, pending.model.name
-        problem: str | None
-        data: dict[str, Any] | None
-        if isinstance(answer, Exception):
-            events, data = self._build_failure_events(call, name, answer), None
-            problem = answer.reason if isinstance(answer, UnusableAnswer) else ""
-        else:
-            priced = stage_events.with_price(answer, self._journal.now)
-            events, data = [stage_events.model_replied(self.state, call, name, priced, self._elapsed_ms)], answer.data or {}
-            problem = agent_turn.find_answer_error(self.state, call, data)
-        if problem is not None and self._can_ask_again(call, answer):
-            # A failure is not the model's fault: it is asked the same question.
-            correction = agent_turn.describe_correction(call.purpose, problem) if problem else ""
-            await self._request_correction(pending, events, correction)
-            return
-        if data is None and isinstance(answer, UnusableAnswer) and isinstance(answer.reply, ModelReply):
-            data = agent_turn.read_plain_answer(self.state, call, answer.reply.text)
-        if data is None:
-            await self._append_events([*events, stage_events.turn_missed(self.state, call, str(answer))])
-        else:
-            await self._append_events([*events, *agent_turn.build_answer_events(self.state, call, data)])
+    async def _finish_turn(self, turn: _TurnInProgress) -> None:
+        """Store the answer of a turn. One that failed or cannot be used is asked for again once; then the turn is missed."""
+        loop = ToolLoop(
+            lambda is_last: self._ask(turn),
+            turn.add_message,
+            refuse_tool,
+            check_answer=partial(self._check_answer, turn),
+            can_ask_again=lambda error: error is turn.failure and self._can_ask_again(turn),
+            max_rounds=1 if turn.pending.call.corrects is not None else 2,  # resumed after a crash
+        )
+        data: dict[str, Any] | None = None
+        try:
+            reply = await loop.run()
+            data = (None if reply is None else reply.data) or {}
+        except Exception as error:
+            if error is not turn.failure:
+                raise
+            if isinstance(error, UnusableAnswer) and isinstance(error.reply, ModelReply):
+                data = agent_turn.read_plain_answer(self.state, turn.pending.call, error.reply.text)
+        call = turn.pending.call
+        if data is not None:
+            await self._append_events([*turn.events, *agent_turn.build_answer_events(self.state, call, data)])
+        elif turn.events:
+            await self._append_events([*turn.events, stage_events.turn_missed(self.state, call, str(turn.failure))])
 
-    def _can_ask_again(self, call: StageModelCall, answer: ModelReply | Exception) -> bool:
-        """Once per turn, within the budget, and not if the endpoint will refuse it again."""
-        if call.corrects is not None or (isinstance(answer, ModelRefused) and answer.status in _PERMANENT_STATUSES):
+    async def _ask(self, turn: _TurnInProgress) -> ModelReply:
+        """The answer of the call that is under way, else of another one, which corrects the answer before."""
+        answer = await (turn.first_answer if turn.first_answer is not None else self._ask_again(turn))
+        turn.first_answer, call, name = None, turn.pending.call, turn.pending.model.name
+        if isinstance(answer, Exception):
+            turn.failure = answer
+            if turn.is_sent:
+                turn.events = self._build_failure_events(call, name, answer)
+            raise answer
+        turn.events = [
+            stage_events.model_replied(self.state, call, name, stage_events.with_price(answer, self._journal.now), self._elapsed_ms)
+        ]
+        return answer
+
+    async def _ask_again(self, turn: _TurnInProgress) -> ModelReply | Exception:
+        """Store the answer and the next call together, then send that."""
+        stage_turn = turn.pending.turn._replace(corrects=turn.correction)
+        prompt = await self._build_prompt(stage_turn)
+        call_events = self._build_call_events(
+            stage_turn, prompt, attempt=turn.pending.call.attempt + 1, extra={"corrects": turn.correction}
+        )
+        self._own_event_ids.update(event.id or "" for event in call_events)
+        await self._append_events([*turn.events, *call_events])
+        turn.events, turn.is_sent = [], isinstance(prompt, BuiltPrompt)
+        if not isinstance(prompt, BuiltPrompt):
+            return prompt
+        turn.pending = self._build_pending_call(stage_turn, prompt)
+        return await self._request_answer(turn.pending)
+
+    def _check_answer(self, turn: _TurnInProgress, reply: ModelReply, *, can_retry: bool) -> str | None:
+        """What to tell the agent about an answer that cannot be used, if it can be asked again."""
+        problem = agent_turn.find_answer_error(self.state, turn.pending.call, reply.data or {})
+        return describe_correction(problem) if problem is not None and can_retry and self._can_ask_again(turn) else None
+
+    def _can_ask_again(self, turn: _TurnInProgress) -> bool:
+        """Within the budget, and not if the endpoint will refuse it again."""
+        if isinstance(turn.failure, ModelRefused) and turn.failure.status in _PERMANENT_STATUSES:
             return False
         limits = self.state.scenario.governor
-        available = limits if call.purpose == "judge" else limits.reserve_for_judges(len(self.state.scenario.judges))
+        available = limits if turn.pending.call.purpose == "judge" else limits.reserve_for_judges(len(self.state.scenario.judges))
         return self.state.usage.calls < available.max_calls
-
-    async def _request_correction(self, pending: PendingStageCall, events: list[Event], correction: str) -> None:
-        stage_turn = pending.turn._replace(corrects=correction)
-        prompt = await self._build_prompt(stage_turn)
-        call_events = self._build_call_events(stage_turn, prompt, attempt=pending.call.attempt + 1, extra={"corrects": correction})
-        self._own_event_ids.update(event.id or "" for event in call_events)
-        await self._append_events([*events, *call_events])
-        if isinstance(prompt, BuiltPrompt):
-            await self._collect_answers([(stage_turn, prompt)])
 
     # --- after a crash
 

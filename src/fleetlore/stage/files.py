@@ -18,7 +18,7 @@ from fleetlore.documents.validation import KeyPath
 from fleetlore.errors import Invalid, InvalidScenario
 from fleetlore.events import catalog
 from fleetlore.events.budget_axes import list_axes
-from fleetlore.events.names import is_name
+from fleetlore.events.envelope import is_name
 from fleetlore.stage.budget import StageLimits
 from fleetlore.stage.scenario import (
     JUDGE,

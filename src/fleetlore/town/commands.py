@@ -15,8 +15,7 @@ from msgspec.structs import replace
 
 from fleetlore import clock
 from fleetlore.errors import Invalid, NotFound
-from fleetlore.events.envelope import Event
-from fleetlore.events.names import is_name
+from fleetlore.events.envelope import Event, is_name
 from fleetlore.log.base import Expect
 from fleetlore.town import events as town_events
 from fleetlore.views.town_agents import CONTROL_STATES, INACTIVE_STATES

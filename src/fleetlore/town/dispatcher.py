@@ -19,7 +19,7 @@ from fleetlore.log.coordination import Coordination
 from fleetlore.projections.runner import Runner, view_of
 from fleetlore.projections.store import ProjectionStore
 from fleetlore.town import events as town_events
-from fleetlore.town import help_requests, liveness, planning, watches
+from fleetlore.town import liveness, planning
 from fleetlore.town.jobs import notify_conductor
 from fleetlore.town.journal import TownJournal
 from fleetlore.town.liveness import LivenessEvidence, orphaned_tasks, reclaim_task, release_agent
@@ -162,7 +162,7 @@ class Dispatcher:
         now = self._now()
         forge_events, self._forge_events = self._forge_events, []
         for event in forge_events:
-            yield from watches.propose_for_forge_event(self.town, event, now)
+            yield from planning.propose_for_forge_event(self.town, event, now)
         for id in [id for id in self._changed_missions if id not in self._reserved_missions]:
             del self._changed_missions[id]
             mission = self.town.missions.get(id)
@@ -236,14 +236,14 @@ class Dispatcher:
         for task, reason in list(orphaned_tasks(self.town)):
             await reclaim_task(self._journal, task, reason, by=town_events.DISPATCHER, state=task.state)
         await self._dead_letter_exhausted_tasks()
-        questions = [event for event in help_requests.propose_dependency_questions(self.town) if event.id not in self._asked_questions]
+        questions = [event for event in planning.propose_dependency_questions(self.town) if event.id not in self._asked_questions]
         if questions:
             await self._journal.append(questions)
             self._asked_questions.update(event.id for event in questions)
         for mission in list(self.town.missions.values()):
             if mission.state == "running" and mission.id not in self._reserved_missions:
                 self._changed_missions[mission.id] = None
-                await self._append_proposals(list(help_requests.propose_help_requests(self.town, mission, now)))
+                await self._append_proposals(list(planning.propose_help_requests(self.town, mission, now)))
 
     async def reclaim_dead_worker(self, evidence: LivenessEvidence) -> None:
         """Return the dead worker's tasks to the queue and release its agents for other workers."""

@@ -11,7 +11,7 @@ from fleetlore.log.async_recorder import Recorder
 from fleetlore.log.base import Position
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.log.seal import OperatorKey
-from fleetlore.projections.signed_town import SignedTownFold
+from fleetlore.projections.signed_views import SignedTownFold
 from fleetlore.town.commands import TownCommand
 from fleetlore.views.town_state import Task, TownState
 

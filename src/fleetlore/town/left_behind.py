@@ -18,7 +18,7 @@ from fleetlore.log.async_recorder import Recorder
 from fleetlore.log.base import Expect, Position
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.log.seal import OperatorKey, Seal
-from fleetlore.projections.signed_town import SignedTownFold
+from fleetlore.projections.signed_views import SignedTownFold
 from fleetlore.town import commands
 from fleetlore.town import events as town_events
 from fleetlore.town.commands import TownCommand

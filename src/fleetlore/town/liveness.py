@@ -14,9 +14,8 @@ from msgspec import Struct
 
 from fleetlore.events.envelope import Event
 from fleetlore.kernel.lease import is_dead
-from fleetlore.log.base import Position
+from fleetlore.log.base import Lease, Position
 from fleetlore.log.coordination import Coordination
-from fleetlore.log.leases import Lease
 from fleetlore.town import events
 from fleetlore.views.town_agents import INACTIVE_STATES
 from fleetlore.views.town_rules import find_task_refusal

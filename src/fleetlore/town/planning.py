@@ -1,4 +1,4 @@
-"""Decides what the dispatcher does next: assign tasks, create tasks for mission items, complete missions.
+"""Decides what the dispatcher does next: assign tasks, create tasks for mission items, complete missions, ask a person for help.
 
 Pure functions of the town's state. Their cost depends on waiting tasks and idle agents, not on what has ended.
 """
@@ -6,17 +6,21 @@ Pure functions of the town's state. Their cost depends on waiting tasks and idle
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from fleetlore.events.envelope import Event
-from fleetlore.events.names import LONGEST_NAME
+from fleetlore.events.envelope import LONGEST_NAME, Event
+from fleetlore.events.ids import derive_id
 from fleetlore.log.base import Expect
 from fleetlore.town import events as town_events
+from fleetlore.views.town_agents import INACTIVE_STATES
 from fleetlore.views.town_missions import is_review_required
-from fleetlore.views.town_state import PRIORITIES, Agent, Mission, MissionItem, Task, TownState
+from fleetlore.views.town_payloads import MAX_TITLE_CHARS
+from fleetlore.views.town_state import CONDUCTOR, ENDED_TASK_STATES, PRIORITIES, Agent, Mission, MissionItem, MissionWatch, Task, TownState
 
 DONE = "done"
 REVIEWER_ROLE = "reviewer"
@@ -274,3 +278,191 @@ def _build_watch_events(mission: Mission, item: MissionItem) -> Iterator[Event]:
                 text=f"watching the {type} of {pull}",
                 data={"watch": watch_id(pull, type), "type": type, "item": item.id, "target": pull, "action": action},
             )
+
+
+# --- pull requests that missions watch: a failed check creates a fix task, a merge completes the item
+
+
+SNOOZE_DURATION = timedelta(minutes=3)
+"""How long a watch is paused after it created a fix task."""
+_FORGE_KINDS = {"fleet.error": "checks", "fleet.pr_merge": "merge", "fleet.abandon": "closed"}
+
+
+def propose_for_forge_event(town: TownState, event: Event, now: datetime) -> Iterator[Proposal]:
+    """Yield what follows for missions from one event of a forge about a pull request."""
+    trigger = _FORGE_KINDS.get(event.kind)
+    if trigger is None or event.origin is None or event.origin.dialect != "forge":
+        return
+    for mission in town.missions.values():
+        if mission.state != "running" or mission.is_remote:
+            continue
+        for watch in mission.watches.values():
+            if watch.state != "done" and not _is_snoozed(watch, now) and _is_about_watch(watch, event):
+                yield from _propose_for_watch(town, mission, watch, trigger, event, now)
+
+
+def _is_about_watch(watch: MissionWatch, event: Event) -> bool:
+    repository, _, number = watch.target.rpartition("#")
+    return f"#{number}" in {event.task, *_pull_request_names(event.data.get("pulls"))} and event.mission in (None, repository)
+
+
+def _pull_request_names(value: Any) -> list[str]:
+    return [each for each in value if isinstance(each, str)] if isinstance(value, list | tuple) else []
+
+
+def _is_snoozed(watch: MissionWatch, now: datetime) -> bool:
+    return watch.state == "snoozed" and watch.until is not None and now < watch.until
+
+
+def _propose_for_watch(
+    town: TownState, mission: Mission, watch: MissionWatch, trigger: str, event: Event, now: datetime
+) -> Iterator[Proposal]:
+    item = mission.items.get(watch.item or "")
+    if item is None or item.state == "done":
+        return
+    if trigger == "merge":
+        yield Proposal(events=(_build_triggered_event(mission, watch, "advance", event),), mission=mission.id)
+    elif watch.type == "checks" and trigger == "checks":
+        open_task = town.tasks.get(item.task or "")
+        if open_task is None or open_task.state in ENDED_TASK_STATES:
+            yield _propose_watch_fix(town, mission, watch, item, event, now)
+    elif watch.type == "merge" and trigger == "closed":
+        reason = f"{watch.target} was closed without being merged"
+        blocked = town_events.mission_item_event("blocked", mission, item, reason, reason=reason, task=item.work)
+        yield Proposal(
+            events=(_build_triggered_event(mission, watch, "ask", event), blocked, town_events.mission_help_needed(mission, reason, 1)),
+            mission=mission.id,
+        )
+
+
+def _propose_watch_fix(town: TownState, mission: Mission, watch: MissionWatch, item: MissionItem, event: Event, now: datetime) -> Proposal:
+    id = item_task_id(town, mission, item, "mend", 1 + sum(each.triggered for each in mission.watches.values() if each.item == item.id))
+    created = build_fix_task(mission, item, id, f"Fix {watch.target}: {event.text or 'a check failed'}")
+    snoozed = _build_watch_event(
+        "work.watch_snoozed", mission, watch, "paused while it is fixed", until=(now + SNOOZE_DURATION).isoformat()
+    )
+    events = (_build_triggered_event(mission, watch, "fix", event), snoozed, created)
+    return Proposal(events=events, expect=Expect(f"task:{id}", None), task=id, mission=mission.id)
+
+
+def _build_triggered_event(mission: Mission, watch: MissionWatch, action: str, event: Event) -> Event:
+    return _build_watch_event(
+        "town.mission_watch_triggered", mission, watch, event.text or watch.target, item=watch.item, action=action, cause=event.id
+    )
+
+
+def _build_watch_event(kind: str, mission: Mission, watch: MissionWatch, text: str, cause: str | None = None, **extra: Any) -> Event:
+    data = {"watch": watch.id, **{name: value for name, value in extra.items() if value is not None}}
+    return Event(kind=kind, actor=town_events.DISPATCHER, mission=mission.id, cause=cause, text=town_events.truncate_line(text), data=data)
+
+
+# --- help: when a mission asks a person; the same reason is repeated only after an interval that doubles
+
+
+NO_AGENT_GRACE = timedelta(seconds=10)
+"""How long a task may lack a suitable agent before the mission asks for help."""
+STALLED_AFTER = timedelta(minutes=3)
+"""How long a mission may go without progress."""
+REPEAT_AFTER = timedelta(minutes=30)
+MAX_BACKOFF_FACTOR = 8
+MAX_REVIEW_ROUNDS = 5
+"""Rejected reviews of one item before a person should look."""
+
+
+def propose_dependency_questions(town: TownState) -> Iterator[Event]:
+    """A question to the conductor for each task that depends on one that failed or was cancelled.
+
+    Its id is derived from both tasks and the failure, so that it is asked once for each.
+    """
+    for dependency, dependents in town.waiting.items():
+        failed = town.tasks.get(dependency)
+        if failed is None or failed.state not in ("failed", "cancelled"):
+            continue
+        for id in dependents:
+            task = town.tasks.get(id)
+            if task is None or task.state != "pending" or task.mission is not None:  # missions ask by themselves
+                continue
+            reason = f": {failed.error}" if failed.error else ""
+            ending = "failed" if failed.state == "failed" else "was cancelled"
+            text = (
+                f"{id} cannot start: it depends on {dependency}, which {ending}{reason}. "
+                f"Retry that (`lore town task retry {dependency}`), or cancel this (`lore town task cancel {id}`)"
+            )
+            question = town_events.message_sent(town_events.DISPATCHER, CONDUCTOR, text, type="query", priority="high", task=id)
+            key = "\0".join((id, dependency, failed.state, str(failed.epoch), str(failed.failures)))
+            yield replace(question, id=derive_id("fleetlore.dependency", key.encode()))
+
+
+def propose_help_requests(town: TownState, mission: Mission, now: datetime) -> Iterator[Proposal]:
+    """Yield at most one request: the one that is due."""
+    if mission.state != "running" or mission.is_remote or not mission.items:
+        return
+    # Truncated as the fold stores it: otherwise the comparison below would always find a new reason.
+    reason = (find_help_reason(town, mission, now) or "")[:MAX_TITLE_CHARS].strip()
+    if not reason or not _is_due(mission, reason, now):
+        return
+    attempt = mission.asked.attempt + 1 if mission.asked is not None and mission.asked.reason == reason else 1
+    request = town_events.mission_help_needed(mission, reason, attempt)
+    message = town_events.message_sent(
+        town_events.DISPATCHER, CONDUCTOR, f"{mission.title or mission.id}: {reason}", type="query", mission=mission.id
+    )
+    yield Proposal(events=(request, message), mission=mission.id)
+
+
+def _is_due(mission: Mission, reason: str, now: datetime) -> bool:
+    last = mission.asked
+    if last is None or last.at is None or last.reason != reason:
+        return True
+    factor = min(1 << min(last.attempt - 1, 10), MAX_BACKOFF_FACTOR)  # 1, 2, 4, …
+    return now - last.at >= REPEAT_AFTER * factor
+
+
+def find_help_reason(town: TownState, mission: Mission, now: datetime) -> str | None:
+    """Why a mission cannot continue by itself; `None` if it can."""
+    for item in mission.items.values():
+        if item.is_stuck:
+            return f"{item.id} is stuck: {item.reason}"
+        if item.state == "blocked" and item.verdict == "rejected" and item.round >= MAX_REVIEW_ROUNDS:
+            return f"{item.id} was rejected {item.round} times"
+    idle = now - (mission.moved_at or now)
+    if idle >= NO_AGENT_GRACE and (task := next(_find_unassignable_tasks(town, mission), None)) is not None:
+        return f"no agent can take {task.id}: {_describe_missing_agent(task)}"
+    if idle >= STALLED_AFTER and not _has_active_tasks(town, mission):
+        return f"no progress since {mission.moved_at:%Y-%m-%d %H:%M} UTC"
+    return None
+
+
+def _find_unassignable_tasks(town: TownState, mission: Mission) -> Iterator[Task]:
+    """Pending tasks that none of the running agents may take."""
+    for item in mission.items.values():
+        for id in (item.task, item.review):
+            task = town.tasks.get(id or "")
+            if task is not None and task.state == "pending" and not any(_can_take_task(town, task, name) for name in _present_agents(town)):
+                yield task
+
+
+def _present_agents(town: TownState) -> list[str]:
+    return [name for agents in town.holdings.values() for name in agents]
+
+
+def _can_take_task(town: TownState, task: Task, name: str) -> bool:
+    agent = town.agents[name]
+    if agent.state in INACTIVE_STATES or name in task.not_by:
+        return False
+    if task.wanted:
+        return name == task.wanted
+    return not task.roles or not agent.roles or not set(task.roles).isdisjoint(agent.roles)
+
+
+def _describe_missing_agent(task: Task) -> str:
+    if task.wanted:
+        return f"it is for {task.wanted}, which is not running"
+    role = " or ".join(task.roles) or "agent"
+    exclusion = f" other than {', '.join(task.not_by)}" if task.not_by else ""
+    command = f"lore worker --roles {task.roles[0]}" if task.roles else "lore worker"
+    return f"no {role}{exclusion} is running; start one with `{command}`"
+
+
+def _has_active_tasks(town: TownState, mission: Mission) -> bool:
+    tasks = (town.tasks.get(id or "") for item in mission.items.values() for id in (item.task, item.review))
+    return any(task is not None and task.state in ("assigned", "running") for task in tasks)

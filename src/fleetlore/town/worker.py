@@ -14,8 +14,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from fleetlore.errors import Invalid, LeaseLost, LogError
-from fleetlore.events.envelope import Event
-from fleetlore.events.names import is_name
+from fleetlore.events.envelope import Event, is_name
 from fleetlore.kernel.lease import is_dead
 from fleetlore.log.coordination import Coordination
 from fleetlore.projections.runner import Runner, view_of

@@ -5,15 +5,6 @@ from __future__ import annotations
 from fleetlore.events import driver, goals
 from fleetlore.events.driver_types import CompactAndRetry, Escalate, FreshSessionRetry, NeedsRetry, NextTurn, Sleep, Verdict
 from fleetlore.events.envelope import Event
-from fleetlore.views.goal_payloads import (
-    convert_usage,
-    count_or_zero,
-    outcome_reason,
-    parse_payload,
-    struct_tag,
-    text_or_empty,
-    usd_or_zero,
-)
 from fleetlore.views.goal_state import (
     MAX_SUMMARY_CHARS,
     MAX_TURNS,
@@ -24,6 +15,13 @@ from fleetlore.views.goal_state import (
     OpenAttempt,
     SettledTurn,
     TurnProcess,
+    convert_usage,
+    count_or_zero,
+    outcome_reason,
+    parse_payload,
+    struct_tag,
+    text_or_empty,
+    usd_or_zero,
 )
 
 MAX_CRITERIA = 100

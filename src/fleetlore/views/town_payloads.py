@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from fleetlore.events.envelope import Event
-from fleetlore.events.names import is_name
+from fleetlore.events.envelope import Event, is_name
 
 OWN_DIALECT = "fleetlore"
 MAX_TITLE_CHARS = 300

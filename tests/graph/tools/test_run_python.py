@@ -14,7 +14,7 @@ import pytest
 
 from fleetlore.errors import NotStarted
 from fleetlore.graph.tools.run_python import MAX_CODE_LENGTH, PythonLimits, PythonResult, run_python_code
-from fleetlore.process.identity import Process
+from fleetlore.process.tree import Process
 
 
 async def ran(code: str, workdir: Path, **limits: object) -> PythonResult:

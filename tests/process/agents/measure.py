@@ -9,8 +9,8 @@ import resource
 import sys
 
 from fleetlore.process.environment import scrub_environment
-from fleetlore.process.identity import Process
 from fleetlore.process.run import OutputLine, ProcessSpec, run
+from fleetlore.process.tree import Process
 from tests.process.agents import agent
 
 

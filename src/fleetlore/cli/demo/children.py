@@ -83,7 +83,7 @@ class Children:
 
     def end_processes(self) -> None:
         """End all processes and their children. Orphans of a killed process are found by the mark in their environment."""
-        from fleetlore.process.kill_tree import end_leftovers
+        from fleetlore.process.tree import end_leftovers
 
         for child in self._all:
             if not child.is_over:

@@ -18,8 +18,9 @@ from msgspec.structs import replace
 from fleetlore import clock
 from fleetlore import settings as config
 from fleetlore.cli import arguments, open_log, terminal
-from fleetlore.cli.event_lines import PlainEventLines, actor_name, event_text, pad_columns, truncate_columns
+from fleetlore.cli.event_lines import PlainEventLines, actor_name, event_text
 from fleetlore.cli.main import UsageError
+from fleetlore.cli.terminal import pad_columns, truncate_columns
 from fleetlore.cli.up import command
 from fleetlore.errors import Invalid
 from fleetlore.events import catalog, codec

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from fleetlore.cli.event_lines import display_width, pad_columns, truncate_columns
-from fleetlore.cli.terminal import format_age, sanitise_text
+from fleetlore.cli.terminal import display_width, format_age, pad_columns, sanitise_text, truncate_columns
 from fleetlore.events.budget_axes import BudgetUse, describe_axis, find_axis, get_amount
 from fleetlore.views.goal_state import (
     GoalState,
@@ -27,7 +26,7 @@ from fleetlore.views.goal_state import first_paragraph as summary
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from fleetlore.goal.workspace.handover import Handover, SourceChanges
+    from fleetlore.goal.workspace.workspace import Handover, SourceChanges
 
 Line: TypeAlias = "list[tuple[str, str]]"
 """Parts of a line, each with its `rich` style."""

@@ -12,10 +12,9 @@ from msgspec.structs import replace
 
 from fleetlore import clock
 from fleetlore.cli import terminal
-from fleetlore.cli.event_lines import display_width, pad_columns, truncate_columns
 from fleetlore.cli.goal import lines as goal_lines
 from fleetlore.cli.goal.lines import BAD, BOLD, DIM, GOOD, WARN, Line
-from fleetlore.cli.terminal import sanitise_text
+from fleetlore.cli.terminal import display_width, pad_columns, sanitise_text, truncate_columns
 from fleetlore.events import codec
 from fleetlore.views.goal_turns import EXTRA_PREFIX
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from rich.live import Live
 
     from fleetlore.events.envelope import Event
-    from fleetlore.goal.workspace.handover import Handover, SourceChanges
+    from fleetlore.goal.workspace.workspace import Handover, SourceChanges
     from fleetlore.programs.harness import TurnProgress
     from fleetlore.views.goal_state import GoalState
 

@@ -10,10 +10,9 @@ import msgspec
 
 from fleetlore import clock
 from fleetlore.cli import terminal
-from fleetlore.cli.event_lines import display_width, pad_columns
 from fleetlore.cli.goal import lines as goal_lines
 from fleetlore.cli.goal.lines import BOLD, COMMAND, DIM, LOOKS, Line
-from fleetlore.cli.terminal import format_ago, sanitise_text
+from fleetlore.cli.terminal import display_width, format_ago, pad_columns, sanitise_text
 from fleetlore.operations.goal_lists import NO_GOALS
 from fleetlore.views.goal_state import GoalState, SettledTurn, first_paragraph, goal_status
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator, Sequence
 
-    from fleetlore.goal.workspace.handover import Handover
+    from fleetlore.goal.workspace.workspace import Handover
     from fleetlore.operations.goal_lists import GoalSummaries, GoalSummary, ShownGoal
 
 TURNS_SHOWN = 12
@@ -82,7 +81,7 @@ def goal_fields(response: ShownGoal) -> dict[str, Any]:
 
 
 def _find_handover(goal: GoalState) -> Handover | None:
-    from fleetlore.goal.workspace.handover import find_handover
+    from fleetlore.goal.workspace.workspace import find_handover
     from fleetlore.operations.goal_runs import goal_data_folder
 
     source = goal.goal.workspace if goal.goal is not None else None

@@ -12,9 +12,8 @@ from fleetlore.cli.goal.run import open_goal_context
 from fleetlore.cli.main import FAILED, OK, UsageError
 from fleetlore.errors import Invalid
 from fleetlore.goal import commands
-from fleetlore.goal.workspace.handover import Handover, find_handover, is_fully_committed
 from fleetlore.goal.workspace.location import read_location
-from fleetlore.goal.workspace.workspace import Workspace
+from fleetlore.goal.workspace.workspace import Handover, Workspace, find_handover, is_fully_committed
 from fleetlore.operations.goal_runs import goal_data_folder
 from fleetlore.operations.goals import find_goal_id, list_goal_ids, read_goal
 from fleetlore.story.phrases import count_things

@@ -12,11 +12,10 @@ from msgspec.structs import replace
 
 from fleetlore import clock
 from fleetlore.cli import terminal
-from fleetlore.cli.event_lines import display_width, pad_columns, truncate_columns
-from fleetlore.cli.terminal import sanitise_text
+from fleetlore.cli.terminal import display_width, pad_columns, sanitise_text, truncate_columns
 from fleetlore.events import codec
 from fleetlore.events.visibility import OWNER, READER, can_see
-from fleetlore.views.goal_payloads import usd_or_zero
+from fleetlore.views.goal_state import usd_or_zero
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

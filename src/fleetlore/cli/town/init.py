@@ -12,7 +12,7 @@ from fleetlore import settings as config
 from fleetlore.cli import open_log, terminal
 from fleetlore.cli.trust import approve_file
 from fleetlore.errors import ConfigError, Invalid
-from fleetlore.events.names import is_name
+from fleetlore.events.envelope import is_name
 from fleetlore.operations.context import check_complete_log
 
 if TYPE_CHECKING:

@@ -7,10 +7,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, TypeAlias
 
 from fleetlore.cli import terminal
-from fleetlore.cli.event_lines import display_width, pad_columns, truncate_columns
 from fleetlore.cli.goal import lines as goal_lines
 from fleetlore.cli.goal.lines import BAD, BOLD, COMMAND, DIM, GOOD, WARN, Line, shorten_to_line
-from fleetlore.cli.terminal import format_ago, sanitise_text
+from fleetlore.cli.terminal import display_width, format_ago, pad_columns, sanitise_text, truncate_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -11,7 +11,7 @@ import msgspec
 
 from fleetlore import clock
 from fleetlore.cli import open_log, passphrase, terminal
-from fleetlore.cli.goal.pursuit import STOPPING
+from fleetlore.cli.goal.run import STOPPING
 from fleetlore.cli.main import INTERRUPTED, OK
 from fleetlore.cli.terminal import find_user_name, sanitise_text
 from fleetlore.errors import Invalid

@@ -34,12 +34,10 @@ from fleetlore.goal.acceptance.commands import (
     find_match_error,
     make_check_place,
 )
-from fleetlore.goal.acceptance.dependencies import DependencySnapshot
-from fleetlore.goal.acceptance.expansion import expand_command, split_words
+from fleetlore.goal.acceptance.expansion import expand_command, find_runners, installs_dependencies, split_words
 from fleetlore.goal.acceptance.judge import MAX_DIFF_BYTES, judge_criterion
-from fleetlore.goal.acceptance.judging_copy import MAX_TOUCHED, JudgingCopy, TouchedFile, judging_root
+from fleetlore.goal.acceptance.judging_copy import MAX_TOUCHED, DependencySnapshot, JudgingCopy, TouchedFile, judging_root
 from fleetlore.goal.acceptance.judging_files import JudgingRules
-from fleetlore.goal.acceptance.runners import find_runners, installs_dependencies
 from fleetlore.goal.acceptance.verifiers import Unmet
 from fleetlore.goal.workspace import files, repository
 from fleetlore.goal.workspace.snapshots import Snapshot

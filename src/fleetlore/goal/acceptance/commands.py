@@ -22,14 +22,13 @@ from msgspec import Struct
 
 from fleetlore.errors import NotStarted
 from fleetlore.events.driver_types import ShellCommand
-from fleetlore.goal.acceptance.expansion import split_simple_commands
-from fleetlore.goal.acceptance.runners import TestRunner, find_missing_report
+from fleetlore.goal.acceptance.expansion import TestRunner, find_missing_report, split_simple_commands
 from fleetlore.goal.acceptance.verifiers import Unmet
-from fleetlore.goal.workspace.content import FileStamp, file_stamp
+from fleetlore.goal.workspace.snapshots import FileStamp, file_stamp
 from fleetlore.process.environment import scrub_environment
-from fleetlore.process.identity import Process
 from fleetlore.process.run import OutputLine, ProcessSpec, ProgramResult, run
 from fleetlore.process.sandbox import PathRights, SandboxRequest, allow_paths, encode_request, sandbox_argv
+from fleetlore.process.tree import Process
 from fleetlore.redact import Redactor
 
 DEFAULT_TIMEOUT = 300

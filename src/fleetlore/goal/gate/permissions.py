@@ -12,8 +12,7 @@ from typing import Any
 from fleetlore.events.driver_types import Deny
 from fleetlore.events.envelope import Event
 from fleetlore.events.goal_plan import Permissions
-from fleetlore.goal.gate.ask_person import PersonDecider
-from fleetlore.goal.gate.decision import Choice, Decider, DeciderChain, PermissionRequest, RecordingDecider, RuleDecider
+from fleetlore.goal.gate.decision import Choice, Decider, DeciderChain, PermissionRequest, PersonDecider, RecordingDecider, RuleDecider
 from fleetlore.goal.gate.server import GateServer
 from fleetlore.goal.journal import GoalJournal
 from fleetlore.programs import registry

@@ -24,7 +24,7 @@ from fleetlore.events.goal_plan import Memory
 from fleetlore.goal.memory.folder import MemoryFolder
 from fleetlore.goal.memory.journal import ConcurrentChange, MemoryChanges
 from fleetlore.goal.memory.notes import MAX_CONTENT_CHARS, MemoryNote, encode_note, is_unsafe_name, make_note, pick_free_name
-from fleetlore.log.leases import Lease
+from fleetlore.log.base import Lease
 from fleetlore.models.base import JsonSchema, Model, ModelRequest
 from fleetlore.prompts import text_safety
 

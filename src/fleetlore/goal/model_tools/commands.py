@@ -11,9 +11,8 @@ from pathlib import Path
 from fleetlore.goal.model_tools.search import MAX_MATCHES
 from fleetlore.goal.model_tools.text import ToolResult
 from fleetlore.process.environment import scrub_environment
-from fleetlore.process.identity import Process
-from fleetlore.process.pipes import clean_output
-from fleetlore.process.run import OutputLine, ProcessSpec, ProgramResult, run
+from fleetlore.process.run import OutputLine, ProcessSpec, ProgramResult, clean_output, run
+from fleetlore.process.tree import Process
 
 DEFAULT_TIMEOUT_SECONDS = 120.0
 SEARCH_TIMEOUT_SECONDS = 10.0

@@ -28,8 +28,8 @@ from fleetlore.goal.model_tools.folder import ConfinedFolder, ToolError
 from fleetlore.goal.model_tools.text import ToolResult, is_text, replace_once, select_lines
 from fleetlore.models.base import JsonSchema
 from fleetlore.models.json_schema import first_error
-from fleetlore.process.shield import run_uncancelled
 from fleetlore.prompts.text_safety import truncate_middle
+from fleetlore.tasks import run_uncancelled
 
 MAX_RESULT_CHARS = 16_384
 """Longest text that a tool returns to the model."""

@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from io import BufferedReader
-from tempfile import TemporaryFile
+from tempfile import TemporaryDirectory, TemporaryFile
 from threading import Timer
 from typing import IO, cast
 
@@ -191,3 +191,36 @@ def run_git(
 def run_git_line(*arguments: str, git_dir: str | None = None, cwd: str | None = None, env: Mapping[str, str] | None = None) -> str:
     """The output of a command that prints one line."""
     return os.fsdecode(run_git(*arguments, git_dir=git_dir, cwd=cwd, env=env)).removesuffix("\n")
+
+
+# --- a temporary git directory: settings in the one of our snapshots, where an agent can write, could hide changes from the checks
+
+
+EXCLUDE = os.path.join("info", "exclude")
+_TEMPORARY_SETTINGS = "[core]\n\trepositoryformatversion = 1\n\tbare = true\n[extensions]\n\tobjectFormat = {}\n"
+
+
+@contextmanager
+def temporary_git_dir(source: str, *, exclude: bytes = b"", object_format: str | None = None) -> Iterator[str]:
+    """Path of a git directory, deleted on exit, that borrows the objects of another one, but has none of its settings, attributes or rules.
+
+    `source` is the git directory whose objects it uses, `exclude` the content of its `info/exclude`. `object_format` is that of
+    `source` if it is not given.
+    """
+    object_format = object_format or run_git_line("rev-parse", "--show-object-format", git_dir=source)
+    with TemporaryDirectory(prefix="apart-", dir=os.path.dirname(source)) as path:
+        os.makedirs(os.path.join(path, "objects", "info"))
+        for folder in ("refs", "info"):
+            os.mkdir(os.path.join(path, folder))
+        alternates = os.fsencode(os.path.join(source, "objects")) + b"\n"
+        contents = {"HEAD": b"ref: refs/heads/none\n", "config": _TEMPORARY_SETTINGS.format(object_format).encode(), EXCLUDE: exclude}
+        for name, content in (contents | {os.path.join("objects", "info", "alternates"): alternates}).items():
+            with open(os.path.join(path, name), "wb") as file:
+                file.write(content)
+        yield path
+
+
+def read_exclude_file(git_dir: str) -> bytes:
+    """The ignore rules in the `info/exclude` of a git directory."""
+    with open(os.path.join(git_dir, EXCLUDE), "rb") as file:
+        return file.read()

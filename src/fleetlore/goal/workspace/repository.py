@@ -20,7 +20,7 @@ from msgspec import Struct
 from fleetlore.errors import FleetloreError, Invalid
 from fleetlore.goal.workspace import git
 from fleetlore.goal.workspace.files import GIT_FOLDER, open_file, remove_full_path, remove_path, replace_file, walk_entries
-from fleetlore.goal.workspace.temporary_git import read_exclude_file, temporary_git_dir
+from fleetlore.goal.workspace.git import read_exclude_file, temporary_git_dir
 
 BRANCH_PREFIX = "fleetlore/"
 _MAX_ATTEMPTS = 6

@@ -19,9 +19,7 @@ from msgspec import Struct
 
 from fleetlore import clock
 from fleetlore.errors import NotStarted
-from fleetlore.process.identity import Process
-from fleetlore.process.pipes import clean_output
-from fleetlore.process.run import OnStart, OutputLine, ProcessSpec, ProgramResult
+from fleetlore.process.run import OnStart, OutputLine, ProcessSpec, ProgramResult, clean_output
 from fleetlore.process.run import run as run_program
 from fleetlore.process.sandbox import (
     MISSING_WALLS_CODE,
@@ -32,6 +30,7 @@ from fleetlore.process.sandbox import (
     sandbox_argv,
     sandbox_python,
 )
+from fleetlore.process.tree import Process
 
 REQUIRED_WALLS: tuple[SandboxWall, ...] = ("network", "files")
 """Without these a model's code is not run, unless the graph says `run_python = "unconfined"`."""

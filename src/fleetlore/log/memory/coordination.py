@@ -7,8 +7,7 @@ from threading import Lock
 
 from fleetlore import clock
 from fleetlore.errors import LeaseLost
-from fleetlore.log.base import Position, epoch_microseconds
-from fleetlore.log.leases import Lease, next_epoch
+from fleetlore.log.base import Lease, Position, epoch_microseconds, next_epoch
 from fleetlore.log.tokens import Token
 
 

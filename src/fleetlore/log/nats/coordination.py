@@ -23,8 +23,7 @@ from msgspec import Struct, field
 
 from fleetlore import clock
 from fleetlore.errors import LeaseLost, Unsuitable
-from fleetlore.log.base import Position, epoch_microseconds
-from fleetlore.log.leases import Lease, next_epoch
+from fleetlore.log.base import Lease, Position, epoch_microseconds, next_epoch
 from fleetlore.log.nats.client import RETRY_SECONDS, NatsClient, is_no_responder
 from fleetlore.log.nats.errors import NAME_IN_USE, NO_MESSAGE, NO_STREAM, WRONG_LAST_SEQUENCE, ApiError, ConnectionLost, JetStreamError
 from fleetlore.log.nats.subjects import subject_token

@@ -12,8 +12,7 @@ Each method is one script or one command, and may be sent again after a broken c
 from __future__ import annotations
 
 from fleetlore.errors import LeaseLost
-from fleetlore.log.base import Position
-from fleetlore.log.leases import Lease, make_lease, seconds_to_microseconds
+from fleetlore.log.base import Lease, Position, make_lease, seconds_to_microseconds
 from fleetlore.log.redis.client import RedisClient, check_server
 from fleetlore.log.redis.entry import TownKeys
 from fleetlore.log.tokens import Token, decode_tokens, encode_token

@@ -15,8 +15,7 @@ import apsw
 
 from fleetlore import clock
 from fleetlore.errors import Closed, LeaseLost
-from fleetlore.log.base import Position, epoch_microseconds
-from fleetlore.log.leases import Lease, make_lease, next_epoch, seconds_to_microseconds
+from fleetlore.log.base import Lease, Position, epoch_microseconds, make_lease, next_epoch, seconds_to_microseconds
 from fleetlore.log.sqlite import file as sqlite_file
 from fleetlore.log.sqlite.file import OpenedFile, fetch_rows, translate_errors, write_transaction
 from fleetlore.log.tokens import Token, decode_tokens, encode_token

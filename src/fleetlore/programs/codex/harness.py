@@ -25,7 +25,7 @@ from fleetlore.dialects.wire import Record
 from fleetlore.errors import DialectError
 from fleetlore.events.envelope import Event
 from fleetlore.process.environment import scrub_environment
-from fleetlore.process.pipes import LineBuffer
+from fleetlore.process.run import LineBuffer
 from fleetlore.programs.codex.outputs import extract_text
 from fleetlore.programs.codex.reader_state import CodexReaderState
 from fleetlore.programs.codex.transcript import CodexTranscriptReader

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from fleetlore.documents import durations
 from fleetlore.errors import ConfigError, Invalid
 from fleetlore.events.catalog import is_kind_or_family
-from fleetlore.events.names import is_name
+from fleetlore.events.envelope import is_name
 from fleetlore.log.base import TOWN, check_scope
 from fleetlore.server.notifications.schedule import Schedule, parse_schedule
 from fleetlore.settings import Settings, SettingsTable

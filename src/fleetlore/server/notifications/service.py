@@ -18,8 +18,8 @@ from time import monotonic
 
 from fleetlore import clock
 from fleetlore.errors import FleetloreError, LeaseLost
+from fleetlore.log.base import Lease
 from fleetlore.log.coordination import Coordination
-from fleetlore.log.leases import Lease
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.server.notifications.bodies import Message
 from fleetlore.server.notifications.rules import Rule, Target

@@ -25,7 +25,7 @@ from typing import Any, TypeGuard
 import msgspec
 
 from fleetlore.errors import ConfigError
-from fleetlore.events.names import is_name
+from fleetlore.events.envelope import is_name
 from fleetlore.server.problems import Problem
 
 DEFAULT_HEADER = "X-Forwarded-Access-Token"

@@ -11,7 +11,7 @@ from msgspec import Struct
 from fleetlore.documents.document import Document, DocumentType
 from fleetlore.documents.validation import KeyPath, make_excerpt
 from fleetlore.errors import InvalidPlan
-from fleetlore.events.names import is_name
+from fleetlore.events.envelope import is_name
 from fleetlore.views.town_state import DEFAULT_PARALLEL, DEFAULT_TRIES
 
 MAX_PLAN_BYTES = 4 * 1024 * 1024

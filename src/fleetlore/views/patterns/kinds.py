@@ -114,6 +114,11 @@ def event_patterns() -> tuple[Pattern, ...]:
     return tuple(pattern for kind in all_kinds().values() for pattern in kind.events)
 
 
+def shown_kinds() -> frozenset[str]:
+    """The kinds that brief, story, pages and notifications show."""
+    return frozenset(name for name, kind in all_kinds().items() if kind.shown)
+
+
 def is_shown(kind: str) -> bool:
     """Whether brief, story, pages and notifications show a kind."""
     found = all_kinds().get(kind)

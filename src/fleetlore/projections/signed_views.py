@@ -1,7 +1,10 @@
-"""Builds the state of all goals. On a sealed log, one that requires signatures, a goal with a signed event ignores unsigned ones.
+"""The states of goals and of the town. On a sealed log, one that requires signatures, unsigned events change nothing that matters.
 
-A goal without any signed event (started before the log was sealed, or by another driver) is shown as reported and is
-not in `signed`. With the operator key, signatures are verified; without it, only the key's name is checked.
+A goal with a signed event ignores unsigned ones. A goal without any (started before the log was sealed, or by another driver) is shown
+as reported and is not in `signed`. In a town anybody may create tasks, send and acknowledge messages, and take notes; everything else
+needs the operator key, so an agent with a shell can neither approve its own work nor end somebody else's.
+
+With the operator key, signatures are verified; without it, only the key's name is checked.
 """
 
 from __future__ import annotations
@@ -12,8 +15,9 @@ from msgspec import field
 
 from fleetlore.events.envelope import Event
 from fleetlore.log.seal import OperatorKey, Seal
-from fleetlore.views import goals
+from fleetlore.views import goals, town
 from fleetlore.views.goals import GoalsState
+from fleetlore.views.town_state import TownState
 
 SignatureCheck: TypeAlias = Literal["none", "named", "checked"]
 """What events need: nothing, a signature that names the key, or a verified signature."""
@@ -80,3 +84,47 @@ def _note_signed_goal(state: SignedGoals, id: str) -> None:
     if len(state.signed) >= _MAX_SIGNED_GOALS:
         state.signed &= state.goals.keys()
     state.signed.add(id)
+
+
+# --- the town
+
+
+UNSIGNED_KINDS = frozenset(("work.message_sent", "work.message_acked", "town.mission_event"))
+"""Kinds that never need a signature."""
+
+
+class SignedTownFold:
+    """The fold for a log with this seal, or with none.
+
+    With the operator key, signatures are verified; without it, only the key's name is checked.
+    """
+
+    VERSION = town.VERSION
+
+    def __init__(self, seal: Seal | None = None, operator: OperatorKey | None = None) -> None:
+        self._key, self._operator = None if seal is None else seal.key, operator
+
+    @property
+    def name(self) -> str:
+        """Name of the view; it depends on how signatures are checked."""
+        if self._key is None:
+            return "town"
+        return f"town-{self._key}-{'named' if self._operator is None else 'checked'}"
+
+    def initial(self) -> TownState:
+        """An empty town."""
+        return town.initial()
+
+    def apply(self, state: TownState, event: Event) -> TownState:
+        """Return the town after one more event; modifies the given one."""
+        return town.apply(state, event) if self.is_trusted(event) else town.reject_event(state, event)
+
+    def is_trusted(self, event: Event) -> bool:
+        """Whether an event counts."""
+        if self._key is None or event.kind not in town.EVENT_HANDLERS or event.kind in UNSIGNED_KINDS:
+            return True
+        if event.kind == "work.task_created" and "item" not in event.data and "/" not in (event.task or ""):
+            return True  # names with a slash belong to the tasks of mission items, and nobody else may create those
+        if self._operator is not None:
+            return self._operator.has_signed(event)
+        return event.mac is not None and event.mac.key == self._key
