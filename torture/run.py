@@ -22,7 +22,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import apsw
 from playwright.sync_api import expect, sync_playwright
 from simulation.run import print_violation, run_seeds
-from tests import test_linear_patterns
 from tests.browser import conftest, test_restart
 from tests.browser.control_room import room_in
 from tests.faults import damage, test_goal_kills, test_kill, test_many_processes, test_power_cut, test_servers, test_up, writer
@@ -43,13 +42,6 @@ from torture.soak import soak
 from torture.towns import BACKENDS, kill_towns
 
 CUTS_PER_STORY = 100
-
-
-def try_patterns(folder: Path) -> str:
-    """Hostile text against every regular expression."""
-    slow = test_linear_patterns.find_slow_patterns()
-    assert not slow, slow
-    return f"{len(test_linear_patterns.collect_patterns())} regular expressions against hostile text: none takes more than linear time"
 
 
 def cut_power(folder: Path, seed: int, cuts: int) -> str:
@@ -219,7 +211,6 @@ def main() -> int:
         run(lambda folder: attack_databases(folder, chosen.seed, chosen.statements)),
         run(lambda folder: soak(folder, chosen.soak, chosen.seed)),
         run(lambda folder: fuzz(folder, chosen.fuzz)),
-        run(try_patterns),
     ]
     return 0 if all(sound) else 1
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import shutil
 import subprocess
 from pathlib import Path
@@ -200,3 +201,44 @@ def test_approvals_that_come_with_the_project_do_not_count(lore: Lore) -> None:
     (own / digest.upper()).touch()
     assert settings_of(lore)["town"] == "default"
     shutil.rmtree(own)
+
+
+def test_a_file_that_is_replaced_while_the_person_reads_it_is_not_approved(lore: Lore) -> None:
+    path = Path(lore.write("fleetlore.toml", 'town = "ours"\n', approve=False))
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(command(["trust"]), cwd=lore.folder, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stderr is not None
+    while not (asked := os.read(process.stderr.fileno(), 4096)).endswith(b"[y/N] "):
+        assert asked
+    path.write_text('town = "theirs"\n')
+    os.write(ours, b"y\n")
+    shown, _ = process.communicate(timeout=60)
+    assert b"ours" in shown
+    assert settings_of(lore)["town"] == "default"
+    os.close(ours)
+    os.close(theirs)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "endless", "folder", "link to itself"])
+def test_what_takes_the_place_of_an_approved_file_is_listed_as_gone(lore: Lore, kind: str) -> None:
+    path = Path(lore.write("fleetlore.toml", 'town = "ours"\n'))
+    path.unlink()
+    match kind:
+        case "pipe":
+            os.mkfifo(path)
+        case "folder":
+            path.mkdir()
+        case _:
+            path.symlink_to("/dev/zero" if kind == "endless" else path)
+    done = subprocess.run(command(["trust", "--list"]), cwd=lore.folder, capture_output=True, timeout=60, check=True)
+    assert done.stdout.endswith(b"  gone\n")
+
+
+def test_text_that_hides_from_the_person_is_shown(lore: Lore) -> None:
+    """A line that runs backwards, one that overwrites itself, and what comes behind many empty columns."""
+    hidden = f'town = "a" # \u202e\u2066\ntown2 = "b"\rtown = "fine"\n#{" " * 5000}[ship]\n'
+    lore.write("fleetlore.toml", hidden.encode(), approve=False)
+    shown = lore("trust", "--yes", code=0).out
+    assert "[ship]" in shown
+    assert not set(shown) & set("\u202e\u2066\r")
+    assert "town2" in shown

@@ -101,7 +101,7 @@ async def test_honest_work_passes(tmp_path: Path, name: str) -> None:
         _run_as_agent(case.runs, court.root)
     report = await court.judge()
     assert report.verdict.met, report
-    assert {each.use for each in report.touched} <= {"used as the agent left it"}
+    assert {each.use for each in report.touched if each.reason != "built by make"} <= {"used as the agent left it"}
     assert (await court.judge()).verdict.met, "a second check of the same work"
 
 
@@ -156,6 +156,18 @@ async def test_code_under_test_cannot_read_the_operator_s_keys(tmp_path: Path, m
 
 
 @needs_landlock
+async def test_a_cache_that_the_operator_keeps_elsewhere_can_be_written_unless_the_log_is_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cache").mkdir()
+    command = 'echo x > "$XDG_CACHE_HOME/made"'
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert (await Court(tmp_path / "a", MAKE_PROJECT, command).judge()).verdict.met
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "b"))
+    assert not (await Court(tmp_path / "b", MAKE_PROJECT, command).judge()).verdict.met
+
+
+@needs_landlock
 async def test_code_under_test_cannot_end_its_driver(tmp_path: Path) -> None:
     report = await Court(tmp_path, MAKE_PROJECT, f"kill -9 {os.getpid()} || exit 3").judge()
     assert report.outcomes[0].message.startswith("exit code 3")
@@ -177,6 +189,34 @@ async def test_a_new_program_earlier_in_the_path_does_not_count(tmp_path: Path, 
     assert not (await court.judge()).verdict.met, "relative folders of PATH are not used"
     write_files(tmp_path / "bin", {"make": "#!/bin/sh\nexit 0\n"})
     assert "the program make was replaced" in (await court.judge()).outcomes[0].message
+
+
+async def test_a_program_that_another_one_starts_does_not_count_if_it_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _needs_tool("npm")
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    court = Court(tmp_path, {"package.json": '{"name": "app", "scripts": {"test": "exit 1"}}'}, "npm test")
+    write_files(tmp_path / "bin", {"node": "#!/bin/sh\nexit 0\n"})
+    assert "the program node was replaced" in (await court.judge()).outcomes[0].message
+
+
+@pytest.mark.parametrize("command", ["{}/tools/check-it", "sh {}/tools/check-it", "timeout 60 sh -e {}/tools/check-it"])
+async def test_a_program_outside_that_is_named_by_its_path_does_not_count_if_it_is_replaced(tmp_path: Path, command: str) -> None:
+    write_files(tmp_path / "tools", {"check-it": "#!/bin/sh\ngrep -q done result.txt\n"})
+    court = Court(tmp_path, {"result.txt": "no\n"}, command.format(tmp_path))
+    write_files(court.root, {"result.txt": "done\n"})
+    assert (await court.judge()).verdict.met
+    write_files(tmp_path / "tools", {"check-it": "#!/bin/sh\nexit 0 # the same size\n"})
+    assert "was replaced or changed" in (await court.judge()).outcomes[0].message
+
+
+async def test_a_pipe_in_place_of_a_program_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_files(tmp_path / "bin", {"check-it": "#!/bin/sh\nexit 1\n"})
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    court = Court(tmp_path, MAKE_PROJECT, "check-it")
+    (tmp_path / "bin" / "check-it").unlink()
+    os.mkfifo(tmp_path / "bin" / "check-it", 0o755)
+    assert "was replaced or changed" in (await court.judge()).outcomes[0].message
 
 
 @pytest.mark.parametrize(
@@ -311,7 +351,31 @@ def test_files_of_the_agent_s_own_work_do_not_judge() -> None:
     files = {**PYTEST_PROJECT, "Makefile": ".PHONY: test\ntest:\n\tcc -o app app.c\n\tsh tests/run.sh\n", "app.c": "", "tests/run.sh": ""}
     rules = JudgingRules([expand_command("make test", files.get)], files.keys())
     assert [path for path in ("app.c", "src/types.py", "docs/test/x.md", "test/__init__.py", "json/a.js") if rules.is_judging(path)] == []
-    assert [path for path in ("tests/run.sh", "json.py", "sub/conftest.py", "web/package.json") if not rules.is_judging(path)] == []
+    judging = (
+        "tests/run.sh",
+        "json.py",
+        "sub/conftest.py",
+        "web/package.json",
+        ".env",
+        ".env.test.local",
+        ".pytest.toml",
+        "RCS/Makefile,v",
+    )
+    assert [path for path in judging if not rules.is_judging(path)] == []
+
+
+def test_files_that_configuration_loads_judge_and_those_that_it_publishes_do_not() -> None:
+    files = {
+        "package.json": '{"main": "lib/index.js", "exports": {"require": "./lib/index.js"}, "scripts": {"build": "mkdir -p lib"},'
+        ' "jest": {"setupFilesAfterEach": ["<rootDir>/src/prepare.js"], "reporters": ["default", "./tools/say.js"]}}',
+        "web/vitest.config.ts": "export default { test: { globalSetup: './begin', environment: 'jsdom' } }",
+        "setup.cfg": "[tool:pytest]\naddopts =\n    -ra\n    -p own.plugin\ntestpaths = t\n[metadata]\nname = -p other\n",
+        **dict.fromkeys(("lib/index.js", "lib.js", "src/prepare.js", "tools/say.js", "web/begin.ts", "own/plugin.py", "other.py"), ""),
+    }
+    rules = JudgingRules([], files.keys(), read_text=files.get)
+    assert {path for path in files if rules.find_reason(path) == "named by a criterion"} == {
+        "src/prepare.js", "tools/say.js", "web/begin.ts", "own/plugin.py",
+    }  # fmt: skip
 
 
 async def test_a_check_sees_what_the_agent_wrote_though_git_ignores_it(tmp_path: Path) -> None:

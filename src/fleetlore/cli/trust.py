@@ -110,8 +110,11 @@ def _list_approvals(args: Namespace) -> int:
 
 
 def _describe_state(name: str, path: str) -> str:
+    if not os.path.isfile(path):  # a pipe in its place would be waited for
+        return "gone"
     try:
         with open(path, "rb") as file:
-            return "approved" if config.trust_digest(path, file.read()) == name else "changed since; not used"
+            content = file.read(config.MAX_PROJECT_BYTES + 1)
     except OSError:
         return "gone"
+    return "approved" if config.trust_digest(path, content) == name else "changed since; not used"

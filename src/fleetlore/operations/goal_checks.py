@@ -104,8 +104,8 @@ def preview_judging(goal: Goal, plan: Plan) -> JudgingPreview:
         except (OSError, FleetloreError):
             return None
 
-    commands = [expand_command(each.command, read_text) for each in goal.acceptance if isinstance(each, ShellCommand)]
-    rules = JudgingRules(commands, paths, protect=plan.protect, may_change=plan.may_change)
+    commands = [expand_command(each.command, read_text, paths) for each in goal.acceptance if isinstance(each, ShellCommand)]
+    rules = JudgingRules(commands, paths, protect=plan.protect, may_change=plan.may_change, read_text=read_text)
     judging = sorted(path for path in paths if rules.find_reason(path) is not None)
     folders = files_and_folders(paths) - paths
     named = sorted({os.path.normpath(word) for command in commands for word in split_words(command.direct)} & folders)

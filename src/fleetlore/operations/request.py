@@ -100,7 +100,7 @@ def describe_mismatch(error: msgspec.ValidationError, kind: type[Struct]) -> str
         return f"{prefix}unknown field {match[1]}; {f'did you mean {near[0]}? ' if near else ''}{known}"
     if match := re.fullmatch(r"Object missing required field `(.*)`", words):
         return f"{prefix}the field {match[1]} is missing; {known}"
-    if match := re.fullmatch(r"Expected `(.*)`, got `(.*)`", words):
+    if match := re.fullmatch(r"Expected `([^`]*)`, got `([^`]*)`", words):
         return f"{prefix}has the wrong type: {_TYPE_NAMES.get(match[2], match[2])}; write {_name_types(match[1])}; {known}"
     if match := re.fullmatch(r"Expected `int` (>=|<=) (-?\d+)", words):
         return f"{prefix}write a whole number of at {'least' if match[1] == '>=' else 'most'} {match[2]}; {known}"

@@ -73,14 +73,14 @@ def encode_request(request: SandboxRequest) -> bytes:
     return json.dumps(fields | {"longest": request.longest + _ALARM_GRACE_SECONDS}).encode()
 
 
-def allow_paths(*, home: str, denied: Collection[str], writable: Sequence[str]) -> dict[str, PathRights]:
+def allow_paths(*, home: str, denied: Collection[str], writable: Sequence[str], cache: str | None = None) -> dict[str, PathRights]:
     """Rules to run everything on this machine except `denied` paths and the operator's keys, and to write `writable` folders.
 
-    Temporary folders and caches of build tools can be written, unless a denied path lies in them.
+    Temporary folders, `cache` and caches of build tools can be written, unless a denied path lies in them.
     """
     hidden = {os.path.realpath(path) for path in (*denied, *(os.path.join(home, name) for name in HOME_SECRETS))}
     rules: dict[str, PathRights] = dict.fromkeys(_list_allowed("/", hidden), "run")
-    caches = (os.path.join(home, name) for name in HOME_CACHES)
+    caches = [os.path.join(home, name) for name in HOME_CACHES] + ([cache] if cache and os.path.isabs(cache) else [])
     for path in ("/dev", "/tmp", "/var/tmp", *caches):
         if os.path.isdir(path) and not any(_is_at_or_below(each, os.path.realpath(path)) for each in hidden):
             rules[path] = "all"

@@ -34,7 +34,7 @@ from fleetlore.goal.acceptance.commands import (
     find_match_error,
     make_check_place,
 )
-from fleetlore.goal.acceptance.expansion import ExpandedCommand, expand_command, find_runners, split_words
+from fleetlore.goal.acceptance.expansion import expand_command, find_runners, installs_dependencies, split_words
 from fleetlore.goal.acceptance.judge import MAX_DIFF_BYTES, judge_criterion
 from fleetlore.goal.acceptance.judging_copy import MAX_TOUCHED, DependencySnapshot, JudgingCopy, TouchedFile, judging_root
 from fleetlore.goal.acceptance.judging_files import JudgingRules
@@ -196,16 +196,25 @@ class _Judging:
     def __init__(self, goal: Goal, plan: Plan, workspace: Workspace, start_sha: str) -> None:
         self.start_sha, self._workspace = start_sha, workspace
         self.start: Snapshot = workspace.store.load(start_sha)
-        self.commands = read_commands(goal, workspace, self.start)
-        """Each command of a criterion, with what it runs."""
-        self.rules = JudgingRules(
-            self.commands.values(),
-            {path for path, entry in self.start.entries.items() if entry.sha},
-            prefix=workspace.prefix,
-            protect=plan.protect,
-            may_change=plan.may_change,
-            links=_resolve_links(workspace, self.start),
-        )
+        commands = [criterion.command for criterion in goal.acceptance if isinstance(criterion, ShellCommand)]
+        originals = {path for path, entry in self.start.entries.items() if entry.sha}
+        with workspace.store.open_reader() as read:
+
+            def read_text(path: str) -> str | None:
+                entry = self.start.entries.get(path)
+                return read(entry.sha, "blob").decode(errors="replace") if entry is not None and entry.kind == "file" else None
+
+            self.commands = {command: expand_command(command, read_text, originals, prefix=workspace.prefix) for command in commands}
+            """Each command of a criterion, with what it runs."""
+            self.rules = JudgingRules(
+                self.commands.values(),
+                originals,
+                prefix=workspace.prefix,
+                protect=plan.protect,
+                may_change=plan.may_change,
+                links=_resolve_links(workspace, self.start),
+                read_text=read_text,
+            )
         self.source = _find_source(goal, workspace)
         self.mark = checks_process_mark(goal.id)
         self._folder = os.path.join(workspace.folder, "check")
@@ -252,18 +261,6 @@ class _Judging:
         """Path and digest of the programs that commands start."""
         texts = [text for command in self.commands.values() for text in command.texts]
         return digest_programs(texts, self.make_place(), outside=self.copy.root)
-
-
-def read_commands(goal: Goal, workspace: Workspace, start: Snapshot) -> dict[str, ExpandedCommand]:
-    """The commands of the goal's criteria and what they run, by the starting files."""
-    commands = [criterion.command for criterion in goal.acceptance if isinstance(criterion, ShellCommand)]
-    with workspace.store.open_reader() as read:
-
-        def read_text(path: str) -> str | None:
-            entry = start.entries.get(path)
-            return read(entry.sha, "blob").decode(errors="replace") if entry is not None and entry.kind == "file" else None
-
-        return {command: expand_command(command, read_text, prefix=workspace.prefix) for command in commands}
 
 
 def _resolve_links(workspace: Workspace, start: Snapshot) -> dict[str, str]:
@@ -343,11 +340,15 @@ class _CheckRound:
         settings = await asyncio.to_thread(digest_settings)
         if changed := sorted(name for name, digest in self._captured.home_settings.items() if settings.get(name) != digest):
             return Unmet(message=f"~/{changed[0]} was changed since the goal started; it takes part in checks, so they do not count")
-        runners = find_runners(self._judging.commands[criterion.command].texts)
+        texts = self._judging.commands[criterion.command].texts
+        runners = find_runners(texts)
         unmet, self.walls = await check_command(criterion, self._judging.make_place(), runners)
         rewritten = await asyncio.to_thread(copy.find_changed_by_run)
+        if unmet is None and not rewritten and not installs_dependencies(texts):
+            rewritten = await asyncio.to_thread(copy.find_changed_dependencies)
         if unmet is None and rewritten:
-            return Unmet(message=f"the run itself changed what judges it: {', '.join(rewritten[:_MAX_NAMED])}")
+            hint = f'If the command has to write it, set may_change = ["{rewritten[0]}"].'
+            return Unmet(message=f"the run itself changed what judges it: {', '.join(rewritten[:_MAX_NAMED])}", evidence=hint)
         if unmet is not None and (missing := await asyncio.to_thread(copy.find_missing_folders)):
             hint = (
                 f"Checks do not see {', '.join(missing[:_MAX_NAMED])} of the workspace: let the command install it,"

@@ -7,14 +7,16 @@ tools, and read neither the agent's workspace nor the operator's keys. Where the
 from __future__ import annotations
 
 import glob
+import hashlib
 import json
 import os
+import re
 import shutil
 import sys
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from hashlib import sha256
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -22,6 +24,7 @@ from fleetlore.errors import NotStarted
 from fleetlore.events.driver_types import ShellCommand
 from fleetlore.goal.acceptance.expansion import TestRunner, find_missing_report, split_simple_commands
 from fleetlore.goal.acceptance.verifiers import Unmet
+from fleetlore.goal.workspace.snapshots import FileStamp, file_stamp
 from fleetlore.process.environment import scrub_environment
 from fleetlore.process.run import OutputLine, ProcessSpec, ProgramResult, run
 from fleetlore.process.sandbox import PathRights, SandboxRequest, allow_paths, encode_request, sandbox_argv
@@ -113,7 +116,8 @@ def make_check_place(
     env |= {"PATH": _check_path(env.get("PATH", os.defpath), root, moved_from), "TMPDIR": temporary, **identity}
     env |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "npm_config_userconfig": os.devnull}
     home = os.path.expanduser("~")
-    paths = allow_paths(home=home, denied=hidden, writable=[root, temporary]) | dict.fromkeys(readable, "run")
+    paths = allow_paths(home=home, denied=hidden, writable=[root, temporary], cache=env.get("XDG_CACHE_HOME"))
+    paths |= dict.fromkeys(readable, "run")
     return CheckPlace(cwd=cwd, env=env, paths=paths, mark=mark)
 
 
@@ -131,16 +135,59 @@ def _check_path(path: str, root: str, moved_from: Sequence[str]) -> str:
 
 
 def digest_programs(commands: Iterable[str], place: CheckPlace, *, outside: str) -> dict[str, str]:
-    """Path and digest of each program that commands start; of one in the judging copy (`outside` is its root) only that it is there."""
+    """Path and digest of each program and script that commands start, and of those that these start in turn.
+
+    Of a program in the judging copy (`outside` is its root) it is only noted that it is there.
+    """
     digests = {}
-    for name in {words[0] for command in commands for words in split_simple_commands(command)}:
-        path = shutil.which(name, path=place.env["PATH"]) if "/" not in name else None
-        if path is not None and path.startswith(outside.rstrip("/") + "/"):
+    queue = list(dict.fromkeys(name for command in commands for words in split_simple_commands(command) for name in _find_started(words)))
+    for name in queue:
+        path = _find_program(name, place)
+        if path is None:
+            continue
+        if not path.startswith(outside.rstrip("/") + "/"):
+            digests[name] = f"{path} {_digest_program(path, file_stamp(os.stat(path)))}"
+        elif "/" not in name:
             digests[name] = "in the judging copy"
-        elif path is not None:
-            with open(path, "rb") as file:
-                digests[name] = f"{path} {sha256(file.read()).hexdigest()}"
+        queue += [each for each in (*_ALSO_STARTED.get(name, ()), *_read_interpreter(path)) if each not in queue]
     return digests
+
+
+_INTERPRETER = re.compile(r"(?:python[\d.]*|pypy[\d.]*|node|ruby|perl|(?:ba|da|z|k)?sh)\Z")
+_ALSO_STARTED = {"cargo": ("rustc", "rustdoc", "cc"), "go": ("gcc",), "mvn": ("java",), "gradle": ("java",), "cmake": ("cc", "c++")}
+"""Programs that others look for on the search path."""
+
+
+def _find_started(words: Sequence[str]) -> list[str]:
+    """The program of a simple command, and the script that it interprets."""
+    scripts = [word for word in words[1:] if not word.startswith("-")][:1] if _INTERPRETER.match(os.path.basename(words[0])) else []
+    return [words[0], *(script for script in scripts if "/" in script)]
+
+
+def _find_program(name: str, place: CheckPlace) -> str | None:
+    """The file of a program or script; `None` if it is no regular file."""
+    name = os.path.expanduser(name)
+    path = os.path.join(place.cwd, name) if "/" in name else shutil.which(name, path=place.env["PATH"])
+    return os.path.normpath(path) if path is not None and os.path.isfile(path) else None
+
+
+@lru_cache(maxsize=1024)
+def _digest_program(path: str, stamp: FileStamp) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _read_interpreter(path: str) -> list[str]:
+    """What the first line of a script starts: `node` for `#!/usr/bin/env node`."""
+    with suppress(OSError), open(path, "rb") as file:
+        line = file.readline(_MAX_SHEBANG_BYTES)
+        words = os.fsdecode(line[2:]).split() if line.startswith(b"#!") else []
+        is_env = bool(words) and os.path.basename(words[0]) == "env"
+        return [word for word in words[1:] if not word.startswith("-") and "=" not in word][:1] if is_env else words[:1]
+    return []
+
+
+_MAX_SHEBANG_BYTES = 256
 
 
 def digest_settings() -> dict[str, str]:
@@ -150,7 +197,7 @@ def digest_settings() -> dict[str, str]:
 
 
 def _digest_matches(pattern: str) -> str:
-    digest = sha256()
+    digest = hashlib.sha256()
     for path in sorted(glob.glob(pattern, include_hidden=True)):
         with suppress(OSError):
             if os.path.isfile(path):  # opening a pipe would wait for ever

@@ -10,7 +10,8 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import NamedTuple, TypeAlias
 
 from msgspec import Struct
@@ -22,6 +23,7 @@ ReadText: TypeAlias = Callable[[str], str | None]
 
 _MAX_EXPANSIONS = 40
 _MAX_INCLUDES = 20
+_MAX_TARGETS = 200
 _SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
 _WRAPPERS = make_word_set("timeout nice env time exec command nohup setsid stdbuf ionice xvfb-run sudo doas chrt taskset unbuffer flock")
 """Programs that run the command behind their own options."""
@@ -29,8 +31,19 @@ _WRAPPER_ARGUMENT = re.compile(r"-|[A-Za-z_]\w*=|\d[\d.]*[smhd]?\Z|/")
 _SHELL_WORD = re.compile(r"[A-Za-z_]\w*=|[!({]\Z|(?:then|do|else|if|while|until)\Z")
 _SUBSTITUTION = re.compile(r"\$\(([^()]+)\)|`([^`]+)`")
 _PATH_ASSIGNMENT = re.compile(r"(?:^|[\s;&\"'])(?:PYTHON)?PATH[ \t]*[:+?]?=[ \t]*([^\s;&|]+)")
+_SHELL_SCRIPT = re.compile(r"#!.{0,100}\b(?:ba|da|z|k)?sh\b")
 _HERE = re.compile(r"(?:\./|\$PWD/|\$\{PWD\}/|\$\(pwd\)/|\$\$\{?PWD\}?/|\$\(CURDIR\)/)+")
 _MAKE_VARIABLE = re.compile(r"^[ ]*(?:export[ \t]+|override[ \t]+)*([A-Za-z_][\w.-]*)[ \t]*(?:\?|::?)?=[ \t]*([^#\n]*)", re.MULTILINE)
+_MAKE_OPTIONS = {"-C": "folder", "--directory": "folder", "-f": "file", "--file": "file", "--makefile": "file"}
+_DEFAULT_GOAL = re.compile(r"^\.DEFAULT_GOAL[ \t]*[:?]{0,2}=[ \t]*(\S+)", re.MULTILINE)
+_PACKAGE_MANAGERS = ("npm", "yarn", "pnpm", "bun")
+_PACKAGE_OPTIONS = {"--prefix": "folder", "-C": "folder", "--dir": "folder", "--cwd": "folder"} | dict.fromkeys(
+    ("-w", "--workspace", "-F", "--filter"), "package"
+)
+_RUN_WORDS = ("run", "run-script")
+_ALL_PACKAGES = frozenset(("--workspaces", "-ws", "-r", "--recursive", "workspace", "workspaces", "foreach"))
+_SCRIPT_RUNNERS = make_word_set("run-s run-p npm-run-all npm-run-all2 concurrently")
+"""Programs of npm packages that run scripts of `package.json`, by names or patterns."""
 _MAKE_RULE = re.compile(r"([^\s#:=](?:[^:=#]*[^\s:=#])?)\s*::?(?!=)\s*([^;#]*)(?:;(.*))?")
 
 
@@ -38,29 +51,31 @@ class ExpandedCommand(Struct, frozen=True, kw_only=True):
     """The command of a criterion, and the recipes and scripts that it runs. Paths are relative to the root of the workspace."""
 
     direct: str
-    nested: tuple[str, ...] = ()
+    nested: tuple[tuple[str, str], ...] = ()
+    """Recipes and scripts, each with the folder in which it runs."""
     included: tuple[str, ...] = ()
     """Patterns of files that makefiles and scripts include."""
-    targets: tuple[str, ...] = ()
-    """Targets of make that are not declared phony: a file or folder of that name can keep make from running the recipe."""
+    targets: dict[str, tuple[str, ...]] = {}
+    """Targets of make that are not declared phony, and what they are built from: a file or folder of that name can keep make from running
+    the recipe."""
     path_folders: tuple[str, ...] = ()
     """Folders of the workspace that the commands put into `PATH` or `PYTHONPATH`."""
 
     @property
     def texts(self) -> tuple[str, ...]:
         """The command and everything that it runs."""
-        return (self.direct, *self.nested)
+        return (self.direct, *(text for text, _ in self.nested))
 
 
-def expand_command(command: str, read_text: ReadText, *, prefix: str = "") -> ExpandedCommand:
+def expand_command(command: str, read_text: ReadText, originals: Collection[str] = (), *, prefix: str = "") -> ExpandedCommand:
     """Follow `make`, `npm run` and shell scripts to the commands that they run, by the original files."""
-    expansion = _Expansion(read_text)
+    expansion = _Expansion(read_text, originals)
     expansion.follow(command, prefix)
     return ExpandedCommand(
         direct=command,
         nested=tuple(expansion.nested),
         included=tuple(dict.fromkeys(expansion.included)),
-        targets=tuple(dict.fromkeys(expansion.targets)),
+        targets=expansion.targets,
         path_folders=tuple(dict.fromkeys(expansion.path_folders)),
     )
 
@@ -68,11 +83,11 @@ def expand_command(command: str, read_text: ReadText, *, prefix: str = "") -> Ex
 class _Expansion:
     """What was found so far."""
 
-    def __init__(self, read_text: ReadText) -> None:
-        self._read_text = read_text
-        self.nested: list[str] = []
+    def __init__(self, read_text: ReadText, originals: Collection[str]) -> None:
+        self._read_text, self._originals = read_text, originals
+        self.nested: list[tuple[str, str]] = []
         self.included: list[str] = []
-        self.targets: list[str] = []
+        self.targets: dict[str, tuple[str, ...]] = {}
         self.path_folders: list[str] = []
 
     def follow(self, command: str, prefix: str) -> None:
@@ -85,7 +100,7 @@ class _Expansion:
             seen.add((text, folder))
             self._note_path_folders(text, folder)
             for found in self._expand_once(text, folder):
-                self.nested.append(found[0])
+                self.nested.append(found)
                 queue.append(found)
 
     def _expand_once(self, text: str, folder: str) -> Iterator[tuple[str, str]]:
@@ -94,13 +109,16 @@ class _Expansion:
             program = os.path.basename(words[0])
             if program in ("make", "gmake") or words[0] in ("$(MAKE)", "${MAKE}"):
                 yield from self._expand_make(words[1:], folder)
-            elif program in ("npm", "yarn", "pnpm", "bun"):
+            elif program in _PACKAGE_MANAGERS:
                 yield from self._expand_package_script(words[1:], folder)
+            elif program in _SCRIPT_RUNNERS:
+                yield from self._list_scripts(folder, [word.removeprefix("npm:") for word in words[1:]])
             elif words[0] in (".", "source") and len(words) > 1 and "$" not in words[1]:
                 self.included.append(os.path.normpath(folder + words[1]))
             for word in words if words[0] in (*_SHELLS, ".", "source") or program in _SHELLS else words[:1]:
                 is_script = word.endswith((".sh", ".bash")) or (words[0] in (".", "source") and word == words[-1])
-                if is_script and (content := self._read_text(os.path.normpath(folder + word))) is not None:
+                content = self._read_text(os.path.normpath(folder + word)) if is_script or "/" in word else None
+                if content is not None and (is_script or _SHELL_SCRIPT.match(content)):
                     yield content, folder
 
     def _note_path_folders(self, text: str, folder: str) -> None:
@@ -111,27 +129,23 @@ class _Expansion:
                     self.path_folders.append(os.path.normpath(folder + path))
 
     def _expand_make(self, arguments: Sequence[str], folder: str) -> Iterator[tuple[str, str]]:
-        goals, names = [], ["GNUmakefile", "makefile", "Makefile"]
-        values = iter(arguments)
-        for argument in values:
-            if argument in ("-C", "--directory"):
-                folder = os.path.normpath(folder + next(values, "")) + "/"
-            elif argument in ("-f", "--file", "--makefile"):
-                names = [next(values, "")]
-            elif not argument.startswith("-") and "=" not in argument:
-                goals.append(argument)
+        options, words = _split_options(arguments, _MAKE_OPTIONS)
+        if "folder" in options:
+            folder = os.path.normpath(folder + options["folder"]) + "/"
+        names = [options["file"]] if "file" in options else ["GNUmakefile", "makefile", "Makefile"]
         content = next((text for name in names if (text := self._read_text(os.path.normpath(folder + name))) is not None), None)
         if content is None:
             return
         content = self._read_included(content, folder)
         self._note_path_folders(content, folder)
         makefile = _parse_makefile(content)
-        for name in _reach_targets(makefile, goals):
-            recipe = makefile.rules[name].recipe
-            if recipe:
+        goals = [word for word in words if "=" not in word] or _DEFAULT_GOAL.findall(content)[-1:]
+        for name, rule in _reach_targets(makefile, goals, lambda path: self._read_text(os.path.normpath(folder + path)) is not None):
+            if rule.recipe:
                 if name not in makefile.phony and "%" not in name and "$" not in name:
-                    self.targets.append(os.path.normpath(folder + name))
-                yield "\n".join(recipe), folder
+                    path, *needs = (os.path.normpath(folder + each) for each in (name, *rule.prerequisites))
+                    self.targets[path] = tuple(needs)
+                yield "\n".join(rule.recipe), folder
 
     def _read_included(self, content: str, folder: str) -> str:
         """A makefile with its variables replaced, followed by those that it includes."""
@@ -142,22 +156,35 @@ class _Expansion:
             for line in re.findall(r"^ *[-s]?include[ \t]+(.+)$", text, re.MULTILINE):
                 for path in (os.path.normpath(folder + word) for word in re.sub(r"\$\(wildcard ([^()]*)\)", r"\1", line).split()):
                     if "$" not in path:
-                        self.included.append(path)
+                        self.included += [path, f"{path}.*"]  # make could build what it includes: `a.inc` from `a.inc.sh`
                         queue += [found for found in (self._read_text(path),) if found is not None]
         return "\n".join(parts)
 
     def _expand_package_script(self, arguments: Sequence[str], folder: str) -> Iterator[tuple[str, str]]:
-        words = [word for word in arguments if not word.startswith("-")]
-        names = words[1:2] if words[:1] in (["run"], ["run-script"]) else words[:1]
-        names = ["test" if name in ("t", "tst") else name for name in names]
+        arguments = arguments[: arguments.index("--")] if "--" in arguments else arguments
+        options, words = _split_options(arguments, _PACKAGE_OPTIONS)
+        if "folder" in options:
+            folder = os.path.normpath(folder + options["folder"]) + "/"
+        if "package" in options or _ALL_PACKAGES & set(arguments):  # a package of a workspace is named by what its own package.json says
+            manifests = (path for path in self._originals if os.path.basename(path) == "package.json")
+            names = [word for word in words if word not in _ALL_PACKAGES and word not in _RUN_WORDS]
+            for path in manifests:
+                yield from self._list_scripts(path.removesuffix("package.json"), names)
+            return
+        names = words[1:2] if words[:1] and words[0] in _RUN_WORDS else words[:1]
+        yield from self._list_scripts(folder, names)
+
+    def _list_scripts(self, folder: str, names: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """Scripts of a package.json with these names or patterns, and what runs before and after each."""
         try:
             scripts = json.loads(self._read_text(f"{folder}package.json") or "{}").get("scripts", {})
         except (ValueError, AttributeError):
             return
-        for name in names:
-            for key in (f"pre{name}", name, f"post{name}"):
-                if isinstance(scripts, dict) and isinstance(scripts.get(key), str):
-                    yield scripts[key], folder
+        for name in ("test" if name in ("t", "tst") else name for name in names):
+            for script in scripts if isinstance(scripts, dict) else ():
+                if fnmatchcase(script, name):
+                    found = (scripts.get(key) for key in (f"pre{script}", script, f"post{script}"))
+                    yield from ((text, folder) for text in found if isinstance(text, str))
 
 
 def _changed_folder(words: Sequence[str], folder: str) -> str:
@@ -201,13 +228,58 @@ def _parse_makefile(content: str) -> _Makefile:
     return _Makefile(rules, frozenset(rules[".PHONY"].prerequisites if ".PHONY" in rules else ()))
 
 
-def _reach_targets(makefile: _Makefile, goals: Sequence[str]) -> list[str]:
+def _reach_targets(makefile: _Makefile, goals: Sequence[str], exists: Callable[[str], bool]) -> list[tuple[str, _MakeRule]]:
     """The targets with a rule that make reaches from its goals; from the first target if none is named."""
     queue = list(goals) or [name for name in makefile.rules if not name.startswith(".")][:1]
+    reached = []
     for name in queue:
-        rule = makefile.rules.get(name)
-        queue += [each for each in (rule.prerequisites if rule else ()) if each not in queue]
-    return [name for name in queue if name in makefile.rules]
+        if (rule := _find_rule(makefile, name, exists)) is not None:
+            reached.append((name, rule))
+            queue += [each for each in rule.prerequisites if each not in queue and len(queue) < _MAX_TARGETS]
+    return reached
+
+
+def _find_rule(makefile: _Makefile, name: str, exists: Callable[[str], bool]) -> _MakeRule | None:
+    """The rule of a target; if it has none with a recipe, a pattern rule such as `test-%:` whose prerequisites are there."""
+    found = makefile.rules.get(name)
+    if found is not None and found.recipe:
+        return found
+    for pattern, rule in makefile.rules.items():
+        start, is_pattern, end = pattern.partition("%")
+        if is_pattern and rule.recipe and name.startswith(start) and name.endswith(end) and len(name) > len(start) + len(end):
+            stem = name[len(start) : len(name) - len(end)]
+            needs = [each.replace("%", stem) for each in rule.prerequisites]
+            if all(each in makefile.rules or exists(each) for each in needs):
+                recipe = [line.replace("$*", stem).replace("$@", name) for line in rule.recipe]
+                return _MakeRule([*(found.prerequisites if found else ()), *needs], recipe)
+    return found
+
+
+# --- Configuration
+
+
+_LOADING_KEY = re.compile(
+    r"""\b(?:pytest_plugins|setupFiles\w{0,20}|globalSetup|globalTeardown|testEnvironment|testRunner|reporters?|resolver)["']?\s{0,20}[=:]"""
+    r"""\s{0,20}(\[[^\]]{0,2000}\]|\([^)]{0,2000}\)|["'][^"'\n]{0,200}["'])"""
+)
+_PYTEST_OPTIONS = re.compile(r"\baddopts\b(.{0,500}?)(?=\n\s{0,20}(?:\w{1,50}\s{0,20}=|\[)|\Z)", re.DOTALL)
+_PLUGIN_OPTION = re.compile(r"""(?<![\w-])-p["',\s=]{0,20}([\w.]{1,200})""")
+_QUOTED = re.compile(r"""["']([^"'\n]{1,200})["']""")
+_LOADED_ENDINGS = ("", ".py", "/__init__.py", ".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".tsx", ".jsx", ".json")
+
+
+def find_loaded_files(configuration: Collection[str], read_text: ReadText) -> set[str]:
+    """Files that the configuration of test runners loads before any test: plugins, setup files, reporters."""
+    found: set[str] = set()
+    for path in configuration:
+        text, folder = read_text(path) or "", os.path.dirname(path)
+        names = {name for value in _LOADING_KEY.findall(text) for name in _QUOTED.findall(value)}
+        names |= {name for options in _PYTEST_OPTIONS.findall(text) for name in _PLUGIN_OPTION.findall(options)}
+        for name in (name.removeprefix("<rootDir>/") for name in names):
+            modules = [] if "/" in name else [name.replace(".", "/")]
+            stems = {*modules, *(os.path.normpath(os.path.join(folder, each)) for each in (name, *modules))}
+            found.update(f"{stem}{ending}" for stem in stems for ending in _LOADED_ENDINGS)
+    return {path for path in found if read_text(path) is not None}
 
 
 # --- Words
@@ -248,6 +320,23 @@ def _unwrap_command(words: list[str]) -> tuple[list[str], str]:
         has_value = words[0] in ("-u", "-C", "-k", "-s", "--signal", "--kill-after", "--unset", "--chdir")
         words = words[2 if has_value else 1 :]
     return words, ""
+
+
+def _split_options(arguments: Sequence[str], names: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """The values of options by what `names` calls them, written as `-C x`, `-Cx` or `--directory=x`; and all other words but options."""
+    values, words = dict[str, str](), list[str]()
+    rest = iter(arguments)
+    for argument in rest:
+        option, has_value, value = argument.partition("=")
+        if argument in names:
+            values[names[argument]] = next(rest, "")
+        elif has_value and option in names:
+            values[names[option]] = value
+        elif argument[:2] in names and not argument.startswith("--"):
+            values[names[argument[:2]]] = argument[2:]
+        elif not argument.startswith("-"):
+            words.append(argument)
+    return values, words
 
 
 def split_words(command: str) -> list[str]:
@@ -351,6 +440,17 @@ def _find_runner_words(words: Sequence[str]) -> Sequence[str]:
 
 def _starts_runner(name: str) -> bool:
     return any(command.partition(" ")[0] == name for runner in RUNNERS for command in runner.commands)
+
+
+_INSTALLERS = make_word_set("uv tox nox hatch yarn prisma patch-package")
+"""Programs that always write installed dependencies."""
+_INSTALLING = make_word_set("install ci i add sync update upgrade rebuild dedupe prune link restore deps.get")
+
+
+def installs_dependencies(commands: Iterable[str]) -> bool:
+    """Whether commands install dependencies themselves: `npm ci && npm test`."""
+    simple = (words for command in commands for words in split_simple_commands(command))
+    return any(not _INSTALLERS.isdisjoint(map(os.path.basename, words)) or not _INSTALLING.isdisjoint(words[1:]) for words in simple)
 
 
 def find_missing_report(runners: Iterable[TestRunner], output: str) -> str | None:

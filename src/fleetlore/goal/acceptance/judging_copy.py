@@ -34,6 +34,7 @@ from fleetlore.goal.workspace.workspace import Workspace
 
 
 INSTALLED = ("node_modules", ".venv", "venv", "vendor", "bower_components", ".bundle", "Pods", ".tox", ".nox", ".yarn", "deps", "elm-stuff")
+_HIDDEN_INSTALLED = (*(name for name in INSTALLED if name.startswith(".")), ".bin", ".pnpm", ".store", ".deno")
 BUILT = ("target", "build", "_build", ".gradle", "dist-newstyle", ".stack-work", "cmake-build-debug")
 MAX_FILES, MAX_BYTES = 200_000, 4 << 30
 _FOLDER, _LISTING = "dependencies", "dependencies.json"
@@ -43,6 +44,8 @@ _REWRITTEN = re.compile(
     r"(?:^|/)(?:\.venv|venv|\.tox/[^/]+|\.nox/[^/]+)/(?:bin/[^/]+|pyvenv\.cfg|.*\.(?:pth|egg-link)|.*/__editable__[^/]*\.py)\Z"
 )
 """Files of a virtual environment that hold its absolute path."""
+_STALE = re.compile(r"/__pycache__/__editable__[^/]{0,250}\Z")
+"""Bytecode of rewritten files, which Python would compile again."""
 _MAX_REWRITTEN_BYTES = 256 * 1024
 
 
@@ -128,7 +131,7 @@ class DependencySnapshot:
                 yield path, DependencySource("link", 0o777, entry.digest, is_linked=False)
                 continue
             self._require_unchanged(path, full, entry)
-            yield path, DependencySource("file", entry.mode, full, is_linked=_is_installed(path))
+            yield path, DependencySource("file", entry.mode, full, is_linked=_is_linked(path))
 
     def _require_unchanged(self, path: str, full: str, entry: DependencyEntry) -> None:
         try:
@@ -149,8 +152,12 @@ class DependencySnapshot:
             self._stamps[path] = file_stamp(os.lstat(os.path.join(self._root, path)))
 
 
-def _is_installed(path: str) -> bool:
-    return any(part in INSTALLED for part in path.split("/")[:-1])
+def _is_linked(path: str) -> bool:
+    """Whether a file is installed. Other hidden folders in `node_modules` are caches that programs write, such as `.cache` and `.vite`."""
+    folders = path.split("/")[:-1]
+    start = next((number for number, folder in enumerate(folders) if folder in (*INSTALLED, *BUILT)), len(folders))
+    is_installed = start < len(folders) and folders[start] in INSTALLED  # not `target/debug/deps`
+    return is_installed and not any(each.startswith(".") and each not in _HIDDEN_INSTALLED for each in folders[start:])
 
 
 def _find_folders(source: str, known: Collection[str]) -> Iterator[str]:
@@ -198,7 +205,7 @@ class _Copier:
             if entry.kind == "link":
                 link = os.fsencode(os.readlink(full)).replace(self._old, self._new, 1)
                 self.entries[below] = DependencyEntry("link", 0o777, os.fsdecode(link))
-            elif entry.kind == "file":
+            elif entry.kind == "file" and not _STALE.search(below):
                 os.makedirs(os.path.dirname(target), exist_ok=True)
                 with suppress(OSError):  # files that cannot be read are left out
                     self.entries[below] = self._copy_file(below, entry, full, target)
@@ -212,7 +219,7 @@ class _Copier:
             else:
                 copy_content(source.fileno(), copy.fileno())
         os.utime(target, ns=(entry.stat.st_atime_ns, entry.stat.st_mtime_ns))
-        os.chmod(target, entry.mode & 0o555 if _is_installed(path) else entry.mode)
+        os.chmod(target, entry.mode & 0o555 if _is_linked(path) else entry.mode)
         with open(target, "rb") as copy:
             return DependencyEntry("file", stat.S_IMODE(os.fstat(copy.fileno()).st_mode), _digest_file(copy.fileno()))
 
@@ -274,7 +281,8 @@ class JudgingCopy:
         self._digests = DigestCache(self.root, workspace.store)
         self._wanted: dict[str, _Wanted] = {}
         self._copied: dict[str, tuple[_Wanted, FileStamp]] = {}
-        self._judging_stamps: dict[str, FileStamp] = {}
+        self._judging_stamps: dict[str, FileStamp | None] = {}
+        self._installed_stamps: dict[str, FileStamp | None] = {}
         self._is_full = False
 
     @property
@@ -325,12 +333,17 @@ class JudgingCopy:
                 continue
             change: Literal["changed", "added", "deleted"] = "added" if before is None else "deleted" if after is None else "changed"
             is_released = self._rules.may_change(path)
-            use: FileUse = "used as the agent left it" if is_released else "left out" if before is None else "original used"
+            is_left_out = before is None or reason == "built by make"
+            use: FileUse = "used as the agent left it" if is_released else "left out" if is_left_out else "original used"
             touched.append(TouchedFile(path=path, change=change, reason=reason, use=use))
         return touched
 
     def _choose_entries(self, current: Mapping[str, SnapshotEntry]) -> dict[str, SnapshotEntry]:
-        originals = {path: entry for path, entry in self._start.entries.items() if entry.sha and self._rules.is_judging(path)}
+        originals = {
+            path: entry
+            for path, entry in self._start.entries.items()
+            if entry.sha and self._rules.is_judging(path) and not self._must_be_built(path, current)
+        }
         above = {folder for path in originals for folder in files.parent_folders(path)}
         chosen = {
             path: entry
@@ -339,6 +352,14 @@ class JudgingCopy:
             if not any(folder in originals for folder in files.parent_folders(path))
         }
         return chosen | originals
+
+    def _is_built(self, path: str) -> bool:
+        return self._rules.find_reason(path) == "built by make"
+
+    def _must_be_built(self, path: str, current: Mapping[str, SnapshotEntry]) -> bool:
+        """Whether the agent changed a product of make, or what it is built from. Times of files in the copy do not tell."""
+        entries = ((self._start.entries.get(each), current.get(each)) for each in (path, *self._rules.list_prerequisites(path)))
+        return self._is_built(path) and any(_comparable_entry(before) != _comparable_entry(now) for before, now in entries)
 
     def _ignored_files(self, chosen: Mapping[str, SnapshotEntry]) -> dict[str, _Copied]:
         """Files that git ignores, such as what the agent built or a program wrote: used like any other file of the agent.
@@ -446,22 +467,28 @@ class JudgingCopy:
     # --- Judging files during and between runs
 
     def _note_judging_stamps(self) -> None:
-        self._judging_stamps = {
-            path: file_stamp(os.lstat(os.path.join(self.root, path)))
-            for path, entry in self._wanted.items()
-            if isinstance(entry, SnapshotEntry) and entry.sha and self._rules.is_judging(path)
-        }
+        judging = [path for path, entry in self._wanted.items() if isinstance(entry, SnapshotEntry) and self._is_original(path, entry)]
+        installed = [path for path, entry in self._wanted.items() if isinstance(entry, DependencySource) and entry.is_linked]
+        self._judging_stamps, self._installed_stamps = self._read_stamps(judging), self._read_stamps(installed)
+
+    def _is_original(self, path: str, entry: SnapshotEntry) -> bool:
+        return bool(entry.sha) and self._rules.is_judging(path) and not self._is_built(path)
+
+    def _read_stamps(self, paths: Iterable[str]) -> dict[str, FileStamp | None]:
+        stamps: dict[str, FileStamp | None] = {}
+        for path in paths:
+            stamps[path] = None
+            with suppress(OSError):
+                stamps[path] = file_stamp(os.lstat(os.path.join(self.root, path)))
+        return stamps
 
     def find_changed_by_run(self) -> list[str]:
         """Judging files that the last run wrote, replaced or deleted, even if it restored their content."""
-        changed = []
-        for path, stamp in self._judging_stamps.items():
-            try:
-                if file_stamp(os.lstat(os.path.join(self.root, path))) != stamp:
-                    changed.append(path)
-            except OSError:
-                changed.append(path)
-        return changed
+        return _find_changed(self._judging_stamps, self._read_stamps(self._judging_stamps))
+
+    def find_changed_dependencies(self) -> list[str]:
+        """Installed files that the last run wrote, replaced or deleted."""
+        return _find_changed(self._installed_stamps, self._read_stamps(self._installed_stamps))
 
     def restore_judging_files(self) -> None:
         """Undo what a run did to judging files, before the next criterion. Build outputs of the run stay.
@@ -483,6 +510,10 @@ class JudgingCopy:
 def judging_root(folder: str) -> str:
     """The root of the judging copy in a folder."""
     return os.path.join(folder, "tree")
+
+
+def _find_changed(before: Mapping[str, FileStamp | None], now: Mapping[str, FileStamp | None]) -> list[str]:
+    return [path for path, stamp in now.items() if stamp != before[path]]
 
 
 def _is_ignored(path: str) -> bool:

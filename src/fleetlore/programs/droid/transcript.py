@@ -20,7 +20,7 @@ from fleetlore.programs.recording_files import plain_name, read_small_json
 from fleetlore.programs.session_reader import CallResult, SessionReader, Usage, count_tokens, join_text, list_parts, split_exit_code
 
 _PATH_TYPE = "fleetlore.path"
-_EXIT_CODE = re.compile(r"\n*\[Process exited with code (-?\d{1,6})\]\s*\Z")
+_EXIT_CODE = re.compile(r"(?<!\n)\n*\[Process exited with code (-?\d{1,6})\]\s*\Z")
 _FAILED = re.compile(r"\AError: (?:Command failed \(exit code: -?\d{1,6}\)\n)?")
 _COUNTED = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheCreationTokens", "thinkingTokens")
 

@@ -17,7 +17,7 @@ from fleetlore.errors import FleetloreError
 from fleetlore.operations.sources import ViewSource
 from fleetlore.server.mcp import pages, tools
 from fleetlore.server.mcp.caller import Caller
-from fleetlore.server.mcp.sanitise import QUOTE_NOTICE
+from fleetlore.server.mcp.sanitise import QUOTE_NOTICE, clean_line
 from fleetlore.server.mcp.tool import McpTool
 from fleetlore.server.problems import Problem
 
@@ -124,7 +124,7 @@ class _Handlers:
             is_costly = pages.is_costly(uri)
             text = await self._run_work(context, lambda: pages.read_resource(uri, self._transport.source, caller), is_costly=is_costly)
         except (_RequestRefused, FleetloreError) as refused:
-            raise MCPError(types.INVALID_PARAMS, str(refused), {"uri": uri}) from None
+            raise MCPError(types.INVALID_PARAMS, str(_RequestRefused(str(refused))), {"uri": uri}) from None
         return types.ReadResourceResult(contents=[_text_contents(uri, text)])
 
     async def list_prompts(self, context: Context, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
@@ -160,7 +160,13 @@ class _Handlers:
 
 
 class _RequestRefused(Exception):
-    """An expected error, with a message for the caller."""
+    """An expected error, with a message for the caller. It may repeat names from the log, so it is sanitised like any text from there."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(clean_line(message, _MAX_ERROR_CHARS))
+
+
+_MAX_ERROR_CHARS = 1000
 
 
 def _tool_definition(tool: McpTool) -> types.Tool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from fleetlore.dialects.commands.classify import classify_tool_call
@@ -36,6 +35,7 @@ _plain_name = re.compile(
     r"(?:^|/)(?!\w+file$|LICEN[CS]E|README|CODEOWNERS|COPYING)(?:\w[\w-]*|\.(?:build|cache|git|idea|next|venv|vscode))$"
 )
 """The name of a folder rather than a file: no suffix, and not `Makefile`."""
+_slash = re.compile("/")
 _merges = re.compile(r"\bgh pr merge\b|\bglab mr merge\b")
 
 _merged_number = re.compile(r"\b(?:gh pr|glab mr) merge (?:--?\w[\w-]* ){0,4}(\d{1,7})(?=\s|$)(?!.{0,80} --auto\b)")
@@ -57,7 +57,7 @@ def is_note(path: str) -> bool:
 def list_work_files(files: Sequence[ChangedFile]) -> list[ChangedFile]:
     """The changed files without plans, temporary files, logs, and folders that a command made, copied or moved."""
     found = [file for file in files if not is_note(file.path) and not _by_product.search(file.path)]
-    folders = {str(folder) for file in found for folder in PurePosixPath(file.path).parents}
+    folders = {file.path[: slash.start()] for file in found for slash in _slash.finditer(file.path)}
     has_lines = any(file.added + file.removed for file in found)
 
     def is_folder(file: ChangedFile) -> bool:

@@ -196,7 +196,7 @@ def count_requests(count: int) -> str:
     return f" (+{count} more request{'s' if count > 1 else ''})" if count > 0 else ""
 
 
-_only_number = re.compile(r"(?i)(?:\w+ing|\w+e|start|work on|fix|do) (?:the )?(?:task|issue|ticket|phase|story|bug)s? \W?[\w-]*\d+")
+_only_number = re.compile(r"(?i)(?:\w+ing|\w+e|start|work on|fix|do) (?:the )?(?:task|issue|ticket|phase|story|bug)s? \W?[\w-]*\d")
 """A title that names a task only by its number."""
 _plan_words = re.compile(r"(?i)^(?:implementation )?plan(?: (?:for|to) |: *)(?:the )?|[ :–—-]{1,3}(?:(?:implementation|detailed) )?plan$")
 _plan = re.compile(

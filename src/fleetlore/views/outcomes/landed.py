@@ -35,7 +35,7 @@ _minor = re.compile(
 _folded = re.compile(r"(?:fixup|squash|amend)! ")
 
 _empty_subject = re.compile(
-    r"(?i)(?:(?:initial|first|init|wip|update[sd]?|fix(?:es|ed)?|chang(?:es|ed)|sav(?:e|ed)|commit|misc|stuff|\.)[ .!]*){1,3}"
+    r"(?i)(?:(?:initial|first|init|wip|update[sd]?|fix(?:es|ed)?|chang(?:es|ed)|sav(?:e|ed)|commit|misc|stuff|\.)[ .!]{0,20}){1,3}"
 )
 """The subject of a commit that does not say what changed."""
 

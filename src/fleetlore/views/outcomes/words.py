@@ -269,7 +269,7 @@ def list_sentences(text: str, *, items: bool = False) -> Iterator[str]:
         yield from cut_sentences(line)
 
 
-_json_string = re.compile(r'("(?:[^"\\]|\\.)*")\s*(:?)')
+_json_string = re.compile(r'(?<!\\)("(?:[^"\\]|\\.)*")\s*(:?)')
 
 
 def _unfold_json(text: str) -> str:
