@@ -131,7 +131,8 @@ def describe_result(file: HookFile, *, changed: bool) -> str:
     program = registry.require_program(file.program)
     if not changed:
         return f"Nothing to do: {program.title} already reports to Fleetlore ({file.path})."
-    text = f"Added {len(file.events)} hooks to {file.path}: {program.title} reports each step to Fleetlore. Undo: lore uninstall {program.name}"
+    text = f"Added {len(file.events)} hooks to {file.path}: {program.title} reports each step to Fleetlore.\n"
+    text += f"Undo: lore uninstall {program.name}"
     return f"{text}\n{program.install_note}" if program.install_note else text
 
 
