@@ -61,7 +61,7 @@ def test_a_session_that_reaches_into_the_next_day_is_split_with_its_costs(record
     first, second, both = (
         recorded("brief", *args, "--json", code=0).json for args in (["--day", "2026-03-14"], ["--day", "2026-03-15"], ["--all"])
     )
-    assert [line["text"] for line in first["delivered"]] == [f"Accept tabs; not pushed; continued later (${first['bill']['usd']:.2f})"]
+    assert [line["text"] for line in first["committed"]] == [f"Accept tabs; continued later (${first['bill']['usd']:.2f})"]
     assert first["needs_you"] == []
     assert first["bill"]["usd"] > 0
     assert first["bill"]["usd"] + second["bill"]["usd"] == pytest.approx(both["bill"]["usd"])
@@ -88,7 +88,8 @@ def test_it_is_written_in_every_format(recorded: Lore, format: str, start: str) 
 def test_every_line_cites_events_of_the_log(recorded: Lore) -> None:
     found = recorded("brief", "--all", "--json", code=0).json
     stored = {each["id"] for each in recorded("events", "--all", "--json").ndjson}
-    lines = [line for name in ("delivered", "in_progress", "went_wrong", "check_this", "needs_you") for line in found[name]]
+    sections = ("delivered", "committed", "in_progress", "answered", "went_wrong", "check_this", "needs_you")
+    lines = [line for name in sections for line in found[name]]
     assert lines
     for line in lines:
         assert line["evidence"]

@@ -86,7 +86,7 @@ def outcome_of(row: dict[str, Any]) -> list[Any]:
     return [row["session"], row["status"], row["headline"], row.get("waiting_for"), row["usd"]]
 
 
-BRIEF = ("delivered", "in_progress", "went_wrong", "check_this", "needs_you")
+BRIEF = ("delivered", "committed", "in_progress", "answered", "went_wrong", "check_this", "needs_you")
 
 
 def brief_of(brief: dict[str, Any]) -> list[Any]:

@@ -66,7 +66,12 @@ def test_a_writer_that_has_waited_long_gets_the_lock_soon(path: Path) -> None:
         """Seconds from the release of a lock to the end of `wait`, which was waiting for it."""
         holder.execute("BEGIN IMMEDIATE")
         ended: list[float] = []
-        thread = threading.Thread(target=lambda: (wait(), ended.append(perf_counter())))
+
+        def note_end() -> None:
+            wait()
+            ended.append(perf_counter())
+
+        thread = threading.Thread(target=note_end)
         thread.start()
         thread.join(0.4)
         assert thread.is_alive()

@@ -73,10 +73,10 @@ def cited(answer: Any) -> list[str]:
 def test_the_newest_day_is_shown_and_the_days_next_to_it_are_named(served: Served) -> None:
     newest = served.view("brief")
     assert newest["days"] == {"shown": "2026-11-19", "previous": "2026-11-16", "next": None}
-    assert [line["sessions"] for line in newest["brief"]["delivered"]] == [[SECOND]]
+    assert [line["sessions"] for line in newest["brief"]["committed"]] == [[SECOND]]
     first = served.view("brief", day="2026-11-16")
     assert first["days"] == {"shown": "2026-11-16", "previous": None, "next": "2026-11-19"}
-    assert first["brief"]["delivered"][0]["text"].startswith("Accept tabs")
+    assert first["brief"]["committed"][0]["text"].startswith("Accept tabs")
     between = served.view("brief", day="2026-11-17")
     assert between["days"] == {"shown": "2026-11-17", "previous": "2026-11-16", "next": "2026-11-19"}
     assert between["brief"]["bill"]["sessions"] == 0

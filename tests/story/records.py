@@ -58,6 +58,7 @@ def make_outcome(number: int = 1, **fields: Any) -> Outcome:
         "claims": [],
         "files": [],
         "helpers": [],
+        "result": "Asked: Fix the parser",
         "evidence": {"status": cite(f"status-{number}"), "asked": cite(f"asked-{number}"), "delivered.answer": cite(f"answer-{number}")},
     }
     return Outcome(**(values | fields))
@@ -67,7 +68,7 @@ def with_commit(number: int = 1, subject: str = "Accept tabs in the parser", *, 
     delivered = Delivered(commits=[SessionCommit(subject=subject, sha="1234567", evidence=cite(f"commit-{number}"))], pushed=pushed)
     delivered.answer = "The parser accepts tabs now."
     passed = Checks(tests=Check(result="pass", evidence=cite("t")), lint=Check(result="pass", evidence=cite("l")))
-    return make_outcome(number, **({"delivered": delivered, "checks": passed} | fields))
+    return make_outcome(number, **({"delivered": delivered, "checks": passed, "result": subject} | fields))
 
 
 def with_changes(number: int = 1, *paths: str, **fields: Any) -> Outcome:

@@ -51,26 +51,28 @@ def test_a_delivery_is_named_by_its_commit_with_its_state_and_checks() -> None:
 def test_a_pull_request_comes_first_and_is_named_by_its_title() -> None:
     opened = with_commit(2)
     opened.delivered.pull_requests = [request()]
+    opened.result = "Parser: accept tabs"
     assert texts(brief_of(with_commit(1), opened).delivered)[0] == "Parser: accept tabs; pull request #7; tests and lint passed ($1.50)"
 
 
-def test_more_commits_are_counted_and_merges_do_not_name_a_session() -> None:
-    session = with_commit(subject="Merge branch 'main'")
+def test_more_commits_are_counted() -> None:
+    session = with_commit(subject="Merge branch 'main'", result="Fix tabs (+1 commit)")
     session.delivered.commits += with_commit(2, "Fix tabs").delivered.commits
-    assert texts(brief_of(session).delivered)[0].startswith("Fix tabs (+1 commit); pushed")
+    assert texts(brief_of(session).delivered)[0].startswith("Fix tabs; Merge branch 'main'; pushed")
 
 
 def test_what_failed_after_the_last_edit_is_said() -> None:
     session = with_commit(pushed=False, checks=Checks(tests=Check(result="pass"), lint=Check(result="fail")))
-    assert texts(brief_of(session).delivered) == ["Accept tabs in the parser; not pushed; tests passed; lint failed ($1.50)"]
+    brief = brief_of(session)
+    assert brief.delivered == []
+    assert texts(brief.committed) == ["Accept tabs in the parser; tests passed; lint failed ($1.50)"]
+    assert texts(brief.went_wrong) == ["Lint failed in the last run: Fix the parser"]
 
 
 def test_changes_that_are_not_committed_are_in_progress() -> None:
     brief = brief_of(with_changes(1, "src/parser.py", "README.md", status="interrupted"))
     assert brief.delivered == []
-    assert texts(brief.in_progress) == [
-        'Fix the parser: "The parser accepts tabs now"; parser.py and 1 more file changed; no final answer ($1.50)'
-    ]
+    assert texts(brief.in_progress) == ['parser.py and 1 more file changed for "Fix the parser"; no final answer ($1.50)']
 
 
 @pytest.mark.parametrize(
@@ -89,25 +91,26 @@ def test_what_was_asked_is_named_in_short_form(asked: str, expected: str) -> Non
 
 
 def test_the_title_of_a_session_is_preferred_to_what_was_asked() -> None:
-    assert texts(brief_of(with_changes(title="Tabs in the parser")).in_progress)[0].startswith("Tabs in the parser:")
+    [line] = texts(brief_of(with_changes(title="Tabs in the parser")).in_progress)
+    assert line.startswith('parser.py changed for "Tabs in the parser"')
 
 
 def test_plans_and_temporary_files_are_no_changes() -> None:
     brief = brief_of(with_changes(1, "/home/mira/.claude/plans/p.md", "/tmp/x.py"))
     assert brief.in_progress == []
-    assert texts(brief.delivered) == ['1 session ended without a changed file: "Fix the parser"']
+    assert texts(brief.answered) == ['1 session ended without a changed file: "Fix the parser"']
 
 
 def test_sessions_that_only_answered_share_a_line() -> None:
     brief = brief_of(*(make_outcome(number, asked=f"Question {number}") for number in range(1, 6)))
-    assert texts(brief.delivered) == ['5 questions answered, no files edited: "Question 5", "Question 4", "Question 3" and 2 more']
+    assert texts(brief.answered) == ['5 questions answered, no files edited: "Question 5", "Question 4", "Question 3" and 2 more']
 
 
 def test_what_was_found_out_has_its_own_line() -> None:
     result = "Review the plan of the parser: The main risk is that tabs are counted twice"
     session = make_outcome(result=result, evidence={"result": cite("said")})
-    (line,) = brief_of(session).delivered
-    assert line.text == f"{result}; no files edited ($1.50)"
+    (line,) = brief_of(session).answered
+    assert line.text == f"{result} ($1.50)"
     assert line.evidence == cite("said")
 
 
@@ -120,7 +123,7 @@ def test_a_refused_plan_needs_you_unless_another_session_followed() -> None:
     assert ended is not None
     followed = brief_of(refused, with_commit(2, started=ended + timedelta(minutes=2), ended=ended + timedelta(minutes=9)))
     assert followed.needs_you == []
-    assert '1 session made only a plan, then another session followed: "Fix the parser"' in texts(followed.delivered)
+    assert '1 session made only a plan, then another session followed: "Fix the parser"' in texts(followed.answered)
 
 
 def test_a_last_request_without_an_answer_needs_you() -> None:
@@ -153,7 +156,7 @@ def test_changes_that_were_discarded_are_not_in_progress() -> None:
     )
     brief = brief_of(session)
     assert brief.in_progress == []
-    assert texts(brief.delivered) == ["The bug is fixed on main already; its changes were discarded ($1.50)"]
+    assert texts(brief.answered) == ["The bug is fixed on main already; its changes were discarded ($1.50)"]
 
 
 def test_a_refused_commit_that_skipped_the_hooks_was_not_fixed() -> None:
@@ -550,16 +553,15 @@ def test_a_session_is_named_by_what_came_of_it() -> None:
     assert not brief_of(waiting).delivered
 
 
-def test_an_answer_is_told_with_its_question_and_a_change_without() -> None:
-    answered = make_outcome(1, result="Fix the parser: Tabs count as eight columns", said="Tabs count as eight columns", evidence=SAID)
-    assert texts(brief_of(answered).delivered) == ['"Fix the parser": Tabs count as eight columns; no files edited ($1.50)']
-    did = make_outcome(2, result="Removed the stale branches", said="Removed the stale branches", evidence=SAID)
-    assert texts(brief_of(did).delivered) == ["Removed the stale branches; no files edited ($1.50)"]
+def test_an_answer_is_told_with_its_question() -> None:
+    result, left = "How wide are tabs? Tabs count as eight columns", "no files edited"
+    answered = make_outcome(1, result=result, said="Tabs count as eight columns", evidence=SAID, headline=f"{result}; {left}")
+    assert texts(brief_of(answered).answered) == [f"{result}; {left} ($1.50)"]
 
 
-def test_what_is_only_reported_as_done_is_named_by_its_files() -> None:
+def test_what_was_only_asked_is_named_by_its_files() -> None:
     asked = "I saw a mistake in the parser"
-    done = with_changes(1, result=f"{asked}: reported as done", asked=asked, delivered=Delivered(answer="Done."))
+    done = with_changes(1, result=f'Asked: "{asked}"', asked=asked, delivered=Delivered(answer="Done."))
     assert texts(brief_of(done).in_progress) == ['parser.py changed for "I saw a mistake in the parser" ($1.50)']
 
 
@@ -641,3 +643,30 @@ def test_results_that_do_not_fit_are_counted() -> None:
 def test_what_was_settled_without_a_sign_is_not_told_after_few_attempts() -> None:
     settled = Trouble(what="git checkout failed 2 times: local changes", resolved=True, evidence=cite("c"))
     assert brief_of(make_outcome(1, troubles=[settled])).went_wrong == []
+
+
+def test_commits_are_delivered_only_if_a_push_is_on_record() -> None:
+    brief = brief_of(with_commit(1, "Fix tabs"), with_commit(2, "Fix marks", pushed=False))
+    assert (texts(brief.delivered), texts(brief.committed)) == (
+        ["Fix tabs; pushed; tests and lint passed ($1.50)"],
+        ["Fix marks; tests and lint passed ($1.50)"],
+    )
+
+
+def test_what_an_agent_says_is_left_to_do_needs_you() -> None:
+    left = with_commit(1, left_to_do="You need to delete the old key by hand")
+    assert texts(brief_of(left).needs_you) == ['Accept tabs in the parser: the agent says "You need to delete the old key by hand"']
+    asks = with_commit(1, left_to_do="You need to delete the old key by hand", waiting_for="person", question="Which key?")
+    assert texts(brief_of(asks).needs_you) == ["Accept tabs in the parser: Which key?"]
+
+
+def test_a_check_that_failed_in_its_last_run_went_wrong_once() -> None:
+    failed = Checks(tests=Check(result="fail", reason="test_tabs: 8 is not 4", evidence=cite("trouble")))
+    one = with_changes(1, checks=failed, troubles=[trouble("Tests failed: test_tabs: 8 is not 4")])
+    assert texts(brief_of(one).went_wrong) == ["Tests failed in the last run: test_tabs: 8 is not 4: Fix the parser"]
+
+
+def test_a_request_beside_the_commits_is_named_or_counted_and_is_no_commit() -> None:
+    one = with_commit(1, "Fix tabs", result="Fix tabs; also asked: Why are tabs so wide in the parser? (+1 more request)")
+    assert title_delivery(one, 200) == one.result
+    assert title_delivery(one, 60) == "Fix tabs (+2 more requests)"

@@ -181,7 +181,8 @@ def test_a_contradicted_answer_is_not_quoted_without_the_remark() -> None:
 
 
 def test_an_answer_is_no_report_and_its_names_stay_as_they_are() -> None:
-    one = make_outcome(result="x", said="opus-4 is the model that answers here", evidence={"result": cite("answer")})
+    said = "opus-4 is the model that answers here"
+    one = make_outcome(asked="Which model is this?", result=f"Which model is this? {said}", said=said, evidence={"result": cite("answer")})
     assert write_one(one) == "The agent answered: opus-4 is the model that answers here."
 
 

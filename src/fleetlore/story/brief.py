@@ -1,4 +1,5 @@
-"""The brief: what a period delivered, what is not committed, what went wrong, what to check, who needs you, and the bill.
+"""The brief: what a period delivered, what is not pushed or committed, what was answered, what went wrong, what to check, who needs
+you, and the bill.
 
 `make_brief` decides what is said, from the outcome records of sessions and tasks; `brief_formats` writes it as text, Markdown,
 HTML or for a chat. Every line names its sessions and its source events.
@@ -18,32 +19,36 @@ from fleetlore.story.paragraphs import MOST_EVIDENCE
 from fleetlore.story.phrases import count_things, fill_phrase, join_words, load_phrases
 from fleetlore.story.titles import (
     capitalise_text,
+    clean_cause,
     describe_end,
     describe_trouble,
     find_error,
     find_part,
-    find_report,
     format_usd,
     has_discarded,
+    has_result,
     list_notable_troubles,
-    list_work_files,
     name_agent,
-    name_files,
     name_repo,
     name_result,
     name_topic,
     quote_inside,
-    reports_change,
     shorten_paths,
-    shorten_result,
     shorten_text,
     title_delivery,
 )
-from fleetlore.views.outcomes.closing import ASKED, DISCARDED, EDITED, HELPERS_UNSEEN, LAST_PLAN_REFUSED, PLAN_REFUSED, STOPPED, WROTE
+from fleetlore.views.outcomes.closing import (
+    DISCARDED,
+    HELPERS_UNSEEN,
+    LAST_PLAN_REFUSED,
+    PLAN_REFUSED,
+    STOPPED,
+    WROTE,
+    list_work_files,
+    name_files,
+)
 from fleetlore.views.outcomes.facts import RiskFlag, Source
-from fleetlore.views.outcomes.headline import DONE
 from fleetlore.views.outcomes.record import CHECKS, JudgedClaim, Outcome, PullRequest, Trouble
-from fleetlore.views.outcomes.result_words import is_title
 from fleetlore.views.outcomes.words import is_order, is_whole_request
 from fleetlore.views.task_outcomes import TaskOutcome, TaskResult
 
@@ -188,7 +193,12 @@ class Brief(Struct, kw_only=True):
     since: datetime | None
     until: datetime | None
     delivered: list[BriefLine]
+    committed: list[BriefLine]
+    """Commits of which no push is recorded."""
     in_progress: list[BriefLine]
+    """Changes that are not committed, and sessions that still run."""
+    answered: list[BriefLine]
+    """Sessions without a change."""
     went_wrong: list[BriefLine]
     check_this: list[BriefLine]
     needs_you: list[BriefLine]
@@ -219,8 +229,10 @@ def _write_brief(
         title=title,
         since=since,
         until=until,
-        delivered=[*writer.list_deliveries(), *writer.list_closed_tasks(), *writer.list_answers()],
+        delivered=[*writer.list_deliveries(), *writer.list_closed_tasks()],
+        committed=list(writer.list_commits()),
         in_progress=list(writer.list_unfinished()),
+        answered=list(writer.list_answers()),
         went_wrong=[*writer.list_troubles(), *writer.list_task_troubles()],
         check_this=writer.list_checks(),
         needs_you=list(writer.list_waiting()),
@@ -275,19 +287,30 @@ class BriefWriter:
     # --- delivered
 
     def list_deliveries(self) -> Iterator[BriefLine]:
-        """Sessions with pull requests or commits: first pull requests, then what was pushed, then the rest."""
-        ranked = sorted(self._landed, key=lambda one: (not one.delivered.pull_requests, not one.delivered.pushed))
-        shown, rest = ranked[: self._limits.delivered], ranked[self._limits.delivered :]
-        yield from map(self._describe_landed, shown)
-        if rest:
+        """What others can see: sessions with pull requests, then those whose commits were pushed, then work that a later one took over."""
+        ranked = sorted(self._landed, key=lambda one: not one.delivered.pull_requests)
+        yield from self._list_landed([one for one in ranked if self._is_published(one)])
+        yield from self._name_some("taken_over", self._taken_over)
+
+    def list_commits(self) -> Iterator[BriefLine]:
+        """Sessions with commits of which no push is recorded."""
+        yield from self._list_landed([one for one in self._landed if not self._is_published(one)])
+
+    def _is_published(self, one: Outcome) -> bool:
+        return bool(one.delivered.pull_requests) or one.delivered.pushed or self._is_pushed_later(one)
+
+    def _list_landed(self, found: Sequence[Outcome]) -> Iterator[BriefLine]:
+        yield from map(self._describe_landed, found[: self._limits.delivered])
+        if rest := found[self._limits.delivered :]:
             commits = sum(len(one.delivered.commits) for one in rest)
             values = {"commits": count_things(commits, "commit"), "cost": format_usd(_sum_usd(rest))}
             yield self._line("delivered", "more", {"sessions": count_things(len(rest), "more session"), **values}, rest)
 
-    def _describe_landed(self, one: Outcome) -> BriefLine:
+    def _describe_landed(self, one: Outcome, *, is_alone: bool = False) -> BriefLine:
+        """A session with pull requests, commits or pushes; `is_alone`: no heading says whether they were pushed."""
         values = {
             "title": title_delivery(one, self._limits.title),
-            "state": "; ".join(self._describe_state(one)),
+            "state": "; ".join(self._describe_state(one, is_alone=is_alone)),
             "checks": "; ".join(self._describe_checks(one)),
             "who": self._describe_who(one, with_cost=True),
         }
@@ -297,14 +320,14 @@ class BriefWriter:
         pushed = one.evidence.get("delivered.pushed", [])[-1:]
         # What shows the push and the checks must not be crowded out by many commits.
         evidence = [*one.evidence.get("result", ())[:1], *requests[:1], *first, *pushed, *_cite_checks(one), *requests, *commits]
-        if not says_result(one) and not one.delivered.commits and not any(request.title for request in one.delivered.pull_requests):
+        if not has_result(one):
             values["title"] = self._fill("delivered", "for", {"title": quote_inside(name_topic(one, self._limits.title))})
         return self._line("delivered", "session", values, [one], evidence)
 
     def describe_session(self, one: Outcome, beside: str = "") -> BriefLine:
         """One line: what came of the session. `beside` is what else is on record about it."""
         if one in self._landed:
-            return self._describe_landed(one)
+            return self._describe_landed(one, is_alone=True)
         if one in self._changed or one in self._taken_over:
             return self._describe_changed(one, is_alone=True)
         phrases = load_phrases("story")["headline"]
@@ -341,15 +364,9 @@ class BriefWriter:
         """Finished sessions without a change: questions in one line, work that was ordered in another."""
         shown = [one for one in self._quiet() if self._has_finding(one)][-self._limits.waiting :]
         for one in reversed(shown):
-            state = find_part(one, DISCARDED, HELPERS_UNSEEN) or self._phrases["delivered"]["not_edited"]
+            state = find_part(one, DISCARDED, HELPERS_UNSEEN, "no files edited", "nothing changed")
             end = "; ".join(part for part in (state, describe_end(one)) if part)
             values = {"title": name_result(one, self._limits.title), "state": end, "who": self._describe_who(one, with_cost=True)}
-            if one.said and not reports_change(one):
-                room = max(self._limits.title // 2, 40)
-                topic = quote_inside(shorten_text(one.said_about, room) or name_topic(one, room))
-                said = shorten_result(one.said, self._limits.title)
-                phrase = "said_of" if is_order(topic) else "found_out"
-                values["title"] = self._fill("delivered", phrase, {"topic": topic, "said": said})
             yield self._line("delivered", "found", values, [one], one.evidence.get("result") or one.evidence.get("delivered.answer", []))
         quiet = [one for one in self._quiet() if one.status == "finished" and one.delivered.answer and not one.waiting_for]
         rest = [one for one in quiet if one not in shown and not find_part(one, HELPERS_UNSEEN)]
@@ -358,7 +375,6 @@ class BriefWriter:
         yield from self._name_some("unchanged", ordered)
         refused = [one for one in self._quiet() if _is_plan_refused(one) and not self._has_finding(one)]
         yield from self._name_some("planned", [one for one in refused if self._is_followed(one)])
-        yield from self._name_some("taken_over", self._taken_over)
 
     def list_closed_tasks(self) -> Iterator[BriefLine]:
         """Tasks that were closed and pull requests that were merged; those closed without work only as numbers."""
@@ -380,8 +396,8 @@ class BriefWriter:
 
     def _has_finding(self, one: Outcome) -> bool:
         """Whether a session that changed nothing has a result to tell; one that waits is told under "Needs you"."""
-        has_result = bool(one.result) and not one.result.startswith(ASKED) and bool(one.evidence.get("result"))
-        return has_result and one.status in ("finished", "interrupted") and not one.waiting_for
+        is_told = has_result(one) and bool(one.evidence.get("result"))
+        return is_told and one.status in ("finished", "interrupted") and not one.waiting_for
 
     def _name_reasons(self, tasks: Sequence[TaskOutcome]) -> str:
         """The reasons that were given several times: `14 × "artifact pollution"`."""
@@ -421,13 +437,10 @@ class BriefWriter:
         """A session with changes that are not committed; `is_alone`: no heading says so."""
         files = list_work_files(one.files)
         states = [*([self._phrases["delivered"]["not_committed"]] if is_alone else []), *self._describe_state(one)]
-        has_result = says_result(one)
-        report = "" if has_result else quote_inside(find_report(one, self._limits.title + 20))
-        is_named = has_result or bool(report)
+        is_named = has_result(one)
         title = name_result(one, self._limits.title)
         values = {
             "title": title if is_named else quote_inside(title) if one.title or is_whole_request(one.asked) else "",
-            "report": report,
             "files": name_files(files) if (self._limits.has_files and not one.result.startswith(WROTE)) or not is_named else "",
             "discarded": self._phrases["delivered"]["discarded"] if has_discarded(one) else "",
             "state": "; ".join(states),
@@ -459,7 +472,7 @@ class BriefWriter:
     def _went_on(self, one: Outcome) -> bool:
         return self._until is not None and one.ended is not None and one.ended >= self._until
 
-    def _describe_state(self, one: Outcome) -> Iterator[str]:
+    def _describe_state(self, one: Outcome, *, is_alone: bool = False) -> Iterator[str]:
         phrases = self._phrases["delivered"]
         opened = find_part(one, "pull request", "draft pull request") if one.delivered.pull_requests else ""
         if opened:
@@ -467,9 +480,12 @@ class BriefWriter:
         for request in one.delivered.pull_requests if not opened else ():
             yield fill_phrase(phrases["pull_request" if request.number else "pull_request_url"], {"number": request.number})
         if not one.delivered.pull_requests and (one.delivered.commits or one.delivered.pushed):
-            is_later = self._is_pushed_later(one)
-            if one.delivered.pushed or is_later or not one.delivered.push_unknown:
-                yield phrases["pushed" if one.delivered.pushed else "pushed_later" if is_later else "not_pushed"]
+            if one.delivered.pushed:
+                yield phrases["pushed_before" if one.delivered.unpushed else "pushed"]
+            elif self._is_pushed_later(one):
+                yield phrases["pushed_later"]
+            elif is_alone and not one.delivered.push_unknown:
+                yield phrases["not_pushed"]
         if one in self._taken_over:
             yield phrases["committed_later"]
         if one.delivered.commits and (left := find_part(one, "later edits")):
@@ -505,11 +521,15 @@ class BriefWriter:
         failed = [one for one in self._sessions if one.status == "failed"]
         yield from map(self._describe_failed, failed[-room:])
         room = max(0, room - len(failed))
+        ended = [line for one in self._sessions for line in self._describe_failed_checks(one)]
+        yield from ended[-room:] if room else ()
+        room = max(0, room - len(ended))
         unresolved = group_troubles(
             (one, trouble)
             for one in self._sessions
             for trouble in list_notable_troubles(one)
             if not trouble.resolved and (not trouble.retried or trouble.what.startswith("CI "))  # the session got on without it
+            if not _is_last_run(one, trouble)
         )
         yield from map(self._describe_troubles, unresolved[:room])
         fixed = group_troubles((one, trouble) for one in self._sessions for trouble in list_notable_troubles(one) if trouble.resolved)
@@ -520,6 +540,17 @@ class BriefWriter:
         stopped = [one for one in self._quiet() if one.status == "interrupted" and not one.waiting_for]
         stopped = [one for one in stopped if not self._has_finding(one) and not _is_plan_refused(one)]
         yield from self._name_some("stopped", stopped)
+
+    def _describe_failed_checks(self, one: Outcome) -> Iterator[BriefLine]:
+        """The checks that failed in their last run after the last edit."""
+        failed = [kind for kind in CHECKS if getattr(one.checks, kind).result == "fail"]
+        if not failed:
+            return
+        checks = [getattr(one.checks, kind) for kind in failed]
+        reason = next((cause for check in checks if (cause := clean_cause(check.reason, self._limits.cause))), "")
+        names = capitalise_text(join_words([name_check(one, kind) for kind in failed]))
+        values = {"names": names, "reason": reason, "title": name_topic(one, min(self._limits.title, 80)), "who": self._describe_who(one)}
+        yield self._line("went_wrong", "checks_failed", values, [one], [source for check in checks for source in check.evidence])
 
     def _describe_failed(self, one: Outcome) -> BriefLine:
         values = {
@@ -692,9 +723,18 @@ class BriefWriter:
             title = name_result(one, min(self._limits.title, 80))
             values = {"title": title, "end": find_part(one, STOPPED), "who": self._describe_who(one)}
             yield self._line("needs_you", "unanswered", values, [one], one.evidence.get("status", ()))
+        yield from self._list_left_to_do()
         yield from self._list_open_requests()
         if rest := waiting[self._limits.waiting :]:
             yield self._line("needs_you", "more", {"sessions": count_things(len(rest), "more session")}, rest)
+
+    def _list_left_to_do(self) -> Iterator[BriefLine]:
+        """What agents say at their end is left to do; not of a session that another one in the same folder followed."""
+        found = [one for one in reversed(self._sessions) if one.left_to_do and not one.waiting_for and not self._is_followed(one)]
+        for one in found[: self._limits.waiting]:
+            said = quote_inside(shorten_text(one.left_to_do, self._limits.cause))
+            values = {"title": name_result(one, min(self._limits.title, 80)), "said": said, "who": self._describe_who(one)}
+            yield self._line("needs_you", "left", values, [one], one.evidence.get("delivered.answer", ()))
 
     def _list_open_requests(self) -> Iterator[BriefLine]:
         """Pull requests that sessions opened and nobody is known to have merged, in one line."""
@@ -792,12 +832,6 @@ CLOSED: frozenset[TaskResult] = frozenset(["closed", "no_change", "dropped"])
 CHECK_NAMES = {"tests": "tests", "lint": "lint", "types": "type check", "build": "build"}
 
 
-def says_result(one: Outcome) -> bool:
-    """Whether the headline says more than what was asked for, or which files were edited."""
-    is_asked = one.result.startswith((ASKED, EDITED)) or one.result.endswith(DONE)
-    return bool(one.result) and not is_asked and (one.result != one.name or is_title(one.result))
-
-
 def name_check(one: Outcome, kind: str) -> str:
     """`lint`; `selected tests` if only some were run."""
     return f"selected {CHECK_NAMES[kind]}" if kind == "tests" and one.checks.tests.selected else CHECK_NAMES[kind]
@@ -865,6 +899,12 @@ def _cite_checks(one: Outcome) -> list[Source]:
     """The results of the checks that a line names, and of CI."""
     checks = (getattr(one.checks, kind) for kind in CHECKS)
     return [*(source for check in checks if check.result in ("pass", "fail") for source in check.evidence), *one.evidence.get("ci", ())]
+
+
+def _is_last_run(one: Outcome, trouble: Trouble) -> bool:
+    """Whether a trouble is a check that failed in its last run, too: that has a line of its own."""
+    failed = [CHECK_NAMES[kind] for kind in CHECKS if getattr(one.checks, kind).result == "fail"]
+    return any(trouble.what.lower().startswith(f"{name} failed") for name in failed)
 
 
 def name_end(one: Outcome, trouble: Trouble) -> str:

@@ -19,7 +19,7 @@ WIDTH = 100
 CHAT_LINES = 4
 """Maximum number of lines per section in a chat message."""
 
-SECTIONS = ("delivered", "in_progress", "went_wrong", "check_this", "needs_you")
+SECTIONS = ("delivered", "committed", "in_progress", "answered", "went_wrong", "check_this", "needs_you")
 ACTIONABLE = frozenset(["went_wrong", "check_this", "needs_you"])
 """Sections whose lines end with the id of their session (in plain text)."""
 _markdown_special = re.compile(r"([\\`*_\[\]<>|~#])")
@@ -86,7 +86,7 @@ def write_chat(brief: Brief) -> str:
     """A short chat message with a few lines per section; sections that need a person come first."""
     lines = [f"{brief.title}: {brief.bill.text}"]
     by_name = {name: (heading, items) for name, heading, items in _list_sections(brief)}
-    for name in ("needs_you", "check_this", "went_wrong", "delivered", "in_progress"):
+    for name in ("needs_you", "check_this", "went_wrong", "delivered", "committed", "in_progress", "answered"):
         if name not in by_name:
             continue
         heading, items = by_name[name]

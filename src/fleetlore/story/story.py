@@ -47,28 +47,25 @@ from fleetlore.story.titles import (
     find_part,
     format_usd,
     has_discarded,
+    has_result,
     list_notable_troubles,
-    list_work_files,
     mark_open_end,
     name_agent,
-    name_files,
     name_repo,
     name_request,
     name_topic,
     quote_inside,
-    reports_change,
     shorten_paths,
     shorten_result,
     shorten_text,
     title_delivery,
 )
 from fleetlore.story.voices import Voice
-from fleetlore.views.outcomes.closing import HELPERS_UNSEEN, WROTE
+from fleetlore.views.outcomes.closing import HELPERS_UNSEEN, list_work_files, name_files
 from fleetlore.views.outcomes.facts import RiskFlag, Source
-from fleetlore.views.outcomes.headline import MARKED_DONE, OPENED_ISSUES
 from fleetlore.views.outcomes.landed import drop_trailer
 from fleetlore.views.outcomes.record import CHECKS, JudgedClaim, Outcome
-from fleetlore.views.outcomes.result_words import list_content_words
+from fleetlore.views.outcomes.reports import list_content_words
 from fleetlore.views.outcomes.words import is_whole_request
 from fleetlore.views.task_outcomes import TaskOutcome
 
@@ -257,7 +254,7 @@ class _ParagraphWriter:
     def _write_result(self, one: Outcome, title: str) -> Iterator[StorySentence]:
         """What came of a session without a commit, as its headline says. The heading has what it is about."""
         if _has_result(one):
-            phrase = "fact" if not one.said else "result" if list_work_files(one.files) or reports_change(one) else "found"
+            phrase = "fact" if not one.said else "found" if one.asked.endswith("?") and not list_work_files(one.files) else "result"
             yield self._sentence("session", phrase, {"result": capitalise_text(one.said or one.result)}, one.evidence["result"])
 
     def _write_delivery(self, one: Outcome, title: str) -> Iterator[StorySentence]:
@@ -444,6 +441,8 @@ class _ParagraphWriter:
             yield self._sentence("session", "question", {"question": question}, one.evidence.get("question", status))
         elif one.waiting_for == "permission":
             yield self._sentence("session", "permission", {}, status)
+        elif one.left_to_do and one.left_to_do not in one.said:
+            yield self._sentence("session", "left", {"said": self._quote(one.left_to_do)}, one.evidence.get("delivered.answer", status))
 
     def _quote(self, text: str) -> str:
         """The text for a place between quotes; a long one ends where a clause ends, with a mark that it goes on."""
@@ -464,7 +463,7 @@ def _cite_flags(flags: Sequence[RiskFlag]) -> list[Source]:
 
 def _has_result(one: Outcome) -> bool:
     """Whether more is known of what came of it than the request."""
-    return bool(one.evidence.get("result")) and bool(one.said or one.result.startswith((WROTE, MARKED_DONE, *OPENED_ISSUES)))
+    return has_result(one) and bool(one.evidence.get("result"))
 
 
 def _end_sentence(text: str) -> str:

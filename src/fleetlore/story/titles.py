@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from pathlib import PurePosixPath
 
 from fleetlore.story.phrases import count_things
-from fleetlore.views.outcomes.closing import ASKED, EDITED, LAST_PLAN_REFUSED, PLAN_REFUSED, STOPPED
-from fleetlore.views.outcomes.headline import DONE
-from fleetlore.views.outcomes.landed import choose_commit, drop_trailer
+from fleetlore.views.outcomes.closing import ASKED, LAST_PLAN_REFUSED, PLAN_REFUSED, STOPPED
+from fleetlore.views.outcomes.headline import ALSO_ASKED
+from fleetlore.views.outcomes.landed import drop_trailer
 from fleetlore.views.outcomes.output_text import MAX_CAUSE
-from fleetlore.views.outcomes.record import ChangedFile, Outcome, Trouble
-from fleetlore.views.outcomes.result_words import list_content_words, read_change
-from fleetlore.views.outcomes.words import drop_courtesy
+from fleetlore.views.outcomes.record import Outcome, Trouble
+from fleetlore.views.outcomes.request_text import capitalise_text as capitalise_text
+from fleetlore.views.outcomes.words import drop_courtesy, is_unfinished
 
 _polite = re.compile(
     r"(?i)^(?:(?:ok(?:ay)?|hi|hey|hello|so|now|please|great|thanks|yes|and)[,.!]? +)*"
@@ -25,24 +23,6 @@ _url = re.compile(r"\(?https?://\S+")
 _path = re.compile(r"(?<![\w.@~/-])(?:[\w.@~-]{0,100}/){1,40}([\w.@-]{0,100}\.\w{1,20})(?=[:\s,;)]|$)")
 _column = re.compile(r"(\.\w+:\d+):\d+\b")
 _generated_agent = re.compile(r"[\w.-]+[/:]?[0-9a-f]{6,}(?:-[0-9a-f-]+)?|[0-9a-f-]{8,}")
-_report = re.compile(
-    r"(?i)\b(?:now|added|fixed|removed|updated|changed|implemented|moved|renamed|created|replaced|rewrote|deleted|merged"
-    r"|has been|have been|is (?:now|complete|done|ready|fixed)|are (?:now|fixed)|complete[d]?)\b"
-)
-_no_report = re.compile(
-    r"(?i)^(?:all (?:\w+ ){0,3}(?:fixes|tasks|changes|items|stories|steps|points)\b|(?:the )?review(?:er)?\b"
-    r"|i (?:implemented the plan|found|see|think)|here|two|three|there|this|that|these|it|now when|when|if|which|what|how|option"
-    r"|the (?:fix|key|following|plan|question|answer|test|changes?)\b|without|with|step|you)\b|:\W*$|…$"
-    r"|\b(?:tests?|lint|checks?|suite)\b.{0,20}\b(?:pass\w*|fixed|clean|green)\b|\bshould\b|\bprevious session\b"
-    r"|\b(?:commits?|pr|pull request|branch|changeset|rec|task|story|ticket|status)\b.{0,40}"
-    r"\b(?:merged|pushed|remote|marked|updated|closed|complete)\b"
-)
-LEAST_REPORT_WORDS = 5
-LEAST_SHARED = 2
-"""Words with content that a report and the request have in common."""
-_no_work = re.compile(r"^\$|^/(?:private/)?(?:tmp|var/folders)/|(?:^|/)\.\w+/(?:plans|projects|todos)/")
-
-
 LEAST_TOPIC_ROOM = 30
 """Characters of a topic that say something."""
 
@@ -152,19 +132,9 @@ def clean_cause(cause: str, longest: int) -> str:
     return "" if _empty_cause.fullmatch(text) else shorten_text(text, longest).rstrip(".:! ")
 
 
-_open_end = re.compile(
-    r"(?i)[\s,](?:and|or|but|so|because|if|when|that|which|where|how|to|the|an?|of|with|for|from|in|on|at|by|as|is|are|was|have|has|like|it|i|we|they)$"
-)
-
-
 def mark_open_end(text: str) -> str:
     """The text with a mark that it goes on, if its last word cannot be its end."""
-    return f"{text}…" if _open_end.search(text) else text
-
-
-def capitalise_text(text: str) -> str:
-    """The text as a sentence begins: a plain word gets a capital, a name such as `ssh-agent` stays."""
-    return text[:1].upper() + text[1:] if text.partition(" ")[0].rstrip(".,:;").isalpha() else text
+    return f"{text}…" if is_unfinished(text) else text
 
 
 def quote_inside(text: str) -> str:
@@ -187,20 +157,36 @@ def name_request(one: Outcome, longest: int) -> str:
 
 
 def name_topic(one: Outcome, longest: int) -> str:
-    """What the session is about: the title that its program or a person gave it, else what was asked."""
-    return shorten_text(one.title, longest).rstrip(".") if one.title else name_request(one, longest)
+    """What the session is about: its title or its largest requests, else what was asked."""
+    topic = one.about or one.title
+    return shorten_text(topic, longest).rstrip(".") if topic else name_request(one, longest)
+
+
+def has_result(one: Outcome) -> bool:
+    """Whether the headline says more than what was asked."""
+    return bool(one.result) and not one.result.startswith(ASKED)
 
 
 def name_result(one: Outcome, longest: int) -> str:
     """What came of the session, as its headline says; what it is about if nothing is known to have come of it."""
-    if not one.result or one.result.startswith((ASKED, EDITED)) or one.result.endswith(DONE):
-        return name_topic(one, longest) if one.title or one.asked else one.result.removeprefix(ASKED).removesuffix(DONE)
-    text = one.result
+    if not has_result(one):
+        return name_topic(one, longest)
+    text = one.result if len(one.result) <= longest else _count_also_asked(one.result)
     if len(text) > longest and one.said and text.endswith(f": {one.said}"):  # what it is about is told before, and less important
-        topic = text[: -len(one.said) - 2]
         room = longest - len(one.said) - 2
+        topic = text[: -len(one.said) - 2]
         text = f"{shorten_text(topic, room)}: {one.said}" if room >= LEAST_TOPIC_ROOM else one.said
     return shorten_list(text, longest, "commit" if one.delivered.commits else "more request").rstrip(".")
+
+
+def _count_also_asked(result: str) -> str:
+    """The result with a number instead of the request that what landed does not answer."""
+    landed, found, asked = result.partition(ALSO_ASKED)
+    if not found:
+        return result
+    parts, count, _ = _split_list(landed)
+    requests = count_more_requests(1 + int((_split_list(asked)[2] or "+0").split()[0]))
+    return "; ".join(parts) + _count_left(count, "commit", requests)
 
 
 _count = re.compile(r" \((?:\+(?P<things>\d+) (?:commit|more)s?)?(?:, )?(?P<requests>\+\d+ more requests?)?\)$")
@@ -246,11 +232,6 @@ COUNT_ROOM = 19
 """Characters of " (+12 more requests)"."""
 
 
-def reports_change(one: Outcome) -> bool:
-    """Whether the agent says in `said` what it did; else that is what it answered."""
-    return bool(read_change(one.said, len(one.said.split()))) if one.said else False
-
-
 def find_part(one: Outcome, *starts: str) -> str:
     """The last part of the headline that begins so."""
     return next((part for part in reversed(one.headline.split("; ")) if part.startswith(starts)), "")
@@ -262,70 +243,25 @@ def describe_end(one: Outcome) -> str:
 
 
 def title_delivery(one: Outcome, longest: int) -> str:
-    """What a session with commits or pull requests delivered."""
-    delivered = one.delivered
-    if one.result:
-        text = name_result(one, longest)
-        parts, left, requests = _split_list(text)
-        if not left or len(delivered.commits) <= 1:
-            return text
-        shown = "; ".join(parts)
-        for commit in delivered.commits:  # the more of them there is room for, the better
-            other = shorten_text(drop_trailer(commit.subject), 120).rstrip(". ")
-            if left and other and other not in shown and len(shown) + len(other) + COUNT_ROOM <= longest:
-                shown, left = f"{shown}; {other}", left - 1
-        return shown + _count_left(left, "commit", requests)
-    titled = [request.title for request in delivered.pull_requests if request.title]
-    if titled:
-        return shorten_text(titled[-1], longest).rstrip(".")
-    named = choose_commit(delivered.commits)
-    more = len(delivered.commits) - 1
-    subject = shorten_text(named.subject, longest).rstrip(".") if named is not None else name_topic(one, longest)
-    return subject + (f" (+{count_things(more, 'commit')})" if more > 0 else "")
-
-
-def find_report(one: Outcome, longest: int) -> str:
-    """The agent's own sentence about what it changed, word for word, if it can be understood alone and is not contradicted."""
-    text = one.delivered.answer.rstrip(".")
-    if any(claim.verdict == "contradicted" and (claim.text in text or text in claim.text) for claim in one.claims):
-        return ""
-    about = list_content_words(f"{one.title or ''} {one.asked}")
-    if len(list_content_words(text) & about) < min(LEAST_SHARED, max(1, len(about) // 2)):
-        return ""  # the last answer may be about something else
-    is_clear = len(text.split()) >= LEAST_REPORT_WORDS and _report.search(text) and not _no_report.search(text)
-    return text if len(text) <= longest and is_clear else ""
-
-
-def list_work_files(files: Sequence[ChangedFile]) -> list[ChangedFile]:
-    """The changed files without plans, temporary files, and folders that a command copied or moved, if there are others."""
-    found = [file for file in files if not _no_work.search(file.path)]
-    folders = {str(folder) for file in found for folder in PurePosixPath(file.path).parents}
-    has_lines = any(file.added + file.removed for file in found)
-
-    def is_folder(file: ChangedFile) -> bool:
-        is_unread = has_lines and not file.added + file.removed
-        return file.path.rstrip("/") in folders or (is_unread and _plain_name.search(file.path.rstrip("/")) is not None)
-
-    return [file for file in found if not is_folder(file)]
-
-
-_plain_name = re.compile(r"(?:^|/)[a-z][\w-]*$")
-"""The name of a folder rather than a file: small letters and no suffix, not `Makefile`."""
+    """What a session with commits or pull requests delivered: as many of its commits as there is room for."""
+    text = name_result(one, longest)
+    text, also, asked = text.partition(ALSO_ASKED)
+    if also:
+        return f"{text}{also}{asked}"
+    parts, left, requests = _split_list(text)
+    if not left or len(one.delivered.commits) <= 1:
+        return text
+    shown = "; ".join(parts)
+    for commit in one.delivered.commits:
+        other = shorten_text(drop_trailer(commit.subject), 120).rstrip(". ")
+        if left and other and other not in shown and len(shown) + len(other) + COUNT_ROOM <= longest:
+            shown, left = f"{shown}; {other}", left - 1
+    return shown + _count_left(left, "commit", requests)
 
 
 def has_discarded(one: Outcome) -> bool:
     """Whether some changes were thrown away."""
     return any(flag.executed and flag.what.startswith("uncommitted changes discarded") for flag in one.flags)
-
-
-def name_files(files: Sequence[ChangedFile]) -> str:
-    """`setup.go`, `setup.go and 2 more files`: the one with the most changed lines, rather code than notes."""
-    if not files:
-        return ""
-    largest = max(files, key=lambda file: (not file.path.endswith((".md", ".lock", ".json")), file.added + file.removed, file.path))
-    name = largest.path.replace("\\", "/").rstrip("/").rpartition("/")[2][:60] or largest.path
-    more = len(files) - 1
-    return f"{name} and {more} more file{'s' if more > 1 else ''}" if more else name
 
 
 def name_agent(agent: str) -> str:

@@ -282,19 +282,18 @@ def test_an_end_that_repeats_the_answer_is_not_another_answer(script: Script) ->
     ("asked", "answers", "headline"),
     [
         ("Can you round the total of the cart to cents?", ["Done."],
-         "Round the total of the cart to cents; cart.py changed, not committed"),
+         "Asked: Round the total of the cart to cents; cart.py changed, not committed"),
         ("Can you round the total of the cart to cents?", ["The totals could not be rounded: two tests fail."],
          "Asked: Round the total of the cart to cents; cart.py changed, not committed"),
         ("why is it slow?", ["Now when you run `shop list`:\n\n    total", "The cart is cached per customer now."],
          "The cart is cached per customer now; cart.py changed, not committed"),
         ("look at the cart", ["All 12 tests pass.\n\n- `cart.py`: Added a cache for the totals"],
-         "Look at the cart: Added a cache for the totals; cart.py changed, not committed"),
+         "Asked: Look at the cart; cart.py changed, not committed"),
         ("Make the cart faster for big orders", ["The totals are cached per customer now.", "Removed the second query of the prices."],
-         "Make the cart faster for big orders: The totals are cached per customer now; Removed the second query of the prices;"
-         " cart.py changed, not committed"),
+         "Make the cart faster for big orders: Removed the second query of the prices; cart.py changed, not committed"),
         ("Make the totals of the cart strict", ["- Removed an old comment\n- Added a strict check of the totals\n- Renamed two helpers of"
          " prices"],
-         "Make the totals of the cart strict; cart.py changed, not committed"),
+         "Asked: Make the totals of the cart strict; cart.py changed, not committed"),
         ("fix it", ["With the cache: 12 ms. I've removed the second query of the cart."],
          "Removed the second query of the cart; cart.py changed, not committed"),
         ("Implement the following plan:\n\n# Plan: Round the total to cents\n\nIt is wrong.", ["Changed one line of the cart."],
@@ -302,7 +301,7 @@ def test_an_end_that_repeats_the_answer_is_not_another_answer(script: Script) ->
         ("Implement the following plan:\n\n# Cart Rounding Implementation Plan\n\nIt is wrong.", ["Changed one line of the cart."],
          "Cart Rounding; cart.py changed, not committed"),
         ("fix it", ["The cart is rounded when an order is changed.", "Should the cart be changed now?"],
-         "Asked: Fix it; cart.py changed, not committed"),
+         'Asked: "fix it"; cart.py changed, not committed'),
     ],
 )  # fmt: skip
 def test_the_headline_without_a_commit(script: Script, asked: str, answers: list[str], headline: str) -> None:
@@ -356,7 +355,7 @@ def test_files_outside_of_a_repository_are_not_said_to_be_uncommitted(script: Sc
     assert script.outcome().headline == "Set up the editor: Added the new theme to the editor; editor.toml changed"
 
 
-def test_the_headline_tells_the_largest_requests_and_counts_the_others(script: Script) -> None:
+def test_the_headline_tells_the_largest_request_and_counts_the_others(script: Script) -> None:
     for asked, lines, answer in (
         ("Add a cache for the totals of the cart", 60, "The totals of the cart come from a cache now."),
         ("Rename the helper of the prices", 2, "Renamed the helper of the prices to price_of."),
@@ -368,7 +367,7 @@ def test_the_headline_tells_the_largest_requests_and_counts_the_others(script: S
     script.ask("Looks good, run the tests")
     script.run("pytest", "== 3 passed in 1s ==")
     script.say("All tests pass.")
-    expected = "The totals of the cart come from a cache now; The shipping costs are shown below the total now (+1 more request)"
+    expected = "The totals of the cart come from a cache now (+2 more requests)"
     assert script.outcome().result == expected
 
 
@@ -381,8 +380,8 @@ def test_requests_without_a_report_are_listed(script: Script) -> None:
         script.ask(asked)
         script.run("cat cart.py")
         script.say("Done.")
-    listed = 'Run the shop in the background; Why does the checkout answer with 502?; "The total of the cart still has three digits"'
-    assert script.outcome().result == f"3 requests: {listed}"
+    expected = "Asked: Run the shop in the background; Why does the checkout answer with 502? (+1 more request)"
+    assert script.outcome().result == expected
 
 
 def test_requests_that_the_commits_do_not_answer_are_counted(script: Script) -> None:
@@ -416,21 +415,21 @@ def test_an_answer_in_json_is_told_by_its_texts(script: Script) -> None:
     script.ask("Rate the change of the cart")
     script.run("git diff")
     script.say('{"verdict": "neutral", "summary": "The change of the cart only renames two helpers.", "next": ["none"]}')
-    assert script.outcome().result == "The change of the cart only renames two helpers"
+    assert script.outcome().result == '"Rate the change of the cart": The change of the cart only renames two helpers'
 
 
 def test_a_review_that_ends_without_findings_has_no_points(script: Script) -> None:
     script.ask("Review this change for security problems")
     script.run("git diff")
     script.say("1. The cart reads the price.\n2. The page shows the total.\n\nNo security problems were found in this change.")
-    assert script.outcome().result == "No security problems were found in this change"
+    assert script.outcome().result == "Review this change for security problems: No security problems were found in this change"
 
 
 def test_a_request_stands_for_a_detail_of_its_result(script: Script) -> None:
     script.ask("Make the parser of the settings strict")
     script.edit()
     script.say("- Removed an old comment\n- `load` now uses a decoder\n- Renamed two helpers of it")
-    assert script.outcome().result == "Make the parser of the settings strict"
+    assert script.outcome().result == "Asked: Make the parser of the settings strict"
 
 
 def test_a_request_is_no_result_if_the_agent_reports_that_it_failed(script: Script) -> None:
@@ -475,7 +474,7 @@ def test_the_work_of_a_command_without_a_report_is_named_by_files_and_command(sc
     script.ask("/sync-status")
     script.edit("status.yaml")
     script.say("Here is where you stand:")
-    assert script.outcome().result == "Edited status.yaml with /sync-status"
+    assert script.outcome().headline == 'Asked: "/sync-status"; status.yaml changed, not committed'
 
 
 def test_an_address_of_a_pull_request_is_named_by_its_number(script: Script) -> None:
@@ -510,7 +509,7 @@ def test_commits_about_something_else_do_not_hide_what_came_of_the_request(scrip
     script.edit("README.md")
     script.run("git commit -am 'docs: name the proxy'", "[main 1234567] docs: name the proxy\n 1 file changed")
     script.say("Done.")
-    expected = "Added the missing upstream of the checkout to nginx.conf; docs: name the proxy; committed, not pushed"
+    expected = "docs: name the proxy; also asked: Find out why the checkout answers with status 502; committed, not pushed"
     assert script.outcome().headline == expected
 
 
@@ -536,7 +535,7 @@ def test_edits_after_the_last_commit_are_named(script: Script) -> None:
     script.ask("It still shows three digits")
     script.edit()
     script.say("The display is rounded to two digits now.")
-    expected = "Round the total (+1 more request); committed, not pushed; later edits of cart.py not committed"
+    expected = 'Round the total; also asked: "It still shows three digits"; committed, not pushed; later edits of cart.py not committed'
     assert script.outcome().headline == expected
 
 
@@ -562,7 +561,7 @@ def test_a_call_that_was_not_permitted_waits_for_a_permission_unless_work_went_o
     script.say("The cart cannot be written.")
     outcome = script.outcome()
     assert outcome.waiting_for == "permission"
-    assert outcome.headline.endswith("nothing changed; waits for your permission")
+    assert outcome.headline.endswith("no permission to edit cart.py; waits for your permission")
     script.ask("Go on")
     script.call("Edit", {"file_path": "cart.py"}, "Permission to write is needed", kind="tool.denied")
     script.edit()
@@ -612,7 +611,7 @@ def test_nothing_edited(script: Script) -> None:
     script.say("The cache is cold after each deployment.")
     outcome = script.outcome()
     assert outcome.checks.tests.result == "no_edit"
-    assert outcome.headline == "The cache is cold after each deployment; nothing changed"
+    assert outcome.headline == 'Asked: "Why is it slow?"; answered "The cache is cold after each deployment", nothing changed'
 
 
 @pytest.mark.parametrize(
@@ -926,11 +925,12 @@ def test_commits_after_the_last_push_are_counted(script: Script) -> None:
     assert "pushed, but not the last commit" in record.headline
 
 
-def test_a_review_is_named_by_its_points(script: Script) -> None:
+def test_a_review_in_points_is_quoted_and_not_counted(script: Script) -> None:
     script.ask("Review the changes of this branch")
     script.call("Read", {"file_path": "cart.py"}, "Cart")
     script.say("**Findings**\n\n1. [cart.py:3](cart.py) loses the cents of large totals. Add a test.\n\n2. The cache is never cleared.")
-    expected = "Review the changes of this branch: 2 review points, the first: loses the cents of large totals; nothing changed"
+    said = "cart.py:3 loses the cents of large totals"
+    expected = f'Asked: Review the changes of this branch; answered "{said}", nothing changed'
     assert script.outcome().headline == expected
 
 
@@ -941,8 +941,7 @@ def test_a_change_that_was_taken_back_is_not_the_result(script: Script) -> None:
     script.ask("delete that page about geese")
     script.run("git status", "clean")
     script.say("Done - docs/geese.md has been deleted.")
-    assert "docs/geese.md has been deleted" in script.outcome().headline
-    assert "Created" not in script.outcome().headline
+    assert script.outcome().result == "Asked: Write a page about geese; Delete that page about geese"
 
 
 def test_a_report_that_is_written_after_a_check_does_not_outdate_it(script: Script) -> None:
@@ -953,3 +952,48 @@ def test_a_report_that_is_written_after_a_check_does_not_outdate_it(script: Scri
     assert script.outcome().checks.tests.result == "pass"
     script.edit()
     assert script.outcome().checks.tests.result == "not_run"
+
+
+def test_the_outcome_says_the_same_as_the_headline_with_the_whole_question(script: Script) -> None:
+    script.ask("Round the total of the cart to cents")
+    script.edit()
+    question = "Should I also round the prices of the single items, or would that change the invoices that were sent before this release?"
+    script.say(f"The total of the cart is rounded to cents now. {question}")
+    record = script.outcome()
+    assert record.headline.startswith("The total of the cart is rounded to cents now; cart.py changed, not committed")
+    assert record.outcome == (
+        "The total of the cart is rounded to cents now; cart.py changed, not committed; tests not run after the last edit;"
+        f" asks: {question}"
+    )
+
+
+@pytest.mark.parametrize(("command", "is_told"), [("grep -rn total src", True), ("./scripts/migrate.sh", False)])
+def test_no_files_edited_is_said_only_if_no_command_may_have_written(script: Script, command: str, is_told: bool) -> None:
+    script.ask("Find the totals of the cart")
+    script.run(command, "src/cart.py:3")
+    script.say("They are in two places.")
+    assert ("no files edited" in script.outcome().headline) is is_told
+
+
+def test_logs_and_folders_are_no_changed_files(script: Script) -> None:
+    script.ask("Round the total of the cart to cents")
+    script.edit()
+    for path in ("server.log", "data/"):
+        script.edit(f"/Users/mira/src/shop/{path}", new="line\n" * 50)
+    script.say("Done.")
+    assert "; cart.py changed, not committed" in script.outcome().headline
+
+
+def test_what_is_left_to_do_is_kept(script: Script) -> None:
+    script.ask("Rotate the key of the shop")
+    script.edit()
+    script.say("The code reads the key from the environment. You need to delete the old key by hand. Everything is tested.")
+    assert script.outcome().left_to_do == "You need to delete the old key by hand"
+
+
+def test_a_commit_whose_result_is_not_recorded_may_have_taken_the_changes(script: Script) -> None:
+    script.ask("Round the total of the cart to cents")
+    script.edit()
+    assert "not committed" in script.outcome().headline
+    script.add("tool.called", data={"tool": "Bash", "call_id": "last", "input": {"command": "git commit -am 'Round the total'"}})
+    assert "not committed" not in script.outcome().headline

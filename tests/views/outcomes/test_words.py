@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fleetlore.views.outcomes.result_words import find_change, find_finding, find_points
+from fleetlore.views.outcomes.reports import find_answer, find_change, is_whole, list_content_words
+from fleetlore.views.outcomes.request_text import name_request
 from fleetlore.views.outcomes.words import first_sentence, is_announcement, last_question
 
 
@@ -102,69 +103,75 @@ def test_a_request_is_the_sentence_that_asks(prompt: str, expected: str) -> None
     assert first_sentence(prompt) == expected
 
 
-@pytest.mark.parametrize(
-    ("answer", "expected"),
-    [
-        ("Done. The fix adds a check of the line length in `chunks.go`.", "Adds a check of the line length in chunks.go"),
-        ("All 104 tests pass. The selected pairs are now forwarded to the agents.", "The selected pairs are now forwarded to the agents"),
-        ("Here is what I did:\n\n- **Config** - Removed the old folder of the service", "Removed the old folder of the service"),
-        ("Good, the script looks clean.", ""),
-        ("With telemetry: ~135ms (100ms is the timeout)", ""),
-        ("Should the folder be removed?", ""),
-        ("Triggers when a pull request is merged.", ""),
-        ("I would have removed the folder of the service.", ""),
-    ],
-)
-def test_the_sentence_that_reports_a_change(answer: str, expected: str) -> None:
-    found = find_change(answer, 20)
-    assert (found.text if found else "") == expected
-
-
-@pytest.mark.parametrize(
-    "answer",
-    ["Added a prompt that tells the model to:\n- use the tools", "I'd keep the issue open for now.", "Launching three review layers now."],
-)
-def test_half_sentences_and_intentions_are_no_change(answer: str) -> None:
-    assert find_change(answer, 20) is None
-
-
-def test_a_report_is_not_cut_between_two_adjectives() -> None:
-    answer = "The card has been rebuilt with a backdrop, an inset highlight and a border, an inner shadow, and dynamic, soft spots."
-    found = find_change(answer, 20)
-    assert found is not None
-    assert found.text == "The card has been rebuilt with a backdrop, an inset highlight and a border, an inner shadow"
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        "One thing to double-check: the names of both apps may collide.",
-        "The pattern was already in the list of ignored files, but 13 of the compiled files were tracked by git before the rule.",
-        "I've removed them from the index with one command.",
-    ],
-)
-def test_side_notes_and_half_contrasts_are_no_finding(answer: str) -> None:
-    assert find_finding(answer, 12) is None
-
-
 def test_the_second_sentence_of_a_prompt_may_ask() -> None:
     prompt = "ok the bot has many comments, most can be ignored. The other ones look valid and should be addressed."
     assert first_sentence(prompt) == "The other ones look valid and should be addressed."
 
 
 @pytest.mark.parametrize(
-    "answer", ["4 sequential sub-issues instead of 3 parallel waves", "t-12: merged by the other pull request of June"]
+    ("answer", "expected"),
+    [
+        ("All 104 tests pass. The selected pairs are now forwarded to the agents.", "The selected pairs are now forwarded to the agents"),
+        ("Done. I've removed the second query of the agents' pairs.", "Removed the second query of the agents' pairs"),
+        (
+            "Implemented it. Forwarding of the selected pairs no longer drops an agent.",
+            "Forwarding of the selected pairs no longer drops an agent",
+        ),
+        # Not understood alone, or not about the request.
+        ("Added a cache for the prices.", ""),
+        ("The fix now forwards the selected pairs to the agents.", ""),
+        ("This now forwards the selected pairs to the agents.", ""),
+        ("Removed:\n- **Pairs** - Added nested links of pairs to the agents", ""),
+        ("Added a prompt for agents that tells the selected pairs to:\n- use the tools", ""),
+        ("The selected pairs of the agents are now pushed to the branch.", ""),
+        # Not done, or only wished.
+        ("I would have removed the selected pairs of the agents.", ""),
+        ("The selected pairs are now forwarded, but not to the agents.", ""),
+        ("Should the selected pairs be removed from the agents?", ""),
+        ("I've updated them so that the selected pairs reach the agents.", ""),
+    ],
 )
-def test_an_item_of_a_list_is_no_finding(answer: str) -> None:
-    assert find_finding(answer, 20) is None
+def test_a_report_of_a_change_stands_alone_and_has_words_of_the_request(answer: str, expected: str) -> None:
+    assert find_change(answer, list_content_words("Forward the selected pairs to all agents")) == expected
 
 
-def test_a_finding_that_begins_with_a_name_keeps_it() -> None:
-    found = find_finding("opus-4 is the model that answers in this session.", 20)
-    assert found is not None
-    assert found.text == "opus-4 is the model that answers in this session"
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ("The cache is cold after each deployment. It is filled by requests.", "The cache is cold after each deployment"),
+        ("No, it keeps its entries.", "No, it keeps its entries"),
+        (
+            "I read the code.\n\n**Root cause:** the key of the cache has the time in it.",
+            "Root cause: The key of the cache has the time in it",
+        ),
+        ("Two options for the cache, from simple to proper:\n\n1. Drop it", ""),
+        ("This is what happens with the cache of the shop.", ""),
+        ("Let me look at the cache first.", ""),
+        ("- the cache is cold\n- the cache is small", ""),
+        ("The weather is fine in the north.", ""),
+    ],
+)
+def test_an_answer_is_a_whole_sentence_about_the_question(answer: str, expected: str) -> None:
+    assert find_answer(answer, list_content_words("why is the cache so slow?")) == expected
 
 
-def test_a_list_of_changes_is_no_review() -> None:
-    assert find_points("1. Diagram (#6) - Added a drawing of the flow\n2. Index - Added links to the pages", 20) == ""
-    assert find_points("1. The cart rounds the total twice in one place\n2. The header is not tested", 20).startswith("2 review points")
+@pytest.mark.parametrize(
+    ("prompt", "expected"),
+    [
+        ("can you fix the build of the shop?", "Fix the build of the shop"),
+        ("Why does the checkout answer with 502?", "Why does the checkout answer with 502?"),
+        ("Review this PR: https://github.com/shop/cart/pull/736", "Review pull request #736"),
+        ("https://github.com/shop/cart/pull/9 address the feedback of ada", "Address the feedback of ada (pull request #9)"),
+        ("/plan:new write the docs of the cart", "Write the docs of the cart"),
+        ("the total of the cart has three digits", "The total of the cart has three digits"),
+        ("fix that", ""),
+        ("continue", ""),
+    ],
+)
+def test_a_request_is_named_in_the_words_of_the_person(prompt: str, expected: str) -> None:
+    assert name_request(prompt) == expected
+
+
+@pytest.mark.parametrize("sentence", ["With the cache (12 ms", 'It says "no', "Done", "Here's what changed in the cart", "word " * 40])
+def test_a_part_of_a_sentence_is_not_whole(sentence: str) -> None:
+    assert not is_whole(sentence)

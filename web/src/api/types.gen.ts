@@ -2224,8 +2224,10 @@ export interface components {
          * @description The brief of a period.
          */
         Brief: {
+            answered: components["schemas"]["BriefLine"][];
             bill: components["schemas"]["Bill"];
             check_this: components["schemas"]["BriefLine"][];
+            committed: components["schemas"]["BriefLine"][];
             delivered: components["schemas"]["BriefLine"][];
             in_progress: components["schemas"]["BriefLine"][];
             needs_you: components["schemas"]["BriefLine"][];
@@ -3492,6 +3494,8 @@ export interface components {
          * @description What happened in one session.
          */
         Outcome: {
+            /** @default  */
+            about: string;
             active_seconds: number;
             agent: string;
             asked: string;
@@ -3514,6 +3518,8 @@ export interface components {
             folder: string;
             headline: string;
             helpers: components["schemas"]["Helper"][];
+            /** @default  */
+            left_to_do: string;
             name: string;
             outcome: string;
             /** @default [] */
@@ -3526,8 +3532,6 @@ export interface components {
             result: string;
             /** @default  */
             said: string;
-            /** @default  */
-            said_about: string;
             session: string;
             started: string | null;
             /** @enum {unknown} */

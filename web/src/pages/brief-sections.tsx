@@ -6,7 +6,7 @@ import { SessionLink } from "../ui/session-link";
 import { Words } from "../ui/words";
 import { splitWho } from "./brief-period";
 
-type SectionName = "delivered" | "in_progress" | "went_wrong" | "check_this" | "needs_you" | "left_open";
+type SectionName = "delivered" | "committed" | "in_progress" | "answered" | "went_wrong" | "check_this" | "needs_you" | "left_open";
 
 export type Sections = Readonly<Record<SectionName, readonly BriefLine[]>>;
 
@@ -18,7 +18,9 @@ export function sectionsOf(brief: Brief, needing: ReadonlySet<string> | null): S
 
 export const SECTIONS: readonly (readonly [SectionName, string])[] = [
   ["delivered", "Delivered"],
+  ["committed", "Committed, no push recorded"],
   ["in_progress", "Changed, not committed"],
+  ["answered", "Answered or looked into"],
   ["went_wrong", "Went wrong"],
   ["check_this", "Check this"],
   ["needs_you", "Needs you"],

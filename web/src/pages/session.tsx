@@ -122,15 +122,16 @@ function Delivered({ outcome }: { outcome: Outcome }) {
   const { commits, pull_requests: requests, pushed, tasks } = outcome.delivered;
   const added = outcome.files.reduce((sum, file) => sum + file.added, 0);
   const removed = outcome.files.reduce((sum, file) => sum + file.removed, 0);
+  const left = outcome.headline.split("; ").some((part) => part.endsWith("not committed")) ? (commits.length > 0 ? "some not committed" : "not committed") : "";
   return (
-    <section class="s-box s-delivered" aria-label="What it delivered">
-      <h3>What did it deliver?</h3>
+    <section class="s-box s-delivered" aria-label="What it made">
+      <h3>What did it make?</h3>
       <ul class="s-list">
         {requests.slice(-3).reverse().map((one, index) => <li key={index}><ToRow evidence={one.evidence}>Pull request {one.number && `#${one.number} `}<Words text={one.title} /></ToRow>{/^https?:\/\//.test(one.url) && <> <a href={one.url} rel="noopener noreferrer" target="_blank">open</a></>}</li>)}
         {requests.length > 3 && <li class="faint">and {counted(requests.length - 3, "earlier pull request")}</li>}
         {commits.slice(-2).reverse().map((commit, index) => <li key={index}><ToRow evidence={commit.evidence}><code><Words text={commit.sha.slice(0, 7) || "commit"} /></code> <Words text={commit.subject} /></ToRow></li>)}
         {commits.length > 0 && <li class="faint">{commits.length > 2 && `and ${counted(commits.length - 2, "earlier commit")} · `}{pushed ? "pushed" : outcome.delivered.push_unknown ? "no push recorded" : "not pushed"}</li>}
-        {outcome.files.length > 0 && <li><button type="button" class="to-row" onClick={() => openTab("changes")}>{counted(outcome.files.length, "file")} changed <span class="num plus">+{count(added)}</span> <span class="num minus">−{count(removed)}</span></button></li>}
+        {outcome.files.length > 0 && <li><button type="button" class="to-row" onClick={() => openTab("changes")}>{counted(outcome.files.length, "file")} changed <span class="num plus">+{count(added)}</span> <span class="num minus">−{count(removed)}</span></button>{left && <span class="faint"> {left}</span>}</li>}
         {tasks.length > 0 && <li class="s-tasks">{tasks.length === 1 ? "Task" : "Tasks"} {tasks.slice(0, 6).map((task) => <a key={task} href={href("events", { scope: `task:${task}` })} onClick={(click) => follow(click, () => go("events", { scope: `task:${task}` }))}><Words text={task} /></a>)}{tasks.length > 6 && <span class="faint">and {tasks.length - 6} more</span>}</li>}
         {requests.length + commits.length + outcome.files.length + tasks.length === 0 && <li class="faint">No edits, commits or tasks are recorded.</li>}
       </ul>

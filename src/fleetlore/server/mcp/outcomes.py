@@ -69,7 +69,7 @@ def _render_session_row(row: responses.SessionRow) -> str:
     return join_fields(row.session, state, ended, row.person, row.repo, row.branch, contradicted, row.headline, question)
 
 
-BRIEF_PARTS = ("delivered", "in_progress", "went_wrong", "check_this", "needs_you")
+BRIEF_PARTS = ("delivered", "committed", "in_progress", "answered", "went_wrong", "check_this", "needs_you")
 
 
 def make_brief(source: ViewSource, caller: Caller, request: requests.BriefRequest) -> responses.BriefResponse:

@@ -249,7 +249,9 @@ class BriefResponse(ToolResponse, kw_only=True):
 
     title: str
     delivered: list[str] = field(default_factory=list)
+    committed: list[str] = field(default_factory=list)
     in_progress: list[str] = field(default_factory=list)
+    answered: list[str] = field(default_factory=list)
     went_wrong: list[str] = field(default_factory=list)
     check_this: list[str] = field(default_factory=list)
     needs_you: list[str] = field(default_factory=list)

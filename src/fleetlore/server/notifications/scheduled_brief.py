@@ -49,7 +49,7 @@ def read_brief(log: BlockingRecorder, rule: Rule, period: BriefPeriod, outcome_r
 
 def is_empty(brief: Brief) -> bool:
     """Whether nothing happened: such a brief is not sent."""
-    return not (brief.bill.sessions or brief.delivered or brief.in_progress or brief.went_wrong or brief.check_this or brief.needs_you)
+    return not (brief.bill.sessions or brief.delivered or brief.went_wrong or brief.check_this or brief.needs_you)
 
 
 def compose_brief(rule: Rule, id: str, brief: Brief, period: BriefPeriod, *, actor: str, url: str | None) -> Message:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
+from fleetlore.dialects.commands.classify import classify_tool_call
 from fleetlore.programs.tool_calls import proposes_plan
 from fleetlore.views.outcomes.facts import Source
 from fleetlore.views.outcomes.request_text import no_request
-from fleetlore.views.outcomes.session import SessionState
-from fleetlore.views.outcomes.words import (
-    drop_courtesy,
-    first_sentence,
-)
+from fleetlore.views.outcomes.session import LONGEST_WHAT, SessionState
+from fleetlore.views.outcomes.words import drop_courtesy, first_sentence
 
 if TYPE_CHECKING:
     from fleetlore.views.outcomes.record import ChangedFile, Outcome
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 CHECK_NAMES = {"tests": "tests", "lint": "lint", "types": "type check", "build": "build"}
 MOST_QUOTED = 14
 ASKED = "Asked: "
-EDITED = "Edited "
 WROTE = "Wrote "
 PLAN_REFUSED = "its plan was refused"
 LAST_PLAN_REFUSED = "the plan for its last request was refused"
@@ -32,7 +30,12 @@ STOPPED = "stopped during "
 MOST_MERGED = 4
 HELPERS_UNSEEN = "the work of its helpers is not recorded"
 _notes = re.compile(r"^\$|(?:^|/)\.\w+/(?:plans|projects|todos|memory)/|^/(?:private/)?(?:tmp|var/folders)/")
-
+_by_product = re.compile(r"\.(?:log|pid|tmp|out|err)$", re.IGNORECASE)
+"""A file that a program leaves behind."""
+_plain_name = re.compile(
+    r"(?:^|/)(?!\w+file$|LICEN[CS]E|README|CODEOWNERS|COPYING)(?:\w[\w-]*|\.(?:build|cache|git|idea|next|venv|vscode))$"
+)
+"""The name of a folder rather than a file: no suffix, and not `Makefile`."""
 _merges = re.compile(r"\bgh pr merge\b|\bglab mr merge\b")
 
 _merged_number = re.compile(r"\b(?:gh pr|glab mr) merge (?:--?\w[\w-]* ){0,4}(\d{1,7})(?=\s|$)(?!.{0,80} --auto\b)")
@@ -51,8 +54,23 @@ def is_note(path: str) -> bool:
     return _notes.search(path) is not None
 
 
+def list_work_files(files: Sequence[ChangedFile]) -> list[ChangedFile]:
+    """The changed files without plans, temporary files, logs, and folders that a command made, copied or moved."""
+    found = [file for file in files if not is_note(file.path) and not _by_product.search(file.path)]
+    folders = {str(folder) for file in found for folder in PurePosixPath(file.path).parents}
+    has_lines = any(file.added + file.removed for file in found)
+
+    def is_folder(file: ChangedFile) -> bool:
+        is_unread = has_lines and not file.added + file.removed
+        return file.path.endswith("/") or file.path in folders or (is_unread and _plain_name.search(file.path) is not None)
+
+    return [file for file in found if not is_folder(file)]
+
+
 def name_files(files: Sequence[ChangedFile]) -> str:
     """`setup.go`, `setup.go and 2 more files`: the one with the most changed lines, rather code than notes."""
+    if not files:
+        return ""
     largest = max(files, key=lambda file: (not file.path.endswith((".md", ".lock", ".json")), file.added + file.removed, file.path))
     name = base_name(largest.path)[:60] or largest.path
     more = len(files) - 1
@@ -64,10 +82,15 @@ def base_name(path: str) -> str:
     return path.replace("\\", "/").rstrip("/").rpartition("/")[2]
 
 
-def describe_closing(record: Outcome, state: SessionState) -> Iterator[str]:
-    """How the work was delivered, the check results, and how the session ended."""
+def describe_closing(record: Outcome, state: SessionState, *, is_long: bool = False) -> Iterator[str]:
+    """How the work was delivered, the check results, and how the session ended.
+
+    `is_long`: with checks that were not run, the error and the whole question.
+    """
     yield from _describe_delivery(record, state)
     yield from describe_results(record)
+    if is_long and record.checks.tests.result == "not_run" and any(edit.covered for edit in state.edits):
+        yield "tests not run after the last edit"
     last_push = max((push.step for push in state.pushes), default=0)
     if state.ci and state.ci[-1].step > last_push and state.ci[-1].result in ("pass", "fail"):
         record.evidence["ci"] = [state.ci[-1].source]
@@ -75,8 +98,10 @@ def describe_closing(record: Outcome, state: SessionState) -> Iterator[str]:
     if record.waiting_for == "permission":
         yield "waits for your permission"
     elif record.waiting_for == "person":
-        question = quote_short(record.question or "")
+        question = (record.question or "") if is_long else quote_short(record.question or "")
         yield f"asks: {question}" if question else "waits for your answer"
+    elif record.status == "failed" and is_long and state.status.error:
+        yield f"failed: {state.status.error}"
     elif record.status != "finished":
         yield describe_end(record, state)
 
@@ -124,10 +149,10 @@ def _describe_delivery(record: Outcome, state: SessionState) -> Iterator[str]:
     elif delivered.commits:
         yield "committed" if delivered.push_unknown else "committed, not pushed"
     yield from _describe_git(record, state)
-    work = [file for file in record.files if not is_note(file.path)]
+    work = list_work_files(record.files)
     is_delivered = bool(delivered.commits or delivered.pushed or delivered.pull_requests)
     unseen = _has_unseen_helpers(state)
-    changed = f"{name_files(work)} changed" if work and not record.result.startswith((EDITED, WROTE)) else ""
+    changed = f"{name_files(work)} changed" if work and not record.result.startswith(WROTE) else ""
     if left := list_uncommitted(record, state):
         if delivered.commits:
             later = [file for file in work if file.path in left]
@@ -161,10 +186,36 @@ def _describe_undelivered(record: Outcome, state: SessionState, changed: str) ->
         done = f'answered "{answer}", ' if len(answer.split()) <= MOST_QUOTED and not answer.endswith("…") else "answered, "
     if changed:
         yield DISCARDED if _is_inside_repository(state) and _has_discarded(record) else changed
+    elif refused := _name_refused(state):
+        yield refused
     elif not any(call.kind in ("command", "other") and call.state == "ok" for call in state.calls):
         yield f"{done}nothing changed"
-    elif record.status != "running":
+    elif record.status != "running" and not _may_have_written(state):
         yield f"{done}no files edited"
+    elif done:
+        yield done.rstrip(", ")
+
+
+def _name_refused(state: SessionState) -> str:
+    """The files that the agent was not permitted to edit."""
+    paths = [call.what for call in state.calls if call.kind == "edit" and call.state == "denied"]
+    return f"no permission to edit {join_names(list(dict.fromkeys(map(base_name, paths)))[:3])}" if paths else ""
+
+
+_WITHOUT_WRITING = frozenset(["look", "test", "check", "plan", "ask", "launch"])
+
+
+def _may_have_written(state: SessionState) -> bool:
+    """Whether a command or a tool ran that may have changed files unseen."""
+    for call in state.calls:
+        if call.state != "ok" or call.kind not in ("command", "other"):
+            continue
+        if call.kind == "command" and len(call.what) >= LONGEST_WHAT:
+            return True  # only its beginning is known
+        action = classify_tool_call("bash" if call.kind == "command" else call.tool, {"command": call.what})
+        if action.name not in _WITHOUT_WRITING:
+            return True
+    return False
 
 
 def _has_discarded(record: Outcome) -> bool:
@@ -209,7 +260,8 @@ def _is_inside_repository(state: SessionState) -> bool:
 
 def list_uncommitted(record: Outcome, state: SessionState) -> list[str]:
     """Files of the session's repository that were edited after its last commit. A later push or commit command may have taken them in."""
-    if not _is_inside_repository(state):
+    may_be_committed = any("git commit" in pending.call.command for pending in state.pending.values())  # its result is not recorded
+    if may_be_committed or not _is_inside_repository(state):
         return []
     last = max((*(commit.step for commit in state.commits), *(push.step for push in state.pushes)), default=0)
     if last:
@@ -219,7 +271,7 @@ def list_uncommitted(record: Outcome, state: SessionState) -> list[str]:
     discarded = [flag for flag in state.flags if flag.executed and flag.what.startswith("uncommitted changes discarded")]
     kept = [edit.path for edit in edits if not any(flag.step >= edit.step and _ends_with(flag.what, edit.path) for flag in discarded)]
     paths = (path.removeprefix(folder) for path in kept)
-    return list(dict.fromkeys(path for path in paths if not is_note(path) and not _absolute.match(path)))
+    return list(dict.fromkeys(path for path in paths if not (is_note(path) or _by_product.search(path) or _absolute.match(path))))
 
 
 def _ends_with(command: str, path: str) -> bool:

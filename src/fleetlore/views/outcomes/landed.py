@@ -1,20 +1,17 @@
-"""The pull requests and commits of a session by their titles."""
+"""What a session made, by its titles: pull requests, commits, issues, documents."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from fleetlore.views.outcomes.request_text import ENOUGH_SHARED
-from fleetlore.views.outcomes.result_words import (
-    list_content_words,
-)
+from fleetlore.views.outcomes.closing import WROTE, base_name, is_note, join_names
+from fleetlore.views.outcomes.reports import list_content_words
+from fleetlore.views.outcomes.request_text import drop_markup, quote_text
 from fleetlore.views.outcomes.session import SessionState, find_request
-from fleetlore.views.outcomes.words import (
-    first_sentence,
-    shorten_text,
-)
+from fleetlore.views.outcomes.words import cut_words, first_sentence, shorten_text
 
 if TYPE_CHECKING:
     from fleetlore.views.outcomes.record import Outcome, SessionCommit
@@ -26,6 +23,10 @@ MOST_OF_COMMITS = 34
 SHARED_WEIGHT = 3
 """How much more the lines of a commit count whose subject has words of the request."""
 LONGEST_TITLE = 120
+ENOUGH_SHARED = 2
+"""Words of the request in the subject of a commit that answers it."""
+MOST_DOCUMENTS = 2
+MOST_OF_HEADING = 16
 _minor = re.compile(
     r"(?i)(?:merge\b|wip\b|fixup!|squash!|(?:chore|docs?|style|ci|build|test|release)(?:\([^)]{0,60}\))?!?:"
     r"|(?:bump|update) (?:the )?(?:version|dependenc|changelog|lock)|v?\d+\.\d+\.\d+)"
@@ -107,11 +108,6 @@ def _list_named_commits(commits: Sequence[SessionCommit], state: SessionState) -
     return list(named.values())
 
 
-def choose_commit(commits: Sequence[SessionCommit]) -> SessionCommit | None:
-    """The first commit that is neither a merge nor a chore; else the first with a subject."""
-    return max((commit for commit in commits if commit.subject), key=_is_main, default=None)
-
-
 def find_request_words(state: SessionState) -> frozenset[str]:
     """The words that say what the session is about."""
     request = find_request(state)
@@ -126,3 +122,42 @@ def clean_title(text: str) -> str:
 def drop_trailer(subject: str) -> str:
     """The subject of a commit without a trailer such as `Change-Id: …` on its line."""
     return _trailer.sub("", subject)
+
+
+_issue_created = re.compile(
+    r"""\b(?:gh|glab) issue create\b[^\n]{0,80}?(?:--title|-t)[ =](?:"([^"\n$`]{4,200})"|'([^'\n]{4,200})')"""
+    r"""|\bbd create (?:"([^"\n$`]{4,200})"|'([^'\n]{4,200})')"""
+)
+
+
+def name_issues(record: Outcome, state: SessionState) -> str:
+    """The issues that a session without edits opened, by their titles."""
+    created = [call for call in state.calls if call.kind == "command" and call.state == "ok" and "create" in call.what]
+    titles = {clean_title(next(filter(None, found.groups()))): call for call in created for found in _issue_created.finditer(call.what)}
+    if not titles or record.files:
+        return ""
+    record.evidence["result"] = [call.source for call in titles.values()][:5]
+    more = f" (+{len(titles) - 2} more)" if len(titles) > 2 else ""
+    return f"{'Issues' if len(titles) > 1 else 'Issue'} opened: {'; '.join(list(titles)[:2])}{more}"
+
+
+_removes = re.compile(r"\b(?:git )?rm\b")
+
+
+def name_documents(record: Outcome, state: SessionState) -> str:
+    """The documents that a session without other edits wrote: `Wrote "Move to Postgres" (plan.md)`."""
+    folder = f"{state.cwd.rstrip('/')}/"
+    edits = [edit for edit in state.edits if not is_note(edit.path.removeprefix(folder))]
+    removed = [call.what for call in state.calls if call.kind == "command" and call.state == "ok" and _removes.search(call.what)]
+    written = {edit.path: edit for edit in edits if edit.heading and not any(base_name(edit.path) in what for what in removed)}
+    lines = Counter[str]()
+    for edit in edits:
+        lines[edit.path] += max(1, edit.added + edit.removed)
+    if not written or sum(lines[path] for path in written) * 2 < lines.total() or any(edit.covered for edit in edits):
+        return ""
+    largest = sorted(written.values(), key=lambda edit: -lines[edit.path])[:MOST_DOCUMENTS]
+    record.evidence["result"] = [edit.source for edit in largest]
+    named = [f"{quote_text(cut_words(drop_markup(edit.heading), MOST_OF_HEADING))} ({base_name(edit.path)[:60]})" for edit in largest]
+    more = len(written) - len(largest)
+    others = f" (+{more} more document{'s' if more > 1 else ''})" if more else ""
+    return f"{WROTE}{join_names(named)}{others}"

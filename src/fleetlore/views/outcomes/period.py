@@ -62,7 +62,7 @@ def make_period_record(state: SessionState, now: datetime, since: datetime | Non
         _drop_before(record, known, inside, to_microseconds(since))
     record.ended = state.ended
     if until is not None and state.ended is not None and state.ended >= until:
-        record.status, record.waiting_for, record.question = "running", None, None
+        record.status, record.waiting_for, record.question, record.left_to_do = "running", None, None, ""
     record.headline = write_headline(record, inside)
     record.outcome = write_outcome(record, inside)
     return record

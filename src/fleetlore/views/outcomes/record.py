@@ -18,15 +18,16 @@ from fleetlore.views.folders import find_main_folder, find_person
 from fleetlore.views.outcomes.check_commands import find_package
 from fleetlore.views.outcomes.check_problems import repeats_check
 from fleetlore.views.outcomes.claims import ClaimFacts, judge_claims
-from fleetlore.views.outcomes.closing import describe_results, join_names
+from fleetlore.views.outcomes.closing import describe_closing
 from fleetlore.views.outcomes.corrections import find_corrections
-from fleetlore.views.outcomes.facts import PUSH_HOOK, Answer, CallStep, CheckRun, RiskFlag, Source, TroubleFact
+from fleetlore.views.outcomes.facts import PUSH_HOOK, CallStep, CheckRun, RiskFlag, Source, TroubleFact
 from fleetlore.views.outcomes.file_edits import is_own_note, is_prose
 from fleetlore.views.outcomes.flags import find_loops, name_risk
 from fleetlore.views.outcomes.headline import write_headline as write_headline
+from fleetlore.views.outcomes.reports import find_left_to_do
 from fleetlore.views.outcomes.session import SessionState, Statement, find_request, make_statement
 from fleetlore.views.outcomes.troubles import find_troubles
-from fleetlore.views.outcomes.words import first_sentence, is_weak, shorten_text
+from fleetlore.views.outcomes.words import first_sentence, shorten_text
 from fleetlore.views.patterns.model import Finding
 from fleetlore.views.patterns.session_rules import find_session_patterns
 from fleetlore.views.prices_table import CONTEXT_WINDOWS
@@ -185,8 +186,10 @@ class Outcome(Struct, kw_only=True):
     """What came of it: the headline without the closing state."""
     said: str = ""
     """The part of `result` that the agent said."""
-    said_about: str = ""
-    """The question or request that `said` answers, if it is not the one of `asked`."""
+    about: str = ""
+    """What the work was about: the session's title, or the largest requests in few words."""
+    left_to_do: str = ""
+    """What the agent says at the end is left to do, or was not done."""
     folder: str = ""
     """The folder that the session works in; paths of `files` are relative to it."""
     context_tokens: int = 0
@@ -248,6 +251,8 @@ def make_record(state: SessionState, now: datetime) -> Outcome:
     )
     if any(claim.kind in ("pushed", "pr_opened") and claim.verdict == "contradicted" for claim in record.claims):
         record.delivered.push_unknown = False
+    if state.answers:
+        record.left_to_do = find_left_to_do(state.answers[-1].text)
     record.name = record.title or record.asked or state.project or state.run
     record.headline = write_headline(record, state)
     record.outcome = write_outcome(record, state)
@@ -569,46 +574,8 @@ def find_repo(state: SessionState) -> str:
 # --- one sentence
 
 
-def find_report(state: SessionState) -> Answer | None:
-    """The answer that says best what was done: of the last turn with edits if it has content, else of the last turn with content."""
-    edited = {call.turn for call in state.calls if call.kind == "edit" and call.state == "ok"}
-    answers = [answer for answer in reversed(state.answers[-50:]) if not is_weak(first_sentence(answer.text, is_answer=True) or ".")]
-    return next((answer for answer in answers if answer.turn in edited), answers[0] if answers else None)
-
-
 def write_outcome(record: Outcome, state: SessionState) -> str:
-    """One sentence: what was delivered, the check results, what is left open."""
-    parts = [*_describe_delivery(record, state), *describe_results(record)]
-    if any(edit.covered for edit in state.edits) and record.checks.tests.result == "not_run":
-        parts.append("tests not run after the last edit")
-    match record.status:
-        case "interrupted":
-            parts.append("stopped before the end")
-        case "failed":
-            parts.append(f"failed: {state.status.error}" if state.status.error else "failed")
-        case "running":
-            parts.append("still running")
-    if record.question:
-        parts.append(f"open question: {record.question}")
-    text = "; ".join(parts)
-    return f"{text[:1].upper()}{text[1:]}." if text and text[-1] not in ".?!" else text
-
-
-def _describe_delivery(record: Outcome, state: SessionState) -> Iterable[str]:
-    delivered = record.delivered
-    count = len(delivered.commits)
-    if count:
-        first = f'"{delivered.commits[0].subject}"'
-        yield f"Committed {first}" if count == 1 else f"Made {count} commits, the first {first}"
-        if not delivered.push_unknown:
-            yield "pushed" if delivered.pushed else "not pushed"
-    else:
-        report = find_report(state)
-        if report is not None:
-            yield first_sentence(report.text, is_answer=True).rstrip(".")
-        if record.files:
-            yield f"{len(record.files)} file{'s' if len(record.files) != 1 else ''} edited, not committed"
-        if delivered.pushed:
-            yield "pushed"
-    if opened := [f"#{request.number}" if request.number else request.url for request in delivered.pull_requests]:
-        yield f"opened pull request{'s' if len(opened) > 1 else ''} {join_names(opened)}".strip()
+    """The headline as a sentence, with checks that were not run, the error and the whole question."""
+    parts = [record.result, *describe_closing(record, state, is_long=True)]
+    text = "; ".join(part for part in parts if part)
+    return f"{text}." if text and text[-1] not in ".?!" else text

@@ -118,23 +118,46 @@ def first_sentence(text: str, *, is_answer: bool = False, limit: int = LONGEST_S
 
 @lru_cache(maxsize=128)  # a record asks several times for the same text
 def _find_first_sentence(text: str, is_answer: bool, limit: int) -> str:
-    fallback, weak = "", ""
-    text = _unfold_json(text) if is_answer else text
-    if not is_answer and _named_command.fullmatch(text.strip()):
+    if is_answer:
+        return _find_answer_sentence(text, limit)
+    fallback = ""
+    if _named_command.fullmatch(text.strip()):
         return text.strip()
-    if not is_answer and (assigned := _assignment.search(text[:800])):
+    if assigned := _assignment.search(text[:800]):
         text = assigned[1]
-    text = _request_heading.split(_system_block.sub("\n", text) if not is_answer else text)[-1]
-    for line in _prose_lines(text, headings=not is_answer):
+    text = _request_heading.split(_system_block.sub("\n", text))[-1]
+    for line in _prose_lines(text):
         for sentence in cut_sentences(line):
-            if is_lead_in(sentence) or (not is_answer and _ROLE.match(sentence)):
+            if is_lead_in(sentence) or _ROLE.match(sentence):
                 fallback = fallback or sentence
-            elif is_answer and (is_weak(sentence) or is_open(sentence)):
-                weak = weak or sentence
             else:
-                asks = "" if is_answer or len(text) > LONGEST_CHAT else _find_asking(text, sentence)
+                asks = "" if len(text) > LONGEST_CHAT else _find_asking(text, sentence)
                 return shorten_text(_close_sentence(asks or sentence), limit)
-    return shorten_text(_close_sentence(weak or fallback), limit)
+    return shorten_text(_close_sentence(fallback), limit)
+
+
+def _find_answer_sentence(text: str, limit: int) -> str:
+    """The first sentence of prose that says something; else an item of a list, else what leads over to it or says only "done"."""
+    fallback, weak, announcing = "", "", ""
+    for is_item in (False, True):
+        for sentence in list_sentences(text, items=is_item):
+            if is_lead_in(sentence):
+                fallback = fallback or sentence
+            elif is_weak(sentence) or is_open(sentence) or sentence.endswith(("?", "？")):
+                weak = weak or sentence
+            elif sentence.endswith((":", "：")):
+                announcing = announcing or sentence
+            else:
+                return shorten_text(sentence, limit)
+        if announcing and _has_verb.search(announcing) and not _leads_to_list.search(announcing):
+            break
+    found = announcing or weak or fallback or next((sentence for line in _prose_lines(text) for sentence in cut_sentences(line)), "")
+    return shorten_text(_close_sentence(found), limit)
+
+
+_leads_to_list = re.compile(r"(?i)^(?:now,? )?(?:when|if|to)\b|\b(?:following|follows|below|here|options?|summary|steps|ways)\b")
+"""In a sentence that ends with a colon: it says nothing without its list."""
+_has_verb = re.compile(r"(?i)\b(?:is|are|was|were|has|have|had|now|does|did|can|\w{3,}ed)\b")
 
 
 def _find_asking(text: str, first: str) -> str:
@@ -239,10 +262,10 @@ _one_line_code = re.compile(r"(?<=[a-z]):\n+```\w{0,20}\n([^\n]{3,160})\n```(?:\
 
 
 def list_sentences(text: str, *, items: bool = False) -> Iterator[str]:
-    """The sentences of a text without code and tables: those of its prose, or of its lists and headings."""
+    """The sentences of a text without code, tables and headings: those of its prose, or of its lists."""
     text = _one_line_code.sub(r" \1\n", _unfold_json(text[:LONGEST_LOOK]))
     wanted = "\n".join(line if _is_kept(line, items) else "" for line in text.splitlines())
-    for line in _prose_lines(wanted, headings=items, fenced=False):
+    for line in _prose_lines(wanted, headings=False, fenced=False):
         yield from cut_sentences(line)
 
 
@@ -303,6 +326,17 @@ _open_end = re.compile(
 def is_open(sentence: str) -> bool:
     """Whether a sentence needs the list or the code that follows it."""
     return _open_end.search(sentence) is not None
+
+
+_unfinished = re.compile(
+    r"(?i)[\s,](?:and|or|but|so|because|if|when|that|which|where|how|to|the|an?|of|with|for|from|in|on|at|by|as|is|are|was|have|has|like|it|i"
+    r"|we|they)$"
+)
+
+
+def is_unfinished(text: str) -> bool:
+    """Whether the last word of a text cannot be its end."""
+    return _unfinished.search(text) is not None
 
 
 def is_lead_in(sentence: str) -> bool:
@@ -399,7 +433,7 @@ def _prose_lines(text: str, *, headings: bool = True, fenced: bool = True) -> It
         if line.startswith(("```", "~~~")):
             is_code = not is_code
             continue
-        if not line or _rule.match(line) or line.startswith("|") or _command.match(line):
+        if not line or _rule.match(line) or line.startswith(("|", "::")) or _command.match(line):
             continue
         plain = _strip_markup(line)
         if not plain:

@@ -1,24 +1,33 @@
 """The work of a session in parts, one for each request that asks for something of its own.
 
-"Commit this", "continue" and "yes" belong to the part before them. A part has the turns that were spent on it, what was asked,
-and how much was changed.
+"Commit this", "continue" and "yes" belong to the part before them.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct, field
 
-from fleetlore.views.outcomes.facts import Prompt
+from fleetlore.views.outcomes.closing import is_note
+from fleetlore.views.outcomes.facts import Answer, Prompt
+from fleetlore.views.outcomes.reports import list_content_words
+from fleetlore.views.outcomes.request_text import is_clear, name_request
 from fleetlore.views.outcomes.session import SessionState
 from fleetlore.views.outcomes.words import drop_courtesy, first_sentence, is_whole_request
 
 LONG_REQUEST = 14
 """Words of a prompt that is no mere follow-up."""
+LINES_PER_CALL = 10
+"""So many changed lines are as much work as one more call."""
+FIRST_WEIGHT = 3
+"""How much more the first request counts: it says what the session was begun for."""
+LEAST_SECOND = 3
+"""A second request is named if it counts for at least this part of the first."""
+UNCLEAR_WEIGHT = 0.4
+"""The same of a request that cannot be understood alone."""
 _follows_up = re.compile(
     r"(?i)(?:(?:and|now|then|also|please|ok(?:ay)?|yes|great|perfect|looks? (?:good|great)|thanks?)[,.! ]+)*"
     r"(?:(?:commit|push|merge|rebase|squash|amend|stage|release|deploy|tag|continue|proceed|resume|retry"
@@ -37,34 +46,85 @@ class WorkPart(Struct, kw_only=True):
     turns: set[int] = field(default_factory=set)
     lines: int = 0
     """Changed lines of files that are not the agent's own notes; each edit counts for at least one."""
-    edits: int = 0
+    turn_edits: Counter[int] = field(default_factory=Counter)
+    """The edits of each turn."""
     calls: int = 0
-    is_answered: bool = False
+    answers: list[Answer] = field(default_factory=list)
+
+    @property
+    def edits(self) -> int:
+        """All edits that were made for it."""
+        return self.turn_edits.total()
+
+    @property
+    def weight(self) -> float:
+        """How much was done."""
+        return self.calls + self.lines / LINES_PER_CALL
+
+    @property
+    def text(self) -> str:
+        """The whole request."""
+        return self.request.text if self.request is not None else ""
+
+    def name(self, most: int) -> str:
+        """The request in at most so many words; empty if it does not say what it is about."""
+        return name_request(self.text, most) if self.request is not None else ""
 
 
-class TurnWork(NamedTuple):
-    """What was done in a turn."""
-
-    lines: Counter[int]
-    edits: Counter[int]
-    calls: Counter[int]
-    answered: frozenset[int]
-
-
-def split_work(state: SessionState, work: TurnWork) -> list[WorkPart]:
+def split_work(state: SessionState) -> list[WorkPart]:
     """The parts of a session in the order of their requests. A session that begins with a follow-up has a part without a request."""
+    turns = {call.source.event: call.turn for call in state.calls}
+    lines, edits = Counter[int](), Counter[int]()
+    folder = f"{state.cwd.rstrip('/')}/"
+    for edit in state.edits:
+        if not is_note(edit.path.removeprefix(folder)):
+            turn = turns.get(edit.source.event, 0)
+            lines[turn] += max(1, edit.added + edit.removed)
+            edits[turn] += 1
+    calls = Counter(call.turn for call in state.calls if call.state == "ok")
+    answers: defaultdict[int, list[Answer]] = defaultdict(list)
+    for answer in (*state.answers, *([state.text] if state.text is not None else [])):
+        if not answer.helper:
+            answers[answer.turn].append(answer)
+    prompts: defaultdict[int, list[Prompt]] = defaultdict(list)
+    for prompt in state.prompts:
+        if prompt.refuses is None:
+            prompts[prompt.turn].append(prompt)
     parts: list[WorkPart] = []
-    for turn in sorted({prompt.turn for prompt in state.prompts} | set(work.calls)):
-        request = _find_own_request(prompt for prompt in state.prompts if prompt.turn == turn and prompt.refuses is None)
+    for turn in sorted(prompts.keys() | calls.keys()):
+        request = _find_own_request(prompts[turn])
         if request is not None or not parts:
             parts.append(WorkPart(request=request))
         part = parts[-1]
         part.turns.add(turn)
-        part.lines += work.lines[turn]
-        part.edits += work.edits[turn]
-        part.calls += work.calls[turn]
-        part.is_answered = part.is_answered or turn in work.answered
+        part.lines += lines[turn]
+        part.turn_edits[turn] = edits[turn]
+        part.calls += calls[turn]
+        part.answers += answers[turn]
     return parts
+
+
+def list_main(parts: Sequence[WorkPart], most: int) -> list[WorkPart]:
+    """The one or two requests that say best what a session was about, in their order: where most was done, and rather the first."""
+    named = [part for part in parts if part.name(most)]
+
+    def rank(part: WorkPart) -> float:
+        return (1 + part.weight) * (FIRST_WEIGHT if part is named[0] else 1) * (1 if is_clear(part.text) else UNCLEAR_WEIGHT)
+
+    main = sorted(named, key=rank, reverse=True)[:2]
+    if len(main) == 2 and rank(main[1]) * LEAST_SECOND < rank(main[0]):
+        main.pop()
+    undone = [part for part in named if main and _undoes.match(drop_courtesy(part.text)) and _is_about_same(part, main[0])]
+    main = [*main[:1], undone[-1]] if undone and undone[-1] is not main[0] else main
+    return [part for part in named if part in main]
+
+
+_undoes = re.compile(r"(?i)(?:delete|remove|undo|revert|discard|throw away|roll back|drop)\b")
+
+
+def _is_about_same(part: WorkPart, other: WorkPart) -> bool:
+    about = list_content_words(part.text)
+    return len(about & list_content_words(other.text)) * 2 >= len(about)
 
 
 def _find_own_request(prompts: Iterable[Prompt]) -> Prompt | None:
