@@ -206,7 +206,7 @@ def list_uses(rows: Iterable[BudgetRow], usage: Any, limits: Any, *, prefix: str
     """The use of each axis. `usage` and `limits` have a field per axis (`prefix` is that of the limits), and `others`."""
     return [
         BudgetUse(
-            axis=row.spent_as,
+            axis=row.spent_name or row.name,
             label=row.label,
             unit=row.unit,
             used=get_amount(usage, row) or 0,
@@ -219,7 +219,8 @@ def list_uses(rows: Iterable[BudgetRow], usage: Any, limits: Any, *, prefix: str
 
 def get_amount(holder: Any, row: BudgetRow, *, prefix: str = "") -> float | None:
     """The amount of an axis in usage or limits."""
-    amount: float | None = holder.others.get(row.name) if row.is_counted_from_events else getattr(holder, f"{prefix}{row.key}")
+    # Written out: a goal asks this thirty times a turn.
+    amount: float | None = holder.others.get(row.name) if row.kinds else getattr(holder, f"{prefix}{row.field or row.name}")
     return amount
 
 

@@ -472,5 +472,5 @@ def _idle_timeout(plan: Plan) -> float:
 def _turn_digest(tree: str, verdict: Verdict | None, words: str) -> str:
     """Equal for two turns without visible progress: same files, same failures, same words apart from digits and spaces."""
     failing = [] if verdict is None else [(each.criterion_index, each.message) for each in verdict.failures]
-    letters = "".join(character for character in words.casefold() if character.isalpha())
+    letters = "".join(filter(str.isalpha, words.casefold()))
     return sha256(msgspec.json.encode((tree, failing, letters))).hexdigest()[:16]
