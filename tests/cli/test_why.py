@@ -45,8 +45,16 @@ class Project:
         (self.root / name).write_text(content)
 
     def ask(self, prompt: str) -> None:
+        """A new turn."""
+        if self._calls:
+            self.session.reply(f"done{self._calls}", text("Done."))
         self._move_clock()
         self.session.prompt(prompt, f"p{self._calls}")
+
+    def interject(self, prompt: str) -> None:
+        """A person types while the agent works: the program shows it between two steps."""
+        self._move_clock()
+        self.session.add("attachment", attachment={"type": "queued_command", "prompt": prompt, "commandMode": "prompt"})
 
     def edit(self, old: str, new: str, name: str = "retry.py", root: Path | None = None) -> None:
         """The agent edits the file."""
@@ -130,6 +138,30 @@ def test_a_line_has_its_edit_its_prompt_its_session_and_its_commit(edited: Proje
     assert part["commit"]["subject"] == "Give up after five attempts"
     [session] = edited.why("retry.py:5")["sessions"]
     assert session["session"] == part["edit"]["session"] == edited.session.session
+
+
+def test_a_line_was_asked_for_by_the_prompt_that_opened_its_turn_not_by_what_was_said_meanwhile(edited: Project) -> None:
+    edited.ask("Wait longer each time")
+    edited.read()
+    edited.interject("Is one second usual?")
+    edited.edit("time.sleep(1)", "time.sleep(2**attempt)")
+    edited.record()
+    [part] = edited.why("retry.py:7")["lines"]
+    assert part["edit"]["prompt"] == "Wait longer each time"
+    assert part["edit"]["said_meanwhile"] == ["Is one second usual?"]
+    assert edited.authors()[4] == "Stop after five attempts"
+    shown = edited.lore("why", str(edited.root / "retry.py:7"), "--log", LOG, code=0).out
+    assert "asked      Wait longer each time\n  meanwhile  Is one second usual?\n" in shown
+
+
+def test_a_prompt_after_a_finished_answer_opens_a_turn_although_no_end_is_recorded(edited: Project) -> None:
+    edited.ask("Wait longer each time")
+    edited.edit("time.sleep(1)", "time.sleep(2**attempt)")
+    edited.record()
+    edited.lore(
+        *("forget", "--run", edited.session.session, "--kind", "session.turn_ended", "--yes", "--reason", "test", "--log", LOG), code=0
+    )
+    assert edited.authors() == [*EDITED[:-1], "Wait longer each time"]
 
 
 def test_lines_from_before_the_recording_are_unknown(edited: Project) -> None:

@@ -83,6 +83,7 @@ def _describe_part(path: str, part: ExplainedLines, sessions: dict[str, LineSess
                 yield f"    … {len(diff) - MOST_DIFF_LINES} more lines"
             shown.add(edit.event)
         yield f"  asked      {' '.join(edit.prompt.split())[:LONGEST_TEXT] or '(not recorded)'}"
+        yield from (f"  meanwhile  {' '.join(prompt.split())[:LONGEST_TEXT]}" for prompt in edit.said_meanwhile)
         if edit.answer:
             yield f"  said       {' '.join(edit.answer.split())[:LONGEST_TEXT]}"
         if edit.allowed_by:

@@ -27,6 +27,7 @@ from fleetlore.projections.outcomes import OutcomeQuery
 from fleetlore.views.described_calls import find_text, make_file_diff
 from fleetlore.views.line_origins import DOUBTFUL, FileVersion, RecordedEdit, encode_notebook_lines, find_origins, is_distinct_line
 from fleetlore.views.outcomes.record import CHECKS, JudgedClaim, Outcome
+from fleetlore.views.threads import TURN_ENDING_KINDS
 from fleetlore.views.transcripts import LONGEST_DIFF
 
 LONGEST_PROMPT = 2000
@@ -34,6 +35,7 @@ LONGEST_UNCOMMITTED = timedelta(days=7)
 """How long what a shell command wrote may wait for its commit, or for its branch to be squashed or rebased."""
 MOST_MERGES = 10
 MOST_REPLIES = 20
+MOST_MEANWHILE = 20
 _place = re.compile(r"(?P<path>.+?)(?::(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?)?")
 _lines_of_place = re.compile(r":\d{1,9}(?:-\d{1,9})?\Z")
 _file_name = re.compile(r"(?<![.^~])\.[A-Za-z]\w{0,9}\Z")
@@ -62,8 +64,10 @@ class LineEdit(Struct, frozen=True, kw_only=True):
     parent: str
     """The agent that launched it; empty if a person did."""
     prompt: str
-    """What was asked, in the turn of the edit."""
+    """What was asked: the prompt that opened the turn of the edit."""
     prompt_event: str
+    said_meanwhile: list[str]
+    """The prompts that came while the agent was at it, before the edit."""
     answer: str
     """What the agent said with the edit, or last before it."""
     model: str
@@ -370,8 +374,8 @@ class FileExplainer:
 
     def _describe_edit(self, edit: RecordedEdit) -> LineEdit:
         [call] = [each.call for each in self._calls if each.call.id == edit.event][:1]
-        prompt, (answer, model) = self._find_prompt(call), self._find_answer(call)
-        text = "" if prompt is None else str(prompt.data.get("prompt") or prompt.text or "")
+        prompts, (answer, model) = self._find_prompts(call), self._find_answer(call)
+        asked, *meanwhile = [str(prompt.data.get("prompt") or prompt.text or "")[:LONGEST_PROMPT] for prompt in prompts] or [""]
         return LineEdit(
             event=edit.event,
             at=edit.at,
@@ -381,8 +385,9 @@ class FileExplainer:
             session=edit.run,
             agent=edit.agent,
             parent=call.parent or "",
-            prompt=text[:LONGEST_PROMPT],
-            prompt_event="" if prompt is None else prompt.id or "",
+            prompt=asked,
+            prompt_event=(prompts[0].id or "") if prompts else "",
+            said_meanwhile=meanwhile,
             answer=answer,
             model=model,
             task=call.task or "",
@@ -417,8 +422,46 @@ class FileExplainer:
                 return (event.actor or "") if as_object(event.data.get("value")).get("choice") == "allow" else ""
         return ""
 
-    def _find_prompt(self, call: Event) -> Event | None:
-        """The prompt or launch that led to a call, along its causes."""
+    def _find_prompts(self, call: Event) -> list[Event]:
+        """The prompt that opened the turn of a call, or the launch of its agent; then the prompts that came while the agent worked."""
+        prompt = self._find_cause(call)
+        if prompt is None or prompt.kind != "prompt.submitted":
+            return [] if prompt is None else [prompt]
+        scope, kinds = f"run:{prompt.run}", ("prompt.submitted", *TURN_ENDING_KINDS)
+        after = self._context.log.read(scope, after=prompt.position, before=call.position, kinds=kinds)
+        later = takewhile(lambda event: event.kind == "prompt.submitted", (event for event in after if event.agent == prompt.agent))
+        found = [*self._find_earlier_prompts(prompt), prompt, *later]
+        return [self._context.log.restore_whole(event) for event in (found[0], *found[1:][-MOST_MEANWHILE:])]
+
+    def _find_earlier_prompts(self, prompt: Event) -> list[Event]:
+        """The prompts of the same turn before a prompt."""
+        scope, kinds = f"run:{prompt.run}", ("prompt.submitted", "tool.called", "model.replied", "session.started", *TURN_ENDING_KINDS)
+        found: list[Event] = []
+        said: dict[str, Event] = {}
+        """The last call and the last reply between two prompts."""
+        for event in self._context.log.read(scope, before=prompt.position, kinds=kinds, newest_first=True):
+            if event.agent != prompt.agent:
+                continue
+            if event.kind in ("tool.called", "model.replied"):
+                said.setdefault(event.kind, event)
+            elif event.kind != "prompt.submitted" or not self._is_still_working(prompt.run, said):
+                break
+            else:
+                found.insert(0, event)
+                said = {}
+        return found
+
+    def _is_still_working(self, run: str | None, said: dict[str, Event]) -> bool:
+        """Whether an agent was not done when a prompt came, although no end of its turn is between that and the prompt before."""
+        call, reply = said.get("tool.called"), said.get("model.replied")
+        if reply is None:  # perhaps a program whose replies are not recorded, but then the ends of its turns must be
+            return any(self._context.log.read(f"run:{run}", kinds=("session.turn_ended",), limit=1))
+        if stop := reply.data.get("stop_reason"):
+            return stop in ("tool_use", "tool_calls", "toolUse")
+        return call is not None and (call.at is None or reply.at is None or call.at >= reply.at)
+
+    def _find_cause(self, call: Event) -> Event | None:
+        """The last prompt before a call, or the launch that led to it, along its causes."""
         event: Event | None = call
         for _ in range(50):
             if event is None or event.cause is None:

@@ -3110,6 +3110,7 @@ export interface components {
             path: string;
             prompt: string;
             prompt_event: string;
+            said_meanwhile: string[];
             session: string;
             task: string;
             tool: string;

@@ -71,6 +71,7 @@ function Answer({ path, part, sessions }: { path: string; part: ExplainedLines; 
       <dl class="w-facts">
         {edit && <><dt>Edit</dt><dd><Words text={edit.tool} /> by <Words text={edit.agent} />, <When at={edit.at} /></dd></>}
         {edit?.prompt && <><dt>Asked</dt><dd class="w-text"><Words text={edit.prompt} /></dd></>}
+        {edit?.said_meanwhile.map((prompt) => <><dt>Asked meanwhile</dt><dd class="w-text"><Words text={prompt} /></dd></>)}
         {edit?.answer && <><dt>Said</dt><dd class="w-text"><Words text={edit.answer} /></dd></>}
         {edit?.parent && <><dt>Launched by</dt><dd><Words text={edit.parent} /></dd></>}
         {edit?.allowed_by && <><dt>Allowed by</dt><dd><Words text={edit.allowed_by} /></dd></>}
