@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from difflib import SequenceMatcher
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, islice
 from operator import eq
 from typing import NamedTuple
 
@@ -41,6 +41,9 @@ DOUBTFUL = -1
 """The origin of a line whose text an agent wrote, but perhaps not here."""
 MOST_TREES = 16
 """Work trees whose copies are kept, those that were used last."""
+MOST_NEIGHBOURS = 3
+MIN_NEIGHBOURS = 2
+"""How many lines above and below a line are compared, and how many of them another edit must have to count instead."""
 COMMITTED = ""
 """The copy of the last commit, and of edits whose work tree is not known."""
 
@@ -128,6 +131,71 @@ def find_origins(
         if commit and commit in committed:
             found[place] = next(iter(committed[commit][number - 1 : number]), None)
     return found
+
+
+def check_neighbours(
+    text: str, edits: Sequence[RecordedEdit], origins: Sequence[int | None], until: Sequence[datetime | None]
+) -> list[int | None]:
+    """The origins, corrected where the text of a line is in the file several times, and git or a comparison took one for another.
+
+    The edit of such a line must have a line above or below it in common with the file. If it has none, another edit that has two and
+    added the line counts, if it was made before `until`; if no edit has one, the line is `DOUBTFUL`.
+    """
+    found = list(origins)
+    keys = [_normalise_line(line) for line in _split_lines(text)]
+    counts = Counter(keys)
+    written: dict[int, _Written] = {}
+    for place, origin in enumerate(origins):
+        key = keys[place]
+        if origin is None or origin == DOUBTFUL or counts[key] < 2 or not key:
+            continue
+        for index in range(len(edits)) if not written else ():
+            written[index] = _Written(edits[index])
+        around = _find_around(keys, place)
+        own = written[origin].rate(key, around)
+        if own is None or own > 0 or not any(around):
+            continue
+        end = until[place]
+        others = [
+            (each.rate(key, around, is_new=True) or 0, index)
+            for index, each in written.items()
+            if index != origin and (end is None or edits[index].at <= end)
+        ]
+        rate, best = max(others, default=(0, DOUBTFUL))
+        if rate >= MIN_NEIGHBOURS:
+            found[place] = best
+        elif rate == 0:
+            found[place] = DOUBTFUL
+    return found
+
+
+class _Written:
+    """The new text of an edit."""
+
+    def __init__(self, edit: RecordedEdit) -> None:
+        self._edit = edit
+        self._lines: list[str] = []
+        self._places: dict[str, list[int]] = {}
+
+    def rate(self, key: str, around: tuple[list[str], list[str]], *, is_new: bool = False) -> int | None:
+        """How many neighbours of a line are next to it here; `None` if it is not here, or alone. `is_new`: and the edit added it."""
+        if not self._lines:
+            self._lines = [_normalise_line(line) for line in _split_lines(self._edit.new)] or [""]
+            for place, line in enumerate(self._lines):
+                self._places.setdefault(line, []).append(place)
+        places = self._places.get(key, [])
+        if is_new and places and [_normalise_line(line) for line in _split_lines(self._edit.old or "")].count(key) >= len(places):
+            return None
+        here = [each for place in places if any(each := _find_around(self._lines, place))]
+        rates = [sum((Counter(own) & Counter(other)).total() for own, other in zip(each, around, strict=True)) for each in here]
+        return max(rates, default=None)
+
+
+def _find_around(keys: Sequence[str], place: int) -> tuple[list[str], list[str]]:
+    """The nearest lines above and below that are not blank."""
+    above = islice((key for key in reversed(keys[:place]) if key), MOST_NEIGHBOURS)
+    below = islice((key for key in islice(keys, place + 1, None) if key), MOST_NEIGHBOURS)
+    return list(above), list(below)
 
 
 def _split_lines(text: str) -> list[str]:
