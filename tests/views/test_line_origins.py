@@ -158,6 +158,30 @@ def test_what_was_known_when_a_line_was_committed_decides() -> None:
     assert find_origins(side, [edit], versions, blamed) == [None] * 5 + [0] * 8
 
 
+def test_a_repeated_line_belongs_to_the_edit_of_the_block_around_it_although_git_took_it_for_another() -> None:
+    """Git says that the closing lines of the second block are those of the first one, which was committed before."""
+    first, second = (
+        "".join(f"{line}\n" for line in (f"{name} = load(", f'    "{name}",', "    [1, 2],", ")")) for name in ("ports", "ships")
+    )
+    edits = [
+        RecordedEdit("e0", "r", "a", START, "", "a.py", None, first),
+        RecordedEdit("e1", "r", "a", START + timedelta(hours=2), "", "a.py", first, first + second),
+    ]
+    versions = [
+        FileVersion(START + timedelta(hours=1), first, commit="c0"),
+        FileVersion(START + timedelta(hours=3), first + second, commit="c1"),
+    ]
+    blamed = [("c0", 1), ("c0", 2), ("c1", 3), ("c1", 4), ("c1", 5), ("c1", 6), ("c0", 3), ("c0", 4)]
+    assert find_origins(first + second, edits, versions, blamed) == [0] * 4 + [1] * 4
+
+
+def test_a_repeated_line_that_stands_next_to_no_line_of_its_edit_any_more_is_doubtful() -> None:
+    edit = RecordedEdit("e", "r", "a", START + timedelta(minutes=1), "", "a.py", None, "one = 1\nretry_later(\ntwo = 2\n")
+    by_hand = "three = 3\nretry_later(\nfour = 4\n\nfive = 5\nretry_later(\nsix = 6\n"
+    last = FileVersion(START + timedelta(hours=1), by_hand, commit="c0")
+    assert 0 not in find_origins(by_hand, [edit], [FileVersion(START, "\n"), last])
+
+
 def test_a_line_that_was_left_out_of_a_commit_and_comes_elsewhere_with_a_later_one_is_doubtful() -> None:
     """An agent's line did not get into the commit after it. Days later somebody commits the same text in another place."""
     base = "for part in parts:\n    load(part)\nsave(parts)\n"

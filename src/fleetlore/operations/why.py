@@ -29,7 +29,6 @@ from fleetlore.views.line_origins import (
     DOUBTFUL,
     FileVersion,
     RecordedEdit,
-    check_neighbours,
     encode_notebook_lines,
     find_origins,
     is_distinct_line,
@@ -219,11 +218,17 @@ class FileExplainer:
         introduced = [("", 0) if commit is None else (commit.sha, number) for commit, _, number in blamed]
         found = find_origins(self.text, self._edits, self._versions, introduced)
         origins = [None if origin == DOUBTFUL else origin for origin in found]
+        read = {version.sha for version in self._committed}
+        commits = sorted({line.commit for line in blamed if line.commit is not None}, key=lambda commit: commit.at)
         for place, (commit, _, _) in enumerate(blamed[: len(origins)]):
             origin = origins[place]
-            if origin is not None and commit is not None and self._edits[origin].at > commit.at + git_files.END_OF_SECOND:
+            if origin is None or commit is None or self._edits[origin].at <= commit.at + git_files.END_OF_SECOND:
+                continue
+            after = (each for each in commits if self._edits[origin].at <= each.at + git_files.END_OF_SECOND)
+            if commit.sha in read and (later := next(after, None)) is not None:
+                blamed[place] = blamed[place]._replace(commit=later)  # git took the line for another one with the same text
+            else:
                 origins[place] = None  # it was committed before: the same text, written again elsewhere
-        self._correct_repeated_lines(origins, found, blamed)
         self._recorded_authors = {
             line.commit.author for origin, line in zip(origins, blamed, strict=False) if origin is not None and line.commit is not None
         }
@@ -260,21 +265,6 @@ class FileExplainer:
         runs = dict.fromkeys(edit.session for edit in edits.values())
         sessions = [_describe_session(self._sessions.by_run[run]) for run in runs if run in self._sessions.by_run]
         return FileExplanation(path=self._file.path, repository=self._file.repository.name, lines=rows, sessions=sessions)
-
-    def _correct_repeated_lines(self, origins: list[int | None], found: list[int | None], blamed: list[BlamedLine]) -> None:
-        """Lines that are in the file several times, with the neighbours of another edit: git took one of them for another."""
-        state = max((version.at for version in self._committed), default=None)
-        is_committed = [line.commit is not None for line in blamed] + [False] * (len(origins) - len(blamed))
-        checked = check_neighbours(self.text, self._edits, origins, [state if each else None for each in is_committed])
-        commits = sorted({line.commit for line in blamed if line.commit is not None}, key=lambda commit: commit.at)
-        for place, origin in enumerate(checked):
-            if origin == origins[place] or origin is None:
-                continue
-            found[place], origins[place] = origin, None if origin == DOUBTFUL else origin
-            commit = blamed[place].commit if is_committed[place] else None
-            if origin != DOUBTFUL and commit is not None and commit.at + git_files.END_OF_SECOND < self._edits[origin].at:
-                after = (each for each in commits if each.at + git_files.END_OF_SECOND >= self._edits[origin].at)
-                blamed[place] = blamed[place]._replace(commit=next(after, commit))
 
     def _name_author(self, origin: int | None, commit: BlamedCommit | None, other: OtherRecord | None, doubt: str) -> tuple[Author, str]:
         if origin is not None:

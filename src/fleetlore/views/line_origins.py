@@ -42,8 +42,8 @@ DOUBTFUL = -1
 MOST_TREES = 16
 """Work trees whose copies are kept, those that were used last."""
 MOST_NEIGHBOURS = 3
-MIN_NEIGHBOURS = 2
-"""How many lines above and below a line are compared, and how many of them another edit must have to count instead."""
+MIN_CLOSER = 2
+"""How many lines above and below a repeated line are compared, and how many more of them another edit must have to count instead."""
 COMMITTED = ""
 """The copy of the last commit, and of edits whose work tree is not known."""
 
@@ -126,47 +126,40 @@ def find_origins(
             committed[version.commit] = [line.origin for line in lines]
         else:
             replay.apply(index, edits[index])
-    found = [line.origin for line in replay.reconcile(text)]
+    lines = replay.reconcile(text)
+    replayed = [line.origin for line in lines]
+    found = list(replayed)
     for place, (commit, number) in enumerate(blamed[: len(found)]):
         if commit and commit in committed:
             found[place] = next(iter(committed[commit][number - 1 : number]), None)
-    return found
+    latest = max((version.at for version in versions if version.commit), default=None)
+    return _check_neighbours([line.key for line in lines], edits, found, replayed, latest)
 
 
-def check_neighbours(
-    text: str, edits: Sequence[RecordedEdit], origins: Sequence[int | None], until: Sequence[datetime | None]
+def _check_neighbours(
+    keys: Sequence[str], edits: Sequence[RecordedEdit], found: list[int | None], replayed: Sequence[int | None], latest: datetime | None
 ) -> list[int | None]:
-    """The origins, corrected where the text of a line is in the file several times, and git or a comparison took one for another.
+    """The origins, corrected where a line is in the file several times, and git took one of them for another.
 
-    The edit of such a line must have a line above or below it in common with the file. If it has none, another edit that has two and
-    added the line counts, if it was made before `until`; if no edit has one, the line is `DOUBTFUL`.
+    If the replay names another edit, made before the `latest` commit, that one counts if it has more of the line's neighbours in the
+    file. If no edit has a neighbour of the line, it is `DOUBTFUL`.
     """
-    found = list(origins)
-    keys = [_normalise_line(line) for line in _split_lines(text)]
     counts = Counter(keys)
-    written: dict[int, _Written] = {}
-    for place, origin in enumerate(origins):
-        key = keys[place]
+    written = [_Written(edit) for edit in edits]
+    checked = list(found)
+    for place, (key, origin, other) in enumerate(zip(keys, found, replayed, strict=True)):
         if origin is None or origin == DOUBTFUL or counts[key] < 2 or not key:
             continue
-        for index in range(len(edits)) if not written else ():
-            written[index] = _Written(edits[index])
         around = _find_around(keys, place)
         own = written[origin].rate(key, around)
-        if own is None or own > 0 or not any(around):
+        if own is None or not any(around):
             continue
-        end = until[place]
-        others = [
-            (each.rate(key, around, is_new=True) or 0, index)
-            for index, each in written.items()
-            if index != origin and (end is None or edits[index].at <= end)
-        ]
-        rate, best = max(others, default=(0, DOUBTFUL))
-        if rate >= MIN_NEIGHBOURS:
-            found[place] = best
-        elif rate == 0:
-            found[place] = DOUBTFUL
-    return found
+        if other not in (None, DOUBTFUL, origin) and (latest is None or edits[other].at <= latest):
+            if (written[other].rate(key, around) or 0) >= own + MIN_CLOSER:
+                checked[place] = other
+        elif own == 0 and not any(each.rate(key, around) for each in written):
+            checked[place] = DOUBTFUL
+    return checked
 
 
 class _Written:
@@ -177,24 +170,21 @@ class _Written:
         self._lines: list[str] = []
         self._places: dict[str, list[int]] = {}
 
-    def rate(self, key: str, around: tuple[list[str], list[str]], *, is_new: bool = False) -> int | None:
-        """How many neighbours of a line are next to it here; `None` if it is not here, or alone. `is_new`: and the edit added it."""
-        if not self._lines:
+    def rate(self, key: str, around: tuple[list[str], list[str]]) -> int | None:
+        """How many neighbours of a line are next to it here; `None` if it is not here, or alone."""
+        if not self._places:
             self._lines = [_normalise_line(line) for line in _split_lines(self._edit.new)] or [""]
             for place, line in enumerate(self._lines):
                 self._places.setdefault(line, []).append(place)
-        places = self._places.get(key, [])
-        if is_new and places and [_normalise_line(line) for line in _split_lines(self._edit.old or "")].count(key) >= len(places):
-            return None
-        here = [each for place in places if any(each := _find_around(self._lines, place))]
+        here = [each for place in self._places.get(key, ()) if any(each := _find_around(self._lines, place))]
         rates = [sum((Counter(own) & Counter(other)).total() for own, other in zip(each, around, strict=True)) for each in here]
         return max(rates, default=None)
 
 
 def _find_around(keys: Sequence[str], place: int) -> tuple[list[str], list[str]]:
     """The nearest lines above and below that are not blank."""
-    above = islice((key for key in reversed(keys[:place]) if key), MOST_NEIGHBOURS)
-    below = islice((key for key in islice(keys, place + 1, None) if key), MOST_NEIGHBOURS)
+    above = islice((keys[each] for each in range(place - 1, -1, -1) if keys[each]), MOST_NEIGHBOURS)
+    below = islice((keys[each] for each in range(place + 1, len(keys)) if keys[each]), MOST_NEIGHBOURS)
     return list(above), list(below)
 
 
