@@ -53,11 +53,11 @@ def main(argv: list[str] | None = None) -> int:
 class RunningServer:
     """A running `lore up`, seen from outside."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, log: Path | None = None) -> None:
         homes = {name: str(folder / name) for name in ("XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME")}
         self._began = perf_counter()
         self._process = subprocess.Popen(
-            [LORE, "up", "--log", f"sqlite:{folder / 'fleet.db'}", "--port", "0"],
+            [LORE, "up", "--log", f"sqlite:{log or folder / 'fleet.db'}", "--port", "0"],
             env=os.environ | homes,
             stdout=subprocess.PIPE,
             text=True,
@@ -80,6 +80,11 @@ class RunningServer:
         found: dict[str, str] = msgspec.json.decode(self.get("meta")[0])
         return found
 
+    def read_memory(self) -> float:
+        """The most memory that it used, in MB."""
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        return int(status.partition("VmHWM:")[2].split()[0]) * 1024 / 1e6
+
     def end(self) -> None:
         self._process.send_signal(signal.SIGINT)
         self._process.wait(60)
@@ -88,8 +93,8 @@ class RunningServer:
 
 
 @contextmanager
-def open_server(folder: Path) -> Iterator[RunningServer]:
-    server = RunningServer(folder)
+def open_server(folder: Path, log: Path | None = None) -> Iterator[RunningServer]:
+    server = RunningServer(folder, log)
     try:
         yield server
     finally:

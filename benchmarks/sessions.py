@@ -2,7 +2,8 @@
 
 Folding: recordings are imported, and the first `lore sessions --all`, which folds all of them, is compared with `lore tell --all`.
 Answering: two logs have the same sessions in the last days and differ in what is older. `lore sessions`, `lore brief` and
-`lore story --since 1h` must take the same time on both, and little memory. Every command runs in a process of its own.
+`lore story --since 1h` must take the same time on both, and little memory; `lore up` at most twice the memory. Every command runs in a
+process of its own.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
 from statistics import median
+from time import sleep
 from typing import Any
 
+from benchmarks.control_room import open_server
 from benchmarks.measure import Row, print_table, progress
 from benchmarks.recordings import MB, Run, make_turn, measure_process
 from fleetlore import Event, connect
@@ -38,14 +41,17 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--events", type=int, help="of the long log (3,000,000)")
     parser.add_argument("--few", type=int, default=FEW, help="events of the short log (30,000)")
     parser.add_argument("--only-answers", action="store_true", help="do not measure folding")
+    parser.add_argument("--only-server", action="store_true", help="measure only the memory of `lore up`, once it has caught up")
     parser.add_argument("--megabytes", type=int, help="of recordings to fold (350)")
     parser.add_argument("--dir", type=Path, help="where to put the files (else the system's place for temporary files)")
     options = parser.parse_args(argv)
     events = options.events or (300_000 if options.quick else 3_000_000)
     megabytes = options.megabytes or (20 if options.quick else 350)
     with tempfile.TemporaryDirectory(prefix="fleetlore-bench-", dir=options.dir) as name:
-        folding = [] if options.only_answers else _fold(Path(name), megabytes)
-        print_table([*folding, *_ask(Path(name), options.few, events)])
+        folding = [] if options.only_answers or options.only_server else _fold(Path(name), megabytes)
+        logs = {count: _fill(Path(name), count) for count in (options.few, events)}
+        answers = [] if options.only_server else _ask(Path(name), logs)
+        print_table([*folding, *answers, *_serve(Path(name), logs)])
     return 0
 
 
@@ -91,8 +97,8 @@ def _rename(turn: Any, session: str) -> list[bytes]:
 # --- answering
 
 
-def _ask(folder: Path, short: int, events: int) -> list[Row]:
-    logs = {count: _fill(folder, count) for count in (short, events)}
+def _ask(folder: Path, logs: dict[int, Path]) -> list[Row]:
+    short, events = logs
     rows = []
     for question in QUESTIONS:
         words = {count: [_newest_session(count) if word == NEWEST else word for word in question] for count in logs}
@@ -109,6 +115,22 @@ def _ask(folder: Path, short: int, events: int) -> list[Row]:
         rows.append(Row(f"{what}: {events:,} events / {short:,}", "CPU seconds", *times, ratio, None, 1.5, "≤"))
         rows.append(Row(f"{what}: memory at {events:,} events", "MB", memory, None, memory, None, 150.0, "≤"))
     return rows
+
+
+def _serve(folder: Path, logs: dict[int, Path]) -> list[Row]:
+    """The most memory of `lore up`, which folds the log for the first time, until its views have caught up."""
+    memory = {}
+    for count, log in logs.items():
+        with open_server(folder, log) as server:
+            server.get("events?limit=100")
+            progress(f"lore up, {count:,} events: the first page after {server.age:.1f} s", end=True)
+            while not server.meta()["caught_up"]:
+                sleep(1)
+            memory[count] = server.read_memory()
+            progress(f"lore up, {count:,} events: caught up after {server.age:.0f} s, {memory[count]:.0f} MB", end=True)
+    short, events = logs
+    what = f"lore up: memory at {events:,} events / {short:,}"
+    return [Row(what, "MB", memory[events], memory[short], memory[events] / memory[short], None, 2.0, "≤")]
 
 
 def _fill(folder: Path, count: int) -> Path:

@@ -17,7 +17,7 @@ from fleetlore.cli import main
 from fleetlore.cli.main import ALIASES, BEHIND, COMMANDS
 from tests.test_messages import words_of
 
-parser_of = cache(main.parser_of)
+make_command_parser = cache(main.make_command_parser)
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -178,7 +178,7 @@ def wrong_command(line: str, capsys: pytest.CaptureFixture[str]) -> str | None:
     if words[0] not in COMMANDS | BEHIND | ALIASES:
         return f"lore {line}: there is no such command"
     try:
-        parser_of(words[0]).parse_args(words[1:])
+        make_command_parser(words[0]).parse_args(words[1:])
     except SystemExit as end:
         return f"lore {line}: {capsys.readouterr().err.strip()}" if end.code else None
     return None
@@ -198,7 +198,7 @@ def test_there_are_commands_to_look_at(capsys: pytest.CaptureFixture[str]) -> No
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_example_of_a_help_is_one_that_the_parsers_take(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    helps = [each.epilog or "" for each in with_verbs(parser_of(name))]
+    helps = [each.epilog or "" for each in with_verbs(make_command_parser(name))]
     assert [wrong for text in helps for line in commands_in(text) if (wrong := wrong_command(line, capsys))] == []
 
 
@@ -227,7 +227,7 @@ def unknown_option(span: str) -> str | None:
         return None
     if words[0] not in COMMANDS | BEHIND | ALIASES:
         return f"{span}: there is no such command"
-    parser: argparse.ArgumentParser = parser_of(words[0])
+    parser: argparse.ArgumentParser = make_command_parser(words[0])
     if words[0] == "goal" and re.match(r"`lore goal [\"']", span):  # a goal without a file: the verb is `run`
         words[1:1] = ["run"]
     for word in words[1:]:

@@ -74,7 +74,7 @@ def cli() -> str:
     parts = [CLI_HEAD]
     for heading, names in groups.items():
         parts.append(f"\n## {heading[0].upper()}{heading[1:]}\n")
-        parts += [part for name in names for part in _command(main.parser_of(name), 3)]
+        parts += [part for name in names for part in _command(main.make_command_parser(name), 3)]
     return "\n".join(parts)
 
 
@@ -346,9 +346,10 @@ _PLAIN_TYPES = {"Any": "any", "float": "number", "U32": "int", "U64": "int", "Uu
 
 def events() -> str:
     """Every known kind by its module, then the shapes inside their data."""
+    from msgspec import Struct
+
     from fleetlore.events import catalog, driver_types
     from fleetlore.events.models import Block
-    from msgspec import Struct
 
     parts = [EVENTS_HEAD]
     for module in dict.fromkeys(catalog.FAMILIES.values()):
@@ -383,8 +384,9 @@ def _event_shape(shape: Any) -> tuple[str, ...]:
 
 
 def _data(struct: Any) -> str:
-    from fleetlore.events.stage import StageFact
     from msgspec.structs import fields
+
+    from fleetlore.events.stage import StageFact
 
     # The fields that all kinds of the stage share are listed once, above the table.
     shared = StageFact.__struct_fields__ if issubclass(struct, StageFact) else ()
@@ -474,7 +476,7 @@ def operations() -> str:
     from fleetlore.server.mcp.tools import TOOLS
     from fleetlore.server.openapi import build_document
 
-    words = [each for name in (*main.COMMANDS, *main.BEHIND) for each in _all_words(main.parser_of(name))]
+    words = [each for name in (*main.COMMANDS, *main.BEHIND) for each in _all_words(main.make_command_parser(name))]
     routes = [f"{method.upper()} {path}" for path, methods in json.loads(build_document())["paths"].items() for method in methods]
     listed = (
         ("Commands", "command", words, {command.words: operation.name for command, operation in list_commands()}),

@@ -1288,10 +1288,10 @@ def _mask_at_anchors(text: str, starts: Sequence[int], mask: _Mask, pattern: re.
 
 def _mask_user_patterns(value: Any, extra: tuple[str, ...], mask: _Mask, fixed_keys: Container[str]) -> Any:
     """Mask everything that the user's own patterns match."""
-    from fleetlore.user_patterns import patterns_of
+    from fleetlore.user_patterns import compile_user_patterns
 
     texts = list(dict.fromkeys(text for text in _texts_in(value, fixed_keys) if text not in ("", MASK, WITHHELD)))
-    results = dict(zip(texts, patterns_of(extra).mask(texts, MASK), strict=True))
+    results = dict(zip(texts, compile_user_patterns(extra).mask(texts, MASK), strict=True))
 
     def replace_in(value: Any) -> Any:
         if isinstance(value, str):

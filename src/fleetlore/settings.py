@@ -268,9 +268,9 @@ def _read_redact_patterns(path: str, content: Content) -> tuple[str, ...] | None
         raise ConfigError(f"{path}: redact.patterns: a list of strings is needed, as in patterns = ['EMP-[0-9]{{6}}']")
     if not patterns:
         return None
-    from fleetlore.user_patterns import patterns_of
+    from fleetlore.user_patterns import compile_user_patterns
 
-    if (problem := patterns_of(tuple(patterns)).find_problem()) is not None:
+    if (problem := compile_user_patterns(tuple(patterns)).find_problem()) is not None:
         raise ConfigError(f"{path}: redact.patterns: {problem[0]!r} {problem[1]}")
     return tuple(patterns)
 

@@ -55,7 +55,7 @@ _PLAIN_END = rf"(?:{_ONE}(?:[+*]|\{{[0-9]{{1,3}},\}}))?(?:\||\Z)"
 
 
 class UserPatterns:
-    """The patterns of the settings. Use `patterns_of`, so that all users in a process share their CPU credit."""
+    """The patterns of the settings. Use `compile_user_patterns`, so that all users in a process share their CPU credit."""
 
     def __init__(self, patterns: tuple[str, ...]) -> None:
         self._patterns = patterns
@@ -109,7 +109,7 @@ class UserPatterns:
 
 
 @cache
-def patterns_of(patterns: tuple[str, ...]) -> UserPatterns:
+def compile_user_patterns(patterns: tuple[str, ...]) -> UserPatterns:
     """The shared object for these patterns in this process."""
     return UserPatterns(patterns)
 

@@ -78,7 +78,7 @@ def test_goals_of_town_tasks_are_listed_when_asked_for(goals: ControlRoom, visit
     rows = page.locator(".goal-row")
     expect(page.get_by_text("6 goals", exact=True)).to_be_visible()
     expect(rows).to_have_count(6)
-    page.get_by_role("button", name="Show 1 of town tasks").click()
+    page.get_by_role("button", name="Show 1 goal of town tasks").click()
     expect(rows).to_have_count(7)
     expect(rows.filter(has_text="task t-7")).to_have_count(1)
 

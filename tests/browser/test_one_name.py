@@ -150,7 +150,7 @@ def test_a_question_of_last_week_is_left_open_on_every_page(room: ControlRoom, v
     expect(calm).to_have_text("Nobody needs you. No agent is stuck. 1 question of the last 7 days had no answer.")
     calm.get_by_role("link").click()
     expect(page.locator(".sl-row")).to_have_count(1)
-    expect(page.locator(".s-status")).to_contain_text("asked, not answered")
+    expect(page.locator(".s-status")).to_contain_text("not answered")
     expect(page.get_by_role("button", name="Needs you")).to_contain_text("0")
     page.goto(f"{room.url}/brief?last=7")
     expect(page.locator("#left_open li")).to_contain_text(["Should I remove it?"])

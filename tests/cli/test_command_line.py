@@ -13,7 +13,7 @@ import pytest
 
 from fleetlore import __version__
 from fleetlore.cli import main as cli
-from fleetlore.cli.main import COMMANDS, EPILOGUE, GROUPS, GUESSES, parser_of
+from fleetlore.cli.main import COMMANDS, EPILOGUE, GROUPS, GUESSES, make_command_parser
 from tests.cli.running import Lore, command
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -64,7 +64,7 @@ def test_the_examples_of_the_list_are_taken() -> None:
     assert len(examples) > 5
     for words in examples:
         argv = words[3:] if words[1] == "--log" else words[1:]
-        assert parser_of(argv[0]).parse_args(argv[1:])
+        assert make_command_parser(argv[0]).parse_args(argv[1:])
 
 
 def buffered() -> dict[str, str]:

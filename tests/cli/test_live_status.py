@@ -21,7 +21,7 @@ def state_file(lore: Lore) -> Path:
     path = lore.folder.parent / "home" / ".claude" / "sessions" / "1.json"
     path.parent.mkdir(parents=True)
     raw = json.dumps({"session_id": SESSION, "hook_event_name": "SessionStart", "source": "startup"}).encode()
-    spool.append_line(hook.line_of("claude-code", raw, len(raw)))
+    spool.append_line(hook.make_spool_line("claude-code", raw, len(raw)))
     return path
 
 

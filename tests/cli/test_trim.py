@@ -17,7 +17,7 @@ from fleetlore.cli import open_log
 from fleetlore.ingest import retention, trim
 from fleetlore.log.base import position_after
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.projections.runner import Runner, view_of
+from fleetlore.projections.runner import Runner, make_view
 from fleetlore.projections.store import ProjectionStore, open_store
 from fleetlore.settings import Setting, Settings
 from fleetlore.views import cost_sums, costs, fleet
@@ -112,16 +112,16 @@ def test_costs_stay_the_same_however_often_it_is_trimmed(log: BlockingRecorder) 
 
 def test_a_part_whose_whole_is_left_is_not_counted_as_spent(log: BlockingRecorder) -> None:
     log.append_all([reply(90, partial=True, message_id="m1"), reply(1, message_id="m1"), reply(90, message_id="m2", partial=True)])
-    before = cost_sums.sum_total(Runner(log, view_of(costs, "costs")).catch_up().state)
+    before = cost_sums.sum_total(Runner(log, make_view(costs, "costs")).catch_up().state)
     trim.trim_log(log, str(next(log.read(limit=1)).position))
-    after = cost_sums.sum_total(Runner(log, view_of(costs, "costs")).catch_up().state)
+    after = cost_sums.sum_total(Runner(log, make_view(costs, "costs")).catch_up().state)
     assert (after.usd, after.tokens) == (before.usd, before.tokens) == (1.0, 220)
 
 
 def test_what_was_printed_is_not_counted_as_spent_where_the_recording_of_it_is_left(log: BlockingRecorder) -> None:
     log.append_all([reply(90, source="exec"), reply(1)])
     trim.trim_log(log, str(next(log.read(limit=1)).position))
-    assert cost_sums.sum_total(Runner(log, view_of(costs, "costs")).catch_up().state).usd == 0.5
+    assert cost_sums.sum_total(Runner(log, make_view(costs, "costs")).catch_up().state).usd == 0.5
 
 
 def test_the_calendar_s_ends_are_no_trap(log: BlockingRecorder) -> None:
@@ -178,7 +178,7 @@ def test_views_that_are_kept_know_what_went_and_others_say_so(own: BlockingRecor
     own.append(
         [Event(kind="fleet.dispatch", agent="old", task="t1", at=days_ago(100)), Event(kind="fleet.idle", agent="new", at=days_ago(1))]
     )
-    runner = Runner(own, view_of(fleet, "fleet"), store)
+    runner = Runner(own, make_view(fleet, "fleet"), store)
     whole = runner.catch_up().state.agents
     assert cut(own, 90, store) is not None
     assert runner.catch_up().state.agents == whole
@@ -189,7 +189,7 @@ def test_views_that_are_kept_know_what_went_and_others_say_so(own: BlockingRecor
 
 def test_a_checkpoint_with_a_hole_behind_it_is_not_used(own: BlockingRecorder, store: ProjectionStore, tmp_path: Path) -> None:
     """Another machine had folded less when this one trimmed."""
-    runner = Runner(own, view_of(fleet, "fleet"), store)
+    runner = Runner(own, make_view(fleet, "fleet"), store)
     runner.keep_checkpoint(own.head() or "")
     own.append(
         [Event(kind="fleet.idle", agent="never folded there", at=days_ago(100)), Event(kind="fleet.idle", agent="new", at=days_ago(1))]
@@ -197,7 +197,7 @@ def test_a_checkpoint_with_a_hole_behind_it_is_not_used(own: BlockingRecorder, s
     elsewhere = open_store(own.info(), folder=str(tmp_path / "elsewhere"))
     with elsewhere or pytest.fail("no store"):
         assert cut(own, 90, elsewhere) is not None
-    assert runner.catch_up().state.agents == Runner(own, view_of(fleet, "fleet")).catch_up().state.agents
+    assert runner.catch_up().state.agents == Runner(own, make_view(fleet, "fleet")).catch_up().state.agents
 
 
 def test_a_trim_that_was_shipped_here_is_not_ours() -> None:
@@ -369,7 +369,7 @@ def test_the_command_line_adds_to_the_levels(lore: Lore) -> None:
     from argparse import Namespace
 
     lore.write("fleetlore.toml", '[redact]\nlevel = "names"\n')
-    settings = open_log.settings_of(Namespace(log=None, town=None, redact=["prompts"]))
+    settings = open_log.load_settings_for(Namespace(log=None, town=None, redact=["prompts"]))
     assert settings.redact_levels.value == ("prompts", "names")
 
 

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from fleetlore.errors import Invalid
 from fleetlore.events.driver_types import ShellCommand
 from fleetlore.events.envelope import Event
-from fleetlore.events.goal_plan import KEY, plan_of
+from fleetlore.events.goal_plan import KEY, read_plan
 from fleetlore.log.admission import MAX_STRING_BYTES
 from fleetlore.log.connect import connect
 from fleetlore.operations.workers import load_template
@@ -290,7 +290,7 @@ def test_the_same_task_is_the_same_goal_until_it_has_failed(lore: Lore) -> None:
     made = read(lore, "harness = 'claude-code'\n[[acceptance]]\ncommand = 'make test'\n[checks.lint]\ncommand = 'make lint'\n")
     first, again, later = (made.goal_for(each, "town") for each in (job(), job(attempt=2), job(failures=1)))
     assert first.id == again.id != later.id
-    assert (plan_of(first).agent, plan_of(first).task) == ("ada", "t1")
+    assert (read_plan(first).agent, read_plan(first).task) == ("ada", "t1")
     assert [each.command for each in made.goal_for(job(checks=("lint",)), "town").acceptance] == ["make test", "make lint"]
     assert made.goal_for(job(purpose="review"), "town").acceptance == ()
     assert made.find_unknown_checks(job(checks=("lint", "shine"))) == ["shine"]
@@ -298,7 +298,7 @@ def test_the_same_task_is_the_same_goal_until_it_has_failed(lore: Lore) -> None:
 
 def test_flags_win_over_the_file_and_a_broken_file_is_refused_with_reasons(lore: Lore) -> None:
     made = read(lore, "harness = 'claude-code'\n", harness="command", command=["./a"], allow=["Bash(make *)"])
-    plan = plan_of(made.goal)
+    plan = read_plan(made.goal)
     assert (plan.harness, plan.command, plan.permissions.allow) == ("command", ("./a",), ("Bash(make *)",))
     with pytest.raises(Invalid, match=r"w\.toml"):
         read(lore, "harness = 'hammer'\n")

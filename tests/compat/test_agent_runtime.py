@@ -13,7 +13,7 @@ import pytest
 
 from fleetlore import connect
 from fleetlore.compat import agent_runtime
-from fleetlore.compat.agent_runtime import MAX_HISTORY, NODE_REGISTRY, Runtime, append_trace, identity_of, parse_action
+from fleetlore.compat.agent_runtime import MAX_HISTORY, NODE_REGISTRY, Runtime, append_trace, find_identity, parse_action
 from fleetlore.errors import Invalid, MindError
 from fleetlore.graph import scripted
 from fleetlore.models.base import ModelRequest
@@ -281,7 +281,7 @@ async def test_messages_that_come_at_once_have_their_own_replies(tmp_path: Path)
     ],
 )
 def test_the_identity_comes_from_claims(claims: dict[str, Any] | None, name: str) -> None:
-    assert identity_of(claims) == name
+    assert find_identity(claims) == name
 
 
 async def test_the_conversation_is_on_the_log_under_the_identity_and_goes_on_later(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetlore.dialects.commands.classify import flags_of
+from fleetlore.dialects.commands.classify import find_tool_flags
 from fleetlore.dialects.commands.flags import MOST_FLAGS, flags_in, shown_flags
 from fleetlore.programs.claude_code import hooks
 from fleetlore.programs.claude_code.ids import ClaudeEventContext
@@ -129,14 +129,14 @@ def test_what_only_looks_like_such_a_flag_is_none(command: str) -> None:
 def test_a_command_may_come_as_words() -> None:
     assert flags_in(["bash", "-lc", "git push -f"]) == ["--force"]
     assert flags_in(["git", "commit", "-n", "-m", "a message with --force"]) == ["--no-verify"]
-    assert flags_of("shell", {"command": ["git", "commit", "-n"]}) == ["--no-verify"]
+    assert find_tool_flags("shell", {"command": ["git", "commit", "-n"]}) == ["--no-verify"]
 
 
 @pytest.mark.parametrize(
     ("tool", "given"), [("Read", {"command": "git push -f"}), ("Bash", None), ("Bash", {"command": 7}), (None, {}), ("Bash", [])]
 )
 def test_only_shells_have_flags(tool: object, given: object) -> None:
-    assert flags_of(tool, given) == []
+    assert find_tool_flags(tool, given) == []
 
 
 @given(

@@ -68,7 +68,7 @@ def test_a_known_kind_has_a_fitting_name_a_beat_and_one_sentence(kind: str) -> N
     assert payload.kind == kind
     assert catalog.KIND_PATTERN.fullmatch(kind)
     assert payload.beat in BEATS
-    assert catalog.beat_of(Event(kind=kind)) in BEATS
+    assert catalog.find_beat(Event(kind=kind)) in BEATS
     assert payload.__doc__
     assert payload.__doc__.endswith(".")
     assert "\n" not in payload.__doc__
@@ -81,7 +81,7 @@ def test_every_beat_stands_for_something() -> None:
 def test_an_unknown_kind_passes_with_any_data() -> None:
     for kind in ("clue.found", "fleet.parade", "log.lost", "nonsense"):
         assert catalog.find_payload(kind) is None
-        assert catalog.beat_of(Event(kind=kind)) is None
+        assert catalog.find_beat(Event(kind=kind)) is None
         catalog.check_payload(kind, {"anything": [1, None]})
 
 
@@ -150,4 +150,4 @@ def test_every_field_of_the_envelope_is_documented() -> None:
     ],
 )
 def test_where_the_kind_does_not_decide_the_beat_the_outcome_does(kind: str, data: dict[str, Any], beat: str | None) -> None:
-    assert catalog.beat_of(Event(kind=kind, actor="ada", data=data)) == beat
+    assert catalog.find_beat(Event(kind=kind, actor="ada", data=data)) == beat

@@ -21,7 +21,7 @@ from fleetlore.goal import harnesses
 from fleetlore.graph.registry import REGISTRY
 from fleetlore.programs.harness import TurnRequest, TurnResult, Watch
 from fleetlore.projections import runner
-from fleetlore.projections.runner import Runner, view_of
+from fleetlore.projections.runner import Runner, make_view
 from fleetlore.projections.store import ProjectionStore
 from fleetlore.story.vocabulary import Vocabulary, check_vocabulary_parts
 from fleetlore.testing import check_dialect, check_harness
@@ -172,7 +172,7 @@ def test_a_harness_that_nobody_installed_is_named_with_those_that_there_are() ->
 def test_what_was_folded_with_other_packages_is_folded_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with connect(f"sqlite:{tmp_path}/fleet.db").blocking() as log, ProjectionStore(str(tmp_path / "state.db")) as store:
         [position] = log.append([Event(kind="kanban.card_moved", agent="ada", task="K-1")])
-        view = view_of(threads, "threads")
+        view = make_view(threads, "threads")
         Runner(log, view, store).keep_checkpoint(position)
         assert Runner(log, view, store).open_fold_run().position == position
         monkeypatch.setattr(runner, "foreign_beats", lambda: {"kanban.card_moved": "progress"})
@@ -186,7 +186,7 @@ def test_what_a_view_knows_of_a_trimmed_log_does_not_go_with_a_package_that_it_d
     with connect(f"sqlite:{tmp_path}/fleet.db").blocking() as log, ProjectionStore(str(tmp_path / "state.db")) as store:
         spent = Event(kind="model.replied", agent="ada", data={"model": "x", "input": 10, "usd": 0.5})
         first, second = log.append([spent, Event(kind="fleet.idle", agent="bo")])
-        Runner(log, view_of(costs, costs.name), store).keep_checkpoint(first)
+        Runner(log, make_view(costs, costs.name), store).keep_checkpoint(first)
         log.trim(second)
         monkeypatch.setattr(runner, "foreign_beats", lambda: {"kanban.card_moved": "progress"})
-        assert sum_by(Runner(log, view_of(costs, costs.name), store).catch_up().state, "agent").keys() == {"ada"}
+        assert sum_by(Runner(log, make_view(costs, costs.name), store).catch_up().state, "agent").keys() == {"ada"}

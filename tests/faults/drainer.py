@@ -6,7 +6,7 @@ import json
 import sys
 
 from fleetlore.cli import open_log
-from fleetlore.cli.hook import line_of
+from fleetlore.cli.hook import make_spool_line
 from fleetlore.ingest import spool
 
 
@@ -28,7 +28,7 @@ def main(mode: str, name: str = "", count: str = "0") -> None:
             "tool_input": {"command": f"{name} {n}"},
         }
         raw = json.dumps(payload).encode()
-        spool.append_line(line_of("claude-code", raw, len(raw)))
+        spool.append_line(make_spool_line("claude-code", raw, len(raw)))
     print_word("done")
 
 

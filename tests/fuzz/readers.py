@@ -249,7 +249,7 @@ for _event in ("push", "issues", "pull_request"):
         [DELIVERY],
         lambda raw, event=_event: [_stored(each) for each in read_delivery(recording.parse_record(raw), event=event)],  # type: ignore[misc]
     )
-of_bytes("call of `lore hook`", [CALL], lambda raw: json.loads(hook.line_of("claude-code", raw, len(raw))))
+of_bytes("call of `lore hook`", [CALL], lambda raw: json.loads(hook.make_spool_line("claude-code", raw, len(raw))))
 of_bytes(
     "entry of a Redis stream", [EVENT, *golden.lines("tinytown")], lambda raw: entry.decode_entry(b"7-1", [b"event", raw, b"data", raw])
 )

@@ -11,7 +11,7 @@ import pytest
 from fleetlore.errors import Invalid, InvalidGoal
 from fleetlore.events import catalog
 from fleetlore.events.driver_types import BudgetGuards, Custom, FileMatches, Goal, LlmJudge, ShellCommand
-from fleetlore.events.goal_plan import Plan, plan_of
+from fleetlore.events.goal_plan import Plan, read_plan
 from fleetlore.goal.files import TOP_LEVEL_KEYS, Budget, load_goal, parse_goal, slugify_name
 from fleetlore.redact import Redactor
 
@@ -41,7 +41,7 @@ def test_a_description_is_enough(tmp_path: Path) -> None:
     path = tmp_path / "Fix The_Tests.toml"
     path.write_text('description = "Make the tests pass"\n')
     goal = load_goal(str(path))
-    plan = plan_of(goal)
+    plan = read_plan(goal)
     assert (goal.description, goal.acceptance, goal.workspace) == ("Make the tests pass", (), str(tmp_path))
     assert goal.budget == BudgetGuards(max_turns=40, max_wall_time="4h", max_tokens=2_000_000, max_consecutive_denies=3)
     assert (plan.harness, plan.agent, plan.max_usd) == ("claude-code", "fix-the-tests", None)
@@ -95,7 +95,7 @@ def test_criteria_are_understood_by_what_they_say(tmp_path: Path) -> None:
 def test_lengths_of_time_may_be_written_as_people_do(tmp_path: Path) -> None:
     text = 'description = "x"\nidle_timeout = "20m"\nturn_timeout = 90\n[budget]\nmax_wall_time = "1h 30m"\n[permissions]\npatience = "2m"'
     goal = toml(text, tmp_path)
-    plan = plan_of(goal)
+    plan = read_plan(goal)
     assert (plan.idle_timeout, plan.turn_timeout, plan.permissions.patience) == (1200.0, 90.0, 120.0)
     assert goal.budget.max_wall_time == "1h 30m"
 
@@ -108,12 +108,12 @@ def test_yaml_says_the_same_as_toml(tmp_path: Path) -> None:
 
 
 def test_a_mind_that_is_named_does_the_work(tmp_path: Path) -> None:
-    plan = plan_of(toml('description = "x"\nmind = "openai:gpt-5-mini"', tmp_path))
+    plan = read_plan(toml('description = "x"\nmind = "openai:gpt-5-mini"', tmp_path))
     assert (plan.harness, plan.mind) == ("mind", "openai:gpt-5-mini")
 
 
 def test_a_command_may_be_written_as_in_a_shell(tmp_path: Path) -> None:
-    plan = plan_of(toml("description = 'x'\nharness = 'command'\ncommand = \"agent --say 'two words'\"", tmp_path))
+    plan = read_plan(toml("description = 'x'\nharness = 'command'\ncommand = \"agent --say 'two words'\"", tmp_path))
     assert plan.command == ("agent", "--say", "two words")
 
 

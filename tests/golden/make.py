@@ -28,7 +28,7 @@ def help_of_every_verb() -> str:
     os.environ["COLUMNS"] = COLUMNS
     try:
         names = [*command_line.COMMANDS, *command_line.BEHIND]
-        return "\n".join(text for name in names for text in _help_of(command_line.parser_of(name)))
+        return "\n".join(text for name in names for text in _help_of(command_line.make_command_parser(name)))
     finally:
         if before is None:
             del os.environ["COLUMNS"]

@@ -29,7 +29,7 @@ def section(title: str) -> dict[str, tuple[str | None, str]]:
 
 def commands() -> Iterator[str]:
     for name in (*command_line.COMMANDS, *command_line.BEHIND):
-        yield from words_of(command_line.parser_of(name))
+        yield from words_of(command_line.make_command_parser(name))
 
 
 def words_of(parser: argparse.ArgumentParser) -> Iterator[str]:

@@ -25,13 +25,13 @@ from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.log.sqlite import maintenance
 from fleetlore.projections import runner as module
 from fleetlore.projections import search
-from fleetlore.projections.runner import FoldResult, LogView, Runner, view_of
+from fleetlore.projections.runner import FoldResult, LogView, Runner, make_view
 from fleetlore.projections.store import ProjectionStore
 from fleetlore.projections.time_index import position_at
 from fleetlore.views import fleet, time_ranges
 from tests.strategies import events
 
-FLEET = view_of(fleet, "fleet")
+FLEET = make_view(fleet, "fleet")
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from fleetlore import Event, clock
 from fleetlore.log.seal import OperatorKey, Seal, make_seal
-from fleetlore.projections.runner import view_of
+from fleetlore.projections.runner import make_view
 from fleetlore.projections.signed_views import SignedGoals, SignedGoalsFold
 from fleetlore.views import goals
 
@@ -61,7 +61,7 @@ def test_each_way_of_believing_is_a_view_of_its_own(sealed: tuple[Seal, Operator
 def test_its_state_is_kept_as_bytes_and_comes_back(sealed: tuple[Seal, OperatorKey]) -> None:
     seal, key = sealed
     fold = SignedGoalsFold(seal, key)
-    view = view_of(fold, fold.name)
+    view = make_view(fold, fold.name)
     state = folded(fold, [key.sign_event(raised(50)), raised(60, OTHER)])
     assert view.decode_state(view.encode(state)) == state
 

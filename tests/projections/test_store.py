@@ -289,7 +289,7 @@ WORKER = """
 import sys
 from fleetlore import Event, connect
 from fleetlore.projections import search
-from fleetlore.projections.runner import Runner, view_of
+from fleetlore.projections.runner import Runner, make_view
 from fleetlore.projections.store import open_store
 from fleetlore.views import fleet
 
@@ -299,7 +299,7 @@ with connect(url).blocking() as log:
         with open_store(log.info(), folder=folder) as store:
             assert store.is_usable
             log.append([Event(kind="fleet.commit", agent="ada", text="needle") for _ in range(40)])
-            folded = Runner(log, view_of(fleet, "fleet"), store).catch_up()
+            folded = Runner(log, make_view(fleet, "fleet"), store).catch_up()
             assert folded.events == folded.state.events >= (turn + 1) * 40
             found = search.find_events(log, "needle", limit=100_000, store=store)
             assert len(found) == len({event.position for event in found}) >= (turn + 1) * 40

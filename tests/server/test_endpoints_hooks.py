@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fleetlore.cli.hook import line_of
+from fleetlore.cli.hook import make_spool_line
 from fleetlore.cli.open_log import drain_spool
 from fleetlore.ingest import spool
 from fleetlore.testing import START, FrozenClock
@@ -73,7 +73,7 @@ def test_the_same_call_by_the_spool_and_over_http_is_one_event(
 ) -> None:
     def by_spool() -> None:
         raw = json.dumps(step).encode()
-        recorded = json.loads(line_of(path.removeprefix("/hooks/"), raw, len(raw)))
+        recorded = json.loads(make_spool_line(path.removeprefix("/hooks/"), raw, len(raw)))
         spool.append_line(json.dumps(recorded | {"at": (START + timedelta(seconds=0.2)).isoformat()}).encode())
         drain_spool()
 

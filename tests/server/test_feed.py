@@ -22,7 +22,7 @@ from fleetlore.log.base import AppendBatch, Backend, Position, TailPage
 from fleetlore.log.memory.log import MemoryLog
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.server.live.feed import Feed
-from fleetlore.server.live.ring import BATCH_BYTES, MOST_BATCHES, EncodedEvent, EventFilter, Ring, entries_of
+from fleetlore.server.live.ring import BATCH_BYTES, MOST_BATCHES, EncodedEvent, EventFilter, Ring, iterate_entries
 from fleetlore.server.live.subscription import SIGN_OF_LIFE, Subscription
 from tests.contract.conftest import BACKENDS, address
 from tests.contract.helpers import make_event
@@ -442,7 +442,7 @@ class Client:
 def entries(count: int) -> list[EncodedEvent]:
     with connect("memory:").blocking() as log:
         log.append([make_event() for _ in range(count)])
-        return list(entries_of(TailPage(next(log.read_pages())), None))
+        return list(iterate_entries(TailPage(next(log.read_pages())), None))
 
 
 def test_a_ring_is_bounded_by_count_and_knows_where_it_begins() -> None:
@@ -451,7 +451,7 @@ def test_a_ring_is_bounded_by_count_and_knows_where_it_begins() -> None:
     assert (ring.first, ring.end, ring.base, ring.newest) == (2, 6, all[1].position, all[5].position)
     assert ring.holds_position(all[1].position)
     assert not ring.holds_position(all[0].position)
-    assert ring.place_of(all[3].position) == 4
+    assert ring.find_place(all[3].position) == 4
 
 
 def test_a_ring_is_bounded_by_bytes() -> None:

@@ -17,7 +17,7 @@ from starlette.types import Message, Receive, Scope, Send
 from fleetlore.server.problems import Problem, on_problem
 from fleetlore.server.security.guard import Guard
 from fleetlore.server.security.limits import MIB, STREAMS, Limited, RequestLimits
-from fleetlore.server.security.rate_limit import RateLimit, network_of
+from fleetlore.server.security.rate_limit import RateLimit, get_network
 from tests.patience import PATIENCE
 from tests.server.asgi import ask, denied, knock, request, say, scope_of, served
 
@@ -265,10 +265,10 @@ def test_an_address_that_is_refused_stays_remembered_while_it_asks() -> None:
 
 
 def test_a_whole_network_of_ipv6_is_one_client() -> None:
-    assert network_of("2001:db8::1") == network_of("2001:db8::ffff:1")
-    assert network_of("2001:db8::1") != network_of("2001:db8:0:1::1")
-    assert network_of("::ffff:10.0.0.1") == "10.0.0.1"
-    assert len({network_of(text) for text in ("10.0.0.1", "10.0.0.2", "", "a:b:c:nothing", "fe80::1%eth0")}) == 5
+    assert get_network("2001:db8::1") == get_network("2001:db8::ffff:1")
+    assert get_network("2001:db8::1") != get_network("2001:db8:0:1::1")
+    assert get_network("::ffff:10.0.0.1") == "10.0.0.1"
+    assert len({get_network(text) for text in ("10.0.0.1", "10.0.0.2", "", "a:b:c:nothing", "fe80::1%eth0")}) == 5
 
 
 # --- how many at once

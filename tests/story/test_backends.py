@@ -41,9 +41,11 @@ def write_all(url: str, stored: Sequence[Event]) -> dict[str, str]:
         found = reading.read_records(log, now=NOW, zone=UTC, rules=default_rules(), newest_day=True)
         events = reading.PeriodEvents(log, index, since=found.since, until=found.until)
         book = reading.read_book(events, found, index, UTC)
-        texts = {detail: FORMATS["json"](reading.story_of(found, UTC, book=book, detail=detail)) for detail in ("headline", "story")}
+        texts = {
+            detail: FORMATS["json"](reading.make_period_story(found, UTC, book=book, detail=detail)) for detail in ("headline", "story")
+        }
         full = "".join(STREAMS["json"](reading.write_full_story(events, "Monday", found, UTC)))
-        return {**texts, "full": full, "brief": BRIEF_FORMATS["json"](reading.brief_of(found, UTC))}
+        return {**texts, "full": full, "brief": BRIEF_FORMATS["json"](reading.make_period_brief(found, UTC))}
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

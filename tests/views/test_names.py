@@ -23,7 +23,7 @@ from fleetlore.views.names import (
     short_name,
     truncate_to_first_words,
 )
-from fleetlore.views.thread_names import AS_THEY_ARE, naming_of
+from fleetlore.views.thread_names import AS_THEY_ARE, make_naming
 from tests.strategies import events, json_values
 
 NOON = datetime(2026, 11, 14, 12, tzinfo=UTC)
@@ -250,4 +250,4 @@ def test_the_most_recently_active_agents_keep_their_names_and_numbers(monkeypatc
 )
 def test_whether_an_event_has_somebody_called_otherwise(event: Event, is_renamed: bool) -> None:
     known = names.apply(names.initial(), event)
-    assert (naming_of(known) != AS_THEY_ARE) == is_renamed
+    assert (make_naming(known) != AS_THEY_ARE) == is_renamed

@@ -60,7 +60,7 @@ def _open_writer(args: Namespace) -> Iterator[BatchWriter]:
     from fleetlore.log.admission import Admission
     from fleetlore.programs.registry import PROTOCOL_NAME
 
-    settings = open_log.settings_of(args)
+    settings = open_log.load_settings_for(args)
     admission = Admission(redactor=open_log.make_redactor(settings), anonymise=open_log.load_anonymiser(settings))
     with open_log.open_log(args, settings=settings, drain=False) as log:
         yield BatchWriter(log, dialect=PROTOCOL_NAME, admission=admission)

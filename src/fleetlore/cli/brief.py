@@ -29,15 +29,15 @@ def configure(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     """Print the brief; by default of the newest day with a session or a task."""
     from fleetlore.cli.operations import open_context
-    from fleetlore.cli.periods import span_of, zone_of
+    from fleetlore.cli.periods import read_span, read_zone
     from fleetlore.operations.periods import ReadBrief, make_brief
     from fleetlore.operations.table import find_operation
     from fleetlore.story.brief_formats import FORMATS, write_page
 
-    zone = zone_of(args.tz)
+    zone = read_zone(args.tz)
     scope = f"agent:{args.agent}" if args.agent else check_scope(args.scope)
     with open_context(args, find_operation("brief")) as context:
-        span = span_of(args, zone, context.now())
+        span = read_span(args, zone, context.now())
         brief = make_brief(context, ReadBrief(scope=scope, since=span.since, until=span.until, all=args.all, tz=args.tz))
     format = "json" if args.json else args.format
     written = write_page(brief) if format == "html" else FORMATS[format](brief)

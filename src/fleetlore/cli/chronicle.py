@@ -41,7 +41,7 @@ def run(args: Namespace) -> int:
     args.format = "json" if args.json else args.format
     from fleetlore.operations.context import OperationContext, open_source
 
-    settings, now = open_log.settings_of(args), times.parse_now(args.now)
+    settings, now = open_log.load_settings_for(args), times.parse_now(args.now)
     with (
         _import_history(args.paths) as log,
         open_source(log, settings, progress=progress.show_progress_if_long, now=lambda: now, is_own_log=False) as source,

@@ -73,7 +73,7 @@ def find_words() -> dict[str, list[str]]:
     """What may follow each command and verb: `town task` → its verbs and options. The empty key has all commands."""
     words = {"": [*main.COMMANDS, "help"]}
     for name in main.COMMANDS:
-        _collect_words(main.parser_of(name), name, words)
+        _collect_words(main.make_command_parser(name), name, words)
     return words
 
 

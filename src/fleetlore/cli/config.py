@@ -31,7 +31,7 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Print the settings; secrets in addresses are masked."""
-    settings = open_log.settings_of(args)
+    settings = open_log.load_settings_for(args)
     if args.json:
         terminal.print_value(describe_settings(settings))
         return 0

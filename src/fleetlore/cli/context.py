@@ -55,7 +55,7 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Build the prompt and print it."""
-    settings = open_log.settings_of(args)
+    settings = open_log.load_settings_for(args)
     if args.budget is not None and args.budget < 1:
         raise Invalid("--budget must be 1 token or more")
     request = BuildPrompt(

@@ -49,20 +49,20 @@ def configure(parser: ArgumentParser) -> None:
     period.add_argument("--since", metavar="WHEN", help="from then on: 30m, 2h, 3d or 1w ago, a day, or a time such as 2026-11-15T20:00Z")
     parser.add_argument("--tz", metavar="ZONE", default="UTC", help="the time zone of days, such as Europe/Berlin (UTC)")
     arguments.add_json(parser)
-    parser.set_defaults(last=None, all=True)  # `span_of` expects these options, which this command does not have
+    parser.set_defaults(last=None, all=True)  # `read_span` expects these options, which this command does not have
     arguments.add_examples(parser, _EXAMPLES, _NOTES)
 
 
 def run(args: Namespace) -> int:
     """Add up the costs and print them."""
     from fleetlore.cli.operations import open_context
-    from fleetlore.cli.periods import span_of, zone_of
+    from fleetlore.cli.periods import read_span, read_zone
     from fleetlore.cli.status import is_log_missing
     from fleetlore.operations.costs import CostReport, ReadCosts, report_costs
     from fleetlore.operations.table import find_operation
 
     check_scope(args.scope)
-    settings = open_log.settings_of(args)
+    settings = open_log.load_settings_for(args)
     open_log.drain_spool()
     if args.scope == TOWN and is_log_missing(settings):
         date, own_prices = Prices(settings.prices.value).date, len(settings.prices.value)
@@ -70,7 +70,7 @@ def run(args: Namespace) -> int:
         _print_report(CostReport(args.by, [], CostAmount(), {}, date, own_prices, is_limited), args)
         return 0
     with open_context(args, find_operation("costs")) as context:
-        span = span_of(args, zone_of(args.tz), context.now())
+        span = read_span(args, read_zone(args.tz), context.now())
         _print_report(
             report_costs(
                 context,

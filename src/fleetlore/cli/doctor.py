@@ -217,7 +217,7 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Run all checks; a check that fails to run is a finding."""
-    settings = open_log.settings_of(args)
+    settings = open_log.load_settings_for(args)
     versions, files = _find_versions(settings.log.value), list(settings.files)
     report: dict[str, Any] = {"versions": versions, "settings": {"files": files, "ignored": settings.warnings}, "log": {}, "problems": []}
     log = report["log"]

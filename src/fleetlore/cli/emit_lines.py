@@ -46,7 +46,7 @@ _unknown_field = re.compile(r"unknown field `([^`]{1,200})`")
 def emit_lines(args: Namespace) -> int:
     """Store the valid lines; exit code 3 if some were rejected."""
     _refuse_event_options(args)
-    settings = open_log.settings_of(args)
+    settings = open_log.load_settings_for(args)
     rejections = summary.Rejections()
     with open_log.open_log(args, settings=settings) as log:
         admission = Admission(redactor=open_log.make_redactor(settings))

@@ -62,7 +62,7 @@ class TerminalEventLines:
                 pad_columns(truncate_columns(name, name_width), name_width),
                 f"38;5;{_NAME_COLOURS[crc32(name.encode()) % len(_NAME_COLOURS)]}",
             ),
-            self._paint_text(pad_columns(truncate_columns(sanitise_text(event.kind), kind_width), kind_width), self._style_of(event)),
+            self._paint_text(pad_columns(truncate_columns(sanitise_text(event.kind), kind_width), kind_width), self._choose_style(event)),
             *((self._paint_text(scopes, _DIM),) if scopes else ()),
             truncate_columns(text, max(0, rest)),
         )
@@ -74,8 +74,8 @@ class TerminalEventLines:
         self._day = at.date()
         return self._paint_text(f"── {at.strftime('%A')} {at.day} {at.strftime('%B %Y')}", "1") + "\n"
 
-    def _style_of(self, event: Event) -> str:
-        return _DIM if not can_see(event, PUBLIC) else _BEAT_STYLES.get(catalog.beat_of(event) or "", "")
+    def _choose_style(self, event: Event) -> str:
+        return _DIM if not can_see(event, PUBLIC) else _BEAT_STYLES.get(catalog.find_beat(event) or "", "")
 
     def _paint_text(self, text: str, style: str) -> str:
         return f"\x1b[{style}m{text}\x1b[0m" if self._colour and style else text

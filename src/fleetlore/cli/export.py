@@ -45,7 +45,7 @@ def configure(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     """Write the events that the dialect can express; count the others and report them."""
     dialect = find_dialect(args.dialect, only_read=registry.list_recordings())
-    settings = open_log.settings_of(args)
+    settings = open_log.load_settings_for(args)
     check_scope(args.scope)
     since = times.parse_since(args.since)
     left_out: Counter[str] = Counter()

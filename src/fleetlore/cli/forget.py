@@ -59,7 +59,7 @@ def run(args: Namespace) -> int:
     """Show what matches, ask, erase, and check that nothing is left."""
     from fleetlore.ingest import forget
 
-    settings = open_log.settings_of(args)
+    settings = open_log.load_settings_for(args)
     with open_log.open_existing_log(args, settings=settings) as log:
         filter = _make_filter(args, log)
         with progress.show_progress("looking") as show:
@@ -71,7 +71,7 @@ def run(args: Namespace) -> int:
         if found.ids and not args.yes and not confirm.ask_yes_no(f"Erase {_count_events(len(found.ids))} for good?"):
             terminal.print_error("nothing was erased")
             return FAILED
-        passphrase.ask_key_of(settings, "to erase events")
+        passphrase.ask_operator_key(settings, "to erase events")
         return _erase_found(args, settings, log, filter, found)
 
 

@@ -89,10 +89,10 @@ def spool_payload(program: str, *, project: bool = False, is_alone: bool = False
     if is_alone and size < _SHORT_PAYLOAD:
         _skip_extension()
     if size:
-        spool.append_line(line_of(program, raw, size, project=project))
+        spool.append_line(make_spool_line(program, raw, size, project=project))
 
 
-def line_of(program: str, raw: bytes, size: int, *, project: bool = False) -> bytes:
+def make_spool_line(program: str, raw: bytes, size: int, *, project: bool = False) -> bytes:
     """The spool line: time, id, program, folder, log and the redacted payload."""
     from fleetlore.redact_needles import is_surely_clean
 

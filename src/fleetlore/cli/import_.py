@@ -94,7 +94,7 @@ def _import_dialect(args: Namespace, dialect: Dialect, paths: Sequence[str]) -> 
     """Open all inputs, merge their records by time, and store them."""
     if not paths:
         raise Invalid(f"name the files: `lore import {dialect.name} FILE…`; - is standard input")
-    settings = open_log.settings_of(args)
+    settings = open_log.load_settings_for(args)
     with (
         progress.show_progress("importing", bytes=dialect.name != _OF_REPOSITORIES) as show,
         _read_inputs(paths, dialect, show) as items,
@@ -127,7 +127,7 @@ def _import_recognised(args: Namespace, paths: Sequence[str]) -> int:
     """Recognise every file, say what it was taken for, and import each format's files together."""
     from fleetlore.cli.import_recordings import copy_if_stream
 
-    settings, skipped = open_log.settings_of(args), summary.SkippedFiles()
+    settings, skipped = open_log.load_settings_for(args), summary.SkippedFiles()
     with TemporaryDirectory(prefix="fleetlore-") as folder:
         groups = _group_files([copy_if_stream(path, folder) for path in paths], skipped)
         reports: dict[str, Any] = {}

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 def import_recordings(args: Namespace, program: str) -> int:
     """Find the files, then merge and store their events."""
-    settings = open_log.settings_of(args)
+    settings = open_log.load_settings_for(args)
     skipped = summary.SkippedFiles()
     with _find_files(args.files, program, skipped) as paths:
         chosen = _choose_files(paths, program, skipped, named=args.files)

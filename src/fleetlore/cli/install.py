@@ -64,7 +64,7 @@ def run(args: Namespace) -> int:
     """Install hooks, or list programs."""
     if args.program is None:
         return show_programs(json=args.json)
-    file = file_of(args.program, project=args.project)
+    file = choose_hook_file(args.program, project=args.project)
     if args.approvals and args.project:
         raise Invalid("--approvals changes your own settings only: what you may be asked is not for a project to say; leave out --project")
     file = file.recording_tool_calls() if args.tool_calls else file
@@ -84,7 +84,7 @@ def run(args: Namespace) -> int:
     return 0
 
 
-def file_of(program: str, *, project: bool) -> HookFile:
+def choose_hook_file(program: str, *, project: bool) -> HookFile:
     """The settings file to change."""
     file = registry.require_program(program).hook_file(project_folder() if project else None)
     if file is None:
@@ -180,7 +180,7 @@ def show_programs(*, json: bool) -> int:
 
 
 def _program_state(program: str, *, project: bool) -> dict[str, object]:
-    file = file_of(program, project=project)
+    file = choose_hook_file(program, project=project)
     try:
         found = file.find_installed_events()
         is_old = file.calls_old_name()

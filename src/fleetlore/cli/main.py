@@ -284,10 +284,10 @@ def _run_command(call: CommandLine) -> int:
     name = call.command or ""
     if name not in COMMANDS | BEHIND | ALIASES:
         raise UsageError(f"unknown command: {name}; {_suggest_command(name)}")
-    return _load_command(name).run(parser_of(name, log=call.log, town=call.town).parse_args(call.rest))
+    return _load_command(name).run(make_command_parser(name, log=call.log, town=call.town).parse_args(call.rest))
 
 
-def parser_of(name: str, *, log: str | None = None, town: str | None = None) -> Parser:
+def make_command_parser(name: str, *, log: str | None = None, town: str | None = None) -> Parser:
     """The complete parser of one command."""
     from fleetlore.cli import arguments
 

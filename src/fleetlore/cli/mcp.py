@@ -49,7 +49,7 @@ def run(args: Namespace) -> int:
         from fleetlore.server.mcp.stdio import serve_stdio
     except ModuleNotFoundError as error:
         raise ConfigError(f"mcp: its library is not installed ({error.name}); pip install 'fleetlore[mcp]'") from error
-    settings = open_log.settings_of(args)
+    settings = open_log.load_settings_for(args)
     with ExitStack() as stack:
         log = stack.enter_context(_open_log(args, settings))
         serve_stdio(_open_source(log, settings, stack), caller)

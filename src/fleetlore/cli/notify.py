@@ -90,7 +90,7 @@ def find_zone() -> str:
 def _list_rules(args: Namespace) -> int:
     from fleetlore.server.notifications.rules import parse_rules
 
-    settings = open_log.settings_of(args)
+    settings = open_log.load_settings_for(args)
     rules = parse_rules(settings)
     cursors, holder = _read_rule_state(settings)
     if args.json:
@@ -137,7 +137,7 @@ def _describe_rule(rule: Rule, position: str | None) -> dict[str, Any]:
 def _test_rule(args: Namespace) -> int:
     from fleetlore.server.notifications.send import deliver_message
 
-    settings = open_log.settings_of(args)
+    settings = open_log.load_settings_for(args)
     rule = _find_rule(settings, args.rule)
     message = _read_brief(args, rule, settings) if rule.by == "brief" else _compose_message(args, rule)
     if args.print:

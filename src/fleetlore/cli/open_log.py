@@ -32,7 +32,7 @@ def load_settings(*, log: str | None, town: str | None) -> Settings:
     return settings
 
 
-def settings_of(args: Namespace) -> Settings:
+def load_settings_for(args: Namespace) -> Settings:
     """The settings for this command line; `--redact` adds to the levels of the settings files."""
     settings = load_settings(log=args.log, town=args.town)
     requested: tuple[str, ...] = getattr(args, "redact", ())
@@ -44,7 +44,7 @@ def settings_of(args: Namespace) -> Settings:
 
 def open_log(args: Namespace, *, settings: Settings | None = None, drain: bool = True) -> BlockingRecorder:
     """Open the log for writing, created if it does not exist. Drains the spool first."""
-    settings = settings or settings_of(args)
+    settings = settings or load_settings_for(args)
     if drain:
         drain_spool()
     return connect_log(settings)
@@ -52,7 +52,7 @@ def open_log(args: Namespace, *, settings: Settings | None = None, drain: bool =
 
 def open_existing_log(args: Namespace, *, settings: Settings | None = None) -> BlockingRecorder:
     """Open the log for reading; `LogError` if the file does not exist, so that a typing error is noticed."""
-    settings = settings or settings_of(args)
+    settings = settings or load_settings_for(args)
     drain_spool()
     path = find_file(settings)
     if path is not None:
@@ -154,7 +154,7 @@ def is_server(url: str) -> bool:
 
 def log_file(args: Namespace) -> str:
     """The path of the log, for commands that need a file; `Invalid` for other logs. Creates the folder of the default log."""
-    settings = settings_of(args)
+    settings = load_settings_for(args)
     if find_file(settings) is None:
         shown = config.mask_url(settings.log.value)
         copy = "`lore ship --from … --to sqlite:FILE --full --once` copies any log"

@@ -210,7 +210,7 @@ def open_context(args: Namespace, operation: Operation, *, now: clock.Clock = cl
     """The log that command line and settings name, for who speaks here."""
     from fleetlore.cli.progress import show_progress_if_long
 
-    actor, settings = find_speaker(args), open_log.settings_of(args)
+    actor, settings = find_speaker(args), open_log.load_settings_for(args)
     opener = open_log.open_log if operation.creates_log else open_log.open_existing_log
     with (
         opener(args, settings=settings) as log,

@@ -39,7 +39,7 @@ def ask_key_if_given(shared: Coordination, why: str) -> OperatorKey | None:
         return None
 
 
-def ask_key_of(settings: Settings, why: str) -> OperatorKey | None:
+def ask_operator_key(settings: Settings, why: str) -> OperatorKey | None:
     """`ask_key` for the log in the settings."""
     from fleetlore.log.coordination import open_shared
 

@@ -24,7 +24,7 @@ class Span(NamedTuple):
     is_newest_day: bool = False
 
 
-def zone_of(name: str) -> tzinfo:
+def read_zone(name: str) -> tzinfo:
     """The time zone of that name."""
     try:
         return UTC if name.upper() == "UTC" else ZoneInfo(name)
@@ -32,7 +32,7 @@ def zone_of(name: str) -> tzinfo:
         raise Invalid(f"--tz: unknown time zone: {name!r}; use UTC, or a name such as Europe/Berlin") from error
 
 
-def span_of(args: Namespace, zone: tzinfo, now: datetime, *, whole: bool = False) -> Span:
+def read_span(args: Namespace, zone: tzinfo, now: datetime, *, whole: bool = False) -> Span:
     """The period that the arguments ask for; without any, everything if `whole`, else the newest day."""
     if args.last is not None and args.last < 1:
         raise Invalid("--last: a number from 1 on is needed")

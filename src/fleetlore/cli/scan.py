@@ -49,7 +49,7 @@ def run(args: Namespace) -> int:
 def _scan_log(args: Namespace) -> int:
     from fleetlore.ingest import forget
 
-    settings = open_log.settings_of(args)
+    settings = open_log.load_settings_for(args)
     redactor = _open_redactor(args)
     with open_log.open_existing_log(args, settings=settings) as log:
         rows = []
@@ -63,7 +63,7 @@ def _scan_log(args: Namespace) -> int:
             return FAILED if rows else OK
         if not args.yes and not confirm.ask_yes_no(f"Erase {_format_count(len(rows), 'event')} for good?"):
             return FAILED
-        passphrase.ask_key_of(settings, "to erase any of it")
+        passphrase.ask_operator_key(settings, "to erase any of it")
         erased = forget.erase_events(log, [str(row["id"]) for row in rows], REASON)
         forget.purge_stores(log)
     if not args.json:
@@ -76,7 +76,7 @@ def _scan_log(args: Namespace) -> int:
 def _open_redactor(args: Namespace) -> Redactor:
     from fleetlore.redact import Redactor
 
-    return open_log.make_redactor(open_log.settings_of(args)) or Redactor()
+    return open_log.make_redactor(open_log.load_settings_for(args)) or Redactor()
 
 
 def _find_in_event(redactor: Redactor, event: Event) -> list[str]:

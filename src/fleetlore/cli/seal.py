@@ -39,7 +39,7 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Set or change the passphrase, or print the status."""
-    settings = open_log.settings_of(args)
+    settings = open_log.load_settings_for(args)
     if args.status and args.new_key:
         raise Invalid("--new-key changes the seal, and --status only shows it; use one of them")
     with _open_coordination(settings, is_new=not args.status) as shared:

@@ -81,9 +81,9 @@ def has_period(args: Namespace) -> bool:
 
 def read_range(args: Namespace, now: datetime) -> dict[str, Any]:
     """Scope and period that the arguments ask for, as fields of a request; without a period, the last few days."""
-    from fleetlore.cli.periods import Span, span_of, zone_of
+    from fleetlore.cli.periods import Span, read_span, read_zone
 
-    span = span_of(args, zone_of(args.tz), now) if has_period(args) else Span(since=now - timedelta(days=DAYS))
+    span = read_span(args, read_zone(args.tz), now) if has_period(args) else Span(since=now - timedelta(days=DAYS))
     scope = f"agent:{args.agent}" if args.agent else check_scope(args.scope)
     return {"scope": scope, "since": span.since, "until": span.until}
 

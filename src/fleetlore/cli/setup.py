@@ -164,7 +164,7 @@ def _import_all(args: Namespace, log: BlockingRecorder, files: Sequence[HistoryF
     from fleetlore.ingest.prompt_history import import_prompt_history
     from fleetlore.log.admission import Admission
 
-    settings, rejections = open_log.settings_of(args), summary.Rejections()
+    settings, rejections = open_log.load_settings_for(args), summary.Rejections()
     admission = Admission(redactor=open_log.make_redactor(settings), anonymise=open_log.load_anonymiser(settings))
     deposit = BatchWriter(log, dialect="lore", admission=admission, on_rejected=rejections.add)
     change, oldest = ingest_discovery.make_machine_stamp(), retention.retention_cutoff(settings, clock.now())
@@ -272,7 +272,7 @@ def _show_brief(args: Namespace, log: BlockingRecorder) -> bool:
     from fleetlore.operations.periods import ReadBrief, make_brief
     from fleetlore.story.brief_formats import write_text
 
-    with open_source(log, open_log.settings_of(args), progress=show_progress_if_long) as source:
+    with open_source(log, open_log.load_settings_for(args), progress=show_progress_if_long) as source:
         found = make_brief(OperationContext(source, actor=""), ReadBrief())
     if found.bill.sessions:
         terminal.print_line("")

@@ -34,7 +34,7 @@ def run(args: Namespace) -> int:
     from fleetlore.log.coordination import open_shared
     from fleetlore.operations.sinks import SinkDelivery, make_sink
 
-    settings = open_log.settings_of(args)
+    settings = open_log.load_settings_for(args)
     if not settings.sinks.value:
         terminal.print_line("there are no sinks; add a [[sink]] to your fleetlore.toml (docs/goals.md)")
         return OK

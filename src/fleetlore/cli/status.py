@@ -51,7 +51,7 @@ def run(args: Namespace) -> int:
     from fleetlore.operations.table import find_operation
 
     request = ReadFleetStatus(silent_after=parse_duration_option(args.silent_after).total_seconds())
-    settings = open_log.settings_of(args)
+    settings = open_log.load_settings_for(args)
     is_new = is_log_missing(settings)
     open_log.drain_spool()
     if is_new and is_log_missing(settings) and not args.watch:
@@ -89,7 +89,7 @@ def _print_status(args: Namespace, status: FleetStatus | None) -> None:
 
 def _as_json(args: Namespace, status: FleetStatus | None) -> dict[str, Any]:
     if status is None:
-        town = open_log.settings_of(args).town.value
+        town = open_log.load_settings_for(args).town.value
         return {
             "town": town,
             "position": None,

@@ -235,7 +235,7 @@ class StatusScreen:
 
         assert self._status is not None
         agents, selected = self.agents, self.selected
-        rows = status_table.rows_of(agents, self._status.now)
+        rows = status_table.make_status_rows(agents, self._status.now)
         yield Text.assemble(*status_table.format_headline(rows), no_wrap=True, overflow="ellipsis")
         yield Text()
         if not agents:

@@ -64,10 +64,10 @@ def choose_agents(status: FleetStatus, *, everybody: bool) -> list[AgentStatus]:
 
 def make_rows(status: FleetStatus, *, everybody: bool) -> list[Row]:
     """The agents in the order of being shown."""
-    return rows_of(choose_agents(status, everybody=everybody), status.now)
+    return make_status_rows(choose_agents(status, everybody=everybody), status.now)
 
 
-def rows_of(agents: Sequence[AgentStatus], now: datetime) -> list[Row]:
+def make_status_rows(agents: Sequence[AgentStatus], now: datetime) -> list[Row]:
     """Agents as rows."""
     return [
         Row(

@@ -62,11 +62,11 @@ def _list_parts(args: Namespace, given: Mapping[str, Any]) -> Iterator[str]:
     import os
 
     from fleetlore.cli import open_log
-    from fleetlore.cli.periods import zone_of
+    from fleetlore.cli.periods import read_zone
     from fleetlore.log.connect import connect
     from fleetlore.operations.context import open_source
 
-    settings = open_log.settings_of(args)
+    settings = open_log.load_settings_for(args)
     path = open_log.find_file(settings)
     if path is not None and not os.path.exists(path):
         return
@@ -75,7 +75,7 @@ def _list_parts(args: Namespace, given: Mapping[str, Any]) -> Iterator[str]:
         if isinstance(session, str) and session:
             yield from _describe_session(source, session)
         with source.snapshot(None, ("costs", "fleet")) as snapshot:
-            yield from _describe_costs(snapshot, settings, zone_of(args.tz))
+            yield from _describe_costs(snapshot, settings, read_zone(args.tz))
             yield from _count_needing(snapshot)
 
 

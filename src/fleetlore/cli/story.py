@@ -88,13 +88,13 @@ def run(args: Namespace) -> int:
 
 def write_story(context: OperationContext, args: Namespace, scope: str = TOWN, *, whole: bool = False) -> None:
     """Write the story selected by the arguments. If they name no period: of the whole log if `whole`, else of the newest day."""
-    from fleetlore.cli.periods import span_of, zone_of
+    from fleetlore.cli.periods import read_span, read_zone
     from fleetlore.operations.periods import ReadStory, select_story
     from fleetlore.story.story_formats import STREAMS, stream_text
     from fleetlore.story.voices import load_voice
 
-    zone, voice = zone_of(args.tz), load_voice(args.voice)
-    span = span_of(args, zone, context.now(), whole=whole)
+    zone, voice = read_zone(args.tz), load_voice(args.voice)
+    span = read_span(args, zone, context.now(), whole=whole)
     is_all = not span.is_newest_day and span.since is None and span.last is None
     request = ReadStory(scope=scope, since=span.since, until=span.until, all=is_all, tz=args.tz, detail=args.detail)
     with ExitStack() as stack:

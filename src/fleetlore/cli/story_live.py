@@ -12,7 +12,7 @@ import msgspec
 from fleetlore.cli import operations, terminal, times
 from fleetlore.cli.drain_while_watching import drain_in_background
 from fleetlore.cli.follow_with_clock import follow_batches
-from fleetlore.cli.periods import Span, span_of, zone_of
+from fleetlore.cli.periods import Span, read_span, read_zone
 from fleetlore.log.base import TOWN, event_scopes
 from fleetlore.operations.periods import AgentNamer, read_time_index, select_events
 from fleetlore.operations.sources import resolve_scope
@@ -37,8 +37,8 @@ Show = Callable[[Iterable["StorySentence"]], None]
 
 def follow_story(args: Namespace, scope: str) -> int:
     """Show the period that was asked for, if any, and then what happens, until Ctrl-C."""
-    zone, voice = zone_of(args.tz), load_voice(args.voice)
-    span = span_of(args, zone, times.parse_now(args.now))
+    zone, voice = read_zone(args.tz), load_voice(args.voice)
+    span = read_span(args, zone, times.parse_now(args.now))
     try:
         with operations.open_context(args, find_operation("story")._replace(creates_log=True)) as context, drain_in_background():
             selection = select_events(context, resolve_scope(context.source, scope, may_be_new=True), live=True)

@@ -48,7 +48,7 @@ def configure(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     """Run the verb."""
     _check_arguments(args)
-    settings = open_log.settings_of(args)
+    settings = open_log.load_settings_for(args)
     with _open_coordination(settings, is_new=args.verb == "create") as shared:
         {"create": _create_token, "list": _list_tokens, "revoke": _revoke_token}[args.verb](shared, args)
     return 0

@@ -50,9 +50,9 @@ def run(args: Namespace) -> int:
     """Find the position, show what would go, ask, then trim."""
     from fleetlore.projections.store import open_store
 
-    settings, now = open_log.settings_of(args), clock.now()
+    settings, now = open_log.load_settings_for(args), clock.now()
     with open_log.open_existing_log(args, settings=settings) as log:
-        key = None if args.dry_run else passphrase.ask_key_of(settings, "to trim it")
+        key = None if args.dry_run else passphrase.ask_operator_key(settings, "to trim it")
         store = open_store(log.info())
         with store or nullcontext():
             return _trim_log(args, settings, now, log, store, key)

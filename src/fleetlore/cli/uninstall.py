@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fleetlore.cli import arguments, terminal
-from fleetlore.cli.install import add_target, file_of, not_writable
+from fleetlore.cli.install import add_target, choose_hook_file, not_writable
 from fleetlore.errors import Invalid
 from fleetlore.programs import registry
 
@@ -33,7 +33,7 @@ def run(args: Namespace) -> int:
     """Take them out."""
     if args.program is None:
         raise Invalid("which program? as in `lore uninstall claude-code`; `lore install` lists what is installed")
-    file = file_of(args.program, project=args.project)
+    file = choose_hook_file(args.program, project=args.project)
     try:
         changed = file.uninstall()
     except OSError as error:

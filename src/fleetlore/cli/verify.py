@@ -31,7 +31,7 @@ def run(args: Namespace) -> int:
     """Check the log; exit code 1 if there are problems."""
     from fleetlore.log.connect import check_log
 
-    settings = open_log.settings_of(args)
+    settings = open_log.load_settings_for(args)
     path = open_log.find_file(settings)
     shown = mask_url(settings.log.value) if path is None else open_log.require_log_file(path)
     with progress.show_progress("verifying") as show:

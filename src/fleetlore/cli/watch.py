@@ -53,7 +53,7 @@ def run(args: Namespace) -> int:
     from fleetlore.ingest.follow_files import TranscriptFollower
 
     folders = _existing_folders(args.folders or registry.require_program(args.program).recording_folders(), args.program)
-    settings = open_log.settings_of(args)
+    settings = open_log.load_settings_for(args)
     rejections, skipped = summary.Rejections(), summary.SkippedFiles()
     total = ImportTally()
     with open_log.open_log(args, settings=settings) as log:

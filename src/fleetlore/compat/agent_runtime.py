@@ -123,7 +123,7 @@ class Runtime:
         `models` are by profile (`default`, `quick`, `strong`); else those of `settings`, else the scripted model. `session_id`
         continues an earlier conversation of the same user.
         """
-        self.identity, self.channel = identity_of(user_claims), origin or UNKNOWN
+        self.identity, self.channel = find_identity(user_claims), origin or UNKNOWN
         wanted = graph_name or get_active_graph()
         self.graph_name = GRAPH_ALIASES.get(wanted, wanted)
         self._settings = replace(settings or GraphSettings(), default=self.graph_name)
@@ -222,7 +222,7 @@ class Runtime:
         await self.close()
 
 
-def identity_of(claims: Claims | None) -> str:
+def find_identity(claims: Claims | None) -> str:
     """The user's name in verified claims; `unknown` if they have none."""
     found = (str((claims or {}).get(claim) or "").strip() for claim in CLAIMS)
     return next((name for name in found if is_name(name)), UNKNOWN)

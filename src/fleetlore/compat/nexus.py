@@ -26,7 +26,7 @@ from msgspec.structs import replace
 from fleetlore import clock
 from fleetlore.dialects import nexus
 from fleetlore.errors import DialectError
-from fleetlore.events.catalog import beat_of
+from fleetlore.events.catalog import find_beat
 from fleetlore.events.envelope import Event
 from fleetlore.redact import Redactor
 from fleetlore.story.brief_formats import escape_markdown
@@ -248,7 +248,7 @@ class ChronicleWriter:
         with self._lock:
             events = sorted(self._events, key=event_stamp)
         surplus = max(0, len(events) - max_events)  # quiet events are left out first, then the oldest
-        in_order_of_loss = sorted(range(len(events)), key=lambda index: beat_of(events[index]) not in QUIET_BEATS)
+        in_order_of_loss = sorted(range(len(events)), key=lambda index: find_beat(events[index]) not in QUIET_BEATS)
         selected = [events[index] for index in sorted(in_order_of_loss[surplus:])]
         if not selected:
             return _Story(
@@ -335,7 +335,7 @@ def _group_by_day(sentences: Sequence[tuple[Event, str]], zone: tzinfo | None) -
         items: list[_Item] = []
         quiet: dict[tuple[str, str | None], _Item] = {}
         pairs = list(of_day)
-        repeats = Counter((event.kind, event.agent) for event, _ in pairs if beat_of(event) in QUIET_BEATS)
+        repeats = Counter((event.kind, event.agent) for event, _ in pairs if find_beat(event) in QUIET_BEATS)
         for event, sentence in pairs:
             key, at = (event.kind, event.agent), _shown_time(event)
             if key in quiet:

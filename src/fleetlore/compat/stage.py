@@ -211,10 +211,10 @@ class StageProjection:
         elif one.kind == "user.injected":
             self.user_artifacts = [*self.user_artifacts, one.text][-KEPT_NOTES:]
         else:
-            self.agent_notes = [*self.agent_notes, _note_of(one)][-BLACKBOARD_WINDOW:]
+            self.agent_notes = [*self.agent_notes, _make_note(one)][-BLACKBOARD_WINDOW:]
 
 
-def _note_of(one: _Fields) -> str:
+def _make_note(one: _Fields) -> str:
     if one.kind == "agent.reflected":
         return f"💭 {one.actor} believes: {one.text}"
     return f"{one.actor}: {one.text}" if one.kind == "agent.spoke" else f"{one.actor} [{one.kind}]: {one.text}"

@@ -74,7 +74,7 @@ bare_beats: Mapping[str, Beat | None] = _BareBeats()
 """Beats of events without data, and of events whose data does not matter."""
 
 
-def beat_of(event: Event) -> Beat | None:
+def find_beat(event: Event) -> Beat | None:
     """Return the event's narrative beat; `None` for a kind that neither we nor an installed package know."""
     beat = _beats[event.kind]
     return beat if beat is None or isinstance(beat, str) else beat(event.data)

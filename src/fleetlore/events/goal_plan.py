@@ -101,7 +101,7 @@ class Plan(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown
     mission: str | None = None
 
 
-def plan_of(goal: Goal) -> Plan:
+def read_plan(goal: Goal) -> Plan:
     """Return the plan in a goal's metadata; raise `Invalid` if it is missing or cannot be read."""
     try:
         return msgspec.convert(goal.metadata.get(KEY), Plan)

@@ -23,7 +23,7 @@ from fleetlore.errors import Invalid, LeaseHeld, LogError
 from fleetlore.events import codec
 from fleetlore.events.driver_types import AttemptOutcome, Goal, Verdict
 from fleetlore.events.envelope import Event
-from fleetlore.events.goal_plan import Plan, plan_of
+from fleetlore.events.goal_plan import Plan, read_plan
 from fleetlore.goal import turn_result
 from fleetlore.goal.acceptance.check import checks_process_mark
 from fleetlore.goal.between_turns import MemoryTasks
@@ -111,7 +111,7 @@ class Driver:
 
     async def start(self, goal: Goal) -> None:
         """Store the goal in the log. Raises `Invalid` if it is there already, or would be redacted or cut."""
-        self.journal.set_plan(plan_of(goal))
+        self.journal.set_plan(read_plan(goal))
         factory, resources = self.journal.event_factory, self._resources
         started = factory.goal_started(goal)
         self._require_unredacted(started)

@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from fleetlore import clock
-from fleetlore.dialects.commands.classify import classify_tool_call, flags_of
+from fleetlore.dialects.commands.classify import classify_tool_call, find_tool_flags
 from fleetlore.errors import ModelBusy, ModelError, NotStarted, UnusableAnswer
 from fleetlore.events.driver_types import Allow, BudgetAxis, Choice, Deny
 from fleetlore.events.envelope import Event
@@ -123,7 +123,7 @@ class HarnessToolCall(Struct, frozen=True, kw_only=True):
         shared: dict[str, Any] = {"tool": self.tool, "call_id": self.id, "turn": self.turn}
         if with_input:
             shared["input"] = dict(self.input)
-            if flags := flags_of(_TOOL_ALIASES.get(self.tool, self.tool), shared["input"]):
+            if flags := find_tool_flags(_TOOL_ALIASES.get(self.tool, self.tool), shared["input"]):
                 shared["flags"] = flags
         return Event(id=id, kind=kind, cause=cause, data=shared | {name: value for name, value in data.items() if value is not None})
 

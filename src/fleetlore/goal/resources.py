@@ -16,7 +16,7 @@ from fleetlore import clock
 from fleetlore.errors import Invalid
 from fleetlore.events.driver_types import Goal, LlmJudge, Verdict
 from fleetlore.events.envelope import Event
-from fleetlore.events.goal_plan import Plan, plan_of
+from fleetlore.events.goal_plan import Plan, read_plan
 from fleetlore.goal import harnesses
 from fleetlore.goal.acceptance.check import AcceptanceChecker
 from fleetlore.goal.acceptance.judging_copy import TouchedFile
@@ -165,7 +165,7 @@ async def open_resources(
     memories of goals. `expect` is the digest of the protected files that the log of a resumed goal recorded
     (`GoalState.verifiers`).
     """
-    plan, price_table = plan_of(goal), prices or Prices()
+    plan, price_table = read_plan(goal), prices or Prices()
     gate = InProcessGate(deciders)
     async with AsyncExitStack() as stack:
         pool = _ModelPool(stack, environ)

@@ -170,7 +170,7 @@ class SessionStore:
         rows: list[Any] = []
         begun = ""
         for event in self._read_stored(f"run:{key.session}"):
-            if _key_of(event) == key:
+            if _make_key(event) == key:
                 begun += self._open().restore_whole(event).data["row"]
                 if event.data.get("part") == event.data.get("parts"):
                     rows.append(msgspec.json.decode(begun))
@@ -186,13 +186,13 @@ class SessionStore:
         return [{"session_id": session, "mtime": at} for session, at in newest.items()]
 
     def _list_subkeys(self, key: TranscriptKey) -> list[str]:
-        keys = {_key_of(event): None for event in self._read_stored(f"run:{key.session}")}
+        keys = {_make_key(event): None for event in self._read_stored(f"run:{key.session}")}
         return [each.subpath for each in keys if each.project == key.project and each.subpath]
 
     def _delete(self, key: TranscriptKey) -> None:
         rows = [event for event in self._read_stored(f"run:{key.session}") if event.data.get("project") == key.project]
         if key.subpath:
-            erased = [event for event in rows if _key_of(event) == key]
+            erased = [event for event in rows if _make_key(event) == key]
         else:
             # Another project may have a session of the same id: what happened in it stays as long as its rows do.
             is_only = all(event.data.get("project") == key.project for event in self._read_stored(f"run:{key.session}"))
@@ -210,7 +210,7 @@ class SessionStore:
             self._opened = None
 
 
-def _key_of(event: Event) -> TranscriptKey:
+def _make_key(event: Event) -> TranscriptKey:
     return TranscriptKey(event.data.get("project", ""), event.run or "", event.data.get("subpath"))
 
 

@@ -44,7 +44,7 @@ def withhold_private(event: Event, policy: rules.WithholdPolicy = rules.SHIPPING
     policy = rules.find_policy(event.kind, event.data.get("tool"), policy)
     redaction = _Redaction(policy, is_private=policy.prompts and not can_see(event, READER))
     data = _kind_filter(event.kind, policy).filter_value(redaction, event.data)
-    if rules.has_session_title(event.kind, _dialect_of(event), policy):
+    if rules.has_session_title(event.kind, _find_dialect_name(event), policy):
         redaction.hide(data.get("name"))
         data = {key: value for key, value in data.items() if key != "name"}
     states = {name: redaction.filter_plain(getattr(event, name)) for name in ("old_state", "new_state")}
@@ -63,18 +63,18 @@ def _filter_text(event: Event, redaction: _Redaction) -> str | None:
     if event.text and (redaction.is_quoted_by(event.text) or _shows_tool_input(event, redaction.policy)):
         redaction.count += 1
         return None  # the placeholder in the data says enough; boards then show the tool or the kind
-    if event.text and rules.is_title_text(event.kind, _dialect_of(event), redaction.policy):
+    if event.text and rules.is_title_text(event.kind, _find_dialect_name(event), redaction.policy):
         return str(redaction.hide(event.text))
     return event.text
 
 
-def _dialect_of(event: Event) -> str | None:
+def _find_dialect_name(event: Event) -> str | None:
     return None if event.origin is None else event.origin.dialect
 
 
 def _shows_tool_input(event: Event, policy: rules.WithholdPolicy) -> bool:
     """Whether the text of a tool event shows more of the tool's input than a file name."""
-    if not rules.is_tool_input_text(event.kind, _dialect_of(event), policy) or event.text == event.data.get("tool"):
+    if not rules.is_tool_input_text(event.kind, _find_dialect_name(event), policy) or event.text == event.data.get("tool"):
         return False
     given = (event.text or "").partition(": ")[2] or event.text
     return not is_path_value(given) or " " in (given or "") or not rules.is_file_tool(event.data)

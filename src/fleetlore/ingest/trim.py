@@ -19,7 +19,7 @@ from fleetlore.events.envelope import Event
 from fleetlore.log.base import TOWN, Expect, Position, position_after
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.log.seal import OperatorKey, is_trusted_event
-from fleetlore.projections.runner import LogView, ProgressCallback, Runner, view_of
+from fleetlore.projections.runner import LogView, ProgressCallback, Runner, make_view
 from fleetlore.projections.store import ProjectionStore
 from fleetlore.projections.time_index import TIME_INDEX_VIEW, position_at
 from fleetlore.views import cost_sums, fleet
@@ -225,7 +225,11 @@ def checkpoint_views(log: BlockingRecorder, last: Position, store: ProjectionSto
 
 
 def _checkpoint_calls(log: BlockingRecorder, store: ProjectionStore, costs: Costs) -> Sequence[Callable[[Position], None]]:
-    views: list[LogView[Any]] = [view_of(fleet, "fleet"), TIME_INDEX_VIEW, *(view_of(each, each.name) for each in (costs, costs.unpruned))]
+    views: list[LogView[Any]] = [
+        make_view(fleet, "fleet"),
+        TIME_INDEX_VIEW,
+        *(make_view(each, each.name) for each in (costs, costs.unpruned)),
+    ]
     return [Runner(log, view, store).keep_checkpoint for view in views]
 
 

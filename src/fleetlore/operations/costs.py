@@ -16,7 +16,7 @@ from fleetlore.operations.context import OperationContext
 from fleetlore.operations.reading import AsOfRequest, Head, Text, Time, parse_time_zone
 from fleetlore.operations.sources import resolve_scope
 from fleetlore.projections.outcomes import OutcomeQuery
-from fleetlore.projections.runner import Runner, view_of
+from fleetlore.projections.runner import Runner, make_view
 from fleetlore.views import names as names_view
 from fleetlore.views.cost_sums import (
     CODE_DIMENSIONS,
@@ -289,7 +289,7 @@ def _complete_runs(context: OperationContext, unpruned: Costs, spending: Spendin
 
 def _fold_unpruned(context: OperationContext, unpruned: Costs) -> Spending:
     """All tasks and sessions. It grows as the log does: one checkpoint of it is kept, and none to look back from."""
-    runner = Runner(context.log, view_of(unpruned, unpruned.name), context.source.find_store())
+    runner = Runner(context.log, make_view(unpruned, unpruned.name), context.source.find_store())
     with context.source.show_progress() as show:
         spending: Spending = runner.catch_up(show).state
     runner.keep_newest_checkpoint()

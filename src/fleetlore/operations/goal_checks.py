@@ -10,7 +10,7 @@ from msgspec import Struct
 from fleetlore import clock
 from fleetlore.errors import FleetloreError
 from fleetlore.events.driver_types import Goal, ShellCommand
-from fleetlore.events.goal_plan import Compaction, Plan, plan_of
+from fleetlore.events.goal_plan import Compaction, Plan, read_plan
 from fleetlore.goal.acceptance.expansion import expand_command, find_runners, split_words
 from fleetlore.goal.acceptance.judging_files import JudgingRules, files_and_folders
 from fleetlore.goal.workspace import files, git, repository
@@ -22,7 +22,7 @@ MAX_NAMED_FILES = 5
 
 def list_goal_warnings(goal: Goal, *, ignored: Sequence[str] = (), prices: Prices | None = None) -> list[str]:
     """A sentence for each thing to look at before the goal runs. The files in `ignored` do not count."""
-    plan = plan_of(goal)
+    plan = read_plan(goal)
     found = [
         _warn_missing_files(plan, goal.workspace or "", ignored),
         _warn_missing_price(plan, prices or Prices()),

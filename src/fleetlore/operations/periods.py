@@ -25,11 +25,11 @@ from fleetlore.story.phrases import fill_phrase, load_phrases
 from fleetlore.story.reading import (
     PeriodEvents,
     ReadPeriod,
-    brief_of,
     find_first_of_newest,
     find_newest_event,
+    make_period_brief,
+    make_period_story,
     read_book,
-    story_of,
     write_full_story,
 )
 from fleetlore.story.story import Story
@@ -100,7 +100,7 @@ def read_brief(context: OperationContext, request: ReadBrief) -> PeriodBrief:
     else:
         times = [time for time in times if time <= at]
         period = _read_past(context, wanted, zone, at, times, lambda period: False, whole=request.all)
-    brief = _add_waiting(brief_of(period, zone), waiting, at)
+    brief = _add_waiting(make_period_brief(period, zone), waiting, at)
     return PeriodBrief(**head, brief=brief, days=_find_days(times, brief.since, brief.until, zone))
 
 
@@ -109,7 +109,7 @@ def make_brief(context: OperationContext, request: ReadBrief) -> Brief:
     if request.as_of is not None:
         return read_brief(context, request).brief
     wanted, zone = _read_request(context, request)
-    brief = brief_of(context.source.read_period(wanted, zone, whole=request.all), zone)
+    brief = make_period_brief(context.source.read_period(wanted, zone, whole=request.all), zone)
     if not _includes(brief, context.now()):
         return brief
     with context.source.snapshot(None, ("fleet", "names")) as snapshot:
@@ -190,10 +190,10 @@ def read_story(context: OperationContext, request: ReadStory) -> PeriodStory:
     if request.detail == "full":
         found = sorted(deque(open_events(period).read(), MOST_FULL_EVENTS), key=event_order)
         paragraphs = list(write_events(found, zone=zone, name_of=naming.agent))
-        story = replace(story_of(period, zone), paragraphs=paragraphs)
+        story = replace(make_period_story(period, zone), paragraphs=paragraphs)
     else:
         book = read_book(open_events(period), period, index, zone)
-        story = story_of(period, zone, book=book, detail=request.detail, name_of=naming.agent)
+        story = make_period_story(period, zone, book=book, detail=request.detail, name_of=naming.agent)
     return PeriodStory(**head, story=replace(story, paragraphs=story.paragraphs[-request.limit :]))
 
 
@@ -219,7 +219,7 @@ def select_story(
         title = name_period(period.since, period.until, zone, whole="Everything")
         return write_full_story(events, title, period, zone, voice=voice, name_of=name_of)
     book = read_book(events, period, index, zone)
-    return story_of(period, zone, book=book, detail=request.detail, voice=voice, name_of=name_of)
+    return make_period_story(period, zone, book=book, detail=request.detail, voice=voice, name_of=name_of)
 
 
 def read_time_index(context: OperationContext) -> TimeIndex:

@@ -19,7 +19,7 @@ from fleetlore.errors import AmbiguousName, Denied, Invalid, UnknownName
 from fleetlore.events.envelope import Event
 from fleetlore.log.base import TOWN, Position
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.projections.runner import FoldRun, LogView, Runner, advance_folds, view_of
+from fleetlore.projections.runner import FoldRun, LogView, Runner, advance_folds, make_view
 from fleetlore.projections.store import ProjectionStore, is_anchor_valid
 
 if TYPE_CHECKING:
@@ -66,9 +66,9 @@ class ViewSnapshot(NamedTuple):
     @property
     def naming(self) -> Naming:
         """Display names of agents, tasks and so on."""
-        from fleetlore.views.thread_names import naming_of
+        from fleetlore.views.thread_names import make_naming
 
-        return naming_of(self.states["names"])
+        return make_naming(self.states["names"])
 
     def head_fields(self) -> dict[str, Any]:
         """The fields with which every response over HTTP begins."""
@@ -215,7 +215,7 @@ def _make_plain_view(name: str) -> LogView[Any]:
     from importlib import import_module
 
     module = {"pace": "activity", "sessions": "conversations"}.get(name, name)
-    return view_of(import_module(f"fleetlore.views.{module}"), name)
+    return make_view(import_module(f"fleetlore.views.{module}"), name)
 
 
 def _make_patterns_view() -> LogView[Any]:
@@ -240,7 +240,7 @@ def build_views(costs: Costs, goals: SignedGoalsFold, town: SignedTownFold | Non
     from fleetlore.projections.signed_views import SignedTownFold
 
     folds: dict[str, Any] = {"costs": costs, "goals": goals, "town": town or SignedTownFold()}
-    return {name: view_of(folds[name], folds[name].name) if name in folds else _make_plain_view(name) for name in VIEW_NAMES}
+    return {name: make_view(folds[name], folds[name].name) if name in folds else _make_plain_view(name) for name in VIEW_NAMES}
 
 
 class LazyViews(Mapping[str, LogView[Any]]):
@@ -266,15 +266,15 @@ class LazyViews(Mapping[str, LogView[Any]]):
             from fleetlore.projections.signed_views import SignedTownFold
 
             town = SignedTownFold(self._find_seal(), self._key)
-            return view_of(town, town.name)
+            return make_view(town, town.name)
         if name == "goals":
             from fleetlore.projections.signed_views import SignedGoalsFold
 
             goals = SignedGoalsFold(self._find_seal(), self._key)
-            return view_of(goals, goals.name)
+            return make_view(goals, goals.name)
         if name == "costs":
             costs = self.make_costs()
-            return view_of(costs, costs.name)
+            return make_view(costs, costs.name)
         return _make_plain_view(name)
 
     def __iter__(self) -> Iterator[str]:

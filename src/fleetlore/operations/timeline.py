@@ -12,7 +12,7 @@ from typing import Annotated, NamedTuple
 from msgspec import Meta, Struct, field
 
 from fleetlore.errors import Invalid
-from fleetlore.events.catalog import beat_of
+from fleetlore.events.catalog import find_beat
 from fleetlore.events.envelope import Event
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.operations.arcs import ArcRow, build_arc_rows, read_session_patterns
@@ -280,14 +280,14 @@ def _read_window(
     for event in read_ranges(log, spans, window.since, window.until, upto=upto):
         buckets = counts.setdefault(event.agent or NO_AGENT, {})
         families = buckets.setdefault(window.bucket_number(event_stamp(event)[0]), [0] * len(BEAT_FAMILIES))
-        families[find_beat_family(beat_of(event))] += 1
+        families[find_beat_family(find_beat(event))] += 1
         if len(events) <= MAX_MARKS:
             events.append(event)
     return (None if len(events) > MAX_MARKS else sorted(events, key=event_rank)), counts
 
 
 def _event_mark(event: Event) -> Mark:
-    beat = beat_of(event)
+    beat = find_beat(event)
     return Mark(
         id=event.id or "",
         at=event_stamp(event)[0],

@@ -121,12 +121,12 @@ def _with_agents_outside(context: OperationContext, town: TownState, request: Se
     if request.to not in town.agents and is_name(request.to) and context.log.head(f"agent:{request.to}") is not None:
         town = replace(town, agents={**town.agents, request.to: Agent(name=request.to)})
     if context.is_agent and context.actor not in town.agents and request.reply_to is not None:
-        waiting = read_messages_of(context, context.actor).inboxes.get(context.actor, {})
+        waiting = read_agent_messages(context, context.actor).inboxes.get(context.actor, {})
         town = replace(town, inboxes={**town.inboxes, context.actor: waiting})
     return town
 
 
-def read_messages_of(context: OperationContext, agent: str) -> TownState:
+def read_agent_messages(context: OperationContext, agent: str) -> TownState:
     """A town state with only this agent's newest messages, for sessions that are run by hand and belong to no town."""
     if not is_name(agent):
         raise Invalid(f"not a valid agent name: {agent!r}")
@@ -160,7 +160,7 @@ def acknowledge_messages(context: OperationContext, request: AcknowledgeMessages
     def make_commands(town: TownState) -> list[TownCommand]:
         mailbox = choose_mailbox(context, town, request.to)
         if mailbox not in town.agents and mailbox not in PERSON_MAILBOXES:
-            town = read_messages_of(context, mailbox)
+            town = read_agent_messages(context, mailbox)
         waiting = town.inboxes.get(mailbox, {})
         asked = as_list(request.message)
         chosen = list(waiting) if asked == ["all"] else list(dict.fromkeys(asked))

@@ -17,7 +17,7 @@ from fleetlore.operations.context import OperationContext
 from fleetlore.operations.request import InvalidRequest, Name, Request
 from fleetlore.operations.sources import resolve_scope
 from fleetlore.operations.table import Argument
-from fleetlore.operations.town import AgentName, MissionId, TaskId, choose_mailbox, find_own_mailbox, read_messages_of
+from fleetlore.operations.town import AgentName, MissionId, TaskId, choose_mailbox, find_own_mailbox, read_agent_messages
 from fleetlore.town import commands, mission_commands
 from fleetlore.views.town import schedule_key, sort_tasks, sorted_inbox
 from fleetlore.views.town_missions import is_review_required
@@ -329,7 +329,7 @@ def read_inbox(context: OperationContext, request: ReadInbox) -> TownMailbox:
     with context.open_town() as town:
         name = find_own_mailbox(context, town) if request.name is None else _choose_mailbox(context, town, request.name)
         if name not in town.agents and name not in PERSON_MAILBOXES:
-            town = read_messages_of(context, name)
+            town = read_agent_messages(context, name)
         return TownMailbox(town=context.town, inbox=name, messages=deepcopy(list(sorted_inbox(town, name))))
 
 

@@ -326,7 +326,7 @@ class FileExplainer:
 
     def _is_here(self, call: Event) -> bool:
         """Whether a call belongs to this repository: its files, or those of another clone with the same name."""
-        return any(self._locate(path, call)[1] in self._paths for path in _paths_of(call))
+        return any(self._locate(path, call)[1] in self._paths for path in _find_paths(call))
 
     def _locate(self, path: str, call: Event) -> tuple[str, str]:
         """The work tree of a path, and the path in it; empty if it is elsewhere."""
@@ -381,7 +381,7 @@ class FileExplainer:
             return
         output = self._context.log.restore_whole(each.result).data.get("output")
         if isinstance(output, str) and (lines := _parse_listing(output)):
-            tree, _ = self._locate(next(_paths_of(each.call), ""), each.call)
+            tree, _ = self._locate(next(_find_paths(each.call), ""), each.call)
             yield FileVersion(each.result.at, "".join(f"{line}\n" for line in lines), tree)
 
     # --- what is known around an edit
@@ -502,7 +502,7 @@ def _describe_session(outcome: Outcome) -> LineSession:
     )
 
 
-def _paths_of(call: Event) -> Iterator[str]:
+def _find_paths(call: Event) -> Iterator[str]:
     given = file_calls.read_call(call)
     yield from given.paths
     yield from (path for path, _, _ in given.edits)

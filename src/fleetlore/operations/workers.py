@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from fleetlore.clock import ticks
 from fleetlore.errors import Invalid, LeaseHeld, LogError
 from fleetlore.events.envelope import is_name
-from fleetlore.events.goal_plan import KEY, plan_of
+from fleetlore.events.goal_plan import KEY, read_plan
 from fleetlore.goal import commands, files
 from fleetlore.goal.workspace.location import read_location
 from fleetlore.goal.workspace.workspace import Handover
@@ -79,7 +79,7 @@ class GoalTemplate:
     @property
     def harness(self) -> str:
         """The harness, or the model for the harness `mind`."""
-        plan = plan_of(self.goal)
+        plan = read_plan(self.goal)
         return plan.mind or plan.harness if plan.harness == "mind" else plan.harness
 
     def find_unknown_checks(self, job: TaskJob | QuestionJob) -> list[str]:
@@ -88,7 +88,7 @@ class GoalTemplate:
 
     def goal_for(self, job: TaskJob | QuestionJob, town: str, inherited: str = "") -> Goal:
         """The goal of a job. An interrupted job gets the same goal id again."""
-        plan, is_work = plan_of(self.goal), isinstance(job, TaskJob) and job.purpose != "review"
+        plan, is_work = read_plan(self.goal), isinstance(job, TaskJob) and job.purpose != "review"
         of: TaskJob | InboxMessage = job if isinstance(job, TaskJob) else job.message
         name = f"{town}\n{job.task}\n{job.failures}" if isinstance(job, TaskJob) else f"{town}\n{job.message.id}"
         plan = replace(plan, agent=job.agent, task=of.task, mission=of.mission, variables=(*plan.variables, *VARIABLES))
@@ -241,7 +241,7 @@ def _has_same_settings(known: GoalState, ours: Goal) -> bool:
     """Whether a goal has the settings that this worker would give it (the agent aside): commands, permissions and limits are local."""
     if known.goal is None or known.plan is None:
         return False
-    plan = replace(plan_of(ours), agent=known.plan.agent)
+    plan = replace(read_plan(ours), agent=known.plan.agent)
     alike = replace(ours, description=known.goal.description, metadata=ours.metadata | {KEY: msgspec.to_builtins(plan)})
     return msgspec.json.encode(known.goal, order="deterministic") == msgspec.json.encode(alike, order="deterministic")
 

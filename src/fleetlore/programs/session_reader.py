@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import msgspec
 from msgspec import Struct, field
 
-from fleetlore.dialects.commands.classify import classify_tool_call, flags_of, is_correction
+from fleetlore.dialects.commands.classify import classify_tool_call, find_tool_flags, is_correction
 from fleetlore.dialects.commands.flags import shown_flags
 from fleetlore.dialects.fields import as_count, as_name, as_object, as_text, to_snake_case
 from fleetlore.dialects.recording import QUIET, RecordFiles, Recording, parse_record
@@ -274,7 +274,7 @@ class SessionReader:
         self.state.answer = None
         context = self.make_context(at, helper)
         data = {"tool": tool, "call_id": call, "input": bound_input(given) or None, "cwd": self.state.cwd}
-        data |= {"deed": classify_tool_call(tool, given).name, "flags": flags_of(tool, given) or None}
+        data |= {"deed": classify_tool_call(tool, given).name, "flags": find_tool_flags(tool, given) or None}
         id, cause = self.derive_event_id("tool", self.state.session, call, "called"), self.state.prompts.get(context.agent or "")
         return context.make_event("tool.called", id, text=summarize_call(tool, given), data=data, cause=cause)
 
@@ -288,7 +288,7 @@ class SessionReader:
         self.state.answer = None
         failed = result.failed or bool(result.exit_code)
         action = classify_tool_call(tool, given, result.text, failed=failed)
-        data: dict[str, Any] = {"tool": tool, "call_id": call, "deed": action.name, "flags": flags_of(tool, given) or None}
+        data: dict[str, Any] = {"tool": tool, "call_id": call, "deed": action.name, "flags": find_tool_flags(tool, given) or None}
         if result.denied:
             return context.make_event("tool.denied", id, text=line, data=data | {"reason": result.text or None}, cause=called)
         data |= {"subject": action.subject, "exit_code": result.exit_code, "duration_ms": result.duration_ms}
@@ -392,7 +392,7 @@ def summarize_call(tool: str, given: object) -> str:
     key, words = next(((key, line) for key in _SUMMARY_KEYS if (line := shorten_text(fields.get(key)))), ("", None))
     if words and key in _PATH_KEYS:
         words = words.rstrip("/").rpartition("/")[2] or words
-    flags = shown_flags(flags_of(tool, given), words or "")
+    flags = shown_flags(find_tool_flags(tool, given), words or "")
     return f"{tool}: {words[: MAX_TEXT_CHARS - len(tool) - 2 - len(flags)]}{flags}" if words else f"{tool[:MAX_TEXT_CHARS]}{flags}"
 
 

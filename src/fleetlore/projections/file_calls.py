@@ -93,7 +93,7 @@ def _is_appended(script: str, path: str) -> bool:
     return re.search(rf">>\s*['\"]?{re.escape(path)}|\btee\s+(?:-a|--append)\b", script) is not None
 
 
-def _names_of(event: Event) -> set[bytes]:
+def _find_names(event: Event) -> set[bytes]:
     call = read_call(event)
     paths = {*call.paths, *(path for path, _, _ in call.edits)} if call.kind in ("edit", "read") else set[str]()
     if call.kind == "command":
@@ -107,7 +107,7 @@ def _hash_name(path: str) -> bytes:
 
 def _scan_log(log: BlockingRecorder, hashes: set[bytes]) -> Iterator[FileCall]:
     """Without a store: read the whole log."""
-    calls = {event.id: event for event in log.read(kinds=(CALL,)) if hashes & _names_of(event)}
+    calls = {event.id: event for event in log.read(kinds=(CALL,)) if hashes & _find_names(event)}
     results = {event.cause: event for event in log.read(kinds=RESULTS) if event.cause in calls} if calls else {}
     for id, call in calls.items():
         yield FileCall(call, results.get(id))
@@ -158,7 +158,7 @@ def _add_all(log: BlockingRecorder, store: ProjectionStore, progress: ProgressCa
 
 
 def _make_writer(events: Sequence[Event], after: Position | None) -> Callable[[apsw.Connection], str]:
-    calls = [(name, event.position, event.id) for event in events if event.kind == CALL for name in _names_of(event)]
+    calls = [(name, event.position, event.id) for event in events if event.kind == CALL for name in _find_names(event)]
     results = [(event.id, event.cause) for event in events if event.kind in RESULTS and event.cause]
 
     def write(connection: apsw.Connection) -> str:

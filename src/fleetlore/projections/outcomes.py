@@ -305,7 +305,7 @@ def update_rows(log: BlockingRecorder, store: ProjectionStore, rules: OutcomeRul
     """Bring the rows to the log's head; whether that was possible."""
     if not store.is_synced_with(log):
         return False
-    key = _key_of(rules)
+    key = _make_key(rules)
     if not store.run_write(lambda connection: _keep_version(connection, key), False):
         return False
     try:
@@ -317,7 +317,7 @@ def update_rows(log: BlockingRecorder, store: ProjectionStore, rules: OutcomeRul
     return outcome == "done"
 
 
-def _key_of(rules: OutcomeRules) -> str:
+def _make_key(rules: OutcomeRules) -> str:
     """What rows depend on beside the log: our rules and the user's, the prices, and the coding agents whose tools are known."""
     installed = "".join(f"-{name}" for name in registry.PROGRAMS.list_names())
     return f"{session.VERSION}.{task_outcomes.VERSION}.{session_rules.VERSION}-{rules.key}{installed}"
@@ -362,7 +362,7 @@ def _read_evidence(events: Sequence[Event], store: ProjectionStore) -> OutsideEv
     """What these events say about sessions that they are not part of; `None` if the store cannot be read."""
     said = [event for event in events if event.kind in outside.KINDS]
     goals = {str(event.data.get("goal_id")) for event in said}
-    known = store.run_read(lambda connection: _goals_of(connection, goals), None) if said else {}
+    known = store.run_read(lambda connection: _read_goals(connection, goals), None) if said else {}
     if known is None:
         return None
     found = OutsideEvidence(goals=known)
@@ -372,12 +372,12 @@ def _read_evidence(events: Sequence[Event], store: ProjectionStore) -> OutsideEv
     return found
 
 
-def _goals_of(connection: apsw.Connection, goals: Iterable[str]) -> dict[str, GoalChecks]:
+def _read_goals(connection: apsw.Connection, goals: Iterable[str]) -> dict[str, GoalChecks]:
     sql = "SELECT run FROM outside WHERE key = ?"
     return {goal: _decode_goal(packed) for goal in goals for (packed,) in fetch_rows(connection, sql, (f"goal:{goal}",))}
 
 
-def _evidence_of(connection: apsw.Connection, states: Iterable[SessionState]) -> dict[str, list[CheckRun]]:
+def _read_session_evidence(connection: apsw.Connection, states: Iterable[SessionState]) -> dict[str, list[CheckRun]]:
     """What is stored about each of these sessions."""
     sql = "SELECT run FROM outside WHERE key = ?"
     return {
@@ -404,14 +404,14 @@ def _fold_chunk(
     wanted: set[str] = {event.run for event in events if event.run is not None and event.kind in session.FOLDED_KINDS}
     if found.runs:
         wanted |= store.run_read(lambda connection: _runs_with_keys(connection, found.runs), set[str]())
-    stored = store.run_read(lambda connection: _states_of(connection, wanted - known.keys()), None)
+    stored = store.run_read(lambda connection: _read_states(connection, wanted - known.keys()), None)
     if stored is None:
         return None
     touched = {run: known.get(run) or stored.get(run) or session.begin_session(run) for run in sorted(wanted)}
     for event in events:
         if event.run is not None and event.kind in session.FOLDED_KINDS:
             session.apply(touched[event.run], event, rules)
-    evidence = store.run_read(lambda connection: _evidence_of(connection, touched.values()), None)
+    evidence = store.run_read(lambda connection: _read_session_evidence(connection, touched.values()), None)
     if evidence is None:
         return None
     for run, state in touched.items():
@@ -427,7 +427,7 @@ def _share_facts(touched: dict[str, SessionState], store: ProjectionStore, found
             found.facts.setdefault(key, []).append(fact)
     if found.facts:
         near = store.run_read(lambda connection: _runs_with_keys(connection, found.facts), set[str]()) - touched.keys()
-        others = store.run_read(lambda connection: _states_of(connection, sorted(near)), None)
+        others = store.run_read(lambda connection: _read_states(connection, sorted(near)), None)
         if others is None:
             return False
         for state in others.values():
@@ -447,7 +447,7 @@ def _fold_tasks_of_chunk(events: Sequence[Event], store: ProjectionStore) -> dic
     said = [(task, event) for event in events if event.kind in task_outcomes.KINDS and (task := task_outcomes.name_task(event)) is not None]
     if not said:
         return {}
-    tasks: dict[str, TaskState] | None = store.run_read(lambda connection: _tasks_of(connection, {task for task, _ in said}), None)
+    tasks: dict[str, TaskState] | None = store.run_read(lambda connection: _read_tasks(connection, {task for task, _ in said}), None)
     if tasks is None:
         return None
     for task, event in said:
@@ -455,12 +455,12 @@ def _fold_tasks_of_chunk(events: Sequence[Event], store: ProjectionStore) -> dic
     return tasks
 
 
-def _tasks_of(connection: apsw.Connection, names: Iterable[str]) -> dict[str, TaskState]:
+def _read_tasks(connection: apsw.Connection, names: Iterable[str]) -> dict[str, TaskState]:
     sql = "SELECT state FROM tasks WHERE task = ?"
     return {name: _decode_task(packed) for name in sorted(names) for (packed,) in fetch_rows(connection, sql, (name,))}
 
 
-def _states_of(connection: apsw.Connection, runs: Iterable[str]) -> dict[str, SessionState] | None:
+def _read_states(connection: apsw.Connection, runs: Iterable[str]) -> dict[str, SessionState] | None:
     states = {}
     for run in runs:
         for (packed,) in fetch_rows(connection, "SELECT state FROM sessions WHERE run = ?", (run,)):
@@ -482,7 +482,7 @@ def _make_writer(
     keys = [
         (name, state.run) for state in touched.values() for name in (*outside.keys_of_session(state), *outside.keys_of_workspace(state))
     ]
-    rows = [_row_of(state) for state in touched.values()]
+    rows = [_make_row(state) for state in touched.values()]
     task_rows = [
         (state.task, _to_microseconds(state.started), _to_microseconds(state.ended), _encode_state(state)) for state in tasks.values()
     ]
@@ -501,7 +501,7 @@ def _make_writer(
     return work
 
 
-def _row_of(state: SessionState) -> tuple[str, int, int, int, bytes, bytes]:
+def _make_row(state: SessionState) -> tuple[str, int, int, int, bytes, bytes]:
     """A session as it is stored; the record is left out if it will change with the clock."""
     is_row = fold.is_row(state)
     record = b""

@@ -86,8 +86,8 @@ class FoldResult(NamedTuple, Generic[State]):
     """Number of events folded; on a trimmed log this may include trimmed ones."""
 
 
-def view_of(fold: Fold[State], name: str) -> LogView[State]:
-    """The view of a module of `fleetlore.views`: `view_of(fleet, "fleet")`."""
+def make_view(fold: Fold[State], name: str) -> LogView[State]:
+    """The view of a module of `fleetlore.views`: `make_view(fleet, "fleet")`."""
     heeds = getattr(fold, "HEEDS_BEATS", True)
     return LogView(name=name, version=fold.VERSION, state=type(fold.initial()), initial=fold.initial, apply=fold.apply, heeds_beats=heeds)
 

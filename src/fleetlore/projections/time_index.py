@@ -9,13 +9,13 @@ from fleetlore.errors import Invalid
 from fleetlore.events.envelope import Event
 from fleetlore.log.base import Position, position_after
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.projections.runner import LogView, ProgressCallback, Runner, view_of
+from fleetlore.projections.runner import LogView, ProgressCallback, Runner, make_view
 from fleetlore.projections.store import ProjectionStore
 from fleetlore.views import time_ranges
 from fleetlore.views.event_text import event_stamp
 from fleetlore.views.time_ranges import PositionRange, TimeIndex
 
-TIME_INDEX_VIEW: LogView[TimeIndex] = view_of(time_ranges, "calendar")
+TIME_INDEX_VIEW: LogView[TimeIndex] = make_view(time_ranges, "calendar")
 
 
 def position_at(

@@ -20,7 +20,7 @@ from fleetlore.events.envelope import Event, is_name
 from fleetlore.log.base import Position, position_after
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.projections import search
-from fleetlore.projections.runner import FoldRun, Runner, advance_folds, check_position, view_of
+from fleetlore.projections.runner import FoldRun, Runner, advance_folds, check_position, make_view
 from fleetlore.projections.store import ProjectionStore
 from fleetlore.prompts import work_context
 from fleetlore.prompts.memory import Nearness, collect_memories, significant_words
@@ -38,7 +38,7 @@ MAX_JUDGED_LINES = 5000
 MAX_QUERY_WORDS = 6
 MAX_HITS_PER_WORD = 6
 
-STAGE_VIEW = view_of(stage, "stage")
+STAGE_VIEW = make_view(stage, "stage")
 
 
 class ContextRequest(Struct, frozen=True, kw_only=True):

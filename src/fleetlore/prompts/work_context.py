@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
-from fleetlore.events.catalog import beat_of
+from fleetlore.events.catalog import find_beat
 from fleetlore.events.envelope import Event, is_name
 from fleetlore.events.visibility import PUBLIC, can_see
 from fleetlore.log.base import Position, position_after
@@ -128,20 +128,20 @@ def _involves_agent(event: Event, agent: str) -> bool:
 
 
 def _is_message(event: Event) -> bool:
-    return beat_of(event) in _MESSAGE_BEATS
+    return find_beat(event) in _MESSAGE_BEATS
 
 
 def is_worth_telling(event: Event) -> bool:
     """Heartbeats are not, nor is a tool's plain return; the agent's message at the end of its turn is."""
     if event.kind.startswith(MACHINERY_PREFIXES) or (event.kind == "tool.returned" and not event.text):
         return False
-    return beat_of(event) not in _QUIET_BEATS or event.kind == "session.turn_ended"
+    return find_beat(event) not in _QUIET_BEATS or event.kind == "session.turn_ended"
 
 
 def _is_memorable(event: Event) -> bool:
     """Of tool results, failures and lasting actions; of turns, those that ended with the agent's own message."""
     if event.kind == "tool.returned":
-        return event.data.get("deed") in _LASTING_ACTIONS or beat_of(event) not in _ROUTINE_BEATS
+        return event.data.get("deed") in _LASTING_ACTIONS or find_beat(event) not in _ROUTINE_BEATS
     if event.kind == "session.turn_ended" and event.data.get("reason") == "interrupted":
         return False
     return event.kind != "tool.called" and is_worth_telling(event)
@@ -168,7 +168,7 @@ def _find_open_task(log: BlockingRecorder, scope: str, events: Sequence[Event], 
 
 
 def _find_taken_task(log: BlockingRecorder, events: Sequence[Event], agent: str, upto: Position | None) -> Event | None:
-    for is_task in (_is_claim_event, lambda event: event.child == agent and beat_of(event) == "handoff"):
+    for is_task in (_is_claim_event, lambda event: event.child == agent and find_beat(event) == "handoff"):
         taken = [event for event in events if _involves_agent(event, agent) and is_task(event) and can_see(event, PUBLIC)]
         for event in taken[: -MAX_TAKEN - 1 : -1]:
             if _request_text(event) and _is_open(log, event, agent, upto):
@@ -194,7 +194,7 @@ def _is_open(log: BlockingRecorder, event: Event, agent: str, upto: Position | N
     is_open = True
     before = None if upto is None else position_after(upto)
     for later in log.read(thread, after=event.position, before=before, limit=MAX_FURTHER_EVENTS):
-        beat = beat_of(later)
+        beat = find_beat(later)
         if beat in CLOSING_BEATS or later.kind in ENDING_KINDS or later.kind == "work.cancelled":
             is_open = False
         elif _is_claim_event(later):
@@ -207,12 +207,12 @@ def _is_prompt_event(event: Event) -> bool:
 
 
 def _is_claim_event(event: Event) -> bool:
-    return beat_of(event) == "claim" and event.kind != "prompt.submitted"
+    return find_beat(event) == "claim" and event.kind != "prompt.submitted"
 
 
 def _task_giver(event: Event, agent: str) -> str:
     """Who worded a task that no person gave: who handed it over, or the agent that claimed it."""
-    return event_speaker(event) if beat_of(event) == "handoff" else agent
+    return event_speaker(event) if find_beat(event) == "handoff" else agent
 
 
 def _request_text(event: Event) -> str:

@@ -13,7 +13,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
 
-from fleetlore.server.security.rate_limit import network_of
+from fleetlore.server.security.rate_limit import get_network
 
 REQUEST_TIMEOUT_SECONDS = 15.0
 """How long a new connection may take to send its request."""
@@ -34,7 +34,7 @@ class ConnectionsByAddress:
 
     def add(self, connection: HttpProtocol, address: str) -> None:
         """Count a connection; beyond the limit, close the oldest idle one of its address, or this one if none is idle."""
-        network = network_of(address)
+        network = get_network(address)
         connections = self._open.setdefault(network, {})
         if len(connections) >= self._most:
             next((known for known in connections if known.is_idle), connection).transport.abort()
@@ -42,7 +42,7 @@ class ConnectionsByAddress:
 
     def remove(self, connection: HttpProtocol, address: str) -> None:
         """Forget a connection, if it was counted."""
-        network = network_of(address)
+        network = get_network(address)
         connections = self._open.get(network, {})
         connections.pop(connection, None)
         if not connections:

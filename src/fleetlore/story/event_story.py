@@ -11,7 +11,7 @@ from datetime import datetime, tzinfo
 
 from msgspec import Struct, field
 
-from fleetlore.events.catalog import beat_of
+from fleetlore.events.catalog import find_beat
 from fleetlore.events.envelope import Event
 from fleetlore.story.event_sentences import EventDescriber
 from fleetlore.story.paragraphs import Detail, StoryParagraph, StorySentence
@@ -138,7 +138,7 @@ class LiveStory:
             return
         if (earlier := self._waiting.pop(begun.thread, None)) is not None:
             yield self._writer.finish(earlier)
-        if beat_of(event) in STORY_HIDES:
+        if find_beat(event) in STORY_HIDES:
             self._waiting[begun.thread] = begun
         else:
             yield self._writer.finish(begun)
@@ -156,5 +156,5 @@ def is_shown(event: Event, detail: Detail) -> bool:
     """Whether a live story shows the event."""
     if detail == "full" or event.kind in WAITING_KINDS:
         return True
-    beat = beat_of(event)
+    beat = find_beat(event)
     return beat in HEADLINE_SHOWS if detail == "headline" else beat not in STORY_HIDES

@@ -13,7 +13,7 @@ from typing import Any
 
 from fleetlore.documents import durations
 from fleetlore.errors import Invalid
-from fleetlore.events.catalog import beat_of
+from fleetlore.events.catalog import find_beat
 from fleetlore.events.envelope import Event
 from fleetlore.events.visibility import READER, can_see
 from fleetlore.story.phrases import clean_text, count_things, format_span, join_words, list_words
@@ -76,7 +76,7 @@ class EventValues:
         if name in ENVELOPE_FIELDS:
             return getattr(self._event, name) if self._is_visible or name not in ("text", "old_state", "new_state") else None
         if name == "beat":
-            return beat_of(self._event) if self._is_visible else None
+            return find_beat(self._event) if self._is_visible else None
         if name in self._data:
             is_unknown = name in SECRET_FIELDS or (name == "tool" and self._data[name] == "unknown")
             return None if is_unknown else self._data[name]

@@ -76,12 +76,12 @@ def read_records(
     return ReadPeriod(found.sessions, found.tasks, wanted.since, wanted.until)
 
 
-def brief_of(found: ReadPeriod, zone: tzinfo) -> Brief:
+def make_period_brief(found: ReadPeriod, zone: tzinfo) -> Brief:
     """The brief of a period."""
     return make_brief(found.sessions, found.tasks, since=found.since, until=found.until, zone=zone)
 
 
-def story_of(
+def make_period_story(
     found: ReadPeriod,
     zone: tzinfo,
     *,
@@ -186,5 +186,5 @@ def write_full_story(
     paragraphs = write_events(events.read_in_order(), zone=zone, voice=voice, name_of=name_of)
     first = next(paragraphs, None)
     sessions = count_things(len(found.sessions), "session")
-    bill = brief_of(found, zone).bill.text if sessions or found.tasks else "" if first is not None else "No events in this period."
+    bill = make_period_brief(found, zone).bill.text if sessions or found.tasks else "" if first is not None else "No events in this period."
     return StreamedStory(title, found.since, found.until, chain(() if first is None else (first,), paragraphs), bill)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
-from fleetlore.events.catalog import beat_of
+from fleetlore.events.catalog import find_beat
 from fleetlore.events.envelope import Event
 from fleetlore.events.visibility import READER, can_see
 from fleetlore.views.event_text import EventRank, event_rank
@@ -90,7 +90,7 @@ class ThreadDigest(Struct, kw_only=True):
     def add(self, event: Event) -> None:
         """One more event."""
         ranked = RankedEvent(event_rank(event), event)
-        at, beat = ranked.rank[0][0], beat_of(event)
+        at, beat = ranked.rank[0][0], find_beat(event)
         is_quiet = beat in QUIET_BEATS
         self.events += 1
         self.first = at if self.first is None else min(self.first, at)
@@ -206,7 +206,7 @@ class ThreadBook:
 def is_news(event: Event) -> bool:
     """Whether an event outside of a session is more than bookkeeping or a sign of life."""
     is_recorded = event.run is not None and event.kind in RECORDED
-    return not (is_bookkeeping(event) or is_recorded or beat_of(event) in QUIET_BEATS)
+    return not (is_bookkeeping(event) or is_recorded or find_beat(event) in QUIET_BEATS)
 
 
 def is_bookkeeping(event: Event) -> bool:

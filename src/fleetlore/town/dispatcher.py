@@ -16,7 +16,7 @@ from fleetlore.events.envelope import Event
 from fleetlore.kernel.lease import LeaseHolder
 from fleetlore.log.base import Position
 from fleetlore.log.coordination import Coordination
-from fleetlore.projections.runner import Runner, view_of
+from fleetlore.projections.runner import Runner, make_view
 from fleetlore.projections.store import ProjectionStore
 from fleetlore.town import events as town_events
 from fleetlore.town import liveness, planning
@@ -108,7 +108,7 @@ class Dispatcher:
     # --- state
 
     async def _catch_up_with_log(self) -> None:
-        view = view_of(self._journal.fold, self._journal.fold.name)
+        view = make_view(self._journal.fold, self._journal.fold.name)
         snapshot = await self._journal.log.run_blocking(lambda log: Runner(log, view, self._store).catch_up())
         self.town, self._position = snapshot.state, snapshot.position or ""
         self._changed_missions = dict.fromkeys(self.town.missions)

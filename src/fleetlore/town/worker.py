@@ -17,7 +17,7 @@ from fleetlore.errors import Invalid, LeaseLost, LogError
 from fleetlore.events.envelope import Event, is_name
 from fleetlore.kernel.lease import is_dead
 from fleetlore.log.coordination import Coordination
-from fleetlore.projections.runner import Runner, view_of
+from fleetlore.projections.runner import Runner, make_view
 from fleetlore.projections.store import ProjectionStore
 from fleetlore.town import events, liveness
 from fleetlore.town.agent_loop import MAX_SEPARATE_FOLLOWERS, AgentLoop, AgentStatusCallback, AgentSubscriptions
@@ -190,7 +190,7 @@ class Worker:
 
     async def _catch_up_with_log(self) -> None:
         if not self._position:
-            view = view_of(self._journal.fold, self._journal.fold.name)
+            view = make_view(self._journal.fold, self._journal.fold.name)
             snapshot = await self._journal.log.run_blocking(lambda log: Runner(log, view, self._store).catch_up())
             self._town, self._position = snapshot.state, snapshot.position or ""
             return

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from msgspec import Struct, field
 
-from fleetlore.events.catalog import beat_of
+from fleetlore.events.catalog import find_beat
 from fleetlore.events.envelope import Event
 from fleetlore.views.event_text import EPOCH, event_stamp
 
@@ -72,7 +72,7 @@ def initial() -> FleetActivity:
 
 def apply(activity: FleetActivity, event: Event) -> FleetActivity:
     """Return the state after one more event; modifies the given one. Never raises."""
-    name, beat, at = event.agent or NO_AGENT, beat_of(event), event_stamp(event)[0]
+    name, beat, at = event.agent or NO_AGENT, find_beat(event), event_stamp(event)[0]
     lane = activity.lanes.get(name)
     if lane is None:
         lane = activity.lanes[name] = AgentActivity()

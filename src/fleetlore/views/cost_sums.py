@@ -127,7 +127,7 @@ def slot_week(slot: int, zone: tzinfo) -> str:
 
 
 def _run_lines(name: str, run: RunCosts, cells: list[CostCell]) -> Iterator[CostLine]:
-    project, person, pull_request = _text_of(run.project), _text_of(run.person), _text_of(run.pull_request)
+    project, person, pull_request = _get_text(run.project), _get_text(run.person), _get_text(run.pull_request)
     slots = sorted(run.bound)
     for cell in cells:
         yield CostLine(cell, name or None, cell.task or _find_task_at(run, slots, cell.slot), project, person, pull_request)
@@ -135,10 +135,10 @@ def _run_lines(name: str, run: RunCosts, cells: list[CostCell]) -> Iterator[Cost
 
 def _find_task_at(run: RunCosts, slots: list[int], slot: int) -> str | None:
     index = bisect_right(slots, slot)
-    return run.bound[slots[index - 1]][1] if index else _text_of(run.first)
+    return run.bound[slots[index - 1]][1] if index else _get_text(run.first)
 
 
-def _text_of(stamped: StampedText | None) -> str | None:
+def _get_text(stamped: StampedText | None) -> str | None:
     return None if stamped is None else stamped[1]
 
 

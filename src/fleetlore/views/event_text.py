@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TypeAlias
 
-from fleetlore.dialects.commands.classify import flags_of
+from fleetlore.dialects.commands.classify import find_tool_flags
 from fleetlore.dialects.commands.flags import shown_flags
-from fleetlore.events.catalog import beat_of
+from fleetlore.events.catalog import find_beat
 from fleetlore.events.envelope import Event
 from fleetlore.programs.registry import recording_dialects
 
@@ -61,7 +61,7 @@ def flags_of_call(event: Event) -> list[str]:
     if isinstance(flags, list | tuple):
         return [flag for flag in flags if isinstance(flag, str)]
     input_ = data.get("input")
-    return [] if input_ is None else flags_of(data.get("tool"), input_)
+    return [] if input_ is None else find_tool_flags(data.get("tool"), input_)
 
 
 def event_line(event: Event) -> str | None:
@@ -74,7 +74,7 @@ def event_line(event: Event) -> str | None:
     for key in ("reason", "why", "title", "error", "action", "tool"):
         if isinstance(words := event.data.get(key), str) and (line := _first_line(words)):
             return line
-    return None if beat_of(event) == "pulse" else event.kind.partition(".")[2].replace("_", " ").replace(".", " ")
+    return None if find_beat(event) == "pulse" else event.kind.partition(".")[2].replace("_", " ").replace(".", " ")
 
 
 def _first_line(words: str) -> str:

@@ -11,7 +11,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from fleetlore.events.catalog import beat_of
+from fleetlore.events.catalog import find_beat
 from fleetlore.events.envelope import Event
 from fleetlore.events.visibility import PUBLIC, can_see
 from fleetlore.views import approvals, session_status
@@ -130,7 +130,7 @@ def initial() -> FleetState:
 
 def apply(fleet: FleetState, event: Event) -> FleetState:
     """Return the fleet after one more event; modifies the given one. Never raises."""
-    beat = beat_of(event) or OTHER_BEAT
+    beat = find_beat(event) or OTHER_BEAT
     fleet.events += 1
     fleet.position = event.position or fleet.position
     fleet.counts[beat] = fleet.counts.get(beat, 0) + 1

@@ -190,16 +190,16 @@ def _number_duplicates(order: list[str], wanted: dict[str, str], dropped: dict[s
 
 
 def _build_display_name(name_in_log: str, agent: AgentNameFacts) -> _DisplayName:
-    if given := _text_of(agent.given):
+    if given := _get_text(agent.given):
         return _DisplayName(given)
     if not is_generated_name(name_in_log):
         return _DisplayName(name_in_log)
     if agent.launched:
-        return _DisplayName(_text_of(agent.role) or DEFAULT_ROLE, _text_of(agent.errand) or _text_of(agent.prompt))
-    folder, branch = _text_of(agent.folder), _text_of(agent.branch)
+        return _DisplayName(_get_text(agent.role) or DEFAULT_ROLE, _get_text(agent.errand) or _get_text(agent.prompt))
+    folder, branch = _get_text(agent.folder), _get_text(agent.branch)
     if not folder:
         return _DisplayName(name_in_log)
-    return _DisplayName(f"{folder}@{branch}" if branch else folder, _text_of(agent.title) or _text_of(agent.prompt))
+    return _DisplayName(f"{folder}@{branch}" if branch else folder, _get_text(agent.title) or _get_text(agent.prompt))
 
 
 @lru_cache(maxsize=4096)
@@ -215,12 +215,12 @@ def _is_program(name: str) -> bool:
 
 
 def _build_short_name(name_in_log: str, agent: AgentNameFacts) -> str:
-    folder, branch = _text_of(agent.folder), _text_of(agent.branch)
+    folder, branch = _get_text(agent.folder), _get_text(agent.branch)
     if (
         folder
         and is_generated_name(name_in_log)
         and not agent.launched
-        and not _text_of(agent.given)
+        and not _get_text(agent.given)
         and branch in (folder, *MAIN_BRANCHES)
     ):
         return folder
@@ -228,7 +228,7 @@ def _build_short_name(name_in_log: str, agent: AgentNameFacts) -> str:
     return name.head or name.tail
 
 
-def _text_of(stamped: StampedText | None) -> str:
+def _get_text(stamped: StampedText | None) -> str:
     return "" if stamped is None else stamped[1]
 
 
@@ -253,7 +253,7 @@ def _prune_agents(names: AgentNames) -> None:
     surplus = len(names.agents) - MAX_AGENTS
     if surplus <= 0:
         return
-    unnamed = (name for name, agent in names.agents.items() if not _text_of(agent.given))
+    unnamed = (name for name, agent in names.agents.items() if not _get_text(agent.given))
     gone = list(islice(unnamed, surplus))
     if len(names.agents) - len(gone) > MAX_NAMED:
         gone = list(islice(names.agents, surplus))

@@ -228,7 +228,7 @@ def is_named_after(agent: str, run: str | None) -> bool:
     return run is not None and len(run) > 8 and agent.rpartition("/")[2] in (run[:8], run[-8:])
 
 
-def time_of(state: SessionStatus, event: Event) -> datetime:
+def get_event_time(state: SessionStatus, event: Event) -> datetime:
     """When an event happened; if it does not say so, with the one before."""
     at = event.at or state.last or EPOCH
     return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
@@ -238,7 +238,7 @@ def apply(state: SessionStatus, event: Event) -> None:
     """Take in one more event of the session. Changes the state in place; never raises."""
     if event.kind not in KINDS:
         return
-    at = time_of(state, event)
+    at = get_event_time(state, event)
     if state.last is None or at > state.last:
         state.last = at
     if not can_see(event, PUBLIC):
@@ -289,7 +289,7 @@ def _on_reply(state: SessionStatus, event: Event, at: datetime) -> None:
 
 
 def _on_error(state: SessionStatus, event: Event, at: datetime) -> None:
-    state.error = _text_of(event.data.get("error")) or _text_of(event.text)
+    state.error = _get_text(event.data.get("error")) or _get_text(event.text)
 
 
 def _on_wait(state: SessionStatus, event: Event, at: datetime) -> None:
@@ -300,7 +300,7 @@ def _on_wait(state: SessionStatus, event: Event, at: datetime) -> None:
         return
     state.waiting, state.waiting_at = read_wait(event.data.get("why")), at
     if state.waiting == "person":
-        state.question = shorten_text(_text_of(event.text), LONGEST_QUESTION)
+        state.question = shorten_text(_get_text(event.text), LONGEST_QUESTION)
 
 
 def _on_request(state: SessionStatus, event: Event, at: datetime) -> None:
@@ -308,12 +308,12 @@ def _on_request(state: SessionStatus, event: Event, at: datetime) -> None:
         state.turn, state.agent = "running", state.agent or event.agent or ""
     state.waiting, state.waiting_at = "permission", at
     if event.id and len(state.requests) < MOST_OPEN:
-        state.requests[event.id] = _text_of(event.data.get("call_id"))
+        state.requests[event.id] = _get_text(event.data.get("call_id"))
 
 
 def _on_answer(state: SessionStatus, event: Event, at: datetime) -> None:
     """One request was answered; others may be open. One that timed out still waits, in the program's own window."""
-    state.requests.pop(_text_of(event.data.get("of")), None)
+    state.requests.pop(_get_text(event.data.get("of")), None)
     if event.data.get("action") == "decide" or event.data.get("reason") == "terminal":
         state.waiting = "permission" if state.requests else ""
         _set_moved_at(state, at)
@@ -367,7 +367,7 @@ def _on_result(state: SessionStatus, event: Event, at: datetime) -> None:
 
 def _on_failure(state: SessionStatus, event: Event, at: datetime) -> None:
     _go_on(state, event, at)
-    what = _text_of(event.text)
+    what = _get_text(event.text)
     state.failures = state.failures + 1 if what and what == state.failure else 1
     state.failure = what
 
@@ -377,7 +377,7 @@ def _on_report(state: SessionStatus, event: Event, at: datetime) -> None:
     if state.observed_at is None or at >= state.observed_at:
         waits = event.data.get("waiting_for")
         state.agent = state.agent or event.agent or ""
-        state.observed, state.observed_at = _text_of(event.data.get("status")), at
+        state.observed, state.observed_at = _get_text(event.data.get("status")), at
         state.observed_wait = "permission" if waits in ("permission prompt", "sandbox request", "worker request") else "person"
 
 
@@ -388,7 +388,7 @@ def _end_turn(state: SessionStatus, event: Event, at: datetime) -> None:
     _set_moved_at(state, at)
     state.open_calls.clear()
     if state.turn == "failed":
-        state.error = _text_of(event.text)
+        state.error = _get_text(event.text)
     if state.turn != "ended":
         state.question, state.is_announced = "", False
         return
@@ -439,7 +439,7 @@ def read_wait(why: object) -> Literal["", "person", "permission"]:
     return "person" if words.startswith(("question", "elicitation")) else ""
 
 
-def _text_of(value: object) -> str:
+def _get_text(value: object) -> str:
     return value[:300] if isinstance(value, str) else ""
 
 

@@ -43,7 +43,7 @@ class Naming(NamedTuple):
 AS_THEY_ARE = Naming()
 
 
-def naming_of(names: AgentNames) -> Naming:
+def make_naming(names: AgentNames) -> Naming:
     """The names that the events themselves give."""
     shown = view.all_display_names(names)
     agents = {name: _clean_name(short) for name, short in view.all_short_names(names).items() if short != name}

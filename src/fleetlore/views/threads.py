@@ -15,7 +15,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from fleetlore.events.catalog import beat_of
+from fleetlore.events.catalog import find_beat
 from fleetlore.events.envelope import Event
 from fleetlore.views.event_text import EPOCH, EventStamp, event_stamp, is_shell_prompt
 
@@ -113,7 +113,7 @@ def apply(threads: ThreadsState, event: Event) -> ThreadsState:
     thread = find_or_add_thread(threads, event)
     if event.task is not None and event.position is not None:
         _record_moves(threads, event, event.position)
-    add_to_thread(thread, event, beat_of(event), event_stamp(event))
+    add_to_thread(thread, event, find_beat(event), event_stamp(event))
     update_gaps(thread)
     if len(threads.threads) > threads.room:
         _prune_closed(threads)

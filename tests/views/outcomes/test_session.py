@@ -1005,6 +1005,42 @@ def test_what_is_left_to_do_is_kept(script: Script) -> None:
     assert script.outcome().left_to_do == "You need to delete the old key by hand"
 
 
+def test_what_was_left_to_do_before_the_last_request_is_not(script: Script) -> None:
+    script.ask("Rotate the key of the shop")
+    script.edit()
+    script.say("The fix is merged, but the issue with the proxy is still open.")
+    script.ask("Close the issue")
+    script.run("gh issue close 15", "Closed")
+    assert script.outcome().left_to_do == ""
+
+
+def test_a_page_to_open_is_not_left_to_do(script: Script) -> None:
+    script.ask("Show the prices in a table")
+    script.edit()
+    script.say("The table is there. Open http://localhost:8080 and you should now see the prices.")
+    assert script.outcome().left_to_do == ""
+
+
+def test_an_answer_to_the_agent_s_question_is_no_request_of_its_own(script: Script) -> None:
+    script.ask("Make a server that shows the prices of the shop")
+    script.edit()
+    script.say("The server runs. Do you want a bridge to the browser, or none?")
+    script.ask("Preferably without the bridge")
+    for number in range(9):
+        script.edit(f"/Users/mira/src/shop/page{number}.py", new="line\n" * 30)
+    script.say("Done.")
+    assert "bridge" not in script.outcome().headline
+
+
+def test_a_push_of_notes_pushes_no_commit(script: Script) -> None:
+    script.ask("Round the total of the cart to cents")
+    script.edit()
+    script.run("git commit -am 'Round the total'", "[main 1234568] Round the total\n 1 file changed")
+    script.run("git push origin refs/notes/ai", "To github.com:shop/cart.git\n * [new reference]   refs/notes/ai -> refs/notes/ai")
+    script.say("Done.")
+    assert script.outcome().headline == "Round the total; committed, not pushed"
+
+
 def test_a_commit_whose_result_is_not_recorded_may_have_taken_the_changes(script: Script) -> None:
     script.ask("Round the total of the cart to cents")
     script.edit()

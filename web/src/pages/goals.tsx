@@ -72,7 +72,7 @@ function List({ answer, chosen }: { answer: GoalsAnswer; chosen: string | null }
       <div class="tools">
         <Switch label="Which goals" value={state} choose={choose} options={WHICH} />
         <span class="faint num">{counted(own.length, "goal")}</span>
-        {ofTasks > 0 && <button class="quiet-link num" type="button" onClick={() => show(tasks ? "" : "shown")}>{tasks ? "Hide" : "Show"} {count(ofTasks)} of town tasks</button>}
+        {ofTasks > 0 && <button class="quiet-link num" type="button" onClick={() => show(tasks ? "" : "shown")}>{tasks ? "Hide" : "Show"} {counted(ofTasks, "goal")} of town tasks</button>}
       </div>
       {rows.length === 0 && <p class="faint goal-none">No {state === "over" ? "ended" : "open"} goals.</p>}
       <ol>{rows.map((row) => <Row key={row.goal} row={row} here={row.goal === chosen} />)}</ol>

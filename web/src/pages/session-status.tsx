@@ -31,7 +31,7 @@ export function statusOf(outcome: Known): SessionState {
   const age = now.value - Date.parse(outcome.ended ?? "");
   const isOld = age > OLD;
   if (outcome.waiting_for === "permission" && !isOld) return { kind: "needs you", word: "needs permission" };
-  if (outcome.waiting_for === "person") return isOld ? { kind: "stopped", word: "asked, not answered" } : { kind: "needs you", word: "asks you" };
+  if (outcome.waiting_for === "person") return isOld ? { kind: "stopped", word: "not answered" } : { kind: "needs you", word: "asks you" };
   if (outcome.status === "running" && outcome.waiting_for === "helpers") return { kind: "working", word: "waits for sub-agents" };
   if (outcome.status === "running" && age > SILENT_AFTER) return { kind: "silent", word: "silent" };
   const stuck = trouble(outcome);

@@ -75,7 +75,7 @@ def run(args: Namespace) -> int:
         is_new_log = args.log is None
         if is_new_log:
             args.log = make_log_url(clock.now())
-        settings = open_log.settings_of(args)
+        settings = open_log.load_settings_for(args)
         log = stack.enter_context(open_log.open_log(args, settings=settings))
         seed = _choose_seed(args, log)
         if bound_socket is None:
@@ -270,7 +270,7 @@ _BEATS = {
     "pulse": ("·", "2"),
     "voice": ("“", ""),
 }
-"""Beat (role of an event in the story, see `catalog.beat_of`) → sign and colour code."""
+"""Beat (role of an event in the story, see `catalog.find_beat`) → sign and colour code."""
 _WAITING = ("▲", "1;33")
 
 
@@ -287,7 +287,7 @@ def make_event_printer(*, json: bool) -> Callable[[Event], None]:
 
 def format_event(event: Event, *, width: int, colour: bool) -> str:
     """Time, sign, name, action, task and text of an event on one line."""
-    sign, style = _WAITING if event.kind == "session.waiting" else _BEATS.get(catalog.beat_of(event) or "", (" ", ""))
+    sign, style = _WAITING if event.kind == "session.waiting" else _BEATS.get(catalog.find_beat(event) or "", (" ", ""))
     name, at = actor_name(event), event.at
     cells = (
         ("     " if at is None else at.astimezone(None).strftime("%H:%M"), "2"),

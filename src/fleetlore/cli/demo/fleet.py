@@ -31,7 +31,7 @@ class StoryWriter:
         self._seed = seed
         self._written: list[tuple[float, Event]] = []
 
-    def id_of(self, label: str) -> str:
+    def make_event_id(self, label: str) -> str:
         """The id of the event with this label, even if the event is added later."""
         return derive_id("demo", f"{self._seed}/{label}".encode())
 
@@ -41,9 +41,9 @@ class StoryWriter:
         """Add an event at this minute of the story, and return its label."""
         label = label or f"#{len(self._written)}"
         seconds = round(minute * 60 + self.rng.uniform(0, _JITTER), 3)
-        cause = None if because is None else self.id_of(because)
+        cause = None if because is None else self.make_event_id(because)
         fields.setdefault("actor", fields.get("agent") or PERSON)
-        self._written.append((seconds, Event(id=self.id_of(label), kind=kind, text=text, cause=cause, **fields)))
+        self._written.append((seconds, Event(id=self.make_event_id(label), kind=kind, text=text, cause=cause, **fields)))
         return label
 
     def sorted_events(self) -> list[tuple[float, Event]]:
@@ -75,7 +75,7 @@ class TaskWriter:
         **data: Any,
     ) -> None:
         """Add an event of an agent; `by` is the actor if it is not the agent itself."""
-        scopes = {"agent": who, "run": None if by else session_of(who), "child": child, "task": self.task, "mission": MISSION}
+        scopes = {"agent": who, "run": None if by else make_session_id(who), "child": child, "task": self.task, "mission": MISSION}
         cause = because or self._last
         self._last = self.story.add_event(minute, kind, text, label=label, because=cause, actor=by or who, data=data, **scopes)
 
@@ -106,7 +106,7 @@ class TaskWriter:
             self.add_event(minute + minutes, who, "tool.returned", result, **outcome)
 
 
-def session_of(who: str) -> str:
+def make_session_id(who: str) -> str:
     """The run id of an agent's session."""
     return f"{who}-1"
 
@@ -151,7 +151,7 @@ def _write_opening(story: StoryWriter) -> None:
         }
         text = f"{who} joins as {role}"
         story.add_event(
-            0.1 + number * 0.1, "session.started", text, label=f"{who} joins", because="go", agent=who, run=session_of(who), data=data
+            0.1 + number * 0.1, "session.started", text, label=f"{who} joins", because="go", agent=who, run=make_session_id(who), data=data
         )
 
 
@@ -316,7 +316,7 @@ def _write_background_events(story: StoryWriter) -> None:
         (12.6, "edda", "The drill rig is ready; still waiting for retries"),
         (29.0, "ada", "Nothing open for me"),
     ):
-        story.add_event(minute, "fleet.idle", text, because=f"{who} joins", agent=who, run=session_of(who), mission=MISSION)
+        story.add_event(minute, "fleet.idle", text, because=f"{who} joins", agent=who, run=make_session_id(who), mission=MISSION)
     heartbeats = {
         "ada": (5.4, 13.2, 21.4, 33.2),
         "bram": (6.0, 12.2, 25.6, 33.6),
@@ -327,7 +327,7 @@ def _write_background_events(story: StoryWriter) -> None:
     for who, minutes in heartbeats.items():
         for cycle, minute in enumerate(minutes, start=1):
             data = {"cycle": cycle, "model": MODEL, "status": "ok"}
-            story.add_event(minute, "fleet.heartbeat", f"Cycle {cycle}", agent=who, run=session_of(who), data=data)
+            story.add_event(minute, "fleet.heartbeat", f"Cycle {cycle}", agent=who, run=make_session_id(who), data=data)
     for minute, who, task in (
         (3.0, "bram", "wh-1"),
         (9.0, "ada", "wh-1"),
@@ -338,11 +338,13 @@ def _write_background_events(story: StoryWriter) -> None:
         tokens = {"input": story.rng.randrange(2_000, 9_000), "output": story.rng.randrange(400, 1_800), "cache_read": 41_000}
         usd = round(tokens["input"] * 3e-6 + tokens["output"] * 15e-6 + tokens["cache_read"] * 3e-7, 4)
         data = {"model": MODEL, **tokens, "usd": usd, "latency_ms": story.rng.randrange(1_500, 9_000)}
-        story.add_event(minute, "model.replied", None, agent=who, run=session_of(who), task=task, mission=MISSION, data=data)
+        story.add_event(minute, "model.replied", None, agent=who, run=make_session_id(who), task=task, mission=MISSION, data=data)
 
 
 def _write_ending(story: StoryWriter) -> None:
     farewell = "Nothing is left to review"
-    story.add_event(27.6, "session.ended", farewell, because="retries done", agent="dov", run=session_of("dov"), data={"reason": "done"})
+    story.add_event(
+        27.6, "session.ended", farewell, because="retries done", agent="dov", run=make_session_id("dov"), data={"reason": "done"}
+    )
     milestone = "36,000 webhooks through a three-minute outage, and not one was lost"
     story.add_event(39.4, "fleet.milestone", milestone, because="drill done", actor=PERSON, agent="edda", mission=MISSION)

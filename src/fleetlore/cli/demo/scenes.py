@@ -122,10 +122,10 @@ def _open_town(environment: DemoEnvironment, id: str) -> tuple[Child, Child]:
 
 def _find_running_agents(log: BlockingRecorder) -> set[str]:
     """Names of agents from an earlier demo in this log that have not stopped."""
-    from fleetlore.projections.runner import Runner, view_of
+    from fleetlore.projections.runner import Runner, make_view
     from fleetlore.views import town
 
-    known = Runner(log, view_of(town, "town")).catch_up().state.agents
+    known = Runner(log, make_view(town, "town")).catch_up().state.agents
     return {name for name, agent in known.items() if agent.state not in ("stopped", "error")}
 
 

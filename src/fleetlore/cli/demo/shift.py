@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from fleetlore.cli.demo.coding import PERSON
-from fleetlore.cli.demo.fleet import MISSION, MODEL, session_of
+from fleetlore.cli.demo.fleet import MISSION, MODEL, make_session_id
 from fleetlore.events.envelope import Event
 from fleetlore.events.ids import derive_id
 
@@ -102,14 +102,14 @@ def _interleave_work(rng: random.Random) -> Iterator[Step]:
 
 
 def _answer_bram(rng: random.Random) -> Iterator[Step]:
-    scopes = {"task": "wh-6", "run": session_of("bram")}
+    scopes = {"task": "wh-6", "run": make_session_id("bram")}
     yield "bram", "prompt.submitted", "Yes, 5 %, and watch the error rate for ten minutes", scopes
     yield from _run_tool(rng, "bram", scopes, "flagctl set webhooks.outbox 5%", "on for 5 % of customers")
     yield "bram", "town.task_completed", "On for 5 %; the error rate has not moved", scopes
 
 
 def _continue_cleo(rng: random.Random) -> Iterator[Step]:
-    scopes = {"task": "wh-7", "run": session_of("cleo")}
+    scopes = {"task": "wh-7", "run": make_session_id("cleo")}
     done = {"tool": "Bash", "call_id": "call-docs", "exit_code": 0, "duration_ms": 900_000}
     yield "cleo", "tool.returned", "The docs are built; the link check had hung", scopes | {"data": done}
     yield "cleo", "fleet.pr_open", "PR #399: signatures and retries, explained", scopes | {"data": {"number": 399}}
@@ -118,7 +118,7 @@ def _continue_cleo(rng: random.Random) -> Iterator[Step]:
 
 def _do_job(rng: random.Random, who: str, number: int) -> Iterator[Step]:
     job, task, pull_request = JOBS[number % len(JOBS)], f"wh-{FIRST_TASK + number}", FIRST_NUMBER + number
-    scopes = {"task": task, "run": session_of(who)}
+    scopes = {"task": task, "run": make_session_id(who)}
     yield who, "fleet.dispatch", job.title, {"task": task}
     yield who, "model.replied", None, scopes | {"data": _model_reply(rng)}
     yield who, "fleet.commit", job.commit, scopes | {"data": {"sha": f"{rng.getrandbits(28):07x}"}}
@@ -129,7 +129,7 @@ def _do_job(rng: random.Random, who: str, number: int) -> Iterator[Step]:
         yield who, "fleet.recovery", job.fixed, scopes
     yield from _run_tool(rng, who, scopes, job.check, job.result)
     yield who, "fleet.pr_open", f"PR #{pull_request}: {job.title.lower()}", scopes | {"data": {"number": pull_request}}
-    yield who, "fleet.heartbeat", f"Cycle {number + 5}", {"run": session_of(who)}
+    yield who, "fleet.heartbeat", f"Cycle {number + 5}", {"run": make_session_id(who)}
     yield who, "fleet.pr_merge", f"PR #{pull_request} merged: {job.title.lower()}", scopes | {"data": {"number": pull_request}}
     yield who, "town.task_completed", job.title, scopes
 

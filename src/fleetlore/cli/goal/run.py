@@ -24,7 +24,7 @@ from fleetlore.cli.main import FAILED, INTERRUPTED, OK, UsageError
 from fleetlore.cli.terminal import find_user_name
 from fleetlore.errors import FleetloreError, Invalid
 from fleetlore.events.driver_types import Goal, ShellCommand
-from fleetlore.events.goal_plan import KEY, Plan, plan_of
+from fleetlore.events.goal_plan import KEY, Plan, read_plan
 from fleetlore.goal import commands
 from fleetlore.operations import goal_runs
 from fleetlore.operations.context import OperationContext, open_source
@@ -67,7 +67,7 @@ def check_goal_files(args: Namespace) -> int:
 
 
 def _describe_goal(goal: Goal) -> str:
-    plan, budget = plan_of(goal), goal.budget
+    plan, budget = read_plan(goal), goal.budget
     who = f"{plan.agent} ({plan.harness}{f', {plan.mind}' if plan.mind else ''})"
     money = f", ${plan.max_usd:,.2f}" if plan.max_usd is not None else ""
     count = len(goal.acceptance)
@@ -87,7 +87,7 @@ def print_judging(goal: Goal) -> None:
     """Print which files judge the agent's work, and what does not protect against."""
     if not any(isinstance(each, ShellCommand) for each in goal.acceptance):
         return
-    preview = preview_judging(goal, plan_of(goal))
+    preview = preview_judging(goal, read_plan(goal))
     lines = [f"checks use the original of: {_list_paths(preview.originals)}"]
     if preview.released:
         lines.append(f"may_change releases: {_list_paths(preview.released)}")
@@ -120,7 +120,7 @@ def _warn_missing_program(plan: Plan) -> str:
 def _load_goal(path: str, args: Namespace) -> Goal:
     from fleetlore.goal.files import load_goal
 
-    return load_goal(path, redactor=open_log.make_redactor(open_log.settings_of(args)))
+    return load_goal(path, redactor=open_log.make_redactor(open_log.load_settings_for(args)))
 
 
 def _make_goal(args: Namespace) -> Goal:
@@ -133,7 +133,7 @@ def _make_goal(args: Namespace) -> Goal:
         checks=args.check,
         folder=os.getcwd(),
         given={name: value for name, value in fields.items() if value is not None},
-        redactor=open_log.make_redactor(open_log.settings_of(args)),
+        redactor=open_log.make_redactor(open_log.load_settings_for(args)),
     )
 
 
@@ -163,7 +163,7 @@ def _check_parallel(args: Namespace) -> None:
 @contextmanager
 def open_goal_context(args: Namespace, *, new: bool = False) -> Iterator[OperationContext]:
     """Open the log given by the command line or the settings; with `new` it is created if needed."""
-    settings = open_log.settings_of(args)
+    settings = open_log.load_settings_for(args)
     opener = open_log.open_log if new else open_log.open_existing_log
     with opener(args, settings=settings) as log, open_source(log, settings, ask_key=passphrase.ask_key) as source:
         context = OperationContext(source, actor=find_user_name())
@@ -173,7 +173,7 @@ def open_goal_context(args: Namespace, *, new: bool = False) -> Iterator[Operati
 
 def _apply_options(goal: Goal, args: Namespace) -> Goal:
     """Return the goal with the options of the command line applied."""
-    plan = plan_of(goal)
+    plan = read_plan(goal)
     if args.mind is not None:
         from fleetlore.models.open import parse_address
 
@@ -297,7 +297,7 @@ class GoalRunner:
         from fleetlore.operations.goal_runs import open_goal
 
         is_resumed = self._after is not None
-        self._view.on_preparing(goal.id, plan_of(goal).agent)
+        self._view.on_preparing(goal.id, read_plan(goal).agent)
         async with open_goal(self._context, goal, key=self._key, is_resumed=is_resumed, log=self._log, watch=self._view.on_event) as run:
             after = "" if self._after is None else self._after[goal.id]
             self._view.add(goal.id, lambda: run.state, progress=lambda: run.turn_progress, after=after)
@@ -319,7 +319,7 @@ class GoalRunner:
 
 def _line_prefixes(goals: Mapping[str, Goal]) -> dict[str, str]:
     """Goal → prefix of its lines: the agent, or the goal's id if agents share a name; empty for a single goal."""
-    agents = {id: plan_of(goal).agent for id, goal in goals.items()}
+    agents = {id: read_plan(goal).agent for id, goal in goals.items()}
     alike = Counter(agents.values())
     return {id: agent if alike[agent] == 1 else id[:8] for id, agent in agents.items()} if len(goals) > 1 else {}
 

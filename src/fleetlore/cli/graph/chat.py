@@ -36,7 +36,7 @@ def run_chat(args: Namespace) -> int:
 async def _run_chat(args: Namespace) -> int:
     from fleetlore.graph.sessions import SessionManager
 
-    settings = open_log.settings_of(args)
+    settings = open_log.load_settings_for(args)
     open_log.drain_spool()
     redactor, anonymise = open_log.make_redactor(settings), open_log.load_anonymiser(settings)
     keeps_whole_texts = settings.whole_texts.value

@@ -62,7 +62,7 @@ def load_graph_settings(args: Namespace) -> GraphSettings:
     """The settings with the flags of `lore graph`: `--mind` is the default model."""
     from fleetlore.graph.settings import GraphSettings
 
-    options = dict(open_log.settings_of(args).graph.value)
+    options = dict(open_log.load_settings_for(args).graph.value)
     if args.graph is not None:
         options["default"] = args.graph
     if args.mind is not None:

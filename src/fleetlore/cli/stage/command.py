@@ -100,7 +100,7 @@ def _find_unfinished(args: Namespace) -> Sequence[Event]:
     """The first events of unfinished runs; none if there is no log yet."""
     from fleetlore.stage.resume import find_unfinished_runs
 
-    settings = open_log.settings_of(args)
+    settings = open_log.load_settings_for(args)
     path = open_log.find_file(settings)
     if path is not None and not os.path.exists(path):
         return ()
@@ -128,7 +128,7 @@ def _check_scenarios(args: Namespace) -> int:
 
 def _run_scenario(args: Namespace) -> int:
     _check_arguments(args)
-    settings = open_log.settings_of(args)
+    settings = open_log.load_settings_for(args)
     prompt_settings, nearness = _prompt_settings(settings.context.value)
     with open_log.open_log(args, settings=settings) as log:
         play = _resume_run(args, log) if args.resume else _begin_run(args, log)

@@ -120,7 +120,7 @@ def _write_file(path: str, text: str) -> None:
 def _create_log(args: Namespace, path: str, before: str | None) -> config.Settings:
     """Create the log and return the settings; on an error restore the file."""
     try:
-        settings = open_log.settings_of(args)
+        settings = open_log.load_settings_for(args)
         with open_log.open_log(args, settings=settings) as log:
             check_complete_log(log, settings, "a town needs")
     except BaseException:

@@ -61,7 +61,7 @@ def run(args: Namespace) -> int:
     from fleetlore.server.security.local_token import publish_url
     from fleetlore.server.serve import bind_socket, browser_url, serve_app
 
-    settings = open_log.settings_of(args)
+    settings = open_log.load_settings_for(args)
     graph_settings.parse_model_options(args.mind)
     with ExitStack() as stack:
         opened = stack.enter_context(bind_socket(args.host, args.port))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def run(args: Namespace) -> int:
     """Run `lore worker`. Everything that may fail or ask for input is opened before the first task is taken."""
-    settings = open_log.settings_of(args)
+    settings = open_log.load_settings_for(args)
     if settings.log.value.startswith("memory:"):
         raise Invalid("a town needs a log that other processes can open, not memory:; omit --log, or name a file or a server")
     template = None

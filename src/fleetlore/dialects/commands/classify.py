@@ -119,7 +119,7 @@ def classify_tool_call(tool: str, input: object, output: object = None, *, faile
     return ToolAction(kind, _find_tool_subject(kind, input, output))
 
 
-def flags_of(tool: object, input: object) -> list[str]:
+def find_tool_flags(tool: object, input: object) -> list[str]:
     """Return the flags of a shell command that affect trust in its result, such as `--no-verify`. Never raises."""
     if not isinstance(tool, str) or _find_tool_action(tool) != "shell":
         return []

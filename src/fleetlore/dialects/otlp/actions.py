@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from fleetlore.dialects.commands.classify import classify_tool_call, flags_of
+from fleetlore.dialects.commands.classify import classify_tool_call, find_tool_flags
 from fleetlore.dialects.commands.flags import shown_flags
 from fleetlore.dialects.fields import as_text, first_line
 from fleetlore.dialects.otlp.attribute_names import (
@@ -114,7 +114,7 @@ def _make_tool_events(context: SpanEventContext) -> Iterator[Event]:
     tool_input, result = decode_nested_json(get_first(attributes, TOOL_INPUTS)), get_first(attributes, TOOL_OUTPUTS)
     call = as_text(get_first(attributes, CALL_IDS))
     action = classify_tool_call(tool, tool_input, result, failed=span.failed)
-    flags = flags_of(tool, tool_input)
+    flags = find_tool_flags(tool, tool_input)
     data: Record = {"tool": tool, "call_id": call, "deed": action.name, "flags": flags or None}
     line = f"{tool}: {words}" if (words := _summarize_input(tool_input)) else tool
     line += shown_flags(flags, line)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from fleetlore.dialects.commands.classify import classify_tool_call, flags_of
+from fleetlore.dialects.commands.classify import classify_tool_call, find_tool_flags
 from fleetlore.dialects.commands.flags import shown_flags
 from fleetlore.dialects.fields import as_name, as_text, first_line, read_time, to_snake_case
 from fleetlore.dialects.otlp.actions import END_PHASE, MAX_LINE_CHARS, NAME, USER_ACTOR, SpanEventContext, make_reply_event
@@ -111,7 +111,7 @@ def separate_program_spans(spans: Iterable[OtlpSpan], programs: Sequence[Program
     others: list[OtlpSpan] = []
     events: list[Event] = []
     for span in spans:
-        program = next((each for each in programs if _is_span_of(span, each)), None)
+        program = next((each for each in programs if _is_span_from(span, each)), None)
         if program is not None:
             if (handler := program.span_handlers.get(span.name.removeprefix(program.prefix))) is not None:
                 events += handler(make_record_context(_as_record(span), span.name, program))
@@ -120,7 +120,7 @@ def separate_program_spans(spans: Iterable[OtlpSpan], programs: Sequence[Program
     return others, events
 
 
-def _is_span_of(span: OtlpSpan, program: ProgramTelemetry) -> bool:
+def _is_span_from(span: OtlpSpan, program: ProgramTelemetry) -> bool:
     is_named = program.has_own_spans and span.name.startswith(program.prefix)
     return is_named or bool(program.service and find_service_name(span.resource) == program.service)
 
@@ -241,7 +241,7 @@ def make_outcome_events(context: LogEventContext) -> list[Event]:
     tool_input = decode_nested_json(next(filter(None, inputs), None))
     output, error = context.get_text("output"), context.get_text("error") or context.get_text("error_message")
     failed = str(context.record.attributes.get("success")).lower() == "false"
-    action, flags = classify_tool_call(tool, tool_input, output, failed=failed), flags_of(tool, tool_input)
+    action, flags = classify_tool_call(tool, tool_input, output, failed=failed), find_tool_flags(tool, tool_input)
     data: Record = {
         "tool": tool,
         "call_id": call,

@@ -507,7 +507,7 @@ class WorkspaceContent:
 
         `within` limits the folders to enter. The content of files that are not in `known` is not read.
         """
-        return self._read_entries(self._gitignores_of(snapshot), snapshot.entries if known is None else known, within=within, known=known)
+        return self._read_entries(self._read_gitignores(snapshot), snapshot.entries if known is None else known, within=within, known=known)
 
     def _read_entries(
         self,
@@ -543,7 +543,7 @@ class WorkspaceContent:
         )
         return current, saved
 
-    def _gitignores_of(self, snapshot: Snapshot) -> ReadGitignore:
+    def _read_gitignores(self, snapshot: Snapshot) -> ReadGitignore:
         """The ignore rules as of the snapshot, even if the agent changed them since."""
         with self._store.open_reader() as read:
             gitignores = {

@@ -100,7 +100,7 @@ class NatsCoordination:
 
     def list_cursors(self) -> dict[str, Position]:
         """Return all cursors."""
-        cursors = [_decode_cursor(message.data) for message in self._run(self._stream.read_all_of("cursor"))]
+        cursors = [_decode_cursor(message.data) for message in self._run(self._stream.read_all_messages("cursor"))]
         return {cursor.name: cursor.position for cursor in cursors}
 
     def delete_cursor(self, name: str) -> None:
@@ -129,7 +129,7 @@ class NatsCoordination:
 
     def list_tokens(self) -> list[Token]:
         """Return all tokens."""
-        return decode_tokens(message.data for message in self._run(self._stream.read_all_of("token")))
+        return decode_tokens(message.data for message in self._run(self._stream.read_all_messages("token")))
 
     def delete_token(self, id: str) -> None:
         """Delete a token."""
@@ -265,7 +265,7 @@ class _CoordinationStream:
                 return None
             raise
 
-    async def read_all_of(self, kind: str) -> list[_StreamMessage]:
+    async def read_all_messages(self, kind: str) -> list[_StreamMessage]:
         """Return all messages of a kind."""
         try:
             subjects = (await self._call_api("STREAM.INFO", {"subjects_filter": f"{self._subject_prefix}.{kind}.*"})).state.subjects

@@ -182,7 +182,9 @@ class OpenedFile:
         self._has_moved = array("i", [0])
         self._address = self._has_moved.buffer_info()[0]
         # A backup on a read-only disk has no side files.
-        self._files = [(name, _identity_of(name)) for name in (path, f"{path}-wal", f"{path}-shm") if name == path or os.path.exists(name)]
+        self._files = [
+            (name, _read_identity(name)) for name in (path, f"{path}-wal", f"{path}-shm") if name == path or os.path.exists(name)
+        ]
         self._checked_at = -inf
         if self._has_other_inode():
             raise LogError(_REPLACED.format(path=path))  # replaced between open and now
@@ -214,11 +216,11 @@ class OpenedFile:
 
 
 def _check_identity(path: str, identity: tuple[int, int]) -> None:
-    if _identity_of(path) != identity:
+    if _read_identity(path) != identity:
         raise LogError(_REPLACED.format(path=path))
 
 
-def _identity_of(path: str) -> tuple[int, int]:
+def _read_identity(path: str) -> tuple[int, int]:
     try:
         status = os.stat(path)
     except (FileNotFoundError, NotADirectoryError) as error:

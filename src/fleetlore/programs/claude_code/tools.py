@@ -6,7 +6,7 @@ import re
 from collections import deque
 from typing import Any, NamedTuple
 
-from fleetlore.dialects.commands.classify import classify_tool_call, flags_of
+from fleetlore.dialects.commands.classify import classify_tool_call, find_tool_flags
 from fleetlore.dialects.commands.flags import shown_flags
 from fleetlore.dialects.fields import as_count, as_name, as_number, as_object, as_text
 from fleetlore.events.envelope import Event
@@ -57,7 +57,7 @@ def summarize_call(tool: str, given: object) -> str:
     key, words = next(((key, line) for key in _SUMMARY_KEYS if (line := shorten_text(fields.get(key)))), ("", None))
     if words and key in _PATH_KEYS:
         words = words.rstrip("/").rpartition("/")[2] or words
-    flags = shown_flags(flags_of(tool, given), words or "")
+    flags = shown_flags(find_tool_flags(tool, given), words or "")
     return f"{tool}: {words[: MAX_TEXT_CHARS - len(tool) - 2 - len(flags)]}{flags}" if words else f"{tool}{flags}"
 
 
@@ -66,7 +66,7 @@ def make_call_event(
 ) -> Event:
     """A tool was called."""
     data = {"tool": tool, "call_id": call, "input": given or None, "cwd": cwd, "deed": classify_tool_call(tool, given).name}
-    data |= {"flags": flags_of(tool, given) or None}
+    data |= {"flags": find_tool_flags(tool, given) or None}
     return event_context.make_event("tool.called", tool_called_id(call), text=summarize_call(tool, given), data=data, cause=cause)
 
 
@@ -87,7 +87,12 @@ def make_outcome_event(
     if failed and is_refusal(words):
         return make_denial_event(event_context, tool, call, given, reason=words)
     action = classify_tool_call(tool, given, words, failed=failed)
-    data |= {"deed": action.name, "subject": action.subject, "flags": flags_of(tool, given) or None, "duration_ms": as_number(duration)}
+    data |= {
+        "deed": action.name,
+        "subject": action.subject,
+        "flags": find_tool_flags(tool, given) or None,
+        "duration_ms": as_number(duration),
+    }
     data |= {"output_end": end_of_long(words)}
     line = summarize_call(tool, given)
     if failed:
@@ -113,7 +118,7 @@ def make_denial_event(event_context: EventContext, tool: str, call: str, given: 
     row = row if by == USER_ACTOR and reason else None
     data: dict[str, Any] = {"tool": tool, "call_id": call, "reason": reason or None, "by": by, "row": row}
     data |= {"deed": classify_tool_call(tool, given).name}
-    data |= {"flags": flags_of(tool, given) or None}
+    data |= {"flags": find_tool_flags(tool, given) or None}
     return event_context.make_event(
         "tool.denied", tool_outcome_id(call), text=summarize_call(tool, given), data=data, cause=tool_called_id(call)
     )
@@ -125,7 +130,7 @@ def make_interruption_event(
     """The event of a running tool that a person stopped."""
     action = classify_tool_call(tool, given, failed=True)
     data: dict[str, Any] = {"tool": tool, "call_id": call, "deed": action.name, "subject": action.subject, "error": reason or None}
-    data |= {"interrupted": True, "flags": flags_of(tool, given) or None}
+    data |= {"interrupted": True, "flags": find_tool_flags(tool, given) or None}
     return event_context.make_event(
         "tool.failed", tool_outcome_id(call), text=f"{summarize_call(tool, given)}: interrupted", data=data, cause=tool_called_id(call)
     )

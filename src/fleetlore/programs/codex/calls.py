@@ -36,7 +36,7 @@ _script_header = re.compile(
 
 def read_input(tool: str, given: object) -> CallInput | None:
     """The normalised call of a Codex tool; `None` for other tools."""
-    fields = _fields_of(given)
+    fields = _read_fields(given)
     if tool in _PATCHES:
         return _read_patch(given if isinstance(given, str) and not fields else _patch_in(fields), fields)
     if tool in _COMMANDS:
@@ -110,7 +110,7 @@ def _read_printed_results(text: str) -> list[Mapping[str, Any]]:
     """The results of commands, if the script printed each as one line of JSON; else none."""
     results: list[Mapping[str, Any]] = []
     for line in text.strip().split("\n")[:50]:
-        fields = _fields_of(line) if line.strip() else {}
+        fields = _read_fields(line) if line.strip() else {}
         if line.strip() and not isinstance(fields.get("output"), str):
             return []
         results += [fields] if fields else []
@@ -133,7 +133,7 @@ def _join_results(given: CallInput, results: Sequence[Mapping[str, Any]]) -> Cal
     )
 
 
-def _fields_of(given: object) -> Mapping[str, Any]:
+def _read_fields(given: object) -> Mapping[str, Any]:
     """The fields of an input, which may have been stored as JSON text because it was huge."""
     if isinstance(given, str) and given.startswith("{"):
         try:
@@ -178,7 +178,7 @@ def _patch_in(fields: Mapping[str, Any]) -> str:
 
 
 def _read_patch(patch: str, fields: Mapping[str, Any]) -> CallInput:
-    edits = _edits_of(patch) if patch else _edits_by_path(fields)
+    edits = _read_edits(patch) if patch else _edits_by_path(fields)
     return CallInput("edit", paths=tuple(dict.fromkeys(path for path, _, _ in edits)), edits=tuple(edits))
 
 
@@ -190,7 +190,7 @@ def _edits_by_path(fields: Mapping[str, Any]) -> list[tuple[str, str | None, str
         inner = as_object(fields.get("update")) or as_object(fields.get("add")) or as_object(fields.get("delete")) or fields
         diff, content = inner.get("unified_diff"), inner.get("content")
         if isinstance(diff, str):
-            edits += [(str(path), old, new) for old, new in _hunks_of(diff.splitlines())]
+            edits += [(str(path), old, new) for old, new in _read_hunks(diff.splitlines())]
         elif inner.get("type") == "delete" and isinstance(content, str):
             edits.append((str(path), content, ""))
         else:
@@ -198,7 +198,7 @@ def _edits_by_path(fields: Mapping[str, Any]) -> list[tuple[str, str | None, str
     return edits
 
 
-def _edits_of(patch: str) -> list[tuple[str, str | None, str]]:
+def _read_edits(patch: str) -> list[tuple[str, str | None, str]]:
     """The replacements of a patch in Codex's own format."""
     edits: list[tuple[str, str | None, str]] = []
     path, is_new, lines = "", False, list[str]()
@@ -209,7 +209,7 @@ def _edits_of(patch: str) -> list[tuple[str, str | None, str]]:
         if is_new:
             edits.append((path, None, "\n".join(line[1:] for line in lines if line.startswith("+"))))
         else:
-            edits.extend((path, old, new) for old, new in _hunks_of(lines) or [("", "")])
+            edits.extend((path, old, new) for old, new in _read_hunks(lines) or [("", "")])
 
     for line in patch.splitlines():
         mark = next((mark for mark in _FILE_MARKS if line.startswith(mark)), None)
@@ -224,7 +224,7 @@ def _edits_of(patch: str) -> list[tuple[str, str | None, str]]:
     return edits
 
 
-def _hunks_of(lines: list[str]) -> list[tuple[str, str]]:
+def _read_hunks(lines: list[str]) -> list[tuple[str, str]]:
     """Old and new text of each hunk of a unified diff."""
     hunks: list[tuple[list[str], list[str]]] = []
     for line in lines:

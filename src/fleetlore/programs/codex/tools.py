@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from fleetlore.dialects.commands.classify import ToolAction, classify_tool_call, extract_shell_command, flags_of
+from fleetlore.dialects.commands.classify import ToolAction, classify_tool_call, extract_shell_command, find_tool_flags
 from fleetlore.dialects.commands.flags import shown_flags
 from fleetlore.dialects.fields import as_object
 from fleetlore.events.envelope import Event
@@ -42,7 +42,7 @@ def summarize_call(tool: str, given: object) -> str:
     words = shorten_text(command) or next((line for key in _SUMMARY_KEYS if (line := shorten_text(fields.get(key)))), None)
     if words is None and isinstance(given, str):
         words = shorten_text(given[:2000].removeprefix(_PATCH_PREFIX).removeprefix("*** "))
-    flags = shown_flags(flags_of(tool, given), words or "")
+    flags = shown_flags(find_tool_flags(tool, given), words or "")
     return f"{tool}: {words[: MAX_TEXT_CHARS - len(tool) - 2 - len(flags)]}{flags}" if words else f"{tool}{flags}"
 
 
@@ -57,7 +57,7 @@ def make_call_event(
         "cwd": cwd,
         "deed": _classify_codex_call(tool, given).name,
     }
-    data |= {"flags": flags_of(tool, given) or None}
+    data |= {"flags": find_tool_flags(tool, given) or None}
     return event_context.make_event("tool.called", key.called, text=summarize_call(tool, given), data=data, cause=cause)
 
 
@@ -69,7 +69,7 @@ def make_outcome_event(
     duration = None if output.seconds is None else output.seconds * 1000
     if work is not None and work.duration_ms is not None:
         duration = work.duration_ms
-    data: dict[str, Any] = {"tool": tool, "call_id": key.call, "flags": flags_of(tool, given) or None}
+    data: dict[str, Any] = {"tool": tool, "call_id": key.call, "flags": find_tool_flags(tool, given) or None}
     if output.refused or (work is not None and work.refused):
         data |= {"reason": output.words or None, "deed": _classify_codex_call(tool, given).name}
         return event_context.make_event("tool.denied", key.outcome, text=summarize_call(tool, given), data=data, cause=key.called)

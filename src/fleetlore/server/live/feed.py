@@ -26,7 +26,7 @@ from typing import TypeVar
 from fleetlore.errors import Closed, LogError
 from fleetlore.log.base import TOWN, Position
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.server.live.ring import EncodedEvent, EventFilter, Ring, entries_of
+from fleetlore.server.live.ring import EncodedEvent, EventFilter, Ring, iterate_entries
 from fleetlore.server.live.subscription import Subscription
 
 HEARTBEAT_SECONDS = 15.0
@@ -263,7 +263,7 @@ class Follower:
                 self._feed.trouble = None
                 if self._stopping.is_set():
                     return
-                if entries := list(entries_of(page, self._after)):
+                if entries := list(iterate_entries(page, self._after)):
                     self._after = entries[-1].position
                     self._deliver_entries(entries)
 

@@ -146,7 +146,7 @@ class Ring:
         if self._entries:
             self._drop_oldest(len(self._entries))
 
-    def place_of(self, position: Position) -> int:
+    def find_place(self, position: Position) -> int:
         """The number of the first entry after a position in the ring."""
         return self.first + bisect_right(self._entries, position, key=_position)
 
@@ -169,7 +169,7 @@ class Ring:
         return batch, key[2]
 
 
-def entries_of(page: TailPage, after: Position | None) -> Iterator[EncodedEvent]:
+def iterate_entries(page: TailPage, after: Position | None) -> Iterator[EncodedEvent]:
     """Encode a follower's page; the gap comes first."""
     if page.gap is not None:
         event = make_gap_event(after, page.gap)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from fleetlore.errors import Closed
 from fleetlore.log.base import TOWN, Position
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.server.live.ring import BATCH_BYTES, Batch, EncodedEvent, EventFilter, entries_of
+from fleetlore.server.live.ring import BATCH_BYTES, Batch, EncodedEvent, EventFilter, iterate_entries
 
 if TYPE_CHECKING:
     import asyncio
@@ -113,7 +113,7 @@ class Subscription:
             return self._ready.popleft()
         newest = self._ring.newest
         if self._ring.holds_position(after):
-            self._place, self._after = self._ring.place_of(after), None
+            self._place, self._after = self._ring.find_place(after), None
             self._leave_past()
         elif len(after) == len(newest) and after > newest:
             return self._next_heartbeat()  # the follower is not there yet
@@ -154,7 +154,7 @@ class _Past:
         """The next entries; empty if there are none now."""
         with self._in_use:
             for page in self._pages:
-                entries = list(entries_of(page, self._after))
+                entries = list(iterate_entries(page, self._after))
                 first = _first_entries(entries)
                 if entries:
                     self._after = first[-1].position

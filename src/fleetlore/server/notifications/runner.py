@@ -24,7 +24,7 @@ from fleetlore.server.notifications.triggers import TURNS, MeasureBudgets, Occas
 from fleetlore.views import names
 from fleetlore.views.approvals import ENDING_KINDS
 from fleetlore.views.outcomes.rules import OutcomeRules
-from fleetlore.views.thread_names import Naming, naming_of
+from fleetlore.views.thread_names import Naming, make_naming
 
 CHUNK = 100
 REPLAYED_EVENTS = 5000
@@ -207,7 +207,7 @@ class RuleRun:
         return None if is_empty(brief) else compose_brief(self.rule, id, brief, period, actor=ACTOR, url=self._context.url)
 
     def _find_naming(self) -> Naming:
-        return naming_of(self._names) if self._context.naming is None else self._context.naming()
+        return make_naming(self._names) if self._context.naming is None else self._context.naming()
 
     def _record_sent(self, message: Message, occasion: Occasion, outcome: SendResult, attempts: int) -> None:
         try:

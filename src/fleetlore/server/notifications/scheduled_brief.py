@@ -15,7 +15,7 @@ from fleetlore.server.notifications.rules import Rule
 from fleetlore.server.notifications.schedule import Schedule
 from fleetlore.story.brief import Brief
 from fleetlore.story.brief_formats import FORMATS
-from fleetlore.story.reading import brief_of, read_records
+from fleetlore.story.reading import make_period_brief, read_records
 from fleetlore.views.outcomes.rules import OutcomeRules
 
 PAGE = "brief"
@@ -41,10 +41,10 @@ def find_period(schedule: Schedule, now: datetime) -> BriefPeriod:
 
 def read_brief(log: BlockingRecorder, rule: Rule, period: BriefPeriod, outcome_rules: OutcomeRules, now: datetime) -> Brief:
     """The brief of a period, of the sessions and tasks in the rule's scope."""
-    zone = _schedule_of(rule).zone
+    zone = _read_schedule(rule).zone
     wanted = select_scope(log, rule.scope, OutcomeQuery(period.since, period.until))
     with open_store(log.info()) or nullcontext() as store:
-        return brief_of(read_records(log, now=now, zone=zone, rules=outcome_rules, wanted=wanted, store=store), zone)
+        return make_period_brief(read_records(log, now=now, zone=zone, rules=outcome_rules, wanted=wanted, store=store), zone)
 
 
 def is_empty(brief: Brief) -> bool:
@@ -66,7 +66,7 @@ def compose_brief(rule: Rule, id: str, brief: Brief, period: BriefPeriod, *, act
     )
 
 
-def _schedule_of(rule: Rule) -> Schedule:
+def _read_schedule(rule: Rule) -> Schedule:
     if rule.schedule is None:
         raise AssertionError(f"the rule {rule.name!r} has no schedule")
     return rule.schedule

@@ -62,7 +62,7 @@ def deliver_message(target: Target, message: Message, *, timeout: float = TIMEOU
 
 def _make_opener(url: str) -> OpenerDirector:
     """An opener for web addresses only. Redirects are not followed: a notification is for the address in the rule."""
-    proxies = ProxyHandler({}) if _is_loopback(_host_of(url)) else ProxyHandler()
+    proxies = ProxyHandler({}) if _is_loopback(_get_host(url)) else ProxyHandler()
     opener = OpenerDirector()
     for handler in (proxies, HTTPHandler(), HTTPSHandler(), HTTPDefaultErrorHandler(), HTTPErrorProcessor()):
         opener.add_handler(handler)
@@ -95,7 +95,7 @@ def _call_webhook(webhook: Webhook, message: Message, timeout: float) -> SendRes
 def _describe_refusal(error: HTTPError) -> SendResult:
     code = error.code
     if 300 <= code < 400:
-        host = _host_of(error.headers.get("Location") or "") or "nowhere"
+        host = _get_host(error.headers.get("Location") or "") or "nowhere"
         return SendResult(f"redirected to {host} ({code}), which is not followed; name the final address in the rule", is_final=True)
     wait = error.headers.get("Retry-After") or ""
     return SendResult(
@@ -113,7 +113,7 @@ def _describe_status(code: int) -> str:
         return str(code)
 
 
-def _host_of(address: str) -> str:
+def _get_host(address: str) -> str:
     try:
         return (urlsplit(address).hostname or "").encode("ascii", "replace").decode() if address.isprintable() else ""
     except ValueError:

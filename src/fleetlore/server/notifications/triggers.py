@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
-from fleetlore.events.catalog import beat_of
+from fleetlore.events.catalog import find_beat
 from fleetlore.events.envelope import Event
 from fleetlore.events.ids import derive_id
 from fleetlore.log.base import matches_kind
@@ -164,7 +164,7 @@ def is_done(event: Event) -> bool:
     """Whether a task, a goal, a run or a mission was delivered."""
     if event.kind == "town.mission_state_changed":
         return (event.new_state or "").lower() in DONE_STATES
-    return beat_of(event) == "deliver"
+    return find_beat(event) == "deliver"
 
 
 def is_failed(event: Event) -> bool:
@@ -172,7 +172,7 @@ def is_failed(event: Event) -> bool:
     if event.kind == "session.turn_ended":
         return session_status.end_of_turn(event) == "failed"
     if event.kind == "driver.goal_completed":
-        return beat_of(event) == "setback"
+        return find_beat(event) == "setback"
     return event.kind in ("town.task_failed", "town.agent_failed")
 
 

@@ -23,7 +23,7 @@ from fleetlore.log.coordination import Coordination
 from fleetlore.log.seal import OperatorKey
 from fleetlore.log.tokens import Token, TokenScope, create_token, hash_secret, included_scopes, is_secret
 from fleetlore.server.problems import Problem
-from fleetlore.server.security.limits import client_of
+from fleetlore.server.security.limits import get_client_address
 from fleetlore.server.security.rate_limit import RateLimit
 
 REMEMBERED = 2.0
@@ -68,7 +68,7 @@ class Keyring:
 
     async def require_scope(self, request: HTTPConnection, scope: TokenScope) -> Token:
         """Return the request's token if it has the scope; raises a `Problem` otherwise."""
-        token = await self._token_of(request)
+        token = await self._read_token(request)
         if token is None:
             raise _unauthorised_problem(f"this needs a token: {HOW_TO_SIGN_IN}")
         if scope not in included_scopes(token.scope):
@@ -83,7 +83,7 @@ class Keyring:
     async def list_scopes(self, request: HTTPConnection) -> tuple[TokenScope, ...]:
         """The scopes of the request's token; empty without a valid one."""
         try:
-            token = await self._token_of(request)
+            token = await self._read_token(request)
         except Problem:
             return ()
         return () if token is None else self._effective_scopes(token)
@@ -117,12 +117,12 @@ class Keyring:
             return "the server was started without its passphrase, so it cannot sign; start `lore up` again in a terminal, and give it"
         return f"the token {token.id} was not made with its passphrase; `lore token create --scope {token.scope}` asks for it"
 
-    async def _token_of(self, request: HTTPConnection) -> Token | None:
+    async def _read_token(self, request: HTTPConnection) -> Token | None:
         """The request's token; `None` without one. An invalid token raises a `Problem`."""
         secret = _bearer_secret(request) or self._cookie_secret(request)
         if secret is None:
             return None
-        token = await self._find_token(hash_secret(secret), client_of(request.scope))
+        token = await self._find_token(hash_secret(secret), get_client_address(request.scope))
         if token.is_expired(self._now()):
             raise _unauthorised_problem(f"the token {token.id} has expired: {HOW_TO_SIGN_IN}", error="invalid_token")
         return token

@@ -92,13 +92,13 @@ class Guard:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        problem = self.problem_of(scope)
+        problem = self.find_request_problem(scope)
         if problem is None:
             await self._app(scope, receive, _adding_headers(send))
         else:
             await send_problem(problem, scope, receive, _adding_headers(send))
 
-    def problem_of(self, scope: Scope) -> Problem | None:
+    def find_request_problem(self, scope: Scope) -> Problem | None:
         """Why a request is rejected; `None` if it may pass."""
         headers = _collect_headers(scope["headers"])
         host = _parse_host_header(headers)

@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fleetlore.server.problems import Problem
 from fleetlore.server.security.guard import send_problem
-from fleetlore.server.security.rate_limit import RateLimit, network_of
+from fleetlore.server.security.rate_limit import RateLimit, get_network
 from fleetlore.server.uvicorn_protocols import HttpProtocol, WebSocketProtocol, limit_connections
 
 MIB = 1 << 20
@@ -80,7 +80,7 @@ class RequestLimits:
     @contextmanager
     def count_stream(self, scope: Scope) -> Iterator[None]:
         """Count a stream while the block runs; raises a `Problem` if there are too many, in all or of this address."""
-        network = network_of(client_of(scope))
+        network = get_network(get_client_address(scope))
         if self._streams_by_network[network] >= self.streams_each:
             detail = f"{self.streams_each:,} streams of this address are open, which is the limit; close some, and try again"
             raise Problem(429, detail, headers=_LATER)
@@ -107,7 +107,7 @@ class RequestLimits:
 
     def check(self, scope: Scope) -> None:
         """Raise a `Problem` if a request exceeds a limit."""
-        wait = self._rate.count(client_of(scope))
+        wait = self._rate.count(get_client_address(scope))
         if wait > 0:
             detail = f"more than {self.rate:g} requests a second come from this address; wait, and send several events with one request"
             raise Problem(429, detail, headers={"retry-after": str(ceil(wait))})
@@ -251,7 +251,7 @@ class _Body:
         raise problem
 
 
-def client_of(scope: Scope) -> str:
+def get_client_address(scope: Scope) -> str:
     """The address that a request comes from."""
     client = scope.get("client")
     return str(client[0]) if client else ""

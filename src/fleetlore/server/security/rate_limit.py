@@ -28,7 +28,7 @@ class RateLimit:
 
     def count(self, client: str) -> float:
         """Count a request; 0 if it is allowed, else seconds until the next is. Rejected requests are not counted."""
-        network, now = network_of(client), self._now()
+        network, now = get_network(client), self._now()
         until = max(self._busy_until.get(network, now), now) + self._interval
         wait = until - now - self._credit
         if wait > _ROUNDING:
@@ -41,7 +41,7 @@ class RateLimit:
 
 
 @lru_cache(maxsize=1024)
-def network_of(client: str) -> str:
+def get_network(client: str) -> str:
     """The network of a client: with IPv6 every client has at least a /64."""
     if ":" not in client:
         return client

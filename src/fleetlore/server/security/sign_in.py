@@ -23,7 +23,7 @@ from starlette.routing import Route
 
 from fleetlore.log.tokens import TokenScope, hash_secret, included_scopes
 from fleetlore.server.problems import Problem
-from fleetlore.server.security.limits import client_of
+from fleetlore.server.security.limits import get_client_address
 from fleetlore.server.security.rate_limit import RateLimit
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ async def create_link(request: Request) -> Response:
 async def open_link(request: Request) -> Response:
     """`GET /open`: give the browser its cookie, then show the page that `to` names."""
     context: AppContext = request.app.state.context
-    scope = context.links.redeem(request.query_params.get("code", ""), client_of(request.scope))
+    scope = context.links.redeem(request.query_params.get("code", ""), get_client_address(request.scope))
     if scope is None:
         return _render_page("Sign in", f"<p>{_BAD_LINK}</p>", status=403)
     secret = await context.keys.create_browser_token(scope, COOKIE_LIFETIME)

@@ -294,44 +294,44 @@ def _parse_issue(value: Any, delivery: Mapping[str, Any]) -> Issue | str:
         return f"an issue has no number, only {keys}; pass issues as the forge's API returns them"
     if not isinstance(title, str) or not title.strip():
         return f"#{number} has no title"
-    address = next((url for key in ("html_url", "url") if _ISSUE_URL.fullmatch(url := _text_of(value.get(key)))), "")
+    address = next((url for key in ("html_url", "url") if _ISSUE_URL.fullmatch(url := _get_text(value.get(key)))), "")
     host, repository = _find_repository(value, delivery, address)
     labels = value.get("labels")
     return Issue(
         number=number,
         title=_truncate_line(title),
-        body=_text_of(value.get("body")),
+        body=_get_text(value.get("body")),
         labels=tuple(_label_name(each) for each in labels[:100]) if isinstance(labels, list) else (),
         repository=repository,
         host=host,
         address=_truncate_line(address),
-        is_closed=_text_of(value.get("state")).lower() == "closed",
+        is_closed=_get_text(value.get("state")).lower() == "closed",
         is_pull=isinstance(value.get("pull_request"), dict) or delivery.get("pull_request") is value or "/pull" in address,
-        updated_at=_text_of(value.get("updated_at")) or _text_of(value.get("updatedAt")),
+        updated_at=_get_text(value.get("updated_at")) or _get_text(value.get("updatedAt")),
     )
 
 
 def _find_repository(issue: Mapping[str, Any], delivery: Mapping[str, Any], address: str) -> tuple[str, str]:
     """The host and repository from the issue, its delivery or its URL; empty strings if unknown."""
     fields = next((each for each in (issue.get("repository"), delivery.get("repository")) if isinstance(each, dict)), {})
-    name = _text_of(fields.get("full_name")) or _text_of(fields.get("nameWithOwner"))
-    for url in (address, _text_of(fields.get("html_url")), _text_of(issue.get("repository_url"))):
+    name = _get_text(fields.get("full_name")) or _get_text(fields.get("nameWithOwner"))
+    for url in (address, _get_text(fields.get("html_url")), _get_text(issue.get("repository_url"))):
         if match := _ISSUE_URL.fullmatch(url):
             return match[1].removeprefix("api.").lower(), _truncate_line(name or match[2])
     return "", _truncate_line(name)
 
 
 def _label_name(value: Any) -> str:
-    return _text_of(value.get("name") if isinstance(value, dict) else value)[:200]
+    return _get_text(value.get("name") if isinstance(value, dict) else value)[:200]
 
 
-def _text_of(value: Any) -> str:
+def _get_text(value: Any) -> str:
     return value.encode(errors="replace").decode() if isinstance(value, str) else ""
 
 
 def _truncate_line(text: str) -> str:
     """Collapse whitespace to one line and truncate it."""
-    return _truncate_bytes(" ".join(_text_of(text).split()), MAX_TITLE_BYTES)
+    return _truncate_bytes(" ".join(_get_text(text).split()), MAX_TITLE_BYTES)
 
 
 def _truncate_bytes(text: str, max_bytes: int) -> str:

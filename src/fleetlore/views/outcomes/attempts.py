@@ -156,11 +156,11 @@ def read_attempts(call: ToolCall) -> tuple[Attempt, ...]:
     attempts: list[Attempt] = []
     commands = parse_script(text)
     for place, command in enumerate(commands):
-        attempts += _attempts_of(command, call, all(later.program in _HARMLESS for later in commands[place + 1 :]))
+        attempts += _find_attempts(command, call, all(later.program in _HARMLESS for later in commands[place + 1 :]))
     return tuple(attempts[:8])
 
 
-def _attempts_of(command: SimpleCommand, call: ToolCall, is_last: bool) -> list[Attempt]:
+def _find_attempts(command: SimpleCommand, call: ToolCall, is_last: bool) -> list[Attempt]:
     words, program = command.words, command.program
     if program == "git":
         return _attempts_of_git(command, call, is_last)

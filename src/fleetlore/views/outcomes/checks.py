@@ -567,7 +567,7 @@ def _stopped_before(
     candidate: _Candidate, others: Iterable[_Candidate], commands: Sequence[SimpleCommand], failed_tasks: frozenset[str]
 ) -> bool:
     """Whether a task runner says that an earlier task of the same `&&` chain failed, so that this one was not run."""
-    failed = [other.position for other in others if other.position < candidate.position and _task_of(other.check) in failed_tasks]
+    failed = [other.position for other in others if other.position < candidate.position and _get_task(other.check) in failed_tasks]
     return any(
         all(later.operator == "&&" for later in commands[position + 1 : candidate.position + 1]) and not commands[position].piped
         for position in failed
@@ -602,7 +602,7 @@ def _decide_without_status(
     result = verdict.result
     if result == "pass" and verdict.partial and hides_failures:
         result = None
-    is_failed_task = _task_of(candidate.check) in failed_tasks
+    is_failed_task = _get_task(candidate.check) in failed_tasks
     if result is not None:
         return "fail" if is_failed_task else result
     if not is_failed_task and _was_passed_by(candidate, verdicts, commands):
@@ -652,7 +652,7 @@ def _is_only_suspect(candidate: _Candidate, verdicts: dict[_Candidate, OutputVer
 
 def _shows_start(candidate: _Candidate, text: str) -> bool | None:
     """Whether a task runner announced the task, as npm does with `> shop@1.0.0 lint`; None if it announces nothing."""
-    program, task = candidate.command.program, _task_of(candidate.check)
+    program, task = candidate.command.program, _get_task(candidate.check)
     if program in ("npm", "pnpm", "yarn") and "--silent" not in candidate.command.words and "-s" not in candidate.command.words:
         return (
             re.search(rf"^(?:> (?:\S{{1,200}} )?|\$ ){re.escape(task)}(?: \S{{1,300}})?$", text, re.M) is not None
@@ -724,9 +724,9 @@ def judge_output(kind: CheckKind, text: str) -> OutputVerdict:
     for summary in SUMMARIES[kind] if present else ():
         if summary.needle in present:
             for found in islice(_find_summaries(summary, text), 400):
-                result = _result_of(summary, found)
+                result = _read_result(summary, found)
                 if result is not None:
-                    counts = _counts_of(found) or (found[0].strip("= \n")[:120] if result == "could_not_run" else "")
+                    counts = _read_counts(found) or (found[0].strip("= \n")[:120] if result == "could_not_run" else "")
                     old = best.get(result)
                     if old is not None and len(old.counts) > len(counts):  # the longer one says more
                         counts = old.counts
@@ -756,7 +756,7 @@ def _find_summaries(summary: Summary, text: str) -> Iterator[re.Match[str]]:
         at = text.find(needle, end)
 
 
-def _result_of(summary: Summary, found: re.Match[str]) -> CheckResult | None:
+def _read_result(summary: Summary, found: re.Match[str]) -> CheckResult | None:
     if summary.fixed is not None:
         return summary.fixed
     groups = found.groupdict()
@@ -771,7 +771,7 @@ def _result_of(summary: Summary, found: re.Match[str]) -> CheckResult | None:
     return None if "only" in groups else "pass"
 
 
-def _counts_of(found: re.Match[str]) -> str:
+def _read_counts(found: re.Match[str]) -> str:
     groups = found.groupdict()
     counts = groups.get("counts") or groups.get("only")
     return " ".join(counts.split())[:120] if counts else ""
@@ -829,7 +829,7 @@ def _find_failed_tasks(text: str) -> frozenset[str]:
     )
 
 
-def _task_of(check: CheckCommand) -> str:
+def _get_task(check: CheckCommand) -> str:
     return check.name.rpartition(" ")[2]
 
 

@@ -113,7 +113,7 @@ def extract_claims(text: str, where: ClaimPlace = "answer") -> tuple[ClaimText, 
         return bool(bare or lead) or may_claim(block) or block[:4].lower() in ("veri", "vali", "test")
 
     for sentence in split_sentences(text, is_wanted):
-        claims = _claims_of(sentence, where) or _verified_claims(sentence, lead)
+        claims = _read_claims(sentence, where) or _verified_claims(sentence, lead)
         lead = _find_lead(sentence, lead)
         if bare and not claims:
             claims = [ClaimText(text=f"{bare} {sentence.shown}", kind="done")]
@@ -129,7 +129,7 @@ def extract_claims(text: str, where: ClaimPlace = "answer") -> tuple[ClaimText, 
     return tuple(found.values())[:MOST_CLAIMS]
 
 
-def _claims_of(sentence: Sentence, where: ClaimPlace) -> list[ClaimText]:
+def _read_claims(sentence: Sentence, where: ClaimPlace) -> list[ClaimText]:
     present = set(sentence.tokens)
     is_possible = not present.isdisjoint(ALL_TRIGGERS) or _has_commit_id(present)
     return _find_claims(sentence, present, where) if is_possible else []
@@ -217,7 +217,7 @@ def _check_claims(sentence: Sentence, start: int) -> list[ClaimText]:
             index += 1
             continue
         for place, name in heads:
-            if name == "general" and _is_some_of(tokens[max(start, place - 3) : place]):
+            if name == "general" and _says_some_of(tokens[max(start, place - 3) : place]):
                 continue
             claim = _check_claim(sentence, place, name, (since, low, high), is_listed=len(heads) > 1)
             since = place + 1
@@ -235,7 +235,7 @@ def _check_claims(sentence: Sentence, start: int) -> list[ClaimText]:
     return list(found.values())
 
 
-def _is_some_of(before: list[str]) -> bool:
+def _says_some_of(before: list[str]) -> bool:
     """ "2 of 5" checks."""
     return len(before) == 3 and before[1] == "of" and before[0].isdecimal() and before[2].isdecimal() and before[0] != before[2]
 

@@ -287,7 +287,7 @@ def read_pushes(call: ToolCall, commands: Sequence[SimpleCommand], output: Outpu
     pushes = [push for push in made if push is not None]
     if not pushes:
         pushes = _read_push_of_script(call, commands, output) or _read_push_of_tool(call, commands, output)
-    return tuple(pushes[:20])
+    return tuple(push for push in pushes[:20] if not push.branch.startswith("refs/notes"))  # notes deliver no commit
 
 
 def _read_push(call: ToolCall, command: SimpleCommand, output: Output) -> PushMade | None:

@@ -104,7 +104,7 @@ def _deletes_folder(command: SimpleCommand, rest: list[str], script: Script) -> 
         recursive = any(word.lower() == "/s" for word in rest)
     if not recursive or "--help" in rest:
         return False
-    directory = _folder_of(command, script)
+    directory = _find_folder(command, script)
     targets = [word for word in rest[:200] if not word.startswith("-") and word.lower() not in ("/s", "/q")]
     if not targets:  # behind xargs: what is deleted is unknown
         return False
@@ -136,7 +136,7 @@ def _expand_variable(word: str, script: Script) -> str:
 
 def _deletes_kept_file(command: SimpleCommand, rest: list[str], script: Script) -> bool:
     """Not if the session wrote the file itself, or if it is in a temporary folder."""
-    directory = _folder_of(command, script)
+    directory = _find_folder(command, script)
     if is_disposable("", directory):
         return False
     targets = [_whole_path(_expand_variable(word, script), directory) for word in rest[:200] if re.search(r"\.(?:db|sqlite3?)$", word)]
@@ -147,7 +147,7 @@ def _deletes_shared_temporary(command: SimpleCommand, rest: list[str], script: S
     return has_option(rest, ("-r", "-R", "--recursive")) and any(_SHARED_TEMPORARY.match(word) for word in rest[:200])
 
 
-def _folder_of(command: SimpleCommand, script: Script) -> str:
+def _find_folder(command: SimpleCommand, script: Script) -> str:
     """The folder that a command runs in: `cd` in the line can be relative to the call's folder."""
     return _whole_path(command.directory, script.call.cwd) if command.directory else script.call.cwd
 
@@ -168,7 +168,7 @@ def read_created(script: Script) -> list[str]:
     created: list[str] = []
     for command in script.commands[:200]:
         words = [word for word in command.words[1:20] if not word.startswith("-")]
-        directory = _folder_of(command, script)
+        directory = _find_folder(command, script)
         if command.program == "mkdir" and not has_option(command.words[1:], ("-p", "--parents")):
             created += [_whole_path(word, directory) for word in words]
         elif command.program == "cp" and has_option(command.words[1:], ("-r", "-R", "-a", "--recursive", "--archive")) and len(words) > 1:
@@ -247,7 +247,7 @@ def _aborts_foreign_work(command: SimpleCommand, rest: list[str], script: Script
 
 
 def _removes_foreign_worktree(command: SimpleCommand, rest: list[str], script: Script) -> bool:
-    directory = _folder_of(command, script)
+    directory = _find_folder(command, script)
     names = [_expand_variable(word, script) for word in rest if not word.startswith("-")]
     return any(not is_disposable(name, directory) and not _is_below(_whole_path(name, directory), script.made) for name in names)
 

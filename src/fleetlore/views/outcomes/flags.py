@@ -818,13 +818,13 @@ def find_loops(failures: Iterable[CallFailure]) -> tuple[Flag, ...]:
             continue
         repeats = bool(run) and (failure.signature, failure.cause) == (run[-1].signature, run[-1].cause)
         if run and not (repeats and failure.step - run[-1].step <= LOOP_GAP):
-            found += _loop_of(run)
+            found += _make_loop_flags(run)
             run = []
         run.append(failure)
-    return (*found, *_loop_of(run))
+    return (*found, *_make_loop_flags(run))
 
 
-def _loop_of(run: list[CallFailure]) -> list[Flag]:
+def _make_loop_flags(run: list[CallFailure]) -> list[Flag]:
     if len(run) < LOOP_LENGTH:
         return []
     last = run[-1]

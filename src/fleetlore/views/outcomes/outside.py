@@ -55,7 +55,7 @@ def read_outside(event: Event, goals: dict[str, GoalChecks]) -> list[tuple[str, 
     if not isinstance(sha, str) or len(sha) < LEAST_SHA or not isinstance(name, str) or not name or event.at is None:
         return []
     result = _CI_RESULTS[event.kind]
-    return [(_key_of_commit(sha), CheckRun(to_microseconds(event.at), _source_of(event), kind_of_job(name), result, name[:200]))]
+    return [(_key_of_commit(sha), CheckRun(to_microseconds(event.at), _make_source(event), kind_of_job(name), result, name[:200]))]
 
 
 def _remember_goal(data: Mapping[str, Any], goals: dict[str, GoalChecks]) -> None:
@@ -77,7 +77,7 @@ def _read_verdict(event: Event, goals: Mapping[str, GoalChecks]) -> list[tuple[s
         return []
     failures = verdict.get("failures")
     failed = {one.get("criterion_index") for one in failures if isinstance(one, Mapping)} if isinstance(failures, list | tuple) else set()
-    step, source = to_microseconds(event.at), _source_of(event)
+    step, source = to_microseconds(event.at), _make_source(event)
     return [
         (key_of_folder(goal.folder), CheckRun(step, source, kind, "fail" if number in failed else "pass", f"{GOAL_CHECK}{command[:180]}"))
         for number, (command, kind) in enumerate(goal.commands)
@@ -85,7 +85,7 @@ def _read_verdict(event: Event, goals: Mapping[str, GoalChecks]) -> list[tuple[s
     ]
 
 
-def _source_of(event: Event) -> Source:
+def _make_source(event: Event) -> Source:
     return Source(event.id or "", event.id or "")
 
 

@@ -251,7 +251,7 @@ def make_record(state: SessionState, now: datetime) -> Outcome:
     )
     if any(claim.kind in ("pushed", "pr_opened") and claim.verdict == "contradicted" for claim in record.claims):
         record.delivered.push_unknown = False
-    if state.answers:
+    if state.answers and (not state.prompts or state.answers[-1].turn >= state.prompts[-1].turn):  # nothing was asked since
         record.left_to_do = find_left_to_do(state.answers[-1].text)
     record.name = record.title or record.asked or state.project or state.run
     record.headline = write_headline(record, state)

@@ -184,7 +184,7 @@ _left_to_do = re.compile(
     r"|\b(?:changes?|branch|commits?|work|fix|everything)(?: (?:is|are|was|were|has|have))?(?: not|n['’]t) (?:yet |been )*"
     r"(?:committed|pushed|tested|deployed|merged|verified)\b"
     r"|\b(?:still|remains?) (?:open|unanswered|unresolved|missing|untested|unverified|uncommitted|blocked|failing|fails?|needs?|to be)\b"
-    r"|^(?:remaining|left to do|not done|still open|open|todo|follow-ups?|blocked|manual steps?)\b[^:\n]{0,40}: *\S"
+    r"|^(?:remaining|left to do|not done|still open|open|todo|follow-ups?|blocked|manual steps?)\b[^:\n]{0,40}: +\S"
 )
 """In what an agent says at its end: something is left for the person, or was not done."""
 MOST_OF_LEFT = 40

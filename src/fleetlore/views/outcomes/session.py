@@ -57,7 +57,7 @@ from fleetlore.views.outcomes.rules import OutcomeRules
 from fleetlore.views.outcomes.words import first_sentence, is_whole_request
 from fleetlore.views.session_status import EPOCH, SessionStatus, end_of_turn, find_helper, is_answered, is_late
 
-VERSION = 34
+VERSION = 35
 """Raised with every change of the state's shape or rules: stored states of another version are folded again."""
 
 MOST_FACTS = 2000
@@ -200,7 +200,7 @@ def apply(state: SessionState, event: Event, rules: OutcomeRules) -> SessionStat
     handle = _HANDLERS.get(event.kind) or _REPORTED.get(event.kind)
     if handle is None:
         return state
-    at = session_status.time_of(state.status, event)
+    at = session_status.get_event_time(state.status, event)
     _note_time(state, at)
     if event.task is not None and event.task not in state.tasks and len(state.tasks) < 20:
         state.tasks.append(event.task)
@@ -230,11 +230,11 @@ def to_microseconds(at: datetime) -> int:
     return (at - EPOCH) // timedelta(microseconds=1)
 
 
-def _source_of(event: Event, key: object = None) -> Source:
+def _make_source(event: Event, key: object = None) -> Source:
     return Source(event.id or "", key if isinstance(key, str) and key else event.id or "")
 
 
-def _text_of(value: object, limit: int) -> str:
+def _get_text(value: object, limit: int) -> str:
     return value[:limit] if isinstance(value, str) else ""
 
 
@@ -285,7 +285,7 @@ def _on_start(state: SessionState, event: Event, at: datetime) -> None:
     data = event.data
     state.parent = event.parent or state.parent
     for name in ("program", "project", "branch", "person", "cwd", "model", "title"):
-        value = _text_of(data.get(name), 500)
+        value = _get_text(data.get(name), 500)
         if value:
             setattr(state, name, value)
 
@@ -293,8 +293,8 @@ def _on_start(state: SessionState, event: Event, at: datetime) -> None:
 def _on_name(state: SessionState, event: Event, at: datetime) -> None:
     if event.agent is not None and state.agent and event.agent != state.agent:
         return
-    state.name = _text_of(event.data.get("name"), 200) or state.name
-    state.title = _text_of(event.data.get("title"), 200) or state.title
+    state.name = _get_text(event.data.get("name"), 200) or state.name
+    state.title = _get_text(event.data.get("title"), 200) or state.title
 
 
 # --- turns
@@ -303,7 +303,7 @@ def _on_name(state: SessionState, event: Event, at: datetime) -> None:
 def _note_prompt(state: SessionState, event: Event, at: datetime) -> None:
     if find_helper(state.status, event):
         return
-    text = _text_of(event.data.get("prompt"), LONGEST_PROMPT) or _text_of(event.text, LONGEST_PROMPT)
+    text = _get_text(event.data.get("prompt"), LONGEST_PROMPT) or _get_text(event.text, LONGEST_PROMPT)
     if text.startswith("!"):  # the person ran a command; the agent is asked nothing
         return
     is_mid_turn = state.status.turn == "running"
@@ -312,7 +312,7 @@ def _note_prompt(state: SessionState, event: Event, at: datetime) -> None:
         state.turn += 1
         state.turn_start = step
         state.text = None
-    source = _source_of(event, event.data.get("row") or event.data.get("prompt_id"))
+    source = _make_source(event, event.data.get("row") or event.data.get("prompt_id"))
     prompt = Prompt(step, state.turn, at, source, text, state.status.turn == "interrupted", is_mid_turn)
     keep_in_order(state.prompts, (prompt,))
     state.turn_source = source
@@ -323,12 +323,12 @@ def _note_reply(state: SessionState, event: Event, at: datetime) -> None:
     if find_helper(state.status, event) or is_late(state.status, at):
         return
     _go_on(state)
-    state.model = _text_of(event.data.get("model"), 100) or state.model
+    state.model = _get_text(event.data.get("model"), 100) or state.model
     counts = [event.data.get(name) for name in ("input", "cache_read", "cache_write")]
     tokens = sum(count for count in counts if isinstance(count, int) and not isinstance(count, bool) and count > 0)
     state.context_tokens = tokens or state.context_tokens
     if isinstance(said, str) and said.strip():
-        source = _source_of(event, event.data.get("row") or event.data.get("message_id"))
+        source = _make_source(event, event.data.get("row") or event.data.get("message_id"))
         state.text = Answer(_next_step(state, at), state.turn, at, source, said[:LONGEST_ANSWER])
 
 
@@ -341,10 +341,10 @@ def _go_on(state: SessionState) -> None:
 def _end_turn(state: SessionState, event: Event, at: datetime) -> None:
     if find_helper(state.status, event) or is_late(state.status, at):
         return
-    state.branch = _text_of(event.data.get("branch"), 200) or state.branch
-    state.turn_source = _source_of(event)
+    state.branch = _get_text(event.data.get("branch"), 200) or state.branch
+    state.turn_source = _make_source(event)
     end = end_of_turn(event)
-    error = _text_of(event.text, LONGEST_WHAT) if end == "failed" else state.status.error
+    error = _get_text(event.text, LONGEST_WHAT) if end == "failed" else state.status.error
     if error and end != "interrupted":
         cause = JOINED_WORDS.sub(" ", error)
         keep_in_order(state.failures, (CallFailure(_next_step(state, at), state.turn_source, TURN_BROKEN, cause, TURN_BROKEN),))
@@ -398,16 +398,16 @@ def _note_call(state: SessionState, event: Event, at: datetime) -> None:
         _go_on(state)
     call_id = data.get("call_id")
     dialect = event.origin.dialect if event.origin is not None else None
-    tool = _text_of(data.get("tool"), 200)
+    tool = _get_text(data.get("tool"), 200)
     pending = PendingCall(
         step=_next_step(state, at, helper),
         turn=_turn_at(state, at) if helper else state.turn,
         at=at,
         tool=tool,
-        source=_source_of(event, call_id),
+        source=_make_source(event, call_id),
         call=normalise_input(dialect, tool, data.get("input")),
         dialect=dialect,
-        cwd=_text_of(data.get("cwd"), 500) or state.cwd,
+        cwd=_get_text(data.get("cwd"), 500) or state.cwd,
         helper=helper,
     )
     state.cwd = state.cwd or pending.cwd
@@ -423,11 +423,11 @@ def _note_result(state: SessionState, event: Event, at: datetime) -> ToolCall | 
     if pending is None:
         return None
     data = event.data
-    output = _output_of(data)
+    output = _read_output(data)
     told = normalise_output(pending.dialect, pending.call, output, data)
     is_running = told.state == "running" or data.get("running") is True
     code = data.get("exit_code")
-    call_state = _state_of(event)
+    call_state = _read_call_state(event)
     if call_state == "ok" and told.state == "unknown":
         call_state = "unknown"
     if pending.call.polls and not is_running:
@@ -444,7 +444,7 @@ def _note_result(state: SessionState, event: Event, at: datetime) -> ToolCall | 
         state.background[told.task] = pending
     if call_state == "ok" and not pending.helper:
         _note_plan(state, (*pending.call.plan, *told.plan), pending.source)
-    call = _call_of(pending, call_state, code if isinstance(code, int) else None, output, is_running=is_running)
+    call = _make_call(pending, call_state, code if isinstance(code, int) else None, output, is_running=is_running)
     _read_facts(state, call, event.id or "")
     return call
 
@@ -463,10 +463,10 @@ def _note_plan(state: SessionState, steps: Sequence[PlanStep], source: Source) -
 
 def _note_refusal(state: SessionState, event: Event, refused: PendingCall, at: datetime) -> None:
     """What a person says when they refuse a call is a prompt in mid-turn."""
-    reason = _text_of(event.data.get("reason"), LONGEST_PROMPT)
+    reason = _get_text(event.data.get("reason"), LONGEST_PROMPT)
     if not reason.strip():
         return
-    source = _source_of(event, event.data.get("row") or refused.source.source)
+    source = _make_source(event, event.data.get("row") or refused.source.source)
     prompt = Prompt(_next_step(state, at), state.turn, at, source, reason, mid_turn=True, refuses=refused.call.kind)
     keep_in_order(state.prompts, (prompt,))
 
@@ -498,7 +498,7 @@ def _finish_background(
     if code is not None and code != 0:
         call_state = "failed"
     started.call = started.call._replace(background=False)
-    call = _call_of(started, call_state, code, output)
+    call = _make_call(started, call_state, code, output)
     found = read_call(call)
     if output:
         known_at = max(started.step, state.steps.get(started.helper, 0))
@@ -517,7 +517,7 @@ def _finish_background(
         keep_in_order(state.failures, (replace(found.failure, shown_by=shown_by),))
 
 
-def _call_of(pending: PendingCall, state: CallState, code: int | None, output: str, *, is_running: bool = False) -> ToolCall:
+def _make_call(pending: PendingCall, state: CallState, code: int | None, output: str, *, is_running: bool = False) -> ToolCall:
     given = pending.call
     return ToolCall(
         step=pending.step,
@@ -541,7 +541,7 @@ def _call_of(pending: PendingCall, state: CallState, code: int | None, output: s
     )
 
 
-def _output_of(data: Mapping[str, Any]) -> str:
+def _read_output(data: Mapping[str, Any]) -> str:
     """The words of a result. Of a long one the log has the beginning and the end."""
     for key in ("output", "error", "reason"):
         output = data.get(key)
@@ -553,7 +553,7 @@ def _output_of(data: Mapping[str, Any]) -> str:
     return f"{output[:LONGEST_OUTPUT]}\n{end}" if isinstance(end, str) else output[:LONGEST_OUTPUT]
 
 
-def _state_of(event: Event) -> CallState:
+def _read_call_state(event: Event) -> CallState:
     match event.kind:
         case "tool.returned":
             return "ok"
@@ -599,18 +599,20 @@ def _keep_facts(state: SessionState, found: CallFacts) -> None:
 
 def _on_commit(state: SessionState, event: Event, at: datetime) -> None:
     if subject := _first_line(event.text):
-        keep_in_order(state.commits, (CommitMade(_next_step(state, at), _source_of(event), subject, _text_of(event.data.get("sha"), 64)),))
+        keep_in_order(
+            state.commits, (CommitMade(_next_step(state, at), _make_source(event), subject, _get_text(event.data.get("sha"), 64)),)
+        )
 
 
 def _on_push(state: SessionState, event: Event, at: datetime) -> None:
-    keep_in_order(state.pushes, (PushMade(_next_step(state, at), _source_of(event), _text_of(event.data.get("branch"), 200)),))
+    keep_in_order(state.pushes, (PushMade(_next_step(state, at), _make_source(event), _get_text(event.data.get("branch"), 200)),))
 
 
 def _on_pull_request(state: SessionState, event: Event, at: datetime) -> None:
     """A pull request that is reported as an event, unless a command showed it already. Its branch was pushed."""
     number, title = str(event.data.get("number") or ""), _PULL_NUMBER.sub("", _first_line(event.text))
     if (number or title) and not (number and any(known.number == number for known in state.pull_requests)):
-        opened = PullRequestOpened(_next_step(state, at), _source_of(event), _text_of(event.data.get("url"), 300), number[:20], title)
+        opened = PullRequestOpened(_next_step(state, at), _make_source(event), _get_text(event.data.get("url"), 300), number[:20], title)
         keep_in_order(state.pull_requests, (opened,))
         _on_push(state, event, at)
 
@@ -624,11 +626,11 @@ def _on_launch(state: SessionState, event: Event, at: datetime) -> None:
         return
     helper = state.helpers.get(child) or HelperState(agent=child)
     data = event.data
-    helper.role = _text_of(data.get("role"), 200) or helper.role
-    helper.asked = _text_of(event.text, LONGEST_WHAT) or helper.asked
+    helper.role = _get_text(data.get("role"), 200) or helper.role
+    helper.asked = _get_text(event.text, LONGEST_WHAT) or helper.asked
     helper.background = data.get("background") is True or helper.background
     helper.started = helper.started or at
-    helper.sources = [*helper.sources, _source_of(event, data.get("call_id"))][:2]
+    helper.sources = [*helper.sources, _make_source(event, data.get("call_id"))][:2]
     if len(state.helpers) < MOST_PENDING:
         state.helpers[child] = helper
 
@@ -639,11 +641,11 @@ def _on_return(state: SessionState, event: Event, at: datetime) -> None:
         return
     helper = state.helpers.setdefault(child, HelperState(agent=child, started=at))
     data = event.data
-    helper.role = helper.role or _text_of(data.get("role"), 200)
+    helper.role = helper.role or _get_text(data.get("role"), 200)
     helper.ended = at
     helper.status = "failed" if data.get("status") in ("failed", "error", "killed") else "finished"
-    helper.answer = _text_of(data.get("result"), 2000) or _text_of(event.text, 2000) or helper.answer
-    helper.sources = [*helper.sources, _source_of(event, data.get("call_id"))][:5]
+    helper.answer = _get_text(data.get("result"), 2000) or _get_text(event.text, 2000) or helper.answer
+    helper.sources = [*helper.sources, _make_source(event, data.get("call_id"))][:5]
 
 
 _NOTIFICATIONS = frozenset(notification_kinds())

@@ -1,6 +1,6 @@
 """The work of a session in parts, one for each request that asks for something of its own.
 
-"Commit this", "continue" and "yes" belong to the part before them.
+"Commit this", "continue" and the answers to the agent's questions belong to the part before them.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from msgspec import Struct, field
 from fleetlore.views.outcomes.closing import is_note
 from fleetlore.views.outcomes.facts import Answer, Prompt
 from fleetlore.views.outcomes.reports import list_content_words
-from fleetlore.views.outcomes.request_text import is_clear, name_request
+from fleetlore.views.outcomes.request_text import is_clear, is_statement, name_request
 from fleetlore.views.outcomes.session import SessionState
-from fleetlore.views.outcomes.words import drop_courtesy, first_sentence, is_whole_request
+from fleetlore.views.outcomes.words import drop_courtesy, first_sentence, is_whole_request, last_question
 
+MOST_OF_REPLY = 20
+"""Words of a statement that can be the answer to the agent's question."""
 LONG_REQUEST = 14
 """Words of a prompt that is no mere follow-up."""
 LINES_PER_CALL = 10
@@ -91,8 +93,11 @@ def split_work(state: SessionState) -> list[WorkPart]:
         if prompt.refuses is None:
             prompts[prompt.turn].append(prompt)
     parts: list[WorkPart] = []
+    was_asked = False
     for turn in sorted(prompts.keys() | calls.keys()):
-        request = _find_own_request(prompts[turn])
+        own = [prompt for prompt in prompts[turn] if not (was_asked and _is_reply(prompt.text))]
+        was_asked = any(last_question(answer.text) for answer in answers[turn][-1:])
+        request = _find_own_request(own)
         if request is not None or not parts:
             parts.append(WorkPart(request=request))
         part = parts[-1]
@@ -125,6 +130,11 @@ _undoes = re.compile(r"(?i)(?:delete|remove|undo|revert|discard|throw away|roll 
 def _is_about_same(part: WorkPart, other: WorkPart) -> bool:
     about = list_content_words(part.text)
     return len(about & list_content_words(other.text)) * 2 >= len(about)
+
+
+def _is_reply(text: str) -> bool:
+    """Whether a prompt behind the agent's question answers it: a few words that neither order nor ask."""
+    return len(text.split()) <= MOST_OF_REPLY and is_statement(text)
 
 
 def _find_own_request(prompts: Iterable[Prompt]) -> Prompt | None:

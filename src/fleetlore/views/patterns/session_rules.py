@@ -37,7 +37,7 @@ def find_session_patterns(state: SessionState, troubles: Sequence[TroubleFact]) 
     return sorted(found, key=lambda finding: (finding.last_at, finding.first_at, finding.kind))
 
 
-def _time_of(step: int) -> datetime:
+def _make_time(step: int) -> datetime:
     return EPOCH + timedelta(microseconds=step)
 
 
@@ -54,8 +54,8 @@ def _make_finding(state: SessionState, sources: Sequence[Source], first: int, la
         last=ids[-1],
         evidence=ids,
         count=max(count, len(ids)),
-        first_at=_time_of(first),
-        last_at=_time_of(last),
+        first_at=_make_time(first),
+        last_at=_make_time(last),
         note=note,
     )
 

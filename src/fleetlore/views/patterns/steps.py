@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from fleetlore.events.catalog import beat_of
+from fleetlore.events.catalog import find_beat
 from fleetlore.events.envelope import Event
 from fleetlore.events.payload import BEATS
 from fleetlore.events.visibility import READER, can_see
@@ -74,7 +74,7 @@ def read_signs(event: Event) -> frozenset[str]:
     kind, data = event.kind, event.data
     if kind == "work.updated":
         return _sign_set("release") if _is_taken_away(event) else _NONE
-    beat = beat_of(event)
+    beat = find_beat(event)
     if beat == "judgement":
         return _sign_set(beat, REJECTION) if is_rejection(kind, data) else _sign_set(beat)
     if kind == "driver.budget_exhausted":
