@@ -219,12 +219,12 @@ class FileExplainer:
         found = find_origins(self.text, self._edits, self._versions, introduced)
         origins = [None if origin == DOUBTFUL else origin for origin in found]
         read = {version.sha for version in self._committed}
-        commits = sorted({line.commit for line in blamed if line.commit is not None}, key=lambda commit: commit.at)
+        in_order = sorted({line.commit for line in blamed if line.commit is not None}, key=lambda commit: commit.at)
         for place, (commit, _, _) in enumerate(blamed[: len(origins)]):
             origin = origins[place]
             if origin is None or commit is None or self._edits[origin].at <= commit.at + git_files.END_OF_SECOND:
                 continue
-            after = (each for each in commits if self._edits[origin].at <= each.at + git_files.END_OF_SECOND)
+            after = (each for each in in_order if self._edits[origin].at <= each.at + git_files.END_OF_SECOND)
             if commit.sha in read and (later := next(after, None)) is not None:
                 blamed[place] = blamed[place]._replace(commit=later)  # git took the line for another one with the same text
             else:
