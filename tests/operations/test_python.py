@@ -15,11 +15,11 @@ from fleetlore.operations.context import open_context
 from fleetlore.operations.request import InvalidRequest, parse_request
 from fleetlore.operations.town import AddTask, SendMessage, SpawnAgents, add_task, send_message, spawn_agents
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "operations.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "python.md"
 
 
 def test_the_example_of_the_document_runs_and_loads_no_command(tmp_path: Path) -> None:
-    [code] = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
+    [code] = [each for each in re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL) if "send_message" in each]
     url = f"sqlite:{tmp_path}/fleet.db"
     with open_context(log=url, actor="grace") as context:
         spawn_agents(context, SpawnAgents(agent=["ada", "bob"]))

@@ -86,7 +86,7 @@ def test_the_brief_is_sent_at_its_time_and_marked_in_the_log(town: Town, receive
     )
     assert sent["text"].startswith("2026-11-15 08:30 to 2026-11-16 08:30: ")
     assert "• Accept tabs" in sent["text"]
-    assert sent["brief"]["delivered"][0]["text"].startswith("Accept tabs")
+    assert sent["brief"]["committed"][0]["text"].startswith("Accept tabs")
     assert "event" not in sent
     assert (notice.id, notice.cause, notice.data["when"], notice.data["ok"]) == (sent["id"], None, "brief", True)
     assert receiver.all() == []
@@ -149,7 +149,7 @@ def test_a_command_gets_the_lines_of_the_brief(town: Town) -> None:
 
     with running(town.notifier(rule, now=FrozenClock(at(9)), send=send)):
         town.notices(1)
-    assert "\nDelivered\n  - Accept tabs" in sent[0].text
+    assert "\nCommitted, no push recorded\n  - Accept tabs" in sent[0].text
 
 
 @pytest.mark.parametrize(

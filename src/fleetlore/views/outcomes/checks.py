@@ -303,7 +303,7 @@ def _find_candidates(commands: Sequence[SimpleCommand], output: Output) -> Itera
 
 # Programs that show text, which may quote the summary of a run.
 _SHOWING = make_word_set(
-    """less grep egrep rg ag sed awk jq git gh glab curl wget journalctl tmux diff find xxd claude codex gemini opencode cursor-agent amp aider
+    """less grep egrep rg ag sed awk jq git gh glab curl wget journalctl tmux diff find xxd
     psql sqlite3 kubectl aws gcloud bat nl tac"""
 )
 
