@@ -72,7 +72,7 @@ def evidence(page: Page) -> Locator:
 def test_the_newest_day_opens_and_a_line_shows_its_command_and_output(week: ControlRoom, visit: Visits) -> None:
     page = visit(week, "/brief", timezone_id="UTC")
     expect(page.locator(".brief h2")).to_have_text("Thursday, 12 November 2026")
-    line = page.locator(".brief-section.delivered .brief-line")
+    line = page.locator(".brief-section.committed .brief-line")
     expect(line).to_contain_text("Speed up the import")
     expect(page.locator(".bill")).to_contain_text("1 session")
     line.click()
@@ -164,7 +164,7 @@ def test_the_brief_is_copied_as_markdown_and_for_a_chat(week: ControlRoom, visit
 def test_hostile_text_stays_text_and_nothing_scrolls_sideways(room: ControlRoom, visit: Visits, width: int) -> None:
     room.record(*session(FIRST, MONDAY, f"{SCRIPT} \u202e {'x' * 400}"))
     page = visit(room, "/brief", viewport={"width": width, "height": 800})
-    line = page.locator(".delivered .brief-line")
+    line = page.locator(".committed .brief-line")
     expect(line).to_contain_text("<script>")
     assert not scrolls_sideways(page)
     line.click()
