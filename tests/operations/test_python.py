@@ -19,7 +19,9 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "python.md"
 
 
 def test_the_example_of_the_document_runs_and_loads_no_command(tmp_path: Path) -> None:
-    [code] = [each for each in re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL) if "send_message" in each]
+    [code] = [
+        each for each in re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL) if "send_message" in each
+    ]
     url = f"sqlite:{tmp_path}/fleet.db"
     with open_context(log=url, actor="grace") as context:
         spawn_agents(context, SpawnAgents(agent=["ada", "bob"]))
