@@ -61,6 +61,7 @@ def _inject_fault(world: World, spares: tuple[str, ...]) -> None:
         case "clock":
             machine, step = world.rng.choice(list(world.machines.values())), world.rng.choice((-90.0, -2.0, 2.0, 90.0))
             machine.skew += step
+            world.set_back_seconds += max(0.0, -step)
             world.add_fault("clock", f"The clock of {machine.name} jumps by {step:+.0f} s")
         case _:
             _crash_engine(world, world.rng.choice(list(world.engines)))

@@ -15,6 +15,7 @@ from simulation.engines import ENGINES, RedisEngine
 from simulation.world import SimulatedProcess, World
 
 CHAOS_SECONDS = 40.0
+REPAIR_SECONDS = 300.0
 NOTES, COUNTS = 25, 15
 LEASE_SECONDS = 6.0
 RETRY_SECONDS = 60.0
@@ -58,11 +59,12 @@ class JournalScenario:
         self.check()
 
     async def _wait_for_end(self) -> None:
-        deadline = self.world.loop.time() + 300
+        patience = REPAIR_SECONDS + self.world.set_back_seconds
+        deadline = self.world.loop.time() + patience
         while self.unfinished and self.world.loop.time() < deadline:
             await asyncio.sleep(1.0)
         if self.unfinished:
-            self.world.report_violation(f"{len(self.unfinished)} processes are not done 300 s after the last fault")
+            self.world.report_violation(f"{len(self.unfinished)} processes are not done {patience:.0f} s after the last fault")
         events = checks.read_all_events(self.world)
         while self.world.loop.time() < deadline:  # followers catch up
             await asyncio.sleep(1.0)
