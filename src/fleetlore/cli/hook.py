@@ -16,7 +16,6 @@ SAMPLE_BYTES = 2048
 MAX_SECONDS = 10.0
 """Seconds after which the process exits in any case."""
 
-_SHORT_PAYLOAD = 64 * 1024
 
 SETTINGS = "fleetlore.toml"
 PROJECT = "--project"
@@ -53,14 +52,14 @@ def run_alone(argv: list[str]) -> NoReturn:
     """Run the whole process: no output, no failure, and no endless waiting."""
     try:
         _ignore_interrupts()
-        _spool_quietly(argv[1] if len(argv) > 1 else "", project=PROJECT in argv, is_alone=True)
+        _spool_quietly(argv[1] if len(argv) > 1 else "", project=PROJECT in argv)
     finally:
         os._exit(0)
 
 
-def _spool_quietly(program: str, *, project: bool, is_alone: bool = False) -> None:
+def _spool_quietly(program: str, *, project: bool) -> None:
     try:
-        spool_payload(program, project=project, is_alone=is_alone)
+        spool_payload(program, project=project)
     except Exception:  # noqa: BLE001  # recording must never disturb the agent
         return
 
@@ -74,20 +73,11 @@ def _ignore_interrupts() -> None:
     signal.setitimer(signal.ITIMER_REAL, MAX_SECONDS)
 
 
-def _skip_extension() -> None:
-    """Let this process search for secrets without the C extension: for one short text, to load it takes longer than it saves."""
-    import sys
-
-    sys.modules["fleetlore._quick"] = None  # type: ignore[assignment]  # as if it were not built
-
-
-def spool_payload(program: str, *, project: bool = False, is_alone: bool = False) -> None:
+def spool_payload(program: str, *, project: bool = False) -> None:
     """Read the payload and put one line into the spool."""
     from fleetlore.ingest import spool
 
     raw, size = _read_input()
-    if is_alone and size < _SHORT_PAYLOAD:
-        _skip_extension()
     if size:
         spool.append_line(make_spool_line(program, raw, size, project=project))
 
