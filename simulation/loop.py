@@ -35,6 +35,8 @@ class Process:
     def __init__(self, name: str, machine: str) -> None:
         self.name, self.machine = name, machine
         self.state: Literal["running", "suspended", "dead"] = "running"
+        self.resumed_at = 0.0
+        """When its last suspension ended."""
         self.held: list[asyncio.Handle] = []
         """Callbacks that wait for the end of a suspension."""
         self.kept: list[object] = []
@@ -148,7 +150,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def resume(self, process: Process) -> None:
         """Continue a suspended process: what was due meanwhile runs now."""
-        process.state = "running"
+        process.state, process.resumed_at = "running", self._virtual_time
         held, process.held = process.held, []
         self._ready.extend(held)  # type: ignore[attr-defined]
 

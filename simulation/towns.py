@@ -229,7 +229,8 @@ class TownScenario:
         checks.check_leases(world, events)
         self._check_pauses(events)
         for name, (worker, started) in self.workers.items():
-            is_settled = world.processes[name].is_working and started < world.loop.time() - SETTLE_SECONDS
+            since = max(started, world.processes[name].process.resumed_at)
+            is_settled = world.processes[name].is_working and since < world.loop.time() - SETTLE_SECONDS
             if is_settled and not self.has_names and not worker.running_agents:
                 world.report_violation(f"{name} runs no agents")
         checks.flip_bits(world, _fold)
