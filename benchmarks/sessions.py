@@ -19,7 +19,6 @@ from statistics import median
 from time import sleep
 from typing import Any
 
-from benchmarks.control_room import open_server
 from benchmarks.measure import Row, print_table, progress
 from benchmarks.recordings import MB, Run, make_turn, measure_process
 from fleetlore import Event, connect
@@ -119,6 +118,8 @@ def _ask(folder: Path, logs: dict[int, Path]) -> list[Row]:
 
 def _serve(folder: Path, logs: dict[int, Path]) -> list[Row]:
     """The most memory of `lore up`, which folds the log for the first time, until its views have caught up."""
+    from benchmarks.control_room import open_server  # needs the packages of `make bench`, which a test of this module has not
+
     memory = {}
     for count, log in logs.items():
         with open_server(folder, log) as server:
