@@ -118,7 +118,7 @@ def _ask(folder: Path, logs: dict[int, Path]) -> list[Row]:
 
 def _serve(folder: Path, logs: dict[int, Path]) -> list[Row]:
     """The most memory of `lore up`, which folds the log for the first time, until its views have caught up."""
-    from benchmarks.control_room import open_server  # needs the packages of `make bench`, which a test of this module has not
+    from benchmarks.control_room import open_server  # needs the packages of `make bench`; tests import this module without them
 
     memory = {}
     for count, log in logs.items():

@@ -61,7 +61,7 @@ class World:
         """What they did: messages lost, answers lost, requests executed twice, commands torn by a power cut, …"""
         self.loss_rate = self.duplicate_rate = 0.0
         self.set_back_seconds = 0.0
-        """How far clocks were set back, all together. A dead holder's lease ends so much later, where a wall clock says when."""
+        """How far clocks were set back in total. Where a lease ends by the wall clock, that of a dead holder ends so much later."""
         self.slowest_delay = self.rng.choice((0.002, 0.02, 0.2))
         self.violations: list[str] = []
         self.story: list[str] = []
